@@ -24,7 +24,7 @@ from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.sequential import Trials
 from reprokit.report.formats import run_format
-from reprokit.report.publishing import Sources
+from reprokit.report.publishing import FormatSources
 from reprokit.run.listener import Listener, Silent
 from reprokit.run.plan import load_all
 from reprokit.run.request import Request, read_trials
@@ -72,7 +72,7 @@ class Run:
 
     def json(self) -> str:
         """The result file, ``reprokit-result/v1``, as ``reprokit run --json`` writes it."""
-        return run_format("json").text(self.record, Sources(folder=self.store, file_of=self.files.get))
+        return run_format("json").text(self.record, FormatSources(folder=self.store, file_of=self.files.get))
 
 
 def load(*cases: StrPath) -> tuple[CaseFile, ...]:

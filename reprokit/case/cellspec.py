@@ -48,7 +48,7 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PipStep:
+class PipStepSpec:
     """What one ``pip install`` takes; ``options`` of its own, which follow those of all steps."""
 
     requirements: tuple[str, ...]
@@ -66,17 +66,17 @@ class EnvironmentSpec:
 
     image: str = ""
     apt: tuple[str, ...] = ()
-    pip: tuple[str, ...] | tuple[PipStep, ...] = ()
+    pip: tuple[str, ...] | tuple[PipStepSpec, ...] = ()
     pip_options: tuple[str, ...] = ()
     setup: str = ""
     conflicts: Literal["refuse", "allow"] = "refuse"
     sanitize: Literal["", "address", "thread", "undefined"] = ""
 
     @property
-    def pip_steps(self) -> tuple[PipStep, ...]:
+    def pip_steps(self) -> tuple[PipStepSpec, ...]:
         """The steps in which pip installs; none is empty, and requirements alone are one step."""
         plain = tuple(item for item in self.pip if isinstance(item, str))
-        steps = (PipStep(requirements=plain), *(item for item in self.pip if isinstance(item, PipStep)))
+        steps = (PipStepSpec(requirements=plain), *(item for item in self.pip if isinstance(item, PipStepSpec)))
         return tuple(step for step in steps if step.requirements)
 
     @property

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from reprokit.case.scalars import Below, OutputGlob, Partial, Tolerated, Truth, Whole, expected
+from reprokit.case.scalars import Below, OutputGlob, PartialCell, Tolerated, Truth, Whole, expected
 
 MOST_PATTERNS = 100
 
@@ -18,7 +18,7 @@ class _Model(BaseModel):
 class ReferenceOf(_Model):
     """What outputs are compared with: the cell that has these values, and is alike otherwise; or a file of the case."""
 
-    cell: Partial | None = Field(
+    cell: PartialCell | None = Field(
         None, description="Axis values: the outputs of the cell that has them, and else the same values."
     )
     file: Below | None = Field(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from reprokit.case.scalars import Partial, PlainSize, Times
+from reprokit.case.scalars import PartialCell, PlainSize, Times
 
 MEASURES = ("leaks", "slower_than", "more_memory_than")
 """The keys."""
@@ -27,7 +27,7 @@ class Ratio(_Model):
     """How many times as much as a reference a cell needs; trials of both take turns, with nothing beside them."""
 
     ratio: Times = Field(description="The case reproduces where the cell needs more than this many times as much.")
-    of: Partial = Field(
+    of: PartialCell = Field(
         description="Axis values of the reference, such as {numpy: 1.26.4}: the case without its fix in the cell that "
         "has these, and else the same values."
     )

@@ -41,10 +41,10 @@ from reprokit.case.scalars import (
     Memory,
     Network,
     OneLine,
-    Output,
-    Partial,
+    OutputStreams,
+    PartialCell,
     Patch,
-    Pattern,
+    PatternText,
     Pids,
     PipOptions,
     PipRequirement,
@@ -109,8 +109,8 @@ class Matrix(Model):
     """
 
     axes: dict[str, tuple[Scalar, ...]] = Field({}, description="Axis name -> its values.")
-    exclude: tuple[Partial, ...] = Field((), description="Partial cells to leave out, as in GitHub Actions.")
-    include: tuple[Partial, ...] = Field((), description="Whole extra cells to add.")
+    exclude: tuple[PartialCell, ...] = Field((), description="Partial cells to leave out, as in GitHub Actions.")
+    include: tuple[PartialCell, ...] = Field((), description="Whole extra cells to add.")
 
     def columns(self) -> dict[str, tuple[str, ...]]:
         """The axes, those of ``include`` too, each with its values in the order of the case."""
@@ -157,7 +157,7 @@ PipItem = Annotated[
 ]
 
 
-class Environment(Model):
+class EnvironmentSection(Model):
     """What the image holds beside what the known axes ask for."""
 
     image: Image = Field("", description="An explicit base image instead of one chosen from the axes.")
@@ -259,14 +259,14 @@ class Resources(Model):
     user: User = Field(
         "repro", description="User that runs the command: repro (unprivileged), or root if the bug needs it."
     )
-    output: Output = Field(
+    output: OutputStreams = Field(
         "joined",
         description="joined (default): stdout and stderr are one pipe, so that the log has them in the order in which "
         "they were written. separate: two pipes, for a case that is about the streams; their order is a guess.",
     )
 
 
-class Repeats(Model):
+class TrialsEntry(Model):
     """Trials that stop when the cell is decided: whether it reproduces at a rate of at least ``rate``.
 
     See :mod:`reprokit.evidence.sequential`. A flaky cell then counts as reproducing where the case expects that,
@@ -279,7 +279,7 @@ class Repeats(Model):
 
 
 def _number_or_mapping(value: object) -> str:
-    return "mapping" if isinstance(value, (dict, Repeats)) else "number"
+    return "mapping" if isinstance(value, (dict, TrialsEntry)) else "number"
 
 
 class Hang(Model):
@@ -308,7 +308,7 @@ class Failure(Model):
         description="Type of the last traceback in the output, bare or dotted, such as RuntimeError. The program must "
         "end with a nonzero status or by a signal, unless exit_code says otherwise.",
     )
-    message: Pattern | None = Field(
+    message: PatternText | None = Field(
         None, description="Substring of that exception's message; /.../ is a regular expression."
     )
     frames: tuple[FrameText, ...] = Field(
@@ -316,7 +316,9 @@ class Failure(Model):
         description="file:function, in this order, somewhere in that traceback; or library:function in the stack "
         "of the crash, where resources.backtrace asks for it; there the function may be a regular expression.",
     )
-    output: Pattern | None = Field(None, description="Substring of stdout or stderr; /.../ is a regular expression.")
+    output: PatternText | None = Field(
+        None, description="Substring of stdout or stderr; /.../ is a regular expression."
+    )
     out_of_memory: Truth | None = Field(None, description="The failure is that the memory runs out.")
     timed_out: (
         Annotated[Annotated[Truth, Tag("truth")] | Annotated[Hang, Tag("mapping")], Discriminator(_truth_or_mapping)]
@@ -331,7 +333,7 @@ class Known(Model):
     summary: Scalar = Field("", description="What it is, in one line.")
     url: Scalar = Field("", description="Where it was reported.")
     failure: Failure = Field(description="How it looks: the keys of expect.failure, every key given must match.")
-    reproduces: tuple[Partial, ...] = Field(
+    reproduces: tuple[PartialCell, ...] = Field(
         (), description="Partial cells in which this failure, rather than the case's own, is what is expected."
     )
 
@@ -383,7 +385,9 @@ class Case(Model):
         Matrix(),
         description="Axes and their values.",
     )
-    environment: Environment = Field(Environment(), description="What the image holds beside what the axes ask for.")
+    environment: EnvironmentSection = Field(
+        EnvironmentSection(), description="What the image holds beside what the axes ask for."
+    )
     sources: dict[str, Source] = Field({}, description="Git trees put into the image at a pinned commit, by name.")
     files: dict[
         FileName,
@@ -400,7 +404,7 @@ class Case(Model):
     command: Command = Field(description="Shell text (bash -eo pipefail), or a list of arguments (exec form).")
     resources: Resources = Field(Resources(), description="Limits of one trial.")
     trials: Annotated[
-        Annotated[TrialCount, Tag("number")] | Annotated[Repeats, Tag("mapping")], Discriminator(_number_or_mapping)
+        Annotated[TrialCount, Tag("number")] | Annotated[TrialsEntry, Tag("mapping")], Discriminator(_number_or_mapping)
     ] = Field(
         1,
         description="How many times the command is run in each cell: a number, or {max, confidence, rate}, to stop as "

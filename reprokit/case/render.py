@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from reprokit.case import units
-from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, FileSpec, Limits, PipStep, SourceSpec
+from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, FileSpec, Limits, PipStepSpec, SourceSpec
 from reprokit.case.descriptions import dotted, found
-from reprokit.case.model import Case, Dataset, Environment, FileEntry, Hang, Resources, Source
+from reprokit.case.model import Case, Dataset, EnvironmentSection, FileEntry, Hang, Resources, Source
 from reprokit.case.templates import RenderError, render_text
 from reprokit.case.tree import Loc
 from reprokit.core.errors import ReprokitError
@@ -97,10 +97,10 @@ class _Fill:
         texts = (self.parsed((*loc, index), text, parse).strip() for index, text in enumerate(templates))
         return tuple(text for text in texts if text)
 
-    def pip(self, environment: Environment) -> tuple[str, ...] | tuple[PipStep, ...]:
+    def pip(self, environment: EnvironmentSection) -> tuple[str, ...] | tuple[PipStepSpec, ...]:
         """Requirements alone stay what they are: locks remember what was asked for, as it was written."""
         steps = tuple(
-            PipStep(
+            PipStepSpec(
                 requirements=self.items(at, requirements, units.requirement),
                 options=self.items(options_at, options, units.options),
             )

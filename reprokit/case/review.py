@@ -17,7 +17,7 @@ from enum import Enum
 from reprokit.case.facts import rendered, requirement
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, cell_key, expand
-from reprokit.case.model import Case, Environment
+from reprokit.case.model import Case, EnvironmentSection
 from reprokit.case.tree import Loc, line_column
 from reprokit.core.text import is_visible, pluralize
 
@@ -186,7 +186,7 @@ class _Reader:
         for index, template in enumerate(options):
             yield from self.each("pip-options", (*loc, index), template, _option)
 
-    def _pip(self, environment: Environment) -> Iterator[ReviewItem]:
+    def _pip(self, environment: EnvironmentSection) -> Iterator[ReviewItem]:
         plain: set[str] = set()
         placed = [
             ((*step.loc, at), text) for step in environment.pip_steps for at, text in enumerate(step.requirements)

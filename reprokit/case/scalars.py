@@ -190,7 +190,7 @@ Network = Annotated[
     _checked(units.network, templated=True),
     _choice("none", "bridge"),
 ]
-Output = Annotated[
+OutputStreams = Annotated[
     str,
     _checked(units.output, templated=True),
     _choice("joined", "separate"),
@@ -220,7 +220,7 @@ Absolute = Annotated[str, _checked(units.absolute, templated=False)]
 Glob = Annotated[str, _checked(units.dataset_glob, templated=True), _loose()]
 OutputGlob = Annotated[str, _checked(units.output_glob, templated=False), _loose()]
 Sha256 = Annotated[str, _checked(units.sha256, templated=True), _loose()]
-Pattern = Annotated[str, _checked(units.pattern, templated=False), _loose()]
+PatternText = Annotated[str, _checked(units.pattern, templated=False), _loose()]
 FrameText = Annotated[
     str,
     _checked(units.frame, templated=False),
@@ -244,9 +244,9 @@ ExitCode = Annotated[
         }
     ),
 ]
-Partial = dict[str, Annotated[str, WithJsonSchema({"type": [*_LOOSE, "null"]})]]
+PartialCell = dict[str, Annotated[str, WithJsonSchema({"type": [*_LOOSE, "null"]})]]
 Reproduces = Annotated[
-    Annotated[Literal["all", "none", "unknown"], Tag("text")] | Annotated[tuple[Partial, ...], Tag("list")],
+    Annotated[Literal["all", "none", "unknown"], Tag("text")] | Annotated[tuple[PartialCell, ...], Tag("list")],
     Discriminator(_shape),
     BeforeValidator(_reproduces),
 ]

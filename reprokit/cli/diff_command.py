@@ -18,7 +18,7 @@ from reprokit.run.locking import file
 from reprokit.store.database import Store
 
 if TYPE_CHECKING:
-    from reprokit.report.differences import Side
+    from reprokit.report.differences import EnvironmentFacts
 
 
 @click.command(
@@ -74,7 +74,7 @@ def _store(folder: Path) -> Store:
     return Store(folder)
 
 
-def _cell(folder: Path, text: str, left: str, number: int) -> Side:
+def _cell(folder: Path, text: str, left: str, number: int) -> EnvironmentFacts:
     if is_lock(left):
         lock = file.load(Path(left))
         if lock is None:

@@ -18,7 +18,7 @@ from reprokit.core.text import pluralize, seconds, size
 from reprokit.engine import kinds, registry, site
 from reprokit.run.keeping.collecting import Wanted, collect, planned, stock
 from reprokit.run.keeping.holders import holders
-from reprokit.run.keeping.planning import Plan, Removal, by_kind, cost
+from reprokit.run.keeping.planning import Removal, RemovalPlan, by_kind, cost
 
 if TYPE_CHECKING:
     from reprokit.engine.kept import Kept
@@ -150,7 +150,7 @@ def _cases(store: Path) -> dict[str, set[str]]:
         return opened.image_cases()
 
 
-def _show_kept(items: Iterable[Kept], plan: Plan) -> None:
+def _show_kept(items: Iterable[Kept], plan: RemovalPlan) -> None:
     budget = "" if plan.budget is None else f" (budget {size(plan.budget)})"
     echo(f"reprokit keeps {size(plan.total)} on this disk{budget}:")
     for kind, (count, total) in by_kind(items).items():
@@ -185,7 +185,7 @@ def _largest(items: Iterable[Kept]) -> list[Kept]:
     return sorted((one for one in items if one.stays), key=lambda one: -one.bytes)[:5]
 
 
-def _json(items: list[Kept], plan: Plan, done: list[Removal], left: int, dry_run: bool) -> dict[str, Any]:
+def _json(items: list[Kept], plan: RemovalPlan, done: list[Removal], left: int, dry_run: bool) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "dry_run": dry_run,

@@ -23,7 +23,7 @@ from reprokit.github.commanding import pinned, read_reply, read_result, run_url
 from reprokit.github.commenting import admit
 from reprokit.github.reply import Reply, of_review, refused, running, verdict
 from reprokit.report.formats import run_format
-from reprokit.report.publishing import Scrubber, Sources
+from reprokit.report.publishing import FormatSources, Scrubber
 from reprokit.store.database import Store
 
 
@@ -66,7 +66,7 @@ def _show(folder: Path, store: Path) -> None:
     kept = Store(store)
     run = kept.run(run_id)
     set_outputs(action.outputs(run))
-    sources = Sources.of(kept, run)
+    sources = FormatSources.of(kept, run)
     add_summary(run_format("md").text(run, sources))
     echo(run_format("gha").text(run, sources), nl=False)
     sys.stdout.flush()

@@ -16,7 +16,7 @@ from reprokit.core.text import pluralize
 from reprokit.report import failures
 from reprokit.report.formats import run_format
 from reprokit.report.labels import summary
-from reprokit.report.publishing import Sources
+from reprokit.report.publishing import FormatSources
 from reprokit.run.chosen import read_all
 from reprokit.run.invocation import now, workflow
 from reprokit.store.database import Store
@@ -119,4 +119,4 @@ def _write(done: MergeResult, store: Store, json_file: Path | None, junit_file: 
     run = done.nights[-1]
     for path, form in ((json_file, "json"), (junit_file, "junit")):
         if path:
-            options.write_file(path, run_format(form).text(run, Sources.of(store, run)))
+            options.write_file(path, run_format(form).text(run, FormatSources.of(store, run)))

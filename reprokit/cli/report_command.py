@@ -16,7 +16,7 @@ from reprokit.core.terminal import echo
 from reprokit.core.text import pluralize
 from reprokit.report.formats import PagesFormat, RunFormat, formats
 from reprokit.report.html.building import PagesRequest
-from reprokit.report.publishing import Scrub, Scrubber, Sources
+from reprokit.report.publishing import FormatSources, Scrub, Scrubber
 from reprokit.run.plan import load_all
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def _write(form: RunFormat, what: str, output: Path, store_folder: Path | None) 
     options.check_writable("-o", output)
     store = options.store_of(store_folder)
     run = _run(store, what)
-    options.write_file(output, form.text(run, Sources.of(store, run)))
+    options.write_file(output, form.text(run, FormatSources.of(store, run)))
     return 0
 
 

@@ -225,9 +225,9 @@ def _write(session: Session, store_folder: Path, json_file: Path | None, junit_f
     if record is None or (json_file is None and junit_file is None):
         return
     from reprokit.report.formats import run_format
-    from reprokit.report.publishing import Sources
+    from reprokit.report.publishing import FormatSources
 
-    sources = Sources(folder=store_folder, file_of=session.files.get)
+    sources = FormatSources(folder=store_folder, file_of=session.files.get)
     for path, form in ((json_file, "json"), (junit_file, "junit")):
         if path:
             options.write_file(path, run_format(form).text(record, sources), "; `reprokit show --json` has it")

@@ -18,7 +18,7 @@ from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo, echo_data
 from reprokit.report import detail, explanation, failures
 from reprokit.report.formats import run_format
-from reprokit.report.publishing import Sources
+from reprokit.report.publishing import FormatSources
 from reprokit.store.database import Store
 
 if TYPE_CHECKING:
@@ -52,14 +52,14 @@ def command(run: str, cell: int | None, trial: int, part: str | None, store_fold
     store = Store(folder)
     record = store.run(run)
     if part == "json":
-        echo_data(run_format("json").text(record, Sources.of(store, record)), nl=False)
+        echo_data(run_format("json").text(record, FormatSources.of(store, record)), nl=False)
         return 0
     if cell is None:
         if part:
             raise UsageError(f"--{part} needs a cell: reprokit show {run} CELL --{part}")
         _table(record)
         if record.searches:
-            _search(**Sources.of(store, record).more["search"])
+            _search(**FormatSources.of(store, record).more["search"])
         else:
             cases = explanation.of_run(record, explanation.files_in(store))
             echo("".join(f"{line}\n" for line in explanation.at_the_end(cases, record.id)), nl=False)

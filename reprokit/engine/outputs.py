@@ -38,7 +38,7 @@ _Entry = tuple[str, str, int, "IO[bytes] | None"]
 """A path below workdir, what it is instead of a regular file, its bytes, its content."""
 
 
-class Refused(Exception):
+class OutputsRefused(Exception):
     """Why the outputs of a trial are not kept, in words."""
 
 
@@ -85,27 +85,29 @@ class Collector:
                     continue
                 shown = one_line(path)[:100]
                 if odd:
-                    raise Refused(f"the output {shown} is {odd}: only regular files are compared")
+                    raise OutputsRefused(f"the output {shown} is {odd}: only regular files are compared")
                 total += size
                 if total > MOST:
                     large = f"the outputs are too large: {shown} has {size / (1 << 20):,.1f} MiB"
-                    raise Refused(f"{large}, and at most {MOST >> 20} MiB of all outputs together are compared")
+                    raise OutputsRefused(f"{large}, and at most {MOST >> 20} MiB of all outputs together are compared")
                 if len(taken) >= MOST_FILES or len(path) > LONGEST_PATH:
-                    raise Refused(f"there are more than {MOST_FILES} outputs, or a path has {LONGEST_PATH} characters")
+                    raise OutputsRefused(
+                        f"there are more than {MOST_FILES} outputs, or a path has {LONGEST_PATH} characters"
+                    )
                 taken[path] = content.read(size) if content is not None else b""
             _write(self._file, taken)
-        except Refused as error:
+        except OutputsRefused as error:
             _write(self._file, {}, refused=str(error))
 
 
 def unpacked(archive: bytes) -> dict[str, bytes]:
-    """What :class:`Collector` wrote, by path. Raises Refused with its reason, ValueError for what it did not write."""
+    """What :class:`Collector` wrote, by path. Raises OutputsRefused with a reason, ValueError for other content."""
     found: dict[str, bytes] = {}
     try:
         with tarfile.open(fileobj=io.BytesIO(archive), mode="r:") as tar:
             for member in tar:
                 if member.issym():
-                    raise Refused(member.linkname)
+                    raise OutputsRefused(member.linkname)
                 content = tar.extractfile(member) if member.isreg() else None
                 if content is None or len(found) >= MOST_FILES:
                     raise ValueError("it is not an archive of outputs")
@@ -218,7 +220,7 @@ def _of_archive(stream: _Bounded, place: str) -> Iterator[_Entry]:
 
 def _count(number: int) -> None:
     if number >= MOST_ENTRIES:
-        raise Refused(f"more than {MOST_ENTRIES} files lie where the outputs are looked for: {_OWN_FOLDER}")
+        raise OutputsRefused(f"more than {MOST_ENTRIES} files lie where the outputs are looked for: {_OWN_FOLDER}")
 
 
 class _Bounded:
@@ -233,5 +235,5 @@ class _Bounded:
         self._left -= len(data)
         if self._left < 0:
             much = f"more than {MOST_LOOKED_AT >> 20} MiB lie where the outputs are looked for"
-            raise Refused(f"{much}: {_OWN_FOLDER}")
+            raise OutputsRefused(f"{much}: {_OWN_FOLDER}")
         return data

@@ -39,7 +39,7 @@ libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_
 libc.ptrace.restype = ctypes.c_long
 
 
-class Asked(Exception):
+class StacksRequested(Exception):
     """The host wants the stacks of everything."""
 
 
@@ -252,7 +252,7 @@ def waiting():
 
 def asked(*_):
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    raise Asked
+    raise StacksRequested
 
 
 def main():
@@ -268,7 +268,7 @@ def main():
             say("[reprokit: no stacks: ptrace is refused here: %s]" % error.strerror)
             os.kill(waiting(), signal.SIGCONT)
             signal.pause()
-    except Asked:
+    except StacksRequested:
         tracer.hang()
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reprokit.case.cellspec import CellSpec, PipStep
+from reprokit.case.cellspec import CellSpec, PipStepSpec
 from reprokit.environment import versions
 from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.measured import Measured
@@ -58,7 +58,7 @@ def conflicts(spec: CellSpec, environment: Environment, catalog: Catalog) -> lis
     return texts
 
 
-def _asked_of(steps: Iterable[PipStep], pip_options: Iterable[str], **how: Any) -> Iterator[Asked]:
+def _asked_of(steps: Iterable[PipStepSpec], pip_options: Iterable[str], **how: Any) -> Iterator[Asked]:
     for step in steps:
         yield from asked(step.requirements, (*pip_options, *step.options), **how)
 

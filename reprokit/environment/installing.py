@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
-from reprokit.case.cellspec import EnvironmentSpec, PipStep
+from reprokit.case.cellspec import EnvironmentSpec, PipStepSpec
 
 if TYPE_CHECKING:
     from reprokit.environment.lock import Artefact, Pins
@@ -77,7 +77,7 @@ def locked_calls(environment: Environment, pins: Pins) -> Calls:
     """The calls that install what a lock holds, in the order of the steps, and then files of the case alone."""
     late = [replace(call, options=tuple(index_options(call.options))) for call in calls(environment).late]
     last_early = late[0].number if late else len(pins.steps)
-    steps = environment.pip or (PipStep(requirements=()),)
+    steps = environment.pip or (PipStepSpec(requirements=()),)
     found: dict[bool, list[Call]] = {True: [], False: []}
     for number, group in enumerate(_without_parts(pins, environment), 1):
         step = steps[min(number, len(steps)) - 1]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from reprokit.case.cellspec import PipStep
+from reprokit.case.cellspec import PipStepSpec
 
 BASE_PREFIX = "reprokit/base:"
 """Name of the images that are made from a distribution's packages, before the release's name."""
@@ -203,7 +203,7 @@ class Environment:
     cudnn: Cudnn | None = None
     parts: Mapping[str, Part] = field(default_factory=dict)
     apt: tuple[str, ...] = ()
-    pip: tuple[PipStep, ...] = ()
+    pip: tuple[PipStepSpec, ...] = ()
     pip_options: tuple[str, ...] = ()
     setup: str = ""
     host: OnHost | None = None

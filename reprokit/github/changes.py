@@ -42,7 +42,7 @@ _MARK = re.compile(rf"<!-- {MARK} (\{{.*\}}) -->")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class ChangedCell:
     """A cell that changed: its verdicts before and now, and since when. ``name``: '' where too many cells changed."""
 
     was: str
@@ -58,7 +58,7 @@ class Followed:
     ``full``: more cells changed than it can follow; it says nothing about the others.
     """
 
-    cells: Mapping[str, Cell] = field(default_factory=dict)
+    cells: Mapping[str, ChangedCell] = field(default_factory=dict)
     upto: str = ""
     full: bool = False
 
@@ -162,7 +162,7 @@ def _follow(followed: Followed, news: Sequence[Mapping[str, Any]]) -> Followed:
         cells.pop(key, None)
         if one["to"] != was:
             name = _name(one) if len(cells) < NAMED else ""
-            cells[key] = Cell(was=was, now=one["to"], since=one["after"]["at"][:10], name=name[:200])
+            cells[key] = ChangedCell(was=was, now=one["to"], since=one["after"]["at"][:10], name=name[:200])
     upto = max([followed.upto, *(one["confirmed_by"]["at"] for one in news)])
     return Followed(cells=cells, upto=upto, full=full and bool(cells))
 
@@ -215,7 +215,7 @@ def _title(issue: CaseIssue) -> str:
     return f"{name}: {how} in {least}{pluralize(len(cells), 'cell')}" if cells else f"{name}: as before"
 
 
-def _words(cell: Cell) -> str:
+def _words(cell: ChangedCell) -> str:
     return f"{cell.was.replace('-', ' ')}, now {cell.now.replace('-', ' ')}"
 
 
@@ -266,7 +266,7 @@ def parse(number: int, text: str, *, is_open: bool) -> CaseIssue | None:
                 upto=str(one["upto"]),
                 full=bool(one.get("full")),
                 cells={
-                    str(key): Cell(was=str(was), now=str(now), since=str(since), name=str(word))
+                    str(key): ChangedCell(was=str(was), now=str(now), since=str(since), name=str(word))
                     for key, (was, now, since, word) in one["cells"].items()
                 },
             )
@@ -301,7 +301,7 @@ def _cells(issue: CaseIssue, all_known: bool) -> str:
     return table(head, rows[:NAMED]) + more
 
 
-def _row(cell: Cell) -> list[str]:
+def _row(cell: ChangedCell) -> list[str]:
     return [code(cell.name, table=True), cell.was.replace("-", " "), f"**{cell.now.replace('-', ' ')}**", cell.since]
 
 

@@ -65,7 +65,7 @@ class Runners:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class MatrixPlan:
     """A matrix, and what it comes to. ``cells``: with their fixes, as runs count them.
 
     ``images``: how many the jobs make in sum, and how many there are.
@@ -105,7 +105,7 @@ class _Unit:
         return any(task.spec.limits.gpus for task in self.tasks)
 
 
-def plan(tasks: Sequence[Task], supply: Supply, known: PastFigures, runners: Runners) -> Plan:
+def plan(tasks: Sequence[Task], supply: Supply, known: PastFigures, runners: Runners) -> MatrixPlan:
     """The jobs for these tasks. Raises UsageError where an entry cannot name a case, or the jobs cannot hold them."""
     for task in tasks:
         if task.file.path == "<stdin>":
@@ -130,7 +130,7 @@ def plan(tasks: Sequence[Task], supply: Supply, known: PastFigures, runners: Run
             include.append(_entry(f"{kind}-{number:02d}", labels, job))
             made += len({key for unit in job for key in unit.images})
     distinct = len({key for unit in units for key in unit.images})
-    return Plan(include=include, cells=len(tasks), images=(made, distinct))
+    return MatrixPlan(include=include, cells=len(tasks), images=(made, distinct))
 
 
 def _units(tasks: Sequence[Task], supply: Supply) -> list[_Unit]:

@@ -36,7 +36,7 @@ from reprokit.intake.projects import Project
 MOST = 1_000_000
 """Most characters of a report."""
 
-Place = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 _ON_GPU = re.compile(r"\b(?:CUDA|NCCL|CUBLAS|CUDNN)\w{0,40} (?:runtime )?error|CUDA out of memory", re.IGNORECASE)
 _PROBLEM = re.compile(
@@ -66,7 +66,7 @@ class _Work:
         self.report = report
         self.url = url or _own_url(report)
         self.data: dict[str, Any] = {}
-        self.notes: dict[Place, tuple[str, ...]] = {}
+        self.notes: dict[KeyPath, tuple[str, ...]] = {}
         self.missing: list[str] = []
         self.shown = failure.find(report.pieces)
         blocks = environments.find(report.text)

@@ -1,8 +1,8 @@
 """How two environments differ, in the order in which it is likely to matter. Pure.
 
-A :class:`Side` is what is known of one environment, by concern. Concerns are in the order in which they tend to be
-behind "it fails here and not there": hardware, C library and CUDA first, then the frameworks and what they are built
-on, then everything else.
+A :class:`EnvironmentFacts` is what is known of one environment, by concern. Concerns are in the order in which
+they tend to be behind "it fails here and not there": hardware, C library and CUDA first, then the frameworks and what
+they are built on, then everything else.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ LOCKED = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Side:
+class EnvironmentFacts:
     """One environment: ``name`` as the user named it, ``title`` and ``verdict`` in words, facts by concern and name.
 
     ``measured``: whether an image stood to be measured; without one, only what was asked can be compared. ``locked``:
@@ -94,7 +94,7 @@ class Difference:
     after: str | None
 
 
-def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Mapping[str, str]]) -> Side:
+def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Mapping[str, str]]) -> EnvironmentFacts:
     """A recorded cell. ``asked``: what its case says of variables, command and limits, by concern."""
     measured = cell.environment or Measured()
     details = cell.details
@@ -115,7 +115,7 @@ def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Map
     _sort_packages(facts, measured.packages)
     for concern, values in asked.items():
         facts.setdefault(concern, {}).update(values)
-    return Side(
+    return EnvironmentFacts(
         name=name,
         title=f"{cell.case_id}: {cell_name(cell)}",
         verdict=f"{cell.verdict or 'undecided'} ({expectation(cell)})" if cell.expected else str(cell.verdict),
@@ -124,7 +124,7 @@ def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Map
     )
 
 
-def of_entry(name: str, entry: LockEntry) -> Side:
+def of_entry(name: str, entry: LockEntry) -> EnvironmentFacts:
     """An environment of a lock."""
     pins = entry.pins
     facts: dict[str, dict[str, Any]] = {
@@ -139,7 +139,7 @@ def of_entry(name: str, entry: LockEntry) -> Side:
     pip = {one.name: one.version for group in GROUPS for one in pins.group(group)} | dict(pins.installed)
     _sort_packages(facts, {"pip": pip, "apt": {**pins.base.packages, **pins.apt}})
     cells = ", ".join(" ".join(f"{key}={value}" for key, value in one.cell.items()) for one in entry.cells)
-    return Side(name=name, title=cells, facts=_known(facts), locked=True)
+    return EnvironmentFacts(name=name, title=cells, facts=_known(facts), locked=True)
 
 
 def _builds(frameworks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def _known(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
     }
 
 
-def compare(before: Side, after: Side) -> tuple[Difference, ...]:
+def compare(before: EnvironmentFacts, after: EnvironmentFacts) -> tuple[Difference, ...]:
     """Every fact that differs, what is likely to matter most first; within a concern by name."""
     found = []
     both = before.measured and after.measured
@@ -199,8 +199,8 @@ def _first(name: str) -> tuple[bool, str]:
 class CellPair:
     """The same cell in two runs; None in the one that lacks it."""
 
-    before: Side | None
-    after: Side | None
+    before: EnvironmentFacts | None
+    after: EnvironmentFacts | None
     differences: tuple[Difference, ...] = ()
 
     @property
@@ -209,7 +209,9 @@ class CellPair:
         return self.before is not None and self.after is not None and self.before.verdict != self.after.verdict
 
 
-def pairs(before: Mapping[tuple[str, str, str], Side], after: Mapping[tuple[str, str, str], Side]) -> list[CellPair]:
+def pairs(
+    before: Mapping[tuple[str, str, str], EnvironmentFacts], after: Mapping[tuple[str, str, str], EnvironmentFacts]
+) -> list[CellPair]:
     """The cells of two runs, by :func:`key_of`, in the order of the first, those that only the second has behind."""
     found = []
     for key in dict.fromkeys((*before, *after)):
@@ -249,7 +251,7 @@ LONG = 60
 """Characters from which on a value gets a line of its own."""
 
 
-def cell_text(before: Side, after: Side) -> Iterable[str]:
+def cell_text(before: EnvironmentFacts, after: EnvironmentFacts) -> Iterable[str]:
     """Two environments side by side, for people."""
     differences = compare(before, after)
     for mark, side in (("-", before), ("+", after)):
@@ -301,7 +303,7 @@ def run_text(before: str, after: str, found: Sequence[CellPair]) -> Iterable[str
     )
 
 
-def side_json(side: Side | None) -> dict[str, str] | None:
+def side_json(side: EnvironmentFacts | None) -> dict[str, str] | None:
     """A side without its facts, for ``--json``."""
     return None if side is None else {"name": side.name, "title": side.title, "verdict": side.verdict}
 

@@ -31,7 +31,7 @@ Scrub = Callable[[str], str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sources:
+class FormatSources:
     """What a format may look up beside the record: the store's ``folder``, the case file of a digest.
 
     ``more``: further keys of the result file, which hold what a search asked and answered.
@@ -42,7 +42,7 @@ class Sources:
     more: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, store: Store, run: RunRecord) -> Sources:
+    def of(cls, store: Store, run: RunRecord) -> FormatSources:
         """The sources for a recorded run."""
         search = run.request.search
         more = {"search": {**search.to_json(), "answer": store.findings(run.id).get(ANSWER)}} if search else {}
@@ -72,9 +72,9 @@ class Format:
 class RunFormat(Format):
     """A format of one run that is one text. Call :meth:`text`: ``write`` is given a record that is scrubbed already."""
 
-    write: Callable[[RunRecord, Sources], str]
+    write: Callable[[RunRecord, FormatSources], str]
 
-    def text(self, run: RunRecord, sources: Sources) -> str:
+    def text(self, run: RunRecord, sources: FormatSources) -> str:
         """The run in this format, scrubbed if the format says so."""
         return self.write(scrubbed(run, self.scrubber([run])) if self.scrubbed else run, sources)
 

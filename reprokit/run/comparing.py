@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from reprokit.case.matrix import Cell, cell_key, label
 from reprokit.core.errors import UsageError
-from reprokit.engine.outputs import Refused, unpacked
+from reprokit.engine.outputs import OutputsRefused, unpacked
 from reprokit.evidence.comparing import NotKept, Outputs, Reference, compared, is_comparable, majority
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, TrialRecord
@@ -34,7 +34,7 @@ def outputs_of(folder: Path, trial: TrialRecord) -> Outputs:
     """What a trial wrote, from the store in ``folder``. Raises NotKept."""
     try:
         return unpacked(read_log(folder, trial.outputs))
-    except Refused as error:
+    except OutputsRefused as error:
         raise NotKept(str(error)) from None
     except FileNotFoundError:
         raise Gone(logs.removed(folder, trial.outputs) or f"its outputs {trial.outputs} are gone") from None

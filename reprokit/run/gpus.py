@@ -16,7 +16,7 @@ from reprokit.core.errors import Cancelled, EngineError, Unsupported
 from reprokit.core.interrupts import GaveUp
 from reprokit.core.ownership import process_start_time
 from reprokit.engine.gpus import discovery, lost
-from reprokit.engine.gpus.leases import ANSWER_HOLDS, Holder, LeaseRequest, Leases, default_folder
+from reprokit.engine.gpus.leases import ANSWER_HOLDS, LeaseHolder, LeaseRequest, Leases, default_folder
 from reprokit.environment import preflighting
 from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.host import Gpu, HostFacts
@@ -283,7 +283,7 @@ class GpuScheduler:
             entry.reported = now
             self._note(f"{entry.task.case.id} waits for a GPU: {who}")
 
-    def _in_use(self, gpu: Gpu, died: Holder | None) -> str:
+    def _in_use(self, gpu: Gpu, died: LeaseHolder | None) -> str:
         """Why a GPU without a lease is not free: a container that outlived its process, or what that one started."""
         if died is not None and died.ended_with_the_host:
             died = None

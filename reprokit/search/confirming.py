@@ -15,12 +15,12 @@ from reprokit.evidence.reading import Reading
 from reprokit.evidence.records import CellRecord
 from reprokit.evidence.strength import Tally, excludes, total
 from reprokit.search.explain.repeating import seconds_of, tally_of
-from reprokit.search.explain.support import MOST_TRIALS, Side, budget, cheapest, tries_of
+from reprokit.search.explain.support import MOST_TRIALS, CellGroup, budget, cheapest, tries_of
 from reprokit.search.queries import Candidate, Query, Search
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trials:
+class KnownTrials:
     """What is known of the trials of decided candidates.
 
     ``tally``: those of a candidate; ``seconds``: what one takes; ``left``: for how many seconds some may be repeated.
@@ -31,7 +31,9 @@ class Trials:
     left: Callable[[], float]
 
 
-def known_trials(record_of: Callable[[Candidate], CellRecord], records: Collection[CellRecord], confirm: str) -> Trials:
+def known_trials(
+    record_of: Callable[[Candidate], CellRecord], records: Collection[CellRecord], confirm: str
+) -> KnownTrials:
     """The trials of recorded cells. ``records``: all of a search so far; ``confirm``: auto | always | never."""
 
     def left() -> float:
@@ -40,7 +42,9 @@ def known_trials(record_of: Callable[[Candidate], CellRecord], records: Collecti
         again = sum(seconds_of(one) * one.details.repeats for one in records)
         return budget(sum(seconds_of(one) * len(one.trials) for one in records) - again) - again
 
-    return Trials(tally=lambda one: tally_of(record_of(one)), seconds=lambda one: seconds_of(record_of(one)), left=left)
+    return KnownTrials(
+        tally=lambda one: tally_of(record_of(one)), seconds=lambda one: seconds_of(record_of(one)), left=left
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,12 +59,12 @@ class Separation:
     denied: tuple[Candidate, ...]
     chances: int
 
-    def shown(self, trials: Trials) -> bool:
+    def shown(self, trials: KnownTrials) -> bool:
         """Whether the trials exclude the rival."""
         named, denied = (total(map(trials.tally, some)) for some in (self.named, self.denied))
         return excludes(named, denied, self._chances(trials))
 
-    def missing(self, trials: Trials) -> tuple[tuple[Candidate, ...], float]:
+    def missing(self, trials: KnownTrials) -> tuple[tuple[Candidate, ...], float]:
         """Which candidates to repeat next, and the seconds until the rival is excluded (inf: it cannot be)."""
         named, denied = _open(self.named, trials)[:1], _open(self.denied, trials)
         sides = [_side(self.named, named, trials), _side(self.denied, denied, trials)]
@@ -72,12 +76,12 @@ class Separation:
             cost = sum(number * side.cost for number, side in zip(numbers, sides, strict=True))
         return tuple(min(some, key=lambda one: (trials.tally(one).of, trials.seconds(one))) for some in repeated), cost
 
-    def _chances(self, trials: Trials) -> int:
+    def _chances(self, trials: KnownTrials) -> int:
         """A cell that both passed and failed had made another statement before."""
         return self.chances * tries_of({id(one): trials.tally(one) for one in self.named}.values())
 
 
-def confirm(separations: Sequence[Separation], trials: Trials) -> Search[bool]:
+def confirm(separations: Sequence[Separation], trials: KnownTrials) -> Search[bool]:
     """Repeat cells until every separation is shown, a reading changes, or nothing more is worth it.
 
     Returns whether a reading changed. Certain failures are repeated for as long as the budget lasts; where one already
@@ -97,13 +101,13 @@ def confirm(separations: Sequence[Separation], trials: Trials) -> Search[bool]:
     return False
 
 
-def _open(candidates: Sequence[Candidate], trials: Trials) -> list[Candidate]:
+def _open(candidates: Sequence[Candidate], trials: KnownTrials) -> list[Candidate]:
     return [one for one in candidates if trials.tally(one).of < MOST_TRIALS]
 
 
-def _side(candidates: Sequence[Candidate], repeated: Sequence[Candidate], trials: Trials) -> Side:
+def _side(candidates: Sequence[Candidate], repeated: Sequence[Candidate], trials: KnownTrials) -> CellGroup:
     """Candidates whose trials count together, some of which may be ``repeated``."""
-    return Side(
+    return CellGroup(
         cells=tuple(range(len(candidates))),
         tally=total(map(trials.tally, candidates)),
         room=sum(MOST_TRIALS - trials.tally(one).of for one in repeated),

@@ -50,7 +50,7 @@ from reprokit.run.resuming import UNDECIDED, is_over, out_of_sight
 from reprokit.run.runner import Runner
 from reprokit.run.task import Task
 from reprokit.search.ahead import Ahead
-from reprokit.search.confirming import Trials, known_trials
+from reprokit.search.confirming import KnownTrials, known_trials
 from reprokit.search.costs import NOT_SERVED, cost
 from reprokit.search.explain.repeating import tally_of
 from reprokit.search.queries import Candidate, Query, Search, drive
@@ -217,7 +217,7 @@ class SearchSession(Invocation):
         return self._records.get(self._key(candidate))
 
     @property
-    def trials(self) -> Trials:
+    def trials(self) -> KnownTrials:
         """What is known of the trials of decided candidates, and for how many seconds they may be repeated."""
         return known_trials(lambda one: self._records[self._key(one)], self._records.values(), self.request.confirm)
 

@@ -32,7 +32,7 @@ _looked_at: set[Path] = set()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Opened:
+class OpenDatabase:
     """An open database. ``path``: SQLite's file, None for another database. ``scratch``: where the file is a copy."""
 
     engine: Engine
@@ -55,12 +55,12 @@ class Opened:
             self.scratch.cleanup()
 
 
-def open_database(folder: Path, url: str | None, *, up_to_date: bool) -> Opened:
+def open_database(folder: Path, url: str | None, *, up_to_date: bool) -> OpenDatabase:
     """The database of the store in ``folder``, with all that its journals have; see :class:`.database.Store`."""
     address = make_url(url or os.environ.get("REPROKIT_DATABASE") or f"sqlite:///{folder / DATABASE}")
     if address.get_backend_name() != "sqlite":
         where = address.render_as_string()
-        opened = Opened(engine=_engine(address, where), where=where, path=None)
+        opened = OpenDatabase(engine=_engine(address, where), where=where, path=None)
         _bring_up_to_date(opened, folder)
         return opened
     path = Path(address.database or "")
@@ -69,7 +69,7 @@ def open_database(folder: Path, url: str | None, *, up_to_date: bool) -> Opened:
         if up_to_date or not known:
             raise why
         return _read_only(path, folder, known)
-    opened = Opened(engine=_engine(address, str(path)), where=str(path), path=path)
+    opened = OpenDatabase(engine=_engine(address, str(path)), where=str(path), path=path)
     try:
         _bring_up_to_date(opened, folder)
     except StoreError as error:
@@ -80,12 +80,12 @@ def open_database(folder: Path, url: str | None, *, up_to_date: bool) -> Opened:
     return opened
 
 
-def _read_only(path: Path, folder: Path, known: int) -> Opened:
+def _read_only(path: Path, folder: Path, known: int) -> OpenDatabase:
     """A store that may only be read: as it is where it is whole, else a copy. SQLite would write beside it."""
     wal = wal_of(path)
     if known == CURRENT and not (wal.exists() and wal.stat().st_size):
         address = make_url(f"sqlite:///file:{quote(str(path.absolute()))}?mode=ro&immutable=1&uri=true")
-        opened = Opened(engine=_engine(address, str(path)), where=str(path), path=path)
+        opened = OpenDatabase(engine=_engine(address, str(path)), where=str(path), path=path)
         with opened.engine.connect() as connection:
             if not any(lacks(connection, folder, run_id) for run_id in pending(folder)):
                 return opened
@@ -93,7 +93,7 @@ def _read_only(path: Path, folder: Path, known: int) -> Opened:
     return _copy(path, folder, files=True)
 
 
-def _copy(path: Path, folder: Path, *, files: bool = False) -> Opened:
+def _copy(path: Path, folder: Path, *, files: bool = False) -> OpenDatabase:
     """A copy in a temporary folder, brought up to date. ``files``: of a database that SQLite may not open in place."""
     scratch = TemporaryDirectory(prefix="reprokit-store-")
     copy = Path(scratch.name) / DATABASE
@@ -102,12 +102,12 @@ def _copy(path: Path, folder: Path, *, files: bool = False) -> Opened:
     except OSError as error:
         raise store_error(path, error) from error
     engine = _engine(make_url(f"sqlite:///{copy}"), str(path))
-    opened = Opened(engine=engine, where=str(path), path=copy, scratch=scratch)
+    opened = OpenDatabase(engine=engine, where=str(path), path=copy, scratch=scratch)
     _bring_up_to_date(opened, folder, is_copy=True)
     return opened
 
 
-def _bring_up_to_date(opened: Opened, folder: Path, *, is_copy: bool = False) -> None:
+def _bring_up_to_date(opened: OpenDatabase, folder: Path, *, is_copy: bool = False) -> None:
     """Give the tables this version, and all that the journals have."""
     with opened.engine.connect() as connection:
         found = connection.exec_driver_sql("PRAGMA user_version").scalar() if opened.path is not None else None

@@ -28,7 +28,7 @@ UPDATE_SECONDS = 5.0
 LONGEST_SECONDS = 60.0
 """Between two attempts on a database that takes nothing."""
 
-Texts = Mapping[str, tuple[str, str, str]]
+CaseTexts = Mapping[str, tuple[str, str, str]]
 """Case digest -> (id, title, text)."""
 
 
@@ -45,7 +45,7 @@ class Recorder:
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._tend, name="recorder", daemon=True)
 
-    def begin(self, run: RunRecord, texts: Texts) -> None:
+    def begin(self, run: RunRecord, texts: CaseTexts) -> None:
         """Begin a new run, or go on with one that has been taken over: with its cells, decided or not.
 
         Raises StoreError where the database is another program's, or a newer reprokit's, or on a file system without

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.strength import Tally
 from reprokit.search.bisect.algorithm import bisect
-from reprokit.search.confirming import Trials
+from reprokit.search.confirming import KnownTrials
 from reprokit.search.explain.support import budget
 from reprokit.search.queries import Candidate, Query, drive
 
@@ -109,7 +109,7 @@ def confirmed(*, size: int, rate: float, planted: bool, runs: int, seed: int) ->
         def left(tallies: dict[int, Tally] = tallies, again: list[int] = again) -> float:
             return budget(sum(tally.of for tally in tallies.values()) - again[0]) - again[0]
 
-        trials = Trials(
+        trials = KnownTrials(
             tally=lambda one, tallies=tallies: tallies[int(one.cell["at"])],  # type: ignore[misc]
             seconds=lambda one: 1.0,
             left=left,

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reprokit.report import differences
-from reprokit.report.differences import Side
+from reprokit.report.differences import EnvironmentFacts
 from tests.browser.conftest import Look, Site
 
 FACTS = st.dictionaries(
@@ -149,7 +149,10 @@ def test_differences_are_those_of_reprokit_diff(look: Look) -> None:
     @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(before=FACTS, after=FACTS, measured=st.booleans())
     def same(before: Mapping[str, Any], after: Mapping[str, Any], measured: bool) -> None:
-        sides = [Side(name="", title="", facts=before), Side(name="", title="", facts=after, measured=measured)]
+        sides = [
+            EnvironmentFacts(name="", title="", facts=before),
+            EnvironmentFacts(name="", title="", facts=after, measured=measured),
+        ]
         said = [[one.concern, one.name, one.before, one.after] for one in differences.compare(*sides)]
         cells = [{"facts": side.facts, "packages": {}, "measured": side.measured} for side in sides]
         shown = page.evaluate(

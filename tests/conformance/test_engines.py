@@ -21,7 +21,7 @@ from reprokit.case.cellspec import FileSpec
 from reprokit.core import ownership
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError, ImageGone, Unsupported
 from reprokit.engine.kept import ENVIRONMENT, IMAGE
-from reprokit.engine.outputs import Collector, Refused, unpacked
+from reprokit.engine.outputs import Collector, OutputsRefused, unpacked
 from reprokit.engine.protocol import Mount, Progress
 from reprokit.engine.site import Site
 from reprokit.evidence.model import Ending
@@ -184,7 +184,7 @@ def test_outputs_are_taken_out_of_a_trial(subject: Subject, image: str, tmp_path
 def test_outputs_that_are_not_plain_files_or_too_large_are_refused(
     subject: Subject, image: str, tmp_path: Path, script: str, why: str
 ) -> None:
-    with pytest.raises(Refused, match=re.escape(why)):
+    with pytest.raises(OutputsRefused, match=re.escape(why)):
         collected(subject, image, script, tmp_path / "outputs.tar", "out/*.txt")
 
 

@@ -36,10 +36,10 @@ STATUS = {
 }
 
 _NO_OPTION = "^[^-]"
-Case = Annotated[
+CaseArgument = Annotated[
     str, Field(pattern=_NO_OPTION, description="A case file, a folder, a URL, or the id of a case that was run")
 ]
-Run = Annotated[str, Field(pattern=_NO_OPTION, description="The id of a run, the beginning of it, or last")]
+RunArgument = Annotated[str, Field(pattern=_NO_OPTION, description="The id of a run, the beginning of it, or last")]
 Only = Annotated[
     Sequence[Mapping[str, str]], Field(description='Keep only cells that match one of these, as {"cuda": "11.8"}')
 ]
@@ -93,18 +93,18 @@ class _Tools:
         done = await call("new", "--from", report, minutes=5)
         return {"case": _succeeded(done).out, "notes": done.err.splitlines()}
 
-    async def validate(self, case: Case) -> dict[str, Any]:
+    async def validate(self, case: CaseArgument) -> dict[str, Any]:
         """Check a case without running it: problems with their lines, the number of cells, the digest, and what
         building and running it would do (asks)."""
         return _object(await call("validate", case, "--asks", "--json", minutes=5))
 
-    async def cells(self, case: Case, only: Only = (), axes: Axes = {}) -> dict[str, Any]:  # noqa: B006
+    async def cells(self, case: CaseArgument, only: Only = (), axes: Axes = {}) -> dict[str, Any]:  # noqa: B006
         """List the cells that a run would decide, the verdict expected of each, and why this host cannot serve one."""
         return {"cells": await self._cells(case, only, axes)}
 
     async def run(
         self,
-        case: Case,
+        case: CaseArgument,
         only: Only = (),
         axes: Axes = {},  # noqa: B006
         fix: Annotated[bool, Field(description="Run the fixed variant beside the case")] = False,
@@ -123,18 +123,18 @@ class _Tools:
         """Continue the last run that was interrupted or has inconclusive cells; decided cells are not repeated."""
         return await self._run("--resume", minutes=minutes)
 
-    async def result(self, run: Run = "last") -> dict[str, Any]:
+    async def result(self, run: RunArgument = "last") -> dict[str, Any]:
         """The verdicts of a recorded run."""
         return _summary(_object(await call("show", run, "--json", *self._store, minutes=5)))
 
     async def log(
-        self, cell: int, run: Run = "last", trial: int = 1, offset: Offset = 0, lines: Lines = LINES
+        self, cell: int, run: RunArgument = "last", trial: int = 1, offset: Offset = 0, lines: Lines = LINES
     ) -> dict[str, Any]:
         """One page of what a trial of a cell printed."""
         return await self._page([run, str(cell), "--log", "--trial", str(trial)], offset, lines)
 
     async def environment(
-        self, cell: int, run: Run = "last", offset: Offset = 0, lines: Lines = LINES
+        self, cell: int, run: RunArgument = "last", offset: Offset = 0, lines: Lines = LINES
     ) -> dict[str, Any]:
         """One page of what was measured in the image of a cell: interpreter, compiler, CUDA, packages."""
         return await self._page([run, str(cell), "--environment"], offset, lines)
@@ -147,7 +147,7 @@ class _Tools:
 
     async def isolate(
         self,
-        case: Case,
+        case: CaseArgument,
         bad: Annotated[Mapping[str, str], Field(description="A cell in which the failure shows")] = {},
         good: Annotated[Mapping[str, str], Field(description="A cell in which it does not")] = {},
         max_cells: MaxCells = 16,
@@ -160,7 +160,7 @@ class _Tools:
 
     async def bisect(
         self,
-        case: Case,
+        case: CaseArgument,
         axis: Annotated[str, Field(description="NAME=LOW..HIGH: the releases between two")] = "",
         source: Annotated[str, Field(description="NAME=REF..REF: the commits between two of a source")] = "",
         only: Only = (),

@@ -20,9 +20,9 @@ FORMAT = "reprokit-doctor/v1"
 SECONDS = 20.0
 """How long a check may take."""
 
-Check = Callable[[Ground], Iterator[Finding]]
+Checker = Callable[[Ground], Iterator[Finding]]
 
-CHECKS: dict[str, Check] = {
+CHECKS: dict[str, Checker] = {
     "reprokit": itself.check,
     "engine": engines.check,
     "buildkit": engines.builds,
@@ -40,7 +40,7 @@ CHECKS: dict[str, Check] = {
 """The checks in the order in which they are shown."""
 
 
-def examine(ground: Ground, checks: dict[str, Check] | None = None, *, seconds: float = SECONDS) -> list[Finding]:
+def examine(ground: Ground, checks: dict[str, Checker] | None = None, *, seconds: float = SECONDS) -> list[Finding]:
     """All findings, in the order of the checks, which run in parallel. Raises nothing.
 
     ``checks``: all by default. ``seconds``: the time limit for all checks together.

@@ -38,7 +38,7 @@ _TRIES = 100  # another process creates or removes the file at the same moment; 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Holder:
+class LeaseHolder:
     """Who holds a GPU, as its file tells: ``since`` in seconds since 1970, ``run`` the id of its run.
 
     ``boot``: the id of the boot in which it took the lease, '' where reprokit 0.1 wrote the file.
@@ -79,7 +79,7 @@ class Leases:
     ``died`` is its last holder if that was killed, else None. ``run``: the id of the run that takes leases here.
     """
 
-    def __init__(self, folder: Path, *, run: str, in_use: Callable[[Gpu, Holder | None], str]) -> None:
+    def __init__(self, folder: Path, *, run: str, in_use: Callable[[Gpu, LeaseHolder | None], str]) -> None:
         self._folder = folder
         self._run = run
         self.in_use = in_use
@@ -89,7 +89,7 @@ class Leases:
         # One that does not tell its memory shares the host's: the last to be leased.
         return LeaseRequest(self, sorted(gpus, key=lambda gpu: (gpu.memory or float("inf"), gpu.index)), count)
 
-    def holder(self, gpu: Gpu) -> Holder | None:
+    def holder(self, gpu: Gpu) -> LeaseHolder | None:
         """The lease holder, as the file says; None when there is none, or when one is just starting."""
         try:
             file = _open(self._folder, gpu.uuid)
@@ -130,7 +130,7 @@ class Leases:
         user = str(os.getuid())
         with suppress(KeyError):
             user = pwd.getpwuid(os.getuid()).pw_name
-        holder = Holder(
+        holder = LeaseHolder(
             pid=os.getpid(), user=user, host=platform.node(), since=time.time(), run=self._run, boot=boot_id()
         )
         try:
@@ -190,7 +190,7 @@ class LeaseRequest:
                 words.append(f"GPU {gpu.index} ({gpu.uuid}) is held by {holder}")
         return "; ".join(words)
 
-    def holders(self) -> list[Holder]:
+    def holders(self) -> list[LeaseHolder]:
         """Those whom it waits for."""
         others = (self._leases.holder(gpu) for gpu in self._gpus if gpu.uuid not in self._files)
         return [holder for holder in others if holder is not None]
@@ -288,13 +288,13 @@ def _unusable(path: Path, error: OSError) -> EngineError:
     )
 
 
-def _read(file: int) -> Holder | None:
+def _read(file: int) -> LeaseHolder | None:
     """What a lock file tells. Any user may have written it, so it is nothing but words to show."""
     try:
         found = json.loads(os.pread(file, 4096, 0))
         found = {"boot": "", **found}
         names = ("user", "host", "run", "boot")
         words = {name: "".join(c for c in str(found[name])[:64] if c.isprintable()) for name in names}
-        return Holder(pid=int(found["pid"]), since=float(found["since"]), **words)
+        return LeaseHolder(pid=int(found["pid"]), since=float(found["since"]), **words)
     except (ValueError, KeyError, TypeError, OverflowError):
         return None

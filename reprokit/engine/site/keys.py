@@ -14,7 +14,7 @@ from typing import Any
 from reprokit.core.near_match import near
 from reprokit.engine import kinds
 
-Parser = Callable[[Any, Path], Any]
+ReadValue = Callable[[Any, Path], Any]
 
 BASE_IMAGES = ("auto", "registry", "bootstrap")
 PYTHON_PROVIDERS = ("distribution", "image", "uv")
@@ -109,7 +109,7 @@ def _items(value: Any) -> list[Any]:
     return [value]
 
 
-def _list_of(parse: Parser) -> Parser:
+def _list_of(parse: ReadValue) -> ReadValue:
     def parsed(value: Any, base: Path) -> tuple[Any, ...]:
         try:
             return tuple(parse(item, base) for item in _items(value))
@@ -119,7 +119,7 @@ def _list_of(parse: Parser) -> Parser:
     return parsed
 
 
-def _one_of(*words: str) -> Parser:
+def _one_of(*words: str) -> ReadValue:
     def parsed(value: Any, base: Path) -> str:
         text = _text(value, base)
         if text not in words:
@@ -129,7 +129,7 @@ def _one_of(*words: str) -> Parser:
     return parsed
 
 
-def _providers(*known: str) -> Parser:
+def _providers(*known: str) -> ReadValue:
     one = _list_of(_one_of(*known))
 
     def parsed(value: Any, base: Path) -> tuple[str, ...]:
@@ -164,7 +164,7 @@ def _gpus(value: Any, base: Path) -> tuple[str, ...]:
     raise ValueError('"all", "none", or a list of GPU indices and UUIDs such as [0, "GPU-8f1c..."]')
 
 
-def _unit(name: str) -> Parser:
+def _unit(name: str) -> ReadValue:
     """A size, duration or count as case files spell them; None when empty."""
 
     def parsed(value: Any, base: Path) -> Any:
@@ -186,7 +186,7 @@ def _yes_or_no(value: Any, base: Path) -> bool:
     return words[text]
 
 
-PARSERS: Mapping[str, Parser] = {
+PARSERS: Mapping[str, ReadValue] = {
     "engine": _one_of(*kinds.CHOICES),
     "base_images": _one_of(*BASE_IMAGES),
     "confirm": _one_of(*CONFIRM),

@@ -36,7 +36,7 @@ class Link:
     attributes: tuple[tuple[str, str], ...]
 
 
-class Anchors(HTMLParser):
+class AnchorParser(HTMLParser):
     """The attributes of a page's ``a`` elements, in ``found``, and the address of its ``base``."""
 
     def __init__(self) -> None:
@@ -60,12 +60,12 @@ def links_of(page: Path) -> list[Link]:
 
 def links_in_text(text: str, address: str) -> list[Link]:
     """The links of an HTML page that was read from ``address``, in page order."""
-    parser = Anchors()
+    parser = AnchorParser()
     parser.feed(text)
     return links_of_anchors(parser, address)
 
 
-def links_of_anchors(parser: Anchors, address: str) -> list[Link]:
+def links_of_anchors(parser: AnchorParser, address: str) -> list[Link]:
     """The links that a parser found on a page from ``address``, in page order; what is not an address is left out."""
     found = []
     for attributes in parser.found:

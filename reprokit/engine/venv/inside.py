@@ -28,7 +28,7 @@ import termios
 import time
 from typing import Any, NoReturn
 
-Asked = dict[str, Any]
+SandboxRequest = dict[str, Any]
 
 PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 4, 22, 38
 SYS_LANDLOCK_CREATE_RULESET, SYS_LANDLOCK_RESTRICT_SELF = 444, 446
@@ -105,7 +105,7 @@ def call_filter(machine: str, *, unix: bool) -> bytes:
     return b"".join(struct.pack("HBBI", *step) for step in steps)
 
 
-def shut_off(asked: Asked) -> None:
+def shut_off(asked: SandboxRequest) -> None:
     """Refuse what no namespace keeps apart, from here on and for good.
 
     Abstract sockets belong to a network: with the host's, without Landlock, no socket of that family can be made.
@@ -123,7 +123,7 @@ def shut_off(asked: Asked) -> None:
 # --- the program ------------------------------------------------------------------------------------------------------
 
 
-def become(asked: Asked, report: int) -> NoReturn:
+def become(asked: SandboxRequest, report: int) -> NoReturn:
     """Turn this process into the program, or tell ``report`` why not."""
     try:
         os.setsid()
@@ -159,7 +159,7 @@ def execute(command: list[bytes]) -> NoReturn:
     os._exit(127 if number == errno.ENOENT else 126)
 
 
-def follow(asked: Asked) -> dict[str, Any]:
+def follow(asked: SandboxRequest) -> dict[str, Any]:
     """Start the program, and see it to its end, which is returned."""
     ended, waking = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(waking)

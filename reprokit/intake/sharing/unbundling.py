@@ -63,7 +63,7 @@ class About(BaseModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Opened:
+class OpenBundle:
     """``digest``: of the whole file. ``text``: the case. ``image``: to be loaded; ``image_id``: what it is."""
 
     digest: str
@@ -77,7 +77,7 @@ class Damaged(Exception):
     """Why the file is not a bundle that can be taken; without the file's name."""
 
 
-def opened(path: Path, folder: Path) -> Opened:
+def opened(path: Path, folder: Path) -> OpenBundle:
     """Read a bundle, and write its image as an archive into ``folder``. Raises UsageError."""
     if not path.is_file():
         raise UsageError(f"{path}: there is no such file, or it is not a plain one")
@@ -99,7 +99,7 @@ def opened(path: Path, folder: Path) -> Opened:
         what = type(error).__name__
         raise UsageError(f"{path}: not a bundle of reprokit, or a damaged one ({what}): copy it again") from None
     image = BundledImage(archive=folder / "image.tar", tag=_name(image_id))
-    return Opened(
+    return OpenBundle(
         digest=f"sha256:{whole.digest.hexdigest()}", about=about, text=text, image=image, image_id=f"sha256:{image_id}"
     )
 
@@ -270,7 +270,7 @@ def _check_layers(image: Path) -> None:
                     content.skip()
 
 
-def admitted(found: Opened, path: str, request: Request) -> CaseFile:
+def admitted(found: OpenBundle, path: str, request: Request) -> CaseFile:
     """The case of a bundle, untrusted, once it may run: a case that was read says nothing of an image.
 
     What is agreed to is the bundle as a whole, by its digest. Raises UsageError.
@@ -283,7 +283,7 @@ def admitted(found: Opened, path: str, request: Request) -> CaseFile:
     return file
 
 
-def tasks_of(found: Opened, file: CaseFile, request: Request) -> tuple[Request, list[Task]]:
+def tasks_of(found: OpenBundle, file: CaseFile, request: Request) -> tuple[Request, list[Task]]:
     """The one cell of a bundle, as a request and its task. Raises UsageError, CaseError."""
     fix = found.about.variant == "fix"
     cell = Chosen(path=file.path, digest=file.digest, cells=(found.about.cell,), fix=fix)
@@ -294,7 +294,7 @@ def tasks_of(found: Opened, file: CaseFile, request: Request) -> tuple[Request, 
     return request, [replace(tasks[0], number=1, bundled=found.image)]
 
 
-def compared(found: Opened, verdict: str | None) -> str:
+def compared(found: OpenBundle, verdict: str | None) -> str:
     """The verdict beside the one that the bundle recorded, in words."""
     if verdict == found.about.verdict:
         return f"same verdict as recorded: {verdict}"

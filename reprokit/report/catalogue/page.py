@@ -15,7 +15,7 @@ from reprokit.core.text import pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.report.catalogue.catalogue import Catalogue, CatalogueEntry, Document, TagGroup
 from reprokit.report.catalogue.flip import flip
-from reprokit.report.catalogue.safe_markdown import Anchors, inline, link, size, table
+from reprokit.report.catalogue.safe_markdown import HeadingAnchors, inline, link, size, table
 from reprokit.report.catalogue.verdicts import DecidedCell, SeenCase, Verdicts
 from reprokit.report.labels import served_by
 
@@ -68,7 +68,7 @@ class _Section:
 def page(library: Library) -> str:
     """The whole page."""
     catalogue = library.catalogue or Catalogue(groups=(TagGroup(title="-", tag="-"),))
-    anchors = Anchors()
+    anchors = HeadingAnchors()
     anchors.of(catalogue.title)
     anchors.of("Contents")
     sections = [

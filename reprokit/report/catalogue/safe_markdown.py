@@ -36,7 +36,7 @@ def size(value: int | None) -> str:
     return f"{value / 1e9:.1f} GB" if value >= 0.95e9 else f"{max(1, round(value / 1e6))} MB"
 
 
-class Anchors:
+class HeadingAnchors:
     """The anchors that GitHub, GitLab and others make from headings, in the order of the page."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST = 10
 """Annotations of a kind that GitHub shows of one step."""
 
-FileOf = Callable[[CellRecord], "CaseFile | None"]
+FileOfRecord = Callable[[CellRecord], "CaseFile | None"]
 """The case file of a cell as it stands on disk; None where it is another by now, or no file."""
 
 
@@ -42,7 +42,7 @@ def _files(path: str) -> Sequence[CaseFile]:
         return ()
 
 
-def gha(run: RunRecord, file_of: FileOf = on_disk, root: Path | None = None) -> list[str]:
+def gha(run: RunRecord, file_of: FileOfRecord = on_disk, root: Path | None = None) -> list[str]:
     """Workflow commands: an error for each verdict that departs, a warning for each that is inconclusive.
 
     They point below ``root`` (the checkout; default: GITHUB_WORKSPACE, else the current folder); a case from elsewhere
@@ -57,7 +57,7 @@ def gha(run: RunRecord, file_of: FileOf = on_disk, root: Path | None = None) -> 
     ]
 
 
-def _of_kind(kind: str, cells: Sequence[CellRecord], what: str, file_of: FileOf, root: Path) -> Iterator[str]:
+def _of_kind(kind: str, cells: Sequence[CellRecord], what: str, file_of: FileOfRecord, root: Path) -> Iterator[str]:
     shown = cells if len(cells) <= MOST else cells[: MOST - 1]
     for cell in shown:
         at = _position(cell, file_of(cell))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from reprokit.evidence.records import RunRecord
-from reprokit.report.publishing import RunFormat, Sources
+from reprokit.report.publishing import FormatSources, RunFormat
 from reprokit.report.result import dumps
 
 
-def _write(run: RunRecord, sources: Sources) -> str:
+def _write(run: RunRecord, sources: FormatSources) -> str:
     return dumps(run, sources.folder, sources.file_of, **sources.more)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from reprokit.evidence.records import RunRecord
 from reprokit.report.markdown import run_summary
-from reprokit.report.publishing import RunFormat, Sources
+from reprokit.report.publishing import FormatSources, RunFormat
 
 
-def _write(run: RunRecord, sources: Sources) -> str:
+def _write(run: RunRecord, sources: FormatSources) -> str:
     return run_summary(run, sources.file_of)
 
 

@@ -11,7 +11,7 @@ from reprokit.core.errors import ReprokitError
 from reprokit.environment.cases import recorded_case
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import differences
-from reprokit.report.differences import Difference, Side
+from reprokit.report.differences import Difference, EnvironmentFacts
 from reprokit.report.history.rejudging import judged_by
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ Texts = Callable[[str], str]
 """The text of a case by its digest, as :meth:`reprokit.store.database.Store.case_text` returns it."""
 
 
-def side(texts: Texts, run: RunRecord, cell: CellRecord) -> Side:
+def side(texts: Texts, run: RunRecord, cell: CellRecord) -> EnvironmentFacts:
     """A recorded cell as ``reprokit diff`` compares it, with what its case asked for."""
     return differences.of_cell(f"{run.id}:{cell.number}", run, cell, _asked(texts(cell.case_digest), cell))
 
@@ -49,7 +49,7 @@ def _sections(before: str, after: str) -> list[str]:
     return [name for name in new if old and old[name] != new[name]]
 
 
-def _whole(texts: Texts, run: RunRecord, cell: CellRecord) -> Side:
+def _whole(texts: Texts, run: RunRecord, cell: CellRecord) -> EnvironmentFacts:
     """A side with what matters over time alone: within one run these are the same, or the matter of the comparison."""
     found = side(texts, run, cell)
     base = cell.details.base

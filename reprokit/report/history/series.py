@@ -10,7 +10,7 @@ from reprokit.core import json_text
 from reprokit.engine import registry
 from reprokit.evidence.details import CellDetails
 from reprokit.evidence.records import Result, RunRecord
-from reprokit.report.history.transitions import State, Tally, Transition, state_of, transitions, wavers
+from reprokit.report.history.transitions import FailedOf, State, Transition, state_of, transitions, wavers
 
 if TYPE_CHECKING:
     from reprokit.store.database import Store
@@ -29,7 +29,7 @@ class Series:
     engine: str
     results: tuple[Result, ...]
     transitions: tuple[Transition, ...]
-    rate: Tally | None = None
+    rate: FailedOf | None = None
 
     @property
     def standing(self) -> Transition | None:
@@ -141,7 +141,7 @@ def _one(
     cell: Mapping[str, str],
     results: Sequence[Result],
     decided: Collection[int],
-    tallies: Mapping[int, Tally],
+    tallies: Mapping[int, FailedOf],
 ) -> Series:
     trials = [tallies.get(one.row) for one in results]
     states = [state_of(one.verdict) for one in results]
@@ -158,7 +158,7 @@ def _one(
     return replace(series, rate=_rate(series, trials))
 
 
-def _rate(one: Series, trials: Sequence[Tally | None]) -> Tally | None:
+def _rate(one: Series, trials: Sequence[FailedOf | None]) -> FailedOf | None:
     """How often the failure showed since it is there; None where it always did, or is not there."""
     if one.standing is None or one.standing.new is not State.REPRODUCING:
         return None

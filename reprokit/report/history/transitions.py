@@ -42,7 +42,7 @@ def state_of(verdict: Verdict | None) -> State | None:
     return _STATES.get(verdict) if verdict else None
 
 
-Tally = tuple[int, int]
+FailedOf = tuple[int, int]
 """Of the trials of some results: how many matched the signature, and how many there were."""
 
 
@@ -65,7 +65,7 @@ class Transition:
     settled: int | None
     seen: int = 1
     known: bool = False
-    rate: Tally | None = None
+    rate: FailedOf | None = None
     clean: int = 0
 
     @property
@@ -92,7 +92,7 @@ class Transition:
         return "gone" if self.known and state is State.NOT_REPRODUCING else state.value.replace("-", " ")
 
 
-_SAYS: Mapping[State, Tally] = {State.REPRODUCING: (1, 1), State.NOT_REPRODUCING: (0, 1)}
+_SAYS: Mapping[State, FailedOf] = {State.REPRODUCING: (1, 1), State.NOT_REPRODUCING: (0, 1)}
 """What a result counts for whose trials are not known. Another failure hides the one that is counted."""
 
 
@@ -100,7 +100,7 @@ RARE = 0.01
 """The chance below which a failure that did not always show is gone. Every night is another look: 0.05 is too many."""
 
 
-def _chance(rate: Tally, clean: int) -> float:
+def _chance(rate: FailedOf, clean: int) -> float:
     """How likely the next ``clean`` trials all are, after ``rate``: Laplace's rule of succession, trial by trial.
 
     So it takes longer where the rate is known from few trials.
@@ -114,7 +114,7 @@ def _chance(rate: Tally, clean: int) -> float:
 def transitions(
     states: Sequence[State | None],
     decided: Callable[[int], bool] = lambda _: False,
-    tally: Callable[[int], Tally | None] = lambda _: None,
+    tally: Callable[[int], FailedOf | None] = lambda _: None,
 ) -> list[Transition]:
     """The transitions of one cell, from its states in the order of time (None: inconclusive).
 
@@ -164,15 +164,15 @@ def transitions(
 class _Sums:
     """The trials of any stretch of results, its ends included."""
 
-    def __init__(self, tallies: Sequence[Tally]) -> None:
+    def __init__(self, tallies: Sequence[FailedOf]) -> None:
         self._matched = [0, *accumulate(matched for matched, _ in tallies)]
         self._total = [0, *accumulate(total for _, total in tallies)]
 
-    def between(self, first: int, last: int) -> Tally:
+    def between(self, first: int, last: int) -> FailedOf:
         return self._matched[last + 1] - self._matched[first], self._total[last + 1] - self._total[first]
 
 
-def _rate(stretch: Tally, all_before: Tally) -> Tally | None:
+def _rate(stretch: FailedOf, all_before: FailedOf) -> FailedOf | None:
     """How often a failure showed that did not always; None for one that did.
 
     The rate of its last stretch is too high where it came and went before, and that of all results where it was once

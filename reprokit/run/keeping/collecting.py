@@ -15,7 +15,7 @@ from reprokit.core.text import size
 from reprokit.engine.kept import ENVIRONMENT, IMAGE, OTHER_CACHE, Kept
 from reprokit.run.keeping import uses
 from reprokit.run.keeping.holders import Holder
-from reprokit.run.keeping.planning import LOG, Plan, Removal, plan
+from reprokit.run.keeping.planning import LOG, Removal, RemovalPlan, plan
 
 ROUNDS = 5
 """How often a collection plans again, where things were used or freed less than was thought."""
@@ -84,14 +84,14 @@ def _stays(kept: Kept, busy: Collection[str], wanted: Wanted) -> str:
     return f"--keep {chosen[0]}" if chosen else ""
 
 
-def planned(found: Stock, wanted: Wanted, *, more: int = 0) -> Plan:
+def planned(found: Stock, wanted: Wanted, *, more: int = 0) -> RemovalPlan:
     """What is to be removed. ``more``: bytes that have to be free below the budget."""
     budget = None if wanted.budget is None else max(wanted.budget - more, 0)
     return plan(found.items, now=time.time(), budget=budget, older_than=wanted.older_than)
 
 
 def carry_out(
-    plan: Plan, found: Stock, on_removed: Callable[[Removal], None], cancel: threading.Event | None = None
+    plan: RemovalPlan, found: Stock, on_removed: Callable[[Removal], None], cancel: threading.Event | None = None
 ) -> int:
     """Do what was planned, but for what is in use by now; returns how many things were removed.
 
@@ -187,7 +187,7 @@ def collect(
     more: int = 0,
     cancel: threading.Event | None = None,
     cases: Callable[[], dict[str, set[str]]] = dict,
-) -> Plan:
+) -> RemovalPlan:
     """Remove until what is left is as wanted; returns the plan that is left over, which removes what could not be.
 
     Raises EngineError, Cancelled.

@@ -45,14 +45,14 @@ def holders(engine: Engine | None, store: Path) -> list[Holder]:
     engines = [*([engine] if engine else []), *others]
     return [
         *engines,
-        Sources(cache.folder("sources")),
+        SourceCache(cache.folder("sources")),
         Fetched(cache.folder("downloads")),
         Scraps(store),
         Logs(store),
     ]
 
 
-class Sources:
+class SourceCache:
     """What :mod:`reprokit.run.sources` keeps: repositories, and trees exported from them."""
 
     def __init__(self, folder: Path) -> None:

@@ -26,7 +26,7 @@ class Removal:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class RemovalPlan:
     """``total``: bytes of all that is kept; ``left``: once ``removals``, in this order, are done; ``budget``: as asked.
 
     ``bound``: bytes of what must not be removed.
@@ -49,7 +49,9 @@ def cost(kept: Kept) -> float:
     return kept.bytes / BYTES_A_SECOND if kept.seconds is None else kept.seconds
 
 
-def plan(items: Iterable[Kept], *, now: float, budget: int | None = None, older_than: float | None = None) -> Plan:
+def plan(
+    items: Iterable[Kept], *, now: float, budget: int | None = None, older_than: float | None = None
+) -> RemovalPlan:
     """What to remove of ``items``: what was used last more than ``older_than`` seconds before ``now`` (both optional),
     and then as much as ``budget`` (bytes) asks for.
     """
@@ -67,7 +69,9 @@ def plan(items: Iterable[Kept], *, now: float, budget: int | None = None, older_
             break
         state.remove(min(candidates, key=lambda one: (one.kind == LOG, state.worth(one, now))))
     bound = {part: size for one in kept.values() if one.stays for part, size in one.parts.items()}
-    return Plan(removals=tuple(state.removals), total=total, left=state.total, bound=sum(bound.values()), budget=budget)
+    return RemovalPlan(
+        removals=tuple(state.removals), total=total, left=state.total, bound=sum(bound.values()), budget=budget
+    )
 
 
 def by_kind(items: Iterable[Kept]) -> dict[str, tuple[int, int]]:

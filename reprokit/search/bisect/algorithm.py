@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from reprokit.evidence.reading import Reading
-from reprokit.search.confirming import Separation, Trials, confirm
+from reprokit.search.confirming import KnownTrials, Separation, confirm
 from reprokit.search.queries import Candidate, Query, Search
 
-Progress = Callable[[Sequence[int], Mapping[int, Reading], int], None]
+OnProgress = Callable[[Sequence[int], Mapping[int, Reading], int], None]
 """Called with the places just decided, all readings so far, and how many places the boundary may still be at."""
 
 
@@ -57,8 +57,8 @@ def bisect(
     candidates: Sequence[Candidate],
     *,
     ahead: bool = True,
-    progress: Progress | None = None,
-    trials: Trials | None = None,
+    progress: OnProgress | None = None,
+    trials: KnownTrials | None = None,
 ) -> Search[Bisection]:
     """Find one boundary along at least two candidates in few runs: about log2 of their number, plus the skips.
 

@@ -40,7 +40,7 @@ PLAIN = tuple(axis.name for axis in sorted(AXES, key=lambda axis: axis.matters))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Separation:
+class MinimalConditions:
     """``answers``: the smallest conditions and all others that name as few values, simplest first; maybe none.
 
     ``minimal``: nothing shorter can be said; otherwise only: nothing shorter was found.
@@ -74,14 +74,14 @@ def size_of(conditions: Conditions) -> int:
     return sum(one.size for conjunction in conditions for one in conjunction)
 
 
-def separate(bad: Sequence[Cell], good: Sequence[Cell], first: Collection[str] = ()) -> Separation:
+def separate(bad: Sequence[Cell], good: Sequence[Cell], first: Collection[str] = ()) -> MinimalConditions:
     """The smallest conditions that every cell of ``bad`` fulfils and none of ``good`` does; no cell is in both.
 
     Fewest values named, then fewest conjunctions, then fewest axes, then axes of ``first``, free ones and those of
     PLAIN in that order, then simpler comparisons. No answer where either is empty, or where it takes too many.
     """
     if not bad or not good:
-        return Separation(answers=(), minimal=True)
+        return MinimalConditions(answers=(), minimal=True)
     # The order of the cells must not matter, but that of values decides how sets are listed.
     values = _values([*bad, *good])
     cells = sorted({tuple(cell.get(axis) for axis in values) for cell in bad}, key=repr)
@@ -95,7 +95,7 @@ def separate(bad: Sequence[Cell], good: Sequence[Cell], first: Collection[str] =
     answers = {one: None for cover in covers for one in itertools.islice(_answers(cover, [*values]), MOST_ALIKE)}
     ranked = sorted(answers, key=lambda one: _cost(one, list(values), first))
     minimal = search.complete and size_of(ranked[0] if ranked else ()) <= missing
-    return Separation(answers=tuple(ranked[:MOST_ALIKE]), minimal=minimal)
+    return MinimalConditions(answers=tuple(ranked[:MOST_ALIKE]), minimal=minimal)
 
 
 def _values(cells: Sequence[Cell]) -> dict[str, list[Value]]:

@@ -54,7 +54,7 @@ class Repeats:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Side:
+class CellGroup:
     """Cells whose trials count together. ``room``: how many more they may have; ``cost``: seconds of the cheapest."""
 
     cells: tuple[int, ...]
@@ -192,8 +192,8 @@ def _tally(cells: Iterable[int], tallies: Sequence[Tally]) -> Tally:
     return total(tallies[at] for at in cells)
 
 
-def _side(cells: tuple[int, ...], tallies: Sequence[Tally], seconds: Sequence[float]) -> Side:
-    return Side(
+def _side(cells: tuple[int, ...], tallies: Sequence[Tally], seconds: Sequence[float]) -> CellGroup:
+    return CellGroup(
         cells=cells,
         tally=_tally(cells, tallies),
         room=sum(max(0, MOST_TRIALS - tallies[at].of) for at in cells),
@@ -212,7 +212,7 @@ def _next(cells: Sequence[int], tallies: Sequence[Tally], seconds: Sequence[floa
     return min(free, key=lambda at: (tallies[at].of * seconds[at], seconds[at], at))
 
 
-def cheapest(sides: Sequence[Side], chances: Sequence[int]) -> list[int] | None:
+def cheapest(sides: Sequence[CellGroup], chances: Sequence[int]) -> list[int] | None:
     """How many more trials each side gets to exclude every rival, the failing side first; None: no number does."""
     named, rivals = sides[0], list(zip(sides[1:], chances, strict=True))
     most = named.after(named.room)
@@ -233,7 +233,7 @@ def cheapest(sides: Sequence[Side], chances: Sequence[int]) -> list[int] | None:
     return best
 
 
-def _needed(named: Tally, side: Side, chances: int) -> int | None:
+def _needed(named: Tally, side: CellGroup, chances: int) -> int | None:
     """How many more passing trials of a side exclude its rival; None: more than it may have."""
     more = max(0, passes_needed(named, chances) - side.tally.passed) if side.cells else 0
     return more if more <= side.room else None

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from reprokit.case.matrix import Cell
 from reprokit.evidence.reading import Reading
 from reprokit.search.bisect.algorithm import Bisection, bisect
-from reprokit.search.confirming import Separation, Trials, confirm
+from reprokit.search.confirming import KnownTrials, Separation, confirm
 from reprokit.search.isolate.explanations import (
     HOPELESS,
-    Explanation,
+    Hypothesis,
     best,
     certificate,
     consistent,
@@ -71,8 +71,8 @@ class Isolation:
     bad: Cell
     changes: tuple[AxisDifference, ...]
     readings: Mapping[int, Reading]
-    explanations: tuple[Explanation, ...] = ()
-    weights: Mapping[Explanation, float] = field(default_factory=dict)
+    explanations: tuple[Hypothesis, ...] = ()
+    weights: Mapping[Hypothesis, float] = field(default_factory=dict)
     undistinguished: tuple[int, ...] = ()
     excluded: frozenset[int] = frozenset()
     pair: tuple[int, int] | None = None
@@ -81,7 +81,7 @@ class Isolation:
     confirmed: bool = False
 
     @property
-    def plausible(self) -> tuple[Explanation, ...]:
+    def plausible(self) -> tuple[Hypothesis, ...]:
         """The most likely explanation, and the rivals that are likely enough and add no axis without need."""
         likely = [
             one for one in self.explanations if self.weights[one] >= PLAUSIBLE * self.weights[self.explanations[0]]
@@ -136,9 +136,9 @@ class _State:
     possible: Callable[[Cell], bool]
     cost: Callable[[Candidate], int]
     limit: int
-    trials: Trials | None
+    trials: KnownTrials | None
     readings: dict[int, Reading] = field(default_factory=dict)
-    weights: dict[Explanation, float] = field(default_factory=dict)
+    weights: dict[Hypothesis, float] = field(default_factory=dict)
 
     def candidate(self, mix: int) -> Candidate:
         return Candidate(cell=mixed(self.good, self.bad, self.changes, mix))
@@ -164,7 +164,7 @@ class _State:
         return bool(failed)
 
     def next(
-        self, readings: Mapping[int, Reading], weights: Mapping[Explanation, float], usable: Sequence[int]
+        self, readings: Mapping[int, Reading], weights: Mapping[Hypothesis, float], usable: Sequence[int]
     ) -> int | None:
         return best(weights, readings, len(self.changes), usable, self.price)
 
@@ -188,7 +188,7 @@ def isolate(
     between: Callable[[str, Cell], Sequence[str]] = lambda axis, cell: (),
     limit: int = 1000,
     ahead: bool = True,
-    trials: Trials | None = None,
+    trials: KnownTrials | None = None,
 ) -> Search[Isolation]:
     """Find which changes from ``good`` to ``bad`` cause the failure. The two cells must differ.
 
@@ -281,7 +281,7 @@ def _tell_apart(state: _State, usable: Sequence[int], ahead: bool) -> Search[Non
         yield from _ask(state, [mix], soon)
 
 
-def _proof(state: _State, explanation: Explanation) -> list[int]:
+def _proof(state: _State, explanation: Hypothesis) -> list[int]:
     """The mixes that confirm an explanation."""
     least, largest = certificate(explanation, len(state.changes))
     return [*least, *largest]

@@ -17,7 +17,7 @@ from operator import itemgetter
 
 from reprokit.evidence.reading import Reading
 
-Explanation = tuple[int, ...]
+Hypothesis = tuple[int, ...]
 
 ALL_MIXES = 8
 """Most differences of which every mix is weighed; of more, the small and large mixes and a sample."""
@@ -30,7 +30,7 @@ FURTHER_SET = 0.25
 """How likely a second set of differences is, each enough for the failure, against one that names as many."""
 
 
-def explanations(count: int) -> dict[Explanation, float]:
+def explanations(count: int) -> dict[Hypothesis, float]:
     """Every explanation that is thought of for so many differences, with its weight before anything was run.
 
     One set of any size, two of at most two differences each, or of one and three, or three single ones. Each difference
@@ -51,12 +51,12 @@ def explanations(count: int) -> dict[Explanation, float]:
     }
 
 
-def fails(explanation: Explanation, mix: int) -> bool:
+def fails(explanation: Hypothesis, mix: int) -> bool:
     """Whether a mix fails if the explanation holds."""
     return any(enough & mix == enough for enough in explanation)
 
 
-def consistent(weights: Mapping[Explanation, float], mix: int, seen: Reading) -> dict[Explanation, float]:
+def consistent(weights: Mapping[Hypothesis, float], mix: int, seen: Reading) -> dict[Hypothesis, float]:
     """The explanations that a reading leaves; all of them where it is unknown."""
     if seen is Reading.UNRESOLVED:
         return dict(weights)
@@ -73,7 +73,7 @@ def mixes(count: int) -> list[int]:
     return sorted({*few, *(whole ^ mask for mask in few), *(some.randrange(whole) for _ in range(SAMPLE))})
 
 
-def splits(weights: Mapping[Explanation, float], candidates: Iterable[int]) -> dict[int, float]:
+def splits(weights: Mapping[Hypothesis, float], candidates: Iterable[int]) -> dict[int, float]:
     """Candidate -> bits that its reading tells on average; without those that tell nothing."""
     thought = weights.items() if len(weights) <= THOUGHT else nlargest(THOUGHT, weights.items(), key=itemgetter(1))
     total = sum(weight for _, weight in thought)
@@ -114,7 +114,7 @@ CLOSE = 0.75
 
 
 def best(
-    weights: Mapping[Explanation, float],
+    weights: Mapping[Hypothesis, float],
     readings: Mapping[int, Reading],
     count: int,
     candidates: Sequence[int],
@@ -136,7 +136,7 @@ def effort(cost: int) -> float:
     return 1.0 if cost == 0 else 1.3 + min(cost, 200) / 50
 
 
-def certificate(explanation: Explanation, count: int) -> tuple[list[int], list[int]]:
+def certificate(explanation: Hypothesis, count: int) -> tuple[list[int], list[int]]:
     """The mixes that prove a monotone explanation: the least that fail, and the largest that pass."""
     whole = (1 << count) - 1
     bits = [[1 << bit for bit in range(count) if enough >> bit & 1] for enough in explanation]

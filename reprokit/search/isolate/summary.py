@@ -14,7 +14,7 @@ from reprokit.evidence.records import CellRecord
 from reprokit.evidence.strength import trials_each
 from reprokit.search.explain.repeating import tally_of
 from reprokit.search.isolate.algorithm import RIVALS, AxisDifference, Boundary, Isolation
-from reprokit.search.isolate.explanations import Explanation, certificate
+from reprokit.search.isolate.explanations import Hypothesis, certificate
 from reprokit.search.releases import Releases
 
 UNSEEN = "not run (excluded or unresolved), but the other results leave no other explanation"
@@ -116,7 +116,7 @@ class IsolationText:
         else:
             yield "nothing was isolated: name a cell that fails with the signature (--bad) and one that passes (--good)"
 
-    def _decided(self, explanation: Explanation) -> Iterable[str]:
+    def _decided(self, explanation: Hypothesis) -> Iterable[str]:
         sets = [_named(self.found.named(mix)) for mix in explanation]
         if len(sets) > 1:
             yield f"each of these is enough: {'; or '.join(sets)}"
@@ -161,7 +161,7 @@ class IsolationText:
             passing, failing = self._cell(good), self._cell(bad)
             yield f"  confirmed: {passing} passes and {failing} fails, and they differ in {_named(changes)}"
 
-    def _no_effect(self, explanations: Iterable[Explanation], words: str = "no effect") -> Iterable[str]:
+    def _no_effect(self, explanations: Iterable[Hypothesis], words: str = "no effect") -> Iterable[str]:
         named = 0
         for one in explanations:
             for mix in one:
@@ -240,7 +240,7 @@ def _change_json(change: AxisDifference) -> dict[str, str | None]:
     return {"axis": change.axis, "good": change.good, "bad": change.bad}
 
 
-def _sets_json(found: Isolation, explanation: Explanation) -> list[list[dict[str, str | None]]]:
+def _sets_json(found: Isolation, explanation: Hypothesis) -> list[list[dict[str, str | None]]]:
     return [[_change_json(change) for change in found.named(mix)] for mix in explanation]
 
 

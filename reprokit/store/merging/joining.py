@@ -14,10 +14,10 @@ from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.origin import HostRecord, JobRecord, WorkflowRecord
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, exit_status
 
-Key = tuple[str, str, str]
+CellKey = tuple[str, str, str]
 """What names a cell of a night: case, key of the cell, variant."""
 
-Place = tuple[str, str, int, str, str]
+CellPosition = tuple[str, str, int, str, str]
 """The position of a cell in a run: path and id of its case, place in the matrix, key, variant."""
 
 STOPPED = "its job was stopped before it was decided"
@@ -75,13 +75,13 @@ def join(
     missing: Sequence[Missing] = (),
     text: Callable[[str], str] = lambda digest: "",
     now: str = "",
-) -> tuple[RunRecord, dict[Key, RunRecord]]:
+) -> tuple[RunRecord, dict[CellKey, RunRecord]]:
     """The run of a night, and which run each of its cells is from (none for those that no job recorded).
 
     Of a cell that several jobs recorded, as after a job was run again, the newest record that is decided counts.
     ``text``: a case by its digest, for the order of its cells. ``now``: the time, for a night of which nothing is left.
     """
-    chosen: dict[Key, tuple[tuple[bool, bool, int, str], CellRecord, RunRecord]] = {}
+    chosen: dict[CellKey, tuple[tuple[bool, bool, int, str], CellRecord, RunRecord]] = {}
     for run in night.runs:
         for cell in run.cells:
             job = job_of(run, cell)
@@ -98,7 +98,7 @@ def join(
     return _run(night, run_id, cells, now), origins
 
 
-def key_of(cell: CellRecord) -> Key:
+def key_of(cell: CellRecord) -> CellKey:
     """What names a cell of a night."""
     return cell.case_id, cell_key(cell.cell), cell.variant
 
@@ -116,7 +116,7 @@ def _from_job(cell: CellRecord, job: JobRecord | None) -> CellRecord:
     return replace(cell, details=replace(cell.details, job=job)) if job else cell
 
 
-def _places(cells: Iterable[CellRecord], text: Callable[[str], str]) -> Callable[[CellRecord], Place]:
+def _places(cells: Iterable[CellRecord], text: Callable[[str], str]) -> Callable[[CellRecord], CellPosition]:
     """The order in which one run would have had the cells: by file, and then as the matrix has them."""
     orders: dict[str, dict[str, int]] = {}
     for digest in {cell.case_digest for cell in cells}:
@@ -126,7 +126,7 @@ def _places(cells: Iterable[CellRecord], text: Callable[[str], str]) -> Callable
             own = expand(matrix.axes, matrix.exclude, matrix.include)
             orders[digest] = {cell_key(cell): place for place, cell in enumerate(own)}
 
-    def place(cell: CellRecord) -> Place:
+    def place(cell: CellRecord) -> CellPosition:
         key = cell_key(cell.cell)
         known = orders.get(cell.case_digest, {})
         return cell.case_path, cell.case_id, known.get(key, len(known)), key, cell.variant

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
-from reprokit.case.cellspec import FileSpec, PipStep
+from reprokit.case.cellspec import FileSpec, PipStepSpec
 from reprokit.case.files import CaseFile
 from reprokit.case.model import Case
 from reprokit.case.render import TemplateProblem, render
@@ -236,8 +236,8 @@ def test_pip_installs_in_one_step_or_in_several() -> None:
     assert alone.pip_steps == render(make(environment={"pip": [["a", "b"]]}), {}).environment.pip_steps
     several = render(make(environment={"pip": [*STEPS, ["{% if n == '2' %}more{% endif %}"]]}), {"n": "1"}).environment
     assert several.pip_steps == (
-        PipStep(requirements=("wheel", "numpy==1")),
-        PipStep(requirements=("old==1",), options=("--no-build-isolation",)),
+        PipStepSpec(requirements=("wheel", "numpy==1")),
+        PipStepSpec(requirements=("old==1",), options=("--no-build-isolation",)),
     )
     assert several.requirements == ("wheel", "numpy==1", "old==1")
 

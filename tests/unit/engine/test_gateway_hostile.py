@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.engine.site.gateway import Allowed, SiteAccess, allowed, client, upstream
-from reprokit.engine.site.gateway.allowed import Guard, Refused, not_public
+from reprokit.engine.site.gateway.allowed import Guard, HostRefused, not_public
 from reprokit.engine.site.gateway.routes import RELAY_PORT
 from tests.unit.engine.gateway_world import PUBLIC, World, gateway, plain, redirect
 
@@ -109,13 +109,13 @@ def test_no_way_of_writing_loopback_gets_through(host: str, tmp_path: Path, worl
     """With the system's own reading of addresses; nothing is connected to."""
     guard = Guard(OWN, frozenset(), frozenset())
     guard.check_name(host, 80)
-    with pytest.raises(Refused, match=r"of this host itself"):
+    with pytest.raises(HostRefused, match=r"of this host itself"):
         guard.addresses(host, 80, of_build=True)
 
 
 def test_an_interface_of_this_host_is_not_public() -> None:
     guard = Guard(OWN, frozenset(), frozenset(), resolve=lambda host, port: [PUBLIC], own=lambda address: True)
-    with pytest.raises(Refused, match=r"has the address 93.184.215.14, which is of this host itself"):
+    with pytest.raises(HostRefused, match=r"has the address 93.184.215.14, which is of this host itself"):
         guard.addresses("me.example", 22, of_build=True)
     assert allowed.is_of_this_host("127.0.0.1")
     assert not allowed.is_of_this_host(PUBLIC)

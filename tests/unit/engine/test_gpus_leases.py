@@ -17,7 +17,7 @@ import pytest
 
 from reprokit.core.errors import EngineError
 from reprokit.engine.gpus import leases
-from reprokit.engine.gpus.leases import Holder, Leases, default_folder
+from reprokit.engine.gpus.leases import LeaseHolder, Leases, default_folder
 from reprokit.environment.host import Gpu
 
 REPOSITORY = Path(__file__).parents[3]
@@ -39,7 +39,7 @@ class Desk:
         self.used: dict[str, str] = {}
         self.leases = Leases(folder, run="run-1", in_use=self.in_use)
 
-    def in_use(self, gpu: Gpu, died: Holder | None) -> str:
+    def in_use(self, gpu: Gpu, died: LeaseHolder | None) -> str:
         self.asked.append((gpu.uuid, died is not None))
         return self.used.get(gpu.uuid, "")
 

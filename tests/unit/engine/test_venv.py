@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, FileSpec, Limits, PipStep
+from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, FileSpec, Limits, PipStepSpec
 from reprokit.core.errors import Unsupported
 from reprokit.engine.protocol import Mount, Trial
 from reprokit.engine.stream import Joined
@@ -207,7 +207,9 @@ def test_the_script_holds_every_step_in_its_order_and_is_shell() -> None:
 
 
 def test_the_script_installs_each_step_of_pip_with_its_options() -> None:
-    asked = spec(pip=(PipStep(requirements=("six",)), PipStep(requirements=("./mine",), options=("--no-deps",))))
+    asked = spec(
+        pip=(PipStepSpec(requirements=("six",)), PipStepSpec(requirements=("./mine",), options=("--no-deps",)))
+    )
     script = dockerfile.render(
         resolve_on(HOST, asked), asked, sources={}, given_datasets=set(), recipe="script"
     ).dockerfile

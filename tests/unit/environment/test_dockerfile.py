@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, FileSpec, Limits, PipStep, SourceSpec
+from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, FileSpec, Limits, PipStepSpec, SourceSpec
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.environment import Supply, dockerfile, resolve
 from reprokit.environment.lock import asked_digest
@@ -276,22 +276,22 @@ def installs(**parts: Any) -> list[str]:
 
 def test_steps_are_installed_one_after_the_other_each_with_its_options() -> None:
     two = (
-        PipStep(requirements=("setuptools<60", "numpy==1.23.5")),
-        PipStep(requirements=("old==1",), options=("--no-build-isolation", "-i https://index.example/simple")),
+        PipStepSpec(requirements=("setuptools<60", "numpy==1.23.5")),
+        PipStepSpec(requirements=("old==1",), options=("--no-build-isolation", "-i https://index.example/simple")),
     )
     assert installs(pip=two, pip_options=("--pre",)) == [
         "--pre 'setuptools<60' numpy==1.23.5",
         "--pre --no-build-isolation -i https://index.example/simple old==1",
     ]
-    assert installs(pip=(PipStep(requirements=("a", "b")),)) == installs(pip=("a", "b"))
+    assert installs(pip=(PipStepSpec(requirements=("a", "b")),)) == installs(pip=("a", "b"))
 
 
 def test_no_step_overtakes_another() -> None:
-    local = PipStep(requirements=("-r requirements.txt", "six"))
-    framework = PipStep(requirements=("torch==2.0.1",))
-    assert installs(pip=(framework, PipStep(requirements=("six",)))) == ["torch==2.0.1", "six"]
+    local = PipStepSpec(requirements=("-r requirements.txt", "six"))
+    framework = PipStepSpec(requirements=("torch==2.0.1",))
+    assert installs(pip=(framework, PipStepSpec(requirements=("six",)))) == ["torch==2.0.1", "six"]
     # A layer of its own would come before what it is to follow.
-    assert installs(pip=(PipStep(requirements=("six",)), framework)) == ["six", "torch==2.0.1"]
+    assert installs(pip=(PipStepSpec(requirements=("six",)), framework)) == ["six", "torch==2.0.1"]
     # What follows a step that needs the case's files needs them as well.
     assert installs(pip=(local, framework)) == ["six", "-r requirements.txt", "torch==2.0.1"]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reprokit.case.cellspec import EnvironmentSpec, PipStep
+from reprokit.case.cellspec import EnvironmentSpec, PipStepSpec
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.environment import Supply, resolve, versions
 from reprokit.environment.alternative import without_downloads, without_registry
@@ -371,7 +371,7 @@ def test_an_image_of_the_case_overrides_everything() -> None:
     axes = {"os": "rocky-9", "python": "3.6", "gcc": "4.8"}
     found = resolve(cell(axes, image="registry.example/own:1", pip=("six",)), BOOTSTRAP)
     assert (found.base.source, found.base.reference) == ("image", "registry.example/own:1")
-    assert (found.os, found.python, found.gcc, found.pip) == ("", None, None, (PipStep(requirements=("six",)),))
+    assert (found.os, found.python, found.gcc, found.pip) == ("", None, None, (PipStepSpec(requirements=("six",)),))
 
 
 def test_an_unknown_base_source_is_wrong_usage() -> None:

@@ -55,17 +55,19 @@ def library() -> list[Task]:
 
 
 @pytest.fixture(scope="module")
-def jobs(library: list[Task]) -> matrix.Plan:
+def jobs(library: list[Task]) -> matrix.MatrixPlan:
     """The library as jobs, with nothing asked for."""
     return found(library)
 
 
-def found(tasks: list[Task], **values: Any) -> matrix.Plan:
+def found(tasks: list[Task], **values: Any) -> matrix.MatrixPlan:
     return matrix.plan(tasks, REGISTRY, matrix.PastFigures(), matrix.Runners(**values))
 
 
 @pytest.mark.system
-def test_the_whole_library_is_in_few_jobs_and_each_image_nearly_once(library: list[Task], jobs: matrix.Plan) -> None:
+def test_the_whole_library_is_in_few_jobs_and_each_image_nearly_once(
+    library: list[Task], jobs: matrix.MatrixPlan
+) -> None:
     made, files = jobs, load_all([str(CASES)])
     again = [
         task
@@ -96,7 +98,7 @@ def test_there_are_no_more_jobs_than_asked_for(library: list[Task], most: int) -
 
 
 @pytest.mark.system
-def test_without_gpu_runners_no_cell_is_lost(library: list[Task], jobs: matrix.Plan) -> None:
+def test_without_gpu_runners_no_cell_is_lost(library: list[Task], jobs: matrix.MatrixPlan) -> None:
     made = found(library, gpu=())
     assert made.cells == jobs.cells
     assert {tuple(entry["runner"]) for entry in made.include} == {("ubuntu-24.04",)}

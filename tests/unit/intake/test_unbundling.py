@@ -70,7 +70,7 @@ def bundled(*more: Member, of_image: bytes | None = None, about: Any = None, wit
     return tar(*((f"toy/{name}", text) for name, text in members.items() if name != without), *more)
 
 
-def opened(content: bytes, folder: Path) -> unbundling.Opened:
+def opened(content: bytes, folder: Path) -> unbundling.OpenBundle:
     (folder / "bug.tar").write_bytes(content)
     (folder / "scratch").mkdir(exist_ok=True)
     return unbundling.opened(folder / "bug.tar", folder / "scratch")

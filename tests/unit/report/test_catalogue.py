@@ -18,7 +18,7 @@ from reprokit.core.errors import CaseError, UsageError
 from reprokit.environment.cases import load
 from reprokit.report.catalogue import catalogue, page, verdicts
 from reprokit.report.catalogue.flip import flip
-from reprokit.report.catalogue.safe_markdown import Anchors, inline, link, size
+from reprokit.report.catalogue.safe_markdown import HeadingAnchors, inline, link, size
 
 TORCH = """\
 schema: reprokit/v1
@@ -499,7 +499,7 @@ def test_a_file_that_is_not_a_catalogue_is_reported(
 def test_markdown_in_texts_is_not_markup() -> None:
     assert inline("a |  *b*\n_c_ d_e `x*|` <i> [l]") == r"a \| \*b\* \_c\_ d_e `x*\|` \<i\> \[l\]"
     assert link("x", "a b/c(1).yaml") == "[x](a%20b/c%281%29.yaml)"
-    anchors = Anchors()
+    anchors = HeadingAnchors()
     assert [anchors.of(text) for text in ("1. CUDA & cuDNN", "ONNX", "ONNX")] == ["#1-cuda--cudnn", "#onnx", "#onnx-1"]
     assert [size(value) for value in (None, 0, 1, 240_529_474, 999_000_000, 1_883_098_230)] == [
         "",

@@ -10,7 +10,7 @@ from reprokit.evidence.model import Verdict
 from reprokit.evidence.origin import HostRecord
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import differences
-from reprokit.report.differences import Difference, Side, compare, of_cell, pairs
+from reprokit.report.differences import Difference, EnvironmentFacts, compare, of_cell, pairs
 
 ENVIRONMENT: dict[str, Any] = {
     "os": "debian-12",
@@ -41,7 +41,7 @@ def cell(verdict: Verdict = Verdict.REPRODUCED, number: int = 1, **changes: Any)
     )
 
 
-def side(record: CellRecord, **values: Any) -> Side:
+def side(record: CellRecord, **values: Any) -> EnvironmentFacts:
     return of_cell("r1:1", run(), record, values)
 
 
@@ -138,8 +138,10 @@ def test_two_runs_tell_a_difference_once_for_all_cells_that_share_it_and_verdict
 
 
 def test_a_lock_and_a_cell_are_compared_by_what_both_know() -> None:
-    cell = Side(name="a", title="a", facts={"GPU": {"driver": "1"}, "other pip packages": {"six": "1.16.0"}})
-    lock = Side(
+    cell = EnvironmentFacts(
+        name="a", title="a", facts={"GPU": {"driver": "1"}, "other pip packages": {"six": "1.16.0"}}
+    )
+    lock = EnvironmentFacts(
         name="b", title="b", facts={"Python": {"served by": "x"}, "other pip packages": {"six": "1.17.0"}}, locked=True
     )
     assert [(one.concern, one.name) for one in compare(cell, lock)] == [("other pip packages", "six")]

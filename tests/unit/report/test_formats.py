@@ -18,7 +18,7 @@ from reprokit.evidence.records import RunRecord
 from reprokit.report import formats
 from reprokit.report.formats import Format, PagesFormat, RunFormat
 from reprokit.report.html.building import PagesRequest
-from reprokit.report.publishing import Sources, scrubbed
+from reprokit.report.publishing import FormatSources, scrubbed
 from tests.unit.nights import Nights
 from tests.unit.report.test_html import nights, report
 
@@ -54,7 +54,7 @@ def run(nights: Nights) -> RunRecord:
 def _written(form: Format, run: RunRecord, nights: Nights, folder: Path) -> str:
     """All that the format writes of the run."""
     if isinstance(form, RunFormat):
-        return form.text(run, Sources.of(nights.store, run))
+        return form.text(run, FormatSources.of(nights.store, run))
     assert isinstance(form, PagesFormat)
     form.write(nights.store, folder, PagesRequest(), form.scrubber([run]))
     return "".join(path.read_text(encoding="utf-8") for path in folder.rglob("*") if path.is_file())

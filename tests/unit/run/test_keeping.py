@@ -22,7 +22,7 @@ from reprokit.engine.protocol import Trial
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.run.keeping import uses
 from reprokit.run.keeping.collecting import Keeper, Wanted, collect, planned, stock
-from reprokit.run.keeping.holders import Fetched, Logs, Scraps, Sources, holders
+from reprokit.run.keeping.holders import Fetched, Logs, Scraps, SourceCache, holders
 from reprokit.run.keeping.planning import LOG, cost, plan
 from reprokit.store.database import Store
 from tests.bench.keeping_simulation import GB, simulate
@@ -322,7 +322,7 @@ def test_sources_and_scraps_are_listed_and_removed(tmp_path: Path) -> None:
     (tmp_path / "store/measured/1.json").write_text("{}")
     dead = subprocess.Popen(["true"])
     dead.wait()
-    shelves = [Sources(tmp_path / "cache/reprokit/sources"), Scraps(tmp_path / "store")]
+    shelves = [SourceCache(tmp_path / "cache/reprokit/sources"), Scraps(tmp_path / "store")]
     found = stock(shelves, Wanted()).items
     assert sorted(one.kind for one in found) == [
         "compiled templates",

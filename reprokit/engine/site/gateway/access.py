@@ -18,7 +18,7 @@ _FILES_OF_DEFAULT = ("files.pythonhosted.org", 443)
 LOCATIONS = ("index-url", "extra-index-url", "find-links", "constraint")
 _PORTS = {"http": 80, "https": 443}
 
-Endpoint = tuple[str, int | None]
+HostPort = tuple[str, int | None]
 """A host, in lower case, and a port; None = any."""
 
 
@@ -50,17 +50,17 @@ class SiteAccess:
         return (*(self.pip.get("index-url", ())[-1:] or (DEFAULT_INDEX,)), *self.pip.get("extra-index-url", ()))
 
     @property
-    def named(self) -> frozenset[Endpoint]:
+    def named(self) -> frozenset[HostPort]:
         """What the site's configuration names: these may have addresses of this host or its networks."""
         places = [url for name in LOCATIONS for url in self.pip.get(name, ()) if local_path(url) is None]
-        found: set[Endpoint] = {endpoint(url) for url in places}
+        found: set[HostPort] = {endpoint(url) for url in places}
         found |= {parsed_host(host) for host in self.pip.get("trusted-host", ())}
         if DEFAULT_INDEX in self.indexes:
             found |= {endpoint(DEFAULT_INDEX), _FILES_OF_DEFAULT}
         return frozenset(found) | self.direct
 
     @property
-    def direct(self) -> frozenset[Endpoint]:
+    def direct(self) -> frozenset[HostPort]:
         """Of these, what builds may connect to themselves, whoever wrote the case."""
         return frozenset({endpoint(url) for url in self.archives} | {parsed_host(host) for host in self.hosts})
 
@@ -115,7 +115,7 @@ def same_origin(one: str, other: str) -> bool:
     return urlsplit(one).scheme == urlsplit(other).scheme and endpoint(one) == endpoint(other)
 
 
-def parsed_host(text: str) -> Endpoint:
+def parsed_host(text: str) -> HostPort:
     """HOST or HOST:PORT; an IPv6 address with a port is in brackets."""
     if text.count(":") > 1 and not text.startswith("["):
         return text.lower(), None

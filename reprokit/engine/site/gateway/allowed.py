@@ -12,7 +12,7 @@ import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from reprokit.engine.site.gateway.access import Endpoint, parsed_host
+from reprokit.engine.site.gateway.access import HostPort, parsed_host
 
 Resolver = Callable[[str, int], Sequence[str]]
 """Host and port -> addresses; raises OSError where there are none."""
@@ -44,7 +44,7 @@ _PUBLIC_6 = ipaddress.ip_network("2000::/3")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
-class Refused(Exception):
+class HostRefused(Exception):
     """The gateway does not let something through; the text is one sentence for the build's log."""
 
 
@@ -113,8 +113,8 @@ class Guard:
     def __init__(
         self,
         allowed: Allowed,
-        named: frozenset[Endpoint],
-        direct: frozenset[Endpoint],
+        named: frozenset[HostPort],
+        direct: frozenset[HostPort],
         *,
         resolve: Resolver = look_up,
         own: Callable[[str], bool] = is_of_this_host,
@@ -124,12 +124,12 @@ class Guard:
         self._hosts = {parsed_host(host) for host in allowed.hosts}
 
     def check_name(self, host: str, port: int) -> None:
-        """Raises Refused unless a build may ask for that host by itself."""
+        """Raises HostRefused unless a build may ask for that host by itself."""
         if not _HOST.fullmatch(host) or not 0 < port < 65536:
-            raise Refused("what the build asks for is not the name of a host and a port")
+            raise HostRefused("what the build asks for is not the name of a host and a port")
         listed = (host, port) in self._hosts or ((host, None) in self._hosts and port in _USUAL_PORTS)
         if not (self.allowed.any_host or listed or _holds(self._direct, host, port)):
-            raise Refused(
+            raise HostRefused(
                 f"{host}:{port} is not among the hosts that builds of an untrusted case reach; if they should, "
                 f'set build_hosts = ["{host}:{port}"] in reprokit.toml'
             )
@@ -142,7 +142,7 @@ class Guard:
         """The addresses at which a host may be connected to. ``of_build``: the build chose the host, not the site.
 
         ``by_proxy``: a proxy of the site connects, and may know names that this host does not: then () is an answer.
-        Raises Refused, and Unreachable when it has no address.
+        Raises HostRefused, and Unreachable when it has no address.
         """
         named = self._named if not of_build or self.allowed.any_host else self._direct
         try:
@@ -158,12 +158,12 @@ class Guard:
         good = [one for one, kind in kinds.items() if not kind]
         if not good:
             one, kind = next(iter(kinds.items()), ("", "not known"))
-            raise Refused(
+            raise HostRefused(
                 f"{host}:{port} has the address {one}, which is {kind}; if builds should reach it, "
                 f'set build_hosts = ["{host}:{port}"] in reprokit.toml'
             )
         return good
 
 
-def _holds(endpoints: frozenset[Endpoint], host: str, port: int) -> bool:
+def _holds(endpoints: frozenset[HostPort], host: str, port: int) -> bool:
     return (host, port) in endpoints or (host, None) in endpoints

@@ -33,7 +33,7 @@ class Malformed(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class HttpRequest:
     """One request. ``headers``: by names in lower case."""
 
     method: str
@@ -51,7 +51,7 @@ class Client:
         self._early = bytearray()
         self.keep = self.chunks = True
 
-    def request(self) -> Request | None:
+    def request(self) -> HttpRequest | None:
         """The next request; None when the build hangs up. Raises Malformed and OSError."""
         while not self._early:
             if not (block := self.connection.recv(MAX_HEAD)):
@@ -76,7 +76,7 @@ class Client:
         self._early.clear()
         return found
 
-    def _parsed(self, head: bytes) -> Request:
+    def _parsed(self, head: bytes) -> HttpRequest:
         first, *lines = head.split(b"\r\n")
         line = _LINE.fullmatch(first)
         if line is None:
@@ -97,7 +97,7 @@ class Client:
         said = headers.get("connection", "").lower()
         self.chunks = line[3] == b"1"
         self.keep = self.chunks and "close" not in said
-        return Request(method=line[1].decode(), target=line[2].decode(), headers=headers)
+        return HttpRequest(method=line[1].decode(), target=line[2].decode(), headers=headers)
 
     def head(self, status: int, reason: str, headers: Mapping[str, str]) -> None:
         """Write the head of an answer."""

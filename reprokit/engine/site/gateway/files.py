@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from reprokit.core.locks import locked_if_free
-from reprokit.engine.site.gateway.allowed import Refused, Unreachable
+from reprokit.engine.site.gateway.allowed import HostRefused, Unreachable
 from reprokit.engine.site.gateway.pages import Hash
 from reprokit.engine.site.gateway.upstream import Answer, closing
 
@@ -86,8 +86,8 @@ class _Download:
                     self._read()
         except Failed as error:
             self._end(error)
-        except (Refused, Unreachable) as error:
-            self._end(Failed(str(error), 403 if isinstance(error, Refused) else 502))
+        except (HostRefused, Unreachable) as error:
+            self._end(Failed(str(error), 403 if isinstance(error, HostRefused) else 502))
         except OSError as error:
             self._end(Failed(f"the cache of downloads on the host cannot be written: {error.strerror}"))
 

@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from reprokit.engine.site.gateway.access import shown, without_login
 from reprokit.engine.site.gateway.allowed import Unreachable
-from reprokit.engine.site.links import Anchors, Link, links_of_anchors
+from reprokit.engine.site.links import AnchorParser, Link, links_of_anchors
 
 MAX_LINKS = 100_000
 MAX_PARTS = 30 * MAX_LINKS
@@ -97,8 +97,8 @@ def rendered(links: Iterable[Link], put: Callable[[Link], str | None]) -> bytes:
     return "\n".join([*lines, "</body></html>\n"]).encode("utf-8", errors="replace")
 
 
-def _parsed(text: str, where: str) -> Anchors:
-    parser, until = Anchors(), time.monotonic() + PARSE_SECONDS
+def _parsed(text: str, where: str) -> AnchorParser:
+    parser, until = AnchorParser(), time.monotonic() + PARSE_SECONDS
     for start in range(0, len(text), _BLOCK):
         parser.feed(text[start : start + _BLOCK])
         if len(parser.found) > MAX_LINKS:

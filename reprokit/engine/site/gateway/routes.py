@@ -10,8 +10,8 @@ from urllib.parse import unquote, urlsplit
 
 from reprokit.engine.site.gateway import pages
 from reprokit.engine.site.gateway.access import SiteAccess, endpoint, shown, without_login
-from reprokit.engine.site.gateway.allowed import Guard, Refused, Unreachable
-from reprokit.engine.site.gateway.client import Client, Malformed, Request
+from reprokit.engine.site.gateway.allowed import Guard, HostRefused, Unreachable
+from reprokit.engine.site.gateway.client import Client, HttpRequest, Malformed
 from reprokit.engine.site.gateway.files import Arriving, Downloads, Failed, Stored
 from reprokit.engine.site.gateway.local import LocalPlaces
 from reprokit.engine.site.gateway.pages import Hash
@@ -53,7 +53,7 @@ class Routes:
         self._gone: dict[tuple[str, int], str] = {}
         self.notes: list[str] = []
 
-    def answer(self, request: Request, client: Client) -> None:
+    def answer(self, request: HttpRequest, client: Client) -> None:
         """Answer one request. Raises OSError when the build hangs up, or has to see the connection end."""
         only_head = request.method == "HEAD"
         try:
@@ -65,7 +65,7 @@ class Routes:
                 self._own(request, request.target, client)
             else:
                 self._proxied(request, client)
-        except Refused as error:
+        except HostRefused as error:
             self._note(client, 403, str(error), only_head)
         except Unreachable as error:
             self._note(client, 502, str(error), only_head)
@@ -87,7 +87,7 @@ class Routes:
 
     # Pages and files of the site's indexes.
 
-    def _own(self, request: Request, target: str, client: Client) -> None:
+    def _own(self, request: HttpRequest, target: str, client: Client) -> None:
         path, _, _ = target.partition("?")
         _, kind, *rest = path.split("/")
         only_head = request.method == "HEAD"
@@ -106,7 +106,7 @@ class Routes:
             client.page(200, *found, only_head=only_head)
         return None
 
-    def _index(self, request: Request, number: str, project: str) -> tuple[str, bytes] | None:
+    def _index(self, request: HttpRequest, number: str, project: str) -> tuple[str, bytes] | None:
         place = _of(self._access.indexes, number)
         if place is None:
             return None
@@ -116,7 +116,7 @@ class Routes:
         url = parts._replace(path=f"{parts.path.rstrip('/')}/{project}/").geturl()
         return self._page(request, place, url)
 
-    def _links(self, request: Request, number: str) -> tuple[str, bytes] | None:
+    def _links(self, request: HttpRequest, number: str) -> tuple[str, bytes] | None:
         place = _of(self._access.pip.get("find-links", ()), number)
         if place is None:
             return None
@@ -124,7 +124,7 @@ class Routes:
             return self._local.links_page(folder, self._putting(place))
         return self._page(request, place, place)
 
-    def _page(self, request: Request, place: str, url: str) -> tuple[str, bytes] | None:
+    def _page(self, request: HttpRequest, place: str, url: str) -> tuple[str, bytes] | None:
         server = endpoint(url)
         if (why := self._gone.get(server)) is not None:
             raise Failed(why, 424)  # not 502: pip would try that again and again, for each requirement
@@ -157,7 +157,7 @@ class Routes:
                 del self._files[next(iter(self._files))]
         return path
 
-    def _file(self, request: Request, target: str, client: Client) -> None:
+    def _file(self, request: HttpRequest, target: str, client: Client) -> None:
         with self._lock:
             found = self._files.get(pages.key_of(target))
         if found is None:
@@ -177,7 +177,7 @@ class Routes:
             return
         self._kept(request, self._downloads.verified(expected, lambda: ask({})), client)
 
-    def _local_file(self, request: Request, kind: str, rest: list[str], client: Client) -> None:
+    def _local_file(self, request: HttpRequest, kind: str, rest: list[str], client: Client) -> None:
         if kind == "plain" and (place := _of(self._access.pip.get("constraint", ()), rest[0])) is not None:
             if local_path(place) is None:
                 with closing(self._upstream.follow(place, {"User-Agent": "reprokit"}, place=place)) as answer:
@@ -190,7 +190,7 @@ class Routes:
             raise Failed("there is no such file in this site's folders", 404)
         self._kept(request, found, client)
 
-    def _kept(self, request: Request, found: Stored | Arriving, client: Client) -> None:
+    def _kept(self, request: HttpRequest, found: Stored | Arriving, client: Client) -> None:
         """Answer with a file of this host, or one that is on its way, or the part of it that was asked for."""
         try:
             tag, total = f'"{found.tag}"', found.total
@@ -219,7 +219,7 @@ class Routes:
 
     # What builds fetch themselves: archives of distributions, and tunnels.
 
-    def _proxied(self, request: Request, client: Client) -> None:
+    def _proxied(self, request: HttpRequest, client: Client) -> None:
         try:
             parts = urlsplit(request.target)
             host, port = endpoint(request.target)
@@ -281,7 +281,7 @@ class Routes:
             client.connection.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
             tunnel(client.connection, made, client.early())
 
-    def _pass(self, request: Request, answer: Answer, client: Client) -> None:
+    def _pass(self, request: HttpRequest, answer: Answer, client: Client) -> None:
         """Answer with what a server says, as it comes."""
         headers = {name.title(): answer.headers[name] for name in _ANSWERED if name in answer.headers}
         bodiless = request.method == "HEAD" or answer.status in (204, 304)
@@ -308,7 +308,7 @@ class Routes:
     def _send(self, blocks: Iterator[bytes], client: Client, chunked: bool) -> None:
         try:
             client.body(blocks, chunked=chunked)
-        except (Failed, Refused, Unreachable) as error:
+        except (Failed, HostRefused, Unreachable) as error:
             # The head is out: only the end of the connection can still say that this is not the whole file.
             self.note(str(error))
             client.keep = False
