@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 CASE = "case"
-"""The name of the schema of case files, which are no output of a command."""
+"""The name of the schema of case files, which are not output of a command."""
 
 SCHEMAS = {
     "result": "Result",
