@@ -57,7 +57,7 @@ def pull(wire: Wire, reference: str, cancel: threading.Event, *, podman: bool = 
     name, tag = split(reference)
     url, params = wire.url("/images/create"), {"fromImage": name, "tag": tag}
     if podman and on_loopback(name):
-        # Docker speaks plain HTTP with a registry on its own loopback. Podman does where it is told to.
+        # Docker speaks plain HTTP with a registry on its own loopback. Podman does where it is configured to.
         url, params = wire.podman_url("/images/pull"), {"reference": reference, "tlsVerify": "false"}
     error, _ = _exchanged(wire, url, params, reference, cancel)
     if not error:

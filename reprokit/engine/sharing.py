@@ -1,6 +1,6 @@
 """Images that machines share through a registry: looked up by the hash of their inputs, and pushed after a build.
 
-The registry is no authority: whoever may push there decides what it serves. So the engine checks every byte against the
+The registry is not an authority: who may push there decides what it serves. So the engine checks every byte against the
 digest of the manifest; the digest that a store saw first under a name is the one that it takes later; and what comes
 has to carry the labels of just that image. Whatever else goes wrong is said once, and the image is built here.
 """

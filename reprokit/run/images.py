@@ -242,11 +242,11 @@ def make_ready(
 ) -> BuiltImage:
     """Find or build the image and measure it (once per image, ever). Raises what the engine's methods raise.
 
-        ``keeper``: what makes room for it, and has it in use from now on, until its tag is given back. ``waits``: whether
-        to wait with a build for room. ``seen`` and ``since``: which images of a registry count, as in
-        :func:`reprokit.engine.bases.ensure`. ``fresh``: build it again, with what archives and indexes have today, in place
-            of the one that stands. ``share``: where images come from that another machine has built, and go to.
-        """
+    ``keeper``: what makes room for it, and has it in use from now on, until its tag is given back. ``waits``: whether
+    to wait with a build for room. ``seen`` and ``since``: which images of a registry count, as in
+    :func:`reprokit.engine.bases.ensure`. ``fresh``: build it again, with what archives and indexes have today, in
+    place of the one that exists. ``share``: where images come from that another machine has built, and go to.
+    """
     if image.bundled:
         return _loaded(engine, measurements, image, image.bundled, cancel, keeper)
     for base in image.environment.images:

@@ -119,7 +119,7 @@ def test_what_one_machine_pushed_another_fetches_under_our_name_alone(world: Wor
     assert world.said == []
 
 
-def test_what_no_one_pushed_is_none_and_nothing_is_said(world: World) -> None:
+def test_what_no_one_pushed_is_missing_and_nothing_is_said(world: World) -> None:
     assert world.machine("one")[1].fetch(IMAGE, world.never) is None
     assert world.said == []
 
@@ -195,7 +195,7 @@ def test_a_push_that_fails_is_said_once_and_no_other_follows(world: World) -> No
     assert len(world.said) == 1
 
 
-def test_cancelling_is_no_fault_of_the_registry(world: World) -> None:
+def test_cancelling_is_not_a_fault_of_the_registry(world: World) -> None:
     machine, share = world.machine("one")
     machine.has("built")
     stopped = threading.Event()
@@ -252,6 +252,6 @@ def test_the_setting_takes_a_registry_and_a_path(good: str) -> None:
 @pytest.mark.parametrize(
     "bad", ["https://registry.example.com/p", "reprokit", "user/p", "host:5000/P", "a.b/c:tag", "a.b//c"]
 )
-def test_the_setting_refuses_what_is_no_registry(bad: str) -> None:
+def test_the_setting_refuses_what_is_not_a_registry(bad: str) -> None:
     with pytest.raises(ValueError, match=r"registry\.example\.com/reprokit"):
         PARSERS["registry_images"](bad, Path())

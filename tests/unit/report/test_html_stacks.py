@@ -48,6 +48,6 @@ def test_a_page_has_a_bounded_number_of_threads() -> None:
 
 
 @pytest.mark.parametrize("cut", range(0, 3000, 97))
-def test_a_cut_log_is_no_defect(cut: int) -> None:
+def test_a_cut_log_is_not_a_defect(cut: int) -> None:
     text = (GOLDEN / "c-extension.log").read_text()
     stacks.to_page(text[:-cut] if cut else text)
