@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import sys
 import tempfile
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from reprokit.cli import options
+from reprokit.cli.timings import show, timings_options
 from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo
 from reprokit.environment.axes import AXIS_NAMES
@@ -41,6 +44,7 @@ Examples:
   reprokit run cases/at_check_removed.yaml --locked  # exactly the versions of `reprokit lock`
   reprokit run cases/ --failed                       # what departed or was inconclusive last time
   reprokit run bug.yaml --watch                      # again whenever bug.yaml is saved
+  reprokit run cases/ --timings --trace trace.json   # where the time went; Perfetto opens the trace
   reprokit run bug.tar.zst                           # a bundle, with its image: nothing is built
   reprokit run --resume                              # continue the run that was interrupted
 
@@ -90,6 +94,7 @@ Exit status: 0 all as expected, 1 a verdict departs from what the case expects, 
     is_flag=True,
     help="Stream the output of builds and cells; a slow reader misses lines.",
 )
+@timings_options
 @options.trust_options
 @options.store_option
 def command(**given: Any) -> int:
@@ -100,7 +105,7 @@ def command(**given: Any) -> int:
     """
     json_file, junit_file = given.pop("json_file"), given.pop("junit_file")
     resume, verbose, failed = given.pop("resume"), given.pop("verbose"), given.pop("failed")
-    watched = given.pop("watch")
+    watched, timings, trace_file = given.pop("watch"), given.pop("timings"), given.pop("trace_file")
     if watched and (failed or resume or given["cells_file"]):
         raise UsageError("--watch begins with all cells: leave out --failed, --resume and --cells")
     if failed and (resume or given["cells_file"]):
@@ -109,6 +114,7 @@ def command(**given: Any) -> int:
     store_folder = options.obeyed_store(given.pop("store_folder"))
     options.check_writable("--json", json_file)
     options.check_writable("--junit", junit_file)
+    options.check_writable("--trace", trace_file)
     from reprokit.cli.display.screen import Screen
     from reprokit.run.run_session import Session
     from reprokit.search.explain.repeating import planner
@@ -119,12 +125,15 @@ def command(**given: Any) -> int:
     # Where the result goes to standard output, messages go to standard error.
     stream = sys.stderr if Path("-") in (json_file, junit_file) else sys.stdout
 
+    files = {"json": json_file, "junit": junit_file}
+    write = partial(_write, store_folder=store_folder, files=files, timings=timings, trace_file=trace_file)
+
     def run(request: Request) -> int:
         session = Session(store_folder, display=Screen(stream, verbose=verbose), confirming=planner)
         try:
             return session.start(request)
         finally:
-            _write(session, store_folder, json_file, junit_file)
+            write(session)
 
     if watched and not given["cases"]:
         raise click.UsageError(NO_CASE)
@@ -170,7 +179,7 @@ def command(**given: Any) -> int:
         return session.start(options.request_of(given), failed=failed)
     finally:
         # The decided cells are written to the file even if the run failed.
-        _write(session, store_folder, json_file, junit_file)
+        write(session)
 
 
 def _request_of(path: Path, given: dict[str, Any]) -> Request:
@@ -220,14 +229,19 @@ def _run_bundle(session: Session, request: Request) -> int:
     return status
 
 
-def _write(session: Session, store_folder: Path, json_file: Path | None, junit_file: Path | None) -> None:
+def _write(
+    session: Session, store_folder: Path, files: Mapping[str, Path | None], timings: bool, trace_file: Path | None
+) -> None:
+    """Write the files that were asked for, and show the times."""
     record = session.record
-    if record is None or (json_file is None and junit_file is None):
+    if record is None:
         return
     from reprokit.report.formats import run_format
     from reprokit.report.publishing import FormatSources
 
     sources = FormatSources(folder=store_folder, file_of=session.files.get)
-    for path, form in ((json_file, "json"), (junit_file, "junit")):
+    for form, path in files.items():
         if path:
             options.write_file(path, run_format(form).text(record, sources), "; `reprokit show --json` has it")
+    if (timings or trace_file) and session.timings is not None:
+        show(record, [session.timings], timings, trace_file, err=Path("-") in files.values())

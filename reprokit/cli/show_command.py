@@ -14,8 +14,10 @@ import click
 from reprokit.cli import options
 from reprokit.cli.display.live import print_table
 from reprokit.cli.display.plain import columns
+from reprokit.cli.timings import show, timings_options
 from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo, echo_data
+from reprokit.evidence.spans import of_findings
 from reprokit.report import detail, explanation, failures
 from reprokit.report.formats import run_format
 from reprokit.report.publishing import FormatSources
@@ -33,6 +35,7 @@ Examples:
   reprokit show last 3             # cell 3 of it: verdict, log with the signature marked, environment
   reprokit show 20260101-1 3 --dockerfile
   reprokit show last 3 --log > trial.log
+  reprokit show last --timings     # where the time went, and what would have to get faster
 """,
 )
 @click.argument("run", default="last", metavar="[RUN]")
@@ -42,15 +45,29 @@ Examples:
 @click.option("--dockerfile", "part", flag_value="dockerfile", help="Only the Dockerfile.")
 @click.option("--environment", "part", flag_value="environment", help="Only the environment, as measured.")
 @click.option("--repeat", "part", flag_value="repeat", help="Only the docker run line that repeats the trial by hand.")
-@click.option("--json", "part", flag_value="json", help="The result file of the run.")
+@click.option("--json", "part", flag_value="json", help="The result file of the run; with --timings, its times.")
+@timings_options
 @options.store_option
-def command(run: str, cell: int | None, trial: int, part: str | None, store_folder: Path | None) -> int:
+def command(
+    run: str,
+    cell: int | None,
+    trial: int,
+    part: str | None,
+    timings: bool,
+    trace_file: Path | None,
+    store_folder: Path | None,
+) -> int:
     """Show a recorded run (its id, the beginning of it, or `last`), or one cell of it by its number."""
     folder = options.store_path(store_folder)
     if not folder.is_dir():
         raise UsageError(f"nothing was run here yet: {folder} does not exist; run a case first, or name --store")
     store = Store(folder)
     record = store.run(run)
+    if timings or trace_file:
+        if cell is not None or part not in (None, "json"):
+            raise UsageError("--timings and --trace are about a whole run: leave out CELL and what belongs to it")
+        show(record, of_findings(store.findings(record.id)), timings, trace_file, as_json=part == "json")
+        return 0
     if part == "json":
         echo_data(run_format("json").text(record, FormatSources.of(store, record)), nl=False)
         return 0

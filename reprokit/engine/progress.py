@@ -6,6 +6,7 @@ import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from reprokit.engine import messages
 from reprokit.engine.failure import LONGEST_LINE, TAIL
@@ -22,6 +23,7 @@ class _Step:
     total: int = 0
     error: str = ""
     shown: bool = False
+    ended: bool = False
     rest: str = ""
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL))
 
@@ -47,6 +49,10 @@ class Trace:
             if not step.shown and (vertex.HasField("started") or vertex.cached):
                 step.shown = True
                 self._tell(step, cached=vertex.cached)
+            if not (step.ended or vertex.cached) and vertex.HasField("started") and vertex.HasField("completed"):
+                step.ended = True
+                took = (vertex.completed.ToNanoseconds() - vertex.started.ToNanoseconds()) / 1e9
+                self._tell(step, took=max(took, 0.0))
         for log in response.logs:
             step = self._steps.get(log.vertex)
             if step is not None:
@@ -68,8 +74,8 @@ class Trace:
         step.tail.extend(self._redact(line).rstrip("\r").rpartition("\r")[2] for line in whole)
         self._tell(step, log=self._redact(text))
 
-    def _tell(self, step: _Step, *, log: str = "", cached: bool = False) -> None:
-        self._on_progress(Progress(number=step.number, total=step.total, name=step.name, log=log, cached=cached))
+    def _tell(self, step: _Step, **more: Any) -> None:
+        self._on_progress(Progress(number=step.number, total=step.total, name=step.name, **more))
 
 
 def _named(name: str) -> _Step:

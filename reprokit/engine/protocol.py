@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,13 +80,26 @@ class Build:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """One piece of build progress: step ``number`` of ``total`` named ``name``; ``log`` holds output of that step."""
+    """One piece of build progress: step ``number`` of ``total`` named ``name``; ``log`` holds output of that step.
+
+    ``took``: says that the step has ended, after so many seconds; None: it begins or goes on. ``download``: it is no
+    step but a file that was fetched, from ``began`` on by the monotonic clock (None: it ends now).
+    """
 
     number: int
     total: int
     name: str
     log: str = ""
     cached: bool = False
+    took: float | None = None
+    began: float | None = None
+    download: bool = False
+
+
+def say_downloads(fetched: Iterable[tuple[str, float, float, int]], on_progress: Callable[[Progress], None]) -> None:
+    """Tell the files that a build fetched: of each its name, when that began, how long it took, and its size."""
+    for name, began, took, _ in fetched:
+        on_progress(Progress(number=0, total=0, name=name, took=took, began=began, download=True))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,7 +78,9 @@ class BuildWatch:
         """``on_progress``, and what the watch itself remembers of the step that it may stop."""
 
         def seen(progress: Progress) -> None:
-            if progress.log:
+            if progress.took is not None:
+                pass
+            elif progress.log:
                 self._tail.extend(progress.log.splitlines())
             elif progress.name != self._step.name:
                 self._step = progress

@@ -35,6 +35,7 @@ from reprokit.run.keeping import uses
 from reprokit.run.keeping.collecting import Keeper
 from reprokit.run.locking import applying
 from reprokit.run.task import BundledImage, Task
+from reprokit.run.timing import ImageTimer, Timer
 
 if TYPE_CHECKING:
     from reprokit.environment.lock import PinnedEnvironment
@@ -239,6 +240,7 @@ def make_ready(
     keeper: Keeper,
     waits: Callable[[], bool] = lambda: False,
     share: ImageShare | None = None,
+    times: ImageTimer | None = None,
 ) -> BuiltImage:
     """Find or build the image and measure it (once per image, ever). Raises what the engine's methods raise.
 
@@ -246,13 +248,15 @@ def make_ready(
     to wait with a build for room. ``seen`` and ``since``: which images of a registry count, as in
     :func:`reprokit.engine.bases.ensure`. ``fresh``: build it again, with what archives and indexes have today, in
     place of the one that exists. ``share``: where images come from that another machine has built, and go to.
+    ``times``: takes its times.
     """
+    times = times or ImageTimer(Timer())
     if image.bundled:
         return _loaded(engine, measurements, image, image.bundled, cancel, keeper)
     for base in image.environment.images:
         keeper.uses.begin(base.reference, cancel)  # before it is looked for
     watch = BuildWatch(cancel, image.build_time, engine.info(), image.trust)
-    with watch.watching():
+    with watch.watching(), times.span("base"):
         found_bases = _bases(engine, measurements, image, watch.follow(on_progress), watch.stop, seen, since, share)
     tag = image.name(found_bases)
     keeper.uses.begin(tag, cancel)
@@ -269,6 +273,7 @@ def make_ready(
             keeper=keeper,
             waits=waits,
             share=share,
+            times=times,
         )
     except BaseException:
         keeper.uses.end(tag)
@@ -310,8 +315,9 @@ def _find_or_build(
     keeper: Keeper,
     waits: Callable[[], bool],
     share: ImageShare | None,
+    times: ImageTimer,
 ) -> BuiltImage:
-    started = time.monotonic()
+    started = asked = time.monotonic()
     found = before = engine.image(tag)
     built = fetched = False
     if found is None or fresh:
@@ -323,8 +329,9 @@ def _find_or_build(
             if found is None and share and not fresh:
                 with keeper.room(tag, cancel, waits=waits):
                     on_progress(Progress(number=0, total=0, name="look for the image in the registry"))
-                    found = share.fetch(shared, cancel)
-                fetched = found is not None
+                    with times.span("fetch"):
+                        found = share.fetch(shared, cancel)
+                fetched, asked = found is not None, time.monotonic()
             if built := found is None:
                 names = {name: base.tag for name, base in found_bases.items()}
                 request = Build(
@@ -337,16 +344,24 @@ def _find_or_build(
                 )
                 with keeper.room(tag, cancel, waits=waits):
                     started = time.monotonic()
+                    times.add("waiting", asked, "for room on the disk, or another build of it")
                     watch = BuildWatch(cancel, image.build_time, engine.info(), image.trust)
-                    with watch.watching():
-                        found = _built(engine, image, request, watch.follow(on_progress), watch.stop)
+
+                    def seen(progress: Progress) -> None:
+                        times.see(progress)
+                        if progress.took is None:
+                            on_progress(progress)
+
+                    with watch.watching(), times.span("build"):
+                        found = _built(engine, image, request, watch.follow(seen), watch.stop)
                     uses.remember(tag, seconds=time.monotonic() - started)
     assert found is not None
     if before is not None and before.id != found.id:
         with contextlib.suppress(EngineError):  # a container still uses it
             engine.remove_image(before.id)
     seconds = time.monotonic() - started
-    measured = measure(engine, measurements, found, cancel=cancel)
+    with times.span("measuring"):
+        measured = measure(engine, measurements, found, cancel=cancel)
     return BuiltImage(image=found, bases=found_bases, built=built, seconds=seconds, measured=measured, fetched=fetched)
 
 

@@ -15,6 +15,7 @@ from reprokit.core.interrupts import signals
 from reprokit.core.text import build_times, pluralize, seconds
 from reprokit.engine import site
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, exit_status
+from reprokit.evidence.spans import KEY, Timings
 from reprokit.run import resuming
 from reprokit.run.approving import approve
 from reprokit.run.invocation import Invocation, load_again, new_id, now, site_caps, workflow
@@ -49,9 +50,13 @@ class BuildResult:
 
 
 class Session(Invocation):
-    """Runs a request and keeps its record in ``record``. ``files``: the cases of what was run, by digest."""
+    """Runs a request and keeps its record in ``record``. ``files``: the cases of what was run, by digest.
+
+    ``timings``: where the time went, None before anything was run.
+    """
 
     files: Mapping[str, CaseFile]
+    timings: Timings | None = None
 
     def start(self, request: Request, *, failed: bool = False) -> int:
         """Plan and run; returns the contract's exit status. ``failed``: see :func:`.last_time.only_failed`.
@@ -261,7 +266,9 @@ class Session(Invocation):
             version=__version__,
         )
         try:
+            self.timings = runner.timings
             if unrecorded is None:
+                self._recorder.find(f"{KEY} {self.timings.began}", self.timings.to_json())
                 self._recorder.finish(finished_at=record.finished_at or "", exit_status=status, host=record.host)
             late = self._recorder.close()
             if unrecorded is not None:

@@ -40,6 +40,7 @@ from reprokit.evidence.model import Verdict
 from reprokit.evidence.ratio import RatioRecord
 from reprokit.evidence.records import CellRecord, TrialRecord
 from reprokit.evidence.sequential import figures
+from reprokit.evidence.spans import Timings
 from reprokit.run.confirming import Planner, Repeater, repeatable
 from reprokit.run.deciding import Decisions
 from reprokit.run.gpus import GpuAllocation, GpuScheduler
@@ -54,6 +55,7 @@ from reprokit.run.recovering import ENGINE_WAIT, EngineRecovery, check_awake, sl
 from reprokit.run.request import Request
 from reprokit.run.stopping import Workers, stop
 from reprokit.run.task import Task
+from reprokit.run.timing import ImageTimer, Timer
 from reprokit.run.trials import CellFacts, TrialContext, decided, known_facts, mismatches, run_trials
 from reprokit.store.folder import Measurements, SeenBases
 
@@ -170,11 +172,17 @@ class Runner:
         self._of_image: Callable[[ImageSpec], ImageSpec] = lambda image: image
         self._ready: dict[int, BuiltImage] = {}
         self._decisions = Decisions(folder, recorder, listener, self._cancel)
+        self._timer = Timer()
 
     @property
     def records(self) -> tuple[CellRecord, ...]:
         """The decided cells so far, in the order of their numbers."""
         return self._decisions.records
+
+    @property
+    def timings(self) -> Timings:
+        """Where the time went so far."""
+        return self._timer.timings()
 
     def run(self, tasks: Sequence[Task], earlier: Sequence[Task] = ()) -> tuple[CellRecord, ...]:
         """Decide every task. An interrupt is raised again when everything that was started is stopped and gone.
@@ -296,6 +304,7 @@ class Runner:
         earlier: Sequence[Task] = (),
         work: Work | None = None,
     ) -> None:
+        began = time.monotonic()
         try:
             engine, info, supply = self._open()
         except UsageError:
@@ -310,6 +319,7 @@ class Runner:
             tasks = [held for task in tasks if (held := self._decisions.serve(task, partial(self._held, info)))]
             earlier = [self._held(info, task) for task in earlier]
         groups = self._group(tasks, supply)
+        self._timer.add("preparing", began, time.monotonic() - began)
         jobs = max(1, self.request.jobs)
         context = TrialContext(
             engine=engine,
@@ -318,6 +328,7 @@ class Runner:
             cancel=self._cancel,
             semaphore=PrioritySemaphore(jobs),
             recovery=self._recovery(engine),
+            timer=self._timer,
         )
         # Twice as many threads as programs may run: the next containers are made while the last ones are removed.
         with (
@@ -330,9 +341,10 @@ class Runner:
 
             submit = partial(_submit, workers, scheduler, runs)
 
-            def prepare(image: ImageSpec, waiting: list[Task]) -> None:
+            def prepare(image: ImageSpec, waiting: list[Task], times: ImageTimer, queued: float) -> None:
+                times.add("waiting", queued, "for a worker")
                 in_trial = (lambda: any(not run.done() for run in list(runs))) if built is None else lambda: False
-                ready, facts = self._prepare(context, image, waiting, in_trial)
+                ready, facts = self._prepare(context, image, waiting, in_trial, times)
                 if ready is None:
                     return
                 self._keeper.uses.begin(ready.image.tag)
@@ -341,6 +353,7 @@ class Runner:
                 else:
 
                     def start(task: Task) -> Future[None]:
+                        self._timer.queued(task.number)
                         run = self._program_of(context, image, ready, task, facts, supply, work)
                         return submit(task, run, partial(self._decisions.refuse, task, facts))
 
@@ -351,7 +364,8 @@ class Runner:
             builds: list[Future[None]] = []
             try:
                 for image, waiting in groups:
-                    builds.append(builders.submit(prepare, image, waiting))
+                    times = ImageTimer(self._timer, self._timer.image([task.number for task in waiting]))
+                    builds.append(builders.submit(prepare, image, waiting, times, time.monotonic()))
                 wait(builds)
                 wait(list(runs))
                 _one_by_one(alone)
@@ -444,6 +458,7 @@ class Runner:
         image: ImageSpec,
         on_progress: Callable[[Progress], None] = lambda progress: None,
         in_trial: Callable[[], bool] = lambda: False,
+        times: ImageTimer | None = None,
     ) -> BuiltImage:
         def attempt() -> BuiltImage:
             awake = slept()
@@ -460,6 +475,7 @@ class Runner:
                     keeper=self._keeper,
                     waits=in_trial,
                     share=self._shares(image.trust),
+                    times=times,
                 )
             except BuildFailed:
                 check_awake(awake, "the build")
@@ -509,7 +525,12 @@ class Runner:
         return sorted(images.values(), key=lambda image: not any(task.spec.limits.gpus for task in image[1]))
 
     def _prepare(
-        self, context: TrialContext, image: ImageSpec, waiting: list[Task], in_trial: Callable[[], bool]
+        self,
+        context: TrialContext,
+        image: ImageSpec,
+        waiting: list[Task],
+        in_trial: Callable[[], bool],
+        times: ImageTimer,
     ) -> tuple[BuiltImage | None, CellFacts]:
         numbers = [task.number for task in waiting]
         began: list[float] = []
@@ -526,7 +547,7 @@ class Runner:
 
         def attempt(_: Task) -> tuple[BuiltImage, CellFacts]:
             try:
-                ready = self._image_of(context, image, on_progress, in_trial)
+                ready = self._image_of(context, image, on_progress, in_trial, times)
             except BuildFailed:
                 if began:
                     self._listener.build_ended(numbers, time.monotonic() - began[0], failed=True)
@@ -566,6 +587,7 @@ class Runner:
         allocation: GpuAllocation | None = None,
     ) -> None:
         facts = replace(facts)
+        self._timer.taken(task.number)
         starts: list[float] = []
 
         def on_start(number: int) -> None:
@@ -610,7 +632,8 @@ class Runner:
             facts.seconds = round(time.monotonic() - starts[0], 3) if starts else None
             shown = figures([trial.outcome for trial in facts.trials], task.trials)
             facts.details = replace(facts.details, trials=shown)
-            self._decisions.decide(decided(task, verdict, reason, facts))
+            with self._timer.span("recording", cell=task.number):
+                self._decisions.decide(decided(task, verdict, reason, facts))
 
         self._decisions.serve(task, trials, facts)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -34,6 +35,7 @@ from reprokit.run.locking.verify import departures
 from reprokit.run.priority_semaphore import PrioritySemaphore
 from reprokit.run.recovering import EngineRecovery, check_awake, slept
 from reprokit.run.task import Task
+from reprokit.run.timing import Timer
 from reprokit.store.places import below, unlinked
 
 UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
@@ -93,6 +95,7 @@ class TrialContext:
     """One for each program that may run at a time."""
     recovery: EngineRecovery
     debuggers: DebugImages = field(default_factory=DebugImages)
+    timer: Timer = field(default_factory=Timer)
 
 
 def trial_of(task: Task, image: str, run_id: str, gpus: Sequence[Gpu] = (), *, traced: bool = False) -> Trial:
@@ -276,15 +279,21 @@ def _kept_files(context: TrialContext, task: Task) -> Path:
 
 
 class _Slot:
-    """The semaphore, where there is one, held while the program runs; ``on_taken`` is called when it starts."""
+    """The semaphore, where there is one, held while the program runs; ``on_taken`` is called when it starts.
+
+    ``asked``, ``taken`` and ``left``: when that was, by the monotonic clock; 0 before.
+    """
 
     def __init__(self, semaphore: PrioritySemaphore | None, on_taken: Callable[[], None]) -> None:
         self._semaphore = semaphore
         self._on_taken = on_taken
+        self.asked = self.taken = self.left = 0.0
 
     def __enter__(self) -> None:
+        self.asked, self.left = time.monotonic(), 0.0
         if self._semaphore is not None:
             self._semaphore.acquire()
+        self.taken = time.monotonic()
         try:
             self._on_taken()
         except BaseException:
@@ -292,6 +301,7 @@ class _Slot:
             raise
 
     def __exit__(self, *_: object) -> None:
+        self.left = time.monotonic()
         if self._semaphore is not None:
             self._semaphore.release()
 
@@ -313,7 +323,9 @@ def _one(
     awake = slept()
     try:
         with LogTrimmer(log, task.case.expect.failure, echo=echo) as trimmer:
+            began = time.monotonic()
             ending = context.engine.run(replace(trial, outputs=outputs), trimmer.feed, context.cancel, slot)
+            _time(context.timer, task.number, number, began, slot, ending.seconds)
             if no_stacks:
                 trimmer.feed(f"\n[reprokit: no stacks: {one_line(no_stacks, 300)}]\n".encode())
         check_awake(awake, "the trial")
@@ -321,4 +333,21 @@ def _one(
         log.replace(log.with_suffix(".lost.log"))
         raise
     # Judged from the file, so that judging the record again later sees the same.
-    return judged(task.case.expect, number, ending, log.read_bytes().decode("utf-8", "replace"), str(relative))
+    with context.timer.span("judging", cell=task.number, trial=number):
+        return judged(task.case.expect, number, ending, log.read_bytes().decode("utf-8", "replace"), str(relative))
+
+
+def _time(timer: Timer, cell: int, trial: int, began: float, slot: _Slot, program: float) -> None:
+    """Keep the spans of a trial that has ended: its container is made, waits for its turn, runs, and is removed."""
+    now = time.monotonic()
+    add = partial(timer.add, cell=cell, trial=trial)
+    if not slot.taken:  # an engine that takes no turns
+        add("program", now - program, program)
+        return
+    add("start", began, slot.asked - began, name="making the container")
+    add("waiting", slot.asked, slot.taken - slot.asked, name="for a program's turn")
+    left = slot.left or now
+    starting = max(left - slot.taken - program, 0.0)
+    add("start", slot.taken, starting, name="starting the container")
+    add("program", slot.taken + starting, left - slot.taken - starting)
+    add("removal", left, now - left)

@@ -30,6 +30,7 @@ SCHEMAS = {
     "locks": "Locks",
     "exec": "Executed",
     "runs": "Runs",
+    "timings": "RunTimings",
     "history": "History",
     "changes": "Changes",
     "diff": "Diff",
@@ -45,7 +46,7 @@ SCHEMAS = {
 
 PRINTED: dict[str, tuple[str, ...]] = {
     "run": ("result",),
-    "show": ("result",),
+    "show": ("timings", "result"),
     "merge": ("result",),
     "isolate": ("search",),
     "bisect": ("search",),

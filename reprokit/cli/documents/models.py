@@ -797,3 +797,62 @@ class Runs(Document):
 
     format: Literal["reprokit-runs/v1"]
     runs: list[ListedRun]
+
+
+# --- reprokit-timings/v1: show --timings --json
+
+
+class TimedPart(Document):
+    """A step of a build, or a file that it fetched."""
+
+    name: str
+    seconds: float
+
+
+class TimedImage(Document):
+    """An image, its cells by their numbers, and the seconds of each kind that it took."""
+
+    cells: list[int]
+    seconds: dict[str, float]
+    steps: list[TimedPart]
+    downloads: list[TimedPart] = Field(description="files that this host did not have")
+
+
+class TimedCell(Document):
+    """A cell, and the seconds of each kind that it took, with all of the image that it shares."""
+
+    number: int
+    case: str
+    cell: Cell
+    variant: Variant
+    seconds: dict[str, float]
+
+
+class CriticalSpan(Document):
+    """What the next of the critical path waited for. `cells` is empty where it was about the whole run."""
+
+    kind: str
+    name: str
+    cells: list[int]
+    trial: int | None
+    start: float
+    seconds: float
+
+
+class TimedRun(Document):
+    """A run from when it was begun or resumed. `sum`: seconds of each kind, over all that ran side by side."""
+
+    began: str
+    seconds: float
+    sum: dict[str, float]
+    images: list[TimedImage]
+    cells: list[TimedCell]
+    critical_path: list[CriticalSpan]
+
+
+class RunTimings(Document):
+    """Where the time of a run went: a part for each time that it was begun or resumed."""
+
+    format: Literal["reprokit-timings/v1"]
+    run_id: str
+    parts: list[TimedRun]

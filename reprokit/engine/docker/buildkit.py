@@ -13,7 +13,7 @@ from reprokit.case.trust import ALLOWANCES
 from reprokit.core.errors import Cancelled, EngineError
 from reprokit.engine import context, exchange, failure
 from reprokit.engine.named_hosts import named_hosts
-from reprokit.engine.protocol import Build, ImageInfo, Progress
+from reprokit.engine.protocol import Build, ImageInfo, Progress, say_downloads
 from reprokit.engine.wire import Wire
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def build(
                 lambda message: _take(message, trace.feed),
                 cancel,
             )
+        say_downloads(served.fetched, on_progress)
         if error:
             step, tail, cause = trace.failed()
             raise failure.of_build(served.redact(cause or error), step=step, tail=(*tail, *served.refused))

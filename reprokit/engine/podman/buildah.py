@@ -23,7 +23,7 @@ from reprokit.engine import context, exchange, failure
 from reprokit.engine.container_spec import podman_limits
 from reprokit.engine.failure import LONGEST_LINE, TAIL
 from reprokit.engine.named_hosts import named_hosts
-from reprokit.engine.protocol import Build, ImageInfo, Progress
+from reprokit.engine.protocol import Build, ImageInfo, Progress, say_downloads
 from reprokit.engine.wire import Wire
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def build(
             lambda message: steps.feed(str(message.get("stream") or "")),
             cancel,
         )
+        say_downloads(served.fetched, on_progress)
         if error:
             step, tail = steps.last()
             raise failure.of_buildah(served.redact(error), step=step, tail=(*tail, *served.refused))

@@ -24,6 +24,7 @@ from reprokit.engine.site.config import Settings
 from reprokit.engine.site.config import load as load_settings
 from reprokit.engine.site.gateway import RELAY_PORT, Address, Allowed, Gateway, SiteAccess
 from reprokit.engine.site.gateway.access import LOCATIONS, without_login
+from reprokit.engine.site.gateway.files import FetchedFile
 from reprokit.engine.site.links import local_path
 from reprokit.environment import bootstrap
 
@@ -50,9 +51,9 @@ class Served:
     """What one build gets: ``secrets`` by id, ``environ`` for its steps, ``network`` ("default" or "none").
 
     ``gateway``: the unix socket that its steps' connections go to, None without one. ``warnings``: what of the host's
-    settings cannot reach the build, in words. ``refused``: what the gateway did not fetch so far, in sentences; it
-    grows while the build runs. ``redact`` leaves secrets out of text, and puts the addresses in that the gateway stands
-    for.
+    settings cannot reach the build, in words. ``refused``: what the gateway did not fetch so far, in sentences, and
+    ``fetched``: what it read from servers; both grow while the build runs. ``redact`` leaves secrets out of text, and
+    puts the addresses in that the gateway stands for.
     """
 
     secrets: Mapping[str, bytes] = field(default_factory=dict)
@@ -61,6 +62,7 @@ class Served:
     gateway: Path | None = None
     warnings: tuple[str, ...] = ()
     refused: Sequence[str] = ()
+    fetched: Sequence[FetchedFile] = ()
     redact: Callable[[str], str] = lambda text: text
 
 
@@ -131,6 +133,7 @@ class Site:
             gateway=gateway.socket if gateway else None,
             warnings=(*self.warnings, *(() if gateway else (_OUT_OF_REACH,))),
             refused=gateway.notes if gateway else (),
+            fetched=gateway.fetched if gateway else (),
             redact=functools.partial(_as_recorded, gateway.known if gateway else {}, self.known),
         )
 

@@ -20,7 +20,7 @@ from reprokit.engine import failure
 from reprokit.engine.failure import LONGEST_LINE, TAIL
 from reprokit.engine.leftovers import private_folder
 from reprokit.engine.named_hosts import named_hosts
-from reprokit.engine.protocol import Build, ImageInfo, Progress
+from reprokit.engine.protocol import Build, ImageInfo, Progress, say_downloads
 from reprokit.engine.venv import beneath, keeping, layout, sandbox
 from reprokit.engine.venv.bubblewrap import SandboxMount, SandboxProgram, shown
 from reprokit.core.errors import Cancelled
@@ -67,6 +67,7 @@ def build(
                 if ended.code:
                     message = f"did not complete successfully: exit code: {ended.code}"
                     raise failure.of_build(message, step=steps.name, tail=(*steps.tail, *served.refused))
+            say_downloads(served.fetched, on_progress)
         for name in layout.PARTS:
             with suppress(OSError):
                 (folder / name).rmdir()  # what the build left empty

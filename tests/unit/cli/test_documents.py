@@ -121,6 +121,33 @@ def test_a_build_says_which_cells_share_an_image_and_which_have_none(
     assert {one["verdict"] for one in found["failed"]} == {"unsupported"}
 
 
+def test_where_the_time_went(ran: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["show", "--timings", "--json"]) == 0
+    found = as_published("timings", json.loads(capsys.readouterr().out))
+    [part] = found["parts"]
+    assert [one["number"] for one in part["cells"]] == [1, 2, 3, 4]
+    assert [one["cells"] for one in part["images"]] == [[1, 2, 3, 4]]
+    assert {"preparing", "build", "program", "judging", "recording"} <= set(part["sum"])
+    assert part["critical_path"][-1]["kind"] in ("judging", "recording")  # it repeats a cell at its end
+    assert invoke(["show", "--timings", "--trace", "trace.json"]) == 0
+    assert "critical path, " in capsys.readouterr().out
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    groups = {one["pid"]: one["args"]["name"] for one in events if one["name"] == "process_name"}
+    assert set(groups.values()) == {"workers", "images", "cells"}
+    assert invoke(["show", "last", "1", "--timings"]) == 2
+    assert "about a whole run" in capsys.readouterr().err
+
+
+def test_a_run_shows_its_times(ran: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["run", "toy.yaml", "--timings", "--trace", "trace.json", "--json", "-"]) == 0
+    said = capsys.readouterr()
+    as_published("result", json.loads(said.out))
+    assert "where the time went: " in said.err
+    assert Path("trace.json").is_file()
+    assert invoke(["run", "toy.yaml", "--trace", "toy.yaml/trace.json"]) == 2
+    assert "toy.yaml cannot be written; name another file" in capsys.readouterr().err
+
+
 def test_an_output_with_a_key_that_no_schema_has_is_found() -> None:
     with pytest.raises(jsonschema.ValidationError, match="'more' was unexpected"):
         as_published("runs", {"format": "reprokit-runs/v1", "runs": [], "more": 1})

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from reprokit.core.locks import locked_if_free
 from reprokit.engine.site.gateway.allowed import HostRefused, Unreachable
@@ -58,11 +58,30 @@ class Stored:
         self._stream.close()
 
 
-class _Download:
-    """One file on its way into the cache, and those who read it meanwhile."""
+class FetchedFile(NamedTuple):
+    """A file that was read from its server: its name, when that began by the monotonic clock, how long it took, its
+    size in bytes.
+    """
 
-    def __init__(self, folder: Path, final: Path, expected: Hash | None, ask: Callable[[], Answer]) -> None:
+    name: str
+    began: float
+    seconds: float
+    size: int
+
+
+class _Download:
+    """One file on its way into the cache, and those who read it meanwhile. ``fetched``: told when it has been read."""
+
+    def __init__(
+        self,
+        folder: Path,
+        final: Path,
+        expected: Hash | None,
+        ask: Callable[[], Answer],
+        fetched: Callable[[FetchedFile], None],
+    ) -> None:
         self._folder, self.final, self._expected, self._ask = folder, final, expected, ask
+        self._fetched = fetched
         self.changed = threading.Condition()
         self.readers = 0
         self.part: Path | None = None
@@ -98,6 +117,7 @@ class _Download:
         self._end(None)
 
     def _read(self) -> None:
+        began = time.monotonic()
         with closing(self._ask()) as answer:
             where = answer.url.partition("?")[0].rpartition("/")[2]
             if answer.status != 200:
@@ -117,6 +137,7 @@ class _Download:
                 Path(name).chmod(0o600)
                 self.final.parent.mkdir(parents=True, exist_ok=True)
                 Path(name).replace(self.final)
+                self._fetched(FetchedFile(where, began, time.monotonic() - began, self.written))
                 self._end(None)
             finally:
                 Path(name).unlink(missing_ok=True)
@@ -215,10 +236,14 @@ _RUNNING: dict[Path, _Download] = {}
 
 
 class Downloads:
-    """The files kept below a folder, for builds that share them (one trust domain). Safe for threads and processes."""
+    """The files kept below a folder, for builds that share them (one trust domain). Safe for threads and processes.
+
+    ``fetched``: what was read from servers for the build of this object.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.fetched: list[FetchedFile] = []
 
     def files(self) -> list[Path]:
         """All files that are kept below the folder, of every trust domain."""
@@ -252,7 +277,7 @@ class Downloads:
                     with suppress(OSError):
                         os.utime(final)  # for `reprokit gc`, which removes what was not used for long
                     return Stored(stream, final.name)
-                download = _RUNNING[final] = _Download(self._folder, final, expected, ask)
+                download = _RUNNING[final] = _Download(self._folder, final, expected, ask, self.fetched.append)
                 begins = True
             else:
                 begins = False

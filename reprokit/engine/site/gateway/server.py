@@ -13,7 +13,7 @@ from reprokit.engine.site.gateway.access import SiteAccess, without_login
 from reprokit.engine.site.gateway.allowed import Allowed, Guard, Resolver, is_of_this_host, look_up
 from reprokit.engine.site.gateway.client import Client, Malformed
 from reprokit.engine.site.gateway.deadlines import Deadlines
-from reprokit.engine.site.gateway.files import Downloads
+from reprokit.engine.site.gateway.files import Downloads, FetchedFile
 from reprokit.engine.site.gateway.local import LocalPlaces
 from reprokit.engine.site.gateway.routes import RELAY_PORT, ROOT, Routes
 from reprokit.engine.site.gateway.upstream import Connector, Upstream, connect
@@ -33,13 +33,14 @@ _HANDLED = ("cert", "client-cert", "proxy")
 class Address:
     """Where a running gateway is. ``socket``: its Unix socket. ``pip``: options for the build's pip, with addresses at
     the relay. ``known``: address in the build -> the real one (each a prefix), for logs. ``notes``: what the build was
-    refused, or could not reach, so far; it grows while the build runs.
+    refused, or could not reach, so far, and ``fetched`` what was read from servers; both grow while the build runs.
     """
 
     socket: Path
     pip: Mapping[str, tuple[str, ...]]
     known: Mapping[str, str]
     notes: list[str]
+    fetched: list[FetchedFile]
 
 
 class Gateway:
@@ -75,10 +76,17 @@ class Gateway:
         deadlines = Deadlines()
         upstream = Upstream(access, guard, deadlines, connector=self._connector)
         local = _local_places(access)
-        routes = Routes(access, guard, upstream, Downloads(self._cache), local)
+        downloads = Downloads(self._cache)
+        routes = Routes(access, guard, upstream, downloads, local)
         server = _Server(path, routes, deadlines)
         try:
-            yield Address(socket=path, pip=_pip(access), known=_known(access, local), notes=routes.notes)
+            yield Address(
+                socket=path,
+                pip=_pip(access),
+                known=_known(access, local),
+                notes=routes.notes,
+                fetched=downloads.fetched,
+            )
         finally:
             server.stop()
             upstream.close()

@@ -1,0 +1,185 @@
+"""Where the time of a run went, as a table, as JSON, and as a trace for Perfetto. Pure."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from reprokit.core.text import pluralize
+from reprokit.evidence.records import RunRecord
+from reprokit.evidence.spans import FORMAT, KINDS, PARTS, Span, Timings, by_cell, critical_path, sums
+from reprokit.report.labels import cell_name
+
+NONE = "no times are recorded of run {}: it is of an older reprokit, was merged, or was killed before its end"
+STEPS, CELLS, PATH = 10, 20, 15
+"""Lines that the table has of each at most: those that took longest."""
+COLUMNS = ("waiting", "base", "build", "measuring", "start", "program", "judging", "recording")
+"""Kinds that the table has a column for."""
+
+
+def document(run: RunRecord, parts: Sequence[Timings]) -> dict[str, Any]:
+    """``reprokit-timings/v1``: seconds by kind, in all, of each image and cell, and what the run's end waited for."""
+    return {"format": FORMAT, "run_id": run.id, "parts": [_part(run, timings) for timings in parts]}
+
+
+def _part(run: RunRecord, timings: Timings) -> dict[str, Any]:
+    cells = {cell.number: cell for cell in run.cells}
+    return {
+        "began": timings.began,
+        "seconds": round(timings.seconds, 3),
+        "sum": _rounded(sums(timings.spans)),
+        "images": [
+            {
+                "cells": list(numbers),
+                "seconds": _rounded(sums(one for one in timings.spans if one.image == at)),
+                "steps": [_named(one) for one in timings.spans if one.image == at and one.kind == "step"],
+                "downloads": [_named(one) for one in timings.spans if one.image == at and one.kind == "download"],
+            }
+            for at, numbers in enumerate(timings.images)
+        ],
+        "cells": [
+            {
+                "number": number,
+                "case": cells[number].case_id,
+                "cell": dict(cells[number].cell),
+                "variant": cells[number].variant,
+                "seconds": _rounded(seconds),
+            }
+            for number, seconds in by_cell(timings).items()
+            if number in cells
+        ],
+        "critical_path": [
+            {"kind": one.kind, "name": one.name, "cells": list(_cells_of(timings, one)), "trial": one.trial or None}
+            | {"start": round(one.start, 3), "seconds": round(one.seconds, 3)}
+            for one in critical_path(timings)
+        ],
+    }
+
+
+def _named(span: Span) -> dict[str, Any]:
+    return {"name": span.name, "seconds": round(span.seconds, 3)}
+
+
+def _rounded(seconds: Mapping[str, float]) -> dict[str, float]:
+    return {kind: round(value, 3) for kind, value in seconds.items()}
+
+
+def _cells_of(timings: Timings, span: Span) -> tuple[int, ...]:
+    return (span.cell,) if span.cell else timings.images[span.image] if span.image >= 0 else ()
+
+
+def lines(run: RunRecord, parts: Sequence[Timings]) -> Iterator[str]:
+    """The table, for people."""
+    for timings in parts:
+        if len(parts) > 1:
+            yield f"begun or resumed {timings.began}"
+        yield from _lines(run, timings)
+
+
+def _lines(run: RunRecord, timings: Timings) -> Iterator[str]:
+    built = pluralize(len(timings.images), "image")
+    yield f"where the time went: {timings.seconds:.1f} s in all, {pluralize(len(run.cells), 'cell')}, {built}"
+    yield "in sum over all that ran side by side:"
+    for kind, seconds in sums(timings.spans).items():
+        indent = "    " if kind in PARTS else "  "
+        yield f"{indent}{kind:<{14 - len(indent)}} {seconds:>9.1f} s  {KINDS[kind]}"
+    parts = [one for one in timings.spans if one.kind in PARTS]
+    yield from _longest("steps and downloads of builds", STEPS, parts, lambda one: _row(timings, one, one.kind))
+    names = {cell.number: f"{cell.case_id}: {cell_name(cell)}" for cell in run.cells}
+    of_cells = by_cell(timings)
+    most = heapq.nlargest(CELLS, of_cells, key=lambda number: sum(of_cells[number].get(kind, 0) for kind in COLUMNS))
+    yield f"by cell, with all of the image that it shares{_of(most, of_cells)}:"
+    yield "  " + " ".join(f"{kind:>9}" for kind in COLUMNS)
+    for number in most:
+        row = (of_cells[number].get(kind) for kind in COLUMNS)
+        numbers = " ".join(f"{'' if seconds is None else f'{seconds:.1f}':>9}" for seconds in row)
+        yield f"  {numbers}  {number}  {names.get(number, '')}".rstrip()
+    path = critical_path(timings)
+    took = sum(one.seconds for one in path)
+    yield f"critical path, {took:.1f} s: for the run to end earlier, one of these has to get faster"
+    yield from _longest("", PATH, path, lambda one: _row(timings, one, one.kind), ordered=True)
+
+
+def _longest(title: str, most: int, spans: Sequence[Span], row: Any, *, ordered: bool = False) -> Iterator[str]:
+    """The longest spans; ``ordered``: in the order in which they were, else the longest first."""
+    longest = heapq.nlargest(most, spans, key=lambda one: one.seconds)
+    if title and spans:
+        yield f"{title}{_of(longest, spans)}:"
+    if ordered:
+        longest.sort(key=lambda one: one.start)
+    yield from (row(one) for one in longest)
+    if ordered and len(spans) > most:
+        yield f"  and {len(spans) - most} shorter ones"
+
+
+def _of(some: Sequence[Any], of: Sequence[Any] | Mapping[int, Any]) -> str:
+    return f", the longest {len(some)} of {len(of)}" if len(some) < len(of) else ""
+
+
+def _row(timings: Timings, span: Span, what: str) -> str:
+    cells = _cells_of(timings, span)
+    of = f"cell{'s' * (len(cells) > 1)} {', '.join(map(str, cells[:5]))}{' ...' * (len(cells) > 5)}" if cells else "run"
+    trial = f", trial {span.trial}" if span.trial else ""
+    return f"  {span.seconds:>9.1f} s  {what:<9}  {span.name + ', ' if span.name else ''}{of}{trial}"
+
+
+def trace(run: RunRecord, parts: Sequence[Timings]) -> dict[str, Any]:
+    """The run in the Trace Event Format, which Perfetto and chrome://tracing show: times in microseconds.
+
+    There is a track for each worker, one for each image (its build with steps and downloads) and one for each cell.
+    """
+    names = {cell.number: f"cell {cell.number} {cell.case_id}: {cell_name(cell)}" for cell in run.cells}
+    events: list[dict[str, Any]] = []
+    offset = 0.0
+    tracks = _Tracks(events)
+    for timings in parts:
+        for one in timings.spans:
+            about = {"cells": list(_cells_of(timings, one))[:100]} | ({"trial": one.trial} if one.trial else {})
+            event = {
+                "name": one.name or one.kind,
+                "cat": one.kind,
+                "ph": "X",
+                "ts": round(1e6 * (offset + one.start)),
+                "dur": round(1e6 * one.seconds),
+                "args": about,
+            }
+            if one.cell:
+                events.append(event | tracks.of("cells", names.get(one.cell, f"cell {one.cell}"), one, offset))
+            elif one.image >= 0:
+                events.append(event | tracks.of("images", f"image {one.image + 1}", one, offset))
+            if one.kind not in PARTS and one.kind != "waiting":
+                events.append(event | tracks.of("workers", one.worker, one, offset))
+        offset += timings.seconds
+    return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"run": run.id}}
+
+
+class _Tracks:
+    """Numbers tracks by group and name. Spans that overlap without one lying in the other get lanes of their own."""
+
+    def __init__(self, events: list[dict[str, Any]]) -> None:
+        self._events = events
+        self._groups: dict[str, int] = {}
+        self._lanes: dict[tuple[str, str], list[tuple[int, list[float]]]] = {}
+        self._count = 0
+
+    def of(self, group: str, name: str, span: Span, offset: float) -> dict[str, int]:
+        """The track of a span as the keys ``pid`` and ``tid``. Spans come in the order of their starts."""
+        if group not in self._groups:
+            self._groups[group] = len(self._groups) + 1
+            self._name("process_name", self._groups[group], 0, group)
+        start, end = round(1e6 * (offset + span.start)), round(1e6 * (offset + span.end))
+        lanes = self._lanes.setdefault((group, name), [])
+        for tid, open_ends in lanes:
+            while open_ends and open_ends[-1] <= start:
+                open_ends.pop()
+            if not open_ends or end <= open_ends[-1]:
+                open_ends.append(end)
+                return {"pid": self._groups[group], "tid": tid}
+        self._count += 1
+        lanes.append((self._count, [end]))
+        self._name("thread_name", self._groups[group], self._count, name)
+        return {"pid": self._groups[group], "tid": self._count}
+
+    def _name(self, kind: str, pid: int, tid: int, name: str) -> None:
+        self._events.append({"name": kind, "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}})
