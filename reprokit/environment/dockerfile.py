@@ -187,6 +187,10 @@ def _sanitizer(kind: str) -> dict[str, object]:
 def _layout(host: OnHost, workdir: str) -> dict[str, str]:
     """What the embedded engine has to know of an environment, to make it and to run trials in it."""
     layout = {"workdir": workdir, "prefix": host.python.prefix}
+    if host.packages:
+        layout["packages"] = "\n".join(
+            f"{one.site}/{entry}" for one in host.distributions for entry in (one.info, *one.entries)
+        )
     return layout if host.python.path else {**layout, "uv": host.python.version}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from reprokit.environment.model import Interpreter
+from reprokit.environment.model import HostPackage, Interpreter
 
 QUERY = ("index", "uuid", "name", "memory.total", "compute_cap", "driver_version")
 MIB = 1024 * 1024
@@ -101,7 +101,8 @@ class Host:
     ``pythons``: best first. ``gccs``: version of each compiler, by its program (``/usr/bin/gcc-12``); ``gcc``, ``cuda``
     and ``cudnn``: what a program finds by default. ``apt``: installed packages, None without dpkg.
     ``measured``: the version of every further axis that a program finds so; ``programs``: axis -> program -> version of
-    those that a cell can be given. ``uv_pythons``: what uv could install. ``cpus``: cores. ``root``: whether we are
+    those that a cell can be given. ``uv_pythons``: what uv could install. ``packages``: those that cells take from
+    Python environments of this host (``host_packages`` of the configuration). ``cpus``: cores. ``root``: whether we are
     root.
     """
 
@@ -116,6 +117,7 @@ class Host:
     measured: Mapping[str, str | None] = field(default_factory=dict)
     programs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     apt: Mapping[str, str] | None = None
+    packages: tuple[HostPackage, ...] = ()
     cpus: int = 1
     root: bool = False
     powers: HostCapabilities = field(default_factory=HostCapabilities)

@@ -150,11 +150,42 @@ class Compiler:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HostDistribution:
+    """A distribution in a Python environment of this host. ``record``: digest of the list of its files.
+
+    ``entries``: its modules and packages in the folder ``site``; ``info``: the folder of its metadata there.
+    """
+
+    name: str
+    version: str
+    site: str
+    info: str
+    entries: tuple[str, ...]
+    record: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostPackage:
+    """A package of a Python environment of this host, the folder ``place``, with all that it requires there.
+
+    ``python``: the version of that environment's Python. ``why``: why it is not available, '' where it is.
+    """
+
+    name: str
+    place: str
+    version: str = ""
+    python: str = ""
+    distributions: tuple[HostDistribution, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class OnHost:
     """What of this host a virtual environment is made of."""
 
     python: Interpreter
     gcc: Compiler | None = None
+    packages: tuple[HostPackage, ...] = ()
 
     @property
     def served_by(self) -> Mapping[str, str]:
@@ -162,7 +193,13 @@ class OnHost:
         served = {"python": f"{self.python.path or 'uv'} {self.python.version}"}
         if self.gcc:
             served["gcc"] = f"{self.gcc.path} {self.gcc.version}"
-        return served
+        return served | {one.name: f"{one.place} {one.version}" for one in self.packages}
+
+    @property
+    def distributions(self) -> tuple[HostDistribution, ...]:
+        """All that its packages bring, each once."""
+        found = {one.name: one for package in self.packages for one in package.distributions}
+        return tuple(found[name] for name in sorted(found))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from reprokit.case.cellspec import CellSpec, Limits
 from reprokit.core.errors import Unsupported
-from reprokit.environment import compatibility, versions
+from reprokit.environment import compatibility, host_packages, versions
 from reprokit.environment.axes import RESOLVING
 from reprokit.environment.axis import CANNOT, FollowsFromRefused, HostRequest
 from reprokit.environment.catalog import OURS, Catalog
@@ -42,6 +42,10 @@ def resolve_on(host: Host, spec: CellSpec, *, catalog: Catalog = OURS, network_w
             continue
         except Unsupported as error:
             reasons.append(str(error))
+    try:
+        packages = host_packages.served(host, spec)
+    except Unsupported as error:
+        reasons.append(str(error))
     if reasons:
         raise Unsupported("; ".join(reasons))
     asked, python, gcc = spec.environment, found["python"], found["gcc"]
@@ -56,7 +60,7 @@ def resolve_on(host: Host, spec: CellSpec, *, catalog: Catalog = OURS, network_w
         pip=asked.pip_steps,
         pip_options=asked.pip_options,
         setup=asked.setup,
-        host=OnHost(python=python, gcc=gcc),
+        host=OnHost(python=python, gcc=gcc, packages=packages),
         notes=tuple(_notes(host, spec.limits)),
     )
     return compatibility.check(spec, environment, catalog)

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import venv
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -21,6 +22,7 @@ from reprokit.engine.venv.engine import VenvEngine
 from reprokit.evidence.model import Ending
 from tests.conftest import as_files, reachable_cache
 from tests.integration.test_run import User
+from tests.unit.engine.test_venv_host_packages import install
 
 pytestmark = pytest.mark.integration
 
@@ -282,3 +284,33 @@ def test_a_build_that_fails_tells_its_step_and_stays_nowhere(user: User) -> None
     assert "no way" in cell["details"]["build"]["tail"]
     made = list((keeping.top() / "environments").glob("*/"))
     assert all((folder / keeping.DESCRIPTION).exists() for folder in made if folder.is_dir())
+
+
+def test_a_package_of_the_host_reaches_the_cells_that_ask_for_it(user: User, cache: Path) -> None:
+    place = cache / "own-environment"
+    venv.create(place, with_pip=False)
+    (site,) = place.glob("lib/python3*/site-packages")
+    install(site, "probe-of-the-host", {"probe_of_the_host/__init__.py": "VALUE = 41\n"}, "probe-required")
+    install(site, "probe-required", {"probe_required.py": ""})
+    install(site, "probe-unasked", {"probe_unasked.py": ""})
+    user.environment["REPROKIT_HOST_PACKAGES"] = f"probe-of-the-host={place}"
+    user.write(
+        "case.yaml",
+        """\
+schema: reprokit/v1
+id: venv-host-package
+title: A package comes from an environment of the host
+matrix: {probe: ["1.0", "2.0"]}
+environment: {pip: ["probe-of-the-host=={{ probe }}"]}
+command: |
+  python -c 'import probe_of_the_host as p, probe_required; print("value", p.VALUE); open(p.__file__, "a")' || true
+  python -c 'import probe_unasked'
+expect: {failure: {exception: ModuleNotFoundError, message: probe_unasked}, reproduces: all}
+""",
+    )
+    user.types("run", "case.yaml", "--engine", "venv", status=3)
+    one, other = user.cells()
+    assert one["verdict"] == "reproduced", one["reason"]
+    assert one["environment"]["packages"]["pip"]["probe-of-the-host"] == "1.0"
+    assert other["verdict"] == "unsupported"
+    assert "which has 1.0: the case asks for probe-of-the-host==2.0" in other["reason"]

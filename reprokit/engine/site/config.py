@@ -32,7 +32,7 @@ FILE = "reprokit.toml"
 OLD_FILES = (Path(".reprokit", "config.yaml"), Path("reprokit", "config.yaml"))
 """Where a project's and a user's configuration was before it became TOML."""
 
-MERGED = ("datasets", "sources")
+MERGED = ("datasets", "sources", "host_packages")
 OTHER_VARIABLES = ("REPROKIT_CONFIG", "REPROKIT_DATABASE")
 """Variables of ours that are not keys."""
 
@@ -56,6 +56,7 @@ class Settings:
     ``uv_python_mirror``: URL that uv's interpreters are read from. ``uv_python_downloads``: path or URL of a JSON
     listing of them. ``conda_channel``: URL of a channel with compilers, '' = conda-forge. ``compatibility``: file whose
     rows win over the compatibility data of reprokit. ``datasets`` and ``sources``: name -> folder of this host.
+    ``host_packages``: package -> Python environment of this host that it comes from in the engine venv.
 
     ``gpus``: indices or UUIDs that may be leased, () = all, ("none",) = none. ``gpu_leases``: folder of the leases.
     ``gpu_others``: what to do with a GPU on which a program computes that no run of reprokit started: share | wait |
@@ -92,6 +93,7 @@ class Settings:
     compatibility: Path | None = None
     datasets: Mapping[str, Path] = field(default_factory=dict)
     sources: Mapping[str, Path] = field(default_factory=dict)
+    host_packages: Mapping[str, Path] = field(default_factory=dict)
     gpus: tuple[str, ...] = ()
     gpu_leases: Path | None = None
     gpu_others: str = "share"

@@ -208,6 +208,7 @@ PARSERS: Mapping[str, ReadValue] = {
     "compatibility": _file,
     "datasets": _folders,
     "sources": _folders,
+    "host_packages": _folders,
     "gpus": _gpus,
     "gpu_leases": _path,
     "gpu_others": _one_of(*GPU_OTHERS),

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext, suppress
 from pathlib import Path
+from typing import Any
 
 from reprokit.engine import site as sites
 from reprokit.case.cellspec import Limits
@@ -21,7 +22,7 @@ from reprokit.engine.venv import bubblewrap, cgroups, keeping, layout, sandbox, 
 from reprokit.environment import versions
 from reprokit.environment.axes import AXES
 from reprokit.environment.axis import HostPrograms
-from reprokit.environment.model import Interpreter
+from reprokit.environment.model import HostDistribution, HostPackage, Interpreter
 from reprokit.environment.host import Host
 from reprokit.environment.host import HostCapabilities
 from reprokit.environment.measured import Measured
@@ -85,6 +86,7 @@ def host() -> Host:
         glibc=measured.glibc or "",
         pythons=tuple(pythons()),
         uv_pythons=uv_pythons(),
+        packages=tuple(host_packages()),
         gccs=found.pop("gcc"),
         gcc=measured.gcc,
         cuda=measured.cuda,
@@ -113,6 +115,51 @@ def pythons() -> Iterator[Interpreter]:
     )
 
 
+def host_packages() -> Iterator[HostPackage]:
+    """The packages that cells take from Python environments of this host, as these themselves describe them."""
+    places: dict[Path, list[str]] = {}
+    for name, place in sites.settings().host_packages.items():
+        places.setdefault(place, []).append(name)
+    for place, names in places.items():
+        python = place / "bin" / "python"
+        if not python.exists():
+            why = f"{place} has no bin/python: name the folder of a Python environment"
+            yield from (HostPackage(name=name, place=str(place), why=why) for name in names)
+            continue
+        told = _described(python, names)
+        for name in names:
+            one = dict(told.get(name, {"why": "its Python does not answer"}))
+            several = tuple(
+                HostDistribution(**{**each, "entries": tuple(each["entries"])})
+                for each in one.pop("distributions", ())
+            )
+            yield HostPackage(name=name, place=str(place), distributions=several, **one)
+
+
+def _described(python: Path, names: list[str]) -> dict[str, dict[str, Any]]:
+    """What an environment says of its packages: in a sandbox that shows it nothing but itself."""
+    output: list[bytes] = []
+    script = Path(__file__).with_name("packages_inside.py").read_text("utf-8")
+    with private_folder("ask") as scratch:
+        layout.scratch_folders(scratch, "repro")
+        program = bubblewrap.SandboxProgram(
+            command=("sh", "-c", 'exec "$0" -I -c "$ASK" "$@" 2> /dev/null', str(python), *names),
+            environ={**layout.variables(None), "ASK": script},
+            mounts=[
+                *layout.mounts(scratch, user="repro"),
+                *bubblewrap.shown([str(python.parent.parent), str(Path(os.path.realpath(python)).parent.parent)]),
+            ],
+            cut_off=True,
+            user=layout.user_of("repro"),
+        )
+        sandbox.run(program, output.append, threading.Event(), timeout=2 * SECONDS)
+    with suppress(ValueError):
+        found = json.loads(b"".join(output).decode(errors="replace"))
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
 def _asked(programs: list[str]) -> str:
     """What each Python says of itself, a line each: in a sandbox, since anyone may have made it."""
     output: list[bytes] = []
@@ -138,6 +185,7 @@ def candidates() -> list[str]:
     pyenv = Path(os.environ.get("PYENV_ROOT") or home(os.environ) / ".pyenv")
     data = Path(os.environ.get("XDG_DATA_HOME") or home(os.environ) / ".local" / "share")
     uv = Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or data / "uv" / "python")
+    found += [place / "bin" / "python" for place in sites.settings().host_packages.values()]
     for folder in (pyenv / "versions", uv, keeping.pythons()):
         found += [path for path in sorted(folder.glob("*/bin/python3*")) if _plain(path)]
     unique = dict.fromkeys(os.path.realpath(path) for path in found)

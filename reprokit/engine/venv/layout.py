@@ -65,6 +65,28 @@ def visible(leased: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
     return {"CUDA_VISIBLE_DEVICES": ",".join(known)}
 
 
+def driver_folders(environ: Mapping[str, str]) -> list[str]:
+    """Where the NVIDIA driver's libraries lie, if the system's own list of libraries does not lead to them."""
+    folders = environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+    return [folder for folder in folders if os.path.isabs(folder) and (Path(folder) / "libcuda.so.1").exists()]
+
+
+def gpu_variables(leased: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
+    """What a trial with GPUs gets beside the variables ``env``: which it sees, and where the driver is."""
+    folders = driver_folders(os.environ) if leased else []
+    libraries = os.pathsep.join([*filter(None, [env.get("LD_LIBRARY_PATH")]), *folders])
+    return visible(leased, env) | ({"LD_LIBRARY_PATH": libraries} if folders else {})
+
+
+def gpu_mounts(leased: Sequence[str]) -> list[SandboxMount]:
+    """The driver's devices and libraries, for a trial that was leased GPUs."""
+    if not leased:
+        return []
+    devices = sorted(str(device) for device in Path("/dev").glob("nvidia*"))
+    found = [SandboxMount(source=device, target=device, kind="device") for device in devices]
+    return [*found, *shown(driver_folders(os.environ))]
+
+
 def scratch_folders(scratch: Path, user: str) -> None:
     """Make the private folders of a program below ``scratch``: its home, temporary folders and user database."""
     for name, mode in (("home", 0o700), ("tmp", 0o1777), ("vartmp", 0o1777)):
@@ -110,8 +132,8 @@ def environment(folder: Path, description: Mapping[str, str]) -> list[SandboxMou
 
 
 def interpreters(description: Mapping[str, str]) -> list[str]:
-    """What of the host a virtual environment's Python is linked to."""
-    return [description.get("prefix", ""), str(keeping.pythons())]
+    """What of the host a virtual environment is linked to: its Python, and packages that it takes from the host."""
+    return [description.get("prefix", ""), str(keeping.pythons()), *description.get("packages", "").splitlines()]
 
 
 def copy_tree(source: Path, target: Path) -> None:

@@ -29,15 +29,17 @@ def shell_line(trial: Trial, files: Path | None = None) -> str:
     if os.getuid() == 0:
         steps.append(f"chown -Rh {NOBODY}:{NOBODY} $work")
     memory = ("/tmp", "/var/tmp", layout.HOME, "/dev/shm")
+    variables = {**layout.variables(kept.folder), **trial.env}
     program = SandboxProgram(
         command=trial.command,
-        environ={**layout.variables(kept.folder), **trial.env, **layout.visible(trial.gpus, trial.env)},
+        environ={**variables, **layout.gpu_variables(trial.gpus, variables)},
         folder=trial.workdir,
         mounts=[
             *(SandboxMount(target=place, kind="tmpfs", size=_SIZE) for place in memory),
             *layout.environment(kept.folder, kept.description),
             SandboxMount(source=_WORK, target=trial.workdir),
             *(SandboxMount(source=str(one.source), target=one.target, kind="read-only") for one in trial.mounts),
+            *layout.gpu_mounts(trial.gpus),
         ],
         cut_off=trial.limits.network == "none",
         user=layout.user_of("repro"),

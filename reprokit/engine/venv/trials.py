@@ -39,7 +39,7 @@ def run(
         own = layout.variables(kept.folder if kept else None, user=user)
         program = SandboxProgram(
             command=trial.command,
-            environ={**own, **trial.env, **layout.visible(trial.gpus, trial.env)},
+            environ={**own, **trial.env, **layout.gpu_variables(trial.gpus, {**own, **trial.env})},
             folder=trial.workdir,
             mounts=_mounts(trial, kept, scratch, work),
             cut_off=trial.limits.network == "none",
@@ -89,10 +89,7 @@ def _mounts(trial: Trial, kept: keeping.KeptVenv | None, scratch: Path, work: Pa
         SandboxMount(source=str(mount.source), target=mount.target, kind="read-only" if mount.read_only else "bind")
         for mount in trial.mounts
     ]
-    if trial.gpus:
-        devices = sorted(str(device) for device in Path("/dev").glob("nvidia*"))
-        found += [SandboxMount(source=device, target=device, kind="device") for device in devices]
-    return found
+    return [*found, *layout.gpu_mounts(trial.gpus)]
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 from reprokit.case.axes import version_syntax
 from reprokit.core.errors import Unsupported
-from reprokit.environment import providers_python, versions, wording
+from reprokit.environment import host_packages, providers_python, versions, wording
 from reprokit.environment.axes.operating_system import release_of
 from reprokit.environment.axis import (
     Axis,
@@ -40,9 +40,16 @@ def on_host(request: HostRequest) -> Interpreter:
     asked, host = request.asked, request.host
     if asked == versions.NONE:
         raise Unsupported("python none: a virtual environment is made of Python")
+    try:
+        packages = host_packages.served(host, request.spec)
+    except Unsupported:  # said once, for the whole cell
+        packages = ()
     for one in host.pythons:
-        if asked is None or versions.matches(asked, one.version):
+        if (asked is None or versions.matches(asked, one.version)) and host_packages.fit(packages, one.version):
             return one
+    if packages:
+        pythons = " and ".join(f"{one.name} {one.version} of {one.place} for Python {one.python}" for one in packages)
+        raise Unsupported(f"python {asked or '3'} is not on this host as its packages need it: {pythons}")
     if asked is not None and (version := versions.newest(asked, host.uv_pythons)):
         return Interpreter(version=version)
     has = ", ".join(dict.fromkeys(one.version for one in host.pythons)) or "none"

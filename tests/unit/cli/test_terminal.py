@@ -193,6 +193,7 @@ ALLOWED = {
     "run/lock_making/hashes_inside.py",
     "intake/capturing/inside.py",
     "engine/venv/inside.py",
+    "engine/venv/packages_inside.py",  # run by an environment of the host
     "engine/gpus/nvml.py",  # a process of its own, for the one that reads it
 }
 PRINTERS = {"echo", "secho", "style", "echo_via_pager", "prompt", "confirm", "print_exc", "print_exception"}

@@ -312,6 +312,20 @@ def test_a_case_numbers_the_gpus_that_it_was_leased(word: str | None, seen: str)
     assert layout.visible((), {"CUDA_VISIBLE_DEVICES": "0"}) == {}
 
 
+def test_a_trial_with_a_gpu_finds_the_driver_where_this_process_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "libcuda.so.1").touch()
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/nowhere:{tmp_path}::relative")
+    assert layout.gpu_variables((), {}) == {}
+    found = layout.gpu_variables(("GPU-a",), {"LD_LIBRARY_PATH": "/usr/local/cuda/lib64"})
+    assert found == {"CUDA_VISIBLE_DEVICES": "GPU-a", "LD_LIBRARY_PATH": f"/usr/local/cuda/lib64:{tmp_path}"}
+    assert str(tmp_path) in [mount.target for mount in layout.gpu_mounts(("GPU-a",))]
+    assert layout.gpu_mounts(()) == []
+    monkeypatch.delenv("LD_LIBRARY_PATH")
+    assert layout.gpu_variables(("GPU-a",), {}) == {"CUDA_VISIBLE_DEVICES": "GPU-a"}
+
+
 @pytest.mark.usefixtures("venv_sandbox")
 def test_the_line_that_repeats_a_trial_is_one_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -1,0 +1,62 @@
+"""Packages that a cell takes from a Python environment of this host, and from nowhere else. Pure.
+
+The configuration names them (``host_packages``), since they are too large or too special to install: a framework that
+was built for this machine. A cell gets one only by asking for exactly the version that is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from reprokit.case.cellspec import CellSpec
+from reprokit.core.errors import Unsupported
+from reprokit.environment.host import Host
+from reprokit.environment.model import HostPackage
+
+
+def served(host: Host, spec: CellSpec) -> tuple[HostPackage, ...]:
+    """The packages of the host that a cell asks for. Raises Unsupported where it asks for them otherwise."""
+    known = {str(canonicalize_name(one.name)): one for one in host.packages}
+    asked = {str(canonicalize_name(one.name)): one for one in _requirements(spec)} if known else {}
+    found = []
+    for name, requirement in asked.items():
+        if name not in known:
+            continue
+        package = known[name]
+        where = f"{package.name} comes from {package.place} on this host (host_packages)"
+        if package.why:
+            raise Unsupported(f"{where}: {package.why}")
+        if not _exact(requirement) or not requirement.specifier.contains(package.version, prereleases=True):
+            raise Unsupported(
+                f"{where}, which has {package.version}: the case asks for {requirement}, and only "
+                f"{package.name}=={package.version.partition('+')[0]} is served"
+            )
+        # What the cell asks for by itself, and in another version, is installed for it.
+        own = (one for one in package.distributions if one.name not in asked or one.name in known)
+        also = (one for one in package.distributions if one.name in asked and one.name not in known)
+        fitting = [one for one in also if asked[one.name].specifier.contains(one.version, prereleases=True)]
+        found.append(replace(package, distributions=(*own, *fitting)))
+    return tuple(found)
+
+
+def fit(packages: Sequence[HostPackage], python: str) -> bool:
+    """Whether a Python can import them: one of the same minor version."""
+    return all(one.python.split(".")[:2] == python.split(".")[:2] for one in packages)
+
+
+def _exact(requirement: Requirement) -> bool:
+    pins = [one for one in requirement.specifier if one.operator in ("==", "===") and not one.version.endswith(".*")]
+    return len(pins) == 1 and not requirement.url
+
+
+def _requirements(spec: CellSpec) -> Iterator[Requirement]:
+    for step in spec.environment.pip_steps:
+        for text in step.requirements:
+            try:
+                yield Requirement(text)
+            except InvalidRequirement:  # a path, a URL or an option
+                continue

@@ -1,0 +1,137 @@
+"""Packages that a cell takes from a Python environment of this host: which, when, and how that describes them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reprokit.case.cellspec import PipStep
+from reprokit.core.errors import Unsupported
+from reprokit.engine.venv import host as venv_host
+from reprokit.engine.venv import layout
+from reprokit.environment import dockerfile
+from reprokit.environment.host import Host
+from reprokit.environment.model import HostDistribution, HostPackage, Interpreter
+from reprokit.environment.on_host import resolve_on
+from tests.unit.engine.test_venv import HOST, spec
+
+SITE = "/opt/own/lib/python3.11/site-packages"
+
+
+def distribution(name: str, version: str) -> HostDistribution:
+    return HostDistribution(
+        name=name, version=version, site=SITE, info=f"{name}-{version}.dist-info", entries=(name,), record="0" * 16
+    )
+
+
+TORCH = HostPackage(
+    name="torch",
+    place="/opt/own",
+    version="2.11.0+cu130",
+    python="3.11.2",
+    distributions=(distribution("torch", "2.11.0+cu130"), distribution("sympy", "1.14.0")),
+)
+WITH_TORCH = replace(HOST, packages=(TORCH,))
+
+
+def resolved(*requirements: str, host: Host = WITH_TORCH, **cell: str) -> tuple[HostPackage, ...]:
+    environment = resolve_on(host, spec(cell, pip=(PipStep(requirements=requirements),)))
+    assert environment.host is not None
+    return environment.host.packages
+
+
+def test_only_a_cell_that_asks_for_that_version_gets_it() -> None:
+    assert resolved("torch==2.11.0") == (TORCH,)
+    assert resolved("Torch==2.11.0+cu130", "requests") == (TORCH,)
+    assert resolved("requests") == ()
+    assert resolved("torch==2.11.0", host=HOST) == ()
+
+
+@pytest.mark.parametrize("asked", ["torch", "torch>=2", "torch==2.11.*", "torch==2.6.0", "torch==2.11.0+cpu"])
+def test_another_version_is_unsupported_and_never_replaced(asked: str) -> None:
+    with pytest.raises(Unsupported) as error:
+        resolved(asked)
+    assert str(error.value) == (
+        "torch comes from /opt/own on this host (host_packages), which has 2.11.0+cu130: the case asks for "
+        f"{asked}, and only torch==2.11.0 is served"
+    )
+
+
+def test_a_package_that_is_not_there_is_unsupported_with_the_reason() -> None:
+    host = replace(HOST, packages=(HostPackage(name="torch", place="/opt/own", why="it is not installed there"),))
+    with pytest.raises(Unsupported, match=r"torch comes from /opt/own on this host .*: it is not installed there"):
+        resolved("torch==2.11.0", host=host)
+
+
+def test_what_the_cell_asks_for_in_another_version_is_installed_for_it() -> None:
+    (package,) = resolved("torch==2.11.0", "sympy==1.12")
+    assert [one.name for one in package.distributions] == ["torch"]
+    (package,) = resolved("torch==2.11.0", "sympy>=1.12")
+    assert [one.name for one in package.distributions] == ["torch", "sympy"]
+
+
+def test_the_python_is_one_that_can_import_it() -> None:
+    older = Interpreter(version="3.10.4", path="/usr/bin/python3.10", prefix="/usr")
+    host = replace(HOST, pythons=(*HOST.pythons, older), packages=(replace(TORCH, python="3.10.12"),))
+    environment = resolve_on(host, spec(pip=(PipStep(requirements=("torch==2.11.0",)),)))
+    assert environment.host is not None
+    assert environment.host.python == older
+    with pytest.raises(Unsupported, match=r"python 3\.11 is not on this host as its packages need it: torch 2\.11\.0"):
+        resolved("torch==2.11.0", host=host, python="3.11")
+
+
+def test_the_script_links_it_and_trials_see_nothing_else_of_that_folder() -> None:
+    asked = spec(pip=(PipStep(requirements=("torch==2.11.0",)),))
+    environment = resolve_on(WITH_TORCH, asked)
+    made = dockerfile.render(environment, asked, sources={}, given_datasets=(), recipe="script")
+    assert f"link {SITE} torch\n" in made.dockerfile
+    assert f'cp -R {SITE}/torch-2.11.0+cu130.dist-info "$site/"' in made.dockerfile
+    assert "pip install torch==2.11.0\n" in made.dockerfile, "pip, inside, is who checks the version"
+    seen = layout.interpreters(json.loads(bytes(made.context["reprokit/venv.json"])))[2:]
+    assert seen == [
+        f"{SITE}/{name}" for name in ("sympy-1.14.0.dist-info", "sympy", "torch-2.11.0+cu130.dist-info", "torch")
+    ]
+    other = replace(TORCH, distributions=(replace(TORCH.distributions[0], record="1" * 16), TORCH.distributions[1]))
+    changed = resolve_on(replace(HOST, packages=(other,)), asked)
+    again = dockerfile.render(changed, asked, sources={}, given_datasets=(), recipe="script")
+    assert again.dockerfile != made.dockerfile, "another build of the same version makes another environment"
+
+
+def install(site: Path, name: str, files: dict[str, str], *requires: str, record: bool = True) -> None:
+    """A distribution as pip leaves it."""
+    info = f"{name.replace('-', '_')}-1.0.dist-info"
+    needs = "".join(f"Requires-Dist: {one}\n" for one in requires)
+    files = files | {f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{needs}"}
+    if record:
+        files[f"{info}/RECORD"] = "".join(f"{path},,\n" for path in (*files, f"{info}/RECORD", "../../../bin/it"))
+    for path, text in files.items():
+        (site / path).parent.mkdir(parents=True, exist_ok=True)
+        (site / path).write_text(text)
+
+
+def test_an_environment_describes_what_a_package_requires_there(tmp_path: Path) -> None:
+    install(
+        tmp_path, "own-torch", {"own_torch/__init__.py": ""}, "nv-one", 'nv-two ; platform_system == "Linux"', "gone"
+    )
+    install(tmp_path, "nv-one", {"nv/one/__init__.py": "", "single.py": ""}, 'extra-only ; extra == "more"')
+    install(tmp_path, "nv-two", {"nv/two/__init__.py": ""}, "own_torch")
+    install(tmp_path, "extra-only", {"extra_only.py": ""})
+    install(tmp_path, "by-hand", {"by_hand.py": ""}, record=False)
+    script = Path(venv_host.__file__).with_name("packages_inside.py").read_text()
+    # Without -S and -I, the packages of this interpreter would be found, too.
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n" + script
+    command = [sys.executable, "-I", "-S", "-c", code, "own-torch", "by-hand", "absent"]
+    said = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert said["absent"] == {"why": "it is not installed there"}
+    assert "has no list of its files" in said["by-hand"]["why"]
+    assert said["own-torch"]["version"] == "1.0"
+    assert {one["name"]: one["entries"] for one in said["own-torch"]["distributions"]} == {
+        "own-torch": ["own_torch"],
+        "nv-one": ["nv/one", "single.py"],
+        "nv-two": ["nv/two"],
+    }
