@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.case.cellspec import PipStep
+from reprokit.case.cellspec import PipStepSpec
 from reprokit.core.errors import Unsupported
 from reprokit.engine.venv import host as venv_host
 from reprokit.engine.venv import layout
@@ -40,7 +40,7 @@ WITH_TORCH = replace(HOST, packages=(TORCH,))
 
 
 def resolved(*requirements: str, host: Host = WITH_TORCH, **cell: str) -> tuple[HostPackage, ...]:
-    environment = resolve_on(host, spec(cell, pip=(PipStep(requirements=requirements),)))
+    environment = resolve_on(host, spec(cell, pip=(PipStepSpec(requirements=requirements),)))
     assert environment.host is not None
     return environment.host.packages
 
@@ -78,7 +78,7 @@ def test_what_the_cell_asks_for_in_another_version_is_installed_for_it() -> None
 def test_the_python_is_one_that_can_import_it() -> None:
     older = Interpreter(version="3.10.4", path="/usr/bin/python3.10", prefix="/usr")
     host = replace(HOST, pythons=(*HOST.pythons, older), packages=(replace(TORCH, python="3.10.12"),))
-    environment = resolve_on(host, spec(pip=(PipStep(requirements=("torch==2.11.0",)),)))
+    environment = resolve_on(host, spec(pip=(PipStepSpec(requirements=("torch==2.11.0",)),)))
     assert environment.host is not None
     assert environment.host.python == older
     with pytest.raises(Unsupported, match=r"python 3\.11 is not on this host as its packages need it: torch 2\.11\.0"):
@@ -86,7 +86,7 @@ def test_the_python_is_one_that_can_import_it() -> None:
 
 
 def test_the_script_links_it_and_trials_see_nothing_else_of_that_folder() -> None:
-    asked = spec(pip=(PipStep(requirements=("torch==2.11.0",)),))
+    asked = spec(pip=(PipStepSpec(requirements=("torch==2.11.0",)),))
     environment = resolve_on(WITH_TORCH, asked)
     made = dockerfile.render(environment, asked, sources={}, given_datasets=(), recipe="script")
     assert f"link {SITE} torch\n" in made.dockerfile
