@@ -312,7 +312,13 @@ class _Watch:
 
     def _readable(self, patience: float) -> bool:
         sock = self._attached.socket
-        return bool(getattr(sock, "pending", int)() or select.select([sock], [], [], patience)[0])
+        if getattr(sock, "pending", int)():
+            return True
+        process = self._meter.process
+        found = select.select([sock, process] if process >= 0 else [sock], [], [], patience)[0]
+        if process in found:
+            self._meter.ended()
+        return sock in found
 
     def _escalate(self, now: float) -> bool:
         """Send the next signal of the time limit; True when even SIGKILL did not end the output in time."""

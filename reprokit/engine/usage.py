@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -26,10 +27,12 @@ class Meter:
     """Reads the control groups of a trial: ``folders`` by controller ("memory", "cpuacct"), or the one of version 2 as
     "". What cannot be read is not known; ``cpu_seconds``: known from elsewhere.
 
-    ``kills``: looked at together with them.
+    ``kills``: looked at together with them. ``process``: a descriptor that becomes readable at the end of the trial,
+    when its groups are still there; -1: none.
     """
 
-    def __init__(self, folders: Mapping[str, Path], kills: MemoryKills | None = None) -> None:
+    def __init__(self, folders: Mapping[str, Path], kills: MemoryKills | None = None, process: int = -1) -> None:
+        self.process = process
         self._memory = folders.get("memory", folders.get(""))
         self._cpu = folders.get("cpuacct", folders.get(""))
         self._kills = kills
@@ -51,6 +54,12 @@ class Meter:
             cpu_seconds=self._usage.cpu_seconds if cpu is None else round(cpu, 6),
             peak_memory=max((int(one) for one in (peak, self._usage.peak_memory) if one is not None), default=None),
         )
+
+    def ended(self) -> None:
+        """Read what was used in all, once :attr:`process` has become readable: the output may end too late for it."""
+        self.look(last=True)
+        os.close(self.process)
+        self.process = -1
 
     def taking(self, sink: Callable[[bytes], None]) -> Callable[[bytes], None]:
         """``sink``, before which the memory is read where the output marks an iteration."""
@@ -89,6 +98,9 @@ class Meter:
 
     def close(self) -> None:
         """Stop watching."""
+        if self.process >= 0:
+            os.close(self.process)
+            self.process = -1
         if self._kills is not None:
             self._kills.close()
 
@@ -99,9 +111,11 @@ def of_container(pid: int, container: str, *, kills: bool) -> Meter:
     Of one that cannot be seen from here, or has no group of its own, nothing is ever read: see :class:`MemoryKills`.
     """
     found: dict[str, Path] = {}
+    process = -1
     with suppress(OSError):
         found = folders_of(Path(f"/proc/{pid}/cgroup").read_text(), container)
-    return Meter(found, MemoryKills(pid, container) if kills else None)
+        process = os.pidfd_open(pid) if found else -1
+    return Meter(found, MemoryKills(pid, container) if kills else None, process)
 
 
 def folders_of(groups: str, container: str, root: Path = CGROUPS) -> dict[str, Path]:

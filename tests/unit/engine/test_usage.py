@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import select
+import subprocess
 from pathlib import Path
+
+import pytest
 
 from reprokit.engine.usage import MOST, Meter, folders_of
 from reprokit.evidence.usage import Usage
@@ -109,3 +114,26 @@ def test_the_groups_of_a_container() -> None:
         "": root / f"system.slice/docker-{ID}.scope"
     }
     assert folders_of("0::/user.slice/session\n", ID, root) == {}  # another process of that number
+
+
+def test_the_end_of_its_process_is_the_last_look(tmp_path: Path) -> None:
+    folders = second_version(tmp_path)
+    child = subprocess.Popen(["sleep", "600"])
+    meter = Meter(folders, process=os.pidfd_open(child.pid))
+    meter.look()
+    assert select.select([meter.process], [], [], 0)[0] == []
+    (tmp_path / "memory.peak").write_text("4096\n")
+    child.kill()
+    assert select.select([meter.process], [], [], 60)[0] == [meter.process]
+    meter.ended()
+    assert meter.usage == Usage(cpu_seconds=0.25, peak_memory=4096)
+    assert meter.process == -1
+    child.wait()
+
+
+def test_a_process_that_is_still_watched_is_let_go(tmp_path: Path) -> None:
+    meter = Meter(second_version(tmp_path), process=os.pidfd_open(os.getpid()))
+    number = meter.process
+    meter.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(number)
