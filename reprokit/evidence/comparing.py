@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from reprokit.case.comparing import FEWEST_TRIALS, Compare
 from reprokit.core.text import pluralize
 from reprokit.evidence.differences import ComparisonRecord, TensorDifference, Tolerance, difference
-from reprokit.evidence.judging import concluded
 from reprokit.evidence.model import RULES_VERSION, Outcome, Verdict
 from reprokit.evidence.sequential import Trials, figures
 from reprokit.evidence.tensors import Tensor, Unreadable, read
+from reprokit.evidence.verdict import decide
 
 if TYPE_CHECKING:
     from reprokit.evidence.records import CellRecord, TrialRecord
@@ -201,10 +201,9 @@ def _decided(
         replace(trial, outcome=outcome, reason=reason)
         for trial, (outcome, reason) in zip(record.trials, found, strict=True)
     )
-    verdict, reason = concluded(judged, trials)
-    if verdict is Verdict.INCONCLUSIVE:
-        verdict = reference.verdict if reference is not None and reference.why else verdict
-        reason = found[0][1]
+    verdict, _ = decide([one.outcome for one in judged], trials)
+    if verdict is Verdict.INCONCLUSIVE and reference is not None and reference.why:
+        verdict = reference.verdict
     comparison = ComparisonRecord(
         reference=reference.words if reference else "",
         cell=reference.cell if reference else None,
@@ -212,4 +211,4 @@ def _decided(
         of=len(seen.tensors),
     )
     details = replace(record.details, trials=figures([one.outcome for one in judged], trials), comparison=comparison)
-    return replace(record, trials=judged, verdict=verdict, reason=reason, rules=RULES_VERSION, details=details)
+    return replace(record, trials=judged, verdict=verdict, reason=found[0][1], rules=RULES_VERSION, details=details)

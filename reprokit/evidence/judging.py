@@ -59,10 +59,13 @@ def _judgement(expect: Expect, ending: Ending, text: str) -> Judgement:
     return judge(PASSES, ending, text, expect.known)
 
 
-def concluded(records: Sequence[TrialRecord], trials: Trials) -> tuple[Verdict, str]:
+def concluded(records: Sequence[TrialRecord], trials: Trials, expect: Expect) -> tuple[Verdict, str]:
     """The verdict that trials come to, which were run by the policy ``trials``, and the reason in words."""
-    verdict, reason = decide([record.outcome for record in records], trials)
+    shown = "leaked" if expect.leaks is not None else "failed with the signature"
+    verdict, reason = decide([record.outcome for record in records], trials, shown)
     relevant = next((r for r in records if r.outcome.value == verdict.value), None)
+    if expect.ratio is not None and len({record.reason for record in records}) == 1:
+        return verdict, records[0].reason  # they decide together: no number of them says more than the ratio
     if relevant is not None and relevant.outcome is not Outcome.PASSED:
         reason = f"{reason}: {relevant.reason}" if len(records) > 1 else relevant.reason
     elif verdict is Verdict.NOT_REPRODUCED:

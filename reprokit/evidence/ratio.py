@@ -15,6 +15,13 @@ MOST_PAIRS = max(LOOKS)
 CPU, PRINTED, MEMORY = "CPU time", "printed time", "peak memory"
 LEAST_CPU = 1.0
 """Seconds of CPU time that each trial must take: of the last twentieth of a second, the control group may be gone."""
+NEEDS = {
+    CPU: f"the command has to take {LEAST_CPU:g} s of CPU time or more, and the engine to be on this host; or it "
+    f"prints '{SECONDS}1.23' in every trial",
+    PRINTED: f"the command has to print '{SECONDS}1.23' in every trial, with a number above 0",
+    MEMORY: "the command has to run for a second or more, and the engine to be on this host",
+}
+"""Why a quantity may be missing: what to change."""
 _MARK = re.compile(rf"^{SECONDS}([0-9]{{1,9}}(?:\.[0-9]{{1,12}})?)\s*$", re.MULTILINE)
 _OUTCOMES = {ABOVE: Outcome.REPRODUCED, BELOW: Outcome.PASSED, None: Outcome.INCONCLUSIVE}
 

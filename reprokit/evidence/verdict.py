@@ -10,10 +10,13 @@ from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.sequential import AT_LEAST, BELOW, TrialFigures, Trials, failure_rate_bound, interval, lower_rate
 
 
-def decide(outcomes: Sequence[Outcome], trials: Trials | None = None) -> tuple[Verdict, str]:
+def decide(
+    outcomes: Sequence[Outcome], trials: Trials | None = None, shown: str = "failed with the signature"
+) -> tuple[Verdict, str]:
     """Return the cell's verdict and the reason in words. Without any trial the verdict is ``cancelled``.
 
-    ``trials``: the policy that they were run by; None: as many as there are were asked for.
+    ``trials``: the policy that they were run by; None: as many as there are were asked for. ``shown``: what a trial
+    did that reproduced.
     """
     counts = Counter(outcomes)
     total = len(outcomes)
@@ -23,11 +26,11 @@ def decide(outcomes: Sequence[Outcome], trials: Trials | None = None) -> tuple[V
     failed = counts[Outcome.REPRODUCED]
     if failed == total:
         ends = f" ({_interval(failed, total, trials)})" if total > 1 else ""  # of one trial it says next to nothing
-        return Verdict.REPRODUCED, f"{_of(total, total)} failed with the signature{ends}"
+        return Verdict.REPRODUCED, f"{_of(total, total)} {shown}{ends}"
     if failed:
         others = "; ".join(f"{count} {outcome}" for outcome, count in counts.items() if outcome != Outcome.REPRODUCED)
         rate = f"a rate of {_percent(failed / total)} % ({_interval(failed, total, trials)})"
-        seen = f"{_of(failed, total)} failed with the signature, the others: {others}"
+        seen = f"{_of(failed, total)} {shown}, the others: {others}"
         return Verdict.FLAKY, f"{seen}; {rate}{_decision(failed, total, trials)}"
     for outcome, verdict, words in (
         (Outcome.DIFFERENT_FAILURE, Verdict.DIFFERENT_FAILURE, "failed otherwise"),

@@ -50,6 +50,8 @@ def short_reason(cell: CellRecord) -> str:
         return f"{first_line(cell.trials[0].reason)} ({pluralize(len(cell.trials), 'trial')})"
     if cell.verdict is not Verdict.NOT_REPRODUCED or shown is None or shown.policy.rate is not None:
         return first_line(cell.reason)
+    if _is_measured(cell):
+        return first_line(cell.trials[0].reason)
     figures = "" if shown.of == 1 else f"; up to {100 * (shown.possible or 0):.0f} % may fail"
     return f"passed ({pluralize(shown.of, 'trial')}{figures})"
 
@@ -66,7 +68,15 @@ def caveat(cells: Sequence[CellRecord]) -> str:
 
 def _passed_once(cell: CellRecord) -> bool:
     shown = cell.details.trials
-    return cell.verdict is Verdict.NOT_REPRODUCED and shown is not None and (shown.of, shown.policy.rate) == (1, None)
+    once = shown is not None and (shown.of, shown.policy.rate) == (1, None)
+    return cell.verdict is Verdict.NOT_REPRODUCED and once and not _is_measured(cell)
+
+
+def _is_measured(cell: CellRecord) -> bool:
+    """Whether numbers decided its trials, by what the case states, and each says more than that it passed."""
+    details, first = cell.details, cell.trials[0] if cell.trials else None
+    leaks = first is not None and first.usage is not None and first.usage.iterations
+    return first is not None and bool(details.ratio or details.comparison or leaks)
 
 
 def summary(cells: Sequence[CellRecord]) -> str:

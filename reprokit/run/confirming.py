@@ -116,7 +116,7 @@ class Repeater:
 def with_trial(task: Task, record: CellRecord, trial: TrialRecord, seconds: float, repeat: str) -> CellRecord:
     """The record of a decided task after one more trial of some ``seconds``; ``repeat``: what repeats it by hand."""
     trials = (*record.trials, trial)
-    verdict, reason = concluded(trials, task.trials)
+    verdict, reason = concluded(trials, task.trials, task.case.expect)
     shown = figures([one.outcome for one in trials], task.trials)
     facts = CellFacts(
         seconds=round((record.seconds or 0.0) + seconds, 3),

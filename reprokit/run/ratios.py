@@ -10,9 +10,8 @@ from reprokit.case.matrix import label
 from reprokit.core.errors import BuildFailed, Unsupported
 from reprokit.evidence.judging import concluded
 from reprokit.evidence.model import Outcome, Verdict
-from reprokit.evidence.ratio import LEAST_CPU, RatioRecord, is_decided, looked, measured, quantity_of, weighed
+from reprokit.evidence.ratio import NEEDS, RatioRecord, is_decided, looked, measured, quantity_of, weighed
 from reprokit.evidence.records import TrialRecord
-from reprokit.evidence.usage import SECONDS
 from reprokit.run.building import explained
 from reprokit.run.gpus import GpuAllocation
 from reprokit.run.sources import SourceError
@@ -86,7 +85,7 @@ class Pairs:
             self.note(replace(found, times=seen and seen[0]))
             self._own = [*weighed_trials(self._own, found, self._limit)]
             self.keep(tuple(self._own), self._repeat)
-        return concluded(self._own, self.task.trials)
+        return concluded(self._own, self.task.trials, self.task.case.expect)
 
     def _measured(self, words: str) -> tuple[Pair, ...]:
         """Pairs until they decide. The reference's image is in use until then."""
@@ -142,10 +141,7 @@ class Pairs:
     def _number(self, record: TrialRecord, which: str) -> float:
         number = measured(self._quantity, record.usage, self._log(record))
         if number is None:
-            raise NotMeasured(
-                f"{which}: no {self._quantity} was measured: the command has to take {LEAST_CPU:g} s of CPU time or "
-                f"more, and the engine to be on this host; or it prints '{SECONDS}1.23' in every trial"
-            )
+            raise NotMeasured(f"{which}: no {self._quantity} was measured: {NEEDS[self._quantity]}")
         return number
 
     def _log(self, record: TrialRecord) -> str:

@@ -192,7 +192,7 @@ def run_trials(
         record, repeat = run_trial(context, task, image, allocation, number, on_start=on_start, echo=echo)
         records.append(record)
         keep(tuple(records), repeat)
-    return concluded(records, task.trials)
+    return concluded(records, task.trials, task.case.expect)
 
 
 def run_trial(

@@ -105,7 +105,7 @@ def rejudge(
     if case.expect.ratio is not None and all(one.outcome is Outcome.PASSED for one in trials):
         trials = weighed_trials(trials, _measured(cell, case.expect), case.expect.ratio.ratio)
     policy = _policy(cell)
-    verdict, reason = concluded(trials, policy)
+    verdict, reason = concluded(trials, policy, case.expect)
     details = dataclasses.replace(
         with_failures(cell.details, verdict, trials),
         trials=figures([one.outcome for one in trials], policy),

@@ -11,7 +11,7 @@ from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import CellRecord
 from reprokit.evidence.strength import Tally
 from reprokit.search.explain.explain import explain
-from reprokit.search.explain.support import Support, as_before, budget, next_repeat
+from reprokit.search.explain.support import MOST_TRIALS, Support, as_before, budget, next_repeat
 
 SHORTEST = 0.5
 """Seconds that a trial counts at least: below that, how long one took is mostly chance."""
@@ -61,7 +61,9 @@ class Confirmation:
 
 def tally_of(record: CellRecord) -> Tally:
     """What the trials of a recorded cell count for; of a record that was read without them, by its figures."""
-    shown = record.details.trials
+    shown, measured = record.details.trials, record.details.ratio
+    if measured is not None and not measured.reference and record.verdict is Verdict.NOT_REPRODUCED:
+        return Tally(passed=MOST_TRIALS)  # the reference: it passes by definition, and no chance is in that
     if record.trials or shown is None:
         return Tally.count([trial.outcome for trial in record.trials])
     others = shown.of - shown.reproduced

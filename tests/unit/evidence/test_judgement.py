@@ -80,8 +80,9 @@ def test_a_traceback_is_the_failure_only_of_a_program_that_fails(key: dict[str, 
     assert outcome({**key, "exit_code": 0}, Ending(exit_code=0), LOG) is Outcome.REPRODUCED
     for ending in (Ending(exit_code=139), Ending(exit_code=None), Ending(exit_code=0, timed_out=True)):
         assert outcome(key, ending, LOG) is Outcome.REPRODUCED
-    record = judged(Expect(failure=Failure(**key)), 1, Ending(exit_code=0), LOG, "log")
-    assert concluded([record], Trials.of(1))[1].endswith(judgement.reason)
+    expect = Expect(failure=Failure(**key))
+    record = judged(expect, 1, Ending(exit_code=0), LOG, "log")
+    assert concluded([record], Trials.of(1), expect)[1].endswith(judgement.reason)
 
 
 NODE = """\

@@ -122,6 +122,8 @@ def test_a_trial_of_a_leak() -> None:
         record = judged(expect, 1, ending, "", "log")
         assert record.outcome is outcome
         assert judged(expect, 1, record.ending, "", "log") == record  # judged again from what is kept of it
-    verdict, reason = concluded([judged(expect, 1, Ending(exit_code=0), "", "log")], Trials.of(1))
+    grew = judged(expect, 1, Ending(exit_code=0, usage=grown), "", "log")
+    assert concluded([grew] * 2, Trials.of(2), expect)[1].startswith("2 of 2 trials leaked (95 % interval ")
+    verdict, reason = concluded([judged(expect, 1, Ending(exit_code=0), "", "log")], Trials.of(1), expect)
     assert verdict is Verdict.INCONCLUSIVE
     assert "no iteration was measured" in reason

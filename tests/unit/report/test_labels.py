@@ -10,6 +10,7 @@ from reprokit.evidence.details import CellDetails
 from reprokit.evidence.model import Outcome
 from reprokit.evidence.records import CellRecord, ImageRecord, TrialRecord
 from reprokit.evidence.sequential import Trials, figures
+from reprokit.evidence.usage import Usage
 from reprokit.evidence.verdict import decide
 from reprokit.report.labels import caveat, short_reason, totals
 from reprokit.search.explain.repeating import tally_of, trials_of
@@ -89,6 +90,14 @@ def test_the_caveat_is_said_once_of_cells_with_one_passing_trial() -> None:
     assert caveat([often, failed]) == ""
     said = "2 of the 4 cells passed in one trial, which leaves a failure rate of up to 95 % possible"
     assert caveat([once, once, often, failed]) == f"{said}; --trials auto runs more"
+
+
+def test_a_measured_cell_says_what_was_measured() -> None:
+    once = cell(Outcome.PASSED, 1)
+    usage = Usage(iterations=((1, 5), (2, 5)))
+    flat = replace(once, trials=(replace(once.trials[0], usage=usage, reason="the memory grows by 0 B"),))
+    assert short_reason(flat) == "the memory grows by 0 B"
+    assert caveat([flat]) == ""
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,9 @@ from reprokit.engine.protocol import Trial
 from reprokit.evidence.model import Ending
 from reprokit.evidence.records import CellRecord
 from reprokit.evidence.usage import Usage
+from reprokit.report import explanation
 from reprokit.report.history.rejudging import CannotJudge, rejudge
+from reprokit.report.labels import caveat, short_reason
 from reprokit.run.plan import load_all
 from reprokit.run.request import Request
 from reprokit.store.database import Store
@@ -95,6 +97,19 @@ def test_a_cell_reproduces_where_it_needs_more_than_so_many_times_as_much(tmp_pa
     assert "21" + "21121221" * 2 in needs.order  # a trial of each to warm up, then turns; nothing in between
     kept = Store(tmp_path / "store").run(project.session.record.id)
     assert kept.cells == project.cells
+
+
+def test_what_is_said_of_them_is_the_ratio_and_not_a_rate_of_failures(tmp_path: Path) -> None:
+    project, _ = made(tmp_path, a2=2.0)
+    project.run()
+    reference, slow, other = sorted(project.cells, key=lambda one: one.cell["a"])
+    assert short_reason(reference) == "this cell is the reference that others are measured against"
+    assert short_reason(slow).startswith("CPU time is 2 times that of the reference a=1 (99.2 % interval ")
+    assert short_reason(other).endswith("8 pairs of trials), less than 1.3 times")
+    assert caveat(project.cells) == ""
+    said = [*explanation.full(explanation.of_records(sorted(project.cells, key=lambda one: one.number)))]
+    assert said[1:3] == ["it reproduces exactly when", "  a = 2"]
+    assert "chance" not in "\n".join(said)
 
 
 def test_the_reference_need_not_be_selected_nor_be_in_the_matrix(tmp_path: Path) -> None:
