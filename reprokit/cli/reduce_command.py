@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ from reprokit.search.reduce.reducing import ReductionRequest
 
 if TYPE_CHECKING:
     from reprokit.run.request import Request
+    from reprokit.search.queries import Search
+    from reprokit.search.search_session import SearchAnswer, SearchSession
 
 # Not by our name: on Python's index the package of that name is another project.
 _EXTRA = "install the extra 'reduce': pip install '.[reduce]' in a checkout, or pip install lithium-reducer"
@@ -72,16 +75,27 @@ def command(**given: Any) -> int:
     removed as long as one cell reproduces, with the signature made as strict as the failure in that cell. Limits that
     protect the host (memory, pids, timeout) stay.
     """
-    return searching.serve("reduce", given, _asked, lambda session: reducing.make(session, session.folder))
+    notes: list[str] = []
+
+    def make(session: SearchSession) -> Search[SearchAnswer]:
+        search = reducing.make(session, session.folder)  # refuses what it cannot reduce, before a note of how
+        for note in notes:
+            echo(note, err=True)
+        return search
+
+    return searching.serve("reduce", given, partial(_asked, notes), make)
 
 
-def _asked(case: str, given: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
-    arguments = _arguments(given, given.pop("output") or Path(_name(case)))
+def _asked(notes: list[str], case: str, given: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
+    arguments = _arguments(given, given.pop("output") or Path(_name(case)), notes)
     return options.request_of({**given, "cases": (case,), "needs": (), "frameworks": (), "tags": ()}), asdict(arguments)
 
 
-def _arguments(given: dict[str, Any], out: Path) -> ReductionRequest:
-    """The arguments of the search; removes them from ``given``. Raises UsageError before anything is run."""
+def _arguments(given: dict[str, Any], out: Path, notes: list[str]) -> ReductionRequest:
+    """The arguments of the search; removes them from ``given``. Raises UsageError before anything is run.
+
+    ``notes`` gets what to say of them once the case is accepted.
+    """
     if out.suffix.lower() in MARKDOWN_SUFFIXES:
         raise UsageError(f"--output {out}: the case is written as YAML: name a file that ends in .yaml")
     if out.exists():
@@ -96,7 +110,7 @@ def _arguments(given: dict[str, Any], out: Path) -> ReductionRequest:
         if parts is not None:
             raise UsageError(f"--parts contents: Lithium shortens files and is not installed: {_EXTRA}")
         kinds = tuple(kind for kind in kinds if kind != "contents")
-        echo(f"note: the contents of files are not shortened without Lithium: {_EXTRA}", err=True)
+        notes.append(f"note: the contents of files are not shortened without Lithium: {_EXTRA}")
     try:
         seconds = duration(time) if time is not None else 0.0
     except ValueError as error:

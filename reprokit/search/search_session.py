@@ -294,7 +294,7 @@ class SearchSession(Invocation):
         todo |= {key: one for key, one in self._references(list(todo.values())) if key not in self._records}
         for key in todo:
             self._numbers.setdefault(key, max(self._numbers.values(), default=0) + 1)
-        self._show(dict(zip(keys, ask.candidates, strict=True)))
+        self._show(todo | dict(zip(keys, ask.candidates, strict=True)))
         tasks = {key: task for key, one in todo.items() if (task := self._task(one, runner))}
         # No build beside trials whose time counts.
         ahead_of_time = () if self.file.case.expect.ratio else ask.soon

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reprokit.case.matrix import Selection, parse_group
+from reprokit.cli import invoke
 from reprokit.cli.display.plain import labels
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import BuildFailed, Cancelled, UsageError
@@ -470,6 +471,23 @@ def test_a_case_without_a_signature_is_refused_with_the_reason(stated: str, tmp_
     project.case.write_text(re.sub(r"(?s)expect:.*", f"expect: {{{stated}}}\n", CASE))
     with pytest.raises(UsageError, match=r"toy.yaml: expect\.(compare|leaks): reduce needs a failure with a signature"):
         project.reduce()
+
+
+@pytest.mark.parametrize(
+    ("stated", "noted"), [("failure: {exit_code: 1}", True), ("leaks: {per_iteration: 1MiB}", False)]
+)
+def test_how_files_are_shortened_is_noted_of_cases_that_are_reduced(
+    stated: str, noted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.chdir(tmp_path)
+    project = Project(tmp_path)
+    project.case.write_text(re.sub(r"(?s)expect:.*", f"expect: {{{stated}}}\n", CASE))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nothing.sock")
+    # Both end before anything is run: at the case, or at the engine.
+    assert invoke(["reduce", str(project.case), "--engine", "docker", "--store", str(tmp_path / "store")]) != 0
+    said = capsys.readouterr().err
+    assert ("note: the contents of files are not shortened without Lithium" in said) is noted, said
 
 
 def test_every_case_of_the_library_can_be_read_and_rewritten() -> None:
