@@ -46,13 +46,14 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
     source = path.read_text(encoding="utf-8")
     if not ruled_out(source.replace("_", " ")):
         return  # parsing takes much longer
+    strings = path in CODE
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Module)):
             yield (
                 getattr(node, "lineno", 1),
                 f"{getattr(node, 'name', '').replace('_', ' ')}: {ast.get_docstring(node)}",
             )
-        elif path in CODE and isinstance(node, ast.Constant) and isinstance(node.value, str):
+        elif strings and isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
