@@ -154,16 +154,6 @@ class Wire:
             self.endpoint.url.startswith(("unix://", "http+unix://")) and self.details().get("Name") == platform.node()
         )
 
-    def shares_loopback(self) -> bool:
-        """Whether a build on the engine's host network reaches servers on this process's loopback.
-
-        Not so for one that is not local, or for a rootless Docker (its own network namespace).
-        """
-        if not self.is_local():
-            return False
-        rootless = any("rootless" in option for option in self.details().get("SecurityOptions") or [])
-        return not rootless or self.is_podman()
-
     def url(self, path: str) -> str:
         """The full address of an API path, versioned."""
         client = self.client()

@@ -82,6 +82,10 @@ class Catalog:
         """One table of data/."""
         return tables.table(name, self.own)
 
+    def rows(self, table: str, name: str) -> tuple[str, ...]:
+        """The versions of one row of a table that is lists of versions, oldest first; none where it has no such row."""
+        return tuple(self.table(table).get(name, ()))
+
     def releases(self) -> Mapping[str, Release]:
         """Release name -> release, oldest first within each family."""
         return _releases(self.own)
@@ -182,10 +186,6 @@ class Catalog:
         """The row of a GPU's compute capability (``9.0``), or None when unknown."""
         row = self._cuda()["compute"].get(compute)
         return Capability(since=row["since"], until=row["until"]) if row else None
-
-    def cudnn_wheels(self, cuda_major: str) -> tuple[str, ...]:
-        """Versions of the wheel nvidia-cudnn-cuN, oldest first."""
-        return tuple(self.table("cudnn").get(cuda_major, ()))
 
     def builds(self) -> Mapping[str, Mapping[str, FrameworkWheel]]:
         """Package -> release -> its wheel on Python's index."""

@@ -24,7 +24,10 @@ ANY = "*"
 
 TEXT, LIST, VERSION, VERSIONS = "text", "a list", "a version", "versions"
 
+DATA = Path(__file__).parent / "data"
+
 SHAPES: dict[str, Any] = {
+    **{path.stem: {ANY: VERSIONS} for path in sorted(DATA.glob("*.yaml"))},
     "releases": {
         ANY: {
             **dict.fromkeys(("family", "codename", "image", "epoch"), TEXT),
@@ -46,11 +49,10 @@ SHAPES: dict[str, Any] = {
         "gcc": {ANY: {"least": VERSION, "most": VERSION}},
         "any_gcc_flag": {"since": VERSION},
     },
-    "cudnn": {ANY: VERSIONS},
     "builds": {ANY: {ANY: {"python": VERSIONS, "cuda": VERSION, "cudnn": VERSION}}},
     "frameworks": {ANY: {"package": TEXT, "requirement": TEXT, "options": TEXT, "builds": {ANY: VERSIONS}}},
 }
-"""The tables, by the names of their files, and what each may hold."""
+"""The tables, by the names of their files, and what each may hold: lists of versions, unless it is said here."""
 
 NEEDED: dict[str, tuple[str, ...]] = {
     "releases": tuple(SHAPES["releases"][ANY]),
@@ -96,7 +98,7 @@ def _ours(name: str) -> Any:
     import yaml
 
     # BaseLoader keeps every scalar as it is written: 3.10 is a version, not a number.
-    text = (Path(__file__).parent / "data" / f"{name}.yaml").read_text(encoding="utf-8")
+    text = (DATA / f"{name}.yaml").read_text(encoding="utf-8")
     return yaml.load(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
 
 

@@ -24,25 +24,6 @@ from reprokit.environment.axis import (
 from reprokit.environment.catalog import Catalog
 from reprokit.environment.model import Part
 
-PACKAGES: Mapping[str, Mapping[str, str]] = {
-    "debian-11": {"9": "9.0.1", "11": "11.0.1", "13": "13.0.1", "16": "16.0.6", "19": "19.1.7"},
-    "debian-12": {"13": "13.0.1", "14": "14.0.6", "15": "15.0.6", "16": "16.0.6", "19": "19.1.7"},
-    "debian-13": {"17": "17.0.6", "18": "18.1.8", "19": "19.1.7"},
-    "ubuntu-18.04": {"6.0": "6.0.0", "7": "7.0.0", "8": "8.0.0", "9": "9.0.0", "10": "10.0.0"},
-    "ubuntu-20.04": {"7": "7.0.1", "8": "8.0.1", "9": "9.0.1", "10": "10.0.0", "11": "11.0.0", "12": "12.0.0"},
-    "ubuntu-22.04": {"11": "11.1.0", "12": "12.0.1", "13": "13.0.1", "14": "14.0.0", "15": "15.0.7"},
-    "ubuntu-24.04": {
-        "14": "14.0.6",
-        "15": "15.0.7",
-        "16": "16.0.6",
-        "17": "17.0.6",
-        "18": "18.1.3",
-        "19": "19.1.1",
-        "20": "20.1.2",
-    },
-}
-"""Release -> N -> the version of its packages clang-N (the archives' indexes, packages.debian.org and .ubuntu.com)."""
-
 SCRIPT = "if command -v clang >/dev/null 2>&1; then section clang; clang --version 2>/dev/null | head -n 1; fi"
 """``--version``, because ``-dumpversion`` says 4.2.1 before Clang 9."""
 
@@ -54,16 +35,16 @@ def resolve(request: AxisRequest) -> Part | None:
     asked, name = request.asked, request.release.name
     if asked is None or asked == versions.NONE:
         return None
-    packages = PACKAGES.get(name, {})
-    version = versions.newest(asked, packages.values())
+    packages = request.catalog.rows("clang", name)
+    version = versions.newest(asked, packages)
     if version is None:
-        fitting = {other: versions.newest(asked, rows.values()) for other, rows in PACKAGES.items()}
+        fitting = {other: versions.newest(asked, rows) for other, rows in request.catalog.table("clang").items()}
         elsewhere = ", ".join(f"{found} on {other}" for other, found in fitting.items() if found)
         raise Unsupported(
-            f"clang {asked} is not available on {name}: its packages have {', '.join(packages.values()) or 'none'}; "
+            f"clang {asked} is not available on {name}: its packages have {', '.join(packages) or 'none'}; "
             f"other releases have {elsewhere or 'none either'}; environment.image takes any other image"
         )
-    major = next(major for major, full in packages.items() if full == version)
+    major = ".".join(versions.parts(version)[: 1 if versions.order(version) >= (7,) else 2])  # clang-6.0, clang-7
     return Part(
         axis="clang",
         version=version,
@@ -115,7 +96,7 @@ def said(text: str) -> str:
 def releases(cell: Mapping[str, str], catalog: Catalog) -> Iterable[str]:
     """The packages of the cell's release."""
     release = release_of(cell, catalog)
-    return PACKAGES.get(release.name, {}).values() if release else ()
+    return catalog.rows("clang", release.name) if release else ()
 
 
 AXIS = Axis(

@@ -22,16 +22,6 @@ from reprokit.environment.axis import (
 from reprokit.environment.catalog import Catalog
 from reprokit.environment.model import Part
 
-_WHEELS = """
-3.18.0 3.18.2 3.18.4 3.20.2 3.20.3 3.20.4 3.20.5 3.21.0 3.21.2 3.21.3 3.21.4 3.22.0 3.22.1 3.22.2 3.22.3 3.22.4
-3.22.5 3.22.6 3.23.3 3.24.0 3.24.1 3.24.1.1 3.24.2 3.24.3 3.25.0 3.25.2 3.26.0 3.26.1 3.26.3 3.26.4 3.27.0
-3.27.1 3.27.2 3.27.4.1 3.27.5 3.27.6 3.27.7 3.27.9 3.28.1 3.28.3 3.28.4 3.29.0.1 3.29.2 3.29.3 3.29.5 3.29.5.1
-3.29.6 3.30.0 3.30.1 3.30.2 3.30.3 3.30.4 3.30.5 3.30.9 3.31.0.1 3.31.1 3.31.2 3.31.4 3.31.6 3.31.10 4.0.0 4.0.2
-4.0.3 4.1.0 4.1.2 4.1.3 4.2.0 4.2.1 4.2.3 4.3.0 4.3.1 4.3.2 4.3.4 4.4.0 4.4.2 4.4.3 4.4.4
-"""
-WHEELS = tuple(_WHEELS.split())
-"""The releases on PyPI with wheels for Linux and any Python, oldest first."""
-
 SCRIPT = "if command -v cmake >/dev/null 2>&1; then section cmake; cmake --version 2>/dev/null | head -n 1; fi"
 
 _VERSION = r"(\d+(?:\.\d+)*)"
@@ -39,7 +29,7 @@ _VERSION = r"(\d+(?:\.\d+)*)"
 
 def resolve(request: AxisRequest) -> Part | None:
     """The newest wheel that the value names. Raises Unsupported."""
-    return _part(request.asked)
+    return _part(request.asked, request.catalog)
 
 
 def on_host(request: HostRequest) -> Part | None:
@@ -47,15 +37,16 @@ def on_host(request: HostRequest) -> Part | None:
     has = request.host.measured.get("cmake")
     if request.asked == versions.NONE and has:
         raise Unsupported(f"cmake none: this host has CMake {has}, {CANNOT}")
-    return _part(request.asked)
+    return _part(request.asked, request.catalog)
 
 
-def _part(asked: str | None) -> Part | None:
+def _part(asked: str | None, catalog: Catalog) -> Part | None:
     if asked is None or asked == versions.NONE:
         return None
-    version = versions.newest(asked, WHEELS)
+    wheels = catalog.rows("cmake", "wheels")
+    version = versions.newest(asked, wheels)
     if version is None:
-        raise Unsupported(f"cmake {asked} is not available: PyPI has wheels of {versions.span(WHEELS)}")
+        raise Unsupported(f"cmake {asked} is not available: PyPI has wheels of {versions.span(wheels)}")
     requirement = f"cmake=={version}"
     return Part(
         axis="cmake", version=version, source="wheels", served_by=f"wheels {requirement}", wheels=(requirement,)
@@ -81,7 +72,7 @@ def said(text: str) -> str:
 
 def releases(cell: Mapping[str, str], catalog: Catalog) -> Iterable[str]:
     """The releases on PyPI."""
-    return WHEELS
+    return catalog.rows("cmake", "wheels")
 
 
 AXIS = Axis(

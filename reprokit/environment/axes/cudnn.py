@@ -47,7 +47,7 @@ def cudnn_of(asked: str | None, cuda: Cuda | None, catalog: Catalog) -> Cudnn | 
     if cuda is None:
         raise Unsupported(f"cudnn {asked} needs CUDA, and this cell has none: give the cuda axis a version")
     major = versions.parts(cuda.version)[0]
-    available = catalog.cudnn_wheels(major)
+    available = catalog.rows("cudnn", major)
     version = versions.newest(asked, available)
     if version is None:
         has = versions.span(available) if available else "none"
@@ -99,7 +99,7 @@ def same(asked: str, have: str) -> bool:
 
 def releases(cell: Mapping[str, str], catalog: Catalog) -> Iterable[str]:
     """The versions of NVIDIA's wheels for the CUDA of the cell."""
-    return catalog.cudnn_wheels(versions.parts(cell.get("cuda", ""))[0])
+    return catalog.rows("cudnn", versions.parts(cell.get("cuda", ""))[0])
 
 
 AXIS = Axis(

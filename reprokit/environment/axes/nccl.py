@@ -22,17 +22,6 @@ from reprokit.environment.axis import (
 from reprokit.environment.catalog import Catalog
 from reprokit.environment.model import Cuda, Environment, Part
 
-_CU11 = "2.13.4 2.14.3 2.15.5 2.16.2 2.16.5 2.18.3 2.19.3 2.20.5 2.21.5"
-_CU12 = """
-2.16.2 2.16.5 2.17.1 2.18.1 2.18.3 2.19.3 2.20.5 2.21.5 2.22.3 2.23.4 2.24.3 2.25.1 2.26.2 2.26.5 2.27.3 2.27.5
-2.27.6 2.27.7 2.28.3 2.28.7 2.28.9 2.29.2 2.29.3 2.29.7 2.30.3 2.30.4 2.30.7 2.31.2 2.32.3
-"""
-_CU13 = "2.27.7 2.28.3 2.28.7 2.28.9 2.29.2 2.29.3 2.29.7 2.30.3 2.30.4 2.30.7 2.31.2 2.32.3"
-WHEELS: Mapping[str, tuple[str, ...]] = {
-    major: tuple(text.split()) for major, text in (("11", _CU11), ("12", _CU12), ("13", _CU13))
-}
-"""Major version of CUDA -> the versions of nvidia-nccl-cuN."""
-
 SCRIPT = """\
 for header in "${CUDA_HOME:-/usr/local/cuda}/include" /usr/include; do
     if grep -q '^#define NCCL_MAJOR' "$header/nccl.h" 2>/dev/null; then
@@ -47,7 +36,7 @@ _VERSION = r"(\d+(?:\.\d+)+)"
 
 def resolve(request: AxisRequest) -> Part | None:
     """NCCL for the CUDA of the cell. Raises Unsupported."""
-    return _part(request.asked, request.cuda)
+    return _part(request.asked, request.cuda, request.catalog)
 
 
 def on_host(request: HostRequest) -> Part | None:
@@ -55,16 +44,16 @@ def on_host(request: HostRequest) -> Part | None:
     has = request.host.measured.get("nccl")
     if request.asked == versions.NONE and has:
         raise Unsupported(f"nccl none: this host has NCCL {has}, {CANNOT}")
-    return _part(request.asked, request.cuda)
+    return _part(request.asked, request.cuda, request.catalog)
 
 
-def _part(asked: str | None, cuda: Cuda | None) -> Part | None:
+def _part(asked: str | None, cuda: Cuda | None, catalog: Catalog) -> Part | None:
     if asked is None or asked == versions.NONE:
         return None
     if cuda is None:
         raise Unsupported(f"nccl {asked} needs CUDA, and this cell has none: give the cuda axis a version")
     major = versions.parts(cuda.version)[0]
-    available = WHEELS.get(major, ())
+    available = catalog.rows("nccl", major)
     version = versions.newest(asked, available)
     if version is None:
         raise Unsupported(
@@ -105,7 +94,7 @@ def said(text: str) -> str:
 
 def releases(cell: Mapping[str, str], catalog: Catalog) -> Iterable[str]:
     """The versions of NVIDIA's wheels for the CUDA of the cell."""
-    return WHEELS.get(versions.parts(cell.get("cuda", ""))[0], ())
+    return catalog.rows("nccl", versions.parts(cell.get("cuda", ""))[0])
 
 
 AXIS = Axis(

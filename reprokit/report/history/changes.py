@@ -31,11 +31,6 @@ class CellChange:
     settled: RunRecord | None
     differences: tuple[Difference, ...] = ()
 
-    @property
-    def counted_at(self) -> str:
-        """When it came to count, or was seen once: the start of the run."""
-        return (self.settled or self.after[0]).started_at
-
 
 def describe(store: Store, history: CaseHistory, chosen: Sequence[tuple[Series, Transition]]) -> list[CellChange]:
     """These transitions with their records. A few queries, however many there are."""

@@ -207,6 +207,22 @@ class TestASitesOwnRows:
         assert (found.os, found.gcc.version) == ("debian-14", "15.2.0")
 
     @pytest.mark.parametrize(
+        ("table", "row", "axes"),
+        [
+            ("cmake", "wheels", {"cmake": "9.1"}),
+            ("clang", "debian-12", {"clang": "9.1"}),
+            ("nccl", "12", {"nccl": "9.1", "cuda": "12.4"}),
+            ("cudnn", "12", {"cudnn": "9.1.9", "cuda": "12.4"}),
+        ],
+    )
+    def test_can_add_versions_of_any_axis(self, own: Path, table: str, row: str, axes: dict[str, str]) -> None:
+        asked = cell({"os": "debian-12", "python": "3.11", **axes})
+        assert "is not available" in refused(asked)
+        own.write_text(yaml.safe_dump({table: {row: ["9.1.9"]}}))
+        found = resolve(asked, with_rows(own))
+        assert (found.cudnn if table == "cudnn" else found.parts[table]).version == "9.1.9"
+
+    @pytest.mark.parametrize(
         ("text", "words"),
         [
             ("cdua: {}\n", "compatibility.yaml:1: unknown key 'cdua' (did you mean 'cuda'?)"),

@@ -423,7 +423,7 @@ def test_the_catalogue_is_whole() -> None:
         assert wheels["nvcc"].split(".")[:2] == version.split(".")[:2]
         assert OURS.driver_needed(version)
     for major in ("11", "12", "13"):
-        found = OURS.cudnn_wheels(major)
+        found = OURS.rows("cudnn", major)
         assert list(found) == sorted(found, key=versions.order)
 
 

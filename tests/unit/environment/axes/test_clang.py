@@ -9,7 +9,7 @@ import pytest
 
 from reprokit.core.errors import Unsupported
 from reprokit.environment import compare
-from reprokit.environment.axes.clang import PACKAGES, said
+from reprokit.environment.axes.clang import said
 from reprokit.environment.catalog import OURS
 from tests.unit.environment.builders import measured, on_host, rendered, resolved, script
 
@@ -17,7 +17,7 @@ PROGRAMS = {"clang": {"/usr/bin/clang": "14.0.6", "/usr/bin/clang-16": "16.0.6"}
 
 
 def test_every_release_is_one_that_is_known() -> None:
-    assert set(PACKAGES) == set(OURS.known_os())
+    assert set(OURS.table("clang")) == set(OURS.known_os())
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import pytest
 
 from reprokit.core.errors import Unsupported
 from reprokit.environment import compare
-from reprokit.environment.axes.cmake import WHEELS, said
+from reprokit.environment.axes.cmake import said
+from reprokit.environment.catalog import OURS
 from reprokit.environment.versions import order
 from tests.unit.environment.builders import artefact, measured, on_host, pins, rendered, resolved, script
 
@@ -23,7 +24,8 @@ def test_the_newest_wheel_that_the_value_names(asked: str, version: str) -> None
 
 
 def test_wheels_are_listed_oldest_first() -> None:
-    assert list(WHEELS) == sorted(WHEELS, key=order)
+    wheels = OURS.rows("cmake", "wheels")
+    assert list(wheels) == sorted(wheels, key=order)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import pytest
 
 from reprokit.core.errors import Unsupported
 from reprokit.environment import compare
-from reprokit.environment.axes.nccl import WHEELS, said
+from reprokit.environment.axes.nccl import said
+from reprokit.environment.catalog import OURS
 from reprokit.environment.lock import GROUPS
 from reprokit.environment.versions import order
 from tests.unit.environment.builders import artefact, measured, on_host, pins, rendered, resolved, script
@@ -27,7 +28,7 @@ def test_the_wheel_for_the_cuda_of_the_cell(cuda: str, nccl: str, wheel: str) ->
 
 
 def test_wheels_are_listed_oldest_first() -> None:
-    for found in WHEELS.values():
+    for found in OURS.table("nccl").values():
         assert list(found) == sorted(found, key=order)
 
 
