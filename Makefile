@@ -41,11 +41,12 @@ $(VENV)/.ready: requirements-dev.txt pyproject.toml
 	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-lint: venv ## Style, types, and which room imports from which
+lint: venv ## Style, types, words, and which room imports from which
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-logo --no-cache
+	$(VENV)/bin/python -m pytest -q -n 0 tests/unit/test_words.py
 
 unit: venv ## The fast tests: no engine, and nothing that starts whole programs
 	$(VENV)/bin/python -m pytest tests/unit -n auto --dist worksteal --hypothesis-profile=quick -m "not integration and not system"

@@ -108,9 +108,9 @@ class Timings:
             images = tuple(tuple(int(number) for number in numbers) for numbers in data["images"])
             found = cls(began=str(data["began"]), seconds=float(data["seconds"]), images=images, spans=spans)
         except (KeyError, IndexError, TypeError) as error:
-            raise ValueError(f"these are no timings: {error!r}") from error
+            raise ValueError(f"these are not timings: {error!r}") from error
         if any(one.kind not in KINDS or one.image >= len(images) for one in spans):
-            raise ValueError("these are no timings: a span is of no known kind, or of no image")
+            raise ValueError("these are not timings: a span is of no known kind, or of no image")
         return found
 
 

@@ -74,7 +74,7 @@ def test_code_uses_the_words_of_the_glossary(room: tuple[str, ...]) -> None:
         for line, text in texts(path)
         if (words := ruled_out(text) - NEEDED.get(name, set()))
     ]
-    assert wrong == []
+    assert not wrong, "docs/glossary.md says what to write instead:\n" + "\n".join(wrong)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
@@ -107,4 +107,4 @@ def test_a_class_name_means_one_thing() -> None:
     for path in (path for path in CODE if path != ROOT / "reprokit/cli/documents/models.py"):
         for name in re.findall(r"^class ([A-Za-z]\w*)|^([A-Z][a-z]\w*) = ", path.read_text(encoding="utf-8"), re.M):
             found.setdefault("".join(name), []).append(path.relative_to(ROOT).as_posix())
-    assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
+    assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}, "give one of each another name"

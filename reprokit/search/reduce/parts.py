@@ -165,7 +165,7 @@ def _patches(data: Data) -> PartGroup:
 
 
 def _shell(
-    loc: Loc, kind: str, cut: Callable[[str], list[shell.Span]], *, pairs: bool = False
+    loc: Loc, kind: str, cut: Callable[[str], list[shell.TextSpan]], *, pairs: bool = False
 ) -> Callable[[Data], PartGroup]:
     """Pieces of a shell text, or of a command in exec form."""
 
@@ -186,7 +186,7 @@ def _shell(
     return group
 
 
-def _arguments(data: Data, kind: str, cut: Callable[[str], list[shell.Span]]) -> PartGroup:
+def _arguments(data: Data, kind: str, cut: Callable[[str], list[shell.TextSpan]]) -> PartGroup:
     here = data["command"]
     if cut is shell.options:
         pieces = shell.option_items(here)

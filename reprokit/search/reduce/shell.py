@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Sequence
 
-Span = tuple[int, int]
+TextSpan = tuple[int, int]
 """Start and end offset of something that can be cut out."""
 
 _TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
@@ -26,9 +26,9 @@ _OPENING = ("if", "for", "while", "until", "case", "select", "{%if", "{%for")
 _CLOSING = ("fi", "done", "esac", "{%endif", "{%endfor")
 
 
-def lines(text: str) -> list[Span]:
+def lines(text: str) -> list[TextSpan]:
     """The lines of a shell text, each with its continuations, multi-line quotes, here-documents and blocks."""
-    spans: list[Span] = []
+    spans: list[TextSpan] = []
     start = end = 0
     for line in text.splitlines(keepends=True):
         end += len(line)
@@ -40,9 +40,9 @@ def lines(text: str) -> list[Span]:
     return [span for span in spans if text[span[0] : span[1]].strip()]
 
 
-def segments(text: str) -> list[Span]:
+def segments(text: str) -> list[TextSpan]:
     """Commands joined to others of their line by ``&&`` or ``;``, each with one of these joints."""
-    found: list[Span] = []
+    found: list[TextSpan] = []
     for start, tokens in _cuttable(text):
         joints = [token for token in tokens if token["join"] in ("&&", ";")]
         if not joints:
@@ -53,9 +53,9 @@ def segments(text: str) -> list[Span]:
     return found
 
 
-def options(text: str) -> list[Span]:
+def options(text: str) -> list[TextSpan]:
     """Options with the values that follow them, and redirections."""
-    found: list[Span] = []
+    found: list[TextSpan] = []
     for start, tokens in _cuttable(text):
         for unit in _units(tokens):
             if unit[0]["into"] or (unit[0]["word"] or "").startswith("-"):
@@ -63,9 +63,9 @@ def options(text: str) -> list[Span]:
     return found
 
 
-def words(text: str) -> list[Span]:
+def words(text: str) -> list[TextSpan]:
     """Single words after the program that a command runs."""
-    found: list[Span] = []
+    found: list[TextSpan] = []
     for start, tokens in _cuttable(text):
         for command in _commands(tokens):
             program = next((place for place, token in enumerate(command) if not _assigns(token["word"] or "")), None)
@@ -86,7 +86,7 @@ def option_items(arguments: Sequence[str]) -> list[tuple[int, ...]]:
     return [tuple(indices) for indices in found]
 
 
-def cut(text: str, spans: Sequence[Span]) -> str:
+def cut(text: str, spans: Sequence[TextSpan]) -> str:
     """``text`` without ``spans``, which may overlap."""
     kept, at = [], 0
     for start, end in sorted(spans):

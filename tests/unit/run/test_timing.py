@@ -36,7 +36,7 @@ def test_where_an_engine_says_how_long_its_steps_took_these_are_kept() -> None:
     assert said(*pieces) == [("build", ""), ("step", "1/2 step1"), ("step", "2/2 step2")]
 
 
-def test_downloads_are_told() -> None:
+def test_downloads_are_reported() -> None:
     pieces: list[Progress] = [step(1)]
     say_downloads([("six.whl", 1.0, 2.0, 100)], pieces.append)
     assert said(*pieces) == [("build", ""), ("download", "six.whl"), ("step", "1/2 step1")]
