@@ -37,10 +37,10 @@ def command(cases: tuple[str, ...], asks: bool, as_json: bool) -> int:
     """Check case files. Every error of every file is reported at once, with file:line:column and a near match."""
     if as_json:
         return _as_json(cases, asks)
-    files = load_all(cases)
+    files, catalog = load_all(cases), site_catalog()
     for file in files:
         echo(f"{file.path}: {file.case.id}: valid ({pluralize(_cells(file), 'cell')})")
-        for problem in warnings(file, site_catalog()):
+        for problem in warnings(file, catalog):
             echo(problem, err=True)
     if asks:
         for file in files:
@@ -61,6 +61,7 @@ def _as_json(cases: tuple[str, ...], asks: bool) -> int:
         files = load_all(cases)
     except CaseError as error:
         problems, status = error.problems, error.exit_status
+    catalog = site_catalog()
     found: dict[str, Any] = {
         "format": FORMAT,
         "valid": not problems,
@@ -70,7 +71,7 @@ def _as_json(cases: tuple[str, ...], asks: bool) -> int:
                 "id": file.case.id,
                 "digest": file.digest,
                 "cells": _cells(file),
-                "warnings": [str(one) for one in warnings(file, site_catalog())],
+                "warnings": [str(one) for one in warnings(file, catalog)],
                 **({"asks": review.summary(file, most=None)} if asks else {}),
             }
             for file in files

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from reprokit.case.axes import AxisSyntax
@@ -194,14 +195,15 @@ def version_differs(
     return differs
 
 
+@lru_cache(maxsize=256)
 def every(
     releases: Callable[[Mapping[str, str], Catalog], Iterable[str]], catalog: Catalog, parts: int
-) -> dict[str, None]:
+) -> tuple[str, ...]:
     """The releases that there are for any cell, cut to so many ``parts``, in order."""
     majors = dict.fromkeys(versions.parts(release)[0] for release in catalog.cuda_wheels())
     cells = ({"os": os, "cuda": major} for os in catalog.known_os() for major in majors)
     found = {".".join(versions.parts(release)[:parts]) for cell in cells for release in releases(cell, catalog)}
-    return dict.fromkeys(sorted(found, key=versions.order))
+    return tuple(sorted(found, key=versions.order))
 
 
 def in_series(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from reprokit.core.near_match import near
 from reprokit.environment import versions
 from reprokit.environment.axes import BY_NAME
@@ -14,6 +16,7 @@ NEXT_WITHIN = 20
 """The same for the second number within a series that is named by one: cuDNN has a new one each month."""
 
 
+@lru_cache(maxsize=4096)
 def nonexistent(name: str, value: str, catalog: Catalog, *, newer: bool = False) -> str:
     """Why no release has a value of the axis ``name``, with those that are known; '' where one may have it.
 
@@ -51,5 +54,5 @@ _CUTOFF = {True: 0.8, False: 0.6}
 """How alike a near match must be: versions are short, and alike by chance."""
 
 
-def _existing(axis: Axis, catalog: Catalog) -> list[str]:
-    return list(axis.series(catalog) if not axis.syntax.versions else every(axis.releases, catalog, axis.precision))
+def _existing(axis: Axis, catalog: Catalog) -> tuple[str, ...]:
+    return tuple(axis.series(catalog) if not axis.syntax.versions else every(axis.releases, catalog, axis.precision))

@@ -45,12 +45,15 @@ def _values(file: CaseFile) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
 
 def _warnings_of(file: CaseFile, cell: dict[str, str], catalog: Catalog) -> list[str]:
     """What does not go together in a cell, wherever its base image comes from."""
+    try:
+        spec = spec_of(file, file.case, "case", cell)
+    except CaseError:
+        return []
     found: list[list[str]] = []
     for source in BASE_SOURCES:
         try:
-            spec = spec_of(file, file.case, "case", cell)
             environment = without_check(spec, Supply(base_source=source, catalog=catalog))
-        except (Unsupported, CaseError):
+        except Unsupported:
             continue
         conflicts = [] if compatibility.tolerated(spec) else compatibility.conflicts(spec, environment, catalog)
         found.append([*compatibility.lacks(spec, environment), *conflicts])
