@@ -70,7 +70,7 @@ class FetchedFile(NamedTuple):
 
 
 class _Download:
-    """One file on its way into the cache, and those who read it meanwhile. ``fetched``: called when it has been read."""
+    """One file on its way into the cache, and those who read it meanwhile. ``fetched`` is called once it was read."""
 
     def __init__(
         self,
