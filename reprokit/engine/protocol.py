@@ -82,7 +82,7 @@ class Build:
 class Progress:
     """One piece of build progress: step ``number`` of ``total`` named ``name``; ``log`` holds output of that step.
 
-    ``took``: says that the step has ended, after so many seconds; None: it begins or goes on. ``download``: it is no
+    ``took``: says that the step has ended, after so many seconds; None: it begins or goes on. ``download``: not a
     step but a file that was fetched, from ``began`` on by the monotonic clock (None: it ends now).
     """
 
