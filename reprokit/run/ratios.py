@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 
 from reprokit.case.matrix import label
 from reprokit.core.errors import BuildFailed, Unsupported
 from reprokit.evidence.judging import concluded
 from reprokit.evidence.model import Outcome, Verdict
-from reprokit.evidence.ratio import NEEDS, RatioRecord, is_decided, looked, measured, quantity_of, weighed
+from reprokit.evidence.ratio import NEEDS, PRINTED, RatioRecord, is_decided, looked, measured, quantity_of, weighed
 from reprokit.evidence.records import TrialRecord
 from reprokit.run.building import explained
 from reprokit.run.gpus import GpuAllocation
@@ -21,8 +21,16 @@ from reprokit.run.trials import TrialContext, run_trial
 Pair = tuple[float, float]
 
 
+MOST_UNSEEN = 3
+"""Pairs of trials that are run once more, since one of the two was over before it was looked at."""
+
+
 class NotMeasured(Exception):
     """Why a cell cannot be measured against its reference, in words."""
+
+
+class _Unseen(NotMeasured):
+    """A trial was over before it was looked at, as happens to short ones on a busy host."""
 
 
 def is_reference(task: Task) -> bool:
@@ -63,7 +71,8 @@ class Pairs:
             if found.reference:
                 slower = self.task.case.expect.slower_than is not None
                 self._quantity = quantity_of(slower, self._log(warm_up))
-                self._number(warm_up, "trial 1")
+                with suppress(_Unseen):
+                    self._number(warm_up, "trial 1")
                 found = replace(found, quantity=self._quantity, pairs=self._measured(words))
         except NotMeasured as error:
             found = replace(found, why=str(error))
@@ -116,14 +125,21 @@ class Pairs:
             record = self._trial()
             return self._number(record, f"trial {record.number}")
 
-        other()
+        with suppress(_Unseen):
+            other()
         pairs: list[Pair] = []
+        unseen = 0
         while not is_decided(pairs, self._limit):
-            if len(pairs) % 4 in (0, 3):
-                pairs.append((own(), other()))
-            else:
-                theirs = other()
-                pairs.append((own(), theirs))
+            try:
+                if len(pairs) % 4 in (0, 3):
+                    pairs.append((own(), other()))
+                else:
+                    theirs = other()
+                    pairs.append((own(), theirs))
+            except _Unseen:
+                unseen += 1
+                if unseen > MOST_UNSEEN:
+                    raise
         return tuple(pairs)
 
     def _trial(self) -> TrialRecord:
@@ -141,7 +157,9 @@ class Pairs:
     def _number(self, record: TrialRecord, which: str) -> float:
         number = measured(self._quantity, record.usage, self._log(record))
         if number is None:
-            raise NotMeasured(f"{which}: no {self._quantity} was measured: {NEEDS[self._quantity]}")
+            is_unseen = record.usage is None and self._quantity != PRINTED
+            why = f"{which}: no {self._quantity} was measured: {NEEDS[self._quantity]}"
+            raise _Unseen(why) if is_unseen else NotMeasured(why)
         return number
 
     def _log(self, record: TrialRecord) -> str:
