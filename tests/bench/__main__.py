@@ -1,7 +1,7 @@
 """``python -m tests.bench [NAME...]``: figures as ratios measured in one run; medians of several rounds.
 
-Needs a container engine for ``warm``, ``many`` and ``flood``. Nothing here is a test: figures are to be read, not
-asserted.
+Needs a container engine for ``warm``, ``many``, ``flood``, ``nulls`` and ``repeated``; the last two take hours. Nothing
+here is a test: figures are to be read, not asserted.
 """
 
 from __future__ import annotations
@@ -279,6 +279,23 @@ def pages(folder: Path) -> None:
         print(line)
 
 
+def nulls(folder: Path) -> None:
+    """Measured verdicts of what there is nothing to be found in."""
+    from tests.bench import oracles
+
+    for name in oracles.nulls():
+        for line in oracles.null(name, folder):
+            print(line, flush=True)
+
+
+def repeated(folder: Path) -> None:
+    """Verdicts of the library's slowdowns and leaks, again and again."""
+    from tests.bench.oracles import repeated
+
+    for line in repeated(folder):
+        print(line, flush=True)
+
+
 BENCHES = {
     "startup": startup,
     "matrix": matrix,
@@ -296,12 +313,16 @@ BENCHES = {
     "hostile": hostile,
     "logs": logs,
     "pages": pages,
+    "nulls": nulls,
+    "repeated": repeated,
 }
+LONG = ("nulls", "repeated")
+"""What takes hours, and is run only where it is named."""
 
 
 def main() -> None:
-    """Run the benchmarks that are named, or all."""
-    for name in sys.argv[1:] or BENCHES:
+    """Run the benchmarks that are named, or all but the long ones."""
+    for name in sys.argv[1:] or [name for name in BENCHES if name not in LONG]:
         if name not in BENCHES:
             sys.exit(f"no benchmark {name!r}; there are: {', '.join(BENCHES)}")
         with tempfile.TemporaryDirectory() as scratch:
