@@ -222,7 +222,7 @@ def as_files(texts: Mapping[str, str | FileSpec]) -> dict[str, FileSpec]:
 
 def trial(image: str, script: str, **changes: object) -> Trial:
     """A trial of a shell script; keyword arguments go to Limits, but for those that a Trial has itself."""
-    names = ("env", "mounts", "labels", "gpus", "workdir", "files", "outputs")
+    names = ("env", "mounts", "labels", "gpus", "workdir", "files", "outputs", "traced", "capabilities")
     own = {key: changes.pop(key) for key in names if key in changes}
     if "files" in own:
         own["files"] = as_files(own["files"])  # type: ignore[arg-type]

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
+import shutil
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +50,7 @@ Examples:
   reprokit exec cases/ptxas_unknown_arch.yaml cuda=11.8 -- ptxas --version
   reprokit exec last:3 -- python -c 'import numpy; print(numpy.__version__)'
   reprokit exec cases/numpy_2.yaml -- pip list          # all cells, and a table of what differs
+  git diff | reprokit exec -i last:3 -- patch -p1 --dry-run
   reprokit exec cases/numpy_2.yaml --only python=3.11 --json out.json -- python -m sysconfig
 
 \b
@@ -56,6 +61,7 @@ built or served here, 130 interrupted.
 @opening.cell_arguments
 @opening.container_options
 @options.jobs_option
+@click.option("-i", "--stdin", is_flag=True, help="Give the command what is on standard input; to each cell the same.")
 @click.option(
     "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write what each cell wrote."
 )
@@ -71,7 +77,11 @@ def command(context: click.Context, /, **given: Any) -> int:
     program: list[str] = context.meta[PROGRAM]
     if not program:
         raise UsageError("no command: reprokit exec CASE [CELL] -- COMMAND, such as: -- pip list")
-    json_file = given.pop("json_file")
+    json_file, wants_stdin = given.pop("json_file"), given.pop("stdin")
+    if wants_stdin and sys.stdin.isatty():
+        raise UsageError("--stdin: standard input is a terminal: pipe into reprokit exec, or open reprokit shell")
+    if wants_stdin and given["case"] == "-":
+        raise UsageError("--stdin and CASE - both read standard input: name the case by its file")
     options.check_writable("--json", json_file)
     store_folder = options.obeyed_store(given.pop("store_folder"))
     # What the command writes is on standard output, alone.
@@ -79,7 +89,8 @@ def command(context: click.Context, /, **given: Any) -> int:
     changes = opening.changes_of(given)
     request, tasks = opening.cells_of(session, given, jobs=given.pop("jobs"))
     alone = len(tasks) == 1 and json_file is None
-    used = session.execute(request, tasks, program, changes, _Shown() if alone else _keep)
+    with _kept_stdin() if wants_stdin else contextlib.nullcontext() as stdin:
+        used = session.execute(request, tasks, program, changes, _Shown() if alone else _keep, stdin)
     found = [
         outputs.Written(
             case=one.task.case.id,
@@ -100,6 +111,22 @@ def command(context: click.Context, /, **given: Any) -> int:
     if None in codes:
         return 3
     return int(codes.pop() or 0) if len(codes) == 1 else 1
+
+
+@contextlib.contextmanager
+def _kept_stdin() -> Iterator[Path]:
+    """Standard input to its end, as a file in a folder that every user of a container may read."""
+    with tempfile.TemporaryDirectory(prefix="reprokit-stdin-") as scratch:
+        file = Path(scratch, "given", "stdin")
+        try:
+            file.parent.mkdir(mode=0o755)
+            with file.open("wb") as writer:
+                shutil.copyfileobj(sys.stdin.buffer, writer)
+            file.parent.chmod(0o755)
+            file.chmod(0o644)
+        except OSError as error:
+            raise UsageError(f"--stdin: {scratch} cannot hold standard input: {error.strerror}") from error
+        yield file
 
 
 class _Shown:

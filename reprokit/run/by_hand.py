@@ -42,6 +42,9 @@ ROOT = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
 MOST_LISTED = 20
 """Cells that a message lists."""
 
+STDIN = ".reprokit-stdin"
+"""Folder below the work folder that holds what a command reads."""
+
 _ENTER = """\
 command -v bash > /dev/null || exec sh -i
 exec bash --rcfile /dev/fd/3 -i 3<<'END'
@@ -169,13 +172,18 @@ class ByHand(Session):
         command: Sequence[str],
         changes: Changes,
         sink: Callable[[Used, bytes], None],
+        stdin: Path | None = None,
     ) -> list[Used]:
-        """Run a command in the container of each task, and pass its output to ``sink`` as it comes."""
+        """Run a command in the container of each task, and pass its output to ``sink`` as it comes.
+
+        ``stdin``: a file with what it finds on standard input, in a folder of its own; None: nothing.
+        """
         found = {task.number: Used(task=task) for task in tasks}
 
         def work(context: TrialContext, ready: BuiltImage, task: Task, allocation: GpuAllocation | None) -> None:
             used = found[task.number]
             trial = replace(self._trial(context, ready, task, allocation, changes), command=tuple(command))
+            trial = trial if stdin is None else with_stdin(trial, stdin)
             with _place(context, allocation):
                 used.ending = context.engine.run(trial, lambda data: sink(used, data), context.cancel)
 
@@ -264,6 +272,14 @@ def _place(context: TrialContext, allocation: GpuAllocation | None) -> Iterator[
     finally:
         if allocation is None:
             context.semaphore.release()
+
+
+def with_stdin(trial: Trial, file: Path) -> Trial:
+    """The trial with a file of this host on standard input. Its folder is mounted, since engines mount folders."""
+    place = posixpath.join(trial.workdir, STDIN)
+    reading = f'exec "$@" < {shlex.quote(posixpath.join(place, file.name))}'
+    mount = Mount(source=file.parent, target=place, read_only=True)
+    return replace(trial, mounts=(*trial.mounts, mount), command=("sh", "-c", reading, "sh", *trial.command))
 
 
 def command_text(command: Sequence[str]) -> str:

@@ -24,6 +24,7 @@ from reprokit.engine.kept import ENVIRONMENT, IMAGE
 from reprokit.engine.outputs import Collector, OutputsRefused, unpacked
 from reprokit.engine.protocol import Mount, Progress
 from reprokit.engine.site import Site
+from reprokit.environment.debugging import CAPABILITY
 from reprokit.evidence.model import Ending
 from reprokit.intake.sharing.bundle import canonical
 from tests.conformance.conftest import Subject
@@ -332,6 +333,13 @@ def test_saving_is_cancelled(subject: Subject, image: str, tmp_path: Path) -> No
     cancel.set()
     with pytest.raises(Cancelled):
         subject.engine.save(image, tmp_path / "saved.tar", cancel)
+
+
+def test_a_traced_program_ends_as_it_does_and_its_log_says_what_the_tracer_found(subject: Subject, image: str) -> None:
+    if not subject.entry.capabilities.docker_api:
+        pytest.skip("it makes no images, into which debuggers are put")
+    ending, output = subject.run(image, "echo ran; exit 3", traced=True, capabilities=(CAPABILITY,))
+    assert (ending.exit_code, output) == (3, "ran\n\n[reprokit: no stacks: this image has no gdb]\n")
 
 
 def test_a_trial_is_repeated_by_hand(subject: Subject, image: str, tmp_path: Path) -> None:

@@ -32,10 +32,16 @@ class User:
     def write(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text)
 
-    def types(self, *words: str, status: int = 0) -> str:
+    def types(self, *words: str, status: int = 0, stdin: str = "") -> str:
         """What the screen says, which must come with that exit status."""
         done = subprocess.run(
-            [*REPROKIT, *words], cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+            [*REPROKIT, *words],
+            cwd=self.folder,
+            env=self.environment,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == status, f"exit {done.returncode}:\n{done.stdout}\n{done.stderr}"
         return done.stdout + done.stderr

@@ -133,4 +133,5 @@ def test_a_command_runs_in_all_cells_and_a_host_folder_takes_what_it_writes(fold
     folder.types("exec", "case.yaml", "1", "--writable", "out=made", "--", "sh", "-c", "echo new > made/f")
     assert (folder.folder / "out" / "f").read_text() == "new\n"
     folder.types("exec", "case.yaml", "1", "--", "sh", "-c", "exit 7", status=7)
+    assert folder.types("exec", "case.yaml", "1", "-i", "--", "wc", "-c", stdin="four").startswith("4\n")
     assert ours() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -61,6 +62,37 @@ def test_several_cells_are_compared(capsys: pytest.CaptureFixture[str], tmp_path
     found = json.loads((tmp_path / "out.json").read_text())
     assert [(one["cell"]["b"], one["exit_code"]) for one in found["cells"]] == [("x", 1), ("y", 1)]
     assert invoke(["exec", "toy.yaml", "--", "lib"]) == 1  # 1 and 2: not the same in all
+
+
+def test_what_is_on_standard_input_reaches_every_cell(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "given").write_bytes(b"\xff text")
+    read: list[bytes] = []
+
+    def behave(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        mount = trial.mounts[-1]
+        assert mount.read_only
+        assert trial.command == ("sh", "-c", f'exec "$@" < {mount.target}/stdin', "sh", "cat")
+        read.append((mount.source / "stdin").read_bytes())
+        assert stat.S_IMODE(mount.source.stat().st_mode) == 0o755
+        return Ending(exit_code=0, seconds=0.1)
+
+    engine.behave = behave
+    with (tmp_path / "given").open() as given:
+        monkeypatch.setattr(sys, "stdin", given)
+        assert invoke(["exec", "toy.yaml", "-i", "--", "cat"]) == 0
+    assert read == [b"\xff text"] * 4
+
+
+def test_standard_input_that_cannot_be_given(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert invoke(["exec", "-", "-i", "--", "cat"]) == 2
+    assert "name the case by its file" in capsys.readouterr().err
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    assert invoke(["exec", "toy.yaml", "1", "-i", "--", "cat"]) == 2
+    assert "standard input is a terminal" in capsys.readouterr().err
 
 
 def test_without_a_command_it_says_how_one_is_given(capsys: pytest.CaptureFixture[str]) -> None:
