@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import posixpath
-import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -216,13 +215,14 @@ class ByHand(Session):
         records = self._use(request, [task], changes, work)
         failed = records[0].details.build if records and records[0].verdict is Verdict.BUILD_FAILED else None
         if failed is not None and task.held is None:
-            step = failed.step
 
             def last_good(image: ImageSpec) -> ImageSpec:
-                rendered = before(image.rendered, step, task.spec.workdir)
-                if rendered is None:
-                    raise Unsupported(f"no step of the Dockerfile is {step!r}: nothing of the image can be entered")
-                return replace(image, rendered=rendered)
+                nonlocal step
+                found = before(image.rendered, failed.step, task.spec.workdir)
+                if found is None:
+                    raise Unsupported(f"nothing of the image can be entered before the step {failed.step!r}")
+                step = found.command
+                return replace(image, rendered=found.rendered)
 
             self._use(request, [task], changes, work, last_good)
         return 3 if used.ending is None or used.ending.exit_code is None else used.ending.exit_code
@@ -296,9 +296,7 @@ def interactive(trial: Trial, step: str = "") -> Trial:
     text = command_text(trial.command)
     exact = f'{shlex.join(SHELL)} "$REPROKIT_COMMAND"' if text != shlex.join(trial.command) else ""
     history = [text, exact] if "\n" in text else [exact, text]
-    # Mounts, and the site's settings which come by one, are there in builds alone.
-    own_step = re.sub(r"--mount=\S+\s+|\. /run/reprokit/site\.sh\s+&&\s+", "", step)
-    own = {"REPROKIT_COMMAND": text, **({"REPROKIT_STEP": own_step} if step else {}), "TERM": "xterm-256color"}
+    own = {"REPROKIT_COMMAND": text, **({"REPROKIT_STEP": step} if step else {}), "TERM": "xterm-256color"}
     lines = {f"REPROKIT_HISTORY_{number}": line for number, line in enumerate(history, 1)}
     return replace(trial, command=("sh", "-c", _ENTER), env={**trial.env, **own, **lines})
 

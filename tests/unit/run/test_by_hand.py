@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import os
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -166,7 +167,7 @@ def test_a_build_that_failed_leaves_its_last_good_step(desk: Desk) -> None:
 
     def make(build: Build) -> None:
         built.append(build)
-        if "setup.sh" in build.dockerfile:
+        if "bash -eo pipefail" in build.dockerfile:
             step = build.dockerfile[build.dockerfile.rindex("RUN ") :].partition("USER repro")[0]
             raise BuildFailed("exit 3", step=" ".join(step.replace("\\\n", " ").split()))
 
@@ -186,12 +187,50 @@ def test_the_last_good_step_is_before_the_one_that_failed_however_it_is_broken_i
     rendered = Rendered(dockerfile=text, context={"a": b"b"})
     found = before(rendered, "RUN three", "/workspace")
     assert found is not None
-    assert found.dockerfile.startswith("# first\nFROM base\nRUN one \\\n # why\n && two\nUSER root\n")
-    assert found.context == rendered.context
+    assert found.rendered.dockerfile.startswith("# first\nFROM base\nRUN one \\\n # why\n && two\nUSER root\n")
+    assert found.rendered.context == rendered.context
     early = before(rendered, "RUN one  && two", "/workspace")
     assert early is not None
-    assert early.dockerfile.startswith("# first\nFROM base\nUSER root\n")
+    assert early.rendered.dockerfile.startswith("# first\nFROM base\nUSER root\n")
     assert before(rendered, "RUN four", "/workspace") is None
+
+
+def test_what_a_step_finds_in_the_context_is_there_in_its_shell() -> None:
+    site = "--mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh"
+    bound = "--mount=type=bind,source=reprokit/setup.sh,target=/run/reprokit/setup.sh --mount=type=secret,id=a"
+    step = f"RUN {site} {bound} . /run/reprokit/site.sh && bash /run/reprokit/setup.sh"
+    found = before(Rendered(dockerfile=f"FROM base\n{step}\n", context={}), step, "/workspace")
+    assert found is not None
+    assert found.rendered.dockerfile.startswith("FROM base\nCOPY reprokit/setup.sh /run/reprokit/setup.sh\nUSER root\n")
+    assert found.command == "RUN bash /run/reprokit/setup.sh"
+
+
+PIP = "pip install 'a b'==1"
+
+
+@pytest.mark.parametrize(
+    ("step", "kept", "command"),
+    [
+        ("pip install 'a b'==1", "step one\none\n", "pip install 'a b'==1"),
+        ("environment.setup", "step one\none\nstep 'pip install '\"'\"'a b'\"'\"'==1'\n", "echo of the case\n"),
+        ("one", "", "one"),
+        ("two", None, ""),
+    ],
+)
+def test_a_script_is_cut_before_the_step_that_failed(step: str, kept: str | None, command: str) -> None:
+    head = "#!/usr/bin/env bash\nstep() { :; }\n"
+    pip = f"step {shlex.quote(PIP)}\n{PIP}\n"
+    setup = """step 'environment.setup'\nX=1 bash -eo pipefail "$CONTEXT/reprokit/setup.sh"\n"""
+    context = {"reprokit/setup.sh": b"echo of the case\n"}
+    rendered = Rendered(dockerfile=f"{head}step one\none\n{pip}{setup}", context=context)
+    found = before(rendered, step, "/workspace")
+    if kept is None:
+        assert found is None
+        return
+    assert found is not None
+    assert found.rendered.dockerfile.startswith(head + kept)
+    assert found.command == command
+    assert f"step {shlex.quote(step)}" not in found.rendered.dockerfile
 
 
 @pytest.mark.parametrize(
