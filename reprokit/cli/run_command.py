@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from reprokit.run.request import Request
     from reprokit.run.run_session import Session
 
+REUSED = "7d"
 NO_CASE = "no CASE given (a file, a folder, the id of a case, a Markdown file, - or a URL)"
 SELECTION = (*AXIS_NAMES, "axis", "only", "skip")
 WHOLE = (
     *SELECTION,
     *("tags", "frameworks", "needs", "fix", "sources", "base_images", "refresh_bases", "locked"),
-    *("failed", "watch", "resume", "cells"),
+    *("failed", "watch", "resume", "cells", "reuse"),
 )
 """What chooses or builds cells, and says nothing of a bundle."""
 EXAMPLES = """\b
@@ -43,6 +44,7 @@ Examples:
   reprokit run https://github.com/OWNER/NAME/issues/1   # shows what the untrusted case does, and asks first
   reprokit run cases/at_check_removed.yaml --locked  # exactly the versions of `reprokit lock`
   reprokit run cases/ --failed                       # what departed or was inconclusive last time
+  reprokit run cases/ --reuse=2d                     # cells that ran in the last two days do not run again
   reprokit run bug.yaml --watch                      # again whenever bug.yaml is saved
   reprokit run cases/ --timings --trace trace.json   # where the time went; Perfetto opens the trace
   reprokit run bug.tar.zst                           # a bundle, with its image: nothing is built
@@ -85,6 +87,13 @@ Exit status: 0 all as expected, 1 a verdict departs from what the case expects, 
     "--failed", is_flag=True, help="Only cells that departed or were inconclusive in the last run of their case."
 )
 @click.option(
+    "--reuse",
+    is_flag=False,
+    flag_value=REUSED,
+    metavar="[=AGE]",
+    help="Take cells that ran in the last AGE (7d) over from this store, where nothing that decides them changed.",
+)
+@click.option(
     "--watch", is_flag=True, help="Run again what an edit of a case, a source or a data set touches; Ctrl-C ends."
 )
 @click.option("--resume", is_flag=True, help="Continue the last run that was stopped or has inconclusive cells.")
@@ -108,6 +117,10 @@ def command(**given: Any) -> int:
     watched, timings, trace_file = given.pop("watch"), given.pop("timings"), given.pop("trace_file")
     if watched and (failed or resume or given["cells_file"]):
         raise UsageError("--watch begins with all cells: leave out --failed, --resume and --cells")
+    reuse = _read_reuse(given)
+    if reuse is not None and (failed or resume or watched):
+        raise UsageError("--reuse takes over what did not change: leave out --failed, --resume and --watch")
+    given["reuse"] = reuse
     if failed and (resume or given["cells_file"]):
         raise UsageError("--failed chooses the cells: leave out --resume and --cells")
     cells_file = given.pop("cells_file")
@@ -180,6 +193,21 @@ def command(**given: Any) -> int:
     finally:
         # The decided cells are written to the file even if the run failed.
         write(session)
+
+
+def _read_reuse(given: dict[str, Any]) -> float | None:
+    """The age in seconds. What stands behind ``--reuse`` and begins with no digit is a CASE. Raises UsageError."""
+    text = given.pop("reuse")
+    if text is None:
+        return None
+    if not text[:1].isdecimal():
+        given["cases"], text = (text, *given["cases"]), REUSED
+    from reprokit.case import units
+
+    try:
+        return units.duration(text)
+    except ValueError as error:
+        raise UsageError(f"--reuse={text}: expected {error}") from None
 
 
 def _request_of(path: Path, given: dict[str, Any]) -> Request:

@@ -88,7 +88,10 @@ class ImageRecord(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class CellRecord(JsonRecord):
-    """One cell of one run. ``verdict`` is None until decided; ``environment``: as measured in the image."""
+    """One cell of one run. ``verdict`` is None until decided; ``environment``: as measured in the image.
+
+    ``reused_from``: ``RUN:CELL`` of an earlier run from which all of it was taken over; None where it ran.
+    """
 
     number: int
     case_id: str
@@ -107,6 +110,12 @@ class CellRecord(JsonRecord):
     repeat: str = ""
     details: CellDetails = field(default_factory=CellDetails)
     trials: tuple[TrialRecord, ...] = ()
+    reused_from: str | None = None
+
+    @property
+    def marked_reason(self) -> str:
+        """The reason, behind where the record was taken over from, if it was."""
+        return f"reused from {self.reused_from}: {self.reason}" if self.reused_from else self.reason
 
     @property
     def as_expected(self) -> bool | None:

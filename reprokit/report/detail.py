@@ -49,7 +49,7 @@ def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colo
 
     yield f"{record.case_id}: {record.details.tried or cell_name(record)}"
     if record.verdict:
-        yield f"{record.verdict} ({expectation(record)}): {record.reason}"
+        yield f"{record.verdict} ({expectation(record)}): {record.marked_reason}"
     else:
         yield "undecided: the run was stopped, or has not come to this cell yet"
     engine = f", {run.host.engine}" if run.host.engine else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from reprokit.case.matrix import label
 from reprokit.core.text import build_times, first_line, pluralize, seconds
@@ -45,6 +46,9 @@ def case_names(ids: Iterable[str]) -> str:
 
 def short_reason(cell: CellRecord) -> str:
     """The reason in one line, the cause first. What one passing trial leaves possible is said once: :func:`caveat`."""
+    if cell.reused_from:
+        ran = replace(cell, reused_from=None)
+        return f"reused from {cell.reused_from.partition(':')[0]}: {short_reason(ran)}"
     shown = cell.details.trials
     if cell.verdict is Verdict.REPRODUCED and cell.details.repeats and cell.trials:
         return f"{first_line(cell.trials[0].reason)} ({pluralize(len(cell.trials), 'trial')})"
@@ -80,7 +84,12 @@ def _is_measured(cell: CellRecord) -> bool:
 
 
 def summary(cells: Sequence[CellRecord]) -> str:
-    """``2 reproduced, 4 not-reproduced; all as expected``."""
+    """``2 reproduced, 4 not-reproduced; all as expected``; and how many of them did not run."""
+    reused = sum(cell.reused_from is not None for cell in cells)
+    return _summary(cells) + (f"; {reused} reused from earlier runs" if reused else "")
+
+
+def _summary(cells: Sequence[CellRecord]) -> str:
     counts = Counter(cell.verdict.value if cell.verdict else "undecided" for cell in cells)
     words = ", ".join(f"{count} {name}" for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
     departures = sum(cell.as_expected is False for cell in cells)
@@ -101,7 +110,7 @@ def totals(cells: Sequence[CellRecord]) -> str:
         if cell.image and not (cell.image.tag in images and images[cell.image.tag].built):
             images[cell.image.tag] = cell.image
     built = [image.seconds for image in images.values() if image.built]
-    trials = sum(cell.seconds or 0 for cell in cells)
+    trials = sum(cell.seconds or 0 for cell in cells if not cell.reused_from)
     parts = [build_times(built, len(images) - len(built)), f"trials {seconds(trials)}" if trials else ""]
     return "; ".join(filter(None, parts))
 

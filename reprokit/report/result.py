@@ -51,6 +51,7 @@ def _cell(cell: CellRecord) -> dict[str, Any]:
         "as_expected": cell.as_expected,
         "reason": cell.reason or "stopped before it was decided",
         "rules": cell.rules,
+        "reused_from": cell.reused_from,
         "seconds": cell.seconds,
         "image": cell.image and cell.image.to_json(),
         "environment": cell.environment and cell.environment.to_json(),

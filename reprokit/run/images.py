@@ -253,11 +253,8 @@ def make_ready(
     times = times or ImageTimer(Timer())
     if image.bundled:
         return _loaded(engine, measurements, image, image.bundled, cancel, keeper)
-    for base in image.environment.images:
-        keeper.uses.begin(base.reference, cancel)  # before it is looked for
-    watch = BuildWatch(cancel, image.build_time, engine.info(), image.trust)
-    with watch.watching(), times.span("base"):
-        found_bases = _bases(engine, measurements, image, watch.follow(on_progress), watch.stop, seen, since, share)
+    with times.span("base"):
+        found_bases = _starts(engine, measurements, image, on_progress, cancel, seen, since, keeper, share)
     tag = image.name(found_bases)
     keeper.uses.begin(tag, cancel)
     try:
@@ -278,6 +275,42 @@ def make_ready(
     except BaseException:
         keeper.uses.end(tag)
         raise
+
+
+def name_of(
+    engine: Engine,
+    measurements: Measurements,
+    image: ImageSpec,
+    *,
+    cancel: threading.Event,
+    seen: SeenBases,
+    since: float,
+    keeper: Keeper,
+    share: ImageShare | None,
+) -> str:
+    """What the image is called in the engine, whether it stands or not: the bases that it starts from are made ready.
+
+    The arguments, and what is raised, are those of :func:`make_ready`.
+    """
+    return image.name(_starts(engine, measurements, image, lambda _: None, cancel, seen, since, keeper, share))
+
+
+def _starts(
+    engine: Engine,
+    measurements: Measurements,
+    image: ImageSpec,
+    on_progress: Callable[[Progress], None],
+    cancel: threading.Event,
+    seen: SeenBases,
+    since: float,
+    keeper: Keeper,
+    share: ImageShare | None,
+) -> dict[str, ImageInfo]:
+    for base in image.environment.images:
+        keeper.uses.begin(base.reference, cancel)  # before it is looked for
+    watch = BuildWatch(cancel, image.build_time, engine.info(), image.trust)
+    with watch.watching():
+        return _bases(engine, measurements, image, watch.follow(on_progress), watch.stop, seen, since, share)
 
 
 def _loaded(

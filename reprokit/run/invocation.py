@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from reprokit.engine.protocol import Engine, EngineInfo
     from reprokit.engine.sharing import ImageShare
     from reprokit.environment.supply import Supply
+    from reprokit.run.reusing import Reuse
     from reprokit.store.database import Store
 
 
@@ -102,7 +103,14 @@ class Invocation:
             self._supplied = supply_of(request)
         return self._supplied
 
-    def _runner(self, run_id: str, request: Request, recorder: Recorder | None, listener: Listener) -> Runner:
+    def _runner(
+        self,
+        run_id: str,
+        request: Request,
+        recorder: Recorder | None,
+        listener: Listener,
+        tasks: Sequence[Task] = (),
+    ) -> Runner:
         own = site.settings()
         return Runner(
             run_id,
@@ -121,7 +129,27 @@ class Invocation:
             keeper=self._keeper(request, listener),
             confirming=self._confirming(request.confirm),
             shares=self._shares(request, listener),
+            reuse=self._reuse(run_id, request, tasks),
         )
+
+    def _reuse(self, run_id: str, request: Request, tasks: Sequence[Task]) -> Reuse | None:
+        """What the run takes over from earlier ones, where it is asked to."""
+        if request.reuse is None or not tasks:
+            return None
+        from reprokit.run.reusing import Reuse
+
+        store = self._open_store()
+        try:
+            return Reuse(
+                store,
+                tasks,
+                seconds=request.reuse,
+                facts=self._own_facts,
+                backtrace=request.backtrace,
+                run_id=run_id,
+            )
+        finally:
+            store.close()
 
     def _shares(self, request: Request, listener: Listener) -> Callable[[Trust], ImageShare | None]:
         own = site.settings()

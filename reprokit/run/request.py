@@ -36,7 +36,8 @@ class Request:
     ``locked``: build from the locks beside the cases and from nothing else.
     ``chosen``: the cells, each by its name; ``selection``, ``filter`` and ``fix`` then do not count.
 
-    ``bundle``: the one case is that of a bundle, with its image.
+    ``bundle``: the one case is that of a bundle, with its image. ``reuse``: cells are taken over from earlier runs, of
+    at most so many seconds ago; None for none.
 
     ``yes`` and ``reviewed`` (digests of case texts) say that cases may run here, and ``ask`` whether a user at the
     terminal may be asked, see :mod:`reprokit.run.approving`. They are about this invocation and no part of what a run
@@ -60,6 +61,7 @@ class Request:
     backtrace: bool = False
     chosen: tuple[chosen.Chosen, ...] = ()
     bundle: bool = False
+    reuse: float | None = None
     yes: bool = False
     reviewed: tuple[str, ...] = ()
     ask: bool = True
@@ -130,6 +132,7 @@ class Request:
             "backtrace": self.backtrace,
             "chosen": chosen.to_json(self.chosen),
             **({"bundle": True} if self.bundle else {}),
+            **({"reuse": self.reuse} if self.reuse else {}),
         }
 
     @classmethod
@@ -162,6 +165,7 @@ class Request:
             backtrace=data.get("backtrace", False),
             chosen=chosen.from_json(data.get("chosen", ())),
             bundle=data.get("bundle", False),
+            reuse=data.get("reuse"),
         )
 
 

@@ -236,7 +236,8 @@ class Session(Invocation):
         interrupted = False
         unrecorded: RecordError | None = None
         with self._display.progress() as listener, signals():
-            runner = self._runner(record.id, request, self._recorder, listener)
+            undone = [task for task in tasks if task.number not in done]
+            runner = self._runner(record.id, request, self._recorder, listener, undone)
             listener.planned(record.id, tasks)
             if not request.locked:
                 self._note_locks(tasks, listener)
@@ -294,4 +295,6 @@ def _texts(files: Sequence[CaseFile]) -> dict[str, tuple[str, str, str]]:
 
 def _essence(request: Request) -> dict[str, Any]:
     """What decides the outcome of a request, rather than how it is carried out."""
-    return {key: value for key, value in request.to_json().items() if key not in ("jobs", "named", "refresh_bases")}
+    return {
+        key: value for key, value in request.to_json().items() if key not in ("jobs", "named", "refresh_bases", "reuse")
+    }

@@ -44,7 +44,7 @@ from reprokit.evidence.spans import Timings
 from reprokit.run.confirming import Planner, Repeater, repeatable
 from reprokit.run.deciding import Decisions
 from reprokit.run.gpus import GpuAllocation, GpuScheduler
-from reprokit.run.images import BuiltImage, ImageSpec, SourceTrees, as_shared, image_record, make_ready, wanted
+from reprokit.run.images import BuiltImage, ImageSpec, SourceTrees, as_shared, image_record, make_ready, name_of, wanted
 from reprokit.run.keeping.collecting import Keeper
 from reprokit.run.limits import granted
 from reprokit.run.listener import Listener
@@ -62,6 +62,7 @@ from reprokit.store.folder import Measurements, SeenBases
 if TYPE_CHECKING:
     from reprokit.engine.protocol import Engine, EngineInfo, Progress
     from reprokit.engine.sharing import ImageShare
+    from reprokit.run.reusing import Reuse
     from reprokit.store.recorder import Recorder
 
 T = TypeVar("T")
@@ -122,6 +123,7 @@ class Runner:
     ``engine_wait``: seconds for which an engine that went away is waited for, None for the default.
     ``gpu_leases``: where the leases lie, None for the host's usual place; ``gpu_others``: see :class:`.GpuScheduler`.
     ``confirming``: which cells to repeat once all are decided, None for none.
+    ``reuse``: what is taken over from earlier runs, None for nothing.
     ``shares``: through what images of cases that are trusted so far are shared with other machines.
     ``keeper``: keeps what is on the disk within a budget, and what this run uses from being removed.
     ``folder`` is the store's; without a ``recorder`` nothing is recorded, as for builds without a run.
@@ -146,6 +148,7 @@ class Runner:
         confirming: Planner | None = None,
         keeper: Keeper | None = None,
         shares: Callable[[Trust], ImageShare | None] = lambda trust: None,
+        reuse: Reuse | None = None,
     ) -> None:
         self.run_id = run_id
         self.request = request
@@ -169,6 +172,7 @@ class Runner:
         self._confirming = confirming
         self._keeper = keeper or Keeper()
         self._shares = shares
+        self._reuse = reuse
         self._of_image: Callable[[ImageSpec], ImageSpec] = lambda image: image
         self._ready: dict[int, BuiltImage] = {}
         self._decisions = Decisions(folder, recorder, listener, self._cancel)
@@ -344,6 +348,7 @@ class Runner:
             def prepare(image: ImageSpec, waiting: list[Task], times: ImageTimer, queued: float) -> None:
                 times.add("waiting", queued, "for a worker")
                 in_trial = (lambda: any(not run.done() for run in list(runs))) if built is None else lambda: False
+                waiting = self._left_by_reuse(context, image, waiting)
                 ready, facts = self._prepare(context, image, waiting, in_trial, times)
                 if ready is None:
                     return
@@ -369,7 +374,9 @@ class Runner:
                 wait(builds)
                 wait(list(runs))
                 _one_by_one(alone)
-                self._confirm(context, supply, [*tasks, *earlier], submit)
+                reused = {record.number for record in self.records if record.reused_from}
+                ran = [task for task in (*tasks, *earlier) if task.number not in reused]
+                self._confirm(context, supply, ran, submit)
             except KeyboardInterrupt:
                 self._cancel.set()
                 stop(lambda: (*builds, *runs), self._listener.note)
@@ -377,6 +384,32 @@ class Runner:
         if interrupts.left():
             with contextlib.suppress(EngineError):  # it went away again: the next run does it
                 self._sweep(engine, "when the engine went away")
+
+    def _left_by_reuse(self, context: TrialContext, image: ImageSpec, waiting: list[Task]) -> list[Task]:
+        """The tasks that have to run; the others are decided by an earlier run, in just this image."""
+        if self._reuse is None or image.bundled or not self._reuse.wants(waiting):
+            return waiting
+        assert self.engine_info is not None
+        try:
+            tag = name_of(
+                context.engine,
+                self._measurements,
+                image,
+                cancel=self._cancel,
+                seen=self._seen,
+                since=self._since,
+                keeper=self._keeper,
+                share=self._shares(image.trust),
+            )
+        except ReprokitError:  # what is wrong is said where the image is made
+            return waiting
+        left = []
+        for task in waiting:
+            if record := self._reuse.record(task, tag, self.engine_info.kind):
+                self._decisions.decide(record)
+            else:
+                left.append(task)
+        return left
 
     def _offer(self, image: ImageSpec, ready: BuiltImage) -> None:
         """Push an image that was built, while its trials run, and give its use back."""
@@ -532,6 +565,8 @@ class Runner:
         in_trial: Callable[[], bool],
         times: ImageTimer,
     ) -> tuple[BuiltImage | None, CellFacts]:
+        if not waiting:
+            return None, CellFacts()
         numbers = [task.number for task in waiting]
         began: list[float] = []
 

@@ -160,7 +160,10 @@ class Store:
             return [bare_run(row) for row in connection.execute(query)]
 
     def results(self, cases: Collection[str] = ()) -> list[Result]:
-        """Every recorded cell, of all cases or of these, by case, cell and variant; in no order of time."""
+        """Every recorded cell that ran, of all cases or of these, by case, cell and variant; in no order of time.
+
+        What was taken over from an earlier run is no new result.
+        """
         table = tables.cells.c
         wanted = (
             table.id,
@@ -172,7 +175,8 @@ class Store:
             table.verdict,
             table.as_expected,
         )
-        query = select(*wanted).order_by(table.case_id, table.cell_key, table.variant)
+        query = select(*wanted).where(table.reused_from.is_(None))
+        query = query.order_by(table.case_id, table.cell_key, table.variant)
         if cases:
             query = query.where(table.case_id.in_(cases))
         with self._reading() as connection:

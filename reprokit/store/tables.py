@@ -76,7 +76,11 @@ cells = Table(
     Column("details", JSON),  # base and sources that served, warnings, the failing build step
     Index("cells_by_run", "run_id", "number", unique=True),
     # All that history asks for: the rows, with their measured environments, are a hundred times as large.
-    Index("cells_in_time", "case_id", "cell_key", "variant", "run_id", "number", "verdict", "as_expected"),
+    Column("reused_from", String(60)),  # RUN:CELL that it was taken over from; NULL where it ran
+    Index(
+        "cells_in_time",
+        *("case_id", "cell_key", "variant", "run_id", "number", "verdict", "as_expected", "reused_from"),
+    ),
 )
 
 findings = Table(

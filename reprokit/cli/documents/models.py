@@ -69,6 +69,7 @@ class CellResult(Document):
     as_expected: bool | None = Field(description="null where the verdict is inconclusive or nothing is expected")
     reason: str
     rules: str = Field(description="the version of the rules that judged the logs")
+    reused_from: str | None = Field(description="RUN:CELL that it was taken over from; null where it ran")
     seconds: float | None
     image: ImageRecord | None
     environment: Environment | None

@@ -40,7 +40,7 @@ def _row(run: RunRecord, cell: CellRecord, axes: list[str]) -> Iterator[str]:
     yield cell.verdict.value if cell.verdict else "cancelled"
     yield cell.expected.value if cell.expected else ""
     yield "" if cell.as_expected is None else str(cell.as_expected).lower()
-    yield cell.reason
+    yield cell.marked_reason
     yield "" if cell.seconds is None else f"{cell.seconds:.3f}"
     yield str(len(cell.trials))
     yield str(sum(trial.outcome is Outcome.REPRODUCED for trial in cell.trials))

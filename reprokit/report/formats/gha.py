@@ -71,7 +71,7 @@ def _of_kind(kind: str, cells: Sequence[CellRecord], what: str, file_of: FileOfR
 def _message(cell: CellRecord) -> str:
     verdict = cell.verdict.value if cell.verdict else "cancelled"
     wanted = f", expected {cell.expected.value}" if cell.as_expected is False and cell.expected else ""
-    return f"{verdict}{wanted}: {first_line(cell.reason) or 'stopped before it was decided'}"
+    return f"{verdict}{wanted}: {first_line(cell.marked_reason) or 'stopped before it was decided'}"
 
 
 def _position(cell: CellRecord, file: CaseFile | None) -> Problem | None:

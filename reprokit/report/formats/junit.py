@@ -52,11 +52,11 @@ def _suite(root: ET.Element, case_id: str, cells: list[CellRecord], started_at: 
         verdict = cell.verdict.value if cell.verdict else "cancelled"
         if kind:
             wanted = f" (expected {cell.expected})" if kind == "failure" else ""
-            message = f"{verdict}{wanted}: {cell.reason}{_failure(cell)}"
+            message = f"{verdict}{wanted}: {cell.marked_reason}{_failure(cell)}"
             element = ET.SubElement(test, kind, message=_text(message), type=verdict)
             element.text = _text("\n".join(_lines(cell)))
         else:
-            ET.SubElement(test, "system-out").text = _text(f"{verdict}: {cell.reason}")
+            ET.SubElement(test, "system-out").text = _text(f"{verdict}: {cell.marked_reason}")
 
 
 def _failure(cell: CellRecord) -> str:

@@ -112,7 +112,7 @@ def _matrix(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
                 "verdict": VERDICTS.index(shown(record.verdict)),
                 "expected": VERDICTS.index(shown(record.expected)) if record.expected else -1,
                 "fits": {True: 1, False: 0, None: -1}[record.as_expected],
-                "reason": reasons.at(record.reason),
+                "reason": reasons.at(record.marked_reason),
                 "state": states.at(timeline.now(known.history, series, stamp)) if series else -1,
                 "failure": _failure(failures, titles, record),
                 "run": runs.at(run.id),

@@ -83,7 +83,7 @@ def cell_data(
         "verdict": record.verdict.value if record.verdict else "undecided",
         "expected": record.expected and record.expected.value,
         "asExpected": record.as_expected,
-        "reason": record.reason,
+        "reason": record.marked_reason,
         "rules": record.rules,
         "seconds": record.seconds,
         "tried": details.tried or None,

@@ -61,6 +61,7 @@ def word(cell: CellRecord) -> str:
     """The verdict, strong where the failure shows, with what was expected where it departs."""
     verdict = cell.verdict.value if cell.verdict else "cancelled"
     shown = f"**{verdict}**" if cell.verdict in (Verdict.REPRODUCED, Verdict.FLAKY) else verdict
+    shown += " (reused)" if cell.reused_from else ""
     return f"{shown} (expected {cell.expected.value})" if cell.as_expected is False and cell.expected else shown
 
 

@@ -60,7 +60,9 @@ def test_a_store_of_version_1_keeps_every_row_and_gets_what_it_lacks(folder: Pat
     store.close()
     after = dumped(folder)
     kept = [line for line in before if line.startswith("INSERT") and '"trials"' not in line]
-    assert set(kept) <= set(after)
+    cells = 'INSERT INTO "cells"'  # they have one column more, and none was taken over
+    ran = [line.removesuffix(");") + ",NULL);" if line.startswith(cells) else line for line in kept]
+    assert set(ran) <= set(after)
     assert f'INSERT INTO "version" VALUES({CURRENT});' in after
     assert [rows(folder, f"PRAGMA {name}")[0][0] for name in ("user_version", "application_id")] == [
         CURRENT,

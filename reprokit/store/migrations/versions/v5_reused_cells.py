@@ -1,0 +1,17 @@
+"""From where a cell was taken over is kept with it. All earlier ones ran."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "5"
+down_revision = "4"
+
+
+def upgrade() -> None:
+    """Add the column, also to the index of what history asks for."""
+    op.add_column("cells", sa.Column("reused_from", sa.String(60)))
+    op.drop_index("cells_in_time", "cells", if_exists=True)
+    in_time = ["case_id", "cell_key", "variant", "run_id", "number", "verdict", "as_expected", "reused_from"]
+    op.create_index("cells_in_time", "cells", in_time)
