@@ -18,7 +18,7 @@ from reprokit.evidence.model import Ending, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.evidence.usage import GpuRecord, Usage
 from reprokit.report.formats import run_format
-from reprokit.report.publishing import Sources
+from reprokit.report.publishing import FormatSources
 from reprokit.run.plan import load_all, plan
 from reprokit.run.request import Request
 from reprokit.run.reusing import Earlier, newest, refusal
@@ -215,7 +215,7 @@ def test_it_is_marked_in_every_output(project: Project) -> None:
     said = project.output.getvalue()
     assert "; 4 reused from earlier runs" in said
     assert f"reused from {first}" in said
-    sources = Sources(folder=project.folder / "store", file_of=project.session.files.get)
+    sources = FormatSources(folder=project.folder / "store", file_of=project.session.files.get)
     for name in ("md", "json", "junit", "csv"):
         text = run_format(name).text(record, sources)
         assert re.search(rf"reused from {first}|\(reused\)|\"reused_from\": \"{first}:1\"", text), name
