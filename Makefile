@@ -5,6 +5,8 @@ RELEASE_VENV ?= .venv-release
 # make fuzz: seconds for each target, and which of them (all).
 SECONDS ?= 60
 TARGETS ?=
+# make gpu-wheels: the Python of the machine that has the GPU.
+GPU_MACHINE_PYTHON ?= 3.12
 # A dockerd that was started here: the demo's goes on running, the tests' is stopped.
 DEMO_ENGINE := $(CURDIR)/.engine-demo.pid
 TEST_ENGINE := $(CURDIR)/.engine-test.pid
@@ -12,7 +14,7 @@ TEST_ENGINE := $(CURDIR)/.engine-test.pid
 PIP := $(VENV)/bin/pip --disable-pip-version-check
 DEMO_PIP := $(DEMO_VENV)/bin/pip --disable-pip-version-check
 
-.PHONY: demo test help venv lint unit system integration gpu browser bench fuzz dist sbom audit docs docs-generated lock data clean
+.PHONY: demo test help venv lint unit system integration gpu gpu-wheels browser bench fuzz dist sbom audit docs docs-generated lock data clean
 
 demo: ## Install reprokit in a virtual environment, get an engine if none answers, run a first case
 	@.ci/venv $(DEMO_VENV)
@@ -59,6 +61,9 @@ integration: venv ## The tests on the real engine, and in a browser
 
 gpu: venv ## What an NVIDIA driver says and does: on the fake library and, where there is a GPU, on the real one
 	$(VENV)/bin/python -m pytest tests/gpu -rs
+
+gpu-wheels: venv ## What tests/gpu/on_machine.sh needs on a machine without network, for its Python GPU_MACHINE_PYTHON=3.12
+	.ci/gpu-wheels $(VENV)/bin/python $(GPU_MACHINE_PYTHON) build/gpu-wheels
 
 browser: venv ## The tests of the report's pages in a Chromium; no engine
 	$(VENV)/bin/python -m pytest -m browser
