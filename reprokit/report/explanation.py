@@ -6,7 +6,7 @@ import io
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 FileOf = Callable[[str], "CaseFile | None"]
 """The case file of a digest; None where it is not known any more."""
+
+GPU_MODEL = "GPU model"
+"""The axis that records add to a case. No command can select it: the host has the GPU that it has."""
+NO_GPU = "none"
 
 MOST_CELLS = 10_000
 """Cells of a matrix, those that were not run included, that are looked at."""
@@ -81,8 +85,9 @@ def of_records(records: Sequence[CellRecord], file_of: FileOf = lambda digest: N
     ran = [record for record in records if record.variant == "case"]
     cells = [dict(record.cell) for record in ran]
     readings = [reading(record.verdict) for record in ran]
-    # Without a difference there is nothing for which the case would be needed.
-    file = file_of(records[0].case_digest) if {Reading.FAIL, Reading.PASS} <= set(readings) else None
+    # Without a difference there is nothing for which the case would be needed; no cell of it has a model of GPU.
+    known = {Reading.FAIL, Reading.PASS} <= set(readings) and not any(GPU_MODEL in cell for cell in cells)
+    file = file_of(records[0].case_digest) if known else None
     others = not_run(file, ran) if file else []
     return Explained(
         id=records[0].case_id,
@@ -94,7 +99,11 @@ def of_records(records: Sequence[CellRecord], file_of: FileOf = lambda digest: N
         explanation=explain(
             cells + others,
             readings + [Reading.UNRESOLVED] * len(others),
-            askable=lambda cell: file is None or not any(matches(cell, one) for one in file.case.matrix.exclude),
+            askable=lambda cell: (
+                GPU_MODEL not in cell
+                if file is None
+                else not any(matches(cell, one) for one in file.case.matrix.exclude)
+            ),
         ),
     )
 
@@ -111,21 +120,32 @@ def newest(recorded: Sequence[tuple[RunRecord, CellRecord]], file: CaseFile | No
     """The newest verdict of each cell and variant, a conclusive one if there is any, by the kind of engine used last.
 
     ``recorded``: newest first. ``file``: the case; only cells of its matrix count, unless none is one of these (options
-    gave each another axis).
+    gave each another axis). Where cells were decided on several models of GPU, the model is one more axis.
     """
-    found: dict[tuple[str, str], CellRecord] = {}
+    found: dict[tuple[str, str, str], CellRecord] = {}
     engine = next((run.engine for run, _ in recorded if run.engine), "")
-    for run, cell in recorded:
-        if cell.verdict is None or run.engine not in ("", engine):
-            continue
-        known = found.setdefault((cell_key(cell.cell), cell.variant), cell)
-        if known.verdict and not known.verdict.conclusive and cell.verdict.conclusive:
-            found[cell_key(cell.cell), cell.variant] = cell
+    cells = [cell for run, cell in recorded if cell.verdict is not None and run.engine in ("", engine)]
+    decided = [cell for cell in cells if cell.verdict and cell.verdict.conclusive]
+    models = {gpu_model(cell) for cell in decided} - {NO_GPU}
+    for cell in decided if len(models) > 1 else cells:
+        key = (cell_key(cell.cell), cell.variant, gpu_model(cell) if len(models) > 1 else "")
+        known = found.setdefault(key, cell)
+        if known.verdict and not known.verdict.conclusive and cell.verdict and cell.verdict.conclusive:
+            found[key] = cell
     records = list(found.values())
-    if file is None:
-        return records
-    matrix = file.case.matrix
-    return [one for one in records if in_matrix(one.cell, matrix.axes, matrix.exclude, matrix.include)] or records
+    if file is not None:
+        matrix = file.case.matrix
+        own = [one for one in records if in_matrix(one.cell, matrix.axes, matrix.exclude, matrix.include)]
+        records = own or records
+    if len(models) > 1:
+        records = [replace(one, cell={**one.cell, GPU_MODEL: gpu_model(one)}) for one in records]
+    return records
+
+
+def gpu_model(record: CellRecord) -> str:
+    """The models of the GPUs on which a cell was decided, as its trials recorded them."""
+    names = [gpu.name for trial in record.trials for gpu in (trial.usage.gpus if trial.usage else ())]
+    return " and ".join(dict.fromkeys(names)) or NO_GPU
 
 
 def files_in(store: Store) -> FileOf:

@@ -8,6 +8,7 @@ import json
 import shlex
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from reprokit.environment.cases import load, select
 from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Ending, Outcome, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
+from reprokit.evidence.usage import GpuRecord, Usage
 from reprokit.report import explanation
 from reprokit.report.formats import junit
 from reprokit.report.result import dumps, result
@@ -336,3 +338,22 @@ def test_the_newest_verdicts_of_a_case_are_explained_together(store: Path, capsy
     assert "holds no run 'nothing'" in capsys.readouterr().err
     assert invoke(["explain", "toy", "--json", "toy.yaml/why.json"]) == 2
     assert "toy.yaml cannot be written" in capsys.readouterr().err
+
+
+def test_a_verdict_that_depends_on_the_gpu_says_so() -> None:
+    def on(model: str, record: CellRecord) -> CellRecord:
+        had = Usage(gpus=(GpuRecord(name=model, uuid="GPU-1"),))
+        return replace(record, trials=tuple(replace(trial, usage=had) for trial in record.trials))
+
+    def recorded(*cells: CellRecord) -> list[tuple[RunRecord, CellRecord]]:
+        run = RunRecord(id="1", started_at="2026-01-01T00:00:00Z", version="1")
+        return [(run, one) for one in cells]
+
+    fails = [on("NVIDIA H100", cell(at, BAD, cuda=cuda, trials=30)) for at, cuda in enumerate(("11.8", "12.0"), 1)]
+    passes = [on("Tesla V100", cell(at, GOOD, cuda=cuda, trials=30)) for at, cuda in enumerate(("11.8", "12.0"), 1)]
+    undecided = cell(1, Verdict.UNSUPPORTED, cuda="11.8")
+    both = explanation.of_records(explanation.newest(recorded(undecided, *fails, *passes), None))
+    assert "\n".join(explanation.full(both)).count('it reproduces exactly when\n  GPU model = "NVIDIA H100"') == 1
+    assert both.explanation.decided == 4
+    one = explanation.newest(recorded(*fails, *passes[:0]), None)
+    assert all(explanation.GPU_MODEL not in record.cell for record in one)
