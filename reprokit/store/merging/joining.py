@@ -78,14 +78,15 @@ def join(
 ) -> tuple[RunRecord, dict[CellKey, RunRecord]]:
     """The run of a night, and which run each of its cells is from (none for those that no job recorded).
 
-    Of a cell that several jobs recorded, as after a job was run again, the newest record that is decided counts.
+    Of a cell that several jobs recorded, as after a job was run again, the newest conclusive record counts, else the
+    newest that is decided, in whatever order the jobs come.
     ``text``: a case by its digest, for the order of its cells. ``now``: the time, for a night of which nothing is left.
     """
-    chosen: dict[CellKey, tuple[tuple[bool, bool, int, str], CellRecord, RunRecord]] = {}
+    chosen: dict[CellKey, tuple[tuple[bool, int, int, str], CellRecord, RunRecord]] = {}
     for run in night.runs:
         for cell in run.cells:
             job = job_of(run, cell)
-            decided = cell.verdict not in (None, Verdict.CANCELLED)
+            decided = (cell.verdict not in (None, Verdict.CANCELLED)) + _is_conclusive(cell)
             rank = (True, decided, int(job.attempt or 0), job.started_at) if job else (False, decided, 0, "")
             before = chosen.get(key_of(cell))
             if before is None or rank > before[0]:
@@ -96,6 +97,10 @@ def join(
     cells = [replace(cell, number=number) for number, cell in enumerate(sorted(cells, key=place), 1)]
     origins = {key: run for key, (_, _, run) in chosen.items()}
     return _run(night, run_id, cells, now), origins
+
+
+def _is_conclusive(cell: CellRecord) -> bool:
+    return cell.verdict is not None and cell.verdict.conclusive
 
 
 def key_of(cell: CellRecord) -> CellKey:
@@ -152,7 +157,7 @@ def _run(night: Night, run_id: str, cells: Sequence[CellRecord], now: str) -> Ru
             workflow=night.workflow,
             merged=tuple(ordered),
         ),
-        host=_host(night),
+        host=_host(night.kind, [one.host for one in ordered]),
         finished_at=max((one.finished_at for one in ordered), default=first.finished_at if first else now),
         exit_status=exit_status(list(cells)),
         cells=tuple(cells),
@@ -177,15 +182,14 @@ def _jobs(run: RunRecord) -> tuple[JobRecord, ...]:
     return run.request.merged or (_job(run),)
 
 
-def _host(night: Night) -> HostRecord:
-    """What the jobs' hosts have in common; each cell keeps its own. GPUs: all that there were."""
-    hosts = [one.host for run in night.runs for one in _jobs(run)]
+def _host(kind: str, hosts: Sequence[HostRecord]) -> HostRecord:
+    """What the hosts of the jobs have in common; each cell keeps its own. GPUs: all that there were."""
     engines = Counter(host.engine for host in hosts if host.engine)
     kernels = {host.kernel for host in hosts if host.kernel}
     drivers = {host.driver for host in hosts if host.driver}
     return HostRecord(
         engine=max(sorted(engines), key=lambda name: engines[name], default=None),
-        engine_kind=night.kind or None,
+        engine_kind=kind or None,
         kernel=kernels.pop() if len(kernels) == 1 else None,
         driver=drivers.pop() if len(drivers) == 1 else None,
         gpus=tuple(sorted({gpu for host in hosts for gpu in host.gpus})),

@@ -201,6 +201,38 @@ def test_a_job_that_was_run_again_counts_as_it_was_decided_last(tmp_path: Path) 
     assert store.run("last").exit_status == 1  # n=1 was expected to reproduce
 
 
+def test_a_shard_that_ran_twice_or_comes_late_changes_nothing(tmp_path: Path) -> None:
+    older = artifact(tmp_path / "older", run({"1": N, "2": R}, run_id="20260101-020000-aaaa"))
+    newer = artifact(
+        tmp_path / "newer", run({"1": R, "2": N}, run_id="20260101-020009-bbbb", attempt="2", second=9, kernel="6.8")
+    )
+    rest = artifact(
+        tmp_path / "rest", run({"3": N}, run_id="20260101-020001-cccc", second=1, engine="Docker Engine 27")
+    )
+    out = tmp_path / "out"
+    merged(out, newer, rest)
+    _, store = merged(out, newer)
+    before = store.run("last")
+    assert {one.cell["n"]: one.verdict for one in before.cells} == {"1": R, "2": N, "3": N}
+    logs = {path: path.read_bytes() for path in (out / "runs").rglob("*.log")}
+    for late in ((older,), (rest, older), (newer, older, newer)):
+        _, store = merged(out, *late)
+        whole = store.run("last")
+        assert (whole.id, whole.cells, whole.exit_status) == (before.id, before.cells, before.exit_status)
+        assert len(store.runs()) == 1
+    assert {path: path.read_bytes() for path in (out / "runs").rglob("*.log")} == logs
+    done, store = merged(out, rest)
+    assert (done.changed, store.run("last").host) == (0, whole.host)  # the same artifact once more is no second host
+
+
+def test_a_repeated_shard_that_could_not_decide_a_cell_does_not_take_its_verdict_away(tmp_path: Path) -> None:
+    artifact(tmp_path / "in" / "1", run({"1": R, "2": Verdict.UNSUPPORTED}))
+    again = {"1": Verdict.ENGINE_ERROR, "2": Verdict.ENGINE_ERROR}
+    artifact(tmp_path / "in" / "2", run(again, run_id="20260101-020009-bbbb", attempt="2", second=9))
+    _, store = merged(tmp_path / "out", tmp_path / "in")
+    assert {one.cell["n"]: one.verdict for one in store.run("last").cells} == {"1": R, "2": Verdict.ENGINE_ERROR}
+
+
 def test_what_was_not_decided_is_cancelled_and_never_left_out(tmp_path: Path) -> None:
     artifact(tmp_path / "in" / "a", run({"1": R, "2": None}, finished=False))
     _, store = merged(tmp_path / "out", tmp_path / "in")
@@ -413,6 +445,23 @@ def test_each_cell_is_there_once_and_a_decided_one_is_not_lost(
         assert (one.verdict is Verdict.CANCELLED) <= (verdicts <= {None, Verdict.CANCELLED})
     again, _ = join(dataclasses.replace(night, runs=(whole, *runs)), "x", text=lambda digest: TEXT)
     assert again == whole
+
+
+@given(st.permutations(range(5)), st.lists(st.dictionaries(st.sampled_from("1234"), verdicts), min_size=5, max_size=5))
+def test_the_order_in_which_shards_come_decides_no_verdict(
+    order: list[int], jobs: list[dict[str, Verdict | None]]
+) -> None:
+    runs = [
+        run(cells, run_id=f"r{number}", attempt=str(1 + number % 2), second=number, engine=f"Docker {number % 2}")
+        for number, cells in enumerate(jobs)
+    ]
+    night = Night(workflow=WorkflowRecord(repository="o/r", run="77"), kind="docker", runs=tuple(runs))
+    at_once, _ = join(night, "x", text=lambda digest: TEXT)
+    known: tuple[RunRecord, ...] = ()
+    for number in [*order, *order[:3]]:  # three of them come twice
+        whole, _ = join(dataclasses.replace(night, runs=(*known, runs[number])), "x", text=lambda digest: TEXT)
+        known = (whole,)
+    assert (whole.cells, whole.exit_status, whole.host) == (at_once.cells, at_once.exit_status, at_once.host)
 
 
 def test_what_a_run_of_another_store_asks_for_is_not_resumed(
