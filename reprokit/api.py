@@ -30,7 +30,7 @@ from reprokit.run.plan import load_all
 from reprokit.run.request import Request, read_trials
 from reprokit.run.run_session import Session
 from reprokit.search.explain.repeating import planner
-from reprokit.store.folder import find_folder
+from reprokit.store import remote
 from reprokit.store.places import read_log
 
 StrPath = str | os.PathLike[str]
@@ -130,7 +130,8 @@ def run(
         locked: Build from the locks beside the cases and from nothing else.
         engine: What builds and runs: ``"auto"``, ``"docker"``, ``"podman"``, ``"venv"``; None = as configured.
         jobs: Builds, and trials, at a time; None = as configured, or the number of CPUs.
-        store: The folder in which the run is recorded; None = as configured, or the project's.
+        store: The folder in which the run is recorded, or the address of its database; None = as configured, or the
+            project's.
         reviewed: Digests of the texts of untrusted cases that were read and may run.
         yes: Run untrusted cases unread.
         known_axes: Values in place of a known axis.
@@ -165,12 +166,18 @@ def run(
     )
     if not request.cases:
         raise UsageError("no case is given: name a file, a folder, a Markdown file or a URL")
-    return run_request(request, Path(store).expanduser().resolve() if store is not None else None)
+    return run_request(request, _store(store) if store is not None else None)
+
+
+def _store(given: StrPath) -> Path:
+    if isinstance(given, str) and remote.is_address(given):
+        return remote.folder_of(given, site.settings().files)
+    return Path(given).expanduser().resolve()
 
 
 def run_request(request: Request, store: Path | None = None) -> Run:
     """As :func:`run`, of a request. ``store``: an absolute path; None = as configured, or the project's."""
-    folder = store or site.settings().store or find_folder()
+    folder = store or site.settings().store_folder()
     session = Session(folder, display=_Logged(), confirming=planner)
     if session.start(request) == 130:
         raise KeyboardInterrupt

@@ -28,6 +28,7 @@ UNSET = {
     "engine_wait": "60 s",
     "jobs": "the number of CPUs",
     "store": ".reprokit of the project",
+    "files": "the host that ran them",
     "apt_snapshot": "the distribution's own",
     "conda_channel": "conda-forge",
     "pip_index_url": "as the host's pip",

@@ -142,7 +142,9 @@ def _engine(name: str | None, *, quiet: bool) -> Engine | None:
 
 def _cases(store: Path) -> dict[str, set[str]]:
     """Tag of an image -> ids of the cases that ran in it; nothing where no run is recorded."""
-    if not (store / "reprokit.db").exists():
+    from reprokit.store.folder import has_database
+
+    if not has_database(store):
         return {}
     from reprokit.store.database import Store
 

@@ -235,10 +235,29 @@ def store_option(function: F) -> F:
         "--store",
         "store_folder",
         is_eager=True,  # the ids of cases are looked up in it
-        type=click.Path(file_okay=False, path_type=Path),
+        type=StoreType(),
         default=None,
-        help="Where runs are recorded [default: .reprokit in the project, or $REPROKIT_STORE].",
+        help="Where runs are recorded: a folder, or postgresql://USER@HOST/DATABASE [default: .reprokit in the "
+        "project, or $REPROKIT_STORE].",
     )(function)
+
+
+class StoreType(click.Path):
+    """A folder; of a database on a server, the one that has this host's part of it."""
+
+    name = "store"
+
+    def __init__(self) -> None:
+        super().__init__(file_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The folder. Raises UsageError for an address that cannot be a store."""
+        from reprokit.engine import site
+        from reprokit.store import remote
+
+        if isinstance(value, str) and remote.is_address(value):
+            return remote.folder_of(value, site.settings().files)
+        return super().convert(value, param, ctx)
 
 
 def _jobs() -> int:
@@ -312,9 +331,8 @@ def request_of(given: dict[str, Any]) -> Request:
 def store_path(given: Path | None) -> Path:
     """The store's folder: as given, as configured, or the project's."""
     from reprokit.engine import site
-    from reprokit.store.folder import find_folder
 
-    return given.expanduser().resolve() if given else site.settings().store or find_folder()
+    return given.expanduser().resolve() if given else site.settings().store_folder()
 
 
 def obeyed_store(given: Path | None) -> Path:

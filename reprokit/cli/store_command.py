@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -16,6 +17,8 @@ from reprokit.core.terminal import echo, echo_data
 from reprokit.core.text import pluralize
 from reprokit.run.invocation import now
 from reprokit.store.database import Store
+from reprokit.store.files import files_of
+from reprokit.store.remote import remote_of, shown
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
@@ -30,6 +33,8 @@ Examples:
   reprokit store export runs.tar.gz 20260101-1 last   # these runs with their logs
   reprokit store import runs.tar.gz --store other
   reprokit store rebuild                              # where the database is damaged
+  reprokit store copy .reprokit postgresql://me@db.example/reprokit
+  reprokit store sync                                 # after a server was away
 
 \b
 Exit status: 0 done and nothing wrong, 2 wrong usage, or a store or file that cannot be used,
@@ -37,10 +42,11 @@ Exit status: 0 done and nothing wrong, 2 wrong usage, or a store or file that ca
 """,
 )
 def command() -> None:
-    """Check, back up, export, import and rebuild the record of runs.
+    """Check, back up, copy, export, import and rebuild the record of runs.
 
     The store is a folder: a database, and of each run a journal and logs. What a run decides is in its journal before
-    it is shown; the database is made from the journals.
+    it is shown; the database is made from the journals. A team has the database on a server, and its hosts each such a
+    folder.
     """
 
 
@@ -62,7 +68,7 @@ def check(as_json: bool, store_folder: Path | None) -> int:
         pluralize(count, name) for count, name in ((done.runs, "run"), (done.journals, "journal"), (done.logs, "log"))
     )
     verdict = pluralize(len(done.problems), "problem") if done.problems else "nothing is wrong"
-    echo(f"{folder}: {counts}: {verdict}")
+    echo(f"{shown(folder)}: {counts}: {verdict}")
     return 3 if done.problems else 0
 
 
@@ -123,6 +129,10 @@ def rebuild(as_json: bool, store_folder: Path | None) -> int:
     """Make a new database from the journals of runs and from what the old one still has, which is kept beside it."""
     from reprokit.store.rebuilding import rebuild as rebuilt
 
+    if remote_of(options.store_path(store_folder)):
+        count = _again(options.store_path(store_folder))
+        echo(f"{shown(options.store_path(store_folder))}: has what the journals of {pluralize(count, 'run')} here have")
+        return 0
     if os.environ.get("REPROKIT_DATABASE"):
         raise UsageError(
             "REPROKIT_DATABASE names the database: restore it with its own tools; rebuild makes a SQLite file"
@@ -138,6 +148,65 @@ def rebuild(as_json: bool, store_folder: Path | None) -> int:
     kept = f"; the old database is {done.old}" if done.old else ""
     echo(f"{folder}: a new database with {pluralize(done.runs, 'run')}{kept}")
     return 3 if done.lost else 0
+
+
+def _again(folder: Path) -> int:
+    """Bring all journals of this host into the database of a server; how many there are."""
+    from reprokit.store.journal import recorded
+
+    runs = recorded(folder)
+    with contextlib.closing(Store(folder, up_to_date=True)) as store:
+        store.replay(folder, runs)
+    return len(runs)
+
+
+@command.command("copy")
+@click.argument("source", metavar="FROM", type=options.StoreType())
+@click.argument("target", metavar="TO", type=options.StoreType())
+def copy(source: Path, target: Path) -> int:
+    """Add every run of the store FROM, with its logs, to the store TO: folders, or addresses of databases.
+
+    Each run is copied whole, read again and compared. Repeat it after an interruption: it goes on with what is missing.
+    """
+    from reprokit.store.copying import copy as copied
+
+    source, target = source.expanduser().resolve(), target.expanduser().resolve()
+    if not source.is_dir():
+        raise UsageError(f"{source} does not exist: name a store to copy from")
+    with (
+        contextlib.closing(Store(source)) as old,
+        contextlib.closing(Store(target, up_to_date=True)) as new,
+    ):
+        new.check_writable()
+        if place := files_of(target):
+            place.check()
+        done = copied(old, new)
+    for problem in done.problems:
+        echo(problem)
+    runs = done.copied + done.same
+    compared = ", ".join(
+        pluralize(count, name) for count, name in ((runs, "run"), (done.cells, "cell"), (done.trials, "trial"))
+    )
+    echo(f"{pluralize(done.copied, 'run')} and {pluralize(done.logs, 'log')} copied, {done.same} there already")
+    echo(f"compared by digest: {compared}: {'see above' if done.problems else 'all the same'}")
+    return 3 if done.problems else 0
+
+
+@command.command("sync")
+@options.store_option
+def sync(store_folder: Path | None) -> int:
+    """Deliver what this host still keeps for the database and the place of files of a store on a server."""
+    from reprokit.store.delivery import deliver_all, undelivered
+    from reprokit.store.journal import pending
+
+    folder = _folder(store_folder)
+    before = {*pending(folder), *undelivered(folder)}
+    Store(folder, up_to_date=True).close()
+    deliver_all(folder)
+    left = {*pending(folder), *undelivered(folder)}
+    open_ended = f"; {pluralize(len(left), 'run')} not ended" if left else ""
+    echo(f"{shown(folder)}: {pluralize(len(before - left), 'run')} delivered{open_ended}")
+    return 0
 
 
 def _print(form: str, data: dict[str, Any]) -> None:

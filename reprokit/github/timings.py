@@ -11,6 +11,7 @@ from reprokit.core.errors import UsageError
 from reprokit.github.matrix import PastFigures
 from reprokit.report.catalogue import verdicts
 from reprokit.store.database import Store
+from reprokit.store.folder import has_database
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
@@ -32,7 +33,7 @@ def known(files: Sequence[CaseFile], store: Path) -> PastFigures:
             for one in case.cells:
                 if one.size:
                     sizes[case_id, cell_key(one.cell), one.variant] = one.size
-    if (store / "reprokit.db").is_file():
+    if has_database(store):
         _recorded(files, store, sizes, seconds)
     return PastFigures(sizes=sizes, seconds=seconds)
 

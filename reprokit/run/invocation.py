@@ -37,6 +37,7 @@ from reprokit.run.task import Task
 from reprokit.store.folder import SeenBases
 from reprokit.store.places import run_folder
 from reprokit.store.recorder import Recorder
+from reprokit.store.remote import remote_of
 
 if TYPE_CHECKING:
     from reprokit.engine.protocol import Engine, EngineInfo
@@ -51,9 +52,12 @@ def now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def new_id() -> str:
-    """A run's id: the time, and something that tells apart two of the same second."""
-    return f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+def new_id(store: Path) -> str:
+    """The id of a run of the store in a folder: the time, and something that tells apart those of the same second.
+
+    On a server, runs of all hosts begin in that second.
+    """
+    return f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{secrets.token_hex(6 if remote_of(store) else 2)}"
 
 
 class Invocation:

@@ -78,7 +78,7 @@ class Session(Invocation):
         if full := check_room(tasks, self.folder, site.settings().budget):
             self._say(full)
         self._check_engine(request, tasks)
-        run_id = new_id()
+        run_id = new_id(self.folder)
         make_folder(self.folder)
         record = RunRecord(
             id=run_id,

@@ -118,7 +118,7 @@ class SearchSession(Invocation):
         ``kind``: the command; ``arguments``: its options as JSON; ``make``: makes the search, see the module. Raises
         UsageError or CaseError before anything is run, and EngineError when the engine stops answering.
         """
-        run_id = new_id()
+        run_id = new_id(self.folder)
         self.file = _the_case(load_all(request.cases), request)
         [self.file] = approve([self.file], request)
         self.request = request

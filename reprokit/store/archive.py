@@ -12,7 +12,7 @@ import os
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -24,9 +24,12 @@ from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.files import open_regular
 from reprokit.core.text import pluralize
 from reprokit.evidence.records import RunRecord
+from reprokit.store.copying import snapshot
 from reprokit.store.database import Store
 from reprokit.store.errors import StoreError
+from reprokit.store.files import files_of
 from reprokit.store.journal import FILE, PENDING, pending, recorded
+from reprokit.store.logs import logs_in
 from reprokit.store.merging.merge import MergeResult, merge
 from reprokit.store.merging.sources import StoreSource
 from reprokit.store.places import is_log, is_name, open_log
@@ -46,21 +49,32 @@ def back_up(store: Store, target: Path) -> int:
 
     The database is copied first: of what runs write meanwhile, the journals have the rest, and are marked to be added.
     """
-    if store.file is None:
-        raise UsageError(f"{store.where} is not in the store's folder: back it up with its own tools, such as pg_dump")
     folder = store.folder
     if target.resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"{target} is in the store: name a file outside of {folder}")
     marks, begun = set(pending(folder)), set(recorded(folder))
     with tempfile.TemporaryDirectory(prefix="reprokit-backup-") as scratch, _archive(target) as archive:
         copy = Path(scratch) / DATABASE
-        backup(store.file, copy)
+        if store.file is not None:
+            backup(store.file, copy)
+        else:  # what is restored is a store in a folder, which `reprokit store copy` brings to a server again
+            snapshot(store, Path(scratch)).close()
         archive.add(copy, DATABASE)
-        for path in _files(folder):
+        known = {str(path.relative_to(folder)): path for path in _files(folder)}
+        for name in _elsewhere(store, known):
+            _add(archive, lambda name=name: os.fdopen(open_log(folder, name), "rb"), name)  # type: ignore[misc]
+        for path in known.values():
             _add(archive, lambda path=path: open_regular(path), str(path.relative_to(folder)))  # type: ignore[misc]
         for run_id in marks | set(pending(folder)) | (set(recorded(folder)) - begun):
             archive.addfile(tarfile.TarInfo(f"{PENDING}/{run_id}"))
     return len(store.runs(limit=None))
+
+
+def _elsewhere(store: Store, known: Collection[str]) -> Iterator[str]:
+    """The logs that other hosts of the store wrote."""
+    if store.file is None and files_of(store.folder):
+        for run in store.runs(limit=None):
+            yield from (log for log in logs_in(store.run(run.id)) if log not in known and is_log(log))
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -118,7 +132,7 @@ def export(store: Store, target: Path, runs: Iterable[str] = ()) -> int:
             for digest, (case_id, title, text) in store.texts(cell.case_digest for cell in run.cells).items():
                 _line(lines, {"kind": "case", "digest": digest, "id": case_id, "title": title, "text": text})
             _line(lines, {"kind": "run", "run": run.to_json(), "findings": store.findings(run_id)})
-            logs |= dict.fromkeys(_logs(run))
+            logs |= dict.fromkeys(logs_in(run))
         info = tarfile.TarInfo(LINES)
         info.size = lines.tell()
         lines.seek(0)
@@ -130,12 +144,6 @@ def export(store: Store, target: Path, runs: Iterable[str] = ()) -> int:
 
 def _line(stream: IO[bytes], data: Mapping[str, Any]) -> None:
     stream.write(json.dumps(data, separators=(",", ":")).encode("ascii") + b"\n")
-
-
-def _logs(run: RunRecord) -> list[str]:
-    """The logs of its trials, and the archives of what they wrote to be compared."""
-    compared = [trial.outputs for cell in run.cells if cell.details.comparison for trial in cell.trials]
-    return [trial.log for cell in run.cells for trial in cell.trials] + compared
 
 
 @dataclass
@@ -213,7 +221,7 @@ def _take(content: _Content, data: dict[str, Any] | None) -> str:
     try:
         run = RunRecord.from_json(data["run"])
         why = unfit(run) or next(
-            (f"the log {log[:50]!r} is not a path in a store" for log in _logs(run) if not is_log(log)), ""
+            (f"the log {log[:50]!r} is not a path in a store" for log in logs_in(run) if not is_log(log)), ""
         )
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         return f"a run that cannot be read: {type(error).__name__}: {error}"
@@ -228,7 +236,7 @@ def _take(content: _Content, data: dict[str, Any] | None) -> str:
 
 def _extract(archive: tarfile.TarFile, content: _Content, folder: Path) -> None:
     """Write the logs that the runs name to ``folder``; nothing else of the archive, and no link."""
-    wanted = {log for run in content.runs for log in _logs(run)}
+    wanted = {log for run in content.runs for log in logs_in(run)}
     others = 0
     while (member := archive.next()) is not None:
         stream = archive.extractfile(member) if member.isreg() else None

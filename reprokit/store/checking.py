@@ -13,8 +13,11 @@ from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import RunRecord
 from reprokit.store.database import Store
 from reprokit.store.errors import StoreError
+from reprokit.store.files import files_of
 from reprokit.store.journal import entries, path_of, pending, recorded
-from reprokit.store.places import log_path
+from reprokit.store.logs import logs_in
+from reprokit.store.places import RUNS, log_path
+from reprokit.store.remote import remote_of
 from reprokit.store.sqlite_file import DATABASE
 
 
@@ -35,10 +38,7 @@ def check(folder: Path) -> CheckResult:
     store: Store | None = None
     try:
         store = Store(folder)
-        if store.file is not None:
-            with store.engine.connect() as connection:
-                found = [str(text) for (text,) in connection.exec_driver_sql("PRAGMA integrity_check(20)")]
-            done.problems += [f"{store.where}: {text}" for text in found if text != "ok"]
+        done.problems += [f"{store.where}: {text}" for text in store.faults()]
     except StoreError as error:
         done.problems.append(str(error))
     known = {run.id: run for run in _runs(store, done)} if store else {}
@@ -69,9 +69,14 @@ def _runs(store: Store, done: CheckResult) -> Iterator[RunRecord]:
             done.problems.append(f"run {run_id}: {error}")
             continue
         done.runs += 1
-        logs = [trial.log for cell in run.cells for trial in cell.trials]
-        logs += [trial.outputs for cell in run.cells if cell.details.comparison for trial in cell.trials]
+        logs = logs_in(run)
         lost = [log for log in logs if not _is_there(store.folder, log)]
+        if lost and (files := files_of(store.folder)):
+            there = files.names(f"{RUNS}/{run_id}")
+            lost = [log for log in lost if log not in there]
+        elif lost and remote_of(store.folder) and not run.owner.is_here:
+            done.notes.append(f"run {run_id}: its logs are on the machine {run.owner.machine or '?'} alone: see files")
+            lost = []
         done.logs += len(logs)
         if lost:
             done.problems.append(f"run {run_id}: {pluralize(len(lost), 'log')} missing, such as {lost[0]}")

@@ -1,12 +1,12 @@
-"""The record of runs: SQLite in ``.reprokit/`` of the project by default, any database that SQLAlchemy knows by URL.
+"""The record of runs: SQLite in ``.reprokit/`` of the project by default, or a team's database on a server.
 
 Runs write journals (:mod:`reprokit.store.recorder`); whoever opens the store brings the database up to date with them.
-WAL mode lets other commands read meanwhile.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,14 @@ from reprokit.evidence.details import CellDetails
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.records import CellRecord, Result, RunRecord, TrialRecord
 from reprokit.store import tables, writing
-from reprokit.store.errors import unreadable
+from reprokit.store.delivery import mark_of
+from reprokit.store.errors import StoreError, Trouble, unreadable
+from reprokit.store.files import files_of
 from reprokit.store.folder import make_folder
 from reprokit.store.journal import PENDING, Journal, path_of
 from reprokit.store.opening import open_database
-from reprokit.store.places import LOCK, below, remove_run
+from reprokit.store.places import LOCK, RUNS, below, remove_run
+from reprokit.store.remote import shown
 from reprokit.store.replay import replay
 from reprokit.store.rows import bare_run, cell_of, trial_of
 
@@ -37,7 +40,7 @@ class Store:
     """
 
     def __init__(self, folder: Path, url: str | None = None, *, up_to_date: bool = False) -> None:
-        """Open, and create when new. ``url``: another database than ``folder/reprokit.db`` (``$REPROKIT_DATABASE``).
+        """Open, and create when new. ``url``: another database than the folder's (``$REPROKIT_DATABASE``).
 
         A store of an earlier version is brought up to date, and what its journals have is added. Where it cannot be
         written now, a copy is read that has all that; ``up_to_date``: raise StoreError instead.
@@ -64,15 +67,46 @@ class Store:
         """Give the database back."""
         self._opened.close()
 
-    def put(self, run: RunRecord, texts: Mapping[str, tuple[str, str, str]]) -> None:
+    def faults(self) -> list[str]:
+        """What is wrong with the database itself, in words; [] for nothing."""
+        with self.engine.connect() as connection:
+            return self._opened.dialect.faults(connection)
+
+    def check_writable(self) -> None:
+        """Raise StoreError where this user may not write."""
+        with self.engine.connect() as connection:
+            why = self._opened.dialect.check_writable(connection)
+        if why:
+            raise StoreError(
+                f"the store's database {self.where} cannot be written: {why}; name another store with --store",
+                Trouble.READ_ONLY,
+            )
+
+    def put(
+        self, run: RunRecord, texts: Mapping[str, tuple[str, str, str]], findings: Mapping[str, Any] | None = None
+    ) -> None:
         """Write a run with all its cells, in place of what is there under its id.
 
-        ``texts``: case digest -> (id, title, text).
+        ``texts``: case digest -> (id, title, text). ``findings``: of a search, beside those that are there.
         """
-        with self._opened.transaction() as connection:
+        with self._writing(run.id) as connection:
             for digest, text in texts.items():
                 writing.know(connection, digest, *text)
             writing.put(connection, run)
+            for key, value in (findings or {}).items():
+                writing.find(connection, run.id, key, value)
+
+    @contextlib.contextmanager
+    def _writing(self, run_id: str) -> Iterator[Connection]:
+        """A transaction that is the only one to write the run, of all hosts."""
+        with self._opened.transaction() as connection:
+            self._opened.dialect.writing(connection, run_id)
+            yield connection
+
+    def has_journal(self, run_id: str) -> bool:
+        """Whether a run was written here by a journal, and not only copied."""
+        with self.engine.connect() as connection:
+            return writing.has_journal(connection, run_id)
 
     def know(self, digest: str, case_id: str, title: str, text: str) -> None:
         """Keep the text of a case."""
@@ -85,7 +119,7 @@ class Store:
         if known := journal.exists():
             with contextlib.closing(Journal(journal)) as opened:
                 opened.append("decide", {"cell": cell.to_json()})
-        with self._opened.transaction() as connection:
+        with self._writing(run_id) as connection:
             if known:
                 replay(connection, self.folder, run_id)
             else:
@@ -93,9 +127,8 @@ class Store:
 
     def replay(self, folder: Path, runs: Iterable[str]) -> None:
         """Add what the journals of these runs of the store in ``folder`` have, and this one does not."""
-        with self._opened.transaction() as connection:
-            for run_id in runs:
-                replay(connection, folder, run_id)
+        for run_id in runs:
+            self._opened.catch_up(folder, run_id)
 
     def forget(self, run_id: str) -> None:
         """Remove a run with its cells, trials, findings, journal and logs."""
@@ -104,13 +137,16 @@ class Store:
             with contextlib.suppress(OSError):
                 held.enter_context(locked(self.folder / LOCK))  # no one brings it back from its journal meanwhile
             mark.unlink(missing_ok=True)
-            with self._opened.transaction() as connection:
+            with self._writing(run_id) as connection:
                 writing.forget(connection, run_id)
             remove_run(self.folder, run_id)
+            mark_of(self.folder, run_id).unlink(missing_ok=True)
+        if files := files_of(self.folder):
+            files.remove(f"{RUNS}/{run_id}")
 
     def find(self, run_id: str, key: str, value: Any) -> None:
         """Keep what a search learned or found (JSON); what was kept under the key before is replaced."""
-        with self._opened.transaction() as connection:
+        with self._writing(run_id) as connection:
             writing.find(connection, run_id, key, value)
 
     @contextlib.contextmanager
@@ -145,7 +181,7 @@ class Store:
             rows = connection.execute(query.limit(2)).all()
             if not rows:
                 raise UsageError(
-                    f"{self.folder} holds no run"
+                    f"{shown(self.folder)} holds no run"
                     + (f" {reference!r}" if reference != "last" else "")
                     + "; `reprokit history` lists what there is"
                 )
@@ -160,9 +196,9 @@ class Store:
             return [bare_run(row) for row in connection.execute(query)]
 
     def results(self, cases: Collection[str] = ()) -> list[Result]:
-        """Every recorded cell that ran, of all cases or of these, by case, cell and variant; in no order of time.
+        """Every recorded cell that ran, of all cases or of these; those of one cell in no order of time.
 
-        What was taken over from an earlier run is no new result.
+        What was taken over from an earlier run is not a new result.
         """
         table = tables.cells.c
         wanted = (
@@ -180,7 +216,9 @@ class Store:
         if cases:
             query = query.where(table.case_id.in_(cases))
         with self._reading() as connection:
-            rows = connection.execute(query)
+            rows = itertools.chain.from_iterable(
+                connection.execute(query.where(part)) for part in self._opened.dialect.parts
+            )
             words: dict[str | None, Verdict | None] = {None: None}
             return [Result(*row[:6], _verdict(row[6], words), row[7]) for row in rows]
 

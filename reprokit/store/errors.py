@@ -18,6 +18,8 @@ class Trouble(Enum):
     DAMAGED = "damaged"
     FOREIGN = "foreign"
     NEWER = "newer"
+    REFUSED = "refused"
+    UNREACHABLE = "unreachable"
     OTHER = "other"
 
 

@@ -15,6 +15,7 @@ from reprokit.core.files import write
 from reprokit.core.locks import locked
 from reprokit.environment.measured import Measured
 from reprokit.store.places import unlinked
+from reprokit.store.remote import remote_of
 
 FOLDER = ".reprokit"
 
@@ -27,6 +28,11 @@ def find_folder(start: Path | None = None) -> Path:
             if (folder / FOLDER).is_dir() or (folder / ".git").exists():
                 return folder / FOLDER
     return here / FOLDER
+
+
+def has_database(folder: Path) -> bool:
+    """Whether the store in ``folder`` has a database: something was run, or it is on a server."""
+    return (folder / "reprokit.db").is_file() or remote_of(folder) is not None
 
 
 def make_folder(folder: Path) -> Path:

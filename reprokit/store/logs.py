@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from pathlib import Path
 
+from reprokit.evidence.records import RunRecord
 from reprokit.store.places import RUNS, below, is_log, log_path, run_folder
 
 NOTE = "logs-removed.txt"
@@ -17,9 +18,17 @@ def logs_of(folder: Path, run_id: str) -> list[Path]:
     return sorted(path for path in found if not path.is_symlink())
 
 
-def remove_logs(folder: Path, run_id: str) -> None:
+def logs_in(run: RunRecord) -> list[str]:
+    """The logs that a run's record names, and the archives of what trials wrote to be compared."""
+    compared = [trial.outputs for cell in run.cells if cell.details.comparison for trial in cell.trials]
+    return [trial.log for cell in run.cells for trial in cell.trials] + compared
+
+
+def remove_logs(folder: Path, run_id: str, *, note: bool = True) -> None:
     """Remove them, and leave a note: a run without logs and without a note was damaged."""
-    below(folder, RUNS, run_id, NOTE).write_text(f"{datetime.now(timezone.utc):%Y-%m-%d}\n", encoding="utf-8")
+    if note:
+        text = f"{datetime.now(timezone.utc):%Y-%m-%d}\n"
+        below(folder, RUNS, run_id, NOTE).write_text(text, encoding="utf-8")
     for log in logs_of(folder, run_id):
         log.unlink(missing_ok=True)
 

@@ -1,4 +1,8 @@
-"""Opens the database of a store: checks whose it is, and brings it up to date, or a copy where it cannot be written."""
+"""Opens the database of a store: checks whose it is, and brings it up to date, or a copy where it cannot be written.
+
+SQLite's is a file of the store's folder, which can be copied. Another one is on a server (:mod:`.remote`), and is read
+as it is where it takes nothing now.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +13,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, event, make_url
 from sqlalchemy.engine import ExceptionContext
-from sqlalchemy.exc import DatabaseError, IntegrityError
+from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError
 
 from reprokit.core.locks import locked_if_free, lockless
-from reprokit.store import errors, migrations, sqlite_file
-from reprokit.store.errors import PASSING, StoreError, store_error
+from reprokit.core.redaction import without_passwords
+from reprokit.store import dialects, errors, migrations, sqlite_file
+from reprokit.store.dialects import Dialect
+from reprokit.store.errors import PASSING, StoreError, Trouble, store_error
 from reprokit.store.journal import pending
 from reprokit.store.places import LOCK
+from reprokit.store.remote import remote_of
 from reprokit.store.replay import lacks, replay, settle
 from reprokit.store.sqlite_file import CURRENT, DATABASE, wal_of
 
 LOCK_SECONDS = 5.0
+SERVER_LOCK_SECONDS = 60.0
+"""How long another process of this host may be at it; what it sends to a server takes longer than to a file."""
 CHECK_SECONDS = 0.5
 """How long a database is looked at for damage before a process first writes to it."""
 
@@ -36,17 +44,32 @@ class OpenDatabase:
     """An open database. ``path``: SQLite's file, None for another database. ``scratch``: where the file is a copy."""
 
     engine: Engine
+    dialect: Dialect
     where: str
     path: Path | None
     scratch: TemporaryDirectory[str] | None = None
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """A connection that is the only one to write, and commits at the end."""
+        """A connection that commits at the end. Of SQLite, it is the only one to write."""
         with self.engine.begin() as connection:
-            if self.path is not None:
-                connection.exec_driver_sql("BEGIN IMMEDIATE")  # else each change of a table is committed by itself
+            self.dialect.begin(connection)
             yield connection
+
+    def catch_up(self, folder: Path, run_id: str) -> bool:
+        """Add what a journal has, in a transaction; see :func:`.replay.replay`.
+
+        Of two transactions that wait for each other a server ends one, which then does it again.
+        """
+        for last in (False, False, False, True):
+            try:
+                with self.transaction() as connection:
+                    self.dialect.writing(connection, run_id)
+                    return replay(connection, folder, run_id)
+            except StoreError as error:
+                if last or error.trouble is not Trouble.BUSY or self.path is not None:
+                    raise
+        raise AssertionError
 
     def close(self) -> None:
         """Give the database back."""
@@ -57,19 +80,16 @@ class OpenDatabase:
 
 def open_database(folder: Path, url: str | None, *, up_to_date: bool) -> OpenDatabase:
     """The database of the store in ``folder``, with all that its journals have; see :class:`.database.Store`."""
-    address = make_url(url or os.environ.get("REPROKIT_DATABASE") or f"sqlite:///{folder / DATABASE}")
+    address = _address(folder, url)
     if address.get_backend_name() != "sqlite":
-        where = address.render_as_string()
-        opened = OpenDatabase(engine=_engine(address, where), where=where, path=None)
-        _bring_up_to_date(opened, folder)
-        return opened
+        return _open_server(address, folder, up_to_date=up_to_date)
     path = Path(address.database or "")
     known = sqlite_file.version(path)
     if why := _unwritable(path, folder, known):
         if up_to_date or not known:
             raise why
         return _read_only(path, folder, known)
-    opened = OpenDatabase(engine=_engine(address, str(path)), where=str(path), path=path)
+    opened = _opened(address, str(path), path)
     try:
         _bring_up_to_date(opened, folder)
     except StoreError as error:
@@ -80,12 +100,42 @@ def open_database(folder: Path, url: str | None, *, up_to_date: bool) -> OpenDat
     return opened
 
 
+def _address(folder: Path, url: str | None) -> URL:
+    remote = remote_of(folder)
+    given = (
+        url or (remote.address if remote else os.environ.get("REPROKIT_DATABASE")) or f"sqlite:///{folder / DATABASE}"
+    )
+    try:
+        return make_url(given)
+    except (ArgumentError, ValueError) as error:
+        raise StoreError(
+            f"{without_passwords(given)!r} is not the address of a database: write postgresql://USER@HOST/DATABASE",
+            Trouble.OTHER,
+        ) from error
+
+
+def _open_server(address: URL, folder: Path, *, up_to_date: bool) -> OpenDatabase:
+    """A database that is not a file: with all that this host's journals have, where it can be written."""
+    opened = _opened(address, address.difference_update_query(["password"]).render_as_string(), None)
+    try:
+        _bring_up_to_date(opened, folder)
+    except StoreError as error:
+        if up_to_date or error.trouble not in PASSING or not _has_our_tables(opened):
+            raise
+    return opened
+
+
+def _has_our_tables(opened: OpenDatabase) -> bool:
+    with opened.engine.connect() as connection:
+        return migrations.version(connection, opened.where) == CURRENT
+
+
 def _read_only(path: Path, folder: Path, known: int) -> OpenDatabase:
     """A store that may only be read: as it is where it is whole, else a copy. SQLite would write beside it."""
     wal = wal_of(path)
     if known == CURRENT and not (wal.exists() and wal.stat().st_size):
         address = make_url(f"sqlite:///file:{quote(str(path.absolute()))}?mode=ro&immutable=1&uri=true")
-        opened = OpenDatabase(engine=_engine(address, str(path)), where=str(path), path=path)
+        opened = _opened(address, str(path), path)
         with opened.engine.connect() as connection:
             if not any(lacks(connection, folder, run_id) for run_id in pending(folder)):
                 return opened
@@ -101,8 +151,7 @@ def _copy(path: Path, folder: Path, *, files: bool = False) -> OpenDatabase:
         (sqlite_file.copy_files if files else sqlite_file.backup)(path, copy)
     except OSError as error:
         raise store_error(path, error) from error
-    engine = _engine(make_url(f"sqlite:///{copy}"), str(path))
-    opened = OpenDatabase(engine=engine, where=str(path), path=copy, scratch=scratch)
+    opened = _opened(make_url(f"sqlite:///{copy}"), str(path), copy, scratch)
     _bring_up_to_date(opened, folder, is_copy=True)
     return opened
 
@@ -110,28 +159,28 @@ def _copy(path: Path, folder: Path, *, files: bool = False) -> OpenDatabase:
 def _bring_up_to_date(opened: OpenDatabase, folder: Path, *, is_copy: bool = False) -> None:
     """Give the tables this version, and all that the journals have."""
     with opened.engine.connect() as connection:
-        found = connection.exec_driver_sql("PRAGMA user_version").scalar() if opened.path is not None else None
+        found = opened.dialect.version(connection)
         if found != CURRENT:
             found = migrations.version(connection, opened.where)
         if found == CURRENT and not any(lacks(connection, folder, run_id) for run_id in pending(folder)):
             return
     with contextlib.ExitStack() as held:
         if not is_copy:
-            _hold(held, folder, opened.where)
+            _hold(held, folder, opened.where, LOCK_SECONDS if opened.path is not None else SERVER_LOCK_SECONDS)
         if found and opened.path is not None:
             _look_at(opened.path)
-        with opened.transaction() as connection:
-            if found != CURRENT:
-                migrations.migrate(connection, opened.where)
-            ended = [run_id for run_id in pending(folder) if replay(connection, folder, run_id)]
-        for run_id in () if is_copy else ended:
-            settle(folder, run_id)
+        if found != CURRENT:
+            with opened.transaction() as connection:
+                migrations.migrate(connection, opened.where, opened.dialect)
+        for run_id in pending(folder):
+            if opened.catch_up(folder, run_id) and not is_copy:
+                settle(folder, run_id)
 
 
-def _hold(held: contextlib.ExitStack, folder: Path, where: str) -> None:
+def _hold(held: contextlib.ExitStack, folder: Path, where: str, seconds: float) -> None:
     """Let no other process of this host do the same. Raises StoreError where one is at it for long."""
     with contextlib.suppress(OSError):  # of another user, say: the database's own lock must do
-        if not held.enter_context(locked_if_free(folder / LOCK, LOCK_SECONDS)):
+        if not held.enter_context(locked_if_free(folder / LOCK, seconds)):
             raise store_error(where, sqlite3.OperationalError(f"{folder / LOCK} is locked"))
 
 
@@ -152,22 +201,16 @@ def _unwritable(path: Path, folder: Path, known: int) -> StoreError | None:
     return None
 
 
-def _engine(address: URL, where: str) -> Engine:
+def _opened(
+    address: URL, where: str, path: Path | None, scratch: TemporaryDirectory[str] | None = None
+) -> OpenDatabase:
+    dialect = dialects.of(address.get_backend_name())
+
     def translate(context: ExceptionContext) -> None:
         said = context.sqlalchemy_exception
         if isinstance(said, DatabaseError) and not isinstance(said, IntegrityError):
-            raise store_error(where, context.original_exception) from context.original_exception
+            raise dialect.error(where, context.original_exception) from context.original_exception
 
-    engine = create_engine(address)
+    engine = dialect.engine(address)
     event.listen(engine, "handle_error", translate)
-    if engine.dialect.name == "sqlite":
-        event.listen(engine, "connect", _tune_sqlite)
-    return engine
-
-
-def _tune_sqlite(connection: Any, _: Any) -> None:
-    with contextlib.suppress(sqlite3.OperationalError):  # a store that may only be read stays in the mode it has
-        connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=NORMAL")
-    connection.execute("PRAGMA busy_timeout=5000")
-    connection.execute("PRAGMA foreign_keys=ON")
+    return OpenDatabase(engine=engine, dialect=dialect, where=where, path=path, scratch=scratch)

@@ -73,7 +73,30 @@ def read_log(folder: Path, log: str) -> bytes:
 
 
 def open_log(folder: Path, log: str) -> int:
-    """A descriptor of a log, whatever becomes of the folders above it meanwhile. Raises as :func:`read_log`."""
+    """A descriptor of a log, whatever becomes of the folders above it meanwhile. Raises as :func:`read_log`.
+
+    One that another host of the store wrote is copied to this one.
+    """
+    try:
+        return _open_log(folder, log)
+    except FileNotFoundError:
+        from reprokit.store.files import files_of
+
+        files = files_of(folder)
+        if files is None:
+            raise
+        target = log_path(folder, log)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            files.get(log, scratch)
+            scratch.replace(target)
+        finally:
+            scratch.unlink(missing_ok=True)
+        return _open_log(folder, log)
+
+
+def _open_log(folder: Path, log: str) -> int:
     *parents, name = log_path(folder, log).relative_to(folder).parts
     at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

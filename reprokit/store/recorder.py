@@ -1,12 +1,14 @@
 """Keeps what one run decides: in its journal before anything is shown, and from there in the database.
 
-A thread syncs the journal to the disk once a second and brings the database up to date every few seconds, so that
-other programs see what is decided while the run goes on. Where the database does not take it, nothing is lost: the
-journal has it, and the next command that opens the store tries again. Importing this imports no database.
+A thread syncs the journal to the disk once a second. Another one brings the database up to date every few seconds, and
+uploads logs where the store has a place for them, so that other programs see what is decided while the run goes on.
+Where one of both does not take it, nothing is lost: the journal and the logs are here, and the next run, or
+`reprokit store sync`, tries again. Importing this imports no database.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,10 +19,12 @@ from reprokit.core.locks import locked, lockless
 from reprokit.core.ownership import OwnerState
 from reprokit.evidence.origin import HostRecord, OwnerRecord
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.store import errors
+from reprokit.store import delivery, errors
 from reprokit.store.errors import PASSING, StoreError, Trouble
+from reprokit.store.files import files_of
 from reprokit.store.journal import PENDING, Journal, entries, path_of
 from reprokit.store.places import LOCK, below
+from reprokit.store.remote import remote_of
 from reprokit.store.sqlite_file import DATABASE, version
 
 SYNC_SECONDS = 1.0
@@ -43,22 +47,21 @@ class Recorder:
         self._folder = folder
         self._journal: Journal | None = None
         self._end = threading.Event()
-        self._thread = threading.Thread(target=self._tend, name="recorder", daemon=True)
+        self._failed: StoreError | None = None
+        self._threads = [
+            threading.Thread(target=work, name="recorder", daemon=True) for work in (self._sync, self._tend)
+        ]
 
     def begin(self, run: RunRecord, texts: CaseTexts) -> None:
         """Begin a new run, or go on with one that has been taken over: with its cells, decided or not.
 
         Raises StoreError where the database is another program's, or a newer reprokit's, or on a file system without
-        locks, and UsageError where another process goes on with that run.
+        locks, or on a server that does not take it now, and UsageError where another process goes on with that run.
         """
-        try:
-            version(self._folder / DATABASE)
-        except StoreError as error:
-            if error.trouble in (Trouble.FOREIGN, Trouble.NEWER):
-                raise
         lock = self._folder / LOCK
         if why := lockless(lock):
             raise errors.lockless(self._folder, why)
+        self._check_database()
         self._journal = Journal(path_of(self._folder, run.id), self.hurry)
         known = self._journal.size > 0
         try:
@@ -72,14 +75,35 @@ class Recorder:
                     self._append("resume", {"owner": run.owner.to_json()})
                 else:
                     self._append("begin", {"run": run.to_json()})
-                mark = below(self._folder, PENDING, run.id)
-                mark.parent.mkdir(exist_ok=True)
-                mark.touch()
+                marks = [below(self._folder, PENDING, run.id)]
+                if files_of(self._folder):
+                    marks.append(delivery.mark_of(self._folder, run.id))
+                for mark in marks:
+                    mark.parent.mkdir(exist_ok=True)
+                    mark.touch()
         except OSError as error:
             raise RecordError(
                 f"the store {self._folder} cannot be written ({error}): name another store with --store"
             ) from error
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
+
+    def _check_database(self) -> None:
+        """Raise StoreError where it will never take this run. A server also gets what earlier runs left here."""
+        if remote_of(self._folder) is not None:
+            from reprokit.store.database import Store
+
+            with contextlib.closing(Store(self._folder, up_to_date=True)) as store:
+                store.check_writable()
+            if files := files_of(self._folder):
+                files.check()
+                delivery.deliver_all(self._folder)
+            return
+        try:
+            version(self._folder / DATABASE)
+        except StoreError as error:
+            if error.trouble in (Trouble.FOREIGN, Trouble.NEWER):
+                raise
 
     def _refuse_if_taken(self, run: RunRecord) -> None:
         assert self._journal is not None
@@ -119,12 +143,17 @@ class Recorder:
         if self._journal is None or self._end.is_set():
             return ""
         self._end.set()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
         self._journal.close()
-        error = self._update()
+        # After an interrupt no second attempt on a server that is away: each takes seconds.
+        error = self._failed if self._failed and self.hurry.is_set() else self._update()
         if error is None:
             return ""
-        text = f"{error}\nthis run is kept in {self._journal.path}, and is added to the database when that can be used"
+        how = "is added to the database when that can be used"
+        if remote_of(self._folder):
+            how = "is delivered by the next run, or by `reprokit store sync`"
+        text = f"{error}\nthis run is kept in {self._journal.path}, and {how}"
         if error.trouble not in PASSING:
             raise RecordError(text) from error
         return text
@@ -136,18 +165,24 @@ class Recorder:
     def _update(self) -> StoreError | None:
         from reprokit.store.database import Store
 
+        assert self._journal is not None
         try:
             Store(self._folder, up_to_date=True).close()
+            delivery.deliver(self._folder, self._journal.path.parent.name, ended=False)
+            self._failed = None
         except StoreError as error:
-            return error
-        return None
+            self._failed = error
+        return self._failed
+
+    def _sync(self) -> None:
+        assert self._journal is not None
+        while not self._end.wait(SYNC_SECONDS):
+            self._journal.sync()
 
     def _tend(self) -> None:
         assert self._journal is not None
-        waited, pause, size = 0.0, UPDATE_SECONDS, 0
-        while not self._end.wait(SYNC_SECONDS):
-            self._journal.sync()
-            waited += SYNC_SECONDS
-            if waited >= pause and self._journal.size > size:
-                waited, size = 0.0, self._journal.size
+        pause, done = UPDATE_SECONDS, 0
+        while not self._end.wait(pause):
+            if (size := self._journal.size) > done:
                 pause = min(2 * pause, LONGEST_SECONDS) if self._update() else UPDATE_SECONDS
+                done = done if self._failed else size

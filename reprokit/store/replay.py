@@ -13,12 +13,13 @@ from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.store import tables, writing
 from reprokit.store.journal import PENDING, entries, path_of
 from reprokit.store.places import below
+from reprokit.store.remote import journal_name
 
 
 def lacks(connection: Connection, folder: Path, run_id: str) -> bool:
     """Whether the database does not have the whole journal of a run of the store in ``folder``."""
     try:
-        return path_of(folder, run_id).stat().st_size > writing.replayed(connection, run_id)
+        return path_of(folder, run_id).stat().st_size > writing.replayed(connection, journal_name(folder, run_id))
     except FileNotFoundError:
         return False
 
@@ -28,7 +29,7 @@ def replay(connection: Connection, folder: Path, run_id: str) -> bool:
 
     Content that no reprokit writes is skipped, as damaged lines are: ``reprokit store check`` lists both.
     """
-    end = writing.replayed(connection, run_id)
+    end = writing.replayed(connection, journal_name(folder, run_id))
     try:
         for entry in entries(path_of(folder, run_id), end):
             end = entry.end
@@ -36,7 +37,7 @@ def replay(connection: Connection, folder: Path, run_id: str) -> bool:
                 apply(connection, run_id, entry.kind, entry.data)
     except FileNotFoundError:
         return True
-    writing.set_replayed(connection, run_id, end)
+    writing.set_replayed(connection, journal_name(folder, run_id), end)
     return connection.scalar(select(tables.runs.c.finished_at).where(tables.runs.c.id == run_id)) is not None
 
 

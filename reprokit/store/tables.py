@@ -1,12 +1,15 @@
-"""The tables of the record. Plain SQLAlchemy Core, so that a team can point it at another database."""
+"""The tables of the record, the same in every database. Plain SQLAlchemy Core."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from sqlalchemy import (
     JSON,
     BigInteger,
     Boolean,
     Column,
+    Dialect,
     Float,
     ForeignKey,
     Index,
@@ -15,7 +18,41 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    TypeDecorator,
+    func,
 )
+from sqlalchemy.types import TypeEngine
+
+
+class PortableText(TypeDecorator[str]):
+    """A text that sorts by its code points in every database, and is never cut.
+
+    PostgreSQL takes no NUL, which SQLite does: U+FFFD stands for it there.
+    """
+
+    impl = String
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """SQLite has it as ever; it takes longer texts in the same column."""
+        return Text(collation="C") if dialect.name == "postgresql" else super().load_dialect_impl(dialect)
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """A text as the database takes it."""
+        if value is None or dialect.name != "postgresql":
+            return value
+        return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+
+
+class LongText(PortableText):
+    """The same, of a text of any length."""
+
+    impl = Text
+    cache_ok = True
+
+
+ROW = BigInteger().with_variant(Integer, "sqlite")
+"""The number of a row: a team has more than 2^31 trials some day. SQLite's own are 64 bits wide."""
 
 metadata = MetaData()
 
@@ -25,18 +62,18 @@ version = Table("version", metadata, Column("number", Integer, nullable=False))
 journals = Table(
     "journals",
     metadata,
-    Column("run_id", String(40), primary_key=True),
+    Column("run_id", PortableText(40), primary_key=True),
     Column("size", BigInteger, nullable=False),  # how many bytes of the run's journal are in the tables
 )
 
 runs = Table(
     "runs",
     metadata,
-    Column("id", String(40), primary_key=True),
-    Column("started_at", String(40), nullable=False),
-    Column("finished_at", String(40)),
+    Column("id", PortableText(40), primary_key=True),
+    Column("started_at", PortableText(40), nullable=False),
+    Column("finished_at", PortableText(40)),
     Column("exit_status", Integer),
-    Column("version", String(40), nullable=False),
+    Column("version", PortableText(40), nullable=False),
     Column("owner", JSON, nullable=False),  # host, pid and start of the process: tells a live run from a killed one
     Column("request", JSON, nullable=False),  # what was asked, enough to resume it
     Column("host", JSON, nullable=False),
@@ -45,49 +82,58 @@ runs = Table(
 cases = Table(
     "cases",
     metadata,
-    Column("digest", String(80), primary_key=True),
-    Column("id", String(200), nullable=False),
-    Column("title", Text, nullable=False),
-    Column("text", Text, nullable=False),
+    Column("digest", PortableText(80), primary_key=True),
+    Column("id", PortableText(200), nullable=False),
+    Column("title", LongText, nullable=False),
+    Column("text", LongText, nullable=False),
 )
+
+IN_TIME = ("case_id", "cell_key", "variant", "run_id", "number", "verdict", "as_expected", "reused_from")
+LONGEST_INDEXED = 2000
+"""Bytes of a case's id and of a cell together."""
 
 cells = Table(
     "cells",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", ROW, primary_key=True),
     Column("run_id", ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
     Column("number", Integer, nullable=False),  # from 1, the order of the table that people see
-    Column("case_id", String(200), nullable=False),
-    Column("case_path", Text, nullable=False),
-    Column("case_digest", String(80), nullable=False),
+    Column("case_id", PortableText(200), nullable=False),
+    Column("case_path", LongText, nullable=False),
+    Column("case_digest", PortableText(80), nullable=False),
     Column("cell", JSON, nullable=False),
-    Column("cell_key", Text, nullable=False),  # canonical text of the cell: finds the same cell in other runs
-    Column("variant", String(8), nullable=False),
-    Column("verdict", String(24)),  # NULL until decided
-    Column("expected", String(24)),
+    Column("cell_key", LongText, nullable=False),  # canonical text of the cell: finds the same cell in other runs
+    Column("variant", PortableText(8), nullable=False),
+    Column("verdict", PortableText(24)),  # NULL until decided
+    Column("expected", PortableText(24)),
     Column("as_expected", Boolean),
-    Column("reason", Text, nullable=False, default=""),
-    Column("rules", String(16), nullable=False, default=""),
+    Column("reason", LongText, nullable=False, default=""),
+    Column("rules", PortableText(16), nullable=False, default=""),
     Column("seconds", Float),
     Column("image", JSON),
     Column("environment", JSON),
-    Column("dockerfile", Text, nullable=False, default=""),
-    Column("repeat", Text, nullable=False, default=""),  # the plain docker run line
+    Column("dockerfile", LongText, nullable=False, default=""),
+    Column("repeat", LongText, nullable=False, default=""),  # the plain docker run line
     Column("details", JSON),  # base and sources that served, warnings, the failing build step
     Index("cells_by_run", "run_id", "number", unique=True),
     # All that history asks for: the rows, with their measured environments, are a hundred times as large.
-    Column("reused_from", String(60)),  # RUN:CELL that it was taken over from; NULL where it ran
-    Index(
-        "cells_in_time",
-        *("case_id", "cell_key", "variant", "run_id", "number", "verdict", "as_expected", "reused_from"),
-    ),
+    Column("reused_from", PortableText(60)),  # RUN:CELL that it was taken over from; NULL where it ran
+    Index("cells_in_time", *IN_TIME).ddl_if(dialect="sqlite"),
 )
+
+_in_index = func.octet_length(cells.c.case_id) + func.octet_length(cells.c.cell_key) <= LONGEST_INDEXED
+SHORT_CELLS, LONG_CELLS = _in_index, ~_in_index
+"""The same on PostgreSQL, whose indexes take no row above 2.7 kB: a query of one of these is served by an index."""
+Index("cells_in_time_short", *(cells.c[name] for name in IN_TIME), postgresql_where=SHORT_CELLS).ddl_if(
+    dialect="postgresql"
+)
+Index("cells_in_time_long", cells.c.id, postgresql_where=LONG_CELLS).ddl_if(dialect="postgresql")
 
 findings = Table(
     "findings",
     metadata,
     Column("run_id", ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
-    Column("key", String(400), primary_key=True),
+    Column("key", PortableText(400), primary_key=True),
     # What a search learned from outside (a cost, an index's releases), so that it goes the same way when it is
     # resumed; under ANSWER what it found in the end.
     Column("value", JSON, nullable=False),
@@ -96,18 +142,18 @@ findings = Table(
 trials = Table(
     "trials",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", ROW, primary_key=True),
     Column("cell_id", ForeignKey("cells.id", ondelete="CASCADE"), nullable=False),
     Column("number", Integer, nullable=False),
-    Column("outcome", String(24), nullable=False),
+    Column("outcome", PortableText(24), nullable=False),
     Column("exit_code", Integer),
     Column("seconds", Float, nullable=False),
     Column("oom", Boolean, nullable=False),
     Column("timed_out", Boolean, nullable=False),
     Column("exception", JSON),
-    Column("reason", Text, nullable=False),
+    Column("reason", LongText, nullable=False),
     Column("lines", JSON, nullable=False),  # log lines that the signature matched, from 1
-    Column("log", Text, nullable=False),  # relative to the store's folder
+    Column("log", LongText, nullable=False),  # relative to the store's folder
     Column("failure", JSON),  # how it failed; also NULL where version 1 recorded it
     Column("usage", JSON),  # NULL where it was not measured
     Index("trials_by_cell", "cell_id", "number", unique=True),

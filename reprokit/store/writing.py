@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
-from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import ColumnElement, Connection, Table, bindparam, delete, insert, or_, select, update
 
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.store import tables
+from reprokit.store import dialects, tables
 from reprokit.store.rows import cell_row, run_row, trial_row
 
 runs, cells, trials = tables.runs.c, tables.cells.c, tables.trials.c
@@ -19,9 +17,11 @@ findings, journals = tables.findings.c, tables.journals.c
 
 def know(connection: Connection, digest: str, case_id: str, title: str, text: str) -> None:
     """Keep the text of a case."""
-    if connection.scalar(select(tables.cases.c.id).where(tables.cases.c.digest == digest)) is None:
-        # Another host may come to know it at this very moment.
-        with suppress(IntegrityError), connection.begin_nested():
+    known = select(tables.cases.c.id).where(tables.cases.c.digest == digest)
+    if connection.scalar(known) is None:
+        # One host after the other: two that insert the same texts in different orders would wait for each other.
+        dialects.of(connection.dialect.name).writing(connection, "texts of cases")
+        if connection.scalar(known) is None:
             connection.execute(insert(tables.cases).values(digest=digest, id=case_id, title=title, text=text))
 
 
@@ -70,18 +70,27 @@ def forget(connection: Connection, run_id: str) -> None:
     """Remove a run with its cells, trials and findings."""
     _forget_cells(connection, run_id)
     connection.execute(delete(tables.findings).where(findings.run_id == run_id))
-    connection.execute(delete(tables.journals).where(journals.run_id == run_id))
+    connection.execute(delete(tables.journals).where(_journals_of(run_id)))
     connection.execute(delete(tables.runs).where(runs.id == run_id))
 
 
-def replayed(connection: Connection, run_id: str) -> int:
-    """How many bytes of the run's journal the database has."""
-    return connection.scalar(select(journals.size).where(journals.run_id == run_id)) or 0
+def has_journal(connection: Connection, run_id: str) -> bool:
+    """Whether a journal of the run, of whatever host, is in the database."""
+    return connection.scalar(select(journals.run_id).where(_journals_of(run_id)).limit(1)) is not None
 
 
-def set_replayed(connection: Connection, run_id: str, size: int) -> None:
-    """Remember how many bytes of the run's journal the database has."""
-    _set(connection, tables.journals, {"run_id": run_id}, {"run_id": run_id, "size": size})
+def _journals_of(run_id: str) -> ColumnElement[bool]:
+    return or_(journals.run_id == run_id, journals.run_id.startswith(f"{run_id}@", autoescape=True))
+
+
+def replayed(connection: Connection, journal: str) -> int:
+    """How many bytes of a journal, by its :func:`.remote.journal_name`, the database has."""
+    return connection.scalar(select(journals.size).where(journals.run_id == journal)) or 0
+
+
+def set_replayed(connection: Connection, journal: str, size: int) -> None:
+    """Remember how many bytes of a journal the database has."""
+    _set(connection, tables.journals, {"run_id": journal}, {"run_id": journal, "size": size})
 
 
 def _set(connection: Connection, table: Table, key: Mapping[str, Any], values: Mapping[str, Any]) -> None:

@@ -16,7 +16,6 @@ from reprokit.evidence.origin import OwnerRecord
 from reprokit.run.keeping.collecting import Wanted, stock
 from reprokit.run.keeping.holders import TEMPORARY, holders
 from reprokit.run.keeping.planning import by_kind
-from reprokit.store.folder import find_folder
 
 say = Voice("leftovers")
 
@@ -45,7 +44,7 @@ def check(ground: Ground) -> Iterator[Finding]:
 
 def _kept(ground: Ground) -> Iterator[Finding]:
     """What `reprokit gc` keeps within a budget, by kind."""
-    store = ground.settings.store or find_folder(ground.folder)
+    store = ground.settings.store_folder(ground.folder)
     found = stock(holders(ground.engine, store), Wanted())
     for kind, (count, total) in by_kind(one for one in found.items if one.kind != TEMPORARY).items():
         yield say.info(f"{kind}: {count}, {size(total)}", "reprokit gc")

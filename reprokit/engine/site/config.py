@@ -66,7 +66,8 @@ class Settings:
     ``max_build_time`` (seconds of one image) and ``max_run_time`` (seconds of all trials of a case, at their limits).
     ``runtime``: name of the engine's runtime in which trials run, such as runsc (gVisor); '' = the engine's default.
     ``budget`` (bytes): the most that reprokit keeps on the disk. ``engine_wait``: seconds for which a run waits for an
-    engine that went away. ``store``: folder of the recorded runs.
+    engine that went away. ``store``: folder of the recorded runs, or the address of their database. ``files``: address
+    of the place for the logs of a store on a server, '' = the host that ran them.
     ``venv_as_root``: the engine venv may be used by root. None = not set.
 
     ``origins``: key (``datasets.NAME`` for one of several) -> ``FILE:LINE`` or the name of an environment variable.
@@ -108,9 +109,21 @@ class Settings:
     runtime: str = ""
     engine_wait: float | None = None
     budget: int | None = None
-    store: Path | None = None
+    store: Path | str | None = None
+    files: str = ""
     venv_as_root: bool = False
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+    def store_folder(self, start: Path | None = None) -> Path:
+        """The folder of the store: as configured, or the project's that ``start`` is in. Raises UsageError.
+
+        Of a store on a server, the folder that has this host's part of it.
+        """
+        from reprokit.store import folder, remote  # late: most commands that read settings ask for no store
+
+        if isinstance(self.store, str):
+            return remote.folder_of(self.store, self.files)
+        return self.store or folder.find_folder(start)
 
 
 KEYS = tuple(key.name for key in fields(Settings) if key.name != "origins")

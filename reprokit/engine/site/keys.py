@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.engine import kinds
 
@@ -85,6 +86,27 @@ def _place(value: Any, base: Path) -> str:
     """A URL, or a path of this host."""
     text = _text(value, base)
     return text if "://" in text or not text else str(_path(text, base))
+
+
+def _store(value: Any, base: Path) -> Path | str | None:
+    """A folder, or the address of a database."""
+    text = _text(value, base)
+    from reprokit.store import remote  # late: most stores are folders
+
+    return _checked(remote.checked_address, text) if remote.is_address(text) else _path(value, base)
+
+
+def _files(value: Any, base: Path) -> str:
+    from reprokit.store import remote
+
+    return _checked(remote.checked_files, _text(value, base))
+
+
+def _checked(check: Callable[[str], str], text: str) -> str:
+    try:
+        return check(text)
+    except UsageError as error:
+        raise ValueError(f"what can be used: {error}") from None
 
 
 def _index(value: Any, base: Path) -> str:
@@ -223,7 +245,8 @@ PARSERS: Mapping[str, ReadValue] = {
     "runtime": _runtime,
     "engine_wait": _unit("duration"),
     "budget": _unit("size"),
-    "store": _path,
+    "store": _store,
+    "files": _files,
     "venv_as_root": _yes_or_no,
 }
 """The parser of each key."""

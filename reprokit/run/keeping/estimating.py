@@ -9,6 +9,7 @@ from reprokit.case.matrix import cell_key, label
 from reprokit.core.errors import UsageError
 from reprokit.core.text import pluralize, size
 from reprokit.run.task import Task
+from reprokit.store.folder import has_database
 
 
 def check_room(tasks: Sequence[Task], store: Path, budget: int | None) -> str:
@@ -16,7 +17,7 @@ def check_room(tasks: Sequence[Task], store: Path, budget: int | None) -> str:
 
     Images that were never built here count nothing. Raises UsageError where one image alone passes the budget.
     """
-    if budget is None or not (store / "reprokit.db").exists():
+    if budget is None or not has_database(store):
         return ""
     images = _sizes(tasks, store)
     largest, task = max(images.values(), key=lambda found: found[0], default=(0, None))

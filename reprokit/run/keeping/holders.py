@@ -20,6 +20,9 @@ from reprokit.engine import leftovers, registry
 from reprokit.engine.kept import Kept
 from reprokit.engine.protocol import Engine
 from reprokit.run.keeping.planning import LOG
+from reprokit.store.delivery import undelivered
+from reprokit.store.errors import StoreError
+from reprokit.store.files import files_of
 from reprokit.store.logs import logs_of, remove_logs
 
 TREE, REPOSITORY, MEASUREMENT = "source tree", "source repository", "measurement"
@@ -134,11 +137,15 @@ class Logs:
             return []
         from reprokit.store.database import Store
 
-        store = Store(self._folder)
+        try:
+            store = Store(self._folder)
+        except StoreError as error:
+            raise EngineError(f"the logs of runs are not counted: {error}") from error
         found = []
+        waiting = set(undelivered(self._folder))
         for run in store.runs(limit=None):
             size = sum(used_bytes(log) for log in logs_of(self._folder, run.id))
-            if size and run.finished_at:
+            if size and run.finished_at and run.id not in waiting:
                 ended = (run.id, run.finished_at)
                 if ended not in self._known:
                     cells = store.run(run.id).cells
@@ -160,9 +167,9 @@ class Logs:
         return found
 
     def discard(self, kept: Kept) -> bool:
-        """Remove the logs of a run and leave a note of that."""
+        """Remove the logs of a run here, and leave a note of that where they are nowhere else."""
         try:
-            remove_logs(self._folder, kept.key)
+            remove_logs(self._folder, kept.key, note=files_of(self._folder) is None)
         except OSError as error:
             raise EngineError(f"the logs of run {kept.key} cannot be removed: {error}") from error
         return True

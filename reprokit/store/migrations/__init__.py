@@ -12,8 +12,9 @@ from pathlib import Path
 from sqlalchemy import Connection, insert, inspect, select, update
 
 from reprokit.store import tables
-from reprokit.store.errors import newer
-from reprokit.store.sqlite_file import APPLICATION_ID, CURRENT
+from reprokit.store.dialects import Dialect
+from reprokit.store.errors import foreign, newer
+from reprokit.store.sqlite_file import CURRENT
 
 
 def version(connection: Connection, where: str) -> int:
@@ -21,20 +22,24 @@ def version(connection: Connection, where: str) -> int:
 
     Raises StoreError where a newer reprokit wrote them. ``where``: the database, for the message.
     """
-    names = inspect(connection).get_table_names()
+    names = set(inspect(connection).get_table_names())
+    ours = {tables.runs.name, tables.cells.name, tables.trials.name, tables.cases.name}
+    if names & {*ours, tables.version.name} and not names >= ours:
+        raise foreign(where, f"its tables are another program's ({', '.join(sorted(names)[:3])})")
     if tables.version.name not in names:
-        return 1 if tables.runs.name in names else 0
+        return 1 if names >= ours else 0
     found = int(connection.scalar(select(tables.version.c.number)) or 0)
     if found > CURRENT:
         raise newer(where, found, CURRENT)
     return found
 
 
-def migrate(connection: Connection, where: str) -> None:
+def migrate(connection: Connection, where: str, dialect: Dialect) -> None:
     """Make the tables where there are none, and change those of an earlier version.
 
     All or nothing: the caller commits. The database must take statements that change tables in a transaction.
     """
+    dialect.migrating(connection)
     found = version(connection, where)
     if found == 0:
         tables.metadata.create_all(connection)
@@ -45,9 +50,7 @@ def migrate(connection: Connection, where: str) -> None:
         if connection.scalar(select(tables.version.c.number)) is None:
             connection.execute(insert(tables.version).values(number=CURRENT))
         connection.execute(update(tables.version).values(number=CURRENT))
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.exec_driver_sql(f"PRAGMA user_version = {CURRENT}")
+    dialect.set_version(connection, CURRENT)
 
 
 def _upgrade(connection: Connection, found: int) -> None:

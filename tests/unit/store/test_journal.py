@@ -18,8 +18,9 @@ from reprokit.core.ownership import PID, PID_START, ownership, started
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.origin import HostRecord, OwnerRecord
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.store import journal, opening
+from reprokit.store import journal
 from reprokit.store.database import Store
+from reprokit.store.dialects import sqlite
 from reprokit.store.journal import Journal, entries, path_of, pending
 from reprokit.store.recorder import Recorder
 from tests.unit.store.test_store import TRIAL, cell, run
@@ -35,7 +36,8 @@ def begun(folder: Path, run_id: str = "run-1", *cells: CellRecord) -> Recorder:
 def stop(recorder: Recorder) -> None:
     """End a recorder as a kill ends it: without another write."""
     recorder._end.set()
-    recorder._thread.join()
+    for thread in recorder._threads:
+        thread.join()
     assert recorder._journal is not None
     os.close(recorder._journal._file)
 
@@ -169,13 +171,13 @@ def test_a_store_that_cannot_be_written_stops_a_run_before_it_begins(tmp_path: P
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not wait for a database that another process has."""
-    tune = opening._tune_sqlite
+    tune = sqlite._tune
 
     def quick(connection: sqlite3.Connection, record: object) -> None:
         tune(connection, record)
         connection.execute("PRAGMA busy_timeout=0")
 
-    monkeypatch.setattr(opening, "_tune_sqlite", quick)
+    monkeypatch.setattr(sqlite, "_tune", quick)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -74,10 +74,16 @@ def test_a_store_of_version_1_keeps_every_row_and_gets_what_it_lacks(folder: Pat
     assert dumped(folder) == after
 
 
+def is_of_sqlite(found: object, name: str | None, kind: str, *_: object) -> bool:
+    return not (kind == "index" and name in ("cells_in_time_short", "cells_in_time_long"))
+
+
 def test_the_steps_lead_to_the_tables_of_a_new_store(folder: Path) -> None:
     store = Store(folder)
     with store.engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        # An index that PostgreSQL alone has is not expected here; Alembic does not look at `ddl_if`.
+        opts = {"compare_type": True, "include_object": is_of_sqlite}
+        context = MigrationContext.configure(connection, opts=opts)
         assert compare_metadata(context, tables.metadata) == []
 
 

@@ -1,0 +1,106 @@
+"""Brings the logs of decided cells to where all hosts of a store find them; goes on where an earlier attempt stopped.
+
+The folder ``uploads`` has a file for each run with how far its journal has been delivered, in bytes. A file that is
+delivered twice is the same: there are no locks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from reprokit.core.files import write
+from reprokit.store.errors import StoreError
+from reprokit.store.files import Files, files_of
+from reprokit.store.journal import entries, path_of
+from reprokit.store.places import below, is_log, is_name, log_path, unlinked
+
+UPLOADS = "uploads"
+THREADS = 8
+BATCH = 100
+"""Cells between two notes of how far it is."""
+
+
+def mark_of(folder: Path, run_id: str) -> Path:
+    """The file that says how far a run is delivered; there is none once it is whole."""
+    return below(folder, UPLOADS, run_id)
+
+
+def undelivered(folder: Path) -> list[str]:
+    """The runs of which files may not be delivered yet."""
+    try:
+        return sorted(path.name for path in unlinked(folder, UPLOADS).iterdir() if is_name(path.name))
+    except FileNotFoundError:
+        return []
+
+
+def deliver(folder: Path, run_id: str, *, ended: bool) -> None:
+    """Upload what the decided cells of a run name. ``ended``: its journal gets no more. Raises StoreError."""
+    files, mark = files_of(folder), mark_of(folder, run_id)
+    if files is None or not mark.exists():
+        return
+    start = _start(mark)
+    try:
+        cells: list[Mapping[str, Any]] = []
+        end = start
+        for entry in entries(path_of(folder, run_id), start):
+            end = entry.end
+            if entry.kind == "finish":
+                ended = True
+            elif entry.kind == "resume":
+                ended = False
+            cells += [entry.data["cell"]] if entry.kind == "decide" and "cell" in entry.data else []
+            if len(cells) == BATCH:
+                _upload(folder, files, cells)
+                write(mark, str(end))
+                cells = []
+        _upload(folder, files, cells)
+    except FileNotFoundError:  # the run was removed
+        ended = True
+    if ended:
+        mark.unlink(missing_ok=True)
+    elif end != start:
+        write(mark, str(end))
+
+
+def deliver_all(folder: Path) -> int:
+    """The same of every run that earlier commands left; returns how many. Raises StoreError."""
+    runs = undelivered(folder)
+    for run_id in runs:
+        deliver(folder, run_id, ended=False)
+    return len(runs)
+
+
+def _start(mark: Path) -> int:
+    try:
+        return int(mark.read_text(encoding="ascii") or 0)
+    except (OSError, ValueError):
+        return 0
+
+
+def _upload(folder: Path, files: Files, cells: list[Mapping[str, Any]]) -> None:
+    names = [name for cell in cells for name in _names(cell)]
+    there = [(path, name) for name in names if (path := log_path(folder, name)).is_file()]
+    with ThreadPoolExecutor(THREADS) as pool:
+        for _ in pool.map(lambda one: files.put(*one), there):
+            pass
+
+
+def _names(cell: Mapping[str, Any]) -> Iterator[str]:
+    """What a decided cell, as its journal has it, names: logs, and what trials wrote to be compared."""
+    trials = cell.get("trials")
+    for trial in trials if isinstance(trials, list) else ():
+        log = trial.get("log") if isinstance(trial, dict) else None
+        if isinstance(log, str) and is_log(log):
+            yield from (log, f"{log.removesuffix('.log')}.outputs.tar")
+
+
+def state(folder: Path) -> tuple[list[str], StoreError | None]:
+    """The runs that are still not delivered after another attempt, and why."""
+    try:
+        deliver_all(folder)
+    except StoreError as error:
+        return undelivered(folder), error
+    return [], None

@@ -1,0 +1,146 @@
+"""PostgreSQL, by psycopg 3: many hosts write at once, and the server or the network may go away at any time."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, func, select, text
+
+from reprokit.store import tables
+from reprokit.store.errors import StoreError, Trouble
+
+INSTALL = "pip install 'reprokit[postgres]'"
+
+CONNECT_SECONDS = 10
+SILENT_SECONDS = 30
+"""How long the server may not answer, and packets may not be acknowledged, until a connection counts as lost."""
+LOCK_SECONDS = 30
+"""How long a transaction waits for another one."""
+
+_MIGRATING = 0x52507274
+"""The advisory lock of whoever changes tables; those of runs are other numbers."""
+
+# By SQLSTATE (https://www.postgresql.org/docs/current/errcodes-appendix.html), or by what libpq says where a
+# connection was never made. In the order in which they are looked for.
+_KNOWN = (
+    (
+        ("28P01", "28000"),
+        r"authentication failed|no password supplied|no pg_hba\.conf entry|role .* does not exist",
+        Trouble.REFUSED,
+        "refuses this user ({error}): put the password into ~/.pgpass or PGPASSWORD, or name another user",
+    ),
+    (
+        ("3D000",),
+        r"database .* does not exist",
+        Trouble.REFUSED,
+        "does not exist ({error}): make it with `createdb`, or name another one",
+    ),
+    (
+        ("25006", "42501"),
+        r"read-only transaction|permission denied",
+        Trouble.READ_ONLY,
+        "cannot be written ({error}): ask its owner for the right to write (GRANT), or name another store with --store",
+    ),
+    (("53100",), r"no space left", Trouble.FULL, "cannot be written ({error}): make room on the server"),
+    (
+        ("55P03", "40P01", "40001"),
+        r"lock timeout|deadlock",
+        Trouble.BUSY,
+        "is in use by other processes ({error}): try again",
+    ),
+    (
+        ("57P01", "57P02", "57P03", "08000", "08001", "08003", "08004", "08006", "53300"),
+        r"connect|translate host name|resolve host|could not (receive|send)|timeout|server closed|too many clients",
+        Trouble.UNREACHABLE,
+        "cannot be reached ({error}): check the address, the server and the network",
+    ),
+)
+
+
+class Postgres:
+    """See :class:`reprokit.store.dialects.Dialect`."""
+
+    parts = (tables.SHORT_CELLS, tables.LONG_CELLS)
+
+    def engine(self, address: URL) -> Engine:
+        """Without a pool: each use is one connection, which is given back."""
+        given = {
+            "connect_timeout": str(CONNECT_SECONDS),
+            "application_name": "reprokit",
+            "keepalives_idle": "10",
+            "keepalives_interval": "5",
+            "keepalives_count": "4",
+            "tcp_user_timeout": str(SILENT_SECONDS * 1000),
+            "options": f"-c lock_timeout={LOCK_SECONDS}s -c idle_in_transaction_session_timeout=10min",
+        }
+        address = address.set(drivername="postgresql+psycopg").update_query_dict({**given, **address.query})
+        try:
+            return create_engine(address, poolclass=NullPool)
+        except ModuleNotFoundError as error:
+            raise StoreError(
+                f"a store on PostgreSQL needs the package psycopg, which is not installed: {INSTALL}", Trouble.OTHER
+            ) from error
+
+    def error(self, where: str, error: BaseException) -> StoreError:
+        """By its SQLSTATE, else by its words."""
+        said, state = _short(str(error)), getattr(error, "sqlstate", None) or ""
+        for states, words, trouble, sentence in _KNOWN:
+            if state in states or (not state and re.search(words, said, re.IGNORECASE)):
+                return StoreError(f"the store's database {where} {sentence.format(error=said)}", trouble)
+        return StoreError(
+            f"the store's database {where} cannot be used ({said}): see the log of the server, or name another store "
+            "with --store",
+            Trouble.OTHER,
+        )
+
+    def version(self, connection: Connection) -> int | None:
+        """The table of it alone says so."""
+        return None
+
+    def set_version(self, connection: Connection, number: int) -> None:
+        """The table of it alone says so."""
+
+    def begin(self, connection: Connection) -> None:
+        """Every transaction is one in which tables can be changed."""
+
+    def migrating(self, connection: Connection) -> None:
+        """An advisory lock: there may be no table to lock yet."""
+        connection.execute(select(func.pg_advisory_xact_lock(_MIGRATING)))
+
+    def writing(self, connection: Connection, run_id: str) -> None:
+        """An advisory lock: there may be no row to lock yet."""
+        number = int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:8], "big", signed=True)
+        connection.execute(select(func.pg_advisory_xact_lock(number)))
+
+    def check_writable(self, connection: Connection) -> str:
+        """A standby, or a user who may only read."""
+        if connection.scalar(text("SHOW transaction_read_only")) == "on":
+            return "transactions are read-only on this server, or for this user"
+        for table in (tables.runs, tables.cells, tables.trials, tables.journals):
+            for right in ("INSERT", "UPDATE", "DELETE"):
+                if not connection.scalar(select(func.has_table_privilege(table.name, right))):
+                    return f"this user has no {right} on the table {table.name}"
+        return ""
+
+    def faults(self, connection: Connection) -> list[str]:
+        """What should be impossible, and a restored dump or a hand may have done: rows without what they belong to."""
+        found = []
+        for child, parent, column, key in (
+            (tables.cells, tables.runs, tables.cells.c.run_id, tables.runs.c.id),
+            (tables.trials, tables.cells, tables.trials.c.cell_id, tables.cells.c.id),
+        ):
+            lonely = select(func.count()).select_from(child.outerjoin(parent, column == key)).where(key.is_(None))
+            if count := connection.scalar(lonely):
+                found.append(f"{count} rows of {child.name} belong to nothing in {parent.name}")
+        return found
+
+
+def _short(said: str) -> str:
+    """What the server said, in one line, without the help that psycopg adds, and each sentence once."""
+    lines = (re.sub(r"^(connection failed: )?", "", line).strip() for line in said.splitlines())
+    kept = dict.fromkeys(line for line in lines if line and not line.startswith(("Multiple connection", "- host:")))
+    return " ".join(kept)[:400]
+
+
+DIALECT = Postgres()

@@ -1,0 +1,489 @@
+"""A team's store: its database on a real PostgreSQL, its files in a real S3 server, and the network to both cut."""
+
+from __future__ import annotations
+
+import dataclasses
+import http.server
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import inspect, text
+
+from reprokit.cli import invoke
+from reprokit.core.errors import RecordError, UsageError
+from reprokit.evidence.model import Verdict
+from reprokit.evidence.records import CellRecord
+from reprokit.store import copying, delivery, recorder, tables
+from reprokit.store.database import Store
+from reprokit.store.errors import StoreError, Trouble
+from reprokit.store.journal import pending
+from reprokit.store.places import read_log
+from reprokit.store.remote import folder_of
+from tests.integration.test_run import User
+from tests.integration.test_store import CASE
+from tests.servers import (
+    PostgresServer,
+    free_port,
+    port_of,
+    postgres_programs,
+    postgres_server,
+    s3_server,
+    tcp_proxy,
+    wait_until,
+)
+from tests.unit.store import test_store as on_sqlite
+from tests.unit.store.test_journal import END, begun, stop
+from tests.unit.store.test_store import TRIAL, cell, run
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(postgres_programs() is None, reason="Debian's package postgresql is not installed"),
+]
+BUCKET = "reprokit-test"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    programs = postgres_programs()
+    assert programs is not None
+    with postgres_server(programs) as started:
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def _host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host without settings of its own."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    for name in ("PGPASSWORD", "PGPASSFILE", "REPROKIT_STORE", "REPROKIT_FILES", "REPROKIT_DATABASE", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+@pytest.fixture
+def address(server: PostgresServer, request: pytest.FixtureRequest) -> str:
+    """An empty database."""
+    return server.makes(re.sub(r"\W", "_", request.node.name)[-50:])
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    with s3_server() as address:
+        yield address
+
+
+@pytest.fixture
+def bucket(s3: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
+    """The address of a place in a bucket."""
+    s3_host(s3, monkeypatch)
+    s3fs().mkdir(BUCKET, exist_ok=True) if not s3fs().exists(BUCKET) else None
+    return f"s3://{BUCKET}/{request.node.name}"
+
+
+def s3_host(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {
+        "AWS_ENDPOINT_URL": address,
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+
+
+def s3fs():  # type: ignore[no-untyped-def]
+    import s3fs
+
+    return s3fs.S3FileSystem(skip_instance_cache=True, use_listings_cache=False)
+
+
+def decided(folder: Path, run_id: str, number: int) -> CellRecord:
+    """A decided cell, whose trial wrote a log."""
+    log = f"runs/{run_id}/cell-{number}.log"
+    path = folder / log
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"the log of cell {number} of {run_id}\n")
+    return cell(number, verdict=Verdict.REPRODUCED, reason="so", trials=(dataclasses.replace(TRIAL, log=log),))
+
+
+def numbers(store: Store, run_id: str) -> list[int]:
+    return [one.number for one in store.run(run_id).cells if one.verdict is not None]
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        on_sqlite.test_what_was_decided_is_read_back_whole_and_the_rest_is_undecided,
+        on_sqlite.test_what_was_last_seen_of_a_case_is_its_newest_run,
+        on_sqlite.test_a_run_is_found_by_a_unique_beginning,
+    ],
+    ids=["whole", "last", "beginning"],
+)
+def test_what_holds_on_sqlite_holds_on_postgresql(
+    check,
+    address: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,  # type: ignore[no-untyped-def]
+) -> None:
+    monkeypatch.setenv("REPROKIT_DATABASE", address)
+    check(tmp_path / "folder")
+    Store(tmp_path / "folder").check_writable()
+    assert len(Store(tmp_path / "folder").runs()) > 0
+    assert not (tmp_path / "folder" / "reprokit.db").exists()
+
+
+def test_texts_that_no_column_or_index_of_postgresql_takes_are_kept(address: str) -> None:
+    store = Store(folder_of(address))
+    huge = cell(1, case_id="c" * 3000, cell={"text": "".join(map(chr, range(500, 9000)))}, reason="a\0b \ud800")
+    store.put(run("run-1", huge, cell(2)), {})
+    assert store.run("run-1").cells[0].cell == huge.cell
+    assert store.run("run-1").cells[0].reason == "a\ufffdb ?"
+    assert [one.number for one in sorted(store.results(), key=lambda one: one.number)] == [1, 2]
+    assert store.case_ids() == ["c", "c" * 3000]
+
+
+def test_a_database_of_version_1_is_brought_up_to_date_by_the_same_steps(address: str) -> None:
+    store = Store(folder_of(address))
+    store.put(run("run-1", cell(1, trials=(TRIAL,), verdict=Verdict.REPRODUCED)), {"sha256:1": ("c", "t", "text")})
+    new = {table: shape(store, table) for table in tables.metadata.tables}
+    with store.engine.begin() as connection:
+        connection.execute(text("DROP TABLE version, journals"))
+        connection.execute(text("ALTER TABLE trials DROP COLUMN failure, DROP COLUMN usage"))
+        connection.execute(text("ALTER TABLE cells DROP COLUMN reused_from"))  # with the indexes that have it
+        connection.execute(text("DROP INDEX cells_in_time_long"))
+    store = Store(folder_of(address))
+    assert {table: shape(store, table) for table in tables.metadata.tables} == new
+    assert store.run("run-1").cells[0].trials[0].exit_code == 255
+
+
+def shape(store: Store, table: str) -> tuple[set[str], set[str | None]]:
+    """Its columns and its indexes. But that of all cells, which later versions replaced."""
+    found = inspect(store.engine)
+    indexes = {one["name"] for one in found.get_indexes(table)} - {"cells_in_time"}
+    return {one["name"] for one in found.get_columns(table)}, indexes
+
+
+WRITERS = """
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from tests.integration.test_store_servers import decided
+from tests.unit.store.test_journal import END
+from tests.unit.store.test_store import cell, run
+from reprokit.store import recorder as module
+from reprokit.store.remote import folder_of
+
+module.UPDATE_SECONDS = 0.2
+folder = folder_of(sys.argv[1])
+
+def write(run_id):
+    recorder = module.Recorder(folder)
+    texts = [f"sha256:{number}" for number in range(12)]
+    if int(run_id[-1]) % 2:
+        texts.reverse()
+    recorder.begin(run(run_id, *map(cell, range(1, 13))), {digest: ("c", "t", digest) for digest in texts})
+    for number in range(1, 13):
+        recorder.decide(decided(folder, run_id, number))
+        threading.Event().wait(0.1)
+    recorder.finish(**END)
+    return recorder.close()
+
+with ThreadPoolExecutor(4) as pool:
+    late = [text for text in pool.map(write, sys.argv[2:]) if text]
+assert not late, late
+"""
+
+
+def test_16_runs_of_4_hosts_write_at_once_and_nothing_is_lost_or_twice(address: str, tmp_path: Path) -> None:
+    hosts = [[f"run-{host}-{number}" for number in range(4)] for host in range(4)]
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITERS, address, *ids],
+            env={**os.environ, "XDG_STATE_HOME": str(tmp_path / ids[0]), "PYTHONPATH": str(Path(__file__).parents[2])},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for ids in hosts
+    ]
+    said = [process.communicate(timeout=300)[0] for process in started]
+    assert [process.returncode for process in started] == [0] * 4, said
+    store = Store(folder_of(address))
+    every = sorted(one for ids in hosts for one in ids)
+    assert sorted(one.id for one in store.runs()) == every
+    for one in every:
+        assert [(each.number, each.verdict, len(each.trials)) for each in store.run(one).cells] == [
+            (number, Verdict.REPRODUCED, 1) for number in range(1, 13)
+        ]
+    assert len(store.results()) == 16 * 12
+    assert store.faults() == []
+
+
+def test_a_run_that_two_hosts_write_has_what_both_decided(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = folder_of(address)
+    killed = begun(first, "run-1", cell(1), cell(2))
+    killed.decide(decided(first, "run-1", 1))
+    stop(killed)
+    record = Store(first).run("run-1")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "second"))
+    second = folder_of(address)
+    assert second != first
+    taken = recorder.Recorder(second)
+    taken.begin(dataclasses.replace(record, started_at="2026-01-01T00:00:01Z"), {})
+    taken.decide(decided(second, "run-1", 2))
+    taken.finish(**END)  # type: ignore[arg-type]
+    assert taken.close() == ""
+    assert numbers(Store(second), "run-1") == [1, 2]
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert numbers(Store(first), "run-1") == [1, 2]
+
+
+def test_a_database_that_is_gone_in_mid_run_gets_all_when_it_is_back(
+    server: PostgresServer, address: str, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "UPDATE_SECONDS", 0.1)
+    database = address.rpartition("/")[2]
+    with tcp_proxy(server.port) as proxy:
+        folder = folder_of(server.address(database, port=proxy.port), bucket)
+        going = begun(folder, "run-1", *map(cell, range(1, 5)))
+        going.decide(decided(folder, "run-1", 1))
+        wait_until(lambda: going._journal and "run-1" in {one.id for one in Store(folder_of(address)).runs()})
+        proxy.cut()
+        for number in (2, 3, 4):
+            going.decide(decided(folder, "run-1", number))
+        wait_until(lambda: going._failed)
+        going.finish(**END)  # type: ignore[arg-type]
+        with pytest.raises(RecordError) as raised:
+            going.close()
+        assert "cannot be reached" in str(raised.value)
+        assert f"kept in {folder}/runs/run-1/journal.jsonl" in str(raised.value)
+        assert "`reprokit store sync`" in str(raised.value)
+        assert "run-1" in pending(folder)
+        with pytest.raises(UsageError, match="cannot be reached"):
+            begun(folder, "run-2", cell(1))
+        proxy.listen()
+        assert invoke(["store", "sync", "--store", str(folder)]) == 0
+        assert invoke(["store", "sync", "--store", str(folder)]) == 0
+        store = Store(folder)
+        assert numbers(store, "run-1") == [1, 2, 3, 4]
+        assert [len(one.trials) for one in store.run("run-1").cells] == [1] * 4
+        assert pending(folder) == delivery.undelivered(folder) == []
+        assert invoke(["store", "check", "--store", str(folder)]) == 0
+
+
+def test_files_of_one_host_are_read_on_another(
+    address: str, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = folder_of(address, bucket)
+    going = begun(first, "run-1", cell(1))
+    going.decide(decided(first, "run-1", 1))
+    going.finish(**END)  # type: ignore[arg-type]
+    assert going.close() == ""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "second"))
+    second = folder_of(address, bucket)
+    assert invoke(["store", "check", "--store", str(second)]) == 0
+    assert read_log(second, "runs/run-1/cell-1.log") == b"the log of cell 1 of run-1\n"
+    with pytest.raises(FileNotFoundError):
+        read_log(second, "runs/run-1/cell-2.log")
+    Store(second).forget("run-1")
+    assert s3fs().find(f"{bucket}/runs") == []
+
+
+def test_files_that_the_network_keeps_back_are_delivered_later(
+    address: str, s3: str, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "UPDATE_SECONDS", 0.1)
+    with tcp_proxy(port_of(s3)) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.port}")
+        folder = folder_of(address, bucket)
+        going = begun(folder, "run-1", cell(1), cell(2))
+        going.decide(decided(folder, "run-1", 1))
+        name = bucket.partition("://")[2]
+        monkeypatch.setenv("AWS_ENDPOINT_URL", s3)
+        look = s3fs()
+        wait_until(lambda: look.exists(f"{name}/runs/run-1/cell-1.log"))
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.port}")
+        proxy.cut()
+        going.decide(decided(folder, "run-1", 2))
+        going.finish(**END)  # type: ignore[arg-type]
+        with pytest.raises(RecordError, match=r"(?s)the store's files, s3://.*`reprokit store sync`"):
+            going.close()
+        assert numbers(Store(folder), "run-1") == [1, 2]  # the database has it: the bucket alone is away
+        proxy.listen()
+        next_one = begun(folder, "run-2", cell(1))  # the next run delivers
+        next_one.finish(**END)  # type: ignore[arg-type]
+        assert next_one.close() == ""
+        assert look.exists(f"{name}/runs/run-1/cell-2.log")
+        assert delivery.undelivered(folder) == []
+
+
+@pytest.mark.parametrize("kind", ["missing", "refused", "away"])
+def test_a_bucket_that_takes_nothing_stops_a_run_before_it_begins(
+    kind: str, address: str, s3: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3_host(s3, monkeypatch)
+    with refusing() as refused:
+        endpoint = {"missing": s3, "refused": refused, "away": f"http://127.0.0.1:{free_port()}"}[kind]
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        with pytest.raises(UsageError) as raised:
+            begun(folder_of(address, "s3://no-such-bucket/x"), "run-1", cell(1))
+    expected = {"missing": "does not exist", "refused": "refuses this user", "away": "cannot be used"}[kind]
+    assert f"s3://no-such-bucket/x, {expected}" in str(raised.value)
+    assert Store(folder_of(address)).runs() == []
+
+
+class refusing:
+    """An S3 server that refuses everything."""
+
+    def __enter__(self) -> str:
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_PUT(self) -> None:
+                body = b"<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+                self.send_response(403)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def test_a_store_is_copied_to_a_server_and_back_and_an_interrupted_copy_goes_on(
+    address: str, bucket: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "folder"
+    store = Store(folder)
+    for name in ("run-1", "run-2", "run-3"):
+        store.put(run(name, decided(folder, name, 1), cell(2)), {"sha256:1": ("c", "t", "text")}, {"answer": [name]})
+    target = folder_of(address, bucket)
+
+    def stopped(run_id: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        copying.copy(store, Store(target), stopped)
+    assert [one.id for one in Store(target).runs()] == ["run-1"]
+    monkeypatch.setenv("REPROKIT_FILES", bucket)
+    assert invoke(["store", "copy", str(folder), address]) == 0
+    assert "2 runs and 2 logs copied, 1 there already" in capsys.readouterr().out
+    assert invoke(["store", "copy", str(folder), address]) == 0
+    assert "0 runs and 0 logs copied, 3 there already" in capsys.readouterr().out
+    assert invoke(["store", "copy", address, str(tmp_path / "back")]) == 0
+    assert "compared by digest: 3 runs, 6 cells, 3 trials: all the same" in capsys.readouterr().out
+    back = Store(tmp_path / "back")
+    assert [back.run(one.id) for one in back.runs()] == [store.run(one.id) for one in store.runs()]
+    assert back.findings("run-2") == {"answer": ["run-2"]}
+    assert (tmp_path / "back" / "runs" / "run-3" / "cell-1.log").read_bytes() == b"the log of cell 1 of run-3\n"
+
+
+def test_a_run_that_was_gone_on_with_elsewhere_is_not_overwritten_by_a_copy(address: str, tmp_path: Path) -> None:
+    store, target = Store(tmp_path / "folder"), folder_of(address)
+    store.put(run("run-1", cell(1)), {})
+    going = begun(target, "run-1", cell(1))
+    going.decide(decided(target, "run-1", 1))
+    going.finish(**END)  # type: ignore[arg-type]
+    assert going.close() == ""
+    done = copying.copy(store, Store(target))
+    assert "stays there" in done.problems[0]
+    assert numbers(Store(target), "run-1") == [1]
+
+
+def test_a_backup_of_a_server_is_a_store_in_a_folder(address: str, bucket: str, tmp_path: Path) -> None:
+    folder = folder_of(address, bucket)
+    going = begun(folder, "run-1", cell(1))
+    going.decide(decided(folder, "run-1", 1))
+    going.finish(**END)  # type: ignore[arg-type]
+    assert going.close() == ""
+    (folder / "runs/run-1/cell-1.log").unlink()  # as where another host wrote it
+    assert invoke(["store", "backup", str(tmp_path / "backup.tar"), "--store", str(folder)]) == 0
+    with tarfile.open(tmp_path / "backup.tar") as archive:
+        archive.extractall(tmp_path / "restored", filter="data")
+    assert Store(tmp_path / "restored").run("run-1") == Store(folder).run("run-1")
+    assert invoke(["store", "check", "--store", str(tmp_path / "restored")]) == 0
+
+
+def test_a_database_that_cannot_be_used_is_refused_with_what_to_do(
+    server: PostgresServer, address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = address.rpartition("/")[2]
+    Store(folder_of(address)).put(run("run-1", cell(1)), {})
+    server.says("GRANT SELECT ON ALL TABLES IN SCHEMA public TO closed", database=database)
+
+    def refused(given: str, *parts: str) -> None:
+        assert invoke(["history", "--store", given]) == 2
+        said = capsys.readouterr().err
+        assert all(part in said for part in (*parts, given)), said
+        with pytest.raises(StoreError):
+            begun(folder_of(given), "run-2", cell(1))
+
+    refused(server.address("no-such"), 'database "no-such" does not exist', "createdb")
+    refused(server.address(database, port=free_port()), "cannot be reached", "Connection refused")
+    refused(server.address(database, user="closed"), "no password supplied", "~/.pgpass or PGPASSWORD")
+    monkeypatch.setenv("PGPASSWORD", "wrong-word")
+    refused(server.address(database, user="closed"), "password authentication failed", "~/.pgpass or PGPASSWORD")
+    assert "wrong-word" not in capsys.readouterr().err
+    monkeypatch.setenv("PGPASSWORD", "secret-word")
+    only_read = server.address(database, user="closed")
+    assert invoke(["history", "--store", only_read]) == 0
+    assert "run-1" in capsys.readouterr().out
+    with pytest.raises(StoreError, match="no INSERT on the table runs") as raised:
+        begun(folder_of(only_read), "run-2", cell(1))
+    assert raised.value.trouble is Trouble.READ_ONLY
+    server.says(f'ALTER DATABASE "{database}" SET default_transaction_read_only = on')
+    with pytest.raises(StoreError, match="read-only"):
+        begun(folder_of(address), "run-2", cell(1))
+    server.says(f'ALTER DATABASE "{database}" RESET default_transaction_read_only')
+    server.says("UPDATE version SET number = 99", database=database)
+    refused(address, "was written by a newer reprokit (version 99", "upgrade reprokit")
+    server.says("DROP TABLE trials", database=database)
+    refused(address, "its tables are another program's")
+
+
+def test_a_server_that_is_stopped_in_mid_run_leaves_every_verdict_on_record(
+    server: PostgresServer, tmp_path: Path
+) -> None:
+    """By the command line, on the real engine."""
+    address = server.makes("stopped")
+    user = User(tmp_path)
+    user.environment |= {"REPROKIT_STORE": address, "REPROKIT_FILES": (tmp_path / "shared").as_uri()}
+    (tmp_path / "shared").mkdir()
+    user.write(
+        "case.yaml", CASE.replace("id: stored", "id: stored-on-a-server") % ", ".join(f'"{n}"' for n in range(24))
+    )
+    user.types("build", "case.yaml")
+    process = user.starts("run", "case.yaml", "--jobs", "1")
+    assert process.stdout is not None
+    seen = iter(process.stdout.readline, "")
+    next(line for line in seen if "[3/24]" in line)
+    server.stop()
+    try:
+        said = "".join(seen)
+        assert process.wait(timeout=300) == 3, said
+    finally:
+        if process.poll() is None:
+            process.kill()
+        server.start()
+    assert "cannot be reached" in said
+    assert "reprokit store sync" in said
+    user.types("store", "sync")
+    [case] = json.loads(user.types("show", "--json"))["cases"]
+    assert [one["verdict"] for one in case["cells"]] == ["not-reproduced"] * 24
+    assert "24 logs: nothing is wrong" in user.types("store", "check")
+    assert len(list((tmp_path / "shared" / "runs").rglob("*.log"))) == 24
