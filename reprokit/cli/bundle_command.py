@@ -13,8 +13,11 @@ from reprokit.cli import options
 from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo
 from reprokit.core.text import first_line
+from reprokit.engine import registry
+from reprokit.environment.cases import load_text
 from reprokit.intake.sharing import bundle, choosing
 from reprokit.report.labels import cell_name
+from reprokit.report.publishing import Scrubber
 
 if TYPE_CHECKING:
     from reprokit.evidence.records import CellRecord, RunRecord
@@ -58,10 +61,6 @@ def command(
     measured, and run.sh, which needs Docker or Podman alone. Private things are removed from logs and measurements; the
     case and the image are not changed. Real data, GPUs and their driver are not in it.
     """
-    from reprokit.engine import registry
-    from reprokit.environment.cases import load_text
-    from reprokit.report.publishing import Scrubber
-
     options.check_writable("--output", output)
     bundle.check_target(output)
     store = options.store_of(store_folder)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reprokit.case import units
 from reprokit.cli import options
 from reprokit.core.errors import EngineError, UsageError
 from reprokit.core.terminal import echo, echo_data
@@ -44,8 +45,6 @@ def _unit(name: str) -> Callable[[click.Context, click.Parameter, str | None], A
     def read(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
         if value is None:
             return None
-        from reprokit.case import units
-
         try:
             return getattr(units, name)(value)
         except ValueError as error:

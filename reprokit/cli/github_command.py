@@ -20,7 +20,7 @@ from reprokit.core.workflow_commands import add_summary, quoted, set_outputs
 from reprokit.environment.cases import load_text
 from reprokit.github import action, event, issue, used_runner
 from reprokit.github.commanding import pinned, read_reply, read_result, run_url
-from reprokit.github.commenting import admit
+from reprokit.github.commenting import admit, answer
 from reprokit.github.reply import Reply, of_review, refused, running, verdict
 from reprokit.report.formats import run_format
 from reprokit.report.publishing import FormatSources, Scrubber
@@ -163,8 +163,6 @@ def run_issue_command(folder: Path, output: Path) -> int:
 @click.option("--result", type=click.Path(path_type=Path), help="Folder of run-issue: answer with its verdicts.")
 def comment_command(folder: Path, result: Path | None) -> int:
     """Post reply.json as our one comment on the event's issue, or update it, and update the labels."""
-    from reprokit.github.commenting import answer
-
     happened, reply = event.read(), read_reply(folder)
     if result is not None:
         text = (folder / "case.yaml").read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reprokit.case.facts import facts
 from reprokit.cli.display.plain import columns
 from reprokit.core.errors import UsageError
 from reprokit.core.files import write
@@ -69,8 +70,6 @@ def command(folder: Path | None, results: tuple[Path, ...], check: bool) -> int:
 
 
 def _library(folder: Path, results: tuple[Path, ...]) -> Library:
-    from reprokit.case.facts import facts
-
     files = load_all([str(folder)])
     known = {file.case.id: facts(file.case) for file in files}
     seen = verdicts.read(folder / verdicts.FILE)

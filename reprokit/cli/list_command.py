@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reprokit.case.facts import facts
 from reprokit.case.filters import choose
 from reprokit.cli import options
 from reprokit.cli.display.plain import columns
 from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo, style
 from reprokit.core.text import pluralize
+from reprokit.report.labels import served_by, standing, summary
 from reprokit.run.plan import load_all
 from reprokit.store.database import Store
 
@@ -41,8 +43,6 @@ Examples:
 @options.store_option
 def command(cases: tuple[str, ...], json_file: Path | None, store_folder: Path | None, **given: Any) -> int:
     """List cases (the folder cases/ by default): cells, what they need, and their last results."""
-    from reprokit.case.facts import facts
-
     options.check_writable("--json", json_file)
     if not cases:
         if not Path("cases").is_dir():
@@ -78,8 +78,6 @@ class _Row:
         """The result of the newest run, in a few words."""
         if self.seen is None:
             return "never run"
-        from reprokit.report.labels import served_by, standing
-
         run, cells = self.seen
         return f"{run.started_at[:10]} {'changed since' if self.changed else standing(cells)}{served_by(run.engine)}"
 
@@ -87,8 +85,6 @@ class _Row:
         """The row as JSON data."""
         case, seen = self.file.case, None
         if self.seen is not None:
-            from reprokit.report.labels import summary
-
             run, cells = self.seen
             departs = sum(cell.as_expected is False for cell in cells)
             seen = {"run_id": run.id, "started_at": run.started_at, "case_changed_since": self.changed}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reprokit.case.filters import choose
+from reprokit.case.matrix import label
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo, echo_data
@@ -83,8 +84,6 @@ def command(cases: tuple[str, ...], as_json: bool, github: bool, base_images: st
 
 
 def _cells(cases: tuple[str, ...], supply: Supply, as_json: bool, given: dict[str, Any]) -> int:
-    from reprokit.case.matrix import label
-
     selection, wanted = options.selection_of(given), options.filter_of(given)
     cells = list(cells_of(choose(load_all(cases), wanted), Request(cases=cases, selection=selection)))
     if not cells:

@@ -21,6 +21,7 @@ from reprokit.run.chosen import read_all
 from reprokit.run.invocation import now, workflow
 from reprokit.store.database import Store
 from reprokit.store.merging import merge as merging
+from reprokit.store.merging.sources import find, read
 
 if TYPE_CHECKING:
     from reprokit.store.merging.merge import MergeResult, Planned
@@ -65,8 +66,6 @@ def command(
     FOLDER is a store, or a folder with stores below it, such as downloaded artifacts. Runs that do not belong to a job
     are imported unchanged. Merging again changes nothing, except that results of later jobs are added.
     """
-    from reprokit.store.merging.sources import find, read
-
     options.check_writable("--json", json_file)
     options.check_writable("--junit", junit_file)
     found = find(folders)

@@ -16,6 +16,7 @@ from reprokit.case.filters import Filter
 from reprokit.case.matrix import Selection, parse_group, parse_values
 from reprokit.cli import case_argument
 from reprokit.core.errors import RecordError, UsageError
+from reprokit.core.files import write
 from reprokit.core.near_match import near
 from reprokit.core.terminal import echo_data
 from reprokit.engine import kinds, registry
@@ -420,8 +421,6 @@ def write_json(path: Path | None, data: Mapping[str, Any] | Sequence[Any]) -> No
 
 def write_file(path: Path, text: str, hint: str = "") -> None:
     """Write a file whole or not at all; ``-`` is standard output. Raises RecordError, with ``hint``, when it cannot."""
-    from reprokit.core.files import write
-
     try:
         if path == Path("-"):
             echo_data(text, nl=False)

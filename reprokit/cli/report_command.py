@@ -12,6 +12,7 @@ import click
 
 from reprokit.cli import options
 from reprokit.core.errors import CaseError, RecordError, UsageError
+from reprokit.core.interrupts import signals
 from reprokit.core.terminal import echo
 from reprokit.core.text import pluralize
 from reprokit.report.formats import PagesFormat, RunFormat, formats
@@ -189,7 +190,6 @@ def _build(store: Store, pages: _Pages, target: Path) -> None:
 
 
 def _serve(store: Store, pages: _Pages, output: Path | None, port: int) -> int:
-    from reprokit.core.interrupts import signals
     from reprokit.report.html.serving import serve
 
     with signals(), tempfile.TemporaryDirectory(prefix="reprokit-report-") as scratch:

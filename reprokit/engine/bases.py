@@ -17,6 +17,8 @@ from reprokit.core.locks import locked
 from reprokit.engine.leftovers import private_folder
 from reprokit.engine.protocol import Engine, ImageInfo, Progress
 from reprokit.engine.sharing import ImageShare, SharedImage
+from reprokit.environment.catalog import Catalog
+from reprokit.environment.model import BASE_PREFIX
 
 if TYPE_CHECKING:
     from reprokit.environment.model import Base
@@ -84,8 +86,6 @@ def standing(engine: Engine, base: Base, seen: SeenBases) -> ImageInfo | None:
 
 def own_name(digest: str) -> str:
     """The name that we give to a registry's image of that digest: it stays when the registry's tag moves."""
-    from reprokit.environment.model import BASE_PREFIX
-
     return BASE_PREFIX + digest.replace(":", "-")[:48]
 
 
@@ -165,7 +165,6 @@ def _bootstrapped(
 ) -> ImageInfo:
     from reprokit.engine import site
     from reprokit.environment import bootstrap
-    from reprokit.environment.catalog import Catalog
 
     release = Catalog(site.settings().compatibility).releases()[base.name]
 

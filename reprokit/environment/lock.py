@@ -14,6 +14,8 @@ from packaging.utils import canonicalize_name
 from reprokit.case.cellspec import CellSpec, FileSpec
 from reprokit.case.matrix import cell_key
 from reprokit.environment.axes import AXES, AXIS_NAMES
+from reprokit.environment.model import BASE_PREFIX
+from reprokit.environment.supply import Supply
 
 if TYPE_CHECKING:
     from reprokit.environment.supply import Supply
@@ -202,8 +204,6 @@ class PinnedEnvironment:
 
 def supply_of(providers: Mapping[str, str]) -> Supply:
     """The supply in which ``base``, ``python`` and ``gcc`` have these providers. Raises UsageError for unknown ones."""
-    from reprokit.environment.supply import Supply
-
     chosen: dict[str, Any] = {key: (providers[key],) for key in ("python", "gcc") if key in providers}
     return Supply(base_source=providers["base"], **chosen)
 
@@ -234,8 +234,6 @@ def _asked_file(file: FileSpec) -> str | list[str]:
 
 def base_reference(name: str, recipe: str, packages: Mapping[str, str]) -> str:
     """The name of a base made from exactly these packages: the same on every engine, whatever id that gives it."""
-    from reprokit.environment.model import BASE_PREFIX
-
     digest = hashlib.sha256(_canonical([recipe, name, dict(packages)])).hexdigest()
     return f"{BASE_PREFIX}{name}-{digest[:16]}"
 

@@ -15,7 +15,7 @@ from reprokit.case.matrix import label
 from reprokit.case.trust import Trust
 from reprokit.core.errors import EngineError, Unsupported, UsageError
 from reprokit.core.terminal import echo, echo_data
-from reprokit.engine import bases
+from reprokit.engine import bases, registry
 from reprokit.engine.protocol import Engine, ImageInfo
 from reprokit.environment.model import SourceTree
 from reprokit.run import probe, sources
@@ -64,8 +64,6 @@ def make_bases(images: Mapping[str, ImageSpec], request: Request) -> None:
     made = [image for image in images.values() if image.environment.base.source == "bootstrap"]
     if not made:
         return
-    from reprokit.engine import registry
-
     engine, cancel = registry.make(request.engine), threading.Event()
     for image in made:
         base = image.environment.base

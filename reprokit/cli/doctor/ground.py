@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from reprokit.core.errors import EngineError, UsageError
-from reprokit.engine import kinds
+from reprokit.engine import kinds, registry
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.gpus import discovery
 from reprokit.engine.site import Settings, settings
@@ -87,8 +87,6 @@ def survey(environ: Mapping[str, str] | None = None, folder: Path | None = None)
 
 
 def _engine(own: Settings, environ: Mapping[str, str]) -> tuple[DockerEngine, Mapping[str, Any], Mapping[str, Any]]:
-    from reprokit.engine import registry
-
     named = registry.capabilities(own.engine).docker_api
     engine = registry.make(own.engine if named else kinds.AUTO, environ)
     assert isinstance(engine, DockerEngine)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
+from reprokit.core.redaction import scrub
+from reprokit.environment import cases
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import ANSWER
 from reprokit.intake.sharing import Subject
@@ -50,8 +52,6 @@ def subject_of(store: Store | None, what: str, case_id: str | None) -> Subject:
 
 def secrets_in(subject: Subject) -> str:
     """The secrets in the text of a case, by kind and line, in words. Names of this host and user do not count."""
-    from reprokit.core.redaction import scrub
-
     private = ("home", "email")
     text = _LEFT_OUT.sub("#", subject.text)
     found = [f"{one.kind}, {one.where}" for one in scrub(text).omitted if one.kind not in private]
@@ -60,8 +60,6 @@ def secrets_in(subject: Subject) -> str:
 
 def _of_file(store: Store | None, what: str, case_id: str | None) -> Subject:
     """A case of a file, with the last run of its present text, where there is one."""
-    from reprokit.environment import cases
-
     files = {file.case.id: file for file in cases.load(what)}
     if len(files) > 1 and case_id not in files:
         raise UsageError(f"{what} has {len(files)} cases; choose one with --case ID ({', '.join(list(files)[:5])})")
