@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from reprokit import __version__
 from reprokit.core.private_patterns import PEM
 from reprokit.evidence.records import TrialRecord
+from reprokit.evidence.spans import of_findings
 from reprokit.evidence.text import CUT_MARK
 from reprokit.evidence.text import clean as plain
 from reprokit.report.html.case import case_data
@@ -21,6 +22,7 @@ from reprokit.report.html.cell import MOST, Log, cell_data, judged, to_show, wit
 from reprokit.report.html.gathering import RecordedCase, known_cases
 from reprokit.report.html.overview import never_run, overview, row
 from reprokit.report.html.packing import CELLS, Packer
+from reprokit.report.html.timing import timing_data
 from reprokit.report.html.writing import Clean, Folder, name, replacing
 from reprokit.store import logs
 from reprokit.store.errors import StoreError
@@ -107,7 +109,11 @@ def _case(
     pages = {(run.id, record.number) for run, record in known.current}
     paged = [run for run in known.results if run in newest or run in request.also]
     pages |= {(run, one.number) for run in paged for one in known.results[run]}
-    folder.data(f"case/{name(known.id)}", case_data(known, lambda run, number: (run, number) in pages))
+    last = next((run for run in reversed(known.runs) if run.id in known.results and not run.searches), known.runs[-1])
+    timings = of_findings(store.findings(last.id))
+    data = case_data(known, lambda run, number: (run, number) in pages)
+    timing = timing_data(last.id, timings[-1]) if timings else None
+    folder.data(f"case/{name(known.id)}", {**data, "timing": timing})
     rows = {(run, one.number): one.row for run in known.results for one in known.results[run]}
     for (run_id, part), numbers in itertools.groupby(sorted(pages), lambda page: (page[0], page[1] // CELLS)):
         run = known.history.runs[run_id]

@@ -65,7 +65,7 @@ def case_data(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
     more were run when the case was another. ``pages``: ``{night: numbers}``, of the nights in which cells have pages,
     each cell's number, 0 without one. ``failures``: ways of failing, ``{id, title, known, other}``. ``changes``: see
     ``reprokit changes --json``, those that are alike as one, with its ``cells``. ``concerns``: the order in which
-    differences are shown.
+    differences are shown. Beside these is ``timing``: see :mod:`.timing`, null where no times are recorded.
     """
     case = known.file.case if known.file else None
     return {

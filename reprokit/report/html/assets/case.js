@@ -29,7 +29,7 @@
     const node = h("div", { class: "case" },
       head(model),
       h("div", { class: picture.wide ? "columns-of wide" : "columns-of" },
-        h("div", { class: "main-column" }, explanation(data), section("Matrix", picture.node), past, failures(model), runs(data)),
+        h("div", { class: "main-column" }, explanation(data), section("Matrix", picture.node), past, failures(model), reprokit.parts.timing(data), runs(data)),
         h("div", { class: "side-column" }, description(data), howTo(data),
           data.text ? section("The case file", fold(`${data.path}, ${many(data.text.trimEnd().split("\n").length, "line")}`, () => copyable(data.text, "The case file"))) : null)));
     // What is below the fold can wait until the matrix is painted.
