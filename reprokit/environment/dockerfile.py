@@ -166,12 +166,12 @@ def render(
     )
     for name in SUPPORT:
         if f"source=reprokit/{name}," in text or f'/reprokit/{name}"' in text:
-            context[f"reprokit/{name}"] = (_folder() / name).read_bytes()
+            context[f"reprokit/{name}"] = _support(name)
     for name, lines in locks.items():
         if f"source=reprokit/{name}," in text:
             context[f"reprokit/{name}"] = "".join(line + "\n" for line in lines).encode()
     if recipe == "script":
-        context["reprokit/relay.py"] = (_folder() / "relay.py").read_bytes()
+        context["reprokit/relay.py"] = _support("relay.py")
         assert environment.host is not None, "a script makes environments of a host, and this one names none"
         context["reprokit/venv.json"] = json.dumps(_layout(environment.host, workdir)).encode()
     return Rendered(dockerfile=text, context=dict(sorted(context.items())), prefix=_PREFIXES[recipe])
@@ -197,7 +197,7 @@ def _layout(host: OnHost, workdir: str) -> dict[str, str]:
 def render_one(template: str, files: Mapping[str, bytes | Path], **values: Any) -> Rendered:
     """A Dockerfile of a template of its own, with ``files`` and the scripts that it mounts as context."""
     text = _templates().get_template(template).render(pins=None, **values)
-    support = {f"reprokit/{name}": (_folder() / name).read_bytes() for name in SUPPORT if f"/{name}," in text}
+    support = {f"reprokit/{name}": _support(name) for name in SUPPORT if f"/{name}," in text}
     return Rendered(dockerfile=text, context=dict(sorted({**files, **support}.items())))
 
 
@@ -220,6 +220,12 @@ def _generated(spec: CellSpec, given: Collection[str], context: dict[str, bytes 
             context[script] = dataset.generate.encode()
             scripts.append({"script": script})
     return scripts
+
+
+@functools.cache
+def _support(name: str) -> bytes:
+    """A file of the folder of templates that travels in the context as it is."""
+    return (_folder() / name).read_bytes()
 
 
 def _folders(workdir: str, spec: CellSpec) -> list[str]:
@@ -282,6 +288,7 @@ def _templates() -> Templates:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         bytecode_cache=_compiled(),
+        auto_reload=False,
     )
     filters: dict[str, Any] = {"sh": shlex.quote, "quoted": _quoted, "instruction": _instruction}
     templates.filters.update(filters)
