@@ -214,6 +214,14 @@ def history(folder: Path) -> None:
     against("history of a case", of(year, "history", "case-1"), of(tenth, "history", "case-1"), "a tenth of the nights")
 
 
+def servers(folder: Path) -> None:
+    """What people ask of a store of a million trials, on SQLite and on PostgreSQL, in one process."""
+    from tests.bench.history import queries
+
+    for line in queries(folder, trials=1_000_000):
+        print(line, flush=True)
+
+
 def claims(folder: Path) -> None:
     """How often "reproduces exactly when" is said of random failures, and what it costs to say it of others."""
     from tests.bench.claims import report
@@ -305,6 +313,7 @@ BENCHES = {
     "flood": flood,
     "trials": trials,
     "history": history,
+    "servers": servers,
     "transitions": transitions,
     "claims": claims,
     "explaining": explaining,
@@ -316,8 +325,8 @@ BENCHES = {
     "nulls": nulls,
     "repeated": repeated,
 }
-LONG = ("nulls", "repeated")
-"""What takes hours, and is run only where it is named."""
+LONG = ("nulls", "repeated", "servers")
+"""What takes long, some of it hours, and is run only where it is named."""
 
 
 def main() -> None:

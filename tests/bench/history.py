@@ -2,27 +2,65 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
+import statistics
+import time
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from sqlalchemy import insert
 
 from reprokit.case.matrix import cell_key
+from reprokit.report.history.series import gather
 from reprokit.store import tables
 from reprokit.store.database import Store
+from reprokit.store.remote import folder_of
+from tests.servers import postgres_programs, postgres_server
 
 NIGHTS, CELLS = 365, 500
 PACKAGES = 60
 """Of a measured environment: fewer than most images have, yet rows are far larger than what is asked of them."""
 
 
-def fill(folder: Path, nights: int = NIGHTS, cells: int = CELLS) -> Store:
+def queries(folder: Path, trials: int) -> Iterator[str]:
+    """The medians of five, of each query on each database."""
+    os.environ["XDG_STATE_HOME"] = str(folder / "state")
+    nights = -(-trials // (3 * CELLS))
+    with contextlib.ExitStack() as held:
+        places = {"SQLite": folder / "sqlite"}
+        if programs := postgres_programs():
+            places["PostgreSQL"] = folder_of(held.enter_context(postgres_server(programs)).makes("bench"))
+        for name, place in places.items():
+            store = fill(place, nights=nights, packages=8)
+            yield f"{name}: {nights} nights of {CELLS} cells, {3 * nights * CELLS} trials"
+            asked: dict[str, Callable[[], object]] = {
+                "the newest run": lambda store=store: store.run("last"),  # type: ignore[misc]
+                "what was last seen of a case": lambda store=store: store.last_seen("case-1"),  # type: ignore[misc]
+                "history of a case": lambda store=store: gather(store, ["case-1"]),  # type: ignore[misc]
+                "changes, overview": lambda store=store: gather(store),  # type: ignore[misc]
+                "of that, the rows": lambda store=store: store.results(),  # type: ignore[misc]
+            }
+            for what, ask in asked.items():
+                ask()
+                yield f"  {what:30} {statistics.median(_took(ask) for _ in range(5)) * 1000:8.0f} ms"
+            store.close()
+
+
+def _took(ask: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    ask()
+    return time.perf_counter() - began
+
+
+def fill(folder: Path, nights: int = NIGHTS, cells: int = CELLS, packages: int = PACKAGES) -> Store:
     """A store with ten cases: one cell in twenty changes now and then, one in fifty is flaky, 1 % is inconclusive."""
     store = Store(folder)
     chance = random.Random(5)
-    packages = {f"lib-{number}": "1.2.3-4" for number in range(PACKAGES)}
-    environment = {"os": "debian-12", "packages": {"pip": {}, "apt": packages}}
+    apt = {f"lib-{number}": "1.2.3-4" for number in range(packages)}
+    environment = {"os": "debian-12", "packages": {"pip": {}, "apt": apt}}
     states = ["reproduced" if number % 3 else "not-reproduced" for number in range(cells)]
     start = datetime(2025, 1, 1, 2)
     with store.engine.begin() as connection:
