@@ -12,6 +12,7 @@ from reprokit.environment import dockerfile
 _BOUND = re.compile(
     r"--mount=type=bind,source=((?!reprokit/(?:site\.sh|relay\.))[^,\s]+),target=(/run/reprokit/[^,\s]+)"
 )
+_MOUNT = re.compile(r"--mount=\S+\s+")
 _BUILD_ONLY = re.compile(r"--mount=\S+\s+|\. /run/reprokit/site\.sh\s+&&\s+")
 """Mounts, and the site's settings which come by one, are there in builds alone."""
 _SCRIPT = re.compile(r'bash -eo pipefail "\$CONTEXT"?/([^"\s]+)')
@@ -35,7 +36,7 @@ def before(rendered: dockerfile.Rendered, step: str, workdir: str) -> Unfinished
     good: list[str] = []
     for instruction in _instructions(rendered.dockerfile):
         words = _words(instruction)
-        if words == _words(step):
+        if _MOUNT.sub("", words) == _MOUNT.sub("", _words(step)):  # an engine may mount under other names
             end = dockerfile.render_one("unfinished.j2", {}, workdir=workdir).dockerfile
             # What the step finds in the context of the build lies where it looks for it.
             copied = "".join(f"COPY {source} {target}\n" for source, target in _BOUND.findall(words))

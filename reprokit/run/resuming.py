@@ -66,6 +66,12 @@ def find(store: Store, cases: Sequence[str] | None) -> RunRecord | None:
     return store.run(found.id) if found else None
 
 
+def in_progress(store: Store, cases: Sequence[str]) -> RunRecord | None:
+    """The newest run over these cases that another process writes now."""
+    runs = (run for run in store.runs() if run.finished_at is None and list(run.request.cases) == list(cases))
+    return next((run for run in runs if run.owner.state is OwnerState.ALIVE), None)
+
+
 def out_of_sight(run: RunRecord) -> str:
     """What to say of an unfinished run of which it is unknown whether it still runs."""
     return (

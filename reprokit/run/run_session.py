@@ -105,7 +105,9 @@ class Session(Invocation):
         if record is None:
             if asked is None:
                 raise UsageError(f"nothing to resume: in {self.folder}, no run was stopped or has inconclusive cells")
-            self._say("nothing to resume for these cases: starting a new run")
+            going = resuming.in_progress(store, asked.to_json()["cases"])
+            why = f"; run {going.id} is still in progress, in {going.owner}" if going else ""
+            self._say(f"nothing to resume for these cases: starting a new run{why}")
             return self.start(asked)
         request = Request.from_json(record.request.asked)
         if request.bundle:

@@ -18,12 +18,12 @@ from reprokit.engine.docker.engine import DockerEngine
 from tests.conftest import docker
 from tests.integration.test_doctor import doctor
 from tests.integration.test_engine_run import Relay
-from tests.integration.test_run import REPROKIT, SLOW, User, wait_for
+from tests.integration.test_run import REPROKIT, SLOW, SLOW_ID, User, wait_for
 
 pytestmark = pytest.mark.integration
 
 CASE_ID = f"interrupted-{os.getpid()}"  # of this worker alone: others run these tests at the same time
-CASE = SLOW.replace("id: slow", f"id: {CASE_ID}").replace("else 6", "else 3")
+CASE = SLOW.replace(SLOW_ID, CASE_ID).replace("else 6", "else 3")
 
 
 class Held(Relay):

@@ -203,6 +203,8 @@ def test_what_a_step_finds_in_the_context_is_there_in_its_shell() -> None:
     assert found is not None
     assert found.rendered.dockerfile.startswith("FROM base\nCOPY reprokit/setup.sh /run/reprokit/setup.sh\nUSER root\n")
     assert found.command == "RUN bash /run/reprokit/setup.sh"
+    mounted_otherwise = step.replace("source=reprokit/", "source=reprokit/0123-")
+    assert before(Rendered(dockerfile=f"FROM base\n{step}\n", context={}), mounted_otherwise, "/workspace") == found
 
 
 PIP = "pip install 'a b'==1"

@@ -136,6 +136,14 @@ def test_a_run_in_progress_is_not_resumed(project: Project) -> None:
         resumed(project)
 
 
+def test_beside_a_run_in_progress_a_new_one_is_started_and_it_is_named(project: Project) -> None:
+    project.run()
+    run = killed(project, {})
+    assert project.new_session().resume(Request(cases=(str(project.case),), base_images="registry")) == 0
+    said = project.output.getvalue()
+    assert f"nothing to resume for these cases: starting a new run; run {run} is still in progress, in " in said
+
+
 def test_the_owner_of_a_run_holds_a_lock_in_its_folder(project: Project) -> None:
     project.run()
     record = Store(project.folder / "store").run("last")
