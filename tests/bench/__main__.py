@@ -304,7 +304,16 @@ def repeated(folder: Path) -> None:
         print(line, flush=True)
 
 
+def throughput(folder: Path) -> None:
+    """Files checked, Dockerfiles rendered, pages written and logs judged, in processor time and memory."""
+    from tests.bench.throughput import report
+
+    for line in report(folder):
+        print(line, flush=True)
+
+
 BENCHES = {
+    "throughput": throughput,
     "startup": startup,
     "matrix": matrix,
     "library": library,
