@@ -2,7 +2,7 @@
 
 What is taken over is the newest conclusive record of just this cell in this store: of the same text of the case, the
 same image by the hash of its inputs, the same kind of engine, limits and rules. A record that was itself taken over, or
-came from another store, is none; neither is what rests on something that no record holds, such as a folder of data.
+came from another store, is not one; neither is what rests on something that no record holds, such as a folder of data.
 """
 
 from __future__ import annotations

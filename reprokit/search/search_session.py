@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 FORMAT = "reprokit-search/v1"
 
-Key = tuple[str, str]
+TaskKey = tuple[str, str]
 """Case digest and cell: a search decides each pair once."""
 
 
@@ -97,11 +97,11 @@ class SearchSession(Invocation):
         self._wanted: dict[int, int] = {}
         self.label_axes: tuple[str, ...] = ()
         self.answer: SearchAnswer | None = None
-        self._records: dict[Key, CellRecord] = {}
-        self._numbers: dict[Key, int] = {}
+        self._records: dict[TaskKey, CellRecord] = {}
+        self._numbers: dict[TaskKey, int] = {}
         self._recalled: dict[str, Any] = {}
         self._texts: set[str] = set()
-        self._shown: set[Key] = set()
+        self._shown: set[TaskKey] = set()
         self._dockerfiles: set[str] = set()
         self._checked: dict[tuple[str, str], Path] = {}
         self._listener: Listener = Silent()
@@ -316,7 +316,7 @@ class SearchSession(Invocation):
             self._open_engine(self.request).info()
         return tuple(reading(self._records[key].verdict) for key in keys)
 
-    def _references(self, candidates: Iterable[Candidate]) -> Iterator[tuple[Key, Candidate]]:
+    def _references(self, candidates: Iterable[Candidate]) -> Iterator[tuple[TaskKey, Candidate]]:
         """The cells of the case as it stands that candidates, rewritten ones too, are compared with."""
         for one in candidates:
             cell = reference_cell(self.file.case, one.cell)
@@ -324,7 +324,7 @@ class SearchSession(Invocation):
                 other = Candidate(cell=cell)
                 yield self._key(other), other
 
-    def _repeat(self, runner: Runner, asked: Mapping[Key, Candidate]) -> None:
+    def _repeat(self, runner: Runner, asked: Mapping[TaskKey, Candidate]) -> None:
         """One more trial of each of these, which are decided. Where one does not come about, no more are asked for."""
         self._wanted = {self._numbers[key]: len(self._records[key].trials) + 1 for key in asked}
         try:
@@ -340,7 +340,7 @@ class SearchSession(Invocation):
         behind = (one.number for one in records if len(one.trials) < self._wanted.get(one.number, 0))
         return next((number for number in behind if number not in running), None)
 
-    def _show(self, asked: Mapping[Key, Candidate]) -> None:
+    def _show(self, asked: Mapping[TaskKey, Candidate]) -> None:
         """Pass the listener the cells that are asked for now, and the verdicts that a resumed search already has."""
         new = {key: one for key, one in asked.items() if key not in self._shown}
         self._shown |= new.keys()
@@ -402,7 +402,7 @@ class SearchSession(Invocation):
             self._texts.add(file.digest)
             self._recorder.know(file.digest, file.case.id, file.case.title, file.text)
 
-    def _key(self, candidate: Candidate) -> Key:
+    def _key(self, candidate: Candidate) -> TaskKey:
         return (candidate.file or self.file).digest, cell_key(candidate.cell)
 
     def _name(self, candidate: Candidate) -> str:

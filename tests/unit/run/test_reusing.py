@@ -63,7 +63,7 @@ def test_a_run_reuses_nothing_unless_it_is_asked_to(project: Project) -> None:
     assert len(project.engine.trials) == 4
 
 
-def test_what_was_taken_over_is_taken_over_no_further_and_is_no_result_of_its_own(project: Project) -> None:
+def test_what_was_taken_over_is_taken_over_no_further_and_is_not_a_result_of_its_own(project: Project) -> None:
     project.run()
     first = project.session.record.id
     again(project)
@@ -234,7 +234,7 @@ def test_it_does_not_go_with_what_chooses_cells_by_earlier_runs(
     assert "leave out --failed, --resume and --watch" in capsys.readouterr().err
 
 
-def test_an_age_that_is_none_is_refused_and_a_case_behind_it_is_a_case(
+def test_what_is_not_an_age_is_refused_and_a_case_behind_it_is_a_case(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert invoke(["run", str(project.case), "--reuse=7x"]) == 2

@@ -222,7 +222,7 @@ def test_a_shard_that_ran_twice_or_comes_late_changes_nothing(tmp_path: Path) ->
         assert len(store.runs()) == 1
     assert {path: path.read_bytes() for path in (out / "runs").rglob("*.log")} == logs
     done, store = merged(out, rest)
-    assert (done.changed, store.run("last").host) == (0, whole.host)  # the same artifact once more is no second host
+    assert (done.changed, store.run("last").host) == (0, whole.host)  # the same artifact once more is not a second host
 
 
 def test_a_repeated_shard_that_could_not_decide_a_cell_does_not_take_its_verdict_away(tmp_path: Path) -> None:
