@@ -84,6 +84,8 @@ WITHOUT = {
     "shell": "is for people at a terminal: `reprokit exec --json` is for programs",
     "store backup": "writes an archive of the store",
     "store export": "writes an archive of JSON lines",
+    "store sync": "delivers what is kept here: the runs are in the store then",
+    "store copy": "writes another store",
     "schema": "prints a JSON Schema",
     "completion": "prints a shell script",
     "mcp": "speaks a protocol of its own",
