@@ -28,7 +28,7 @@ SELECTION = (*AXIS_NAMES, "axis", "only", "skip")
 WHOLE = (
     *SELECTION,
     *("tags", "frameworks", "needs", "fix", "sources", "base_images", "refresh_bases", "locked"),
-    *("failed", "watch", "resume", "cells", "reuse"),
+    *("failed", "watch", "resume", "cells", "reuse", "on"),
 )
 """What chooses or builds cells, and says nothing of a bundle."""
 EXAMPLES = """\b
@@ -48,6 +48,7 @@ Examples:
   reprokit run bug.yaml --watch                      # again whenever bug.yaml is saved
   reprokit run cases/ --timings --trace trace.json   # where the time went; Perfetto opens the trace
   reprokit run bug.tar.zst                           # a bundle, with its image: nothing is built
+  reprokit run cases/ --on ray://head:10001          # on the nodes of a Ray cluster
   reprokit run --resume                              # continue the run that was interrupted
 
 \b
@@ -81,6 +82,13 @@ Exit status: 0 all as expected, 1 a verdict departs from what the case expects, 
 @options.refresh_option
 @options.engine_option
 @options.jobs_option
+@click.option(
+    "--on",
+    default="",
+    metavar="ray|ray://HOST:PORT",
+    help="Run the cells on the nodes of a Ray cluster, each with its own engine: ray is the cluster of this machine, "
+    "or RAY_ADDRESS; ray://HOST:10001 reaches one from outside.",
+)
 @click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the result file.")
 @click.option("--junit", "junit_file", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML.")
 @click.option(
@@ -125,6 +133,7 @@ def command(**given: Any) -> int:
         raise UsageError("--failed chooses the cells: leave out --resume and --cells")
     cells_file = given.pop("cells_file")
     store_folder = options.obeyed_store(given.pop("store_folder"))
+    _check_on(given)
     options.check_writable("--json", json_file)
     options.check_writable("--junit", junit_file)
     options.check_writable("--trace", trace_file)
@@ -182,7 +191,7 @@ def command(**given: Any) -> int:
                 raise UsageError(
                     "--resume continues with the options of that run: leave out the other options, or name CASE"
                 )
-            return session.resume(options.request_of(given) if given["cases"] else None, jobs)
+            return session.resume(options.request_of(given) if given["cases"] else None, jobs, given["on"])
         if bundled:
             return _run_bundle(session, options.request_of(given))
         if cells_file:
@@ -208,6 +217,21 @@ def _read_reuse(given: dict[str, Any]) -> float | None:
         return units.duration(text)
     except ValueError as error:
         raise UsageError(f"--reuse={text}: expected {error}") from None
+
+
+def _check_on(given: dict[str, Any]) -> None:
+    """Raise UsageError for what --on does not take, and for what does not go together with it."""
+    if not given["on"]:
+        return
+    from reprokit.run.fleet.address import check_address
+
+    check_address(given["on"])
+    if options.typed("reuse"):
+        raise UsageError("--on: --reuse looks at the images of this host: leave out one of the two")
+    if options.typed("jobs"):
+        raise UsageError(
+            "--on: how many cells run at a time is what the nodes offer Ray (ray start --num-cpus): leave out --jobs"
+        )
 
 
 def _request_of(path: Path, given: dict[str, Any]) -> Request:

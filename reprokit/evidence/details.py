@@ -10,7 +10,7 @@ from reprokit.case.trust import Trust
 from reprokit.core.json_record import ABSENT, JsonRecord
 from reprokit.evidence.differences import ComparisonRecord
 from reprokit.evidence.model import Fingerprint, Frame, Outcome, Verdict
-from reprokit.evidence.origin import JobRecord, kind_of
+from reprokit.evidence.origin import JobRecord, NodeRecord, kind_of
 from reprokit.evidence.ratio import RatioRecord
 from reprokit.evidence.sequential import TrialFigures
 
@@ -131,6 +131,7 @@ class CellDetails(JsonRecord):
     oldest first. ``job``: where the run was merged. ``trust``: in the case, when the cell ran. ``limits``: of
     trials and build; ``unenforced``: which limits the engine does not hold on that host. ``comparison``: of the numbers
     that its trials wrote. ``ratio``: how many times as much as in another cell they needed.
+    ``node``: of the cluster that it ran on.
     """
 
     base: BaseRecord | None = field(default=None, metadata=ABSENT)
@@ -155,6 +156,7 @@ class CellDetails(JsonRecord):
     unenforced: tuple[str, ...] = field(default=(), metadata=ABSENT)
     comparison: ComparisonRecord | None = field(default=None, metadata=ABSENT)
     ratio: RatioRecord | None = field(default=None, metadata=ABSENT)
+    node: NodeRecord | None = field(default=None, metadata=ABSENT)
 
     def to_json(self) -> dict[str, Any]:
         """The record as a JSON object; without a base, it lacks what is empty of an image."""

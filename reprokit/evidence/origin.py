@@ -97,6 +97,33 @@ class OwnerRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LossRecord(JsonRecord):
+    """An attempt at a cell that came to nothing, and why: the ``node`` ('' = it had not begun) and its ``id``."""
+
+    node: str
+    id: str
+    why: str
+
+    def __str__(self) -> str:
+        return self.why + (f" on {self.node} (node {self.id[:8]})" if self.id else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeRecord(JsonRecord):
+    """The node of a cluster that served a cell: the ``name`` of its host, its ``id`` ('' = none did), and what was
+    ``lost`` before.
+    """
+
+    name: str = ""
+    id: str = ""
+    lost: tuple[LossRecord, ...] = field(default=(), metadata=ABSENT)
+
+    def __str__(self) -> str:
+        where = f"{self.name} (node {self.id[:8]})" if self.id else "none"
+        return where + "".join(f"; attempt {number} was lost: {one}" for number, one in enumerate(self.lost, 1))
+
+
+@dataclass(frozen=True, kw_only=True)
 class WorkflowRecord(JsonRecord):
     """The run of a workflow of GitHub Actions; ``attempt`` where one job of it is meant."""
 

@@ -43,6 +43,13 @@ def cell(run: RunRecord, record: CellRecord, folder: Path, trial: int, *, colour
     return "\n".join(_sections(run, record, folder, trial, colour))
 
 
+def _circumstances(details: CellDetails) -> Iterable[str]:
+    if details.trust != CellDetails().trust:
+        yield f"trust: {details.trust.value}"
+    if details.node:
+        yield f"served by {', '.join(filter(None, (details.engine, str(details.node))))}"
+
+
 def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colour: bool) -> Iterable[str]:
     def head(text: str) -> str:
         return style(f"── {text} ", bold=True) + "─" * max(0, 60 - len(text)) if colour else f"== {text} =="
@@ -54,8 +61,7 @@ def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colo
         yield "undecided: the run was stopped, or has not come to this cell yet"
     engine = f", {run.host.engine}" if run.host.engine else ""
     yield f"run {run.id}, {run.started_at}{engine}, case {record.case_path} ({record.case_digest[:19]})"
-    if record.details.trust != CellDetails().trust:
-        yield f"trust: {record.details.trust.value}"
+    yield from _circumstances(record.details)
     yield from _failures(record)
     for again in record.details.rejudged:
         was = again.before

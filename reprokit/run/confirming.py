@@ -45,6 +45,33 @@ def of_case(records: Sequence[CellRecord], digest: str) -> list[CellRecord]:
     return [record for record in records if record.case_digest == digest and record.variant == "case"]
 
 
+def repeat_cells(
+    planner: Planner,
+    records: Callable[[], Sequence[CellRecord]],
+    cases: Cases,
+    stopped: Collection[str],
+    start: Callable[[Task], Future[None]],
+    jobs: int,
+) -> None:
+    """Repeat cells, ``jobs`` at a time, until the planner asks for none, or only for those of ``stopped`` cases.
+
+    A cell runs one trial at a time, so that its trials have the order of their numbers.
+    """
+    running: dict[Future[None], tuple[str, int]] = {}
+    while True:
+        for case, tasks in cases.items():
+            while case not in stopped and len(running) < jobs:
+                busy = {number for of, number in running.values() if of == case}
+                number = planner(of_case(records(), case), busy)
+                if number is None or number not in tasks:
+                    break
+                running[start(tasks[number])] = case, number
+        if not running:
+            return
+        for done in wait(running, return_when=FIRST_COMPLETED).done:
+            del running[done]
+
+
 @dataclass(kw_only=True)
 class Repeater:
     """Runs more trials of decided cells. What stops one leaves its cell as it was, and ends those of its case.
@@ -65,23 +92,8 @@ class Repeater:
     _stopped: set[str] = field(default_factory=set)
 
     def run(self, cases: Cases, start: Callable[[Task], Future[None]], jobs: int) -> None:
-        """Repeat cells, ``jobs`` at a time, until the planner asks for none. ``start`` leads to :meth:`repeat`.
-
-        A cell runs one trial at a time, so that its trials have the order of their numbers.
-        """
-        running: dict[Future[None], tuple[str, int]] = {}
-        while True:
-            for case, tasks in cases.items():
-                while case not in self._stopped and len(running) < jobs:
-                    busy = {number for of, number in running.values() if of == case}
-                    number = self.planner(of_case(self.records(), case), busy)
-                    if number is None or number not in tasks:
-                        break
-                    running[start(tasks[number])] = case, number
-            if not running:
-                return
-            for done in wait(running, return_when=FIRST_COMPLETED).done:
-                del running[done]
+        """As :func:`repeat_cells`. ``start`` leads to :meth:`repeat`."""
+        repeat_cells(self.planner, self.records, cases, self._stopped, start, jobs)
 
     def repeat(self, task: Task, allocation: GpuAllocation | None = None) -> None:
         """One more trial of a decided cell."""

@@ -114,6 +114,8 @@ class Invocation:
         recorder: Recorder | None,
         listener: Listener,
         tasks: Sequence[Task] = (),
+        *,
+        compares: bool = True,
     ) -> Runner:
         own = site.settings()
         return Runner(
@@ -134,6 +136,7 @@ class Invocation:
             confirming=self._confirming(request.confirm),
             shares=self._shares(request, listener),
             reuse=self._reuse(run_id, request, tasks),
+            compares=compares,
         )
 
     def _reuse(self, run_id: str, request: Request, tasks: Sequence[Task]) -> Reuse | None:

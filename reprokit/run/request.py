@@ -14,6 +14,7 @@ from reprokit.case.matrix import Selection
 from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
+from reprokit.engine import kinds
 from reprokit.evidence.sequential import Trials
 from reprokit.run import chosen
 
@@ -37,7 +38,7 @@ class Request:
     ``chosen``: the cells, each by its name; ``selection``, ``filter`` and ``fix`` then do not count.
 
     ``bundle``: the one case is that of a bundle, with its image. ``reuse``: cells are taken over from earlier runs, of
-    at most so many seconds ago; None for none.
+    at most so many seconds ago; None for none. ``on``: the cluster that runs the cells, '' for none.
 
     ``yes`` and ``reviewed`` (digests of case texts) say that cases may run here, and ``ask`` whether a user at the
     terminal may be asked, see :mod:`reprokit.run.approving`. They are about this invocation and no part of what a run
@@ -62,6 +63,7 @@ class Request:
     chosen: tuple[chosen.Chosen, ...] = ()
     bundle: bool = False
     reuse: float | None = None
+    on: str = ""
     yes: bool = False
     reviewed: tuple[str, ...] = ()
     ask: bool = True
@@ -89,9 +91,10 @@ class Request:
             datasets={**settings.datasets, **datasets},
             sources={**settings.sources, **sources},
             named=(*(f"--dataset {name}" for name in datasets), *(f"--source {name}" for name in sources)),
-            base_images=base_images or settings.base_images,
+            # What runs on other hosts is chosen there.
+            base_images=base_images or ("auto" if asked.get("on") else settings.base_images),
             confirm=confirm or settings.confirm,
-            engine=engine or settings.engine,
+            engine=engine or (kinds.AUTO if asked.get("on") else settings.engine),
             jobs=jobs or default_jobs(),
             **asked,
         )
@@ -133,6 +136,7 @@ class Request:
             "chosen": chosen.to_json(self.chosen),
             **({"bundle": True} if self.bundle else {}),
             **({"reuse": self.reuse} if self.reuse else {}),
+            **({"on": self.on} if self.on else {}),
         }
 
     @classmethod
@@ -166,6 +170,7 @@ class Request:
             chosen=chosen.from_json(data.get("chosen", ())),
             bundle=data.get("bundle", False),
             reuse=data.get("reuse"),
+            on=data.get("on", ""),
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reprokit import __version__
@@ -14,6 +14,7 @@ from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.interrupts import signals
 from reprokit.core.text import build_times, pluralize, seconds
 from reprokit.engine import site
+from reprokit.environment.catalog import Catalog
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, exit_status
 from reprokit.evidence.spans import KEY, Timings
 from reprokit.run import resuming
@@ -32,8 +33,12 @@ from reprokit.store.folder import make_folder
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
     from reprokit.evidence.records import CellRecord
+    from reprokit.run.fleet.cluster import Cluster
+    from reprokit.run.fleet.fleet_runner import FleetRunner
     from reprokit.run.images import BuiltImage
     from reprokit.run.lock_making.updating import LockResult
+    from reprokit.run.runner import Runner
+    from reprokit.store.recorder import Recorder
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,6 +62,7 @@ class Session(Invocation):
 
     files: Mapping[str, CaseFile]
     timings: Timings | None = None
+    _cluster: Cluster | None = None
 
     def start(self, request: Request, *, failed: bool = False) -> int:
         """Plan and run; returns the contract's exit status. ``failed``: see :func:`.last_time.only_failed`.
@@ -75,7 +81,7 @@ class Session(Invocation):
     def begin(self, request: Request, files: Sequence[CaseFile], tasks: Sequence[Task]) -> int:
         """Run tasks that may be run. Raises as :meth:`start`."""
         check_run_time(tasks, site_caps(site.settings()))
-        if full := check_room(tasks, self.folder, site.settings().budget):
+        if not request.on and (full := check_room(tasks, self.folder, site.settings().budget)):
             self._say(full)
         self._check_engine(request, tasks)
         run_id = new_id(self.folder)
@@ -92,11 +98,12 @@ class Session(Invocation):
         self._recorder.begin(record, _texts(files))
         return self._go(record, request, tasks, {})
 
-    def resume(self, asked: Request | None, jobs: int | None = None) -> int:
+    def resume(self, asked: Request | None, jobs: int | None = None, on: str = "") -> int:
         """Go on with the last run that was stopped or left cells inconclusive, one over these cases if ``asked`` names
         some.
 
-        What it was asked then holds; another ``asked`` is refused, but for ``jobs``.
+        What it was asked then holds; another ``asked`` is refused, but for ``jobs``. ``on``: another cluster than its
+        own.
         """
         if asked is not None and "-" in asked.cases:
             raise UsageError("--resume: the run keeps what it read from standard input; leave out the -")
@@ -119,6 +126,7 @@ class Session(Invocation):
             )
         # Its decided cells hold what the bases were when it started.
         request = dataclasses.replace(request, refresh_bases=False, jobs=request.jobs if jobs is None else jobs)
+        request = dataclasses.replace(request, on=on or request.on)
         if asked is not None:
             request = dataclasses.replace(request, yes=asked.yes, reviewed=asked.reviewed)
         read = {cell.case_digest: (cell.case_path, cell.details.trust) for cell in record.cells}
@@ -239,7 +247,7 @@ class Session(Invocation):
         unrecorded: RecordError | None = None
         with self._display.progress() as listener, signals():
             undone = [task for task in tasks if task.number not in done]
-            runner = self._runner(record.id, request, self._recorder, listener, undone)
+            runner = self._cells_runner(record.id, request, self._recorder, listener, undone)
             listener.planned(record.id, tasks)
             if not request.locked:
                 self._note_locks(tasks, listener)
@@ -282,6 +290,44 @@ class Session(Invocation):
             self._say(late)
         return status
 
+    def _check_engine(self, request: Request, tasks: Iterable[Task]) -> None:
+        """As of every invocation; where the request names a cluster, raise EngineError or UsageError unless that can
+        serve cells.
+        """
+        if request.on:
+            self._open_cluster(request)
+        else:
+            super()._check_engine(request, tasks)
+
+    def _cells_runner(
+        self, run_id: str, request: Request, recorder: Recorder, listener: Listener, tasks: Sequence[Task]
+    ) -> Runner | FleetRunner:
+        """What decides the cells of a run, on this host or on the cluster that the request names."""
+        if not request.on:
+            return self._runner(run_id, request, recorder, listener, tasks)
+        from reprokit.run.fleet.fleet_runner import FleetRunner
+
+        return FleetRunner(
+            run_id,
+            request,
+            cluster=self._open_cluster(request),
+            folder=self.folder,
+            recorder=recorder,
+            listener=listener,
+            catalog=Catalog(site.settings().compatibility),
+            confirming=self._confirming(request.confirm),
+        )
+
+    def _open_cluster(self, request: Request) -> Cluster:
+        if self._cluster is None:
+            from reprokit.run.fleet.cluster import connect
+            from reprokit.run.fleet.joining import check_nodes
+
+            self._cluster = connect(request.on, request.engine)
+            for text in check_nodes(self._cluster.greeted(), request.on):
+                self._say(text)
+        return self._cluster
+
     @staticmethod
     def _note_locks(tasks: Sequence[Task], listener: Listener) -> None:
         from reprokit.run.locking.held import unused
@@ -298,5 +344,7 @@ def _texts(files: Sequence[CaseFile]) -> dict[str, tuple[str, str, str]]:
 def _essence(request: Request) -> dict[str, Any]:
     """What decides the outcome of a request, rather than how it is carried out."""
     return {
-        key: value for key, value in request.to_json().items() if key not in ("jobs", "named", "refresh_bases", "reuse")
+        key: value
+        for key, value in request.to_json().items()
+        if key not in ("jobs", "named", "refresh_bases", "reuse", "on")
     }

@@ -126,6 +126,7 @@ class Runner:
     ``reuse``: what is taken over from earlier runs, None for nothing.
     ``shares``: through what images of cases that are trusted so far are shared with other machines.
     ``keeper``: keeps what is on the disk within a budget, and what this run uses from being removed.
+    ``compares``: judge cells by those that they are compared with; else whoever asked for them does.
     ``folder`` is the store's; without a ``recorder`` nothing is recorded, as for builds without a run.
     """
 
@@ -149,6 +150,7 @@ class Runner:
         keeper: Keeper | None = None,
         shares: Callable[[Trust], ImageShare | None] = lambda trust: None,
         reuse: Reuse | None = None,
+        compares: bool = True,
     ) -> None:
         self.run_id = run_id
         self.request = request
@@ -173,6 +175,7 @@ class Runner:
         self._keeper = keeper or Keeper()
         self._shares = shares
         self._reuse = reuse
+        self._compares = compares
         self._of_image: Callable[[ImageSpec], ImageSpec] = lambda image: image
         self._ready: dict[int, BuiltImage] = {}
         self._decisions = Decisions(folder, recorder, listener, self._cancel)
@@ -197,7 +200,7 @@ class Runner:
         ``earlier``: tasks whose records were taken over, see :meth:`reuse`; they may be repeated.
         """
         interrupted: KeyboardInterrupt | None = None
-        self._decisions.begin(tasks)
+        self._decisions.begin(tasks if self._compares else ())
         try:
             ours = [served for task in tasks if (served := self._decisions.serve(task, self._granted))]
             self._say_odd_requests(ours)
@@ -464,7 +467,7 @@ class Runner:
             records=lambda: self.records,
             image=partial(self._image_again, context, supply),
             keep=lambda record: self._decisions.keep(record, self._listener.repeated),
-            compare=self._decisions.compared_again,
+            compare=self._decisions.compared_again if self._compares else lambda _, record: record,
             explain_error=lambda error: (
                 str(error) if isinstance(error, ReprokitError) else self._decisions.defect(error)
             ),

@@ -60,6 +60,14 @@ class Timer:
         if (since := self._queued.pop(cell, None)) is not None:
             self.add("waiting", since, time.monotonic() - since, cell=cell, name="for a worker")
 
+    def merge(self, other: Timings, worker: str) -> None:
+        """Keep the spans of a run of another process, which ends now; ``worker``: who ran it."""
+        shift = time.monotonic() - self._zero - other.seconds
+        images = [self.image(numbers) for numbers in other.images]
+        for one in other.spans[: max(0, MOST - len(self._spans))]:
+            image = images[one.image] if one.image >= 0 else -1
+            self._spans.append(one._replace(start=max(0.0, one.start + shift), image=image, worker=worker))
+
     def timings(self) -> Timings:
         """All that was kept so far."""
         return Timings(

@@ -262,14 +262,14 @@ def _steady(
         allocation.renew()
 
 
-def _folder(context: TrialContext, task: Task) -> Path:
+def kept_folder(run_id: str, task: Task) -> Path:
     """Where what is kept of a task's trials lies, below the store's folder."""
-    return Path("runs") / context.run_id / f"{task.number:03d}-{task.case.id}-{task.variant}"
+    return Path("runs") / run_id / f"{task.number:03d}-{task.case.id}-{task.variant}"
 
 
 def _kept_files(context: TrialContext, task: Task) -> Path:
     """Keep a copy of the files that the containers get: evidence, and what the line that repeats a trial mounts."""
-    folder = unlinked(context.folder, *_folder(context, task).parts, "files").absolute()
+    folder = unlinked(context.folder, *kept_folder(context.run_id, task).parts, "files").absolute()
     for path, file in handed_files(task).items():
         target = unlinked(folder, *Path(path).parts)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -315,7 +315,7 @@ def _one(
     echo: Callable[[bytes], None] | None,
     no_stacks: str,
 ) -> TrialRecord:
-    relative = _folder(context, task) / f"trial-{number}.log"
+    relative = kept_folder(context.run_id, task) / f"trial-{number}.log"
     log = below(context.folder, *relative.parts)
     log.parent.mkdir(parents=True, exist_ok=True)
     compare, kept = task.case.expect.compare, relative.with_suffix(".outputs.tar")

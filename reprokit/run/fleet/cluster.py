@@ -1,0 +1,243 @@
+"""The Ray cluster that serves a run: the only module that speaks to Ray."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+from reprokit import __version__
+from reprokit.core.errors import EngineError, UsageError
+from reprokit.core.text import one_line
+from reprokit.run.fleet import carried
+from reprokit.run.fleet.address import HERE, check_address
+from reprokit.run.fleet.node import serve
+from reprokit.run.fleet.orders import Event, Lost, Order, Served
+from reprokit.run.fleet.placing import Needs, Node, NodeReport
+
+LOOK = 2.0
+"""Seconds between two looks at which nodes are alive."""
+GREETING = 120.0
+"""Seconds that nodes have for their reports: a fresh machine imports slowly."""
+EXTRA = "install the extra 'ray': pip install '.[ray]' in a checkout, or pip install 'ray[client]'"
+
+
+class Cluster(Protocol):
+    """What serves orders."""
+
+    version: str
+
+    def nodes(self) -> Sequence[Node]:
+        """The nodes that are alive and have reported, as they were at most seconds ago. Raises EngineError."""
+
+    def submit(self, order: Order, nodes: Sequence[Node], needs: Needs) -> None:
+        """Have the order served on one of the nodes."""
+
+    def wait(self, seconds: float) -> tuple[list[tuple[int, Served | Lost]], list[Event]]:
+        """What became of orders, by key, and what nodes tell; as soon as there is something. Raises EngineError."""
+
+    def cancel(self, key: int) -> None:
+        """Give an order up that has not begun."""
+
+    def stop(self) -> None:
+        """Have every node stop what it runs for this driver."""
+
+    def close(self) -> None:
+        """Leave the cluster."""
+
+
+def connect(on: str, engine: str) -> RayCluster:
+    """The cluster that ``--on`` names. ``engine``: the kind that nodes are to have, or ``auto``.
+
+    Raises UsageError, EngineError.
+    """
+    check_address(on)
+    try:
+        import ray
+    except ImportError:
+        raise UsageError(f"--on {on} needs Ray, which is not installed: {EXTRA}") from None
+    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
+    ours = not ray.is_initialized()
+    if ours:
+        _init(ray, on)
+    return RayCluster(ray, engine, ours=ours)
+
+
+def _init(ray: Any, on: str) -> None:
+    address = os.environ.get("RAY_ADDRESS") or "auto" if on == HERE else on
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=True)
+    except ConnectionError as error:
+        start = "start one with `ray start --head`, or name another with --on ray://HOST:PORT"
+        where = "RAY_ADDRESS" if on == HERE and os.environ.get("RAY_ADDRESS") else f"--on {on}"
+        raise EngineError(f"{where}: no Ray cluster answers ({one_line(str(error), 200)}): {start}") from None
+    except Exception as error:  # Ray has no class of its own for another version, and gRPC several
+        said = one_line(str(error), 400)
+        if "version" in said.lower() and "mismatch" in said.lower().replace("versions", ""):
+            raise UsageError(
+                f"--on {on}: the cluster has another Python or Ray than this machine ({said}): install the cluster's "
+                "versions here, or run reprokit on a node"
+            ) from None
+        if isinstance(error, (UsageError, KeyboardInterrupt)):
+            raise
+        raise EngineError(f"--on {on}: the Ray cluster cannot be used: {said}") from None
+
+
+class RayCluster:
+    """A cluster that this process is connected to. ``ours``: whether it disconnects at the end."""
+
+    def __init__(self, ray: Any, engine: str, *, ours: bool) -> None:
+        self._ray = ray
+        self._engine = engine
+        self._ours = ours
+        self.version = str(ray.__version__)
+        self._nodes: dict[str, Node] = {}
+        self._greetings: dict[Any, dict[str, Any]] = {}
+        self._looked = 0.0
+        self._flying: dict[Any, int] = {}
+        with suppress(AttributeError, ValueError):
+            ray.cloudpickle.register_pickle_by_value(carried)
+        self._greet = ray.remote(carried.greet)
+        self._mailbox: Any = None
+        self._taking: Any = None
+        self._serve = ray.remote(_serve)
+
+    def nodes(self) -> Sequence[Node]:
+        """See :class:`Cluster`."""
+        if time.monotonic() - self._looked > LOOK:
+            self._look()
+        return list(self._nodes.values())
+
+    def greeted(self) -> Sequence[Node]:
+        """All nodes, once each has reported or had its time to. Raises EngineError."""
+        self._look()
+        waiting = time.monotonic() + GREETING
+        while self._greetings and time.monotonic() < waiting:
+            self._ray.wait(list(self._greetings), num_returns=len(self._greetings), timeout=1.0)
+            self._look()
+        for found in self._greetings.values():
+            self._take(found, NodeReport(trouble=f"it did not report within {GREETING:g} s"))
+        self._greetings.clear()
+        return list(self._nodes.values())
+
+    def _look(self) -> None:
+        self._looked = time.monotonic()
+        try:
+            alive = {found["NodeID"]: found for found in self._ray.nodes() if found["Alive"]}
+        except Exception as error:
+            raise EngineError(f"the Ray cluster does not answer any more: {one_line(str(error), 200)}") from error
+        self._nodes = {name: node for name, node in self._nodes.items() if name in alive}
+        for greeting in self._ray.wait(list(self._greetings), num_returns=len(self._greetings), timeout=0)[0]:
+            self._take(self._greetings.pop(greeting), self._report(greeting))
+        known = {*self._nodes, *(found["NodeID"] for found in self._greetings.values())}
+        for name, found in alive.items():
+            if name not in known:
+                here = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(name, soft=False)
+                options = {"num_cpus": 0, "max_retries": 0, "scheduling_strategy": here}
+                self._greetings[self._greet.options(**options).remote(__version__, self._engine)] = found
+
+    def _report(self, greeting: Any) -> NodeReport:
+        try:
+            said = self._ray.get(greeting)
+        except Exception as error:
+            return NodeReport(trouble=f"it does not report: {one_line(str(error), 200)}")
+        return said if isinstance(said, NodeReport) else NodeReport(trouble=str(said))
+
+    def _take(self, found: dict[str, Any], report: NodeReport) -> None:
+        offers = found["Resources"]
+        self._nodes[found["NodeID"]] = Node(
+            id=found["NodeID"],
+            name=found["NodeManagerHostname"],
+            cpus=offers.get("CPU", 0.0),
+            gpus=offers.get("GPU", 0.0),
+            memory=offers.get("memory", 0.0),
+            report=report,
+        )
+
+    def submit(self, order: Order, nodes: Sequence[Node], needs: Needs) -> None:
+        """See :class:`Cluster`."""
+        names = ",".join(node.id for node in nodes)
+        options = {**needs.options, "max_retries": 0, "label_selector": {"ray.io/node-id": f"in({names})"}}
+        try:
+            if self._mailbox is None:
+                # On the node without which there is no cluster.
+                head = {"node:__internal_head__": 0.001}
+                self._mailbox = self._ray.remote(carried.Mailbox).options(num_cpus=0, resources=head).remote()
+                self._taking = self._mailbox.take.remote(LOOK)
+            name = f"reprokit {order.task.case.id}"
+            self._flying[self._serve.options(**options, name=name).remote(order, self._mailbox)] = order.key
+        except Exception as error:
+            raise EngineError(f"the Ray cluster went away: {one_line(str(error), 200)}") from error
+
+    def wait(self, seconds: float) -> tuple[list[tuple[int, Served | Lost]], list[Event]]:
+        """See :class:`Cluster`."""
+        waiting = [*self._flying, *([self._taking] if self._taking is not None else [])]
+        try:
+            if self._ray.wait(waiting, timeout=seconds)[0]:
+                ready = set(self._ray.wait(waiting, num_returns=len(waiting), timeout=0)[0])
+            else:
+                ready = set()
+            events: list[Event] = []
+            if self._taking in ready:
+                events = self._ray.get(self._taking)
+                self._taking = self._mailbox.take.remote(LOOK)
+        except Exception as error:
+            raise EngineError(f"the Ray cluster went away: {one_line(str(error), 200)}") from error
+        landed = [(self._flying.pop(task), self._outcome(task)) for task in list(self._flying) if task in ready]
+        return landed, events
+
+    def _outcome(self, task: Any) -> Served | Lost:
+        errors = self._ray.exceptions
+        try:
+            served = self._ray.get(task)
+        except errors.TaskCancelledError:
+            return Lost(why="it was cancelled", cancelled=True)
+        except (errors.TaskUnschedulableError, errors.NodeDiedError) as error:
+            # The first: of the nodes that were to take it none is left, so that it has not begun.
+            return Lost(why="the node died", cancelled=isinstance(error, errors.TaskUnschedulableError))
+        except errors.RayTaskError as error:
+            return Lost(why=f"internal error of reprokit: {one_line(str(error.cause), 300)}")
+        except errors.WorkerCrashedError:
+            return Lost(why="its process was killed")
+        except errors.OutOfMemoryError:
+            return Lost(why="Ray killed its process, as the node ran out of memory")
+        except errors.RayError as error:
+            return Lost(why=one_line(str(error), 200))
+        assert isinstance(served, Served)
+        return served
+
+    def cancel(self, key: int) -> None:
+        """See :class:`Cluster`."""
+        for task, of in self._flying.items():
+            if of == key:
+                with suppress(Exception):  # it has ended
+                    self._ray.cancel(task, force=False)
+
+    def stop(self) -> None:
+        """See :class:`Cluster`."""
+        if self._mailbox is not None:
+            self._mailbox.stop.remote()
+
+    def close(self) -> None:
+        """See :class:`Cluster`."""
+        if self._ours:
+            self._ray.shutdown()
+
+
+def _serve(order: Order, mailbox: Any) -> Served:
+    """On a node, in a process of Ray's."""
+    import ray
+
+    def exchange(events: list[Event], answered: bool) -> bool:
+        asked = mailbox.exchange.remote(events)
+        if not answered:
+            return False
+        try:
+            return bool(ray.get(asked))
+        except ray.exceptions.RayError:
+            return True  # the driver is gone, and with it whoever would take the result
+
+    return serve(order, ray.get_runtime_context().get_node_id(), exchange)

@@ -1,0 +1,377 @@
+"""Gives the cells of a run to a cluster, so many at a time as it can use, and once more what a dead node loses."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+
+from reprokit.core.errors import EngineError
+from reprokit.environment.catalog import Catalog
+from reprokit.evidence.model import Verdict
+from reprokit.evidence.origin import LossRecord
+from reprokit.evidence.records import CellRecord
+from reprokit.run.fleet import placing
+from reprokit.run.fleet.cluster import Cluster
+from reprokit.run.fleet.orders import Event, Lost, Order, Served
+from reprokit.run.fleet.placing import Needs, Node
+from reprokit.run.task import Task
+
+ATTEMPTS = 3
+"""How often a cell is given to a node before it counts as failed by the cluster."""
+LOOK = 0.5
+"""Seconds between two looks at whether the cells of an image leave the nodes that have it."""
+WAIT = 0.1
+"""Seconds between two looks for new work, and for a run that was stopped."""
+
+
+@dataclass(eq=False)
+class Group:
+    """Cells that probably share an image. ``leader``: the one that goes first; ``homes``: nodes that have the image.
+
+    ``waiting``: jobs that wait for the leader. ``spread``: whether its cells leave the homes. ``image_seconds``: what
+    the image took; ``took``: what its cells took, which had it.
+    """
+
+    waiting: deque[Job] = field(default_factory=deque)
+    leader: Job | None = None
+    homes: set[str] = field(default_factory=set)
+    spread: bool = False
+    image_seconds: float = 0.0
+    took: list[float] = field(default_factory=list)
+    looked: float = 0.0
+
+
+@dataclass(eq=False)
+class Job:
+    """One cell to be decided, or to be repeated where it has a ``record``. ``done`` ends when it is over.
+
+    ``refused``: what nodes that cannot serve it said, by id; ``lost``: attempts that came to nothing.
+    """
+
+    task: Task
+    done: Future[None]
+    record: CellRecord | None = None
+    group: Group = field(default_factory=lambda: Group())
+    refused: dict[str, str] = field(default_factory=dict)
+    lost: list[LossRecord] = field(default_factory=list)
+    node: str = ""
+    began: float = 0.0
+
+
+Bucket = tuple[tuple[str, ...], Needs]
+"""The nodes that can take a job, by id, and its needs: jobs of one bucket wait in one line."""
+
+
+class Dispatcher:
+    """A thread between a run and its cluster.
+
+    ``order`` makes the order of an attempt. ``landed(job, served)`` and ``failed(job, verdict, reason)`` take what came
+    of a job; ``heard`` takes what nodes tell of a cell, ``note`` what the user should know.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        catalog: Catalog,
+        cancel: threading.Event,
+        order: Callable[[Job, int], Order],
+        landed: Callable[[Job, Served], None],
+        failed: Callable[[Job, Verdict, str], None],
+        heard: Callable[[Event], None],
+        note: Callable[[str], None],
+    ) -> None:
+        self._cluster = cluster
+        self._catalog = catalog
+        self._cancel = cancel
+        self._order = order
+        self._landed = landed
+        self._failed = failed
+        self._heard = heard
+        self._note = note
+        self._new: deque[Job] = deque()
+        self._groups: dict[str, Group] = {}
+        self._lines: dict[Bucket, deque[Job]] = {}
+        self._flying: dict[int, tuple[Job, Bucket]] = {}
+        self._keys = itertools.count(1)
+        self._nodes: dict[str, Node] = {}
+        self._hosts: dict[str, str] = {}
+        self._closing = threading.Event()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name="fleet", daemon=True)
+
+    def submit(self, task: Task, record: CellRecord | None = None) -> Future[None]:
+        """Have a task served, once more where it has a record; the future is done when that is over."""
+        job = Job(task=task, done=Future(), record=record)
+        self._new.append(job)
+        return job.done
+
+    def start(self) -> None:
+        """Begin to give work to the cluster."""
+        self._thread.start()
+
+    def close(self, wait: bool) -> None:
+        """End the thread; nothing is in flight any more, or is not waited for."""
+        self._closing.set()
+        if wait:
+            self._thread.join()
+
+    def host(self, node: str) -> str:
+        """The name of a node's host."""
+        return self._hosts.get(node, "")
+
+    # What follows runs in the one thread.
+
+    def _run(self) -> None:
+        try:
+            while not self._closing.is_set():
+                self._turn()
+        except EngineError as error:
+            self._end(str(error))
+        except Exception as error:
+            self._end(f"internal error of reprokit: {type(error).__name__}: {error}")
+
+    def _end(self, why: str) -> None:
+        """No cluster any more: each cell that is left has that as its reason."""
+        flying = [job for job, _ in self._flying.values()]
+        waiting = [job for group in self._groups.values() for job in group.waiting]
+        lines = [job for line in self._lines.values() for job in line]
+        while not self._closing.is_set():
+            new = [self._new.popleft() for _ in range(len(self._new))]
+            for job in [*flying, *waiting, *lines, *new]:
+                self._give_up(job, Verdict.ENGINE_ERROR, why)
+            flying, waiting, lines = [], [], []
+            self._closing.wait(WAIT)
+
+    def _turn(self) -> None:
+        if self._cancel.is_set():
+            self._stop()
+        self._look()
+        while self._new:
+            self._admit(self._new.popleft())
+        self._send()
+        if not self._flying:
+            self._closing.wait(WAIT)
+            return
+        landed, events = self._cluster.wait(WAIT)
+        for event in events:
+            self._hear(event)
+        for key, outcome in landed:
+            job, _ = self._flying.pop(key)
+            if isinstance(outcome, Served):
+                self._land(job, outcome)
+            else:
+                self._lose(job, outcome)
+
+    def _stop(self) -> None:
+        """Begin nothing more, and stop what runs."""
+        for line in (*self._lines.values(), *(group.waiting for group in self._groups.values()), self._new):
+            while line:
+                job = line.popleft()
+                if not job.done.cancel():  # it was given to a node before
+                    self._over(job)
+        if not self._stopped:
+            self._stopped = True
+            self._cluster.stop()
+            for key, (job, _) in self._flying.items():
+                if not job.node:
+                    self._cluster.cancel(key)
+
+    def _look(self) -> None:
+        nodes = {node.id: node for node in self._cluster.nodes()}
+        if nodes.keys() == self._nodes.keys():
+            return
+        gone = [node for name, node in self._nodes.items() if name not in nodes]
+        if self._nodes:
+            for node in nodes.values():
+                if node.id not in self._nodes:
+                    self._note(f"{node} joined" + (f", and is not used: {node.trouble}" if node.trouble else ""))
+        for node in gone:
+            self._note(f"{node} is gone: what it ran is repeated elsewhere")
+            for group in self._groups.values():
+                group.homes.discard(node.id)
+        self._nodes = nodes
+        self._hosts.update({node.id: node.name for node in nodes.values()})
+        waiting = [job for line in self._lines.values() for job in line]
+        self._lines.clear()
+        for job in waiting:
+            self._queue(job)
+        for key, (job, (names, _)) in self._flying.items():
+            if not job.node and not any(name in nodes for name in names):
+                self._cluster.cancel(key)  # of its nodes none is left to begin it
+
+    def _admit(self, job: Job) -> None:
+        """A new job: at once, or behind the one that makes its image; a trial more where the first ones were."""
+        if job.record is not None:
+            if job.record.details.node is not None:
+                job.group.homes.add(job.record.details.node.id)
+            self._queue(job)
+            return
+        group = job.group = self._groups.setdefault(placing.image_key(job.task), job.group)
+        if group.homes:
+            self._queue(job)
+        elif group.leader is None:
+            group.leader = job
+            self._queue(job)
+        else:
+            group.waiting.append(job)
+
+    def _queue(self, job: Job) -> None:
+        nodes = placing.places(job.task, self._nodes.values(), self._catalog, job.refused)
+        homes = [node for node in nodes if node.id in job.group.homes]
+        if homes and not job.group.spread:
+            nodes = homes
+        if not nodes:
+            verdict = Verdict.ENGINE_ERROR if job.lost or not self._nodes else Verdict.UNSUPPORTED
+            why = placing.unserved(job.task, list(self._nodes.values()), self._catalog, job.refused)
+            self._give_up(job, verdict, "; ".join([*map(str, job.lost[-1:]), why]))
+            return
+        needs = placing.needs_of(job.task, nodes, self._catalog)
+        self._lines.setdefault((tuple(node.id for node in nodes), needs), deque()).append(job)
+
+    def _send(self) -> None:
+        flying: dict[Bucket, int] = {}
+        for _, bucket in self._flying.values():
+            flying[bucket] = flying.get(bucket, 0) + 1
+        for bucket, line in list(self._lines.items()):
+            nodes = [self._nodes[name] for name in bucket[0]]
+            most = max(1, placing.QUEUED * placing.slots(nodes, bucket[1]))
+            while line and flying.get(bucket, 0) < most:
+                job = line.popleft()
+                if not job.done.running() and not job.done.set_running_or_notify_cancel():
+                    continue
+                key = next(self._keys)
+                job.node, job.began = "", 0.0
+                self._flying[key] = job, bucket
+                self._cluster.submit(self._order(job, key), nodes, bucket[1])
+                flying[bucket] = flying.get(bucket, 0) + 1
+            if not line:
+                del self._lines[bucket]
+
+    def _hear(self, event: Event) -> None:
+        key, kind, *arguments = event
+        if key not in self._flying:
+            return  # of an attempt that is over
+        job = self._flying[key][0]
+        if kind == "began":
+            job.node, job.began = arguments[0], time.monotonic()
+            return
+        if kind == "state" and arguments[1] == "running" and job.group.leader is job:
+            job.group.image_seconds = time.monotonic() - job.began
+            self._release(job.group, job.node)
+        self._heard(event)
+
+    def _release(self, group: Group, node: str) -> None:
+        """A node has the image of a group: its cells go there."""
+        group.homes.add(node)
+        group.leader = None
+        waiting, group.waiting = group.waiting, deque()
+        for job in waiting:
+            self._queue(job)
+
+    def _land(self, job: Job, served: Served) -> None:
+        job.node = served.node
+        group, record = job.group, served.record
+        verdict = record.verdict if record else None
+        if verdict is Verdict.UNSUPPORTED and record is not None:
+            job.refused[served.node] = record.reason
+            self._again(job)
+            return
+        if verdict is Verdict.ENGINE_ERROR and record is not None and not self._cancel.is_set():
+            job.refused[served.node] = record.reason
+            others = placing.places(job.task, self._nodes.values(), self._catalog, job.refused)
+            if others and len(job.lost) < ATTEMPTS - 1:
+                self._repeat(job, record.reason)
+                return
+        for event in served.events:
+            if event[1] != "began":
+                self._heard(event)
+        if record is not None and job.record is None and record.image is not None:
+            group.homes.add(served.node)
+            if record.seconds is not None and not record.image.built:
+                group.took.append(time.monotonic() - job.began if job.began else record.seconds)
+        self._landed(job, served)
+        self._over(job)
+        if group.leader is job:
+            self._lead_on(group, served)
+        self._spread(group)
+
+    def _lead_on(self, group: Group, served: Served | None) -> None:
+        """The leader is over: its image is there, or failed for all, or the next one tries."""
+        group.leader = None
+        if served is not None and served.record is not None and served.record.verdict is Verdict.BUILD_FAILED:
+            waiting, group.waiting = group.waiting, deque()
+            for job in waiting:
+                if job.done.set_running_or_notify_cancel():
+                    self._landed(job, replace(served, files=()))
+                    self._over(job)
+        elif group.homes:
+            self._release(group, next(iter(group.homes)))
+        elif group.waiting:
+            self._admit(group.waiting.popleft())
+
+    def _spread(self, group: Group) -> None:
+        if group.spread or not group.took or time.monotonic() - group.looked < LOOK:
+            return
+        group.looked = time.monotonic()
+        waiting = [(bucket, job) for bucket, line in self._lines.items() for job in line if job.group is group]
+        homes = [self._nodes[name] for name in group.homes if name in self._nodes]
+        if waiting and placing.leaves_home(
+            waiting=len(waiting),
+            slots=placing.slots(homes, waiting[0][0][1]),
+            cell_seconds=statistics.median(group.took[-20:]),
+            image_seconds=group.image_seconds,
+        ):
+            group.spread = True
+            for bucket, job in waiting:
+                self._lines[bucket].remove(job)
+                self._queue(job)
+
+    def _lose(self, job: Job, lost: Lost) -> None:
+        if self._cancel.is_set():
+            self._over(job)
+            return
+        if lost.cancelled and not job.node:
+            self._again(job)  # none of its nodes was left to begin it
+        elif len(job.lost) < ATTEMPTS - 1:
+            self._repeat(job, lost.why)
+        else:
+            job.lost.append(self._loss(job, lost.why))
+            self._give_up(job, Verdict.ENGINE_ERROR, "; ".join(map(str, job.lost)))
+
+    def _loss(self, job: Job, why: str) -> LossRecord:
+        return LossRecord(node=self.host(job.node), id=job.node, why=why)
+
+    def _repeat(self, job: Job, why: str) -> None:
+        """Once more: the attempt on the job's node came to nothing."""
+        job.lost.append(self._loss(job, why))
+        self._note(f"{job.task.case.id}: {job.lost[-1]}; it is repeated")
+        self._again(job)
+
+    def _again(self, job: Job) -> None:
+        job.node, job.began = "", 0.0
+        self._queue(job)
+
+    def _give_up(self, job: Job, verdict: Verdict, reason: str) -> None:
+        if not job.done.running() and not job.done.set_running_or_notify_cancel():
+            return
+        self._failed(job, verdict, reason)
+        self._over(job)
+        if job.group.leader is job:
+            self._lead_on(job.group, None)
+
+    @staticmethod
+    def _over(job: Job) -> None:
+        if not job.done.done():
+            job.done.set_result(None)
+
+
+def sequence(tasks: Sequence[Task]) -> list[Task]:
+    """The order in which tasks are given: first those on which a GPU would wait, else by number."""
+    return sorted(tasks, key=lambda task: (not task.spec.limits.gpus, task.number))

@@ -1,0 +1,276 @@
+"""Cells on the nodes of a cluster, without Ray. The real one is in tests/integration/test_fleet.py."""
+
+from __future__ import annotations
+
+import io
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reprokit.cli.display.screen import Screen
+from reprokit.core.errors import EngineError, Unsupported, UsageError
+from reprokit.engine.protocol import Trial
+from reprokit.evidence.model import Ending
+from reprokit.evidence.records import CellRecord
+from reprokit.run.fleet import dispatching, joining, placing
+from reprokit.run.fleet.address import check_address
+from reprokit.run.request import Request
+from reprokit.run.run_session import Session
+from reprokit.search.explain.repeating import planner
+from reprokit.store.database import Store
+from tests.unit.fakes import FakeEngine
+from tests.unit.run.fleet_fakes import FakeCluster, FakeNode
+
+CASE = """\
+schema: reprokit/v1
+id: toy
+title: A toy
+matrix: {a: ["1", "2"], b: [u, v, w, x, y, z]}
+env: {A: "{{ a }}", B: "{{ b }}"}
+command: toy
+expect:
+  failure: {exit_code: 3, output: boom}
+  reproduces: [{a: "2"}]
+"""
+
+
+def toy(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+    sink(f"{trial.env['A']} {trial.env['B']}\n".encode())
+    if trial.env["A"] == "2":
+        sink(b"boom\n")
+        return Ending(exit_code=3, seconds=0.1)
+    return Ending(exit_code=0, seconds=0.1)
+
+
+class Fleet:
+    """A folder with a case and a store, and a cluster."""
+
+    def __init__(self, folder: Path, *nodes: FakeNode) -> None:
+        self.folder, self.case = folder, folder / "toy.yaml"
+        self.case.write_text(CASE)
+        self.nodes = nodes or (FakeNode("one", FakeEngine(toy)), FakeNode("two", FakeEngine(toy)))
+        self.output = io.StringIO()
+        self.new_session()
+
+    def new_session(self) -> None:
+        self.cluster = FakeCluster(*self.nodes)
+        self.session = Session(self.folder / "store", display=Screen(self.output), confirming=planner)
+        self.session._cluster = self.cluster  # type: ignore[assignment]
+
+    def run(self, **values: object) -> int:
+        defaults = {"cases": (str(self.case),), "base_images": "registry", "on": "ray", "confirm": "never"}
+        return self.session.start(Request(**{**defaults, **values}))  # type: ignore[arg-type]
+
+    @property
+    def cells(self) -> tuple[CellRecord, ...]:
+        assert self.session.record is not None
+        return self.session.record.cells
+
+    @property
+    def verdicts(self) -> list[str]:
+        return [str(cell.verdict) for cell in self.cells]
+
+
+AS_ON_ONE_HOST = ["not-reproduced"] * 6 + ["reproduced"] * 6
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, cache: None) -> Fleet:
+    return Fleet(tmp_path)
+
+
+def test_verdicts_are_those_of_one_host_and_logs_come_home(fleet: Fleet) -> None:
+    assert fleet.run() == 0
+    assert fleet.verdicts == AS_ON_ONE_HOST
+    store = fleet.folder / "store"
+    assert (store / fleet.cells[7].trials[0].log).read_text() == "2 v\nboom\n"
+    assert {cell.details.node.name for cell in fleet.cells if cell.details.node} <= {"one", "two"}
+    assert str(fleet.folder / "cache") not in "".join(cell.repeat for cell in fleet.cells)
+    assert fleet.cluster.closed
+    assert not list((fleet.folder / "cache" / "reprokit" / "fleet").glob("*/runs/*/*"))
+
+
+@pytest.fixture
+def at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells stay where their image is."""
+    monkeypatch.setattr(placing, "leaves_home", lambda **_: False)
+
+
+@pytest.mark.usefixtures("at_home")
+def test_one_node_builds_an_image_and_its_cells_follow(fleet: Fleet) -> None:
+    fleet.run()
+    assert sorted(len(node.engine.built) for node in fleet.nodes) == [0, 1]
+
+
+def test_cells_leave_the_node_of_their_image_where_waiting_takes_longer(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placing, "leaves_home", lambda **_: True)
+    monkeypatch.setattr(dispatching, "LOOK", 0.0)
+    fleet.run()
+    assert fleet.verdicts == AS_ON_ONE_HOST
+    assert [len(node.engine.built) for node in fleet.nodes] == [1, 1]
+
+
+def test_what_a_dead_node_had_is_repeated_and_the_record_says_so(tmp_path: Path, cache: None) -> None:
+    fleet = Fleet(tmp_path, FakeNode("one", FakeEngine(toy), dies_in=3), FakeNode("two", FakeEngine(toy), dies_in=99))
+    assert fleet.run() == 0
+    assert fleet.verdicts == AS_ON_ONE_HOST
+    lost = [cell.details.node for cell in fleet.cells if cell.details.node and cell.details.node.lost]
+    assert lost
+    assert {(one.lost[0].node, one.lost[0].why, one.name) for one in lost} == {("one", "the node died", "two")}
+    store = Store(fleet.folder / "store")
+    assert Counter(cell.number for cell in store.run(fleet.session.record.id).cells) == Counter(range(1, 13))
+    store.close()
+
+
+def test_a_cell_is_unsupported_only_where_every_node_says_so(tmp_path: Path, cache: None) -> None:
+    def never(build: object) -> None:
+        raise Unsupported("this engine makes no such thing")
+
+    fleet = Fleet(tmp_path, FakeNode("one", FakeEngine(toy, make=never)), FakeNode("two", FakeEngine(toy)))
+    assert fleet.run() == 0
+    assert {cell.details.node.name for cell in fleet.cells if cell.details.node} == {"two"}
+    fleet.nodes[1].engine.make = never
+    fleet.nodes[1].engine.built.clear()
+    fleet.new_session()
+    assert fleet.run() == 3
+    assert set(fleet.verdicts) == {"unsupported"}
+    assert "one (node one-id), two (node two-id): this engine makes no such thing" in fleet.cells[0].reason
+
+
+def test_an_engine_that_fails_on_one_node_is_none_of_the_others(tmp_path: Path, cache: None) -> None:
+    def broken(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        raise EngineError("its disk is full")
+
+    fleet = Fleet(tmp_path, FakeNode("one", FakeEngine(broken)), FakeNode("two", FakeEngine(toy)))
+    assert fleet.run() == 0
+    assert fleet.verdicts == AS_ON_ONE_HOST
+    fleet.nodes[1].engine.behave = broken
+    fleet.new_session()
+    assert fleet.run() == 3
+    assert set(fleet.verdicts) == {"engine-error"}
+
+
+def test_a_failed_build_is_that_of_all_cells_of_the_image(fleet: Fleet) -> None:
+    from reprokit.core.errors import BuildFailed
+
+    for node in fleet.nodes:
+        node.engine.build_error = BuildFailed("it failed", step="RUN x", tail=("no such thing",))
+    assert fleet.run() == 3
+    assert set(fleet.verdicts) == {"build-failed"}
+    assert sum(len(node.served) for node in fleet.nodes) == 1
+    assert [cell.number for cell in fleet.cells] == list(range(1, 13))
+
+
+@pytest.mark.usefixtures("at_home")
+def test_no_more_is_in_flight_than_nodes_can_use(fleet: Fleet) -> None:
+    fleet.run()
+    assert fleet.cluster.most <= placing.QUEUED * fleet.nodes[0].cpus + 1
+
+
+def test_a_cluster_that_goes_away_leaves_reasons_and_can_be_resumed(fleet: Fleet) -> None:
+    def then_down(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        if trial.env["B"] == "w":
+            fleet.cluster.down = "the Ray cluster went away"
+        return toy(trial, sink)
+
+    for node in fleet.nodes:
+        node.engine.behave = then_down
+    assert fleet.run() == 3
+    assert "engine-error" in fleet.verdicts
+    assert "the Ray cluster went away" in {cell.reason for cell in fleet.cells}
+    decided = [cell.number for cell in fleet.cells if cell.verdict and cell.verdict.conclusive]
+    for node in fleet.nodes:
+        node.engine.behave = toy
+    fleet.new_session()
+    assert fleet.session.resume(None) == 0
+    assert fleet.verdicts == AS_ON_ONE_HOST
+    assert f"{len(decided)} of 12 cells are decided" in fleet.output.getvalue()
+
+
+def test_an_interrupt_stops_what_runs_on_the_nodes(fleet: Fleet) -> None:
+    began = threading.Event()
+
+    def waits(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        engine = next(node.engine for node in fleet.nodes if trial in node.engine.trials)
+        if not began.is_set():
+            began.set()
+            signal.raise_signal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else (
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            )
+        assert engine.cancel.wait(60)
+        from reprokit.core.errors import Cancelled
+
+        raise Cancelled("stopped")
+
+    for node in fleet.nodes:
+        node.engine.behave = waits
+    assert fleet.run() == 130
+    assert set(fleet.verdicts) == {"cancelled"}
+    for node in fleet.nodes:
+        node.engine.behave = toy
+    fleet.new_session()
+    assert fleet.session.resume(None) == 0
+    assert fleet.verdicts == AS_ON_ONE_HOST
+
+
+@pytest.mark.usefixtures("at_home")
+def test_cells_are_repeated_where_their_image_is(fleet: Fleet) -> None:
+    assert fleet.run(confirm="always") == 0
+    repeated = [cell for cell in fleet.cells if cell.details.repeats]
+    assert repeated
+    for cell in repeated:
+        assert [trial.number for trial in cell.trials] == list(range(1, 2 + cell.details.repeats))
+        assert (fleet.folder / "store" / cell.trials[-1].log).exists()
+    assert sorted(len(node.engine.built) for node in fleet.nodes) == [0, 1]
+
+
+def test_outputs_are_compared_where_the_store_is(fleet: Fleet) -> None:
+    """A node knows one cell, and not the one that it is compared with."""
+    fleet.case.write_text(
+        CASE.replace("expect:\n  failure: {exit_code: 3, output: boom}\n", "expect:\n").replace(
+            '  reproduces: [{a: "2"}]\n', "  compare: {outputs: [x.json], reference: {cell: {a: '1'}}}\n"
+        )
+    )
+
+    def writes(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        assert trial.outputs is not None
+        place = fleet.folder / f"{trial.env['A']}{trial.env['B']}"
+        place.mkdir(exist_ok=True)
+        (place / "x.json").write_text(trial.env["A"])
+        trial.outputs.from_folder(place)
+        return Ending(exit_code=0, seconds=0.1)
+
+    for node in fleet.nodes:
+        node.engine.behave = writes
+    fleet.run()
+    assert fleet.verdicts == AS_ON_ONE_HOST
+
+
+def test_nodes_that_cannot_serve_are_named_and_none_at_all_is_an_error() -> None:
+    able = FakeNode("one", FakeEngine()).node
+    idle = FakeNode("two", FakeEngine(), cpus=0).node
+    other = FakeNode("three", FakeEngine(), trouble="it has reprokit 0.1").node
+    assert joining.check_nodes([able, idle, other], "ray") == [
+        "ray: 1 node with Fake 1",
+        "not used: two (node two-id): it offers Ray no CPU",
+        "not used: three (node three-id): it has reprokit 0.1",
+    ]
+    with pytest.raises(EngineError, match=r"--on ray: no node .*\n.*no CPU\n.*reprokit 0\.1"):
+        joining.check_nodes([idle, other], "ray")
+
+
+@pytest.mark.parametrize("on", ["head:10001", "ray://head", "ray://head:0", "ray://head:http", "slurm"])
+def test_an_address_that_is_none_is_refused(on: str) -> None:
+    with pytest.raises(UsageError, match=r"--on .*(expected ray|names no port)"):
+        check_address(on)
