@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 
 from reprokit.engine.protocol import Progress
-from reprokit.environment.steps import short_step
+from reprokit.environment.steps import SHORT_STEP, short_step
 from reprokit.evidence.spans import Span, Timings
 
 MOST = 200_000
@@ -121,5 +121,7 @@ class ImageTimer:
 
 
 def _name(progress: Progress) -> str:
+    if progress.download:  # one word, such as a wheel
+        return progress.name if len(progress.name) <= SHORT_STEP else f"{progress.name[: SHORT_STEP - 3]}..."
     where = f"{progress.number}/{progress.total} " if progress.total else ""
     return where + short_step(progress.name)

@@ -38,5 +38,10 @@ def test_where_an_engine_says_how_long_its_steps_took_these_are_kept() -> None:
 
 def test_downloads_are_reported() -> None:
     pieces: list[Progress] = [step(1)]
-    say_downloads([("six.whl", 1.0, 2.0, 100)], pieces.append)
-    assert said(*pieces) == [("build", ""), ("download", "six.whl"), ("step", "1/2 step1")]
+    say_downloads([("six.whl", 1.0, 2.0, 100), ("0" * 100 + ".whl", 1.0, 2.0, 100)], pieces.append)
+    assert said(*pieces) == [
+        ("build", ""),
+        ("download", "0" * 77 + "..."),
+        ("download", "six.whl"),
+        ("step", "1/2 step1"),
+    ]
