@@ -15,7 +15,7 @@ from reprokit.core.text import one_line
 from reprokit.run.fleet import carried
 from reprokit.run.fleet.address import HERE, check_address
 from reprokit.run.fleet.node import serve
-from reprokit.run.fleet.orders import Event, Lost, Order, Served
+from reprokit.run.fleet.orders import FleetEvent, Lost, Order, ServedImage
 from reprokit.run.fleet.placing import Needs, Node, NodeReport
 
 LOOK = 2.0
@@ -36,7 +36,7 @@ class Cluster(Protocol):
     def submit(self, order: Order, nodes: Sequence[Node], needs: Needs) -> None:
         """Have the order served on one of the nodes."""
 
-    def wait(self, seconds: float) -> tuple[list[tuple[int, Served | Lost]], list[Event]]:
+    def wait(self, seconds: float) -> tuple[list[tuple[int, ServedImage | Lost]], list[FleetEvent]]:
         """What became of orders, by key, and what nodes tell; as soon as there is something. Raises EngineError."""
 
     def cancel(self, key: int) -> None:
@@ -172,7 +172,7 @@ class RayCluster:
         except Exception as error:
             raise EngineError(f"the Ray cluster went away: {one_line(str(error), 200)}") from error
 
-    def wait(self, seconds: float) -> tuple[list[tuple[int, Served | Lost]], list[Event]]:
+    def wait(self, seconds: float) -> tuple[list[tuple[int, ServedImage | Lost]], list[FleetEvent]]:
         """See :class:`Cluster`."""
         waiting = [*self._flying, *([self._taking] if self._taking is not None else [])]
         try:
@@ -180,7 +180,7 @@ class RayCluster:
                 ready = set(self._ray.wait(waiting, num_returns=len(waiting), timeout=0)[0])
             else:
                 ready = set()
-            events: list[Event] = []
+            events: list[FleetEvent] = []
             if self._taking in ready:
                 events = self._ray.get(self._taking)
                 self._taking = self._mailbox.take.remote(LOOK)
@@ -189,7 +189,7 @@ class RayCluster:
         landed = [(self._flying.pop(task), self._outcome(task)) for task in list(self._flying) if task in ready]
         return landed, events
 
-    def _outcome(self, task: Any) -> Served | Lost:
+    def _outcome(self, task: Any) -> ServedImage | Lost:
         errors = self._ray.exceptions
         try:
             served = self._ray.get(task)
@@ -206,7 +206,7 @@ class RayCluster:
             return Lost(why="Ray killed its process, as the node ran out of memory")
         except errors.RayError as error:
             return Lost(why=one_line(str(error), 200))
-        assert isinstance(served, Served)
+        assert isinstance(served, ServedImage)
         return served
 
     def cancel(self, key: int) -> None:
@@ -227,11 +227,11 @@ class RayCluster:
             self._ray.shutdown()
 
 
-def _serve(order: Order, mailbox: Any) -> Served:
+def _serve(order: Order, mailbox: Any) -> ServedImage:
     """On a node, in a process of Ray's."""
     import ray
 
-    def exchange(events: list[Event], answered: bool) -> bool:
+    def exchange(events: list[FleetEvent], answered: bool) -> bool:
         asked = mailbox.exchange.remote(events)
         if not answered:
             return False

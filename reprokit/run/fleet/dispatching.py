@@ -18,7 +18,7 @@ from reprokit.evidence.origin import LossRecord
 from reprokit.evidence.records import CellRecord
 from reprokit.run.fleet import placing
 from reprokit.run.fleet.cluster import Cluster
-from reprokit.run.fleet.orders import Event, Lost, Order, Served
+from reprokit.run.fleet.orders import FleetEvent, Lost, Order, ServedImage
 from reprokit.run.fleet.placing import Needs, Node
 from reprokit.run.task import Task
 
@@ -31,7 +31,7 @@ WAIT = 0.1
 
 
 @dataclass(eq=False)
-class Group:
+class NodeGroup:
     """Cells that probably share an image. ``leader``: the one that goes first; ``homes``: nodes that have the image.
 
     ``waiting``: jobs that wait for the leader. ``spread``: whether its cells leave the homes. ``image_seconds``: what
@@ -57,7 +57,7 @@ class Job:
     task: Task
     done: Future[None]
     record: CellRecord | None = None
-    group: Group = field(default_factory=lambda: Group())
+    group: NodeGroup = field(default_factory=lambda: NodeGroup())
     refused: dict[str, str] = field(default_factory=dict)
     lost: list[LossRecord] = field(default_factory=list)
     node: str = ""
@@ -82,9 +82,9 @@ class Dispatcher:
         catalog: Catalog,
         cancel: threading.Event,
         order: Callable[[Job, int], Order],
-        landed: Callable[[Job, Served], None],
+        landed: Callable[[Job, ServedImage], None],
         failed: Callable[[Job, Verdict, str], None],
-        heard: Callable[[Event], None],
+        heard: Callable[[FleetEvent], None],
         note: Callable[[str], None],
     ) -> None:
         self._cluster = cluster
@@ -96,7 +96,7 @@ class Dispatcher:
         self._heard = heard
         self._note = note
         self._new: deque[Job] = deque()
-        self._groups: dict[str, Group] = {}
+        self._groups: dict[str, NodeGroup] = {}
         self._lines: dict[Bucket, deque[Job]] = {}
         self._flying: dict[int, tuple[Job, Bucket]] = {}
         self._keys = itertools.count(1)
@@ -164,7 +164,7 @@ class Dispatcher:
             self._hear(event)
         for key, outcome in landed:
             job, _ = self._flying.pop(key)
-            if isinstance(outcome, Served):
+            if isinstance(outcome, ServedImage):
                 self._land(job, outcome)
             else:
                 self._lose(job, outcome)
@@ -254,7 +254,7 @@ class Dispatcher:
             if not line:
                 del self._lines[bucket]
 
-    def _hear(self, event: Event) -> None:
+    def _hear(self, event: FleetEvent) -> None:
         key, kind, *arguments = event
         if key not in self._flying:
             return  # of an attempt that is over
@@ -267,7 +267,7 @@ class Dispatcher:
             self._release(job.group, job.node)
         self._heard(event)
 
-    def _release(self, group: Group, node: str) -> None:
+    def _release(self, group: NodeGroup, node: str) -> None:
         """A node has the image of a group: its cells go there."""
         group.homes.add(node)
         group.leader = None
@@ -275,7 +275,7 @@ class Dispatcher:
         for job in waiting:
             self._queue(job)
 
-    def _land(self, job: Job, served: Served) -> None:
+    def _land(self, job: Job, served: ServedImage) -> None:
         job.node = served.node
         group, record = job.group, served.record
         verdict = record.verdict if record else None
@@ -302,7 +302,7 @@ class Dispatcher:
             self._lead_on(group, served)
         self._spread(group)
 
-    def _lead_on(self, group: Group, served: Served | None) -> None:
+    def _lead_on(self, group: NodeGroup, served: ServedImage | None) -> None:
         """The leader is over: its image is there, or failed for all, or the next one tries."""
         group.leader = None
         if served is not None and served.record is not None and served.record.verdict is Verdict.BUILD_FAILED:
@@ -316,7 +316,7 @@ class Dispatcher:
         elif group.waiting:
             self._admit(group.waiting.popleft())
 
-    def _spread(self, group: Group) -> None:
+    def _spread(self, group: NodeGroup) -> None:
         if group.spread or not group.took or time.monotonic() - group.looked < LOOK:
             return
         group.looked = time.monotonic()

@@ -21,7 +21,7 @@ from reprokit.run.deciding import Decisions
 from reprokit.run.fleet.cluster import Cluster
 from reprokit.run.fleet.dispatching import Dispatcher, Job, sequence
 from reprokit.run.fleet.joining import described
-from reprokit.run.fleet.orders import Event, Order, Served
+from reprokit.run.fleet.orders import FleetEvent, Order, ServedImage
 from reprokit.run.images import SourceTrees
 from reprokit.run.listener import Listener
 from reprokit.run.request import Request
@@ -154,7 +154,7 @@ class FleetRunner:
         request = replace(self._request, on="")
         return Order(key=key, run_id=self._run_id, request=request, task=job.task, record=job.record, bases=bases)
 
-    def _heard(self, event: Event) -> None:
+    def _heard(self, event: FleetEvent) -> None:
         _, kind, *arguments = event
         if kind == "build_ended":
             numbers, took, failed = arguments
@@ -162,7 +162,7 @@ class FleetRunner:
         elif kind in ("state", "build_output", "output", "note"):
             getattr(self._listener, kind)(*arguments)
 
-    def _landed(self, job: Job, served: Served) -> None:
+    def _landed(self, job: Job, served: ServedImage) -> None:
         """Take a record over, with its files, as if it had been made here."""
         record = served.record
         if served.timings is not None:
@@ -181,7 +181,7 @@ class FleetRunner:
         except (OSError, ReprokitError) as error:  # the store's disk, say
             self._decisions.decide(decided(job.task, Verdict.ENGINE_ERROR, str(error)))
 
-    def _take(self, job: Job, served: Served, record: CellRecord) -> None:
+    def _take(self, job: Job, served: ServedImage, record: CellRecord) -> None:
         self._keep_files(job.task, served)
         if record.details.base is not None and record.details.base.source == "registry":
             self._keep_bases(record)
@@ -197,7 +197,7 @@ class FleetRunner:
         else:
             self._decisions.keep(self._decisions.compared_again(job.task, record), self._listener.repeated)
 
-    def _keep_files(self, task: Task, served: Served) -> None:
+    def _keep_files(self, task: Task, served: ServedImage) -> None:
         folder = unlinked(self._folder, *kept_folder(self._run_id, task).parts)
         for file in served.files:
             parts = PurePosixPath(file.path).parts

@@ -22,7 +22,7 @@ from reprokit.engine.gpus.policy import leasable
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.evidence.spans import Timings
-from reprokit.run.fleet.orders import Event, KeptFile, Order, Served
+from reprokit.run.fleet.orders import FleetEvent, KeptFile, Order, ServedImage
 from reprokit.run.fleet.placing import NodeReport
 from reprokit.run.invocation import Invocation
 from reprokit.run.listener import Listener
@@ -72,11 +72,11 @@ class Events:
 
     def __init__(self, key: int) -> None:
         self._key = key
-        self._events: list[Event] = []
+        self._events: list[FleetEvent] = []
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def take(self) -> list[Event]:
+    def take(self) -> list[FleetEvent]:
         """What came since."""
         with self._lock:
             events, self._events, self._bytes = self._events, [], 0
@@ -215,9 +215,9 @@ def _invocation(run_id: str) -> NodeInvocation:
 def serve(
     order: Order,
     node: str,
-    exchange: Callable[[list[Event], bool], bool],
+    exchange: Callable[[list[FleetEvent], bool], bool],
     invocation: Callable[[str], NodeInvocation] = _invocation,
-) -> Served:
+) -> ServedImage:
     """Serve an order. ``exchange`` passes events on, waits for the answer if it is to, and gives whether to stop.
 
     ``invocation``: what the cells of a run have in common here, by the run's id.
@@ -261,7 +261,7 @@ def serve(
     folder = store / kept_folder(order.run_id, order.task)
     files = tuple(_kept(folder)) if found[0] is not None else ()
     shutil.rmtree(folder, ignore_errors=True)
-    return Served(
+    return ServedImage(
         record=found[0],
         node=node,
         store=str(store.absolute()),

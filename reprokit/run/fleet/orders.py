@@ -11,7 +11,7 @@ from reprokit.evidence.spans import Timings
 from reprokit.run.request import Request
 from reprokit.run.task import Task
 
-Event = tuple[Any, ...]
+FleetEvent = tuple[Any, ...]
 """The key of an order, a method of :class:`reprokit.run.listener.Listener` (or "began", with a node's id), and its
 arguments."""
 
@@ -41,7 +41,7 @@ class KeptFile:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Served:
+class ServedImage:
     """What became of an order. ``record``: None where a trial more was not made, as a note among ``events`` says.
 
     ``store``: the folder on the node that stands in paths for the store; ``files``: what was written there.
@@ -52,7 +52,7 @@ class Served:
     node: str
     store: str = ""
     files: tuple[KeptFile, ...] = ()
-    events: tuple[Event, ...] = ()
+    events: tuple[FleetEvent, ...] = ()
     timings: Timings | None = None
 
 

@@ -66,7 +66,7 @@ class Needs:
 
 
 def refusal(task: Task, node: Node, catalog: Catalog) -> str:
-    """Why a node cannot serve a task, as far as it can be told from here; '' where it can."""
+    """Why a node cannot serve a task, as far as it is known here; '' where it can."""
     if node.trouble or node.report.engine is None:
         return node.trouble or "no engine answers"
     try:

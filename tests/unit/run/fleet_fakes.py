@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from reprokit.environment.host import HostFacts
 from reprokit.run.fleet.node import NodeInvocation, serve
-from reprokit.run.fleet.orders import Event, Lost, Order, Served
+from reprokit.run.fleet.orders import FleetEvent, Lost, Order, ServedImage
 from reprokit.run.fleet.placing import Needs, Node, NodeReport
 from tests.unit.fakes import FakeEngine
 
@@ -44,7 +44,7 @@ class FakeCluster:
         self.most = 0
         self.closed = False
         self.down = ""
-        self._happened: queue.Queue[tuple[int, Served | Lost] | Event] = queue.Queue()
+        self._happened: queue.Queue[tuple[int, ServedImage | Lost] | FleetEvent] = queue.Queue()
         self._flying: set[int] = set()
         self._threads = ThreadPoolExecutor(16)
         self._stopped = threading.Event()
@@ -82,21 +82,21 @@ class FakeCluster:
             self._happened.put((order.key, Lost(why="the node died")))
             return
 
-        def exchange(events: list[Event], answered: bool) -> bool:
+        def exchange(events: list[FleetEvent], answered: bool) -> bool:
             for event in events:
                 self._happened.put(event)
             return self._stopped.is_set()
 
         try:
             own = NodeInvocation(order.run_id, lambda: node.engine)
-            outcome: Served | Lost = serve(order, name, exchange, lambda run_id: own)
+            outcome: ServedImage | Lost = serve(order, name, exchange, lambda run_id: own)
         except Exception as error:
             outcome = Lost(why=f"internal error of reprokit: {error!r}")
         self._happened.put((order.key, outcome if name in self.alive else Lost(why="the node died")))
 
-    def wait(self, seconds: float) -> tuple[list[tuple[int, Served | Lost]], list[Event]]:
-        landed: list[tuple[int, Served | Lost]] = []
-        events: list[Event] = []
+    def wait(self, seconds: float) -> tuple[list[tuple[int, ServedImage | Lost]], list[FleetEvent]]:
+        landed: list[tuple[int, ServedImage | Lost]] = []
+        events: list[FleetEvent] = []
         try:
             while True:
                 one = self._happened.get(timeout=0.0 if landed or events else seconds)

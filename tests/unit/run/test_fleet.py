@@ -148,7 +148,7 @@ def test_a_cell_is_unsupported_only_where_every_node_says_so(tmp_path: Path, cac
     assert "one (node one-id), two (node two-id): this engine makes no such thing" in fleet.cells[0].reason
 
 
-def test_an_engine_that_fails_on_one_node_is_none_of_the_others(tmp_path: Path, cache: None) -> None:
+def test_an_engine_that_fails_on_one_node_is_not_a_failure_of_the_others(tmp_path: Path, cache: None) -> None:
     def broken(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
         raise EngineError("its disk is full")
 
@@ -271,6 +271,6 @@ def test_nodes_that_cannot_serve_are_named_and_none_at_all_is_an_error() -> None
 
 
 @pytest.mark.parametrize("on", ["head:10001", "ray://head", "ray://head:0", "ray://head:http", "slurm"])
-def test_an_address_that_is_none_is_refused(on: str) -> None:
+def test_what_is_not_an_address_is_refused(on: str) -> None:
     with pytest.raises(UsageError, match=r"--on .*(expected ray|names no port)"):
         check_address(on)
