@@ -128,6 +128,7 @@ def _pages(folder: Path) -> None:
     from tests.browser import made
 
     made.large(folder / "store", {"first": 10, "second": 10, "third": 10, "fourth": 5, "fifth": 2}, nights=1)
+    os.chdir(folder)  # where no library of cases lies, which would be in the report
     began = time.process_time()
     invoke(["report", "large", "--store", str(folder / "store"), "-o", str(folder / "site")])
     took = time.process_time() - began
