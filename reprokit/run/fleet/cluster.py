@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,6 +19,8 @@ from reprokit.run.fleet.node import serve
 from reprokit.run.fleet.orders import FleetEvent, Lost, Order, ServedImage
 from reprokit.run.fleet.placing import Needs, Node, NodeReport
 
+KNOCK = 10.0
+"""Seconds that a cluster has to take a connection."""
 LOOK = 2.0
 """Seconds between two looks at which nodes are alive."""
 GREETING = 120.0
@@ -69,8 +72,9 @@ def connect(on: str, engine: str) -> RayCluster:
 def _init(ray: Any, on: str) -> None:
     address = os.environ.get("RAY_ADDRESS") or "auto" if on == HERE else on
     try:
+        _knock(address)
         ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL, configure_logging=True)
-    except ConnectionError as error:
+    except (ConnectionError, OSError) as error:
         start = "start one with `ray start --head`, or name another with --on ray://HOST:PORT"
         where = "RAY_ADDRESS" if on == HERE and os.environ.get("RAY_ADDRESS") else f"--on {on}"
         raise EngineError(f"{where}: no Ray cluster answers ({one_line(str(error), 200)}): {start}") from None
@@ -84,6 +88,13 @@ def _init(ray: Any, on: str) -> None:
         if isinstance(error, (UsageError, KeyboardInterrupt)):
             raise
         raise EngineError(f"--on {on}: the Ray cluster cannot be used: {said}") from None
+
+
+def _knock(address: str) -> None:
+    """Raise OSError where nothing listens at an address with a port: Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), KNOCK).close()
 
 
 class RayCluster:
