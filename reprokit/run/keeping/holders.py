@@ -107,7 +107,8 @@ class Scraps:
 
     def kept(self) -> Sequence[Kept]:
         """Measurements of images, compiled templates and temporary folders."""
-        places = [(MEASUREMENT, place, 1.0) for place in sorted((self._store / "measured").glob("*.json"))]
+        measured = [(self._store / "measured").glob("*.json"), cache.folder("fleet").glob("*/measured/*.json")]
+        places = [(MEASUREMENT, place, 1.0) for found in measured for place in sorted(found)]
         places += [(TEMPLATES, place, 1.0) for place in (cache.folder("templates"),) if place.is_dir()]
         places += [(TEMPORARY, place, 0.0) for place in leftovers.orphan_folders()]
         return [_of_place(kind, place, seconds) for kind, place, seconds in places]
