@@ -100,7 +100,12 @@ class Reuse:
                 key = _key(digest, cell.cell, cell.variant)
                 if key in wanted and run.started_at >= since:
                     self._found.setdefault(key, []).append((run, cell))
-        chosen = [run.id for some in self._found.values() for run, _ in some]
+        chosen = [  # those that can be asked for: all runs of a week, with their trials, may be large
+            found.run.id
+            for some in self._found.values()
+            for kind in {cell.details.kind for _, cell in some}
+            if (found := newest(some, kind))
+        ]
         self._runs: Mapping[str, RunRecord] = {run_id: store.run(run_id) for run_id in dict.fromkeys(chosen)}
 
     def wants(self, tasks: Iterable[Task]) -> bool:

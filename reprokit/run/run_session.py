@@ -147,7 +147,7 @@ class Session(Invocation):
         store.close()
         changed = resuming.changes_of_host(record.host, self._host(None))
         record = dataclasses.replace(record, owner=self._own(record.id), finished_at=None, exit_status=None)
-        self._recorder.begin(record, _texts(files))
+        self._recorder.begin(record, _texts(files), resumed=True)
         self._say(f"resuming run {record.id}: {len(done)} of {len(tasks)} cells are decided")
         if changed:
             self._say(f"this host has changed since the run began ({changed}); decided cells are from before")

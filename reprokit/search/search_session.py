@@ -188,7 +188,7 @@ class SearchSession(Invocation):
         self.record = record = dataclasses.replace(
             record, owner=self._own(record.id), finished_at=None, exit_status=None
         )
-        self._recorder.begin(record, texts)
+        self._recorder.begin(record, texts, resumed=True)
         for name, value in self._recalled.items():
             self._recorder.find(name, value)
         self._say(f"resuming {kind} {record.id}: {pluralize(len(self._records), 'cell')} decided")

@@ -20,6 +20,7 @@ from reprokit.store.errors import StoreError
 from reprokit.store.files import files_of
 from reprokit.store.logs import logs_in
 from reprokit.store.places import log_path, open_log
+from reprokit.store.sqlite_file import DATABASE
 
 
 @dataclass
@@ -107,7 +108,7 @@ def _copy_logs(source: Store, target: Store, run: RunRecord, done: CopyResult) -
 
 def snapshot(store: Store, folder: Path) -> Store:
     """A copy of a store's records in SQLite in ``folder``, for a backup. Raises StoreError."""
-    copied = Store(folder)
+    copied = Store(folder, f"sqlite:///{folder / DATABASE}")  # not $REPROKIT_DATABASE
     for bare in store.runs(limit=None):
         run = store.run(bare.id)
         copied.put(run, store.texts(cell.case_digest for cell in run.cells), store.findings(run.id))

@@ -81,7 +81,7 @@ def _start(mark: Path) -> int:
 
 
 def _upload(folder: Path, files: Files, cells: list[Mapping[str, Any]]) -> None:
-    names = [name for cell in cells for name in _names(cell)]
+    names = dict.fromkeys(name for cell in cells for name in _names(cell))  # a repeated cell names its logs again
     there = [(path, name) for name in names if (path := log_path(folder, name)).is_file()]
     with ThreadPoolExecutor(THREADS) as pool:
         for _ in pool.map(lambda one: files.put(*one), there):

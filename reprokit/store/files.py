@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
@@ -57,6 +57,7 @@ class FolderFiles:
         target = self._folder / name
         scratch = target.with_name(f".{target.name}.{os.getpid()}")
         with _translated(self.where):
+            self._find()
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, scratch)
@@ -72,13 +73,16 @@ class FolderFiles:
     def names(self, below: str) -> set[str]:
         """See :class:`Files`."""
         with _translated(self.where):
+            self._find()
             found = (path for path in (self._folder / below).rglob("*") if path.is_file())
             return {path.relative_to(self._folder).as_posix() for path in found}
 
     def remove(self, below: str) -> None:
         """See :class:`Files`."""
         with _translated(self.where):
-            shutil.rmtree(self._folder / below, ignore_errors=True)
+            self._find()
+            with suppress(FileNotFoundError):  # there is nothing, or another host removes it, too
+                shutil.rmtree(self._folder / below)
 
     def check(self) -> None:
         """The folder itself must exist: a share that is not mounted is not made on this host's own disk."""
@@ -86,6 +90,11 @@ class FolderFiles:
             if not self._folder.is_dir():
                 raise FileNotFoundError(2, "the folder does not exist: make it, or mount it")
             (self._folder / MARK).write_text(_MARK_TEXT, encoding="utf-8")
+
+    def _find(self) -> None:
+        """What is below a share that is not mounted any more is on this host's own disk, and takes nothing."""
+        if not (self._folder / MARK).is_file():
+            raise FileNotFoundError(2, f"it has no {MARK}, which each run writes there: mount it")
 
 
 class BucketFiles:

@@ -52,8 +52,8 @@ class Recorder:
             threading.Thread(target=work, name="recorder", daemon=True) for work in (self._sync, self._tend)
         ]
 
-    def begin(self, run: RunRecord, texts: CaseTexts) -> None:
-        """Begin a new run, or go on with one that has been taken over: with its cells, decided or not.
+    def begin(self, run: RunRecord, texts: CaseTexts, *, resumed: bool = False) -> None:
+        """Begin a new run, or go on with one that has been taken over (``resumed``): with its cells, decided or not.
 
         Raises StoreError where the database is another program's, or a newer reprokit's, or on a file system without
         locks, or on a server that does not take it now, and UsageError where another process goes on with that run.
@@ -71,10 +71,10 @@ class Recorder:
                     self._refuse_if_taken(run)
                 for digest, text in texts.items():
                     self.know(digest, *text)
-                if known:  # what was decided stays as it is
-                    self._append("resume", {"owner": run.owner.to_json()})
-                else:
+                if not known:
                     self._append("begin", {"run": run.to_json()})
+                if known or resumed:  # what was decided stays as it is
+                    self._append("resume", {"owner": run.owner.to_json()})
                 marks = [below(self._folder, PENDING, run.id)]
                 if files_of(self._folder):
                     marks.append(delivery.mark_of(self._folder, run.id))

@@ -52,7 +52,7 @@ def apply(connection: Connection, run_id: str, kind: str, data: Mapping[str, Any
         run = RunRecord.from_json(data["run"])
         if run.id != run_id:
             raise ValueError(f"the journal is of run {run.id}")
-        writing.put(connection, run)
+        writing.begin(connection, run)
     elif kind == "resume":
         writing.resume(connection, run_id, data["owner"])
     elif kind == "case":

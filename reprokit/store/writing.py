@@ -39,6 +39,21 @@ def put(connection: Connection, run: RunRecord) -> None:
         connection.execute(insert(tables.trials), found)
 
 
+def begin(connection: Connection, run: RunRecord) -> None:
+    """Write a run that a host began, or took over. Of one that is there already, only cells that it lacks.
+
+    Journals of several hosts come in any order: what one of them decided must not go with the beginning of another.
+    """
+    if connection.scalar(select(runs.id).where(runs.id == run.id)) is None:
+        put(connection, run)
+        return
+    there = connection.execute(select(cells.number, cells.verdict).where(cells.run_id == run.id))
+    verdicts = {number: verdict for number, verdict in there}  # noqa: C416 - a Row is not a tuple of two for mypy
+    for cell in run.cells:
+        if cell.number not in verdicts or (verdicts[cell.number] is None and cell.verdict is not None):
+            decide(connection, run.id, cell)
+
+
 def resume(connection: Connection, run_id: str, owner: Mapping[str, Any]) -> None:
     """Mark a run as being written by that process (its labels)."""
     values = {"owner": dict(owner), "finished_at": None, "exit_status": None}

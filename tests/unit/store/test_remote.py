@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import re
 from pathlib import Path
 
@@ -11,11 +13,17 @@ import reprokit
 from reprokit.cli import invoke
 from reprokit.core.errors import UsageError
 from reprokit.engine import site
-from reprokit.store import remote
+from reprokit.evidence.model import Verdict
+from reprokit.store import copying, delivery, remote
+from reprokit.store.database import Store
 from reprokit.store.dialects import postgres
 from reprokit.store.errors import StoreError, Trouble
 from reprokit.store.files import FolderFiles
+from reprokit.store.journal import Journal, path_of
 from reprokit.store.places import read_log
+from reprokit.store.recorder import Recorder
+from tests.unit.store.test_journal import END, begun, stop
+from tests.unit.store.test_store import TRIAL, cell, run
 
 ADDRESS = "postgresql://me@db.example/reprokit"
 
@@ -138,6 +146,76 @@ class Said(Exception):
 )
 def test_each_error_of_a_server_has_its_kind(said: str, state: str | None, trouble: Trouble) -> None:
     assert postgres.DIALECT.error("postgresql://db", Said(said, state)).trouble is trouble
+
+
+@pytest.mark.parametrize("resumed_first", [False, True])
+def test_what_two_hosts_decided_of_a_run_is_kept_whichever_delivers_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resumed_first: bool
+) -> None:
+    monkeypatch.setattr(Recorder, "_check_database", lambda self: None)
+    began, resumed = remote.folder_of(ADDRESS), remote.folder_of(f"{ADDRESS}2")
+    first, second = begun(began, "run-1", cell(1), cell(2)), Recorder(resumed)
+    first.decide(cell(1, verdict=Verdict.REPRODUCED, trials=(TRIAL,)))
+    stop(first)
+    second.begin(run("run-1", cell(1), cell(2)), {}, resumed=True)
+    second.decide(cell(2, verdict=Verdict.FLAKY))
+    second.finish(**END)  # type: ignore[arg-type]
+    stop(second)
+    store = Store(tmp_path / "database")
+    for folder in (resumed, began) if resumed_first else (began, resumed):
+        store.replay(folder, ["run-1"])
+    found = store.run("run-1")
+    assert [one.verdict for one in found.cells] == [Verdict.REPRODUCED, Verdict.FLAKY]
+    assert (found.exit_status, len(found.cells[0].trials)) == (0, 1)
+    store.close()
+
+
+def test_a_backup_of_a_database_on_a_server_is_a_database_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REPROKIT_DATABASE", f"sqlite:///{tmp_path / 'other.db'}")
+    store = Store(tmp_path / "store")
+    store.put(run("run-1", cell(1)), {})
+    (tmp_path / "copy").mkdir()
+    copied = copying.snapshot(store, tmp_path / "copy")
+    assert (tmp_path / "copy" / "reprokit.db").is_file()
+    assert copied.run("run-1") == store.run("run-1")
+    copied.close()
+    store.close()
+
+
+def test_a_share_that_was_unmounted_takes_nothing(tmp_path: Path) -> None:
+    share = tmp_path / "share"
+    share.mkdir()
+    files = FolderFiles(share.as_uri())
+    files.check()
+    share.rename(tmp_path / "unmounted")
+    share.mkdir()
+    (tmp_path / "log").write_text("text")
+    for use in (lambda: files.put(tmp_path / "log", "runs/run-1/a.log"), lambda: files.names("runs"),
+                lambda: files.remove("runs/run-1")):  # fmt: skip
+        with pytest.raises(StoreError, match="which each run writes there: mount it"):
+            use()
+    assert not any(share.iterdir())
+
+
+def test_a_log_of_a_cell_that_was_repeated_is_uploaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shared").mkdir()
+    folder = remote.folder_of(ADDRESS, (tmp_path / "shared").as_uri())
+    FolderFiles((tmp_path / "shared").as_uri()).check()
+    put: list[str] = []
+    monkeypatch.setattr(FolderFiles, "put", lambda self, path, name: put.append(name))
+    log = "runs/run-1/c/trial-1.log"
+    (folder / log).parent.mkdir(parents=True)
+    (folder / log).write_text("text")
+    delivery.mark_of(folder, "run-1").parent.mkdir()
+    delivery.mark_of(folder, "run-1").touch()
+    decided = cell(1, verdict=Verdict.REPRODUCED, trials=(dataclasses.replace(TRIAL, log=log),))
+    with contextlib.closing(Journal(path_of(folder, "run-1"))) as journal:
+        for _ in range(2):
+            journal.append("decide", {"cell": decided.to_json()})
+    delivery.deliver(folder, "run-1", ended=True)
+    assert put == [log]
 
 
 def test_the_sql_of_one_database_is_in_its_dialect_alone() -> None:
