@@ -27,8 +27,14 @@ KINDS = {
 }
 PARTS = ("step", "download")
 """Kinds that are parts of another, and count in no sum."""
+LONGEST = 1e9
+"""Seconds that no run takes."""
 NEAR = 0.005
 """Seconds between the end of one span and the start of the next that followed from it."""
+
+
+MOST = 200_000
+"""Spans that are kept of a run: what comes later is counted nowhere."""
 
 
 class Span(NamedTuple):
@@ -107,8 +113,11 @@ class Timings:
             )
             images = tuple(tuple(int(number) for number in numbers) for numbers in data["images"])
             found = cls(began=str(data["began"]), seconds=float(data["seconds"]), images=images, spans=spans)
-        except (KeyError, IndexError, TypeError) as error:
+        except (KeyError, IndexError, TypeError, OverflowError) as error:
             raise ValueError(f"these are not timings: {error!r}") from error
+        times = [found.seconds, *(time for one in spans for time in (one.start, one.seconds))]
+        if not all(0 <= time < LONGEST for time in times):  # no infinity, and no NaN either
+            raise ValueError("these are not timings: no run took so long")
         if any(one.kind not in KINDS or one.image >= len(images) for one in spans):
             raise ValueError("these are not timings: a span is of no known kind, or of no image")
         return found
@@ -134,9 +143,18 @@ def sums(spans: Iterable[Span]) -> dict[str, float]:
     return {kind: found[kind] for kind in KINDS if kind in found}
 
 
+def by_image(timings: Timings) -> list[list[Span]]:
+    """The spans of each image, in their order."""
+    found: list[list[Span]] = [[] for _ in timings.images]
+    for one in timings.spans:
+        if one.image >= 0:
+            found[one.image].append(one)
+    return found
+
+
 def by_cell(timings: Timings) -> dict[int, dict[str, float]]:
     """Seconds by kind of each cell, by its number; those of its image count for each of the cells that share it."""
-    of_image = [sums(one for one in timings.spans if one.image == at) for at in range(len(timings.images))]
+    of_image = [sums(spans) for spans in by_image(timings)]
     own: dict[int, list[Span]] = {}
     for one in timings.spans:
         if one.cell:

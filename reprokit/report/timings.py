@@ -8,7 +8,7 @@ from typing import Any
 
 from reprokit.core.text import pluralize
 from reprokit.evidence.records import RunRecord
-from reprokit.evidence.spans import FORMAT, KINDS, PARTS, Span, Timings, by_cell, critical_path, sums
+from reprokit.evidence.spans import FORMAT, KINDS, MOST, PARTS, Span, Timings, by_cell, by_image, critical_path, sums
 from reprokit.report.labels import cell_name
 
 NONE = "no times are recorded of run {}: it is of an older reprokit, was merged, or was killed before its end"
@@ -32,11 +32,11 @@ def _part(run: RunRecord, timings: Timings) -> dict[str, Any]:
         "images": [
             {
                 "cells": list(numbers),
-                "seconds": _rounded(sums(one for one in timings.spans if one.image == at)),
-                "steps": [_named(one) for one in timings.spans if one.image == at and one.kind == "step"],
-                "downloads": [_named(one) for one in timings.spans if one.image == at and one.kind == "download"],
+                "seconds": _rounded(sums(spans)),
+                "steps": [_named(one) for one in spans if one.kind == "step"],
+                "downloads": [_named(one) for one in spans if one.kind == "download"],
             }
-            for at, numbers in enumerate(timings.images)
+            for numbers, spans in zip(timings.images, by_image(timings), strict=True)
         ],
         "cells": [
             {
@@ -80,6 +80,8 @@ def lines(run: RunRecord, parts: Sequence[Timings]) -> Iterator[str]:
 def _lines(run: RunRecord, timings: Timings) -> Iterator[str]:
     built = pluralize(len(timings.images), "image")
     yield f"where the time went: {timings.seconds:.1f} s in all, {pluralize(len(run.cells), 'cell')}, {built}"
+    if len(timings.spans) >= MOST:
+        yield f"only the first {MOST:,} times of it are kept: sums and critical path lack what came later"
     yield "in sum over all that ran side by side:"
     for kind, seconds in sums(timings.spans).items():
         indent = "    " if kind in PARTS else "  "

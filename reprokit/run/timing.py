@@ -11,10 +11,7 @@ from datetime import datetime, timezone
 
 from reprokit.engine.protocol import Progress
 from reprokit.environment.steps import SHORT_STEP, short_step
-from reprokit.evidence.spans import Span, Timings
-
-MOST = 200_000
-"""Spans that are kept of a run: what comes later is counted nowhere."""
+from reprokit.evidence.spans import MOST, Span, Timings
 
 
 class Timer:

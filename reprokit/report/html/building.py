@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import re
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -81,6 +82,7 @@ def build(store: Store, target: Path, request: PagesRequest, clean: Clean) -> Bu
     ``clean``: what every text passes.
     """
     built = Built()
+    timing = functools.cache(partial(_timing, store))
     with replacing(target, clean) as folder:
         packer = Packer(folder, clean)
         rows: list[dict[str, Any]] = []
@@ -88,7 +90,7 @@ def build(store: Store, target: Path, request: PagesRequest, clean: Clean) -> Bu
         for known in known_cases(store, request.cases):
             elsewhere = bool(request.files) and not request.cases and known.id not in files
             rows.append(row(known, files.pop(known.id, None), elsewhere=elsewhere))
-            _case(store, folder, packer, known, request, clean, built)
+            _case(store, folder, packer, known, request, clean, built, timing)
         rows += [never_run(file) for file in files.values()]
         folder.data("overview", overview(rows, __version__))
         _assets(folder)
@@ -104,16 +106,15 @@ def _case(
     request: PagesRequest,
     clean: Clean,
     built: Built,
+    timing: Callable[[str], dict[str, Any] | None],
 ) -> None:
     newest = {run.id for run in known.runs[-request.runs :]} if request.runs else set()
     pages = {(run.id, record.number) for run, record in known.current}
     paged = [run for run in known.results if run in newest or run in request.also]
     pages |= {(run, one.number) for run in paged for one in known.results[run]}
     last = next((run for run in reversed(known.runs) if run.id in known.results and not run.searches), known.runs[-1])
-    timings = of_findings(store.findings(last.id))
     data = case_data(known, lambda run, number: (run, number) in pages)
-    timing = timing_data(last.id, timings[-1]) if timings else None
-    folder.data(f"case/{name(known.id)}", {**data, "timing": timing})
+    folder.data(f"case/{name(known.id)}", {**data, "timing": timing(last.id)})
     rows = {(run, one.number): one.row for run in known.results for one in known.results[run]}
     for (run_id, part), numbers in itertools.groupby(sorted(pages), lambda page: (page[0], page[1] // CELLS)):
         run = known.history.runs[run_id]
@@ -128,6 +129,12 @@ def _case(
             f"cells/{path}", {one.number: cell_data(known, run, one, partial(log, one.number)) for one in cells}
         )
         built.cells += len(cells)
+
+
+def _timing(store: Store, run_id: str) -> dict[str, Any] | None:
+    """``timing`` of the cases that ran last in that run."""
+    timings = of_findings(store.findings(run_id))
+    return timing_data(run_id, timings[-1]) if timings else None
 
 
 def _log(store: Path, folder: Folder, path: str, trial: TrialRecord, clean: Clean, built: Built) -> Log:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.evidence.spans import KINDS, NEAR, PARTS, Span, Timings, by_cell, critical_path, of_findings, sums
 from reprokit.report.timings import lines, trace
+from tests.unit.limits import within
 
 MILLISECONDS = st.integers(0, 20_000).map(lambda number: number / 1000)
 SPANS = st.lists(
@@ -52,7 +53,17 @@ def test_what_is_kept_comes_back(spans: list[Span]) -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [None, {}, {"began": "", "seconds": 1, "names": [], "images": [], "spans": [[0, 0, 0, 0, 0, -1, 0, 0]]}, "x"],
+    [
+        None,
+        {},
+        {"began": "", "seconds": 1, "names": [], "images": [], "spans": [[0, 0, 0, 0, 0, -1, 0, 0]]},
+        "x",
+        *(
+            {"began": "", "seconds": 1, "names": ["build"], "images": [], "spans": [[0, start, took, 0, 0, -1, 0, 0]]}
+            for start, took in ((-1e18, 1), (0, float("nan")), (float("inf"), 1), (10**400, 1))
+        ),
+        {"began": "", "seconds": float("nan"), "names": [], "images": [], "spans": []},
+    ],
 )
 def test_what_another_program_kept_is_left_out(data: Any) -> None:
     assert of_findings({"timings 1": data, "answer": 1}) == ()
@@ -101,6 +112,16 @@ def test_a_cell_counts_with_the_image_that_it_shares() -> None:
     assert sums(whole.spans) == {"build": 4.0, "step": 3.0, "program": 2.0}
 
 
+def test_thousands_of_images_are_summed_in_one_pass() -> None:
+    images = 20_000
+    spans = tuple(Span("build", float(at), 1.0, image=at) for at in range(images))
+    whole = Timings(
+        began="2026-01-01T00:00:00.000Z", seconds=1.0, images=tuple((at + 1,) for at in range(images)), spans=spans
+    )
+    with within(seconds=15):
+        assert by_cell(whole) == {at + 1: {"build": 1.0} for at in range(images)}
+
+
 @given(SPANS)
 def test_a_trace_has_no_two_events_of_a_track_that_overlap_in_part(spans: list[Span]) -> None:
     whole = timings(*sorted(spans, key=lambda one: one.start))
@@ -117,3 +138,12 @@ def test_a_trace_has_no_two_events_of_a_track_that_overlap_in_part(spans: list[S
 def test_the_table_has_a_line_for_each_kind(spans: list[Span]) -> None:
     text = "\n".join(lines(RUN, [timings(*spans)]))
     assert all(f" {kind} " in text for kind in sums(spans))
+
+
+def test_the_table_says_that_it_lacks_what_was_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = timings(*(Span("program", 0.0, 1.0, cell=1) for _ in range(3)))
+    words = "only the first 3 times of it are kept: sums and critical path lack what came later"
+    monkeypatch.setattr("reprokit.report.timings.MOST", 4)
+    assert words not in [*lines(RUN, [whole])]
+    monkeypatch.setattr("reprokit.report.timings.MOST", 3)
+    assert words in [*lines(RUN, [whole])]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 
 from reprokit.cli import invoke
-from reprokit.evidence.spans import Span, Timings
+from reprokit.evidence.spans import Span, Timings, of_findings
 from reprokit.report.html.timing import BINS, ROWS, timing_data
 from tests.unit.evidence.test_spans import SPANS, timings
 from tests.unit.fakes import FakeEngine
@@ -49,3 +51,23 @@ def test_the_page_of_a_case_has_the_timeline_of_its_last_run(tmp_path: Path, mon
     timing = data(Path("site"), "case/toy")["timing"]
     assert {"build", "program", "judging"} <= set(timing["sum"])
     assert timing["run"] == data(Path("site"), "overview")["cases"][0]["last"]["run"]
+
+
+def test_the_times_of_a_run_are_read_once_for_all_its_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REPROKIT_BASE_IMAGES", "registry")
+    for name in ("toy", "other"):
+        Path(f"{name}.yaml").write_text(CASE.replace("id: toy", f"id: {name}"))
+    engine = FakeEngine(toy)
+    monkeypatch.setattr("reprokit.run.invocation._engine", lambda name: engine)
+    invoke(["run", "toy.yaml", "other.yaml", "--store", "store"])
+    read: list[object] = []
+
+    def counted(findings: Mapping[str, Any]) -> tuple[Timings, ...]:
+        read.append(findings)
+        return of_findings(findings)
+
+    monkeypatch.setattr("reprokit.report.html.building.of_findings", counted)
+    assert invoke(["report", "-o", "site", "--store", "store"]) == 0
+    assert data(Path("site"), "case/toy")["timing"] == data(Path("site"), "case/other")["timing"]
+    assert len(read) == 1
