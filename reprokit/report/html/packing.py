@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from reprokit.report.html.writing import NAMES, Clean, Folder, cleaned, script, scripted
+from reprokit.report.html.writing import FREE, NAMES, Clean, Folder, cleaned, script, scripted
 
 SHARED_FROM = 1500
 """Characters from which on a value of a cell is written once for all cells that have the same."""
@@ -51,7 +51,8 @@ class Packer:
     def _text(self, name: str, value: Any) -> str:
         """What stands for a value of that name: itself, or where a large one is kept."""
         # Words of ours stay as they are, so that the same text under another name may become something else.
-        key = (name if name in NAMES else "", value if isinstance(value, _PLAIN) else _encode(value), type(value))
+        where = name if name in NAMES or name in FREE else ""
+        key = (where, value if isinstance(value, _PLAIN) else _encode(value), type(value))
         if key not in self._texts:
             if len(self._texts) >= KEPT:
                 self._texts.clear()

@@ -45,9 +45,5 @@ def _name(stack: ThreadStack, stacks: Stacks) -> str:
     return f"{words}: the same in {same} of {pluralize(len(stacks.samples), 'look')}"
 
 
-def _same(one: ThreadStack, other: ThreadStack) -> bool:
-    return (one.process, one.thread, one.frames) == (other.process, other.thread, other.frames)
-
-
 def _frames(stack: ThreadStack) -> list[list[str]]:
     return [[one.function, f"{one.file}:{one.line}" if one.line else one.file] for one in stack.frames]

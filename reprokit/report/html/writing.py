@@ -48,7 +48,7 @@ def scripted(key: str, plain: str) -> str:
     for character in "<\u2028\u2029":
         plain = plain.replace(character, f"\\u{ord(character):04x}")
     # Of an object in a script that key is not a key, but what the object inherits from.
-    plain = plain.replace('"__proto__":', '["__proto__"]:')
+    plain = re.sub(r'(?<=[{,])"__proto__":', '["__proto__"]:', plain)
     return f"reprokit.data({json.dumps(key)},{plain});\n".encode("utf-8", "backslashreplace").decode()
 
 

@@ -10,7 +10,8 @@ import pytest
 from reprokit.report.html.case import case_data
 from reprokit.report.html.gathering import RecordedCase, known_cases
 from reprokit.report.html.overview import row
-from reprokit.report.html.writing import cleaned, script
+from reprokit.report.html.packing import Packer
+from reprokit.report.html.writing import Folder, cleaned, script
 from tests.unit.nights import CASE, Nights
 
 FIXED = CASE + "fix: {summary: Another call, command: python fixed.py}\n"
@@ -114,8 +115,18 @@ def test_variables_named_as_our_own_keys_are_cleaned() -> None:
     }
 
 
+def test_what_cells_share_is_cleaned_by_where_it_stands(tmp_path: Path) -> None:
+    packer = Packer(Folder(tmp_path, str), lambda text: text.replace("secret", "-"))
+    packer.write("k", {1: {"build": {"name": "secret"}, "facts": {"name": "secret"}}})
+    assert '"values":[{"name":"secret"},{"name":"-"}]' in (tmp_path / "data" / "k.js").read_text()
+
+
 def test_no_key_of_data_is_what_an_object_inherits_from() -> None:
     assert (
         script("k", {"__proto__": ['"__proto__":']})
         == r"""reprokit.data("k",{["__proto__"]:["\"__proto__\":"]});""" + "\n"
+    )
+    key = 'a,"__proto__'  # its end is part of another key
+    assert script("k", {"a": 1, "__proto__": {key: 2}}) == (
+        r"""reprokit.data("k",{"a":1,["__proto__"]:{"a,\"__proto__":2}});""" + "\n"
     )
