@@ -22,7 +22,7 @@ def served(host: Host, spec: CellSpec) -> tuple[HostPackage, ...]:
     """The packages of the host that a cell asks for. Raises Unsupported where it asks for them otherwise."""
     known = {str(canonicalize_name(one.name)): one for one in host.packages}
     asked = {str(canonicalize_name(one.name)): one for one in _requirements(spec)} if known else {}
-    found = []
+    found: list[HostPackage] = []
     for name, requirement in asked.items():
         if name not in known:
             continue
@@ -36,10 +36,12 @@ def served(host: Host, spec: CellSpec) -> tuple[HostPackage, ...]:
                 f"{package.name}=={package.version.partition('+')[0]} is served"
             )
         # What the cell asks for by itself, and in another version, is installed for it.
-        own = (one for one in package.distributions if one.name not in asked or one.name in known)
+        own = (one for one in package.distributions if one.name not in asked or one.name == name)
         also = (one for one in package.distributions if one.name in asked and one.name not in known)
         fitting = [one for one in also if asked[one.name].specifier.contains(one.version, prereleases=True)]
-        found.append(replace(package, distributions=(*own, *fitting)))
+        # What several packages bring comes from the first of them, whole.
+        brought = {one.name for each in found for one in each.distributions}
+        found.append(replace(package, distributions=tuple(one for one in (*own, *fitting) if one.name not in brought)))
     return tuple(found)
 
 

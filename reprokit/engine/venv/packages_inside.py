@@ -6,6 +6,7 @@ environment cannot give the package. A distribution is one of those that the pac
 
 import hashlib
 import json
+import os
 import re
 import sys
 from collections import Counter
@@ -19,7 +20,12 @@ def canonical(name: str) -> str:
 
 def first_parts(one: metadata.Distribution) -> set[str]:
     """The first parts of the paths of its modules."""
-    return {path.parts[0] for path in one.files or () if path.parts[0] not in ("..", "__pycache__")}
+    return {path.parts[0] for path in one.files or () if is_module(path)}
+
+
+def is_module(path: metadata.PackagePath) -> bool:
+    """Whether a file lies where modules do: programs are beside that, and other files may be anywhere."""
+    return not path.is_absolute() and path.parts[:1] not in ((), ("..",), ("__pycache__",))
 
 
 def closure(name: str, installed: dict[str, metadata.Distribution]) -> list[metadata.Distribution]:
@@ -40,14 +46,16 @@ def closure(name: str, installed: dict[str, metadata.Distribution]) -> list[meta
 
 def described(one: metadata.Distribution, owners: "Counter[str]") -> dict[str, Any]:
     """Where it lies, and what of it has to be seen: whole packages, or the parts of those that several share."""
-    site = str(one.locate_file(""))
+    site = os.path.realpath(str(one.locate_file("")))  # lib64 may be a link, which the sandbox does not show
     record = one.read_text("RECORD")
     if not record:
         raise LookupError(f"{one.metadata['Name']} has no list of its files (RECORD): only what pip installed can be served")
+    if json.loads(one.read_text("direct_url.json") or "{}").get("dir_info", {}).get("editable"):
+        raise LookupError(f"{one.metadata['Name']} is an editable install, whose modules lie elsewhere: install it without -e")
     entries = set()
     for path in one.files or ():
         parts = path.parts
-        if parts[0] in ("..", "__pycache__"):
+        if not is_module(path):
             continue
         shared = owners[parts[0]] > 1 and len(parts) > 1
         entries.add("/".join(parts[: 2 if shared else 1]))

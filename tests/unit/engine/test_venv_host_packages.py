@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,6 +76,22 @@ def test_what_the_cell_asks_for_in_another_version_is_installed_for_it() -> None
     assert [one.name for one in package.distributions] == ["torch", "sympy"]
 
 
+def test_what_two_packages_bring_comes_from_one_of_them() -> None:
+    other = replace(
+        TORCH,
+        name="jax",
+        place="/opt/other",
+        version="0.5.0",
+        distributions=(distribution("jax", "0.5.0"), distribution("sympy", "1.13.0"), distribution("torch", "2.6.0")),
+    )
+    host = replace(HOST, packages=(TORCH, other))
+    jax, torch = resolved("jax==0.5.0", "torch==2.11.0", host=host)
+    assert [(one.name, one.version) for one in jax.distributions] == [("jax", "0.5.0"), ("sympy", "1.13.0")]
+    assert [(one.name, one.version) for one in torch.distributions] == [("torch", "2.11.0+cu130")]
+    (alone,) = resolved("jax==0.5.0", host=host)
+    assert alone == other
+
+
 def test_the_python_is_one_that_can_import_it() -> None:
     older = Interpreter(version="3.10.4", path="/usr/bin/python3.10", prefix="/usr")
     host = replace(HOST, pythons=(*HOST.pythons, older), packages=(replace(TORCH, python="3.10.12"),))
@@ -114,6 +131,16 @@ def install(site: Path, name: str, files: dict[str, str], *requires: str, record
         (site / path).write_text(text)
 
 
+def described(site: Path, *names: str) -> dict[str, Any]:
+    """What an environment with that folder says of packages."""
+    script = Path(venv_host.__file__).with_name("packages_inside.py").read_text()
+    # Without -S and -I, the packages of this interpreter would be found, too.
+    code = f"import sys; sys.path.insert(0, {str(site)!r})\n" + script
+    command = [sys.executable, "-I", "-S", "-c", code, *names]
+    found: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return found
+
+
 def test_an_environment_describes_what_a_package_requires_there(tmp_path: Path) -> None:
     install(
         tmp_path, "own-torch", {"own_torch/__init__.py": ""}, "nv-one", 'nv-two ; platform_system == "Linux"', "gone"
@@ -122,11 +149,7 @@ def test_an_environment_describes_what_a_package_requires_there(tmp_path: Path) 
     install(tmp_path, "nv-two", {"nv/two/__init__.py": ""}, "own_torch")
     install(tmp_path, "extra-only", {"extra_only.py": ""})
     install(tmp_path, "by-hand", {"by_hand.py": ""}, record=False)
-    script = Path(venv_host.__file__).with_name("packages_inside.py").read_text()
-    # Without -S and -I, the packages of this interpreter would be found, too.
-    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n" + script
-    command = [sys.executable, "-I", "-S", "-c", code, "own-torch", "by-hand", "absent"]
-    said = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    said = described(tmp_path, "own-torch", "by-hand", "absent")
     assert said["absent"] == {"why": "it is not installed there"}
     assert "has no list of its files" in said["by-hand"]["why"]
     assert said["own-torch"]["version"] == "1.0"
@@ -134,4 +157,18 @@ def test_an_environment_describes_what_a_package_requires_there(tmp_path: Path) 
         "own-torch": ["own_torch"],
         "nv-one": ["nv/one", "single.py"],
         "nv-two": ["nv/two"],
+    }
+
+
+def test_only_what_lies_in_the_folder_of_packages_is_served_from_where_it_really_lies(tmp_path: Path) -> None:
+    real = tmp_path / "lib"
+    install(real, "own-torch", {"own_torch/__init__.py": "", str(tmp_path / "share" / "own.txt"): ""})
+    editable = '{"url": "file:///src", "dir_info": {"editable": true}}'
+    install(real, "in-place", {"in_place.pth": "/src", "in_place-1.0.dist-info/direct_url.json": editable})
+    (tmp_path / "lib64").symlink_to("lib")
+    said = described(tmp_path / "lib64", "own-torch", "in-place")
+    [one] = said["own-torch"]["distributions"]
+    assert (one["site"], one["entries"]) == (str(real), ["own_torch"])
+    assert said["in-place"] == {
+        "why": "in-place is an editable install, whose modules lie elsewhere: install it without -e"
     }
