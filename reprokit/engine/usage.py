@@ -112,7 +112,7 @@ def of_container(pid: int, container: str, *, kills: bool) -> Meter:
     """
     found: dict[str, Path] = {}
     process = -1
-    with suppress(OSError):
+    with suppress(OSError, AttributeError):  # a Python that was built for an older Linux has no pidfd_open
         found = folders_of(Path(f"/proc/{pid}/cgroup").read_text(), container)
         process = os.pidfd_open(pid) if found else -1
     return Meter(found, MemoryKills(pid, container) if kills else None, process)

@@ -157,7 +157,8 @@ class Pairs:
     def _number(self, record: TrialRecord, which: str) -> float:
         number = measured(self._quantity, record.usage, self._log(record))
         if number is None:
-            is_unseen = record.usage is None and self._quantity != PRINTED
+            used = record.usage and (record.usage.cpu_seconds, record.usage.peak_memory)
+            is_unseen = used in (None, (None, None)) and self._quantity != PRINTED  # its GPUs are known all the same
             why = f"{which}: no {self._quantity} was measured: {NEEDS[self._quantity]}"
             raise _Unseen(why) if is_unseen else NotMeasured(why)
         return number

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.engine.usage import MOST, Meter, folders_of
+from reprokit.engine.usage import MOST, Meter, folders_of, of_container
 from reprokit.evidence.usage import Usage
 
 ID = "f00d" * 16
@@ -137,3 +137,14 @@ def test_a_process_that_is_still_watched_is_let_go(tmp_path: Path) -> None:
     meter.close()
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(number)
+
+
+def test_a_python_without_process_descriptors_looks_now_and_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reprokit.engine.usage.folders_of", lambda text, container: second_version(tmp_path))
+    monkeypatch.delattr(os, "pidfd_open")
+    meter = of_container(os.getpid(), ID, kills=False)
+    meter.look(last=True)
+    assert meter.process == -1
+    assert meter.usage is not None

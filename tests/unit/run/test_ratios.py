@@ -14,7 +14,7 @@ from reprokit.core.errors import CaseError
 from reprokit.engine.protocol import Trial
 from reprokit.evidence.model import Ending
 from reprokit.evidence.records import CellRecord
-from reprokit.evidence.usage import Usage
+from reprokit.evidence.usage import GpuRecord, Usage
 from reprokit.report import explanation
 from reprokit.report.history.rejudging import CannotJudge, rejudge
 from reprokit.report.labels import caveat, short_reason
@@ -112,12 +112,13 @@ def test_what_is_said_of_them_is_the_ratio_and_not_a_rate_of_failures(tmp_path: 
     assert "chance" not in "\n".join(said)
 
 
-def test_a_trial_that_was_over_before_it_was_looked_at_is_run_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("usage", [None, Usage(gpus=(GpuRecord(name="GPU", uuid="GPU-1"),))])
+def test_a_trial_that_was_over_before_it_was_looked_at_is_run_again(tmp_path: Path, usage: Usage | None) -> None:
     project, needs = made(tmp_path, a2=2.0)
 
     def behave(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
         ending = needs(trial, sink)
-        return dataclasses.replace(ending, usage=None) if len(needs.order) in (1, 4, 9) else ending
+        return dataclasses.replace(ending, usage=usage) if len(needs.order) in (1, 4, 9) else ending
 
     project.engine.behave = behave
     project.run(selection=Selection(only=({"a": ("2",)},)))
