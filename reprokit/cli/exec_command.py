@@ -78,6 +78,8 @@ def command(context: click.Context, /, **given: Any) -> int:
     if not program:
         raise UsageError("no command: reprokit exec CASE [CELL] -- COMMAND, such as: -- pip list")
     json_file, wants_stdin = given.pop("json_file"), given.pop("stdin")
+    if wants_stdin and sys.stdin is None:  # type: ignore[unreachable,unused-ignore]
+        raise UsageError("--stdin: standard input is closed: pipe into reprokit exec, or leave out --stdin")
     if wants_stdin and sys.stdin.isatty():
         raise UsageError("--stdin: standard input is a terminal: pipe into reprokit exec, or open reprokit shell")
     if wants_stdin and given["case"] == "-":

@@ -93,6 +93,9 @@ def test_standard_input_that_cannot_be_given(
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     assert invoke(["exec", "toy.yaml", "1", "-i", "--", "cat"]) == 2
     assert "standard input is a terminal" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin", None)
+    assert invoke(["exec", "toy.yaml", "1", "-i", "--", "cat"]) == 2
+    assert "standard input is closed" in capsys.readouterr().err
 
 
 def test_without_a_command_it_says_how_one_is_given(capsys: pytest.CaptureFixture[str]) -> None:
