@@ -20,7 +20,7 @@ from reprokit.engine.failure import is_registry_down
 from reprokit.engine.protocol import Engine, ImageInfo
 
 REPOSITORIES: Mapping[Trust, str] = {Trust.OWN: "own", Trust.REVIEWED: "reviewed", Trust.STRANGER: "untrusted"}
-"""Where images lie below the site's prefix: no level of trust is ever served what another one has made."""
+"""Where images lie below the site's prefix: levels of trust share no images."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.facts import requirement
-from reprokit.case.matrix import cell_key
+from reprokit.case.matrix import Cell, cell_key
 from reprokit.core.errors import UsageError
 from reprokit.core.text import pluralize
 from reprokit.environment.installing import LARGE
@@ -95,10 +95,17 @@ class MatrixPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class _Unit:
-    """One cell with its variants: they stay together. ``images``: the layers of each, by the image's key."""
+    """Cells that stay together: one with its variants, or all of a case that compares its cells with each other.
+
+    ``images``: the layers of each, by the image's key.
+    """
 
     tasks: tuple[Task, ...]
     images: Mapping[str, tuple[str, ...]]
+
+    @property
+    def cells(self) -> list[Cell]:
+        return list({cell_key(task.cell): task.cell for task in self.tasks}.values())
 
     @property
     def gpu(self) -> bool:
@@ -138,7 +145,8 @@ def _units(tasks: Sequence[Task], supply: Supply) -> list[_Unit]:
         trees = UnfetchedTrees(Path(folder))
         grouped: dict[tuple[str, str], list[Task]] = {}
         for task in tasks:
-            grouped.setdefault((task.case.id, cell_key(task.cell)), []).append(task)
+            together = "" if task.case.expect.compare else cell_key(task.cell)
+            grouped.setdefault((task.case.id, together), []).append(task)
         units = []
         for group in grouped.values():
             found = [image for task in group if (image := image_and_layers(task, supply, trees))]
@@ -226,7 +234,7 @@ def _portions(units: Sequence[_Unit], known: PastFigures) -> list[list[_Unit]]:
 def _written(units: Sequence[_Unit]) -> int:
     """Bytes that name these cells in an entry as `toJSON` writes it: each value on a line of its own."""
     paths = {unit.tasks[0].file.path for unit in units}
-    lines = [*paths, *(value for unit in units for value in ("", "", *unit.tasks[0].cell.values()))]
+    lines = [*paths, *(value for unit in units for cell in unit.cells for value in ("", "", *cell.values()))]
     axes = [name for unit in units[:1] for name in unit.tasks[0].cell]
     return 300 * len(paths) + sum(len(json.dumps(text)) + 12 for text in (*lines, *axes))
 
@@ -251,8 +259,8 @@ def _entry(name: str, labels: Sequence[str], units: Sequence[_Unit]) -> dict[str
         chosen.Chosen(
             path=some[0].tasks[0].file.path,
             digest=digest,
-            cells=tuple(unit.tasks[0].cell for unit in some),
-            fix=any(len(unit.tasks) > 1 for unit in some),
+            cells=tuple(cell for unit in some for cell in unit.cells),
+            fix=any(len(unit.tasks) > len(unit.cells) for unit in some),
         )
         for digest, some in cases.items()
     ]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reprokit.case.matrix import cell_key
+from reprokit.case.trust import ALLOWANCES
 from reprokit.environment.host import HostFacts
 from reprokit.evidence.details import LimitsRecord
 from reprokit.evidence.fingerprint import FINGERPRINT_VERSION
@@ -71,7 +72,7 @@ def refusal(task: Task, earlier: Earlier, tag: str, facts: HostFacts, *, backtra
         "its logs were judged by other rules": cell.rules != RULES_VERSION
         or any(way.version != FINGERPRINT_VERSION for way in details.ways)
         or judged_by != task.file.digest,
-        "the case was trusted otherwise": details.trust is not task.file.trust,
+        "the case was trusted otherwise": ALLOWANCES[details.trust] != ALLOWANCES[task.file.trust],
         "its limits were others": details.limits != limits or _asked(earlier.run, "backtrace") is not backtrace,
         "it has fewer trials": not task.trials.finished([trial.outcome for trial in cell.trials]),
         "it ran on another GPU or driver": bool(task.spec.limits.gpus)

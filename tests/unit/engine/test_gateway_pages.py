@@ -190,7 +190,7 @@ def test_a_download_that_was_just_given_up_is_reported_not_missed(tmp_path: Path
     def never_asked() -> NoReturn:
         raise AssertionError
 
-    download = files._Download(tmp_path, tmp_path / "final", None, never_asked)
+    download = files._Download(tmp_path, tmp_path / "final", None, never_asked, [].append)
     download.readers, download.part = 1, tmp_path / "removed before its failure is reported"
     told = threading.Timer(0.2, download._end, [files.Failed("not what the index says")])
     told.start()

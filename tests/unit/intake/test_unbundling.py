@@ -112,7 +112,7 @@ def test_the_image_gets_one_name_which_is_not_that_of_the_archive(tmp_path: Path
         (bundled(about={**ABOUT, "format": "reprokit-bundle/v2"}), "update reprokit"),
         (bundled(about=[]), "not a bundle"),
         (bundled(about={**ABOUT, "variant": "../x"}), "not a bundle"),
-        (bundled(of_image=image(more=(("repositories", b"{}"),))), "no part of an image"),
+        (bundled(of_image=image(more=(("repositories", b"{}"),))), "not part of an image"),
         (bundled(of_image=image(more=(special("x", tarfile.SYMTYPE),))), "a link, a device"),
         (bundled(of_image=image(more=((f"{'0' * 64}.tar", b""),))), "digest of a layer"),
         (bundled(of_image=image(labels={})), "not one that reprokit made"),

@@ -204,6 +204,7 @@ def test_a_store_of_an_earlier_version_gets_the_index_and_one_that_may_only_be_r
         connection.execute(text("PRAGMA user_version = 0"))
         for column in ("failure", "usage"):
             connection.execute(text(f"ALTER TABLE trials DROP COLUMN {column}"))
+        connection.execute(text("ALTER TABLE cells DROP COLUMN reused_from"))
     with monkeypatch.context() as patch:
         patch.setattr(sqlite_file, "is_writable", lambda path: False)
         assert len(gather(Store(tmp_path / "store")).series) == 1
