@@ -149,6 +149,20 @@ def test_texts_that_no_column_or_index_of_postgresql_takes_are_kept(address: str
     assert store.case_ids() == ["c", "c" * 3000]
 
 
+def test_a_database_takes_every_text_or_is_refused(server: PostgresServer) -> None:
+    """`createdb` makes SQL_ASCII on a server whose locale is C, as in a bare container."""
+    for encoding in ("SQL_ASCII", "LATIN1"):
+        options = f"OWNER open ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+        server.says(f"CREATE DATABASE {encoding.lower()} {options}")
+    recorded = run("run-1", cell(1, reason="原因 ≠"))
+    store = Store(folder_of(server.address("sql_ascii")))
+    store.put(recorded, {})
+    assert store.run("run-1") == recorded
+    with pytest.raises(StoreError, match="has the encoding LATIN1") as raised:
+        Store(folder_of(server.address("latin1")))
+    assert server.address("latin1") in str(raised.value)
+
+
 def test_a_database_of_version_1_is_brought_up_to_date_by_the_same_steps(address: str) -> None:
     store = Store(folder_of(address))
     store.put(run("run-1", cell(1, trials=(TRIAL,), verdict=Verdict.REPRODUCED)), {"sha256:1": ("c", "t", "text")})

@@ -14,9 +14,13 @@ INSTALL = "pip install 'reprokit[postgres]'"
 
 CONNECT_SECONDS = 10
 SILENT_SECONDS = 30
-"""How long the server may not answer, and packets may not be acknowledged, until a connection counts as lost."""
+"""How long packets may not be acknowledged until a connection counts as lost. A server that takes them and does not go
+on with a transaction is waited for."""
 LOCK_SECONDS = 30
 """How long a transaction waits for another one."""
+
+ENCODINGS = ("UTF8", "SQL_ASCII")
+"""Of databases that take every text. The second one keeps bytes as they are."""
 
 _MIGRATING = 0x52507274
 """The advisory lock of whoever changes tables; those of runs are other numbers."""
@@ -74,7 +78,9 @@ class Postgres:
             "tcp_user_timeout": str(SILENT_SECONDS * 1000),
             "options": f"-c lock_timeout={LOCK_SECONDS}s -c idle_in_transaction_session_timeout=10min",
         }
-        address = address.set(drivername="postgresql+psycopg").update_query_dict({**given, **address.query})
+        # Forced: psycopg takes the encoding of the database, and gives bytes where that is SQL_ASCII.
+        query = {**given, **address.query, "client_encoding": "utf8"}
+        address = address.set(drivername="postgresql+psycopg").update_query_dict(query)
         try:
             return create_engine(address, poolclass=NullPool)
         except ModuleNotFoundError as error:
@@ -95,7 +101,14 @@ class Postgres:
         )
 
     def version(self, connection: Connection) -> int | None:
-        """The table of it alone says so."""
+        """The table of it alone says so. Raises StoreError for a database that cannot hold every text."""
+        if (encoding := connection.scalar(text("SHOW server_encoding"))) not in ENCODINGS:
+            where = connection.engine.url.set(drivername="postgresql", query={}).render_as_string()
+            raise StoreError(
+                f"the store's database {where} has the encoding {encoding}, which lacks characters that programs "
+                "print: make another one with `createdb --encoding=UTF8 --template=template0`",
+                Trouble.REFUSED,
+            )
         return None
 
     def set_version(self, connection: Connection, number: int) -> None:
