@@ -157,7 +157,7 @@ def without_passwords(text: str) -> str:
         user, colon, _ = match["login"].partition(":")
         return f"{match['scheme']}{user + colon if colon else ''}****@"
 
-    text = re.sub(r"([?&]password=)[^&\s'\"]*", r"\1****", text)  # as libpq takes one
+    text = re.sub(r"([?&](?:ssl)?password=)[^&\s'\"]*", r"\1****", text)  # as libpq takes one
     return patterns.BARE_LOGIN.sub(r"\1****@", patterns.URL_LOGIN.sub(hide, text))
 
 

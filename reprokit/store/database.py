@@ -133,6 +133,8 @@ class Store:
     def forget(self, run_id: str) -> None:
         """Remove a run with its cells, trials, findings, journal and logs."""
         mark = below(self.folder, PENDING, run_id)
+        if files := files_of(self.folder):  # first: where that fails, it can be asked for again
+            files.remove(f"{RUNS}/{run_id}")
         with contextlib.ExitStack() as held:
             with contextlib.suppress(OSError):
                 held.enter_context(locked(self.folder / LOCK))  # no one brings it back from its journal meanwhile
@@ -141,8 +143,6 @@ class Store:
                 writing.forget(connection, run_id)
             remove_run(self.folder, run_id)
             mark_of(self.folder, run_id).unlink(missing_ok=True)
-        if files := files_of(self.folder):
-            files.remove(f"{RUNS}/{run_id}")
 
     def find(self, run_id: str, key: str, value: Any) -> None:
         """Keep what a search learned or found (JSON); what was kept under the key before is replaced."""

@@ -116,7 +116,7 @@ def _address(folder: Path, url: str | None) -> URL:
 
 def _open_server(address: URL, folder: Path, *, up_to_date: bool) -> OpenDatabase:
     """A database that is not a file: with all that this host's journals have, where it can be written."""
-    opened = _opened(address, address.difference_update_query(["password"]).render_as_string(), None)
+    opened = _opened(address, address.difference_update_query(["password", "sslpassword"]).render_as_string(), None)
     try:
         _bring_up_to_date(opened, folder)
     except StoreError as error:

@@ -15,7 +15,7 @@ import secrets
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from reprokit.core import json_text
 from reprokit.core.errors import UsageError
@@ -28,6 +28,7 @@ SCHEMES = ("postgresql", "postgresql+psycopg")
 EXAMPLE = "postgresql://USER@HOST/DATABASE"
 FILE_SCHEMES = ("file", "s3")
 DESCRIPTION = "remote.json"
+_PASSWORDS = {"password", "sslpassword"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +52,7 @@ def checked_address(text: str) -> str:
     """The address of a database. Raises UsageError for one that cannot be a store, or has a password in it."""
     try:
         parts = urlsplit(text)
-        password = parts.password is not None or re.search(r"(^|&)password=", parts.query)
+        password = parts.password is not None or not _PASSWORDS.isdisjoint(parse_qs(parts.query))
     except ValueError as error:
         raise UsageError(f"the store {without_passwords(text)!r} is not an address: {error}; write {EXAMPLE}") from None
     if parts.scheme not in SCHEMES or not text.startswith(f"{parts.scheme}://"):
@@ -60,7 +61,7 @@ def checked_address(text: str) -> str:
         )
     if password:
         raise UsageError(
-            f"the store {without_passwords(text)!r} has a password in its address, which lists of "
+            f"the store {without_passwords(text.partition('?')[0])!r} has a password in its address, which lists of "
             "processes and logs would show: put it into ~/.pgpass or PGPASSWORD, and leave it out of the address"
         )
     return f"postgresql://{text.partition('://')[2]}"

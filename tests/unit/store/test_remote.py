@@ -58,6 +58,7 @@ def test_a_folder_that_came_from_elsewhere_names_no_server(tmp_path: Path) -> No
     [
         ("postgresql://me:hunter2@db.example/x", "has a password in its address"),
         ("postgresql://me@db.example/x?password=hunter2", "has a password in its address"),
+        ("postgresql://me@db.example/x?sslmode=require&sslpassword=hunter2", "has a password in its address"),
         ("mysql://me@db.example/x", "neither a folder nor the address of a database"),
         ("postgres://me:hunter2@db.example/x", "neither a folder nor the address of a database"),
         ("postgresql:/me@db.example/x", "neither a folder nor the address of a database"),
@@ -197,6 +198,20 @@ def test_a_share_that_was_unmounted_takes_nothing(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="which each run writes there: mount it"):
             use()
     assert not any(share.iterdir())
+
+
+def test_a_run_is_forgotten_whole_or_not_at_all(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    folder = remote.folder_of(ADDRESS, (tmp_path / "shared").as_uri())
+    store = Store(folder, f"sqlite:///{tmp_path / 'database'}")
+    store.put(run("run-1", cell(1)), {})
+    with pytest.raises(StoreError, match="mount it"):
+        store.forget("run-1")
+    assert store.run("run-1").id == "run-1"
+    FolderFiles((tmp_path / "shared").as_uri()).check()
+    store.forget("run-1")
+    assert store.runs() == []
+    store.close()
 
 
 def test_a_log_of_a_cell_that_was_repeated_is_uploaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
