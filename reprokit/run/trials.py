@@ -318,6 +318,7 @@ def _one(
     relative = kept_folder(context.run_id, task) / f"trial-{number}.log"
     log = below(context.folder, *relative.parts)
     log.parent.mkdir(parents=True, exist_ok=True)
+    log.unlink(missing_ok=True)  # one that --reuse put there is the file of an earlier run, and would be written over
     compare, kept = task.case.expect.compare, relative.with_suffix(".outputs.tar")
     outputs = Collector(compare.outputs, below(context.folder, *kept.parts)) if compare else None
     awake = slept()

@@ -93,6 +93,19 @@ def gone_logs(project: Project) -> None:
         log.unlink()
 
 
+def test_a_cell_of_which_one_log_is_gone_runs_and_leaves_the_other_logs_as_they_were(project: Project) -> None:
+    project.run(trials=2)
+    first = project.session.record
+    store = project.folder / "store"
+    for cell in first.cells:
+        kept, gone = (store / trial.log for trial in cell.trials)
+        kept.write_bytes(b"of the earlier run")
+        gone.unlink()
+    cells = again(project, trials=2)
+    assert not any(cell.reused_from for cell in cells)
+    assert {(store / cell.trials[0].log).read_bytes() for cell in first.cells} == {b"of the earlier run"}
+
+
 def other_store(project: Project) -> None:
     store = Store(project.folder / "store")
     run = store.run("last")
