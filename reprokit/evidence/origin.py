@@ -23,7 +23,8 @@ def kind_of(recorded: str | None, description: str | None) -> str:
 class HostRecord(JsonRecord):
     """``host`` of the contract. ``engine`` describes the engine, None when no cell needed one; ``gpus``: their names.
 
-    ``engine_kind``: as ``--engine`` names it; None where reprokit 0.1 wrote the record.
+    ``engine_kind``: as ``--engine`` names it; None where reprokit 0.1 wrote the record. ``nodes``: the names of the
+    hosts of a cluster that the run had, whether they served a cell or not.
     """
 
     engine: str | None = None
@@ -31,6 +32,7 @@ class HostRecord(JsonRecord):
     kernel: str | None = None
     driver: str | None = None
     gpus: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = field(default=(), metadata=ABSENT)
 
     @property
     def kind(self) -> str:

@@ -141,6 +141,7 @@ def _from_here(path: str) -> str:
 def _made_on(run: RunRecord) -> Iterator[str]:
     """The names of the hosts of a run: its own, those of its nodes, and of one that was merged, those of its jobs."""
     yield run.owner.machine
+    yield from run.host.nodes
     for job in run.request.merged or ():
         yield job.machine
     for node in (cell.details.node for cell in run.cells):

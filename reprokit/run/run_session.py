@@ -271,7 +271,9 @@ class Session(Invocation):
         self.record = record = dataclasses.replace(
             record,
             cells=cells,
-            host=self._host(runner.engine_info),
+            host=dataclasses.replace(
+                self._host(runner.engine_info), nodes=tuple(dict.fromkeys((*record.host.nodes, *runner.nodes)))
+            ),
             finished_at=now(),
             exit_status=status,
             version=__version__,

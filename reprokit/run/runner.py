@@ -187,6 +187,11 @@ class Runner:
         return self._decisions.records
 
     @property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of the hosts of a cluster: none."""
+        return ()
+
+    @property
     def timings(self) -> Timings:
         """Where the time went so far."""
         return self._timer.timings()

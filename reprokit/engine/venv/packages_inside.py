@@ -86,7 +86,7 @@ def main() -> None:
             several = [described(one, owners) for one in closure(name, installed)]
             python = ".".join(map(str, sys.version_info[:3]))
             said[name] = {"version": several[0]["version"], "python": python, "distributions": several}
-        except LookupError as error:
+        except (LookupError, ValueError) as error:  # a file there may be broken
             said[name] = {"why": str(error.args[0])}
     print(json.dumps(said))
 

@@ -126,6 +126,11 @@ class Dispatcher:
         """The name of a node's host."""
         return self._hosts.get(node, "")
 
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names of the hosts of all nodes that were there so far."""
+        return tuple(dict.fromkeys(self._hosts.copy().values()))
+
     # What follows runs in the one thread.
 
     def _run(self) -> None:

@@ -89,6 +89,11 @@ class FleetRunner:
         return self._timer.timings()
 
     @property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of the hosts of the cluster."""
+        return self._dispatcher.hosts
+
+    @property
     def records(self) -> tuple[CellRecord, ...]:
         """The decided cells so far, in the order of their numbers."""
         return self._decisions.records

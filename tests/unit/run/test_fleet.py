@@ -16,6 +16,7 @@ from reprokit.core.errors import EngineError, Unsupported, UsageError
 from reprokit.engine.protocol import Trial
 from reprokit.evidence.model import Ending
 from reprokit.evidence.records import CellRecord
+from reprokit.report.publishing import Scrubber
 from reprokit.run.fleet import dispatching, joining, placing
 from reprokit.run.fleet.address import check_address
 from reprokit.run.request import Request
@@ -131,6 +132,14 @@ def test_what_a_dead_node_had_is_repeated_and_the_record_says_so(tmp_path: Path,
     store = Store(fleet.folder / "store")
     assert Counter(cell.number for cell in store.run(fleet.session.record.id).cells) == Counter(range(1, 13))
     store.close()
+
+
+def test_pages_leave_out_the_names_of_nodes_that_served_nothing(tmp_path: Path, cache: None) -> None:
+    nodes = (FakeNode("gpu-box-17", FakeEngine(toy)), FakeNode("gpu-box-18", FakeEngine(toy), trouble="no engine"))
+    fleet = Fleet(tmp_path, *nodes)
+    fleet.run()
+    clean = Scrubber(Store(tmp_path / "store").runs(limit=None))
+    assert clean("gpu-box-17 and gpu-box-18 (node 1)") == "<host> and <host> (node 1)"
 
 
 def test_a_cell_is_unsupported_only_where_every_node_says_so(tmp_path: Path, cache: None) -> None:
