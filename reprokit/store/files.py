@@ -67,6 +67,8 @@ class FolderFiles:
 
     def get(self, name: str, target: Path) -> None:
         """See :class:`Files`."""
+        with _translated(self.where):
+            self._find()
         with _translated(self.where, missing=name):
             shutil.copyfile(self._folder / name, target)
 

@@ -26,8 +26,8 @@ from reprokit.report.html.packing import CELLS, Packer
 from reprokit.report.html.timing import timing_data
 from reprokit.report.html.writing import Clean, Folder, name, replacing
 from reprokit.store import logs
-from reprokit.store.errors import StoreError
-from reprokit.store.places import read_log
+from reprokit.store.errors import StoreError, Trouble
+from reprokit.store.places import log_path, read_log
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
@@ -66,6 +66,7 @@ class Built:
     """What was written: ``cases`` in the overview, ``cells`` with a page, ``bytes`` of everything.
 
     ``left_out``: logs that were not copied, since :data:`ALL_LOGS` was reached.
+    ``away``: whether the logs of other hosts cannot be read now; each attempt may take a minute.
     """
 
     cases: int = 0
@@ -74,6 +75,10 @@ class Built:
     bytes: int = 0
     logs: int = field(default=0, repr=False)
     left_out: int = 0
+    away: bool = field(default=False, repr=False)
+
+
+AWAY = "the log could not be read: the place of the store's files did not answer"
 
 
 def build(store: Store, target: Path, request: PagesRequest, clean: Clean) -> Built:
@@ -139,8 +144,13 @@ def _timing(store: Store, run_id: str) -> dict[str, Any] | None:
 
 def _log(store: Path, folder: Folder, path: str, trial: TrialRecord, clean: Clean, built: Built) -> Log:
     try:
+        if built.away and not log_path(store, trial.log).is_file():
+            return Log(text="", note=AWAY)
         text = read_log(store, trial.log).decode("utf-8", "replace")
-    except (OSError, StoreError):
+    except (OSError, StoreError) as error:
+        if isinstance(error, StoreError) and error.trouble is Trouble.UNREACHABLE:
+            built.away = True
+            return Log(text="", note=AWAY)
         return Log(text="", note=logs.removed(store, trial.log) or "the log is gone")
     kept: Set[int] | None = None
     shown, note = "", ""

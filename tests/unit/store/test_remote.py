@@ -14,6 +14,8 @@ from reprokit.cli import invoke
 from reprokit.core.errors import UsageError
 from reprokit.engine import site
 from reprokit.evidence.model import Verdict
+from reprokit.report.html import building
+from reprokit.report.html.writing import Folder
 from reprokit.store import copying, delivery, remote
 from reprokit.store.database import Store
 from reprokit.store.dialects import postgres
@@ -212,6 +214,21 @@ def test_a_run_is_forgotten_whole_or_not_at_all(tmp_path: Path) -> None:
     store.forget("run-1")
     assert store.runs() == []
     store.close()
+
+
+def test_a_report_waits_once_for_files_that_are_away_and_does_not_call_logs_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shared").mkdir()
+    folder = remote.folder_of(ADDRESS, (tmp_path / "shared").as_uri())
+    asked: list[str] = []
+    get = FolderFiles.get
+    monkeypatch.setattr(FolderFiles, "get", lambda *given: (asked.append(given[1]), get(*given)))
+    trials = [dataclasses.replace(TRIAL, log=f"runs/run-1/c/trial-{number}.log") for number in (1, 2)]
+    built = building.Built()
+    notes = [building._log(folder, Folder(tmp_path, str), "log", trial, str, built).note for trial in trials]
+    assert notes == [building.AWAY] * 2
+    assert asked == [trials[0].log]
 
 
 def test_a_log_of_a_cell_that_was_repeated_is_uploaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
