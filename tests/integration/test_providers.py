@@ -111,7 +111,7 @@ def test_uv_serves_a_python_from_the_sites_mirror(tmp_path: Path, mirror: Path) 
     assert cell["details"]["served_by"]["python"].startswith("uv==")
     assert cell["environment"]["python"] == VERSION
     assert not {"python3", "python3-venv"} & set(cell["environment"]["packages"]["apt"])
-    assert "127.0.0.1" not in user.types("show", "last", "1")  # the site's mirror stays on this site
+    assert "http://127.0.0.1" not in user.types("show", "last", "1")  # the site's mirror stays on this site
 
 
 def test_uv_serves_a_python_to_a_virtual_environment(tmp_path: Path, mirror: Path) -> None:
