@@ -476,8 +476,8 @@ def test_an_untrusted_build_gets_no_setting_of_the_site(
 
 
 def test_an_untrusted_build_has_no_network(outside: Outside) -> None:
-    _, printed = built(outside.script(probes.LOOPBACK), trust=Trust.STRANGER)
-    assert all("PWNED" not in text for text in printed(printed).values())
+    _, steps = built(outside.script(probes.LOOPBACK), trust=Trust.STRANGER)
+    assert all("PWNED" not in text for text in printed(steps).values())
 
 
 # --- who may use it ---------------------------------------------------------------------------------------------------
