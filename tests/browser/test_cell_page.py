@@ -82,7 +82,7 @@ def test_stacks_are_folded_and_innermost_first(look: Look, site: Site) -> None:
     page.locator(".trial").nth(1).click()
     hang = page.locator("details", has_text="Stacks at the time limit")
     hang.locator("summary").click()
-    assert "the same in 3 of 3 looks" in hang.inner_text()
+    hang.get_by_text("the same in 3 of 3 looks").wait_for()  # filled where it is opened
 
 
 def test_long_lines_wrap_when_asked(look: Look, site: Site) -> None:
