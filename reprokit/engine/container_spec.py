@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from reprokit.case.cellspec import FileSpec
+from reprokit.case.cellspec import FileSpec, Limits
 from reprokit.case.trust import ALLOWANCES
 from reprokit.engine import devices, tracing
 
@@ -47,6 +47,11 @@ def command(trial: Trial) -> tuple[str, ...]:
     return ("sh", "-c", f'{gate}exec "$@" 2>&1', "sh", *(["env", *odd] if odd else []), *trial.command)
 
 
+def own_names(limits: Limits) -> list[str]:
+    """``NAME:ADDRESS`` of a container's own names that its engine has to be given. A network brings them itself."""
+    return [f"{HOSTNAME}:127.0.0.1"] if limits.network == "none" else []  # torch's gloo, for one, asks for it
+
+
 def create_body(
     trial: Trial,
     owner: Mapping[str, str],
@@ -78,9 +83,8 @@ def create_body(
             for mount in trial.mounts
         ],
     }
-    if limits.network == "none":
-        # A network would bring this name's address; torch's gloo, for one, asks for it.
-        host["ExtraHosts"] = [f"{HOSTNAME}:127.0.0.1"]
+    if names := own_names(limits):
+        host["ExtraHosts"] = names
     if limits.cpus is not None:
         host["NanoCpus"] = round(limits.cpus * 1e9)
     if limits.memory is not None:

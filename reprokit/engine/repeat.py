@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from reprokit.engine.container_spec import HOSTNAME, command
+from reprokit.engine.container_spec import HOSTNAME, command, own_names
 from reprokit.engine.protocol import Trial
 
 
@@ -30,7 +30,7 @@ def docker_run_words(
     """
     limits = trial.limits
     words = [program, "run", "--rm", "--init", f"--network={limits.network}", f"--user={limits.user}"]
-    words += [f"--hostname={HOSTNAME}", *([f"--add-host={HOSTNAME}:127.0.0.1"] if limits.network == "none" else [])]
+    words += [f"--hostname={HOSTNAME}", *(f"--add-host={name}" for name in own_names(limits))]
     words += ["--cap-drop=ALL", "--security-opt=no-new-privileges", "--ulimit=core=0"]
     words += [f"--runtime={runtime}"] if runtime else []
     words += [f"--device={name}" for name in cdi]

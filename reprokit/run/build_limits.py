@@ -78,11 +78,9 @@ class BuildWatch:
         """``on_progress``, and what the watch itself remembers of the step that it may stop."""
 
         def seen(progress: Progress) -> None:
-            if progress.took is not None:
-                pass
-            elif progress.log:
+            if progress.log:
                 self._tail.extend(progress.log.splitlines())
-            elif progress.name != self._step.name:
+            elif progress.took is None and progress.name != self._step.name:
                 self._step = progress
                 self._tail.clear()
             on_progress(progress)

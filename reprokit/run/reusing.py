@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 from reprokit.case.matrix import cell_key
 from reprokit.case.trust import ALLOWANCES
 from reprokit.environment.host import HostFacts
-from reprokit.evidence.details import LimitsRecord
 from reprokit.evidence.fingerprint import FINGERPRINT_VERSION
 from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.run.task import Task
+from reprokit.run.trials import kept_folder, limits_record
 from reprokit.store.errors import StoreError
 from reprokit.store.places import below
 
@@ -61,7 +61,7 @@ def newest(found: Iterable[tuple[RunRecord, CellRecord]], kind: str) -> Earlier 
 def refusal(task: Task, earlier: Earlier, tag: str, facts: HostFacts, *, backtrace: bool) -> str:
     """Why a record cannot stand for the task, whose image has that tag here; '' where it can. Pure."""
     cell, details = earlier.cell, earlier.cell.details
-    limits = LimitsRecord(**{one.name: getattr(task.spec.limits, one.name) for one in fields(LimitsRecord)})
+    limits = limits_record(task.spec.limits)
     judged_by = details.rejudged[-1].by if details.rejudged else cell.case_digest
     gpus = [gpu for trial in cell.trials if trial.usage for gpu in trial.usage.gpus]
     checks = {
@@ -125,7 +125,7 @@ class Reuse:
 
     def _taken(self, task: Task, earlier: Earlier) -> CellRecord | None:
         """The record as one of this run, with logs of its own; None where a log is gone."""
-        place = Path("runs") / self._run_id / f"{task.number:03d}-{task.case.id}-{task.variant}"
+        place = kept_folder(self._run_id, task)
         trials = []
         for trial in earlier.cell.trials:
             log = place / Path(trial.log).name

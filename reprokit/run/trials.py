@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from reprokit import environment
+from reprokit.case.cellspec import Limits
 from reprokit.core.errors import EngineError, EngineLost, Unsupported
 from reprokit.core.ownership import GPUS, ownership
 from reprokit.core.text import one_line
@@ -71,11 +72,15 @@ class CellFacts:
     trials: tuple[TrialRecord, ...] = ()
 
 
+def limits_record(limits: Limits) -> LimitsRecord:
+    """What a record keeps of the limits of a cell."""
+    return LimitsRecord(**{one.name: getattr(limits, one.name) for one in fields(LimitsRecord)})
+
+
 def decided(task: Task, verdict: Verdict, reason: str, facts: CellFacts | None = None) -> CellRecord:
     """The record of a task with its verdict."""
     facts = facts or CellFacts()
-    asked = task.spec.limits
-    limits = LimitsRecord(**{one.name: getattr(asked, one.name) for one in fields(LimitsRecord)})
+    limits = limits_record(task.spec.limits)
     details = replace(
         with_failures(facts.details, verdict, facts.trials), tried=task.tried, trust=task.file.trust, limits=limits
     )
