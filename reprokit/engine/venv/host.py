@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import glob
 import json
 import os
 import re
@@ -181,15 +182,20 @@ def _asked(programs: list[str]) -> str:
 def candidates() -> list[str]:
     """Programs that may be a Python: on PATH, of the distribution, of pyenv, of uv."""
     patterns = ["/usr/bin", "/usr/local/bin", *os.environ.get("PATH", "").split(os.pathsep)]
-    found = [path for folder in patterns for path in sorted(Path(folder).glob("python3*")) if _plain(path)]
+    found = [path for folder in patterns for path in _matching(folder, "python3*") if _plain(path)]
     pyenv = Path(os.environ.get("PYENV_ROOT") or home(os.environ) / ".pyenv")
     data = Path(os.environ.get("XDG_DATA_HOME") or home(os.environ) / ".local" / "share")
     uv = Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or data / "uv" / "python")
     found += [place / "bin" / "python" for place in sites.settings().host_packages.values()]
     for folder in (pyenv / "versions", uv, keeping.pythons()):
-        found += [path for path in sorted(folder.glob("*/bin/python3*")) if _plain(path)]
+        found += [path for path in _matching(folder, "*/bin/python3*") if _plain(path)]
     unique = dict.fromkeys(os.path.realpath(path) for path in found)
     return [path for path in unique if not _is_script(path)]
+
+
+def _matching(folder: str | Path, pattern: str) -> list[Path]:
+    """The matching files below a folder, sorted; none where this user may not look into it (Path.glob raises there)."""
+    return sorted(Path(folder, name) for name in glob.glob(pattern, root_dir=folder))
 
 
 def _plain(path: Path) -> bool:

@@ -172,3 +172,10 @@ def test_only_what_lies_in_the_folder_of_packages_is_served_from_where_it_really
     assert said["in-place"] == {
         "why": "in-place is an editable install, whose modules lie elsewhere: install it without -e"
     }
+
+
+def test_a_folder_on_path_that_cannot_be_read_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    python = tmp_path / "python3.11"
+    python.write_bytes(b"\x7fELF")
+    monkeypatch.setenv("PATH", f"{tmp_path / ('x' * 300)}:{tmp_path}")  # a name that the system refuses, for root too
+    assert str(python) in venv_host.candidates()
