@@ -6,7 +6,8 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
@@ -53,27 +54,24 @@ def matrix(
     framework's version), used unchanged.
     """
     result = DraftMatrix()
-    spec = [_asked(found) for found in environments]
-    os_notes: dict[str, dict[str, None]] = {}
-    cells = []
-    for number, (found, asked) in enumerate(zip(environments, spec, strict=True)):
-        asked = dict(asked)
-        if not compiles:
-            gcc = spec[failing].get("gcc", "")
-            if number != failing and asked.get("gcc", gcc) != gcc:
+    asked = [_asked(found) for found in environments]
+    if not compiles:
+        for number, (found, versions_) in enumerate(zip(environments, asked, strict=True)):
+            gcc = asked[failing].get("gcc", "")
+            if number != failing and versions_.get("gcc", gcc) != gcc:
                 result.dropped.append(
-                    f"gcc {asked['gcc']} of the environment in lines {found.first} to {found.last}: nothing is "
+                    f"gcc {versions_['gcc']} of the environment in lines {found.first} to {found.last}: nothing is "
                     "compiled here, so every cell has the compiler of the environment that failed"
                 )
-            asked["gcc"] = gcc
-        cell, dropped, note = _cell(asked, found)
-        result.dropped += [text for text in dropped if text not in result.dropped]
-        if note:
-            glibc = found.glibc if note.endswith(_UNNAMED) else ""
-            os_notes.setdefault(note, {}).update({glibc: None} if glibc else {})
-        cells.append({**cell, **(free[number] if free else {})})
-    result.cells = cells
-    result.data = _written([cell for number, cell in enumerate(cells) if cell not in cells[:number]])
+            versions_["gcc"] = gcc
+    os_notes: dict[str, dict[str, None]] = {}
+    for number, (found, cell) in enumerate(zip(environments, _cells(asked, environments), strict=True)):
+        result.dropped += [text for text in cell.dropped if text not in result.dropped]
+        if cell.note:
+            glibc = found.glibc if cell.note.endswith(_UNNAMED) else ""
+            os_notes.setdefault(cell.note, {}).update({glibc: None} if glibc else {})
+        result.cells.append({**cell.values, **(free[number] if free else {})})
+    result.data = _written([cell for number, cell in enumerate(result.cells) if cell not in result.cells[:number]])
     notes = [note + (f", only glibc {' and '.join(glibc)}" if glibc else "") for note, glibc in os_notes.items()]
     _comment(result, environments, notes)
     return result
@@ -84,11 +82,41 @@ def _asked(found: EnvironmentBlock) -> dict[str, str]:
     return {axis: found.axes[axis] for axis in ORDER if found.axes.get(axis)}
 
 
-def _cell(asked: Mapping[str, str], found: EnvironmentBlock) -> tuple[dict[str, str], list[str], str]:
-    """(an available cell, what was left out and why, how its os was chosen)."""
-    dropped: list[str] = []
-    os, note = _os(asked, found, dropped)
-    cell = {"os": os}
+@dataclass(frozen=True)
+class _Cell:
+    """``values``: an available cell; ``dropped``: what was left out and why; ``lost``: how many axes that are."""
+
+    values: dict[str, str]
+    dropped: tuple[str, ...] = ()
+    lost: int = 0
+    note: str = ""
+
+
+def _cells(asked: Sequence[Mapping[str, str]], environments: Sequence[EnvironmentBlock]) -> list[_Cell]:
+    """An available cell for each environment, on a system on which all that it asks for is available together.
+
+    Where no system has all, it is the one on which least is left out. Environments without a system get the same one
+    if that costs none of them a version: one difference less to examine.
+    """
+    options = [
+        {name: _cell(one, name) for name in _systems(one, found)}
+        for one, found in zip(asked, environments, strict=True)
+    ]
+    chosen = [min(cells, key=lambda name: cells[name].lost) for cells in options]
+    unnamed = [number for number, one in enumerate(asked) if not release_of(one.get("os", ""))]
+    for name in dict.fromkeys(name for number in unnamed for name in options[number]):
+        if all(name in options[at] and options[at][name].lost == options[at][chosen[at]].lost for at in unnamed):
+            chosen = [name if number in unnamed else one for number, one in enumerate(chosen)]
+            break
+    return [
+        replace(cells[name], note=_why(name, one, found, cells))
+        for name, cells, one, found in zip(chosen, options, asked, environments, strict=True)
+    ]
+
+
+def _cell(asked: Mapping[str, str], os: str) -> _Cell:
+    """The cell on a system, with every axis that is available there."""
+    cell, dropped, lost = {"os": os}, [], 0
     for axis in ORDER[1:]:
         text = asked.get(axis, "")
         if not re.fullmatch(r"\d+(?:\.\d+)*", text):
@@ -96,11 +124,58 @@ def _cell(asked: Mapping[str, str], found: EnvironmentBlock) -> tuple[dict[str, 
                 dropped.append(f"{axis} {text!r} is not a version")
             continue
         value, why = _served(cell, axis, text)
+        lost += not value
         if value:
             cell[axis] = value
         if why:
             dropped.append(why)
-    return cell, dropped, note
+    return _Cell(cell, tuple(dropped), lost)
+
+
+def _systems(asked: Mapping[str, str], found: EnvironmentBlock) -> list[str]:
+    """The releases that may serve an environment, the preferred ones first: its own, then the nearest of its family.
+
+    For one that names none, and behind those: the default, then releases with its glibc, then the newest.
+    """
+    releases = OURS.releases()
+    family, _, version = asked.get("os", "").lower().partition("-")
+    own = release_of(asked.get("os", ""))
+    near = sorted(
+        (name for name, release in releases.items() if release.family == (releases[own].family if own else family)),
+        key=lambda name: _distance(name.partition("-")[2], own.partition("-")[2] or version),
+    )
+    newest = sorted(releases, key=lambda name: -releases[name].epoch)
+    glibc = [name for name in newest if found.glibc and releases[name].glibc == found.glibc]
+    return list(dict.fromkeys([*([own] if own else []), *near, DEFAULT_OS, *glibc, *newest]))
+
+
+def _distance(one: str, other: str) -> tuple[int, int]:
+    """How far two releases are apart; of two as far away, the newer first."""
+    a, b = ((*versions.order(text), 0, 0)[:2] for text in (one, other))
+    return abs((a[0] - b[0]) * 12 + a[1] - b[1]), -a[0]
+
+
+def _why(name: str, asked: Mapping[str, str], found: EnvironmentBlock, cells: Mapping[str, _Cell]) -> str:
+    """How the system was chosen, where it is not the reported one; '' where it is."""
+    reported = asked.get("os", "")
+    if name == (own := release_of(reported)):
+        return ""
+    why = _UNNAMED
+    if own:
+        why = f"{reported} was reported, and {_listed(cells[own].dropped)}"
+    elif reported:
+        why = f"{reported} was reported, which is not available"
+    elif found.system in ("windows", "macos"):
+        why = f"the report is from {'Windows' if found.system == 'windows' else 'macOS'}, and a container runs Linux"
+    if name == DEFAULT_OS:
+        return f"{name} is the default: {why}"
+    served = " and ".join(f"{axis} {value}" for axis, value in cells[name].values.items() if axis != "os")
+    words = "the nearest release" if own or name.startswith(reported.partition("-")[0] or " ") else "a release"
+    return f"{name} is {words}{f' that has {served}' if served else ''}: {why}"
+
+
+def _listed(dropped: Sequence[str]) -> str:
+    return "; ".join(text.replace(" was reported and is left out: ", ": ") for text in dropped)
 
 
 def _served(cell: Mapping[str, str], axis: str, text: str) -> tuple[str, str]:
@@ -119,8 +194,13 @@ def _served(cell: Mapping[str, str], axis: str, text: str) -> tuple[str, str]:
 
 def unavailable(cell: Mapping[str, str]) -> str:
     """Why no image can be made for a cell, '' where one can."""
+    return _unavailable(tuple(cell.items()))
+
+
+@lru_cache(maxsize=4096)  # the same few are asked for on every system
+def _unavailable(cell: tuple[tuple[str, str], ...]) -> str:
     spec = CellSpec(
-        cell=cell, environment=EnvironmentSpec(), sources={}, files={}, datasets={}, env={}, workdir="/workspace",
+        cell=dict(cell), environment=EnvironmentSpec(), sources={}, files={}, datasets={}, env={}, workdir="/workspace",
         command=("true",), limits=Limits(),
     )  # fmt: skip
     try:
@@ -139,28 +219,6 @@ def release_of(text: str) -> str:
         if re.search(rf"\b{release.codename}\b", text, re.IGNORECASE):
             return name
     return ""
-
-
-def _os(asked: Mapping[str, str], found: EnvironmentBlock, dropped: list[str]) -> tuple[str, str]:
-    reported = asked.get("os", "")
-    if name := release_of(reported):
-        return name, ""
-    why = _UNNAMED
-    if reported:
-        why = f"{reported} was reported, which is not available"
-    elif found.system in ("windows", "macos"):
-        why = f"the report is from {'Windows' if found.system == 'windows' else 'macOS'}, and a container runs Linux"
-    python = asked.get("python", "")
-    wanted = ".".join(versions.parts(python)[:2])
-    candidates = [
-        DEFAULT_OS,
-        *sorted(OURS.releases(), key=lambda name: -OURS.releases()[name].epoch),
-    ]
-    for name in dict.fromkeys(candidates):
-        if not wanted or not unavailable({"os": name, "python": wanted}):
-            words = "the default" if name == DEFAULT_OS else f"the newest release that has Python {wanted}"
-            return name, f"{name} is {words}: {why}"
-    return DEFAULT_OS, f"{DEFAULT_OS} is the default: {why}"
 
 
 def _written(cells: Sequence[Mapping[str, str]]) -> dict[str, Any]:

@@ -244,6 +244,40 @@ def test_unavailable_versions_are_left_out_and_noted() -> None:
     assert "python 2.3 was reported and is left out: " in text
 
 
+@pytest.mark.parametrize(
+    ("asked", "cell", "words"),
+    [
+        (
+            {"python": "3.8.5", "cuda": "11.1"},
+            "ubuntu-20.04 11.1 3.8",
+            "is a release that has cuda 11.1 and python 3.8",
+        ),
+        ({"os": "centos-7.9", "python": "3.8", "cuda": "11.2"}, "debian-11 11.2 3.8", "centos-7.9 was reported"),
+        ({"os": "ubuntu-16.04", "python": "3.6.9"}, "ubuntu-18.04 3.6", "is the nearest release that has python 3.6"),
+        ({"os": "ubuntu-20.04", "python": "3.7.3"}, "ubuntu-18.04 3.7", "python 3.7 is not available on ubuntu-20.04"),
+        ({"os": "ubuntu-22.04", "python": "3.10"}, "ubuntu-22.04 3.10", ""),
+        ({"os": "Plan 9", "python": "3.9"}, "debian-12 3.9", "debian-12 is the default: Plan 9 was reported"),
+    ],
+)
+def test_the_system_is_one_on_which_all_that_is_stated_is_available(
+    asked: dict[str, str], cell: str, words: str
+) -> None:
+    from reprokit.intake.axes import matrix
+
+    found = matrix([environment(1, **asked)], 0, compiles=False)
+    assert " ".join(found.cells[0].values()) == cell
+    assert words in " ".join(found.notes.get(("matrix", "os"), ()))
+
+
+def test_environments_without_a_system_share_one_where_it_costs_nothing() -> None:
+    from reprokit.intake.axes import matrix
+
+    found = matrix([environment(1, python="3.11"), environment(2, python="3.8", cuda="11.1")], 0, compiles=False)
+    assert [cell["os"] for cell in found.cells] == ["ubuntu-20.04", "ubuntu-20.04"]
+    apart = matrix([environment(1, python="3.14"), environment(2, python="3.6", gcc="4.8")], 1, compiles=True)
+    assert [cell["python"] for cell in apart.cells] == ["3.14", "3.6"]
+
+
 def test_lines_end_where_editors_end_them() -> None:
     report = pieces.cut("a\fb\u2028c\x85d\r\ne\rf")
     assert report.lines == ["a b c d", "e", "f"]
