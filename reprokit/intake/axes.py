@@ -13,7 +13,7 @@ from typing import Any
 from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
 from reprokit.core.errors import ReprokitError
 from reprokit.environment import versions
-from reprokit.environment.axes import KNOWN, REPORTED
+from reprokit.environment.axes import BY_NAME, KNOWN, REPORTED
 from reprokit.environment.axes.operating_system import DEFAULT as DEFAULT_OS
 from reprokit.environment.catalog import OURS
 from reprokit.environment.resolving import resolve
@@ -82,30 +82,36 @@ def _asked(found: EnvironmentBlock) -> dict[str, str]:
     return {axis: found.axes[axis] for axis in ORDER if found.axes.get(axis)}
 
 
+_NEAREST = {"python": (0, 2), "cuda": (1, 99), "cudnn": (1, 99), "gcc": (3, 99)}
+"""How far a version may be from the reported one that is not available: in its first number, and in its second."""
+_LEFT_OUT, _NEAR, _OTHER_SYSTEM = 4000, 2000, 1000
+"""How much it costs that an axis is left out, that it has another version, and that the system is another one."""
+
+
 @dataclass(frozen=True)
 class _Cell:
-    """``values``: an available cell; ``dropped``: what was left out and why; ``lost``: how many axes that are."""
+    """``values``: an available cell; ``dropped``: what differs from the report and why; ``cost``: how much that is."""
 
     values: dict[str, str]
     dropped: tuple[str, ...] = ()
-    lost: int = 0
+    cost: int = 0
     note: str = ""
 
 
 def _cells(asked: Sequence[Mapping[str, str]], environments: Sequence[EnvironmentBlock]) -> list[_Cell]:
     """An available cell for each environment, on a system on which all that it asks for is available together.
 
-    Where no system has all, it is the one on which least is left out. Environments without a system get the same one
+    Where no system has all, it is the one on which least is left out or has the nearest version that is available. Environments without a system get the same one
     if that costs none of them a version: one difference less to examine.
     """
     options = [
         {name: _cell(one, name) for name in _systems(one, found)}
         for one, found in zip(asked, environments, strict=True)
     ]
-    chosen = [min(cells, key=lambda name: cells[name].lost) for cells in options]
+    chosen = [min(cells, key=lambda name: cells[name].cost) for cells in options]
     unnamed = [number for number, one in enumerate(asked) if not release_of(one.get("os", ""))]
     for name in dict.fromkeys(name for number in unnamed for name in options[number]):
-        if all(name in options[at] and options[at][name].lost == options[at][chosen[at]].lost for at in unnamed):
+        if all(name in options[at] and options[at][name].cost == options[at][chosen[at]].cost for at in unnamed):
             chosen = [name if number in unnamed else one for number, one in enumerate(chosen)]
             break
     return [
@@ -116,20 +122,22 @@ def _cells(asked: Sequence[Mapping[str, str]], environments: Sequence[Environmen
 
 def _cell(asked: Mapping[str, str], os: str) -> _Cell:
     """The cell on a system, with every axis that is available there."""
-    cell, dropped, lost = {"os": os}, [], 0
+    own = release_of(asked.get("os", ""))
+    cell, dropped, cost = {"os": os}, [], _OTHER_SYSTEM if own and own != os else 0
     for axis in ORDER[1:]:
-        text = asked.get(axis, "")
+        text = asked.get(axis, "").removesuffix(".*")
         if not re.fullmatch(r"\d+(?:\.\d+)*", text):
             if text and text != versions.NONE:
                 dropped.append(f"{axis} {text!r} is not a version")
             continue
-        value, why = _served(cell, axis, text)
-        lost += not value
+        value, why, near = _served(cell, axis, text)
+        first, second = _apart(value, text) if near else (0, 0)
+        cost += _NEAR + 100 * first + second if near else 0 if value else _LEFT_OUT
         if value:
             cell[axis] = value
         if why:
             dropped.append(why)
-    return _Cell(cell, tuple(dropped), lost)
+    return _Cell(cell, tuple(dropped), cost)
 
 
 def _systems(asked: Mapping[str, str], found: EnvironmentBlock) -> list[str]:
@@ -178,18 +186,43 @@ def _listed(dropped: Sequence[str]) -> str:
     return "; ".join(text.replace(" was reported and is left out: ", ": ") for text in dropped)
 
 
-def _served(cell: Mapping[str, str], axis: str, text: str) -> tuple[str, str]:
-    """(available value for a version, why it differs): two parts, or one where only another minor exists."""
+def _served(cell: Mapping[str, str], axis: str, text: str) -> tuple[str, str, bool]:
+    """(available value, why it differs, whether it is another version): two parts, or one with another minor."""
     parts = versions.parts(text)
-    reason = ""
-    for count in dict.fromkeys((PARTS[axis], 1 if axis == "gcc" else PARTS[axis])):
-        value = ".".join(parts[:count])
-        reason = unavailable({**cell, axis: value})
-        if not reason:
-            exact = count == PARTS[axis] or len(parts) <= count
-            return value, "" if exact else f"{axis} {text}: only another {value}.x is available on {cell['os']}"
+    asked = ".".join(parts[: PARTS[axis]])
+    reason = unavailable({**cell, axis: asked})
+    if not reason:
+        return asked, "", False
+    if axis == "gcc" and not unavailable({**cell, axis: parts[0]}):
+        why = f"{axis} {text}: only another {parts[0]}.x is available on {cell['os']}" if parts[1:] else ""
+        return parts[0], why, False
     # Only the cause: the alternatives are long, and validate lists them, too.
-    return "", f"{axis} {text} was reported and is left out: {re.split(': its | [(]|; ', reason)[0]}"
+    reason = re.split(": its | [(]|; ", reason)[0]
+    for value in _nearest(axis, asked, cell.get("cuda", "")):
+        if not unavailable({**cell, axis: value}):
+            return value, f"{axis} {text} was reported and is not available ({reason}): {value} is the nearest", True
+    return "", f"{axis} {text} was reported and is left out: {reason}", False
+
+
+@lru_cache(maxsize=4096)
+def _nearest(axis: str, asked: str, cuda: str) -> tuple[str, ...]:
+    """The versions near the one that is asked for, the nearest first; of two as near, the newer."""
+    most = _NEAREST.get(axis)
+    if most is None:
+        return ()
+    found = {
+        ".".join(versions.parts(one)[: PARTS[axis]])
+        for os in OURS.releases()
+        for one in BY_NAME[axis].releases({"os": os, "cuda": cuda}, OURS)
+    }
+    near = {one: far for one in found if (far := _apart(one, asked))[0] <= most[0] and (far[0] or far[1] <= most[1])}
+    return tuple(sorted(near, key=lambda one: (near[one], versions.order(one)[0] < versions.order(asked)[0], one)))
+
+
+def _apart(one: str, other: str) -> tuple[int, int]:
+    """How far two versions are apart: in their first numbers, and in the second ones from there on."""
+    (a, b), (c, d) = ((*versions.order(text), 0, 0)[:2] for text in (one, other))
+    return abs(a - c), abs(b - d) if a == c else b if a > c else 99 - b
 
 
 def unavailable(cell: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from reprokit.intake.environments import EnvironmentBlock, Rank, ReportedValue, together
 from reprokit.intake.failure import Shown
 
-MOST = 200
+MOST = 64
 """Most environment blocks of one report that are read."""
 
 

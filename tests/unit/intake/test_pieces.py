@@ -256,6 +256,11 @@ def test_unavailable_versions_are_left_out_and_noted() -> None:
         ({"os": "ubuntu-16.04", "python": "3.6.9"}, "ubuntu-18.04 3.6", "is the nearest release that has python 3.6"),
         ({"os": "ubuntu-20.04", "python": "3.7.3"}, "ubuntu-18.04 3.7", "python 3.7 is not available on ubuntu-20.04"),
         ({"os": "ubuntu-22.04", "python": "3.10"}, "ubuntu-22.04 3.10", ""),
+        (
+            {"python": "3.8", "cuda": "10.2", "cudnn": "7.6"},
+            "ubuntu-18.04 11.0 8.5 3.8",
+            "a release that has cuda 11.0",
+        ),
         ({"os": "Plan 9", "python": "3.9"}, "debian-12 3.9", "debian-12 is the default: Plan 9 was reported"),
     ],
 )
@@ -267,6 +272,18 @@ def test_the_system_is_one_on_which_all_that_is_stated_is_available(
     found = matrix([environment(1, **asked)], 0, compiles=False)
     assert " ".join(found.cells[0].values()) == cell
     assert words in " ".join(found.notes.get(("matrix", "os"), ()))
+
+
+def test_a_version_that_no_system_has_becomes_the_nearest_one_and_a_comment_says_so() -> None:
+    from reprokit.intake.axes import matrix
+
+    found = matrix([environment(1, python="3.5.2", cuda="10.2")], 0, compiles=False)
+    assert found.cells == [{"os": "ubuntu-18.04", "cuda": "11.0", "python": "3.6"}]
+    assert [text for text in found.dropped if "reported" in text] == [
+        "cuda 10.2 was reported and is not available (cuda 10.2 is not available on ubuntu-18.04): 11.0 is the nearest",
+        "python 3.5.2 was reported and is not available (python 3.5 is not available on ubuntu-18.04): "
+        "3.6 is the nearest",
+    ]
 
 
 def test_environments_without_a_system_share_one_where_it_costs_nothing() -> None:
