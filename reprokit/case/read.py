@@ -91,14 +91,19 @@ def _stdin(stdin: TextIO | None) -> Text | Problem:
 
 
 def _file(path: Path, *, optional: bool = False) -> Text | Problem:
+    return _decode(str(path), data(path, MAX_BYTES + 1), optional=optional)
+
+
+def data(path: Path, most: int) -> bytes:
+    """The first ``most`` bytes of a file. Raises UsageError where there is none, or it cannot be read."""
     try:
         with path.open("rb") if _STREAM.fullmatch(str(path)) else open_regular(path) as stream:
-            data = stream.read(MAX_BYTES + 1)
+            found: bytes = stream.read(most)
+            return found
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file or folder{_near_file(path)}") from None
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
-    return _decode(str(path), data, optional=optional)
 
 
 def _near_file(path: Path) -> str:

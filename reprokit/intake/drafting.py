@@ -8,11 +8,13 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from reprokit.case import placeholders
 from reprokit.case.facts import requirement
 from reprokit.core.errors import UsageError
 from reprokit.core.redaction import for_shell, scrub
 from reprokit.core.text import pluralize
 from reprokit.evidence import frames as places
+from reprokit.evidence.text import CUT_MARK
 from reprokit.intake import (
     axes,
     environments,
@@ -24,6 +26,7 @@ from reprokit.intake import (
     requirements,
     resources,
     running,
+    texts,
     trees,
 )
 from reprokit.intake.commands import installs
@@ -32,9 +35,6 @@ from reprokit.intake.draft import Draft, literal
 from reprokit.intake.environments import EnvironmentBlock
 from reprokit.intake.pieces import ParsedReport
 from reprokit.intake.projects import Project
-
-MOST = 1_000_000
-"""Most characters of a report."""
 
 KeyPath = tuple[str | int, ...]
 
@@ -48,12 +48,9 @@ _PROBLEM = re.compile(
 def draft(text: str, *, url: str = "", source: str = "the report") -> Draft:
     """The draft of a case from a report, in English or Chinese. ``url``: its address; ``source``: its name in messages.
 
-    Secrets are removed first. Raises UsageError where the report is too long, or has nothing that a case can be made
-    of; the message says what was searched for.
+    Of a long log the two ends are read; secrets are removed next. Raises UsageError where the text says nothing.
     """
-    if len(text) > MOST:
-        raise UsageError(f"{source}: more than {MOST:,} characters; shorten it to the report of one bug")
-    scrubbed = scrub(text)
+    scrubbed = scrub(texts.shortened(text, texts.MOST))
     report = pieces.cut(scrubbed.text)
     work = _Work(report, url, source, grouping.system_of(text))
     return work.draft(tuple(scrubbed.omitted))
@@ -88,14 +85,8 @@ class _Work:
         self.running = running.run(self.shells, self.shown, report.pieces)
         self.installed = installs(self.running.setup)
         self.project = self._project()
-        if not (self.running.command or self.shown):
-            found = (
-                f"; it only describes {pluralize(len(self.environments), 'environment')}" if self.environments else ""
-            )
-            raise UsageError(
-                f"{source}: no command, program or failure in it (searched for command lines, Python and C++ programs, "
-                f"tracebacks, crashes and compiler errors), so there is nothing to run{found}"
-            )
+        if not (self.running.command or self.shown or self.environments or _says_something(report)):
+            raise UsageError(f"{source}: nothing in it that a case can be made of: no sentence, command or output")
 
     def draft(self, omitted: tuple[Any, ...]) -> Draft:
         """The draft, with every part that was found. ``omitted``: what was removed as secret."""
@@ -114,6 +105,12 @@ class _Work:
         if self.report.pictures:
             pictures = pluralize(self.report.pictures, "picture")
             self.missing.append(f"The report has {pictures}, which reprokit cannot read.")
+        if cut := CUT_MARK.search(self.report.text):
+            line = self.report.text.count("\n", 0, cut.start()) + 1
+            self.missing.append(
+                f"The report is long: {cut[1] or 0} of its lines, from line {line} on, were not read; numbers of lines "
+                "behind that count without them."
+            )
         self._left_out_of_shells()
         for key in ("command", "env", "files"):
             if key in self.data:
@@ -278,8 +275,8 @@ class _Work:
             first = next(iter(self.shown.frames if self.shown else ()), None)
             own = first and not first.file.startswith("<") and places.kind(first) == "own"
             known = f"; the traceback begins in {first.file}" if first and own else ""
-            self.missing.append(f"The report shows no command and no program{known}: add the command that was run.")
-            self.data["command"] = "echo 'reprokit: add the command that fails' >&2; exit 3"
+            self.missing.append(f"The report shows no command and no program{known}: write it under command.")
+            self.data["command"] = placeholders.COMMAND
         env = {name: value for found in self.merged for name, value in found.env.items()} | found.env
         if env:
             self.data["env"] = {name: value for name, value in env.items() if re.fullmatch(r"[^=\s\0]+", name)}
@@ -314,9 +311,8 @@ class _Work:
     def _expect(self) -> None:
         shown = self.shown
         if shown is None:
-            self.missing.append(
-                "The report shows no failure: until you fill in expect.failure, any exit status but 0 counts."
-            )
+            self.missing.append("The report shows no failure: write how it looks under expect.failure.")
+            self.data["expect"] = {"failure": {"output": placeholders.OUTPUT}}
             return
         self.data["expect"] = {"failure": dict(shown.signature)}
         for key, note in shown.notes.items():
@@ -383,6 +379,11 @@ def _literal(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _literal(item) for key, item in value.items()}
     return literal(value) if isinstance(value, str) else value
+
+
+def _says_something(report: ParsedReport) -> bool:
+    """Whether there is a sentence in it, or at least a title of a few words."""
+    return any(len(re.findall(r"\w+|[\u4e00-\u9fff]", piece.text)) > 3 for piece in report.pieces)
 
 
 def _own_url(report: ParsedReport) -> str:

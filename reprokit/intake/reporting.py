@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from reprokit.case import markdown, read
-from reprokit.core import issues
-from reprokit.core.errors import Problem, UsageError
+from reprokit.core import fetch, issues
+from reprokit.core.errors import UsageError
+from reprokit.intake import texts
+
+MAX_BYTES = 32 * 1024**2
+"""Largest file that is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,19 +30,29 @@ def read_report(source: str) -> ReportText:
 
     Raises UsageError when it cannot be read, is not text, or contains a case already.
     """
-    if source.lower().startswith(("http://", "https://")):
-        if issues.is_issue(source):
-            issue = issues.read(source)
-            return _without_case(
-                ReportText(path=source, text=f"# {issue.title}\n\n{issue.body.text}", url=source), source
-            )
-    elif Path(source).is_dir():
+    url = source if source.lower().startswith(("http://", "https://")) else ""
+    if url and issues.is_issue(url):
+        issue = issues.read(url)
+        text = f"# {issue.title}\n\n{issue.body.text}"
+    else:
+        data = fetch.get(fetch.raw(url)).data if url else _bytes(source)
+        if len(data) > MAX_BYTES:
+            ends = f"(head -c 500000 {source}; tail -c 500000 {source}) > report.txt"
+            raise UsageError(f"{source}: more than {MAX_BYTES // 1024**2} MiB: keep the part with the failure: {ends}")
+        try:
+            text = texts.decode(data)
+        except texts.NotText as error:
+            raise UsageError(f"{source}: {error}") from None
+    return _without_case(ReportText(path="<stdin>" if source == "-" else source, text=text, url=url), source)
+
+
+def _bytes(source: str) -> bytes:
+    if source == "-":
+        stream = getattr(sys.stdin, "buffer", None)
+        return stream.read(MAX_BYTES + 1) if stream else sys.stdin.read(MAX_BYTES + 1).encode("utf-8", "surrogatepass")
+    if Path(source).is_dir():
         raise UsageError(f"{source} is a folder: name the file with the report")
-    item = next(iter(read.read(source)))
-    if isinstance(item, Problem):
-        raise UsageError(str(item))
-    report = ReportText(path=item.path, text=item.text, url=source if "://" in source else "")
-    return _without_case(report, source)
+    return read.data(Path(source), MAX_BYTES + 1)
 
 
 def _without_case(report: ReportText, source: str) -> ReportText:

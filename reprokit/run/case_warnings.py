@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from reprokit.case import placeholders
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import count, expand, label
 from reprokit.core.errors import CaseError, Problem, Unsupported
@@ -20,6 +21,8 @@ MOST_CELLS = 1000
 
 def warnings(file: CaseFile, catalog: Catalog) -> Iterator[Problem]:
     """What the author of a case should know. None of it is an error: it may be what the case is about."""
+    for loc, advice in placeholders.find(file.case):
+        yield file.problem(loc, "warning: this is a placeholder for what the report does not say", advice)
     for loc, name, value in _values(file):
         if why := nonexistent(name, value, catalog, newer=bool(file.case.environment.image)):
             yield file.problem(loc, f"warning: {why}")

@@ -8,11 +8,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from reprokit.case import placeholders
 from reprokit.case.files import CaseFile
 from reprokit.core.errors import UsageError
 from reprokit.environment.cases import load, load_text
+from reprokit.evidence import judge
+from reprokit.evidence.model import Ending, Outcome
+from reprokit.intake import texts
 from reprokit.intake.draft import render
-from reprokit.intake.drafting import MOST, draft
+from reprokit.intake.drafting import draft
 from reprokit.intake.pieces import cut
 from tests.unit.intake.reports import CONSOLE, FORM, TWO_MACHINES
 
@@ -185,7 +189,7 @@ it died, see below --- RuntimeError: cannot launch
 """
     assert drafted(text).case.command == "wibble launch --size 7 --n-gpu 2"
     other = text.replace("wibble launch --size 7 --n-gpu 2", "I used the usual one")
-    assert "add the command" in drafted(other).case.command
+    assert "write the command" in drafted(other).case.command
 
 
 def test_a_traceback_without_its_first_line() -> None:
@@ -274,13 +278,24 @@ def test_a_secret_in_a_command_is_not_a_redirection() -> None:
     assert any("secret or personal" in sentence for sentence in made.missing)
 
 
-def test_a_report_without_command_and_failure_gives_no_draft() -> None:
-    with pytest.raises(UsageError, match=r"mail\.txt: no command, program or failure in it"):
-        draft("Hello, could you add a dark mode?\n", source="mail.txt")
-    with pytest.raises(UsageError, match="1 environment"):
-        draft("Python: 3.11.3 (main)\nNVCC: Build cuda_12.0.r12.0\nPaddlePaddle: 2.6.2\ncudnn: 8.9\nGCC: 12\n")
-    with pytest.raises(UsageError, match="characters"):
-        draft("x" * (MOST + 1))
+def test_a_draft_is_written_of_anything_and_says_what_to_write() -> None:
+    environment = "Python: 3.11.3 (main)\nNVCC: Build cuda_12.0.r12.0\nPaddlePaddle: 2.6.2\ncudnn: 8.9\nGCC: 12\n"
+    for text in ("After the update the window stays grey for a while.\n", environment):
+        case = drafted(text)
+        assert [loc for loc, _ in placeholders.find(case.case)] == [("command",), ("expect", "failure", "output")]
+        ending = Ending(exit_code=127)
+        log = f"{case.case.command}\n{case.case.expect.failure.output}"
+        assert judge(case.case.expect.failure, ending, log).outcome is not Outcome.REPRODUCED
+    with pytest.raises(UsageError, match=r"mail\.txt: nothing in it that a case can be made of"):
+        draft("Hello!\n", source="mail.txt")
+
+
+def test_of_a_long_log_the_ends_are_drafted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(texts, "MOST", 1000)
+    made = draft("$ python a.py\n" + "x = 1\n" * 2000 + "KeyError: 'x'\n")
+    assert made.data["command"] == "python a.py"
+    assert made.data["expect"]["failure"]["exception"] == "KeyError"
+    assert any("of its lines, from line" in sentence for sentence in made.missing)
 
 
 PIECES = st.sampled_from(

@@ -72,8 +72,8 @@ def test_a_file_that_is_not_a_report_is_refused(capsys: pytest.CaptureFixture[st
     Path("hello.md").write_text("Hello!\n", encoding="utf-8")
     Path("picture.png").write_bytes(b"\x89PNG\xff\xfe")
     for source, words in (
-        ("hello.md", "nothing to run"),
-        ("picture.png", "not UTF-8"),
+        ("hello.md", "nothing in it that a case can be made of"),
+        ("picture.png", "a PNG image, which reprokit does not read: copy the text"),
         ("none.md", "no such file"),
         (".", "folder"),
     ):
@@ -90,6 +90,16 @@ def test_a_report_that_holds_a_case_is_run_rather_than_drafted(capsys: pytest.Ca
         printed = capsys.readouterr()
         assert not printed.out
         assert f"{name} holds a case already{where}: reprokit validate {name} checks it" in printed.err
+
+
+def test_what_is_missing_is_a_placeholder_that_validate_explains(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("report.md").write_bytes("# 启动之后一直没有窗口，什么也看不到\n\n系统是 Ubuntu 22.04。\n".encode("gb18030"))
+    assert invoke(["new", "--from", "report.md", "-o", "case.yaml"]) == 0
+    assert "write it under command" in capsys.readouterr().err
+    assert invoke(["validate", "case.yaml"]) == 0
+    shown = capsys.readouterr().err
+    assert "write the command that fails, such as: python repro.py" in shown
+    assert "write how it fails, such as {exception: ValueError" in shown
 
 
 def test_an_unwritable_file_is_reported_before_any_question(capsys: pytest.CaptureFixture[str]) -> None:
