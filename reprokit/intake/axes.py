@@ -101,8 +101,8 @@ class _Cell:
 def _cells(asked: Sequence[Mapping[str, str]], environments: Sequence[EnvironmentBlock]) -> list[_Cell]:
     """An available cell for each environment, on a system on which all that it asks for is available together.
 
-    Where no system has all, it is the one on which least is left out or has the nearest version that is available. Environments without a system get the same one
-    if that costs none of them a version: one difference less to examine.
+    Where no system has all, it is the one on which least is left out, or near what is asked for. Environments without a
+    system get the same one if that costs none of them a version: one difference less to examine.
     """
     options = [
         {name: _cell(one, name) for name in _systems(one, found)}
