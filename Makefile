@@ -43,12 +43,14 @@ $(VENV)/.ready: requirements-dev.txt pyproject.toml
 	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-lint: venv ## Style, types, words, and which room imports from which
+lint: venv ## Style, types, words, which room imports from which, and whether every test can be imported
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-logo --no-cache
 	$(VENV)/bin/python -m pytest -q -n 0 tests/unit/test_words.py
+	@echo "importing every test"
+	@found=$$($(VENV)/bin/python -m pytest -q -n 0 --collect-only tests 2>&1) || { echo "$$found" | grep -v '::'; exit 1; }
 
 unit: venv ## The fast tests: no engine, and nothing that starts whole programs
 	$(VENV)/bin/python -m pytest tests/unit -n auto --dist worksteal --hypothesis-profile=quick -m "not integration and not system"
