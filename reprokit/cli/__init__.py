@@ -24,6 +24,7 @@ COMMANDS = {
     "run": "Build and run the cells of cases, and judge whether the failure reproduces.",
     "new": "Draft a case from a bug report: a file, an issue, standard input.",
     "capture": "Run a command that fails on this machine, and write a case from what it shows.",
+    "collect": "Print the environment of this machine for a bug report, and run what fails.",
     "validate": "Check case files; report every error of every file at once, with its position.",
     "matrix": "Show the cells of a case, after selection.",
     "render": "Write the Dockerfile and build context of cells to a folder.",

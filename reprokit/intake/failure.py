@@ -109,7 +109,9 @@ def find(pieces: Sequence[ReportPiece]) -> Shown | None:
     headed = [pair for pair in whole if _ERROR_WORDS.search(pair[0].under)]
     chosen = (headed or whole)[0][1]
     distinct = {(shown.signature.get("exception"), shown.title): shown for _, shown in pasted + worded}
-    return Shown(**{**vars(chosen), "others": sum(not _same(shown, chosen) for shown in distinct.values())})
+    return Shown(
+        **{**vars(chosen), "others": sum(bool(shown.title) and not _same(shown, chosen) for shown in distinct.values())}
+    )
 
 
 def _same(one: Shown, other: Shown) -> bool:

@@ -75,6 +75,7 @@ _STEP = "a step of a workflow, which sets the outputs of that step"
 WITHOUT = {
     "new": "writes a case: `reprokit validate --json` reads it",
     "capture": "writes a case: `reprokit validate --json` reads it",
+    "collect": "prints Markdown: `reprokit new --from` reads it",
     "render": "writes Dockerfiles with their build contexts",
     "export": "writes a folder for editors",
     "bundle": "writes an archive that describes itself",

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from reprokit.intake.environments import blocks, columns, lines, packages, recipes, tools
+from reprokit.intake.environments import blocks, collected, columns, lines, packages, recipes, tools
 from reprokit.intake.environments.lines import ReportLine
 from reprokit.intake.environments.model import EnvironmentBlock, Rank, ReportedValue, merge, together
 
 __all__ = ["EnvironmentBlock", "Rank", "ReportedValue", "find", "merge", "together"]
 
 FINDERS: Sequence[Callable[[Sequence[ReportLine]], Iterable[EnvironmentBlock]]] = (
+    collected.find,
     recipes.find,
     tools.find,
     packages.find,

@@ -1,0 +1,66 @@
+"""``reprokit collect``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import click
+
+from reprokit.case import units
+from reprokit.cli import OWN_VARIABLES, options
+from reprokit.core.errors import UsageError
+from reprokit.core.terminal import echo
+from reprokit.intake import collecting
+
+EXAMPLES = """\b
+Examples:
+  reprokit collect                                   # the environment, with all packages
+  reprokit collect --for train.py                    # with the packages that train.py imports
+  reprokit collect -- python train.py > report.md    # run what fails, too
+  reprokit collect --program > collect.py            # for a machine without reprokit: python3 collect.py
+"""
+
+
+@click.command("collect", context_settings={"allow_interspersed_args": False}, epilog=EXAMPLES)
+@click.option(
+    "--for", "script", type=click.Path(exists=True, dir_okay=False), help="Only the packages that this program imports."
+)
+@click.option(
+    "--python",
+    "interpreter",
+    metavar="PROGRAM",
+    help="The Python whose packages are listed. By default that of COMMAND, else the first on PATH.",
+)
+@click.option("--timeout", metavar="TIME", help="Stop COMMAND after this time, such as 90s or 5m; never by default.")
+@click.option("--program", is_flag=True, help="Print the program that collects: one file for Python 3.6 and later.")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
+def command(
+    script: str | None, interpreter: str | None, timeout: str | None, program: bool, words: tuple[str, ...]
+) -> int:
+    """Print the environment of this machine as Markdown, for a bug report.
+
+    System, Python, packages, compilers, CUDA, GPUs, and the variables that matter. COMMAND is run, and its last lines
+    of output and its exit status are added. Names of users and hosts, home directories and secrets are left out; read
+    the text before you send it. `reprokit new --from` makes a case of it.
+    """
+    if program:
+        options.write_file(Path("-"), collecting.PROGRAM.read_text(encoding="utf-8"))
+        return 0
+    python = shutil.which(interpreter) if interpreter else collecting.interpreter_for(words)
+    if python is None:
+        raise UsageError(f"--python {interpreter}: no such program")
+    try:
+        seconds = units.duration(timeout) if timeout else 0
+    except ValueError as error:
+        raise UsageError(f"--timeout {timeout}: expected {error}") from None
+    echo(f"the packages are those of {python}; --python names another one", err=True)
+    arguments = [f"--timeout={seconds:g}", *([f"--for={script}"] if script else []), "--", *words]
+    environ = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
+    try:
+        done = subprocess.run([python, str(collecting.PROGRAM), *arguments], env=environ, check=False)
+    except OSError as error:
+        raise UsageError(f"{python}: {error.strerror}; name another Python with --python") from None
+    return done.returncode

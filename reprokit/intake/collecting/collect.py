@@ -1,0 +1,811 @@
+# Runs in any interpreter of a user, including old ones: the rules for our own code do not apply here.
+# ruff: noqa
+# mypy: ignore-errors
+"""The environment of this machine as Markdown for a bug report: system, Python, packages, compilers, CUDA, GPUs.
+
+One file without dependencies, for Python 3.6 and later on Linux, macOS and Windows. It needs no network, changes
+nothing, and ends within a minute whatever hangs. Names of users and hosts, home directories and secrets are left out;
+read the text before you send it all the same. `reprokit new --from` reads it.
+
+    python3 collect.py                          the environment, with all packages of this Python
+    python3 collect.py --for train.py           with the packages that train.py imports
+    python3 collect.py -- python3 train.py      run the failing command, too, and add how it ends
+    curl -s ADDRESS-OF-THIS-FILE | python3 -
+"""
+
+import os
+import sys
+
+# Files of the reporter, such as a random.py beside the script, must not stand in for modules of Python.
+PATH = list(sys.path)
+sys.path.sort(key=lambda folder: not folder.startswith(os.path.dirname(os.__file__)))
+
+import argparse
+import ast
+import collections
+import glob
+import json
+import platform
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sysconfig
+import threading
+import time
+
+FORMAT = "reprokit collect 1"
+PROGRAM_SECONDS = 5.0
+"""The most that one program of the system may take."""
+ALL_SECONDS = 30.0
+"""The most that all of them may take together."""
+LONGEST = 1000
+"""Characters of a value."""
+LAST_LINES = 120
+"""Lines of the command's output that are shown."""
+LAST_BYTES = 20000
+STARTED = time.time()
+
+# -- what is private ---------------------------------------------------------------------------------------------------
+
+GENERIC = frozenset(
+    "root user users admin administrator ubuntu debian centos fedora docker runner runneradmin build builder dev test "
+    "guest default worker jenkins gitlab github vscode jovyan python conda cuda local home data work app src lib "
+    "localhost localdomain container node host server linux windows macos desktop laptop shared public".split()
+)
+"""Names that say nothing about a person or a machine."""
+SECRET_NAME = re.compile(
+    r"secret|token|passw|passphrase|credential|api_?key|access_?key|private_?key|auth|cookie|_key$|_pat$|_pwd$|dsn|webhook",
+    re.IGNORECASE,
+)
+TOKENS = re.compile(
+    r"(?<![A-Za-z0-9_-])(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|gl(?:pat|ptt|dt|rt|cbt)-[\w=-]{20,}|(?:hf|api_org)_[A-Za-z0-9]{30,}"
+    r"|(?:AKIA|ASIA|AKID|LTAI)[A-Za-z0-9]{12,}|AIza[\w-]{35}|ya29\.[\w-]{20,}|xox[a-z][-.][\w.-]{10,}|sk-[\w-]{20,}"
+    r"|(?:sk|rk|pk)_(?:live|test)_\w{10,}|npm_[A-Za-z0-9]{36}|pypi-[\w-]{50,}|dckr_\w{20,}|dapi[a-f0-9]{32}|nvapi-[\w-]{20,}"
+    r"|gsk_[A-Za-z0-9]{40,}|r8_[A-Za-z0-9]{37}|SG\.[\w-]{16,}\.[\w-]{16,}|hv[sbr]\.[\w-]{20,}|\d{8,10}:AA[\w-]{33}"
+    r"|eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?)"
+)
+PATTERNS = (
+    (
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+        r"(?:[^-]|-(?!----))*(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?",
+        "<secret>",
+    ),
+    (r"(?<=://)[^\s/?#'\"<>|\\]{1,300}@", "<secret>@"),
+    (
+        r"(?i)\b((?:proxy-)?authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:bearer|basic|token)?\s{0,4})[^\s\"'<>]{4,}",
+        r"\1<secret>",
+    ),
+    (r"(?i)\b(bearer\s{1,4})[\w.~+/=-]{12,}", r"\1<secret>"),
+    (
+        r"(?i)((?<![\w.])--?[\w-]{0,40}(?:token|password|passwd|secret|api-?key)[ =]|(?:password|passwd|密码|口令)\s{0,3}(?:is|是|[:：=])\s{0,3}"
+        r"|\b[\w.-]{0,60}(?:secret|token|passwd|password|passphrase|api_?key|access_?key|private_?key|_key|_pat)[\"']?\s{0,3}[=:]\s{0,3}[\"']?)"
+        r"(?!none\b|null\b|true\b|false\b|<|\d+\b)[^\s\"'<>,;]{4,}",
+        r"\1<secret>",
+    ),
+    (r"[\w.+-]{1,60}@[\w-]{1,60}(?:\.[\w-]{1,60}){1,5}", "<email>"),
+    (r"(?<![\w.])(?:10|192\.168|172\.(?:1[6-9]|2\d|3[01]))(?:\.\d{1,3}){2,3}(?![\w.])", "<address>"),
+    (r"(?<![\w:])(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}(?![\w:])", "<address>"),
+    (r"\b(GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", r"\1-<id>"),
+    (r"[\w-]{1,60}(?:\.[\w-]{1,60}){0,5}\.(?:local|lan|internal|intranet|corp|localdomain)\b", "<host>"),
+    (r"(?<![\w.~/-])(?:/[\w.-]{1,40}){0,2}/(?:home|Users)/[\w.-]+", "~"),
+    (r"(?<![A-Za-z])[A-Za-z]:[\\/]{1,2}Users[\\/]{1,2}[^\\/\s\"']+", "~"),
+)
+"""Text of which what is private follows from how it looks, and what is put in its place."""
+
+
+def attempt(function, *arguments):
+    """What a function gives; None where this machine does not let it."""
+    try:
+        return function(*arguments)
+    except Exception:
+        return None
+
+
+def private_words():
+    """Patterns of what says who and where we are, and of the values of secret variables, with their replacements."""
+    found = []
+    for name, value in os.environ.items():
+        if SECRET_NAME.search(name) and len(value) >= 6 and not re.match(r"/|~|true$|false$|\d+$", value):
+            found.append((re.escape(value), "<secret>"))
+    homes = [os.path.expanduser("~"), os.environ.get("HOME", ""), os.environ.get("USERPROFILE", "")]
+    for home in homes:
+        if len(home) > 3 and home not in ("/root", "/nonexistent") and home.strip("/\\") not in GENERIC:
+            found.append((re.escape(home.rstrip("/\\")) + r"(?![\w.-])", "~"))
+    hosts = [
+        platform.node(),
+        attempt(socket.gethostname) or "",
+        os.environ.get("HOSTNAME", ""),
+        os.environ.get("COMPUTERNAME", ""),
+    ]
+    users = [os.environ.get(name, "") for name in ("USER", "LOGNAME", "USERNAME", "SUDO_USER")]
+    users += [attempt(account) or "", os.path.basename(os.path.expanduser("~"))]
+    for word in [*hosts, *[host.partition(".")[0] for host in hosts]]:
+        found += named(word, "<host>", r"(?<=@)|(?<=://)")
+    for word in users:
+        found += named(word, "<user>", r"(?<=[/\\])")
+    return sorted(set(found), key=lambda one: -len(one[0]))
+
+
+def account():
+    """The name of this process's user."""
+    import getpass
+
+    return getpass.getuser()
+
+
+def named(word, stands, before):
+    """The patterns of a name: as a word where it is hardly one of something else, else only ``before`` it says so."""
+    if len(word) < 3 or word.lower() in GENERIC:
+        return []
+    whole = re.escape(word) + r"(?![A-Za-z0-9])"
+    if len(word) >= 8 or re.search(r"[\d._-]", word):
+        return [(r"(?<![A-Za-z0-9])" + whole, stands)]
+    found = [("(?:" + before + ")" + whole, stands)]
+    return found + [(r"(?<![A-Za-z0-9])" + re.escape(word) + "(?=@)", stands)]
+
+
+class ReportScrubber:
+    """Takes out of a text what is private."""
+
+    def __init__(self):
+        words = attempt(private_words) or []
+        self.words = [(re.compile(pattern), stands) for pattern, stands in words]
+        self.patterns = [(re.compile(pattern), stands) for pattern, stands in PATTERNS]
+
+    def text(self, text):
+        """The text without what is private."""
+        for pattern, stands in [*self.words, (TOKENS, "<secret>"), *self.patterns]:
+            text = pattern.sub(stands, text)
+        return text
+
+    def value(self, text):
+        """As one line of limited length."""
+        text = re.sub("[\x00-\x1f\x7f-\x9f\u2028\u2029]+", " ", self.text(str(text))).strip()
+        return text if len(text) <= LONGEST else text[:LONGEST] + " ..."
+
+
+# -- programs and files ------------------------------------------------------------------------------------------------
+
+
+def output(*words):
+    """What a program prints, '' where it is missing, does not start or takes too long."""
+    left = min(PROGRAM_SECONDS, STARTED + ALL_SECONDS - time.time())
+    path = shutil.which(words[0])
+    if not path or left <= 0:
+        return ""
+    environ = dict(os.environ, LC_ALL="C", LANG="C", LANGUAGE="C")
+    process = subprocess.Popen(
+        [path] + list(words[1:]), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env=environ, start_new_session=os.name == "posix",
+    )  # fmt: skip
+    box = []
+    reader = threading.Thread(target=lambda: box.append(process.stdout.read(200000)), daemon=True)
+    reader.start()
+    reader.join(left)
+    if reader.is_alive() or process.poll() is None:
+        attempt(end, process)  # and no wait for it: a program may hang in the driver
+    return (box[0] if box else b"").decode("utf-8", "replace")
+
+
+def end(process):
+    """Kill a process with its children, if it does not end by itself now that it was read."""
+    try:
+        process.wait(0.2)
+    except subprocess.TimeoutExpired:
+        kill(process, True)
+
+
+def kill(process, leads):
+    """Kill a process, and its children where it leads a group of its own."""
+    if leads and os.name == "posix":
+        os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+
+
+def text_of(path, most=200000):
+    """The text of a file, '' where there is none."""
+    try:
+        if not os.path.isfile(path):
+            return ""
+        with open(path, "rb") as stream:
+            return stream.read(most).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def line_with(pattern, text):
+    """The first line of a text in which a pattern is, '' for none."""
+    return next((line.strip() for line in text.splitlines() if re.search(pattern, line)), "")
+
+
+def first(pattern, text):
+    """What the first group of a pattern matches in a text, '' for nothing."""
+    found = re.search(pattern, text)
+    return found.group(1).strip() if found else ""
+
+
+def version_key(text):
+    """A version as something that compares."""
+    return [int(part) for part in re.findall(r"\d+", text)]
+
+
+# -- the facts: each function gives (key, value) -----------------------------------------------------------------------
+
+
+def system():
+    """The system, its kernel and C library, the architecture, and the container."""
+    kind = platform.system()
+    if kind == "Darwin":
+        yield "OS", "macOS " + platform.mac_ver()[0]
+    elif kind == "Windows":
+        yield "OS", "Windows " + " ".join(filter(None, (platform.release(), platform.version())))
+    else:
+        release = text_of("/etc/os-release") or text_of("/usr/lib/os-release")
+        name = first(r"(?m)^PRETTY_NAME=[\"']?([^\"'\n]+)", release)
+        yield "OS", name or kind
+    wsl = " (WSL)" if re.search("(?i)microsoft", platform.release()) else ""
+    yield "Kernel", platform.system() + " " + platform.release() + wsl
+    yield "libc", attempt(c_library)
+    yield "Architecture", platform.machine()
+    yield "Container", container()
+
+
+def c_library():
+    """``glibc 2.36``, or musl's."""
+    if platform.system() != "Linux":
+        return ""
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION")
+    except (ValueError, OSError, AttributeError):
+        said = output("ldd", "--version")
+        return ("musl " + first(r"Version\s+([\d.]+)", said)) if "musl" in said else ""
+
+
+def container():
+    """What kind of container this runs in, '' for none that is known."""
+    groups = text_of("/proc/1/cgroup") + text_of("/proc/self/mountinfo")
+    for kind, sign in (
+        ("Kubernetes", "KUBERNETES_SERVICE_HOST" in os.environ or "kubepods" in groups),
+        ("Apptainer", "APPTAINER_CONTAINER" in os.environ or "SINGULARITY_CONTAINER" in os.environ),
+        ("Podman", os.path.exists("/run/.containerenv")),
+        ("Docker", os.path.exists("/.dockerenv") or "/docker/containers/" in groups),
+        (os.environ.get("container", ""), bool(os.environ.get("container"))),
+        ("LXC", "/lxc/" in groups),
+    ):
+        if sign:
+            return kind
+    return ""
+
+
+def python():
+    """The Python that runs this, how it was built, where it is from, and the virtual environment."""
+    release = platform.python_version()
+    yield (
+        "Python",
+        release + ("" if platform.python_implementation() == "CPython" else " " + platform.python_implementation()),
+    )
+    config = sysconfig.get_config_vars()
+    parts = [
+        platform.python_implementation(),
+        "{} bit".format(64 if sys.maxsize > 2**32 else 32),
+        platform.python_compiler(),
+        "debug" if config.get("Py_DEBUG") else "",
+        "shared" if config.get("Py_ENABLE_SHARED") else "",
+        "free-threaded" if config.get("Py_GIL_DISABLED") else "",
+    ]
+    yield "Python build", ", ".join(filter(None, parts))
+    yield "Python from", provider()
+    kind = ""
+    if os.path.isdir(os.path.join(sys.prefix, "conda-meta")):
+        kind = "conda"
+    elif sys.prefix != getattr(sys, "base_prefix", sys.prefix) or hasattr(sys, "real_prefix"):
+        config_file = text_of(os.path.join(sys.prefix, "pyvenv.cfg"))
+        shared = re.search(r"(?mi)^include-system-site-packages\s*=\s*true", config_file)
+        kind = "virtual environment" + (" with the system's packages" if shared else "")
+    yield "Environment", kind
+
+
+def provider():
+    """Who built this Python, where its folder says so."""
+    base = os.path.realpath(getattr(sys, "base_prefix", sys.prefix)).replace("\\", "/")
+    for sign, kind in (
+        ("/.pyenv/", "pyenv"), ("/uv/python/", "uv"), ("/hostedtoolcache/", "GitHub's runner"), ("/Cellar/", "Homebrew"),
+        ("/Library/Frameworks/Python.framework", "python.org"), ("/Xcode.app/", "Xcode"), ("WindowsApps", "Microsoft Store"),
+    ):  # fmt: skip
+        if sign in base + "/":
+            return kind
+    if os.path.isdir(os.path.join(base, "conda-meta")):
+        return "conda"
+    return {"/usr": "the system", "/usr/local": "/usr/local"}.get(base, "")
+
+
+def compilers():
+    """Compilers and what drives them."""
+    for key, words, pattern in (
+        ("GCC", ("gcc", "--version"), r"^(?!.*clang).*\d+\.\d+"),
+        ("G++", ("g++", "--version"), r"^(?!.*clang).*\d+\.\d+"),
+        ("Clang", ("clang", "--version"), r"clang version \d"),
+        ("CMake", ("cmake", "--version"), r"cmake version \d"),
+        ("Ninja", ("ninja", "--version"), r"^\d+\.\d+\S*$"),
+    ):
+        yield key, line_with(pattern, attempt(output, *words) or "")
+    if os.name == "nt":
+        yield "MSVC", line_with(r"Compiler Version \d", attempt(output, "cl") or "")
+
+
+def toolkit_folders():
+    """Folders in which a CUDA toolkit may be, the reporter's own first."""
+    named_ones = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CONDA_PREFIX")]
+    return [
+        folder for folder in named_ones + ["/usr/local/cuda", "/opt/cuda", "/usr/lib/cuda"] if os.path.isdir(folder)
+    ]
+
+
+def cuda():
+    """nvcc, the toolkit's version file, and the libraries."""
+    found = output("nvcc", "--version")
+    for folder in toolkit_folders() if not found else ():
+        found = found or output(os.path.join(folder, "bin", "nvcc"), "--version")
+    yield "NVCC", line_with(r"release \d+\.\d+", found) or line_with(r"Build cuda_\d", found)
+    yield "CUDA toolkit", next(filter(None, (toolkit_version(folder) for folder in toolkit_folders())), "")
+    yield "CUDA runtime", library("cudart")
+    yield (
+        "cuDNN",
+        header(("cudnn_version.h", "cudnn.h"), "CUDNN_", ("MAJOR", "MINOR", "PATCHLEVEL")) or library("cudnn"),
+    )
+    yield "NCCL", header(("nccl.h",), "NCCL_", ("MAJOR", "MINOR", "PATCH")) or library("nccl")
+    yield "ROCm", text_of("/opt/rocm/.info/version").strip()
+
+
+def toolkit_version(folder):
+    """What the toolkit in a folder says of itself."""
+    said = attempt(json.loads, text_of(os.path.join(folder, "version.json"))) or {}
+    return (said.get("cuda") or {}).get("version") or first(
+        r"CUDA Version ([\d.]+)", text_of(os.path.join(folder, "version.txt"))
+    )
+
+
+def header(names, prefix, parts):
+    """A version in a C header."""
+    folders = ["/usr/include", "/usr/include/" + platform.machine() + "-linux-gnu", "/usr/local/include"]
+    folders += [os.path.join(folder, "include") for folder in toolkit_folders()]
+    for text in (text_of(os.path.join(folder, name)) for folder in folders for name in names):
+        numbers = [first(r"#define\s+" + prefix + part + r"\s+(\d+)", text) for part in parts]
+        if numbers[0]:
+            return ".".join(filter(None, numbers))
+    return ""
+
+
+def library(name):
+    """The most precise version in the file names of a shared library."""
+    folders = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)[:50]
+    folders += [os.path.join(folder, sub) for folder in toolkit_folders() for sub in ("lib64", "lib")]
+    folders += ["/usr/lib/" + platform.machine() + "-linux-gnu", "/usr/lib64", "/usr/local/lib"]
+    files = [
+        file
+        for folder in folders
+        if folder
+        for file in glob.glob(os.path.join(glob.escape(folder), "lib" + name + ".so.*"))
+    ]
+    found = [first(r"\.so\.(\d[\d.]*)$", os.path.realpath(file)) for file in files]
+    return max(filter(None, found), key=lambda text: (len(version_key(text)), version_key(text)), default="")
+
+
+def gpus():
+    """The driver and the GPUs."""
+    said = output("nvidia-smi")
+    module = first(r"Kernel Module\s+(?:for \S+\s+)?([\d.]+)", text_of("/proc/driver/nvidia/version"))
+    yield "Driver", first(r"Driver Version:\s*([\d.]+)", said) or module
+    yield "Driver supports CUDA", first(r"CUDA Version:\s*([\d.]+)", said)
+    fields = "--query-gpu=index,name,memory.total"
+    rows = output("nvidia-smi", fields + ",compute_cap", "--format=csv,noheader") if said else ""
+    if said and not re.match(r"\d+, ", rows):  # an older one does not know the compute capability
+        rows = output("nvidia-smi", fields, "--format=csv,noheader")
+    for row in re.findall(r"(?m)^(\d+), ([^,\n]+), (\d+ MiB|\[[^\]]*\])(?:, (\d+)\.(\d+))?", rows)[:64]:
+        arch = ", sm_{}{}".format(row[3], row[4]) if row[3] else ""
+        memory = " ({})".format(row[2]) if "MiB" in row[2] else ""
+        yield "GPU " + row[0], row[1] + memory + arch
+
+
+def machine():
+    """The processor and the memory, with the limits of a container."""
+    cpu = text_of("/proc/cpuinfo")
+    name = first(r"(?m)^(?:model name|Model|cpu model|Hardware)\s*:\s*(.+)$", cpu)
+    if platform.system() == "Darwin":
+        name = output("sysctl", "-n", "machdep.cpu.brand_string").strip()
+    usable = attempt(lambda: len(os.sched_getaffinity(0))) or os.cpu_count()
+    yield "CPU", ", ".join(filter(None, (name or platform.processor(), "{} usable".format(usable))))
+    flags = first(r"(?m)^(?:flags|Features)\s*:\s*(.+)$", cpu).split()
+    yield (
+        "CPU features",
+        " ".join(one for one in ("sse4_2", "avx", "avx2", "avx512f", "amx_tile", "sve") if one in flags),
+    )
+    yield "CPU limit", attempt(cpu_limit)
+    yield "Memory", size(attempt(memory))
+    limit = first(
+        r"^(\d+)", text_of("/sys/fs/cgroup/memory.max") or text_of("/sys/fs/cgroup/memory/memory.limit_in_bytes")
+    )
+    yield "Memory limit", size(int(limit)) if limit and int(limit) < 1 << 60 else ""
+    yield "Shared memory", size(attempt(shared_memory))
+
+
+def cpu_limit():
+    """The CPUs that a container may use, '' for all."""
+    quota, _, period = text_of("/sys/fs/cgroup/cpu.max").strip().partition(" ")
+    return "{:g} CPUs".format(int(quota) / int(period)) if quota.isdigit() else ""
+
+
+def memory():
+    """Bytes of memory."""
+    if os.name == "nt":
+        import ctypes
+
+        class Status(ctypes.Structure):
+            _fields_ = [
+                ("length", ctypes.c_ulong),
+                ("load", ctypes.c_ulong),
+                ("total", ctypes.c_ulonglong),
+                ("rest", ctypes.c_ulonglong * 6),
+            ]
+
+        status = Status()
+        status.length = ctypes.sizeof(status)
+        ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status))
+        return status.total
+    if platform.system() == "Darwin":
+        return int(output("sysctl", "-n", "hw.memsize"))
+    return int(first(r"MemTotal:\s*(\d+) kB", text_of("/proc/meminfo"))) * 1024
+
+
+def shared_memory():
+    """Bytes of /dev/shm, through which data loaders of PyTorch and others pass their batches."""
+    found = os.statvfs("/dev/shm")
+    return found.f_frsize * found.f_blocks
+
+
+def size(count):
+    """Bytes in words."""
+    if not count:
+        return ""
+    return "{:.1f} GiB".format(count / 2**30) if count >= 2**30 else "{:.0f} MiB".format(count / 2**20)
+
+
+BUILT = (
+    ("PyTorch", "torch/version.py", r"(?m)^__version__[^=\n]*= *['\"]([^'\"]+)", r"(?m)^cuda[^=\n]*= *['\"]([\d.]+)", r"()$^"),
+    (
+        "PaddlePaddle", "paddle/version/__init__.py", r"(?m)^full_version *= *['\"]([^'\"]+)",
+        r"(?m)^cuda_version *= *['\"]([\d.]+)", r"(?m)^cudnn_version *= *['\"]([\d.]+)",
+    ),
+    (
+        "TensorFlow", "tensorflow/python/platform/build_info.py", r"()", r"['\"]cuda_version['\"]\s*:\s*['\"]([\d.]+)",
+        r"['\"]cudnn_version['\"]\s*:\s*['\"]([\d.]+)",
+    ),
+)  # fmt: skip
+"""Frameworks, the file that says for which CUDA they were built, and how: importing one takes long and may crash."""
+
+
+def frameworks():
+    """For which CUDA the installed frameworks were built."""
+    for key, name, release, built, cudnn in BUILT:
+        text = next(filter(None, (text_of(os.path.join(folder or ".", name)) for folder in PATH)), "")
+        if text:
+            toolkit, dnn = first(built, text), first(cudnn, text)
+            parts = [first(release, text), "CUDA " + toolkit if toolkit else "no CUDA", "cuDNN " + dnn if dnn else ""]
+            yield key + " build", ", ".join(filter(None, parts))
+
+
+VARIABLES = re.compile(
+    r"TF_(?:CPP|CUDNN|DETERMINISTIC|ENABLE|FORCE|GPU|NUM|USE|XLA)_[A-Z0-9_]+"
+    r"|(?:CUDA|CUBLAS|CUDNN|NCCL|NVIDIA|TORCH|TORCHINDUCTOR|TORCHDYNAMO|PYTORCH|ATEN|XLA|JAX|FLAGS|PADDLE|GLOG|OMP|MKL|OPENBLAS"
+    r"|BLIS|KMP|GOMP|NUMEXPR|NUMBA|TRITON|VLLM|HF|TRANSFORMERS|DEEPSPEED|TOKENIZERS|ROCR|HIP|HSA|MALLOC|ASAN|UBSAN|GLIBC)_[A-Z0-9_]+"
+    r"|(?:LD|DYLD)_(?:LIBRARY_PATH|PRELOAD)|PYTHON(?:PATH|HASHSEED|MALLOC|UTF8|OPTIMIZE|FAULTHANDLER|DEVMODE|GIL|WARNINGS|STARTUP|HOME|SAFEPATH)"
+    r"|CC|CXX|CFLAGS|CXXFLAGS|CPPFLAGS|LDFLAGS|MAKEFLAGS|MAX_JOBS|LANG|LC_ALL|LC_CTYPE|TZ|NV_CUDNN_VERSION|STRICT_MODE"
+    r"|COST_MODEL|MIN_GRAPH_SIZE|SOT_LOG_LEVEL|ENABLE_FALL_BACK|WORLD_SIZE|MASTER_PORT"
+)
+"""Names of the variables that are shown; all others stay private."""
+
+
+def variables():
+    """The environment variables that may matter."""
+    for name in sorted(os.environ):
+        if (
+            VARIABLES.fullmatch(name)
+            and not SECRET_NAME.search(name)
+            and not re.search("HOST|ADDR|PROXY|URL|ENDPOINT|USER|EMAIL", name)
+        ):
+            yield "env " + name, os.environ[name] or '""'
+
+
+# -- packages ----------------------------------------------------------------------------------------------------------
+
+PUBLIC = re.compile(
+    r"https://(?:github\.com|gitlab\.com|gitee\.com|bitbucket\.org|huggingface\.co)/[\w./-]+", re.IGNORECASE
+)
+"""Where a package may be from without telling the name of a private server."""
+
+
+class InstalledPackage:
+    """An installed distribution."""
+
+    def __init__(self, name, version, folder, info):
+        self.name, self.version, self.folder, self.info = name, version, folder, info
+
+    def modules(self):
+        """The names by which it is imported."""
+        top = text_of(os.path.join(self.info, "top_level.txt")).split()
+        files = text_of(os.path.join(self.info, "RECORD"), 5000000) if not top else ""
+        parts = (re.match(r"\"?([A-Za-z_]\w*)(?:\.py|\.[\w.-]*so|\.pyd|/)", line) for line in files.splitlines())
+        return set(top) | set(part.group(1) for part in parts if part)
+
+    def origin(self):
+        """Where it is from, if not from an index."""
+        if text_of(os.path.join(self.info, "INSTALLER")).strip() == "conda":
+            return ""
+        said = attempt(json.loads, text_of(os.path.join(self.info, "direct_url.json"))) or {}
+        commit = (said.get("vcs_info") or {}).get("commit_id", "")
+        if commit and PUBLIC.fullmatch(said.get("url", "")) and re.fullmatch("[0-9a-f]{7,64}", commit):
+            return "git+{}@{}".format(said["url"], commit)
+        if (said.get("dir_info") or {}).get("editable"):
+            return "editable"
+        return "a repository" if commit else "a file" if said.get("url") else ""
+
+
+def packages():
+    """The distributions that this Python finds, in the order of their names."""
+    found = {}
+    for folder in PATH:
+        names = attempt(os.listdir, folder or ".") or []
+        for name in sorted(names):
+            if not name.endswith((".dist-info", ".egg-info")):
+                continue
+            info = os.path.join(folder or ".", name)
+            text = text_of(os.path.join(info, "METADATA")) or text_of(os.path.join(info, "PKG-INFO")) or text_of(info)
+            called, version = first(r"(?m)^Name: *(\S+)", text), first(r"(?m)^Version: *(\S+)", text)
+            key = re.sub(r"[-_.]+", "-", called).lower()
+            if re.fullmatch(r"[A-Za-z0-9][\w.-]*", called) and re.fullmatch(r"[\w.!+-]+", version):
+                found.setdefault(key, InstalledPackage(called, version, folder, info))
+    return [found[key] for key in sorted(found)]
+
+
+def conda_packages():
+    """What conda has in this environment: name=version=build."""
+    names = [
+        os.path.basename(path)[:-5] for path in glob.glob(os.path.join(glob.escape(sys.prefix), "conda-meta", "*.json"))
+    ]
+    return sorted("=".join(name.rsplit("-", 2)) for name in names if name.count("-") >= 2)
+
+
+def imports(script):
+    """The modules that a program imports, and those that lie beside it, too."""
+    waiting, seen, found = [script], set(), set()
+    while waiting and len(seen) < 200:
+        path = waiting.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        for name in names_in(text_of(path, 2000000)):
+            base = os.path.join(os.path.dirname(path), name)
+            beside = [base + ".py"] + glob.glob(os.path.join(glob.escape(base), "*.py"))
+            beside = [file for file in beside if os.path.isfile(file)]
+            waiting += beside
+            if not beside:
+                found.add(name)
+    return found
+
+
+def names_in(text):
+    """The first parts of the names that a program imports."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):  # of a later Python
+        return set(re.findall(r"(?m)^\s*(?:import|from)\s+([A-Za-z_]\w*)", text))
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(one.name.partition(".")[0] for one in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+class Tail:
+    """The last lines of an output, and how many came before them."""
+
+    def __init__(self):
+        self.lines, self.bytes, self.before = collections.deque(), 0, 0
+
+    def read(self, stream):
+        """Read a stream to its end, and show it."""
+        for line in iter(lambda: stream.readline(100000), b""):
+            attempt(show, line)
+            self.lines.append(line)
+            self.bytes += len(line)
+            while len(self.lines) > LAST_LINES or (self.bytes > LAST_BYTES and len(self.lines) > 1):
+                self.bytes -= len(self.lines.popleft())
+                self.before += 1
+
+
+def run(words, seconds):
+    """Run the failing command, showing its output; how it ended, and the end of its output."""
+    shell, tail = len(words) == 1 and " " in words[0], Tail()
+    path = words[0] if shell else shutil.which(words[0]) or words[0]
+    stdin = None if sys.stdin is not None and sys.stdin.isatty() else subprocess.DEVNULL
+    try:
+        process = subprocess.Popen(
+            path if shell else [path] + words[1:], shell=shell, stdin=stdin, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, start_new_session=os.name == "posix" and stdin is not None,
+        )  # fmt: skip
+    except OSError as error:
+        return "ended with exit status: 127 ({})".format(error.strerror or "it does not start"), tail
+    reader = threading.Thread(target=attempt, args=(tail.read, process.stdout), daemon=True)
+    reader.start()
+    try:
+        status = process.wait(seconds or None)
+    except subprocess.TimeoutExpired:
+        kill(process, stdin is not None)
+        reader.join(2)
+        return "hangs: it was stopped after {:g} s".format(seconds), tail
+    except KeyboardInterrupt:
+        kill(process, stdin is not None)
+        return "was interrupted", tail
+    reader.join(2)  # no longer: a process that it left behind may hold the pipe
+    if status < 0:
+        name = attempt(lambda: signal.Signals(-status).name) or "signal {}".format(-status)
+        return "ended with exit status: {} ({})".format(128 - status, name), tail
+    return "ended with exit status: {}".format(status) if status else "succeeded", tail
+
+
+def show(line):
+    """Pass a line of output on to the terminal."""
+    sys.stderr.buffer.write(line)
+    sys.stderr.flush()
+
+
+# -- the text ----------------------------------------------------------------------------------------------------------
+
+
+def fence(lines, info):
+    """A fenced block that its own content cannot close."""
+    runs = [len(one) for line in lines for one in re.findall("`{3,}", line)]
+    marks = "`" * (max(runs, default=2) + 1)
+    return [marks + info] + list(lines) + [marks]
+
+
+def folded(title, lines):
+    """A block that is folded away."""
+    return ["", "<details><summary>{}</summary>".format(title), ""] + fence(lines, "text") + ["", "</details>"]
+
+
+def facts(scrubber):
+    """The lines of the environment block, and the names of what there is not."""
+    lines, absent = [], []
+    named_when_absent = ("GCC", "G++", "Clang", "CMake", "Ninja", "NVCC", "CUDA toolkit", "cuDNN", "NCCL", "Driver")
+    for source in (system, python, compilers, cuda, gpus, frameworks, machine, variables):
+        seen = source()
+        while True:
+            try:
+                key, value = next(seen)
+            except StopIteration:
+                break
+            except Exception as error:  # the rest of this source: the report goes on
+                lines.append("not read: {} ({})".format(source.__name__, type(error).__name__))
+                break
+            value = scrubber.value(value or "")
+            if value:
+                lines.append("{}: {}".format(key, value))
+            elif key in named_when_absent:
+                absent.append(key)
+    return lines + (["not found: " + ", ".join(absent)] if absent else [])
+
+
+def package_lines(found):
+    """``name==version``, with where it is from if not from an index."""
+    for one in found:
+        origin = attempt(one.origin)
+        yield "{}=={}{}".format(one.name, one.version, "  # from " + origin if origin else "")
+
+
+def package_blocks(script):
+    """The blocks about packages: those that the script imports, or all."""
+    found = packages()
+    release = platform.python_version()
+    if script:
+        wanted = imports(script)
+        chosen = [one for one in found if wanted & (attempt(one.modules) or set())]
+        head = FORMAT + ": packages of Python {} that the program imports".format(release)
+        yield from ["", *fence([head, *package_lines(chosen)], "text")]
+        return
+    yield from folded(
+        "Packages ({})".format(len(found)), [FORMAT + ": packages of Python " + release, *package_lines(found)]
+    )
+    conda = conda_packages()
+    if conda:
+        yield from folded("conda ({})".format(len(conda)), [FORMAT + ": packages of conda", *conda])
+
+
+def command_block(words, ended, tail, scrubber):
+    """The command with its last lines of output, and how it ended."""
+    shown = words[0] if len(words) == 1 else " ".join(shlex.quote(word) for word in words)
+    text = scrubber.text(b"".join(attempt(list, tail.lines) or []).decode("utf-8", "replace"))
+    text = re.sub(
+        r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]", "", text.replace("\r\n", "\n").replace("\r", "\n")
+    )
+    lines = [line[: 2 * LONGEST] for line in text.split("\n")]
+    while lines and not lines[-1].strip():
+        lines.pop()
+    yield from ["", "### What fails", ""]
+    yield from fence(["$ " + scrubber.value(shown), *lines], "console")
+    more = " The {} lines before these are left out.".format(tail.before) if tail.before else ""
+    yield from ["", "The command {}.{}".format(ended, more)]
+
+
+def script_of(words):
+    """The Python program that a command runs, '' for none."""
+    if words and re.match(r"python|pypy|py$|py\.exe$", os.path.basename(words[0])):
+        return next((word for word in words[1:] if word.endswith(".py") and os.path.isfile(word)), "")
+    return ""
+
+
+def guarded(scrubber, lines):
+    """The lines, up to what this machine does not let us read."""
+    try:
+        yield from lines
+    except Exception as error:
+        yield from ["", "not read: " + scrubber.value(type(error).__name__)]
+
+
+def report(options, words):
+    """All lines of the report."""
+    scrubber = ReportScrubber()
+    ran = run(words, options.timeout) if words else None
+    yield "### Environment"
+    yield ""
+    yield from fence([FORMAT, *facts(scrubber)], "text")
+    yield from guarded(scrubber, package_blocks(options.script or script_of(words)))
+    if ran:
+        yield from guarded(scrubber, command_block(words, *ran, scrubber=scrubber))
+
+
+def write(text):
+    """Write the report to standard output, whatever its encoding."""
+    try:
+        if sys.stdout.isatty():
+            try:
+                sys.stdout.write(text)
+            except UnicodeEncodeError:
+                sys.stdout.write(text.encode("ascii", "replace").decode("ascii"))
+        else:
+            sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        pass  # the reader has closed the pipe
+
+
+def main(arguments):
+    """Parse the arguments, and print the report; 0, or 130 after Ctrl-C."""
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    parser = argparse.ArgumentParser(
+        prog="collect.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="collect.py [--for SCRIPT] [--timeout SECONDS] [-- COMMAND...]",
+    )  # fmt: skip
+    parser.add_argument("--for", dest="script", default="", help="only the packages that this Python program imports")
+    parser.add_argument("--timeout", type=float, default=0, help="stop COMMAND after so many seconds")
+    options = parser.parse_args(arguments[:at])
+    if options.script and not os.path.isfile(options.script):
+        parser.error("--for {}: no such file".format(options.script))
+    try:
+        write("\n".join(report(options, arguments[at + 1 :])) + "\n")
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,397 @@
+"""``reprokit collect``: what it prints, what it keeps to itself, and that intake reads all of it."""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import types
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reprokit.cli import invoke
+from reprokit.core.redaction import scrub
+from reprokit.environment.cases import load_text
+from reprokit.intake import draft as drafts
+from reprokit.intake.collecting import PROGRAM, collect, interpreter_for
+from reprokit.intake.drafting import draft
+from reprokit.intake.environments import EnvironmentBlock, find, merge
+
+SOURCE = PROGRAM.read_text(encoding="utf-8")
+NEWER = frozenset({"removeprefix", "removesuffix", "capture_output", "fromisoformat", "cached_property", "metadata"})
+"""Names of the standard library that Python 3.6 does not have."""
+
+
+def run(
+    *arguments: str, python: str = sys.executable, environ: Mapping[str, str] = os.environ, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The program as a reporter pipes it."""
+    return subprocess.run(
+        [python, "-", *arguments], input=SOURCE, capture_output=True, encoding="utf-8", env=dict(environ), cwd=cwd,
+        timeout=120, check=False,
+    )  # fmt: skip
+
+
+def facts_of(text: str) -> dict[str, str]:
+    """The facts of an output, read without intake."""
+    block = text.split("```text\nreprokit collect 1\n")[1].split("\n```")[0]
+    pairs = [line.partition(": ") for line in block.split("\n")]
+    return {key: value for key, _, value in pairs}
+
+
+def packages_of(text: str) -> list[tuple[str, str]]:
+    return re.findall(r"(?m)^([A-Za-z0-9][\w.-]*)==([\w.!+-]+)", text)
+
+
+def read(text: str) -> EnvironmentBlock:
+    return merge([one for one in find(text) if one.kind == "collect"])
+
+
+def test_it_is_python_3_6() -> None:
+    tree = ast.parse(SOURCE, feature_version=(3, 6))
+    names = {one.attr for one in ast.walk(tree) if isinstance(one, ast.Attribute)}
+    names |= {one.arg for one in ast.walk(tree) if isinstance(one, ast.keyword) and one.arg}
+    assert not names & NEWER
+    assert not [one for one in ast.walk(tree) if isinstance(one, (ast.JoinedStr, ast.AnnAssign))]
+    imported = {one.names[0].name for one in ast.walk(tree) if isinstance(one, ast.Import)}
+    assert imported <= set(sys.stdlib_module_names)
+    assert not [one for one in ast.walk(tree) if isinstance(one, ast.ImportFrom)]
+
+
+def interpreters() -> list[str]:
+    """This Python, and every other one of this machine that starts."""
+    found = {str(Path(sys.executable)): None}
+    for minor in range(6, 15):
+        path = shutil.which(f"python3.{minor}")
+        if path and subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode == 0:
+            found[path] = None
+    pyenv = Path.home() / ".pyenv" / "versions"
+    return [*found, *map(str, sorted(pyenv.glob("3.*/bin/python")))]
+
+
+@pytest.mark.system
+def test_it_runs_piped_into_every_python_of_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "re.py").write_text("raise SystemExit('the program imported a file of the reporter')\n")
+    for python in interpreters():
+        done = run("--", python, "-c", "raise ValueError('bad shape here')", python=python, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        release = subprocess.run([python, "-c", "import sys; print(sys.version.split()[0])"], capture_output=True)
+        assert facts_of(done.stdout)["Python"].split()[0] == release.stdout.decode().strip()
+        assert "ValueError: bad shape here\n```\n\nThe command ended with exit status: 1.\n" in done.stdout
+
+
+@pytest.mark.system
+def test_every_fact_of_this_machine_reaches_the_draft(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.py").write_text("import yaml, click\nraise RuntimeError('singular matrix in step 7')\n")
+    environ = {**os.environ, "OMP_NUM_THREADS": "4", "CUDA_VISIBLE_DEVICES": "0", "LD_LIBRARY_PATH": "/opt/x/lib"}
+    for arguments in (["--for", "train.py"], []):
+        done = run(*arguments, "--", sys.executable, "train.py", environ=environ, cwd=tmp_path)
+        facts, packages = facts_of(done.stdout), packages_of(done.stdout)
+        assert {"OS", "Kernel", "Python", "CPU", "Memory", "env LD_LIBRARY_PATH"} <= set(facts)
+        assert {"pyyaml", "click"} <= {name.lower() for name, _ in packages}
+        monkeypatch.setattr("sys.stdin", io.StringIO(done.stdout))
+        assert invoke(["new", "--from", "-"]) == 0
+        text = capsys.readouterr().out
+        case = load_text("x.yaml", text).case
+        [found] = case.report.environments
+        assert {key: found.get(key) for key in facts} == facts
+        listed = found["packages"].split(", ")
+        assert [f"{name}=={version}" for name, version in packages] == [one.partition(" (")[0] for one in listed]
+        assert found["The command"] == "ended with exit status: 1"
+        assert case.env["OMP_NUM_THREADS"] == "4"
+        assert "CUDA_VISIBLE_DEVICES" not in case.env
+        assert case.expect.failure.exception == "RuntimeError"
+        assert case.expect.failure.message == "singular matrix in step"
+        assert "train.py" in str(case.command)
+
+
+WORDS = st.text(
+    st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp", "Zs")), min_size=1, max_size=30
+)
+VALUES = st.lists(WORDS, min_size=1, max_size=5).map(" ".join)
+KEYS = st.sampled_from(
+    ["OS", "Kernel", "libc", "Python", "GCC", "NVCC", "CUDA toolkit", "cuDNN", "Driver", "GPU 0", "GPU 13", "CPU",
+     "PyTorch build", "env OMP_NUM_THREADS", "env LD_LIBRARY_PATH", "not found", "Memory"]
+)  # fmt: skip
+NAMES = st.from_regex(r"[A-Za-z0-9](?:[\w.-]{0,20}[A-Za-z0-9])?", fullmatch=True).filter(str.isascii)
+VERSIONS = st.from_regex(r"\d[\w.!+-]{0,12}", fullmatch=True).filter(str.isascii)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(KEYS, VALUES, min_size=1), st.dictionaries(NAMES, VERSIONS), st.sampled_from(["", "> ", "  "]))
+def test_intake_reads_every_fact_and_package(facts: dict[str, str], packages: dict[str, str], margin: str) -> None:
+    lines = [
+        *collect.fence([collect.FORMAT, *(f"{key}: {value}" for key, value in facts.items())], "text"),
+        *collect.folded(
+            "Packages", [f"{collect.FORMAT}: packages of Python 3.6.15", *map("==".join, packages.items())]
+        ),
+    ]
+    found = find("\n".join(f"{margin}{line}" for line in lines))
+    assert {one.kind for one in found} == {"collect"}
+    values = {key: value for one in found for key, value in one.values.items()}
+    listed = values.pop("packages", "")
+    assert values == facts
+    assert listed == ", ".join(map("==".join, packages.items()))
+
+
+A_MACHINE = """\
+### Environment
+
+```text
+reprokit collect 1
+OS: Ubuntu 22.04.4 LTS
+Kernel: Linux 5.15.0-105-generic
+libc: glibc 2.35
+Python: 3.10.12
+Python build: CPython, 64 bit, GCC 11.4.0
+GCC: gcc (Ubuntu 9.5.0-1ubuntu1~22.04) 9.5.0
+NVCC: Cuda compilation tools, release 11.8, V11.8.89
+CUDA runtime: 12.1.105
+cuDNN: 8.9.7
+Driver: 535.104.05
+Driver supports CUDA: 12.2
+GPU 0: NVIDIA A100-SXM4-80GB (81920 MiB), sm_80
+GPU 1: NVIDIA A100-SXM4-80GB (81920 MiB), sm_80
+PyTorch build: 2.1.2+cu121, CUDA 12.1
+env CUDA_LAUNCH_BLOCKING: 1
+env CUDA_HOME: /usr/local/cuda-11.8
+env PYTHONHASHSEED: 0
+not found: Clang, NCCL
+```
+
+```text
+reprokit collect 1: packages of Python 3.10.12 that the program imports
+numpy==1.26.4
+torch==2.1.2+cu121
+tool==1.0  # from git+https://github.com/o/tool@0123456789abcdef0123456789abcdef01234567
+```
+
+### What fails
+
+```console
+$ python3 train.py
+Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+    main()
+RuntimeError: CUDA error: an illegal memory access was encountered
+```
+
+The command ended with exit status: 1.
+"""
+
+
+def test_the_facts_have_their_meaning() -> None:
+    found = read(A_MACHINE)
+    # Python's own compiler is not the compiler, and what the driver supports is not what is installed.
+    assert found.axes == {
+        "os": "ubuntu-22.04",
+        "python": "3.10.12",
+        "gcc": "9.5.0",
+        "cuda": "11.8.89",
+        "cudnn": "8.9.7",
+    }
+    assert found.gpus == ("NVIDIA A100-SXM4-80GB (81920 MiB)",) * 2
+    assert (found.driver, found.driver_cuda, found.glibc) == ("535.104.05", "12.2", "2.35")
+    assert found.env == {"CUDA_LAUNCH_BLOCKING": "1", "PYTHONHASHSEED": "0"}
+    assert found.packages == {"numpy": "1.26.4", "torch": "2.1.2+cu121", "tool": "1.0"}
+    assert "git+https://github.com/o/tool@0123456789abcdef0123456789abcdef01234567" in found.values["packages"]
+
+
+def test_the_case_of_such_a_report() -> None:
+    made = draft(A_MACHINE)
+    case = load_text("x.yaml", drafts.render(made)).case
+    assert case.command == "python3 train.py"
+    assert case.resources.gpus
+    assert not [one for one in made.missing if "other failure" in one]
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of programs that stand in for those of the machine."""
+    monkeypatch.setattr(collect, "PROGRAM_SECONDS", 1.0)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    return tmp_path
+
+
+def program(folder: Path, name: str, text: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def collected(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
+    stdout = types.SimpleNamespace(buffer=io.BytesIO(), isatty=lambda: False, flush=lambda: None)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", stdout)
+        patch.setattr(collect, "STARTED", collect.time.time())
+        assert collect.main(list(arguments)) == 0
+    return stdout.buffer.getvalue().decode()
+
+
+def test_programs_that_hang_fail_or_print_nonsense_end_nothing(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(elsewhere, "nvidia-smi", "trap '' TERM; sleep 300 & wait; wait")
+    program(elsewhere, "gcc", "head -c 100000 /dev/urandom; exit 3")
+    program(elsewhere, "nvcc", "yes")
+    (elsewhere / "cmake").write_text("not a program")
+    (elsewhere / "cmake").chmod(0o755)
+    facts = facts_of(collected(monkeypatch))
+    assert "Python" in facts
+    assert "Memory" in facts
+    assert {"NVCC", "Driver", "CMake"} <= set(facts["not found"].split(", "))
+
+
+def test_what_raises_is_named_and_the_rest_is_printed(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> str:
+        raise OSError("broken")
+
+    monkeypatch.setattr(collect, "provider", broken)
+    monkeypatch.setattr(collect, "packages", broken)
+    text = collected(monkeypatch)
+    assert "not read: python (OSError)" in text
+    assert facts_of(text)["Kernel"]
+    assert text.endswith("\nnot read: OSError\n")
+
+
+def test_a_gpu_machine(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(
+        elsewhere,
+        "nvidia-smi",
+        """case "$*" in
+*compute_cap*) echo 'Field "compute_cap" is not a valid field to query.'; exit 2;;
+*query*) echo '0, Tesla V100-SXM2-32GB, 32768 MiB'; echo '1, Tesla V100-SXM2-32GB, 32768 MiB';;
+*) echo '| NVIDIA-SMI 525.60.13    Driver Version: 525.60.13    CUDA Version: 12.0     |';;
+esac""",
+    )
+    program(elsewhere, "nvcc", "echo 'Cuda compilation tools, release 11.8, V11.8.89'")
+    found = read(collected(monkeypatch))
+    assert found.gpus == ("Tesla V100-SXM2-32GB (32768 MiB)",) * 2
+    assert (found.driver, found.driver_cuda, found.axes["cuda"]) == ("525.60.13", "12.0", "11.8.89")
+
+
+PRIVATE = (
+    "hf_" + "a1B2" * 9,
+    "ghp_" + "A1b2C3d4" * 5,
+    "sk-proj-" + "Zx9_" * 8,
+    "nvapi-" + "q7W8e9R0" * 5,
+    "AKIA" + "ABCD2345" * 2,
+    "zhang.wei42",
+    "trainbox-7.acme.corp",
+    "trainbox-7",
+    "hunter2hunter2",
+    "Corr3ct-Horse",
+    "10.23.4.5",
+    "52:54:00:ab:cd:ef",
+    "someone@acme.example",
+    "GPU-8f3e2b1c-1111-2222-3333-444455556666",
+)
+
+
+@pytest.mark.system
+def test_nothing_private_is_printed(tmp_path: Path) -> None:
+    hf, github, openai, nvidia, aws, user, host, _, password, other, address, mac, mail, gpu = PRIVATE
+    home = tmp_path / "home" / user
+    home.mkdir(parents=True)
+    (home / "x.py").write_text(
+        f"import os\nprint('login {user}@{host}:~$ at {address} {mac} {mail} {gpu}')\nprint('token', {github!r})\n"
+        f"print('--api-key={openai} password: {other} key {nvidia}', os.environ['DB_PASSWORD'])\n"
+        f"print('https://{user}:{password}@pypi.acme.corp/simple {aws}')\nopen('{home}/data/x')\n"
+    )
+    environ = {
+        "PATH": os.environ["PATH"], "HOME": str(home), "USER": user, "LOGNAME": user, "HOSTNAME": host, "HF_TOKEN": hf,
+        "DB_PASSWORD": password, "HTTPS_PROXY": f"http://{user}:{password}@proxy.acme.corp:3128",
+        "VLLM_API_KEY": openai,
+        "LD_LIBRARY_PATH": f"{home}/lib:/data/{user}/lib", "TF_VAR_password": password, "PYTHONPATH": str(home),
+        "XLA_FLAGS": f"--dump={home}/x --token={github}",
+    }  # fmt: skip
+    done = run("--", sys.executable, str(home / "x.py"), environ=environ, cwd=home)
+    assert "FileNotFoundError" in done.stdout
+    assert "env LD_LIBRARY_PATH: ~/lib:/data/<user>/lib" in done.stdout
+    assert [one for one in PRIVATE if one in done.stdout] == []
+    # Intake looks for private things by rules of its own, and finds nothing to add.
+    assert scrub(done.stdout).omitted == ()
+
+
+def test_a_package_of_a_private_server_does_not_name_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, direct in (
+        ("one", '{"url": "https://git.acme.corp/o/one", "vcs_info": {"vcs": "git", "commit_id": "0123456789"}}'),
+        ("two", '{"url": "file:///home/anna/two", "dir_info": {"editable": true}}'),
+        ("three", '{"url": "https://github.com/o/three", "vcs_info": {"vcs": "git", "commit_id": "0123456789"}}'),
+        ("four", '{"url": "https://user:pw@acme.corp/four.whl", "archive_info": {}}'),
+        ("five", "not JSON"),
+    ):
+        info = tmp_path / f"{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "direct_url.json").write_text(direct)
+    monkeypatch.setattr(collect, "PATH", [str(tmp_path)])
+    assert list(collect.package_lines(collect.packages())) == [
+        "five==1.0",
+        "four==1.0  # from a file",
+        "one==1.0  # from a repository",
+        "three==1.0  # from git+https://github.com/o/three@0123456789",
+        "two==1.0  # from editable",
+    ]
+
+
+def test_the_imports_of_a_program(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(
+        "import os, numpy.linalg\nfrom . import x\nfrom helper import y\nimport pkg.sub\n"
+    )
+    (tmp_path / "helper.py").write_text("from torch.nn import Module\nimport helper, main\n")
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg/sub.py").write_text("match x:\n    case 1:\n        import scipy\n  bad\nimport pandas\n")
+    assert collect.imports(str(tmp_path / "main.py")) == {"os", "numpy", "torch", "scipy", "pandas"}
+
+
+def test_the_fence_holds_what_is_in_it() -> None:
+    assert collect.fence(["a", "````", "b"], "text") == ["`````text", "a", "````", "b", "`````"]
+
+
+@pytest.mark.system
+def test_the_end_of_a_command(tmp_path: Path) -> None:
+    def ends(*words: str, limit: str = "0") -> str:
+        return run("--timeout", limit, "--", *words, cwd=tmp_path).stdout.rpartition("\nThe command ")[2].strip()
+
+    assert ends("true") == "succeeded."
+    assert ends("sh", "-c", "kill -SEGV $$") == "ended with exit status: 139 (SIGSEGV)."
+    assert ends("gone-for-good").startswith("ended with exit status: 127")
+    assert ends("exit 7; true #") == "ended with exit status: 7."
+    # What it left behind holds the pipe, and is not waited for.
+    assert ends("sh", "-c", "sleep 300 & sleep 300", limit="1") == "hangs: it was stopped after 1 s."
+    many = ends(sys.executable, "-c", "for n in range(1000): print(n)")
+    assert many == "succeeded. The 880 lines before these are left out."
+
+
+def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert invoke(["collect", "--program"]) == 0
+    assert capfd.readouterr().out == SOURCE
+    for words, message in (
+        (["--for", "gone.py"], "does not exist"),
+        (["--python", "gone"], "--python gone: no such program"),
+        (["--timeout", "soon"], "--timeout soon: expected"),
+    ):
+        assert invoke(["collect", *words]) == 2
+        assert message in capfd.readouterr().err
+    assert interpreter_for([sys.executable, "x.py"]) == sys.executable
+
+
+@pytest.mark.system
+def test_the_command_collects_from_the_python_of_the_command(capfd: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["collect", "--", sys.executable, "-c", "raise KeyError('x')"]) == 0
+    shown = capfd.readouterr()
+    assert facts_of(shown.out)["Python"] == ".".join(map(str, sys.version_info[:3]))
+    assert f"the packages are those of {sys.executable}" in shown.err
+    assert "KeyError" in shown.err
