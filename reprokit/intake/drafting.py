@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,7 +16,6 @@ from reprokit.evidence import frames as places
 from reprokit.evidence.text import CUT_MARK
 from reprokit.intake import (
     axes,
-    environments,
     failure,
     grouping,
     naming,
@@ -66,21 +64,13 @@ class _Work:
         self.notes: dict[KeyPath, tuple[str, ...]] = {}
         self.missing: list[str] = []
         self.shown = failure.find(report.pieces)
-        blocks = environments.find(report.text)
-        if len(blocks) > grouping.MOST:
+        reading = grouping.read(report, self.shown, system)
+        if reading.found > grouping.MOST:
             self.missing.append(
-                f"The report describes {len(blocks)} environments; the draft has the first {grouping.MOST} of them."
+                f"The report describes {reading.found} environments; the draft has the first {grouping.MOST} of them."
             )
-        self.environments = grouping.grouped(blocks)
-        self.statements = grouping.statements(report.lines, self.environments)
-        self.failing = grouping.failing(self.environments, self.shown, self.statements)
-        if guessed := grouping.from_paths(self.shown, self.environments, system):
-            if self.environments:
-                group = self.environments[self.failing]
-                group.append(replace(guessed, first=group[0].first, last=group[0].last))
-            else:
-                self.environments, self.statements = [[guessed]], [None]
-        self.merged: list[EnvironmentBlock] = [environments.merge(group) for group in self.environments]
+        self.environments, self.statements = reading.groups, reading.statements
+        self.failing, self.merged = reading.failing, reading.merged
         self.shells = running.shells(report.pieces, self._taken())
         self.running = running.run(self.shells, self.shown, report.pieces)
         self.installed = installs(self.running.setup)
@@ -135,7 +125,7 @@ class _Work:
             (found.first, found.last)
             for group in self.environments
             for found in group
-            if found.kind not in ("typed", "dockerfile", "docker run")
+            if found.kind not in ("typed", "stated", "paths", "dockerfile", "docker run")
         ]
         if self.shown and self.shown.line:
             spans.append((self.shown.line, self.shown.last))
@@ -220,7 +210,6 @@ class _Work:
             asked=[
                 *self.installed.pip,
                 *(text for found in merged for text in found.requirements),
-                *requirements.pins(self.report),
             ],
             options=self.installed.options,
             apt=[*self.installed.apt, *(text for found in merged for text in found.apt)],
@@ -344,7 +333,12 @@ class _Work:
         if not naming.title(self.report.title):
             self.notes[("title",)] = ("the report has none; made from its failure",)
         self.data["id"] = self._id(title)
-        spans = [(found.first, found.last) for group in self.environments for found in group]
+        spans = [
+            (found.first, found.last)
+            for group in self.environments
+            for found in group
+            if found.kind not in ("stated", "paths")
+        ]
         spans += [(self.shown.line, self.shown.last)] if self.shown else []
         written = self.report.lines
         spans += [

@@ -4,47 +4,196 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from reprokit.intake.environments import EnvironmentBlock, Rank, ReportedValue, together
+from reprokit.environment import versions, wording
+from reprokit.intake.environments import (
+    EnvironmentBlock,
+    Rank,
+    ReportedValue,
+    find,
+    lines,
+    mentions,
+    merge,
+    same_version,
+    together,
+)
+from reprokit.intake.environments.mentions import Mention
+from reprokit.intake.environments.reading import BlockReader, system
 from reprokit.intake.failure import Shown
+from reprokit.intake.pieces import ParsedReport
 
 MOST = 64
 """Most environment blocks of one report that are read."""
 
 
-def grouped(found: Sequence[EnvironmentBlock]) -> list[list[EnvironmentBlock]]:
-    """The blocks of each environment (:func:`environments.together`).
+@dataclass
+class ReportedEnvironments:
+    """The environments of a report. ``groups``: the blocks of each, ``statements``: what the report says of each.
 
-    Only the first ``MOST`` blocks are read: a report with more is not about one bug.
+    ``failing``: the index of the one in which it failed; ``found``: how many blocks the text has in all.
     """
-    return together(found[:MOST])
+
+    groups: list[list[EnvironmentBlock]]
+    statements: list[GroupReading | None]
+    failing: int = 0
+    found: int = 0
+    merged: list[EnvironmentBlock] = field(default_factory=list)
+
+    def add(self, block: EnvironmentBlock, statement: GroupReading | None = None) -> None:
+        """Add an environment."""
+        self.groups.append([block])
+        self.merged.append(block)
+        self.statements.append(statement)
+
+    def fill(self, block: EnvironmentBlock) -> None:
+        """Add what else is known of the environment that failed, which keeps its lines."""
+        if not self.groups:
+            self.add(block)
+            return
+        group = self.groups[self.failing]
+        group.append(replace(block, first=group[0].first, last=group[0].last))
+        self.merged[self.failing] = merge(group)
 
 
-def from_paths(
-    shown: Shown | None, groups: Sequence[Sequence[EnvironmentBlock]], system: str
-) -> EnvironmentBlock | None:
-    """The Python version and system in paths of a traceback, where ``groups`` do not give them; None for neither.
+def read(report: ParsedReport, shown: Shown | None, paths: str = "") -> ReportedEnvironments:
+    """The environments of a report: its blocks, then what sentences and paths say. ``paths``: of :func:`system_of`."""
+    split = lines.split(report.text)
+    blocks = find(report.text)
+    groups = together(blocks[:MOST])
+    result = ReportedEnvironments(groups, statements([line.raw for line in split], groups), found=len(blocks))
+    result.failing = failing(groups, shown, result.statements)
+    result.merged = [merge(group) for group in groups]
+    pasted = [(piece.line, piece.last) for piece in report.pieces if piece.code]
+    pasted += [(one.first, one.last) for one in blocks if one.kind != "typed"]
+    prose = list(lines.without(split, pasted))
+    _from_sentences(result, list(mentions.find(prose, mentions.own_names(report.text))))
+    _from_system(result, prose, paths)
+    _from_paths(result, report.text)
+    return result
 
-    ``system``: what :func:`system_of` found.
-    """
-    paths = [frame.file.replace("\\", "/") for frame in (shown.frames if shown else ())]
-    python = next((hit[1] for path in paths if (hit := re.search(r"/python(\d\.\d{1,2})/", path))), "")
-    known = {axis for group in groups for found in group for axis in found.axes}
-    if shown is None or any(found.system for group in groups for found in group):
-        system = ""
-    if shown is None or not ((python and "python" not in known) or system):
-        return None
-    where = f"lines {shown.line} to {shown.last}"
-    claims = (
-        [ReportedValue(axis="python", version=python, rank=Rank.STATED, quote=where)]
-        if python and "python" not in known
-        else []
+
+def _value(found: EnvironmentBlock, role: str) -> str:
+    name, _, package = role.partition(" ")
+    return found.packages.get(package, "") if package else found.axes.get(name, "")
+
+
+def _with(found: EnvironmentBlock, role: str, one: Mention) -> EnvironmentBlock:
+    """An environment with another version of one thing."""
+    name, _, package = role.partition(" ")
+    into = BlockReader(Rank.STATED)
+    if package:
+        into.package(package, one.version, one.words)
+    else:
+        into.claim(name, one.version, one.words)
+    new = into.found("stated", one.line, one.line, {})
+    kept = [claim for claim in found.claims if claim.axis not in new.axes]
+    return replace(
+        found,
+        kind="stated",
+        first=one.line,
+        last=one.line,
+        claims=(*kept, *new.claims),
+        packages={**found.packages, **new.packages},
     )
-    remarks = [f"python {python} is from the paths in the traceback ({where})"] if claims else []
-    return EnvironmentBlock(
-        kind="paths", first=shown.line, last=shown.last, claims=tuple(claims), system=system, remarks=tuple(remarks)
-    )
+
+
+def _from_sentences(result: ReportedEnvironments, said: Sequence[Mention]) -> None:
+    """Take what sentences say: what no block names, and what it works with, which is an environment of its own."""
+    has = result.merged[result.failing] if result.merged else EnvironmentBlock(kind="stated", first=1, last=1)
+    by_role: dict[str, list[Mention]] = {}
+    for one in said:
+        role = one.role or _role_of(one, has, said)
+        if role:
+            by_role.setdefault(role, []).append(one)
+    compared = []
+    for role, found in by_role.items():
+        value = _value(has, role)
+        fine = [one for one in found if one.fails is False]
+        bad = [one for one in found if one.fails]
+        bad = bad or [one for one in found if one.fails is None and one.named and not fine]
+        if not value and bad and (bad[0].fails or len({one.version for one in bad}) == 1):
+            value = max((one.version for one in bad), key=lambda text: (text == bad[0].version, len(text)))
+            result.fill(_with(EnvironmentBlock(kind="stated", first=1, last=1), role, replace(bad[0], version=value)))
+        if value and fine and not any(same_version(one.version, value) for one in fine):
+            compared.append((role, value, fine, bad))
+    for role, value, fine, bad in compared[:_COMPARED]:
+        below = [one for one in fine if versions.order(one.version) < versions.order(value)]
+        good = max(below or fine, key=lambda one: versions.order(one.version))
+        if any(same_version(_value(other, role), good.version) for other in result.merged if _value(other, role)):
+            continue
+        here = result.merged[result.failing]
+        works = _with(here, role, good)
+        if (works.axes, works.packages) == (here.axes, here.packages):
+            continue
+        result.add(works, GroupReading(line=good.line, words=good.words, fails=False))
+        line = next((one for one in bad if one.fails), good)
+        result.statements[result.failing] = result.statements[result.failing] or GroupReading(
+            line=line.line, words=line.words, fails=True
+        )
+
+
+_COMPARED = 3
+"""Most things that sentences compare by version."""
+
+
+def _role_of(one: Mention, has: EnvironmentBlock, said: Sequence[Mention]) -> str:
+    """What a version without a name is of, as the failing environment tells: the one thing with it or its rival."""
+    if one.fails is None:
+        return ""
+    rivals = {one.version, *(other.version for other in said if other.line == one.line and not other.role)}
+    roles = [f"package {name}" for name, version in has.packages.items() if version in rivals]
+    roles += [axis for axis, version in has.axes.items() if any(same_version(version, text) for text in rivals)]
+    return roles[0] if len(roles) == 1 else ""
+
+
+_SYSTEM = re.compile(
+    r"(?<![A-Za-z])(?:ubuntu|debian|centos|rocky|fedora|red hat|windows|mac ?os(?: x)?)(?: linux)?[ -]?"
+    r"(?:server |lts )?v?\d[\d.]{0,8}|\b(?:on|under|using) (?:my )?(?:windows|mac(?:os|book)?|os x)\b",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+def _from_system(result: ReportedEnvironments, prose: Sequence[lines.ReportLine], paths: str) -> None:
+    """Take the one system that sentences name, or that paths show, where no block names one."""
+    if any(found.system for found in result.merged):
+        return
+    named: dict[str, int] = {}
+    for line in prose:
+        for hit in _SYSTEM.finditer(line.text):
+            named.setdefault(hit[0].lower(), line.number)
+    kinds = {system(text) for text in named}
+    into = BlockReader(Rank.STATED)
+    if len(kinds) == 1 and named:
+        text = max(named, key=len)
+        into.system(text)
+        releases = {release for one in named if (release := wording.os(one))}
+        if len(releases) == 1:
+            into.claim("os", releases.pop(), text)
+        result.fill(into.found("stated", named[text], named[text], {}))
+    elif paths and not named:
+        result.fill(EnvironmentBlock(kind="paths", first=1, last=1, system=paths))
+
+
+_PYTHON_IN_PATH = re.compile(
+    r"[/\\][Pp]ython-?([23]\.\d{1,2})(?:[/\\]|\.\d)|[/\\]Python([23])(\d{1,2})[/\\]|-cp([23])(\d{1,2})-cp\d|cpython-([23])(\d{1,2})[.m-]"
+)
+
+
+def _from_paths(result: ReportedEnvironments, text: str) -> None:
+    """Take the one version of Python that paths, wheels and compiled modules show, where nothing else names one."""
+    if any("python" in found.axes for found in result.merged):
+        return
+    hits = list(_PYTHON_IN_PATH.finditer(text))
+    shown = {".".join(group for group in hit.groups() if group) for hit in hits}
+    if len(shown) != 1:
+        return
+    line = text.count("\n", 0, hits[0].start()) + 1
+    version = shown.pop()
+    quote = f"line {line}"
+    claim = ReportedValue(axis="python", version=version, rank=Rank.STATED, quote=quote)
+    remark = f"python {version} is from the paths in the report (first in {quote})"
+    result.fill(EnvironmentBlock(kind="paths", first=line, last=line, claims=(claim,), remarks=(remark,)))
 
 
 def system_of(text: str) -> str:
@@ -79,21 +228,6 @@ class GroupReading:
     fails: bool
 
 
-_NOT_FAILING = (
-    r"\b(?:does|do|did)(?:n['’]?t| not) (?:happen|occur|fail|crash|appear|show|reproduce)\b|\bnot affected\b"
-    r"|\b(?:can(?:no|['’])t|could(?: not|n['’]t)|unable to) (?:be )?reproduced?\b|\bno (?:errors?|problems?|crash)\b"
-    r"|\b(?:never|without) (?:failed|failing|crashed|errors?|problems?)\b|不会?(?:报错|出错|出现|崩溃)|复现失败"
-    r"|没有?(?:报错|出错|出现|错误|问题|异常)|无(?:报错|错误|异常|问题)|未(?:报错|出错|出现)|(?:无法|未能?)复现"
-)
-_NOT_WORKING = (
-    r"\b(?:does|do|did|is|are)(?:n['’]?t| not) (?:work(?:ing)?|run|ok)\b|\bno longer (?:works?|runs?)\b"
-    r"|\b(?:stopped|stops) working\b|\bnot working\b|不正常|不工作|跑不(?:通|起来)"
-    r"|(?:不能|无法)(?:正常)?(?:运行|使用|工作|训练)"
-)
-_WORKING = r"\b(?:work(?:s|ed|ing)?|(?:runs?|ran|is|was|are) (?:fine|ok|good))\b|正常|可以(?:运行|跑)"
-_FAILING = r"\bfail(?:s|ed|ing)?\b|\bcrash(?:es|ed|ing)?\b|\bbroken\b|报错|出错|失败|崩溃|有问题"
-_HOLDS = ((False, _NOT_FAILING), (True, _NOT_WORKING), (False, _WORKING), (True, _FAILING))
-"""Phrases that say whether it fails; longer phrases before those that they contain."""
 _NEAR = 4
 """Most lines above an environment that are searched for words about it."""
 
@@ -114,19 +248,9 @@ def _statement(lines: Sequence[str], first: int, spans: Sequence[tuple[int, int]
             return None
         if not re.search(r"\w{3}|[\u4e00-\u9fff]{2}", text) or re.fullmatch(r"\w+", text, re.ASCII):
             continue
-        fails = _fails(text[:400])
+        fails = mentions.fails(text[:400])
         return None if fails is None else GroupReading(line=number, words=text, fails=fails)
     return None
-
-
-def _fails(text: str) -> bool | None:
-    if text.endswith(("?", "？")):
-        return None
-    found = set()
-    for fails, pattern in _HOLDS:
-        text, count = re.subn(pattern, " ", text, flags=re.IGNORECASE)
-        found |= {fails} if count else set()
-    return found.pop() if len(found) == 1 else None
 
 
 def comments(groups: Sequence[Sequence[EnvironmentBlock]], statements: Sequence[GroupReading | None]) -> list[str]:

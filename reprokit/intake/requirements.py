@@ -16,10 +16,9 @@ from reprokit.environment import versions
 from reprokit.environment.catalog import OURS
 from reprokit.evidence.model import Frame
 from reprokit.intake.environments import EnvironmentBlock
-from reprokit.intake.pieces import ParsedReport
 
-MOST = 12
-"""Of a list of up to so many packages all are installed; of a longer one only those relevant to the failure."""
+MOST = 40
+"""Of a list of up to so many packages all are installed; of a longer one those that are relevant, or well known."""
 
 _PACKAGE = re.compile(r"(?:^|.*/)(?:site|dist)-packages/(?P<name>[A-Za-z_]\w*)(?:/|\.py)")
 _RELEASE = re.compile(r"\d+(?:\.\d+)*(?:(?:a|b|rc)\d+)?(?:\.post\d+)?")
@@ -75,20 +74,6 @@ def pip_name(module: str) -> str:
     return str(row["pip"][0]) if row else ""
 
 
-def pins(report: ParsedReport) -> list[str]:
-    """Requirements that prose names exactly (``numpy==2.0.1``), and versions that a console printed."""
-    texts = [piece.text for piece in report.pieces if piece.kind == "prose"]
-    asked = re.finditer(
-        r"\b(\w+)\.__version__\){0,3}[ \t]{0,9}\n[ \t]{0,9}(?:Out\[\d+\]: )?['\"]?(\d+\.\d[\w.+]*)", report.text
-    )
-    typed = [pinned(pip_name(hit[1]), hit[2])[0] for hit in asked if pip_name(hit[1])]
-    return typed + [
-        hit[0].rstrip(".")
-        for text in texts
-        for hit in re.finditer(r"(?<![\w/.=-])(?!python)[A-Za-z][\w.-]{1,60}==\d[\w.+!]{0,30}(?![=\w])", text)
-    ]
-
-
 def wanted(
     environments: Sequence[EnvironmentBlock],
     *,
@@ -130,12 +115,12 @@ def wanted(
 
 
 def _chosen(environments: Sequence[EnvironmentBlock], imports: Sequence[str]) -> list[str]:
-    relevant = {name for each in imports for name in _pip_names(each)}
+    relevant = {name for each in (*imports, *_table()) for name in _pip_names(each)}
     chosen: dict[str, None] = {}
     for found in environments:
         few = len(found.packages) <= MOST
         for name in found.packages:
-            if few or name in relevant or name in {"torch", "numpy", "paddlepaddle", "paddlepaddle-gpu", "tensorflow"}:
+            if few or name in relevant:
                 chosen.setdefault(name)
     chosen.pop("pip", None)
     return list(chosen)

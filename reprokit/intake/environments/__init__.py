@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from reprokit.intake.environments import blocks, collected, columns, lines, packages, recipes, tools
 from reprokit.intake.environments.lines import ReportLine
-from reprokit.intake.environments.model import EnvironmentBlock, Rank, ReportedValue, merge, together
+from reprokit.intake.environments.model import EnvironmentBlock, Rank, ReportedValue, merge, same_version, together
 
-__all__ = ["EnvironmentBlock", "Rank", "ReportedValue", "find", "merge", "together"]
+__all__ = ["EnvironmentBlock", "Rank", "ReportedValue", "find", "merge", "same_version", "together"]
 
 FINDERS: Sequence[Callable[[Sequence[ReportLine]], Iterable[EnvironmentBlock]]] = (
     collected.find,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from reprokit.environment import wording
-from reprokit.intake.environments import images
+from reprokit.intake.environments import images, mentions
 from reprokit.intake.environments.lines import LONGEST, ReportLine
 from reprokit.intake.environments.model import EnvironmentBlock, Rank
 from reprokit.intake.environments.pairs import KeyValue, covered, items, pair
@@ -30,10 +30,7 @@ _KINDS: Sequence[tuple[str, frozenset[str]]] = (
 )
 """(kind, keys in lower case that only that program prints together)."""
 
-_ANY_PACKAGE = ("pandas", "sklearn", "jax", "transformers")
-"""Kinds in which any other key with a version is a package."""
-
-_LISTED = re.compile(r"\[(?:pip3?|conda)\]\s+([A-Za-z][\w.-]*)(?:==|\s+)(\d\S*)")
+_LISTED = re.compile(r"\[(?:pip3?|conda)\]\s+([A-Za-z][\w.-]*)(?:==|\s+\(?)(\d[^\s)]*)")
 _RULE = re.compile(r"[-=*_#~+─ ]+")
 _HOST = re.compile(r"node='[^']*'")
 """The host in the output of jax.print_environment_info(): a scrubber could not recognise its name."""
@@ -42,8 +39,10 @@ _IMAGE = re.compile(r"[\w.-]{1,100}(?::\d+)?(?:/[\w.-]{1,100}){0,5}:[\w.-]{1,120
 _PRIVATE = re.compile(r"^\d{4}-|host ?name|machine id|boot id|主机名|用户名|user ?name", re.IGNORECASE)
 """Keys that identify the owner of the machine, and the time of a log's line."""
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
-_RELEASE = re.compile(r"\d+(?:\.\w+)+(?:\+[\w.]+)?")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,60}")
+_RELEASE = re.compile(r"v?(\d+(?:\.\w+)+(?:\+[\w.]+)?)(?: .{0,60})?")
+_PRECISE = re.compile(r"v?\d+\.\d+\.\w+")
+_VERSION_OF = re.compile(r" (?:version|\(.{1,30}\))$", re.IGNORECASE)
 _ABOUT = re.compile(r"[^。，,.;；]{0,40}(?:版本|环境|environment)[^。，,.;；]{0,12}$", re.IGNORECASE)
 _BEGINS = re.compile(
     r"[\W_]{0,6}(?:sys\.platform\b|commit\s*: |`transformers` version|INSTALLED VERSIONS|Collecting environment|"
@@ -105,9 +104,10 @@ class _Run:
         self.last, self.unknown, self.blanks = line.number, 0, 0
 
     def lists(self, one: KeyValue) -> bool:
-        """Whether a pair is a package and its version, in the output of a program that lists packages."""
-        named = self.kind in _ANY_PACKAGE and not one.role and _NAME.fullmatch(one.key)
-        return bool(named and _RELEASE.fullmatch(one.value))
+        """Whether a pair is a package and its version: any name in a program's output, where people type x.y.z only."""
+        if one.role or not _NAME.fullmatch(_package(one)) or not _RELEASE.fullmatch(one.value):
+            return False
+        return bool(self.kind or _PRECISE.match(one.value))
 
     def goes_on(self, line: ReportLine) -> bool:
         """Whether a line belongs to the value of the line before it."""
@@ -157,6 +157,11 @@ def _version(one: KeyValue) -> str:
     return wording.python(one.value) if one.role == "python" else ""
 
 
+def _package(one: KeyValue) -> str:
+    """The name in a key such as ``Flax version (CPU?)`` or ``tokenizers version``."""
+    return _VERSION_OF.sub("", _VERSION_OF.sub("", one.key.replace("`", ""))).strip()
+
+
 def _key(one: KeyValue) -> str:
     return re.sub(r"\s+", " ", one.key.lower().replace("`", ""))
 
@@ -201,7 +206,7 @@ def _pairs(line: ReportLine, heading: ReportLine | None) -> list[KeyValue]:
     # A sentence that names three of them describes an environment, too.
     many = len({one.role for one in found}) > 2
     if found and not _COMMAND.search(line.text) and (many or covered(line.text) >= 0.5):
-        return found
+        return [] if mentions.fails(line.text) is not None else found
     return [one] if one else []
 
 
@@ -214,8 +219,8 @@ def _block(run: _Run) -> Iterator[EnvironmentBlock]:
     for name, version, text in run.listed:
         reading.package(name, version, text)
     for one in pairs:
-        if run.lists(one):
-            reading.package(one.key, one.value, f"{one.key}: {one.value}")
+        if run.lists(one) and (release := _RELEASE.fullmatch(one.value)):
+            reading.package(_package(one), release[1], f"{one.key}: {one.value}")
     facts = len({one.axis for one in reading.claims}) + len(reading.packages) + len(reading.texts) + len(reading.gpus)
     short = min((len(one.value) for one in pairs), default=0) <= SHORT
     if run.kind or facts > 1 or (facts and short and not run.start.fence and (reading.claims or reading.packages)):

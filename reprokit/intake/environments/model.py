@@ -114,12 +114,12 @@ def _merged(one: EnvironmentBlock, other: EnvironmentBlock) -> EnvironmentBlock:
     both["remarks"] += tuple(
         f"{name} is {one.packages[name]} ({one.kind}) and {version} ({other.kind})"
         for name, version in other.packages.items()
-        if name in one.packages and not _same(one.packages[name], version)
+        if name in one.packages and not same_version(one.packages[name], version)
     )
     return replace(one, **both, first=min(one.first, other.first), last=max(one.last, other.last))
 
 
-def _same(one: str, other: str) -> bool:
+def same_version(one: str, other: str) -> bool:
     """Whether two versions agree in all parts that both have; a local suffix (``+cu118``) may be missing in one."""
     a, b = ("" if "+" not in one or "+" not in other else text for text in (one, other))
     if a and b:
@@ -139,7 +139,7 @@ def _contradictions(found: EnvironmentBlock) -> Iterator[str]:
 def _others(claims: Iterable[ReportedValue], taken: ReportedValue) -> Iterator[ReportedValue]:
     listed = {taken.version}
     for one in claims:
-        if one.axis == taken.axis and one.version not in listed and not _same(taken.version, one.version):
+        if one.axis == taken.axis and one.version not in listed and not same_version(taken.version, one.version):
             listed.add(one.version)
             yield one
 
@@ -193,10 +193,10 @@ def contradict(one: EnvironmentBlock, other: EnvironmentBlock) -> bool:
     for axis in one.axes.keys() & other.axes.keys():
         a, b = one.claim(axis), other.claim(axis)
         exact = axis in ("os", "python") and Rank.BUILT not in (a.rank, b.rank)
-        if (exact or (a.rank is b.rank and a.rank is not Rank.BUILT)) and not _same(a.version, b.version):
+        if (exact or (a.rank is b.rank and a.rank is not Rank.BUILT)) and not same_version(a.version, b.version):
             return True
     return any(
-        not _same(one.packages[name], other.packages[name])
+        not same_version(one.packages[name], other.packages[name])
         for name in one.packages.keys() & other.packages.keys()
         if one.kind == other.kind or name in _FRAMEWORKS
     )

@@ -14,14 +14,18 @@ from reprokit.environment.axes import READERS, REPORTED
 from reprokit.intake.environments.lines import ReportLine
 
 _WORDS: Mapping[str, Any] = yaml.safe_load((Path(__file__).parent / "vocabulary.yaml").read_text(encoding="utf-8"))
-PACKAGES = frozenset(_WORDS["packages"])
+_INSTALLED: Mapping[str, Any] = yaml.safe_load(
+    (Path(__file__).parents[1] / "data/packages.yaml").read_text(encoding="utf-8")
+)
+PACKAGES = frozenset([*_WORDS["packages"], *(name for row in _INSTALLED.values() for name in row["pip"])])
 """Names of Python packages, among others."""
 
-_ROLES: dict[str, str] = {name: role for role, names in _WORDS["roles"].items() for name in names}
-_ROLES |= {name: role for role, names in REPORTED.items() if role != "os" for name in names}
-_ROLES |= {name: "platform" for name in REPORTED["os"] if name not in _ROLES}
-_ROLES |= {name: f"package {name}" for name in _WORDS["packages"]}
-_ROLES |= {name: f"package {package}" for name, package in _WORDS["called"].items()}
+ROLES: dict[str, str] = {name: role for role, names in _WORDS["roles"].items() for name in names}
+ROLES |= {name: role for role, names in REPORTED.items() if role != "os" for name in names}
+ROLES |= {name: "platform" for name in REPORTED["os"] if name not in ROLES}
+ROLES |= {module.lower(): f"package {row['pip'][0]}" for module, row in _INSTALLED.items()}
+ROLES |= {name: f"package {name}" for name in PACKAGES}
+ROLES |= {name: f"package {package}" for name, package in _WORDS["called"].items()}
 
 _PAIR = re.compile(r"([^:：=]{1,90}?)\s*(?:[:：]|={1,2})\s*(.*)")
 _COLUMNS = re.compile(r"(\S{1,40}(?: \S{1,60}){0,5})(?: {2,}|\t+)(\S.*)")
@@ -35,7 +39,7 @@ _DRIVER = re.compile(r"driver|驱动|nvidia-smi|supported|最高支持")
 _ASKED = re.compile(r"\[? ?(?:e\.g\.?|请您?(?:提供|描述|注明|填写))", re.IGNORECASE)
 """A value that is still the form's own text."""
 _ITEM_NAMES = sorted(
-    (name for name, role in _ROLES.items() if role.startswith("package") or role in READERS),
+    (name for name, role in ROLES.items() if role.startswith("package") or role in READERS),
     key=len,
     reverse=True,
 )
@@ -66,15 +70,16 @@ def role(key: str) -> str:
     key = key.replace("`", "")
     key = re.sub(r"(gpu|显卡)\s?\d+(?:,\d+)*$", r"\1", key.lower().strip())  # GPU 0, GPU 0,1: as detectron2 lists them
     bare = _SUFFIX.sub("", _ASIDE.sub("", key).strip(" -–—*_?.,，、`")).strip()
-    if bare in _ROLES:
-        return _ROLES[bare]
+    if bare in ROLES:
+        return ROLES[bare]
     if bare == "nvidia-smi" or (_DRIVER.search(bare) and "cuda" in bare):
         return "driver cuda"
     bare = _SUFFIX.sub("", bare)
     # Bilingual keys: 系统环境/System Environment, 操作系统 | Operating System.
     parts = [_SUFFIX.sub("", part.strip()) for part in re.split(r"[/|｜]", bare)] if re.match(r"[^/\\]", bare) else []
     parts = parts if len(parts) <= 3 and "" not in parts else []
-    return next((_ROLES[part] for part in (bare, *parts) if part in _ROLES), "")
+    joined = [re.sub(r"[\s_]+", mark, bare) for mark in ("-", "")]
+    return next((ROLES[part] for part in (bare, *joined, *parts) if part in ROLES), "")
 
 
 def pair(line: ReportLine) -> KeyValue | None:
@@ -97,7 +102,7 @@ def items(text: str, line: int) -> Iterator[KeyValue]:
     if system := _SYSTEM.search(text):
         yield KeyValue("OS", system[0], "platform", line)
     for found in _ITEM.finditer(text):
-        called = _ROLES[found["name"].lower()]
+        called = ROLES[found["name"].lower()]
         if called == "cuda" and "nvidia-smi" in text.lower():
             called = "driver cuda"
         yield KeyValue(found["name"], found["version"], called, line)

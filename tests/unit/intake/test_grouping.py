@@ -26,7 +26,7 @@ ValueError: bad shape
 
 def fails(words: str) -> bool | None:
     text = f"{words}\n\n{BLOCK.format('1.2.0')}"
-    (one,) = grouping.statements(text.split("\n"), grouping.grouped(environments.find(text)))
+    (one,) = grouping.statements(text.split("\n"), environments.together(environments.find(text)))
     return one.fails if one else None
 
 
@@ -82,7 +82,7 @@ def test_a_statement_about_one_environment_says_nothing_about_the_others() -> No
 
 def test_an_environment_that_works_is_not_the_failing_one() -> None:
     text = f"fails with\n\n{BLOCK.format('1.12.0')}\nworks with\n\n{BLOCK.format('1.11.4')}\n{REPORT}"
-    groups = grouping.grouped(environments.find(text))
+    groups = environments.together(environments.find(text))
     found = grouping.statements(text.split("\n"), groups)
     assert [one and one.fails for one in found] == [True, False]
     assert grouping.failing(groups, None, found) == 0

@@ -1,0 +1,80 @@
+"""Versions in sentences: whose they are, whether it works with them, and the axis that becomes of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from reprokit.environment.cases import load_text
+from reprokit.intake.draft import render
+from reprokit.intake.drafting import draft
+from reprokit.intake.environments import lines, mentions
+
+SAID = [
+    ("It works with numpy 1.26 and fails with numpy 2.0.", "numpy+1.26 numpy-2.0"),
+    ("With numpy 1.26 everything is fine, with 2.0 it crashes.", "numpy+1.26 numpy-2.0"),
+    ("Broken since scipy 1.11; 1.10 was fine.", "scipy-1.11 scipy+1.10"),
+    ("The error happens with tensorflow 2.5.0. It doesn't happen with 2.4.3.", "tensorflow-2.5.0 tensorflow+2.4.3"),
+    ("I upgraded pandas from 1.5.3 to 2.0.0 and it fails", "pandas+1.5.3 pandas-2.0.0"),
+    ("Reverting to torch 1.13.1 solves the problem", "torch+1.13.1"),
+    ("fails on Python 3.12 (works on 3.11)", "python-3.12 python+3.11"),
+    ("This worked in 1.2.3 but not in 1.3.0", "+1.2.3 -1.3.0"),
+    ("numpy 升级到2.0.1后报错，1.26.4没有问题", "numpy-2.0.1 numpy+1.26.4"),
+    ("降级到 numpy 1.26 正常", "numpy+1.26"),
+    ("从1.8升级到2.0后报错", "+1.8 -2.0"),
+    ("I'm using torch 2.1.0 with CUDA 11.8 on Ubuntu 20.04", "torch?2.1.0 cuda?11.8"),
+    ("wobble==0.20.3 and frobnicate 1.2.3 are installed", "wobble?0.20.3 frobnicate?1.2.3"),
+    ("see line 3.4, section 2.1 and https://example.org/numpy/1.2.3", ""),
+    ("other words 1.2.3 and version 2", ""),
+]
+
+
+@pytest.mark.parametrize(("text", "wanted"), SAID)
+def test_what_a_sentence_says_of_versions(text: str, wanted: str) -> None:
+    found = mentions.find(lines.split(text), mentions.own_names("import frobnicate"))
+    mark = {True: "-", False: "+", None: "?"}
+    shown = [
+        f"{one.role.rpartition(' ')[2]}{mark[one.fails]}{one.version}"
+        for one in found
+        if one.named or one.fails in (True, False)
+    ]
+    assert " ".join(shown) == wanted
+
+
+PROGRAM = "```python\nimport scipy\nscipy.wibble()\n```\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "matrix", "pip"),
+    [
+        ("It works with scipy 1.10.1 and fails with 1.11.0.", {"scipy": ("1.10.1", "1.11.0")}, "scipy=={{ scipy }}"),
+        ("Python 3.10 works, 3.11 crashes.", {"python": ("3.10", "3.11")}, "scipy"),
+        (
+            "降级到 scipy 1.9.3 正常\n\nscipy: 1.11.4\nPython: 3.11",
+            {"scipy": ("1.9.3", "1.11.4")},
+            "scipy=={{ scipy }}",
+        ),
+        ("This is scipy 1.11.4 with numpy==1.26.4.", {}, "scipy==1.11.4 numpy==1.26.4"),
+        ("Either scipy 1.11.4 or scipy 1.10.1, I do not remember.", {}, "scipy"),
+    ],
+)
+def test_what_sentences_say_is_in_the_case(text: str, matrix: dict[str, tuple[str, ...]], pip: str) -> None:
+    case = load_text("draft.yaml", render(draft(f"# It dies\n\n{text}\n\n{PROGRAM}"))).case
+    assert {
+        name: values for name, values in case.matrix.axes.items() if name in ("scipy", "python") and values[1:]
+    } == matrix
+    assert " ".join(map(str, case.environment.pip)) == pip
+
+
+@pytest.mark.parametrize(
+    ("path", "python"),
+    [
+        ("/usr/lib/python3.9/site-packages/x.py", "3.9"),
+        (r"C:\Users\me\AppData\Local\Programs\Python\Python310\lib\x.py", "3.10"),
+        ("wibble-1.0-cp38-cp38-linux_x86_64.whl", "3.8"),
+        ("core.cpython-312-x86_64-linux-gnu.so", "3.12"),
+        ("/usr/lib/python3.9/x.py and /usr/lib/python3.8/x.py", ""),
+    ],
+)
+def test_paths_that_show_one_python(path: str, python: str) -> None:
+    made = draft(f"It ends with a crash in `{path}`.\n\n```\n$ ./run\nSegmentation fault\n```\n")
+    assert made.data.get("matrix", {}).get("python", []) == ([python] if python else [])
