@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 from click.testing import CliRunner
 
-from docs.scripts import trust_table
+from docs.scripts import action_inputs, trust_table
 from reprokit.case import measures, model
 from reprokit.cli import cli
 from reprokit.environment.axes import AXES
@@ -118,7 +118,8 @@ def main(arguments: list[str]) -> int:
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """Each page with its text. Raises Untranslated."""
+    """Each page with its text, and the composite action. Raises Untranslated."""
+    yield action_inputs.ACTION, action_inputs.text()
     for language, ending in (("en", ".md"), ("zh-CN", ".zh-CN.md")):
         yield ROOT / "docs" / f"format{ending}", page(language)
         yield ROOT / "docs" / f"axes{ending}", axes(language)

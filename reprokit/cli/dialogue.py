@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ import click
 from reprokit.core import files, redaction
 from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo, visible
+from reprokit.environment.axes import AXES
+from reprokit.environment.axis import Axis
 from reprokit.intake import interview
 from reprokit.intake.capturing import seen
 
@@ -70,7 +73,7 @@ def dialogue(given: Mapping[str, Any]) -> Draft:
     known = interview.Answers(
         title=given["title"],
         command=given["shell"],
-        axes={axis: _axis(axis, given[axis]) for axis in interview.AXES if given[axis] is not None},
+        axes={axis.name: _axis(axis, given[axis.name]) for axis in AXES if given[axis.name] is not None},
         pip=given["pip"] or None,
         failure=_text(given["failure"]) if given["failure"] else "" if given["exit_code"] else None,
         exit_code=_option("--exit-code", given["exit_code"], interview.check_exit) if given["exit_code"] else None,
@@ -89,8 +92,8 @@ def beside(made: Draft) -> Path:
     return files.unused(str(made.data["id"]), ".yaml")
 
 
-def _axis(axis: str, text: str) -> tuple[str, ...]:
-    return interview.values(_option(f"--{axis}", text, lambda value: interview.check_axis(axis, value)))
+def _axis(axis: Axis, text: str) -> tuple[str, ...]:
+    return interview.values(_option(f"--{axis.name}", text, partial(interview.check_axis, axis)))
 
 
 def _option(name: str, text: str, check: Callable[[str], str]) -> str:

@@ -70,14 +70,20 @@ def selection_options(function: F) -> F:
         "--only", multiple=True, metavar="K=V,K=V", help="Keep only cells that match (several: any of them)."
     )(function)
     function = click.option("--axis", multiple=True, metavar="NAME=A,B", help="Replace any other axis.")(function)
-    for axis in reversed(AXES):
-        function = click.option(
-            f"--{axis.name}",
-            metavar="A,B",
-            help=f"Replace the {axis.name} axis for this invocation.",
-            shell_complete=_completing(axis),
-        )(function)
-    return function
+    return axis_options("Replace the {axis.name} axis for this invocation.")(function)
+
+
+def axis_options(text: str, axes: Sequence[Axis] = AXES) -> Callable[[F], F]:
+    """An option for every known axis. ``text``: its help, with ``{axis.name}``."""
+
+    def decorate(function: F) -> F:
+        for axis in reversed(axes):
+            function = click.option(
+                f"--{axis.name}", metavar="A,B", help=text.format(axis=axis), shell_complete=_completing(axis)
+            )(function)
+        return function
+
+    return decorate
 
 
 def _completing(axis: Axis) -> Callable[[click.Context, click.Parameter, str], list[str]]:

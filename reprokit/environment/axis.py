@@ -6,6 +6,7 @@ goes into an image but is not measured there cannot be written: the type checker
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -116,11 +117,14 @@ class Wording:
     ``read``: the version that a text says, as written; '' where it says none, or that of something else.
     ``incidental``: tools that collect environments list it whether or not it matters, so that only a case which has the
     axis already gets it from a report.
+    ``mentioned``: text of a command, its output or a package that may depend on it: `reprokit new` asks for the axis
+    where it finds any. The empty pattern is in every text.
     """
 
     keys: Collection[str]
     read: Callable[[str], str]
     incidental: bool
+    mentioned: re.Pattern[str]
 
 
 @dataclass(frozen=True, kw_only=True)

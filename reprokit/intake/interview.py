@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,10 +10,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from reprokit.case import units
-from reprokit.core.near_match import near
 from reprokit.core.redaction import Omitted, for_shell, scrub
+from reprokit.environment.axes import AXES
+from reprokit.environment.axis import Axis
 from reprokit.environment.catalog import OURS
-from reprokit.environment.measured import Measured
+from reprokit.environment.existing import nonexistent
 from reprokit.intake import axes as reported
 from reprokit.intake import failure, naming
 from reprokit.intake.capturing import files
@@ -22,12 +22,8 @@ from reprokit.intake.capturing.interpreter import words_of
 from reprokit.intake.draft import Draft, literal
 from reprokit.intake.pieces import cut
 
-AXES = ("os", "python", "gcc", "cuda")
 NONE = "-"
 """The answer that leaves an axis out."""
-_VERSION = re.compile(r"none|\d+(?:\.\d+){0,3}")
-_COMPILES = re.compile(r"\b(?:gcc|g\+\+|cc|c\+\+|make|cmake|ninja|nvcc|setup\.py|cpp_extension)(?![\w.])")
-_CUDA = re.compile(r"\b(?:nvcc|cuda|gpus?)\b|paddlepaddle-gpu", re.IGNORECASE)
 
 
 class Asker(Protocol):
@@ -58,45 +54,47 @@ class Answers:
     exit_code: str | None = None
 
 
-def ask(asker: Asker, known: Answers, measure: Callable[[], Measured]) -> Answers:
-    """Fill in ``known`` from the answers of ``asker``, and return it; ``measure`` gives this machine for defaults."""
+def ask(asker: Asker, known: Answers, measure: Callable[[], Mapping[str, Any]], axes: Sequence[Axis] = AXES) -> Answers:
+    """Fill in ``known`` from the answers of ``asker``, and return it; ``measure`` gives this machine for defaults.
+
+    Of ``axes``, only those are asked for that the command, its output and its packages may depend on.
+    """
     known.title = known.title or asker.line("What goes wrong, in one line?", "", _not_blank)
     known.command = known.command or asker.line("Which command fails?", "", _not_blank)
-    if any(axis not in known.axes for axis in AXES):
-        usual = defaults(measure(), known.command)
-        for axis in AXES:
-            if axis not in known.axes:
-                question = f"{axis} (separate several with commas, {NONE}: leave it out)"
-                known.axes[axis] = values(asker.line(question, usual[axis] or NONE, partial(check_axis, axis)))
-    if known.pip is None:
-        question = f"Python packages, as for pip install: numpy==1.26.4 ... ({NONE}: none)"
-        known.pip = tuple(word for word in shlex.split(asker.line(question, NONE, _words)) if word != NONE)
     if known.failure is None:
         known.failure = asker.lines("Paste the traceback or the last lines of the output")
     if not known.failure.strip() and known.exit_code is None:
         known.exit_code = asker.line("Which exit status does it end with?", "nonzero", check_exit)
+    if known.pip is None:
+        question = f"Python packages, as for pip install: numpy==1.26.4 ... ({NONE}: none)"
+        known.pip = tuple(word for word in shlex.split(asker.line(question, NONE, _words)) if word != NONE)
+    texts = "\n".join((known.command, known.failure, *known.pip))
+    wanted = [axis for axis in axes if axis.name not in known.axes and axis.wording.mentioned.search(texts)]
+    measured = measure() if wanted else {}
+    for axis in wanted:
+        question = f"{axis.name} (separate several with commas, {NONE}: leave it out)"
+        answer = asker.line(question, default(axis, measured) or NONE, partial(check_axis, axis))
+        known.axes[axis.name] = values(answer)
     return known
 
 
-def defaults(measured: Measured, command: str) -> dict[str, str]:
-    """Axis -> its value on this machine; '' where it has none, or where the command does not seem to use it."""
-    system = measured.os if measured.os in OURS.known_os() else ""
-    return {
-        "os": system or "",
-        "python": ".".join((measured.python or "").split(".")[:2]),
-        "gcc": (measured.gcc or "").split(".")[0] if _COMPILES.search(command) else "",
-        "cuda": ".".join((measured.cuda or "").split(".")[:2]) if _CUDA.search(command) else "",
-    }
+def default(axis: Axis, measured: Mapping[str, Any]) -> str:
+    """The value of an axis on this machine, in the precision of cases; '' where it has none that a case may have."""
+    value = str(measured.get(axis.name) or "")
+    if axis.syntax.versions:
+        value = ".".join(value.split(".")[: axis.precision])
+        return "" if axis.syntax.check(value) else value
+    return value if value in axis.series(OURS) else ""
 
 
-def check_axis(axis: str, text: str) -> str:
+def check_axis(axis: Axis, text: str) -> str:
     """``text`` if it has valid values of an axis, such as ``3.10, 3.11``. Raises ValueError for an invalid one."""
     for value in values(text):
-        if axis == "os" and value not in OURS.known_os():
-            known = OURS.known_os()
-            raise ValueError(f"one of {', '.join(known)}{near(value, known, prefix='; ')}")
-        if axis != "os" and not _VERSION.fullmatch(value):
-            raise ValueError(f"versions such as {'3.11' if axis == 'python' else '12'}, several with commas")
+        if wrong := axis.syntax.check(value):
+            words = wrong.words.removeprefix("expected ") if axis.syntax.versions else f"an {axis.title}: {wrong.words}"
+            raise ValueError(f"{words} ({wrong.hint})")
+        if axis in AXES and (unknown := nonexistent(axis.name, value, OURS, newer=True)):
+            raise ValueError(f"another value: {unknown}")
     return text
 
 
@@ -153,7 +151,7 @@ def draft(answers: Answers, folder: Path, known: Mapping[str, str]) -> Draft:
         missing.append(
             "No failure was found in the pasted output: until you fill in expect.failure, any failure counts."
         )
-    matrix = {axis: list(found) for axis in AXES if (found := answers.axes.get(axis, ()))}
+    matrix = {axis: list(found) for axis, found in answers.axes.items() if found}
     missing += _unavailable(matrix)
     notes: dict[tuple[str | int, ...], tuple[str, ...]] = {
         ("expect", "failure", key): (note,)

@@ -116,7 +116,9 @@ nothing is installed. Measured by `clang --version`.
     locked=None,
     measure=Measurement(script=SCRIPT, read=read),
     differs=version_differs("clang", "Clang"),
-    wording=Wording(keys={"clang", "clang++", "llvm/clang"}, read=said, incidental=True),
+    wording=Wording(
+        keys={"clang", "clang++", "llvm/clang"}, read=said, incidental=True, mentioned=re.compile(r"\bclang\b")
+    ),
     precision=1,
     matters=70,
     releases=releases,

@@ -92,7 +92,9 @@ Python with pip. It is installed after pinned packages of hundreds of megabytes 
     locked=None,
     measure=Measurement(script=SCRIPT, read=read),
     differs=version_differs("cmake", "CMake", same),
-    wording=Wording(keys={"cmake"}, read=said, incidental=True),
+    wording=Wording(
+        keys={"cmake"}, read=said, incidental=True, mentioned=re.compile(r"\bcmake\b|CMakeLists", re.IGNORECASE)
+    ),
     precision=2,
     matters=60,
     releases=releases,

@@ -240,7 +240,14 @@ package `nvidia-cuda-toolkit`, which `environment.apt` can ask for by name. With
     locked=locked,
     measure=Measurement(script=SCRIPT, read=read),
     differs=differs,
-    wording=Wording(keys={"nvcc", "cuda", "cuda toolkit", "cuda runtime"}, read=wording.cuda, incidental=False),
+    wording=Wording(
+        keys={"nvcc", "cuda", "cuda toolkit", "cuda runtime"},
+        read=wording.cuda,
+        incidental=False,
+        mentioned=re.compile(
+            r"\b(?:nvcc|ptxas|gpus?|nccl|cudnn\w*|cublas\w*)\b|cuda|paddlepaddle-gpu|\+cu\d", re.IGNORECASE
+        ),
+    ),
     precision=2,
     matters=10,
     releases=releases,

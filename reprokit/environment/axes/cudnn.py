@@ -118,7 +118,7 @@ axis `cuda`. Measured by its header, else by the name of the library.
     locked=locked,
     measure=Measurement(script=SCRIPT, read=read),
     differs=version_differs("cudnn", "cuDNN", same),
-    wording=Wording(keys={"cudnn"}, read=wording.cudnn, incidental=False),
+    wording=Wording(keys={"cudnn"}, read=wording.cudnn, incidental=False, mentioned=re.compile("cudnn", re.IGNORECASE)),
     precision=2,
     matters=20,
     releases=releases,

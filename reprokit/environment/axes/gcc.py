@@ -91,7 +91,12 @@ of `gcc_providers`. Without this axis nothing is installed. Measured by `gcc -du
     locked=None,
     measure=Measurement(script=SCRIPT, read=read),
     differs=version_differs("gcc", "GCC"),
-    wording=Wording(keys={"gcc", "g++", "compiler", "编译器"}, read=wording.gcc, incidental=False),
+    wording=Wording(
+        keys={"gcc", "g++", "compiler", "编译器"},
+        read=wording.gcc,
+        incidental=False,
+        mentioned=re.compile(r"\b(?:gcc|g\+\+|cc|c\+\+|make|cmake|ninja|nvcc|setup\.py|cpp_extension)(?![\w.])"),
+    ),
     precision=1,
     matters=30,
     releases=releases,

@@ -114,7 +114,7 @@ the library.
     locked=locked,
     measure=Measurement(script=SCRIPT, read=read),
     differs=version_differs("nccl", "NCCL"),
-    wording=Wording(keys={"nccl"}, read=said, incidental=True),
+    wording=Wording(keys={"nccl"}, read=said, incidental=True, mentioned=re.compile("nccl", re.IGNORECASE)),
     precision=2,
     matters=80,
     releases=releases,

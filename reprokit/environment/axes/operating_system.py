@@ -122,6 +122,7 @@ Measured by `/etc/os-release`.
         keys={"platform", "os", "operating system", "system", "distribution", "libc", "glibc", "操作系统", "系统"},
         read=wording.os,
         incidental=False,
+        mentioned=re.compile(""),
     ),
     precision=2,
     matters=50,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -105,7 +106,7 @@ Docker's image `python`, or of uv, in the order of `python_providers`. Without t
     locked=None,
     measure=Measurement(script=SCRIPT, read=read),
     differs=version_differs("python", "Python"),
-    wording=Wording(keys={"python", "py"}, read=wording.python, incidental=False),
+    wording=Wording(keys={"python", "py"}, read=wording.python, incidental=False, mentioned=re.compile("")),
     precision=2,
     matters=40,
     releases=releases,

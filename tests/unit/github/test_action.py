@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from docs.scripts import action_inputs
 from reprokit.cli import invoke
 from reprokit.core.errors import UsageError
+from reprokit.environment.axes import AXIS_NAMES
 from reprokit.github.action import FAIL_ON, arguments, fails
 from reprokit.github.verdicts import markdown
 
@@ -54,6 +57,15 @@ def test_no_input_becomes_another_option(inputs: dict[str, str]) -> None:
     known = ("--os=", "--cuda=", "--only=", "--axis=", "--trials=", "--dataset=", "--yes")
     assert all(word.startswith(known) for word in options)
     assert words[words.index("--") + 1] == "--fix"
+
+
+def test_the_action_has_an_input_for_every_known_axis() -> None:
+    assert action_inputs.ACTION.read_text(encoding="utf-8") == action_inputs.text(), "run `make docs-generated`"
+    action = yaml.safe_load(action_inputs.text((*AXIS_NAMES, "new-one")))
+    assert {*AXIS_NAMES, "new-one"} <= action["inputs"].keys()
+    environ = next(step["env"] for step in action["runs"]["steps"] if step.get("id") == "run")
+    assert environ["INPUT_NEW_ONE"] == "${{ inputs.new-one }}"
+    assert {f"INPUT_{name.upper()}" for name in AXIS_NAMES} <= environ.keys()
 
 
 def test_when_the_step_fails() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
@@ -11,10 +13,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
+from reprokit.case.axes import version_syntax
+from reprokit.cli import invoke, options
 from reprokit.cli.new_command import command as new
+from reprokit.environment.axes import AXES, AXIS_NAMES, BY_NAME
 from reprokit.environment.cases import load_text
 from reprokit.environment.measured import Measured
 from reprokit.intake import draft, interview
@@ -50,9 +56,7 @@ def case_of(answers: interview.Answers, folder: Path) -> tuple[interview.Answers
 
 def test_answers_become_a_case(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print('{{ x }}')\n")
-    person = Person(
-        "It breaks", "python train.py", "", "3.10, 3.11", "", "-", "numpy==1.26.4 'pandas<2'", pasted=TRACEBACK
-    )
+    person = Person("It breaks", "python train.py", "numpy==1.26.4 'pandas<2'", "", "3.10, 3.11", pasted=TRACEBACK)
     _, made = case_of(interview.ask(person, interview.Answers(), lambda: HERE), tmp_path)
     assert made.data["matrix"] == {"os": ["debian-12"], "python": ["3.10", "3.11"]}
     assert made.data["environment"] == {"pip": ["numpy==1.26.4", "pandas<2"]}
@@ -64,7 +68,7 @@ def test_answers_become_a_case(tmp_path: Path) -> None:
 
 def test_known_answers_are_not_asked_for(tmp_path: Path) -> None:
     known = interview.Answers(
-        title="x", command="make", axes=dict.fromkeys(interview.AXES, ()), pip=(), failure="", exit_code="2"
+        title="x", command="make", axes=dict.fromkeys(AXIS_NAMES, ()), pip=(), failure="", exit_code="2"
     )
     person = Person()
     _, made = case_of(interview.ask(person, known, lambda: pytest.fail("nothing to measure")), tmp_path)
@@ -75,22 +79,74 @@ def test_known_answers_are_not_asked_for(tmp_path: Path) -> None:
 
 def test_a_file_that_does_not_exist_is_missing(tmp_path: Path) -> None:
     known = interview.Answers(
-        title="x", command="python gone.py", axes=dict.fromkeys(interview.AXES, ()), pip=(), failure="", exit_code="2"
+        title="x", command="python gone.py", axes=dict.fromkeys(AXIS_NAMES, ()), pip=(), failure="", exit_code="2"
     )
     assert "gone.py" in interview.draft(known, tmp_path, {}).missing[0]
 
 
-def test_defaults_are_from_this_machine_where_the_command_uses_them() -> None:
-    assert interview.defaults(HERE, "python x.py") == {"os": "debian-12", "python": "3.11", "gcc": "", "cuda": ""}
-    assert interview.defaults(HERE, "gcc a.c")["gcc"] == "12"
-    assert interview.defaults(HERE, "nvcc a.cu") == {"os": "debian-12", "python": "3.11", "gcc": "12", "cuda": "12.4"}
-    assert interview.defaults(Measured(os="arch-1"), "x")["os"] == ""
+@pytest.mark.parametrize(
+    ("command", "pasted", "pip", "asked"),
+    [
+        ("python x.py", "", "", {"os": "debian-12", "python": "3.11"}),
+        ("gcc a.c", "", "", {"os": "debian-12", "python": "3.11", "gcc": "12"}),
+        ("nvcc a.cu", "", "", {"os": "debian-12", "python": "3.11", "gcc": "12", "cuda": "12.4"}),
+        ("python x.py", "CUDA error: illegal access", "", {"os": "debian-12", "python": "3.11", "cuda": "12.4"}),
+        ("python x.py", "", "torch==2.1.0+cu121", {"os": "debian-12", "python": "3.11", "cuda": "12.4"}),
+        ("cmake -B b", "", "", {"os": "debian-12", "python": "3.11", "gcc": "12", "cmake": "3.25"}),
+    ],
+)
+def test_axes_are_asked_for_that_may_matter_with_this_machines_values(
+    command: str, pasted: str, pip: str, asked: dict[str, str]
+) -> None:
+    person = Person("x", command, *([] if pasted else [""]), pip, *[""] * len(asked), pasted=pasted)
+    here = dataclasses.replace(HERE, further={"cmake": "3.25.1"})
+    answers = interview.ask(person, interview.Answers(), lambda: here)
+    assert {axis: ",".join(values) for axis, values in answers.axes.items()} == asked
+    assert not person.answers
 
 
-@pytest.mark.parametrize(("axis", "text"), [("os", "debain-12"), ("python", "latest"), ("gcc", "12 or 13")])
-def test_invalid_values_are_refused(axis: str, text: str) -> None:
-    with pytest.raises(ValueError, match=r"debian-12|versions such as"):
-        interview.check_axis(axis, text)
+def test_an_axis_that_is_new_is_asked_for_and_is_an_option() -> None:
+    mojo = dataclasses.replace(
+        BY_NAME["clang"],
+        syntax=version_syntax("mojo", "Mojo versions."),
+        wording=dataclasses.replace(BY_NAME["clang"].wording, mentioned=re.compile(r"\bmojo\b")),
+    )
+    axes = (*AXES, mojo)
+    known = interview.Answers(title="x", axes={"os": (), "python": ()}, pip=(), failure="", exit_code="1")
+    person = Person("mojo run x.mojo", "24.5, 25.1")
+    made = interview.draft(interview.ask(person, known, lambda: {"mojo": "24.5.2"}, axes), Path(), {})
+    assert "mojo (" in person.asked[-1]
+    assert made.data["matrix"] == {"mojo": ["24.5", "25.1"]}
+    assert interview.default(mojo, {"mojo": "24.5.2"}) == "24"
+    with pytest.raises(ValueError, match="a version"):
+        interview.check_axis(mojo, "nightly")
+    function = options.axis_options("The axis {axis.name}.", axes)(lambda **given: given["mojo"])
+    assert click.command()(function).main(["--mojo", "1"], standalone_mode=False) == "1"
+
+
+def test_every_axis_is_an_option_of_new(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["new", "--help"]) == 0
+    said = capsys.readouterr().out
+    assert [name for name in AXIS_NAMES if f"--{name} A,B" not in said] == []
+
+
+def test_an_unknown_system_is_not_a_default() -> None:
+    assert interview.default(BY_NAME["os"], Measured(os="arch-1")) == ""
+    assert interview.default(BY_NAME["os"], Measured(os="debian-12")) == "debian-12"
+
+
+@pytest.mark.parametrize(
+    ("axis", "text", "message"),
+    [
+        ("os", "debain-12", "did you mean 'debian-12'"),
+        ("python", "latest", "a version"),
+        ("gcc", "12 or 13", "a version"),
+        ("python", "3.99", "there is no Python 3.99"),
+    ],
+)
+def test_invalid_values_are_refused(axis: str, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        interview.check_axis(BY_NAME[axis], text)
 
 
 def run(*words: str) -> Result:
@@ -124,7 +180,7 @@ def test_without_a_terminal_it_names_the_alternatives(tmp_path: Path, monkeypatc
     assert "no terminal" in error
     assert "--from" in error
     assert "reprokit capture" in error
-    assert "--python x: expected versions" in str(run("--title", "a", "--command", "b", "--python", "x").exception)
+    assert "--python x: expected a version" in str(run("--title", "a", "--command", "b", "--python", "x").exception)
     assert "with --from" in str(run("--from", "x.md", "--title", "a").exception)
     assert not list(tmp_path.iterdir())
 
@@ -172,13 +228,11 @@ def test_at_a_real_terminal(tmp_path: Path) -> None:
     user = AtTerminal(tmp_path)
     user.answers("in one line?", "Shapes do not fit")
     user.answers("Which command", "python train.py")
-    user.answers("os (", "windows")
-    user.answers("expected one of", "debian-12")
-    user.answers("python (", "3.11")
-    user.answers("gcc (", "-")
-    user.answers("cuda (", "-")
-    user.answers("Python packages", "")
     user.answers("Paste the traceback", TRACEBACK + ".")
+    user.answers("Python packages", "")
+    user.answers("os (", "windows")
+    user.answers("not an operating system", "debian-12")
+    user.answers("python (", "3.11")
     user.reads("next: ")
     assert user.ends() == 0
     case = load_text("x.yaml", (tmp_path / "shapes-do-not-fit.yaml").read_text()).case
