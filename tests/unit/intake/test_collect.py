@@ -323,6 +323,27 @@ def test_nothing_private_is_printed(tmp_path: Path) -> None:
     assert scrub(done.stdout).omitted == ()
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gcc (Debian 10.2.1-6) 10.2.1 20210110",
+        "Cuda compilation tools, release 10.2, V10.2.89",
+        "Linux 5.10.0-28-amd64",
+        "NVIDIA A100-SXM4-80GB (81920 MiB), sm_80",
+        "3.12.1 (main, Dec 7 2023) [GCC 12.2.0]",
+        "/usr/local/cuda-11.8/lib64:/opt/conda/lib",
+        "CPython, 64 bit, MSC v.1929 64 bit (AMD64)",
+        "tokenizers 0.15.0, keyring 24.3.1, token count 512",
+        "expandable_segments:True,max_split_size_mb:128",
+        "KeyError: 'model.layers.0.weight'",
+        "RuntimeError: expected key to have 4 dimensions, token_ids=[1, 2]",
+    ],
+)
+def test_what_is_not_private_stays(text: str) -> None:
+    assert collect.ReportScrubber().value(text) == text
+    assert scrub(text).omitted == ()
+
+
 def test_a_package_of_a_private_server_does_not_name_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, direct in (
         ("one", '{"url": "https://git.acme.corp/o/one", "vcs_info": {"vcs": "git", "commit_id": "0123456789"}}'),
