@@ -1,63 +1,91 @@
 """Command lines of a report: what was run, which variables were set, what was installed before. Pure.
 
-The first word of a line decides what it is; the output of a program is never taken for a command.
+The first word of a line decides what it is (``data/commands.yaml``); the output of a program, rows of package lists and
+sentences that begin with a program's name are never commands.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any
 
 from reprokit.intake.pieces import ReportPiece
 
 SHELLS = frozenset(
-    {"bash", "sh", "shell", "zsh", "console", "shell-session", "bat", "cmd", "batch", "powershell", "ps1"}
+    {"bash", "sh", "shell", "zsh", "console", "shell-session", "bat", "cmd", "batch", "powershell", "ps1", "terminal"}
 )
-_PLAIN_INFO = frozenset({"", "text", "txt", "plain", "none", "log"})
+_PLAIN_INFO = frozenset({"", "text", "txt", "plain", "none", "log", "shellscript", "output", "plaintext"})
 LONGEST = 20_000
 """Most characters of a command line."""
+_MOST = 50
+"""Most lines of one command."""
+_TILE = r"(?:\([\w.-]+\)\s*)?"
 _PROMPT = re.compile(
-    r"^\s*(?:\([\w.-]+\)\s*)?(?:[\w.<>-]+@[\w.<>-]+[:\s][^\n$#]{0,80}[$#] ?|\[[\w.<>-]+@[^\]\n]{1,80}\][$#] ?|\$ "
-    r"(?=\S)|(?:PS )?(?:[A-Z]:|~)\\[^>\n]{0,120}>\s*|!(?=\w))"
+    rf"^\s*{_TILE}(?:[\w.<>-]+@[\w.<>-]+[:\s~][^\n$#%]{{0,80}}[$#%] ?|\[[\w.<>-]+@[^\]\n]{{1,80}}\][$#%] ?"
+    rf"|(?:ba|z|)sh-\d[\d.]*[$#] ?|[$%❯➜] (?=[\w./(])|\$(?=[a-z./])"
+    r"|(?:PS )?(?:[A-Z]:|~)\\[^>\n]{0,120}>\s*|(?:In \[\d+\]: )?[!%](?=(?:pip|conda|git|python|bash|cd|apt)\b)"
+    r"|!(?=[a-z]))"
 )
+"""What shells and notebooks print before a command."""
+_MARK = re.compile(r"^\s*(?:>\s?)*\s*(?:(?:[-*+•]|\(?\d{1,2}[.)、])\s+)?(?:>\s*(?=\w))?")
+"""Marks of quotes and lists before a command in prose."""
 _ASSIGN = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&|]*)(?:\s+|$)")
 _EXPORT = re.compile(r"^(?:export|set|setenv|SET|declare -x|ENV)\s+(?P<rest>[A-Za-z_]\w*[ =].*)$")
 _POWERSHELL = re.compile(r"^\$env:(?P<name>\w+)\s*=\s*(?P<value>.*)$", re.IGNORECASE)
-
 _BACKSLASHED = re.compile(
     r"(?<![^\s=])(?:\.{1,2}\\)?[\w.-]+(?:\\[\w.-]+)*\\[\w.-]*\w(?=\s|$)|(?<![^\s=])\.\\[\w.-]+(?=\s|$)"
 )
 """Paths as ``.\\src\\a.py``, by themselves or behind an option's ``=``."""
 
-RUNS = re.compile(
-    r"^(?:time\s+|nohup\s+|timeout\s+\S+\s+|srun\s+(?:-\S+\s+)*|gdb\s.*--args\s+|strace\s+(?:-\S+\s+)*|winpty\s+)?"
-    r"(?:[\w./~-]*/)?"
-    r"(?:python[\d.]*w?(?:\.exe)?|py|ipython3?|pypy3?|pytest|py\.test|tox|torchrun|accelerate|deepspeed|mpirun|mpiexec|horovodrun|fleetrun"
-    r"|paddle\w*|hub|ppocr\w*|mim|lmdeploy|swift|vllm|yolo|ultralytics|llamafactory-cli|transformers-cli|optimum-cli|trtexec|onnxsim"
-    r"|tensorboard|streamlit|celery|gunicorn|uvicorn|flask|scrapy|spark-submit|ray|node|deno|bun|npx|java|dotnet|ruby|perl|Rscript|julia|go|cargo|rustc"
-    r"|make|cmake|ninja|meson|bazel|gcc(?:-\d+)?|g\+\+(?:-\d+)?|cc|c\+\+|clang(?:\+\+)?(?:-\d+)?|nvcc|ptxas|hipcc|gfortran|swig|cython|f2py"
-    r"|bash|sh)(?:\s|$)"
-    r"|^\.{1,2}/[\w./-]+(?:\s|$)|^[\w./-]+\.(?:sh|py|out)(?:\s|$)"
+_WRAPPERS = re.compile(
+    r"^(?:(?:sudo|srun|strace|stdbuf|nice|env|numactl)\s+(?:-\S+(?:\s+\d+(?=\s))?\s+)*|(?:time|nohup|winpty|exec|command"
+    r"|proxychains4?|xvfb-run|catchsegv)\s+(?:-a\s+)?|timeout\s+(?:-\S+\s+)*\S+\s+|gdb\s.{0,60}--args\s+"
+    r"|cuda-memcheck\s+|compute-sanitizer\s+(?:-\S+\s+)*|valgrind\s+(?:-\S+\s+)*)+"
 )
-"""Beginnings of lines that run something."""
-SETUP = re.compile(
-    r"^(?:sudo\s+(?:-\S+\s+)*)?(?:pip\d?(?:\.\d+)?|conda|mamba|micromamba|apt|apt-get|aptitude|yum|dnf|apk|brew|pacman|choco|winget|uv|pipx|poetry|npm|yarn"
-    r"|git|wget|curl|unzip|tar|gunzip|mkdir|md|cp|mv|rm|ln|chmod|chown|touch|source|\.|activate|module|docker|nvidia-docker|podman|docker-compose"
-    r"|nvidia-smi|uname|lsb_release|ls|ll|dir|cat|type|head|tail|echo|which|where|whereis|env|printenv|pwd|clear|exit|history|ulimit|ldd|dpkg|rpm|df|free|lspci|huggingface-cli|hf|modelscope"
-    r"|sudo|su|ssh|scp|tmux|screen|vim?|nano|code|kill|ps|top|htop|watch|find|grep|sed|awk|virtualenv|pyenv|workon|deactivate)(?:\s|$)"
-    r"|^(?:\S*python[\d.]*|py)\s+(?:-m\s+(?:pip|venv|virtualenv|ensurepip|conda|torch\.utils\.collect_env|detectron2\.utils\.collect_env)\b|--version|-V\b"
-    r"|\S*setup\.py\s+(?:install|develop|build\w*|bdist\w*)|\S*collect_env\.py|\S*get_environment_info\.py)"
-    r"|^(?:\S*/)?(?:nvcc|gcc|g\+\+|cmake|make|node|java|go|cargo|rustc|clang)\s+(?:--version|-version|-V|-v|version)\s*$"
+"""Programs that start another one."""
+
+_BUILDS_TREE = re.compile(
+    r"setup\.py\s+(?:install|develop|build\w*|bdist\w*|egg_info)"
+    r"|\bpip\S{0,9} (?:install|wheel)\b(?=.{0,300}\s(?:['\"]?\.{1,2}/?(?:\[|\s|$|['\"])|-e\s|-r\s|\./|\S{1,200}\.whl))"
+    r"|\bpython\S*\s+-m\s+build\b|^uv\s+(?:sync|lock|build)\b"
 )
-"""Beginnings of lines that prepare, install or inspect something: environment, never the command."""
+"""Installations of a tree, or of what a file lists, which no requirement of a case says."""
 BUILDS = re.compile(
     r"(?:^|[\s;&|/])(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+|nvcc|hipcc|make|cmake|ninja|meson|bazel|f2py"
     r"|cython)(?:-\d+)?(?:\s|$)|setup\.py\s+(?:install|develop|build)|pip\S{0,9} install (?:-\S{1,9} ){0,9}(?:\.|git\+)"
 )
 """Lines that compile something, so that the compiler matters."""
-_COMPLETE = re.compile(r"^\s*(?:#|//|::|REM\b)", re.IGNORECASE)
+_SHOWS = re.compile(
+    r"^\S+\s+(?:--?version|-V|version|--?help|-h|list|show|freeze|info|env|status|log|diff|config|check|search|doctor"
+    r"|-m\s+(?:pip\s+(?:list|freeze|show|--version|debug|check)|site|sysconfig|platform|torch\.utils\.collect_env"
+    r"|detectron2\.utils\.collect_env|mmengine\S*collect_env|xformers\.info|bitsandbytes|sklearn\S*_show_versions"
+    r"|venv|virtualenv|ensurepip|conda)"
+    r"|\S*collect_env\S*\.py|\S*get_environment_info\.py)\b(?!\S*\.)"
+    r"|^\S+\s+-c\s+(['\"])\s*(?:import|from)\s[\w., ]+;\s*print\(\s*[\w.]+(?:\.__version__|\.version\S*|\.show\w*\(\)"
+    r"|\.is_available\(\)|\.__file__|\.show_versions\(\))\s*\)?;?\s*\1\s*$"
+    r"|^\S+\s+-c\s+(['\"])[^'\"]{0,200}\.show_(?:versions|config)\(\)\s*\2"
+)
+"""Lines that only show what is installed, whatever their program."""
+_COMMENT = re.compile(r"^\s*(?:#|//|::|REM\b|--\s)", re.IGNORECASE)
+_ROW = re.compile(
+    r"^[\w.+-]+(?:\[\S*\])?(?:\s+[v~^]?=*\(?\d+(?:\.\d+)+\S*(?:\s+\S+){0,4}|\s*[=~<>!]=.*|==?[\d.]+(?:=\S+)?"
+    r"|\s*:\s.*|\s+\([^)]*\)\s.*|\s+\|.*|\s+(?:version|release|v)\b.*|\s+=\s.*|\s+-+>.*)$",
+    re.IGNORECASE,
+)
+"""Rows of lists: ``name version``, ``name==version``, ``name: value``, ``name (build) version``."""
+_SAID = re.compile(
+    r"\b(?:did not run|returned (?:a )?non|failed with|is not a|not found$|command not found|No such file"
+    r"|Leaving directory)"
+    r"|^\S+ (?:is|was|are|has|can|cannot|does|did|will|failed|error|warning|fails|works|crashes|hangs)\b(?![-=./])"
+)
+_HAN = re.compile(r"[\u3040-\u9fff\uac00-\ud7af]")
+_LOOKS = re.compile(r"(?:\.{0,2}/)?[A-Za-z_][\w.+/-]*(?:\s+(?:--?[A-Za-z]|[\w./~$-]+[./]\w|[a-z][\w-]*\b)|$)")
+_OPTIONS = re.compile(r"\s(?:--?[A-Za-z][\w-]*|\S*/\S+|\S+\.\w{1,6}|\S+=\S+|&&|\|)(?=[\s=]|$)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,32 +95,39 @@ class CommandLine:
     text: str
     line: int
     role: str
-    """``run``, ``setup``, ``cd``, ``export``."""
+    """``run``, ``setup``, ``prep``, ``cd``, ``export``."""
 
 
 @dataclass
 class Shell:
-    """The command lines of one piece, in order."""
+    """The command lines that belong together, in order. ``said``: the sentence around them, '' for pasted ones."""
 
     piece: ReportPiece
     lines: list[CommandLine] = field(default_factory=list)
+    said: str = ""
 
-    def of(self, role: str) -> list[CommandLine]:
-        """The lines of one role."""
-        return [line for line in self.lines if line.role == role]
+    def of(self, *roles: str) -> list[CommandLine]:
+        """The lines of some roles."""
+        return [line for line in self.lines if line.role in roles]
 
 
 def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> Shell:
-    """The command lines of a piece. ``taken``: spans of lines that are something else, such as an environment."""
+    """The command lines of pasted text. ``taken``: spans of lines that are something else, such as an environment."""
     shell = Shell(piece)
-    prompted = [bool(_PROMPT.match(line)) for line in piece.text.split("\n")]
+    lines = piece.text.split("\n")
+    prompted = any(_PROMPT.match(line) for line in lines)
     known = piece.info in SHELLS
-    if not (known or piece.info in _PLAIN_INFO or any(prompted)):
+    if not (known or piece.info in _PLAIN_INFO or prompted):
         return shell
-    for text, at in _logical(piece.text, only_prompted=any(prompted)):
-        role = role_of(text, lenient=known and not any(prompted))
-        if role and not within(piece.line + at, taken):
-            shell.lines.append(CommandLine(text=text, line=piece.line + at, role=role))
+    output = False
+    for text, at in _logical(lines, only_prompted=prompted):
+        if within(piece.line + at, taken):
+            continue
+        role = role_of(text, lenient=known or prompted)
+        if role and not (output and not prompted and _compiles(text)):
+            shell.lines += _parts(text, piece.line + at, role)
+        elif text.strip() and not prompted and not _COMMENT.match(text):
+            output = bool(shell.lines) or output
     return shell
 
 
@@ -101,35 +136,107 @@ def within(line: int, spans: Sequence[tuple[int, int]]) -> bool:
     return any(first <= line <= last for first, last in spans)
 
 
+def _compiles(text: str) -> bool:
+    """Whether it is a long line of a compiler, as builds print them."""
+    return bool(BUILDS.search(text.split(" ", 1)[0] + " ")) and len(text.split()) > 6
+
+
+@cache
+def _roles() -> Mapping[str, str]:
+    """Program -> what it does; '' for one that only shows something."""
+    programs = table()["programs"]
+    return {name: "" if role == "shows" else role for role, names in programs.items() for name in names.split()}
+
+
+@cache
+def table() -> Mapping[str, Any]:
+    """What programs do, and examples of lines with their roles."""
+    import yaml
+
+    text = resources.files("reprokit.intake").joinpath("data/commands.yaml").read_text(encoding="utf-8")
+    found: Mapping[str, Any] = yaml.safe_load(text)
+    return found
+
+
+def program_of(text: str) -> str:
+    """The program that a command line starts, without folder, version and what starts it; '' for none."""
+    rest = _WRAPPERS.sub("", text.strip())
+    word = rest.split(maxsplit=1)[0] if rest else ""
+    name = word.rpartition("/")[2].rpartition("\\")[2].removesuffix(".exe")
+    return name if name in _roles() else re.sub(r"-?\d+(?:\.\d+)*$", "", name)
+
+
 def role_of(text: str, *, lenient: bool = False) -> str:
     """The role of a command line (:class:`CommandLine`), '' for other text. ``lenient``: only commands are expected."""
     bare = text.strip()
-    if not bare or len(bare) > LONGEST or _COMPLETE.match(bare):
+    if not bare or len(bare) > LONGEST or _COMMENT.match(bare):
         return ""
     if _EXPORT.match(bare) or _POWERSHELL.match(bare) or _only_assigns(bare):
         return "export"
+    parts = _split(bare)
+    if len(parts) > 1:
+        roles = [role_of(part, lenient=lenient) for part in parts]
+        return next((role for role in ("run", "setup", "prep", "cd", "export") if role in roles), "")
     _, rest = assignments(bare)
-    if re.match(r"(?:cd|pushd|chdir)(?:\s|$)", rest):
-        return "cd" if "&&" not in rest and ";" not in rest else "run"
-    if SETUP.match(rest):
-        return "setup" if not _sentence(rest) else ""
-    if RUNS.match(rest) and not _sentence(rest):
+    rest = _WRAPPERS.sub("", rest)
+    if re.match(r"(?:cd|pushd|chdir)(?:\s+[^\s:：]+\s*|\s+([\"']).*\1\s*|\s*)$", rest):
+        return "cd"
+    first = rest.split("\n", 1)[0]
+    if not first or _ROW.match(first) or _SAID.search(first[:300]) or sentence(first):
+        return ""
+    name = program_of(rest)
+    role = _roles().get(name)
+    if re.match(
+        r"(?:\.{1,2}/|~/|/)?[\w./+-]+\.(?:sh|py|out|bash|bat|exe)(?:\s|$)|\.{1,2}[/\\][\w./\\+-]+(?:\s|$)", rest
+    ):
+        role = "run"
+    elif _SHOWS.match(rest):
+        return ""
+    elif _BUILDS_TREE.search(rest) and name != "uv":
+        return "setup"
+    elif role == "setup":
+        role = _of_installer(name, rest)
+    elif role == "run" and name in ("python", "py") and re.search(r"^\S+\s+-m\s+pip\s", rest):
+        role = "setup"
+    if role is None and lenient and _LOOKS.match(rest) and "Error" not in first and ": " not in first[:60]:
+        role = "run" if _OPTIONS.search(first) else ""
+    return role or ""
+
+
+_INSTALLING = {
+    "git": r"clone|checkout|switch|submodule|apply|reset",
+    "npm": r"i|ci|install|add",
+    "poetry": r"install|add|lock|update",
+    "uv": r"pip|add|sync|tool|venv|lock|build|python",
+    "conda": r"install|create|env|update",
+}
+_RUNNING = dict.fromkeys(("npm", "yarn", "pnpm"), r"run|test|start|build|exec|dev") | dict.fromkeys(
+    ("uv", "poetry", "conda", "pipx"), "run"
+)
+
+
+def _of_installer(name: str, rest: str) -> str:
+    words = rest.split()
+    sub = next((word for word in words[1:] if not word.startswith("-")), "")
+    if name in _RUNNING and re.fullmatch(_RUNNING[name], sub):
         return "run"
-    looks = re.match(r"[a-z_][\w.+-]*(?:\s+(?:--?\w|[\w./-]+\.\w)|$)", rest) and not _sentence(rest)
-    return "run" if lenient and looks and "Error" not in rest and ": " not in rest[:60] else ""
+    wanted = _INSTALLING.get(
+        "conda" if name in ("mamba", "micromamba") else name,
+        r"install|add|update|upgrade|wheel|download|build-dep|-\S*|\d\S*|~?/?\S+",
+    )
+    return "setup" if re.fullmatch(wanted, sub) else ""
 
 
-def _sentence(text: str) -> bool:
+def sentence(text: str) -> bool:
     """Whether a line that begins with a program's name is a sentence (``make sure that ...``)."""
     words = text.split()
-    if len(re.findall(r"[\u3040-\u9fff\uac00-\ud7af]", text)) > len(text) / 3:
+    if len(_HAN.findall(text)) > len(text) / 4:
         return True
-    if text.rstrip().endswith((".", "。", "，", "?", "？", "!", "：", ":")) and not text.rstrip().endswith(" ."):
-        return len(words) > 3 and not any(word.startswith("-") or "/" in word for word in words[1:])
-    plain = sum(bool(re.fullmatch(r"[a-z]+,?", word)) for word in words[1:])
-    return (len(words) > 5 and plain > 0.7 * len(words)) or bool(
-        re.match(r"(?:python|java|node|go)\s+(?:version|[\d.:=]+\b)", text, re.I)
-    )
+    ends = text.endswith((".", "。", "，", "?", "？", "!", "：", ":", ",")) and not text.endswith((" .", "..", "/."))
+    if ends and len(words) > 3 and not any(word.startswith("-") or "/" in word or "=" in word for word in words[1:]):
+        return True
+    plain = sum(bool(re.fullmatch(r"[A-Za-z]+[,.]?|I'm|don't|it's", word)) for word in words[1:])
+    return len(words) > 5 and plain > 0.7 * len(words)
 
 
 def _only_assigns(text: str) -> bool:
@@ -168,9 +275,26 @@ def _unquoted(value: str) -> str:
     return value[1:-1] if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'" else value
 
 
-def _logical(text: str, *, only_prompted: bool) -> Iterator[tuple[str, int]]:
+def _split(text: str) -> list[str]:
+    """The commands of a line that ``&&`` or ``;`` joins, outside of quotes and continuations; the line if it is one."""
+    if "\n" in text or not re.search(r"&&|;", text):
+        return [text]
+    parts = re.findall(r"&&|;|(?:\"[^\"]*\"|'[^']*'|(?!&&)[^;\"']|[\"'])+", text)
+    return [part.strip() for part in parts if part.strip() not in ("", "&&", ";")]
+
+
+def _parts(text: str, line: int, role: str) -> Iterator[CommandLine]:
+    """A line as written; one that installs something and then runs something else as several lines."""
+    parts = _split(text)
+    roles = [role_of(part, lenient=True) for part in parts]
+    if len(parts) > 1 and "setup" in roles and set(roles) - {"setup", ""}:
+        yield from (CommandLine(text=part, line=line, role=one) for part, one in zip(parts, roles, strict=True) if one)
+    else:
+        yield CommandLine(text=text, line=line, role=role)
+
+
+def _logical(lines: Sequence[str], *, only_prompted: bool) -> Iterator[tuple[str, int]]:
     """Command lines with their continuations, each with its first line (from 0)."""
-    lines = text.split("\n")
     at = 0
     while at < len(lines):
         start, line = at, lines[at]
@@ -202,9 +326,87 @@ def portable(text: str) -> str:
     return re.sub(r"[ \t]+[\^`][ \t]*\n", " \\\\\n", text).strip("\n")
 
 
+# -- commands in prose ---------------------------------------------------------------------------------------------
+
+_LABELLED = re.compile(
+    r"^\s*(?:[-*]\s*)?(?:\*\*)?[^:：`]{0,60}(?:command|run|指令|命令|运行|执行)[^:：`\n]{0,30}[:：](?:\*\*)?\s*(?P<rest>[^\s*].*)$",
+    re.IGNORECASE,
+)
+_RAN = re.compile(
+    r"(?:\bran|\brun(?:ning)?|\bexecut\w+|\bstart\w*|\btyp(?:e|ed|ing)|\bwith|\bdo(?:ing)?|\bvia|运行|执行|使用|输入)(?:了|命令|指令)?[:：]?\s*"
+    r"(?P<rest>(?:\./\S+|(?:python[\d.]*|torchrun|bash|sh|pip\d?|uv|conda|make|cmake)\s)[^,，。；;`\n]{1,300})",
+    re.IGNORECASE,
+)
+_ASKED = re.compile(r"\bcommands?\b|命令|指令", re.IGNORECASE)
+_OPTION = re.compile(r"\s*[a-z][\w.+/-]*(?:\s+\S+){0,3}?\s+--?[A-Za-z]")
+
+
+def in_prose(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> list[Shell]:
+    """Commands in prose: lines and items of lists that are commands, in backticks, after ``Command:`` or ``I ran``.
+
+    Lines and items that follow each other belong together; those in a sentence are by themselves.
+    """
+    found: list[Shell] = []
+    lines = piece.text.split("\n")
+    together, skip = -2, -1
+    for number, line in enumerate(lines):
+        if len(line) > 5000 or number <= skip or not line.strip() or within(piece.line + number, taken):
+            together += not line.strip()  # an empty line tears nothing
+            continue
+        texts, whole = _said(piece, line)
+        shell = found[-1] if whole and together >= number - 1 and found else Shell(piece, said="" if whole else line)
+        for text in texts:
+            text = _continued(text.strip(), lines[number + 1 : number + 1 + _MOST])
+            skip = number + text.count("\n")
+            role = role_of(text, lenient=whole and bool(_ASKED.search(piece.heading)))
+            if not role and _ASKED.search(piece.heading) and _OPTION.match(text) and not sentence(text):
+                role = "run"
+            if role and (role not in ("run", "setup") or " " in text or "/" in text):
+                shell.lines += [part for part in _parts(text, piece.line + number, role) if part not in shell.lines]
+        if shell.lines and not (found and shell is found[-1]):
+            found.append(shell)
+        if whole and shell.lines:
+            together = skip
+    return found
+
+
+def _said(piece: ReportPiece, line: str) -> tuple[list[str], bool]:
+    """(the texts in a line of prose that may be commands, whether one is all of the line)."""
+    bare = _MARK.sub("", line).strip()
+    bare = bare[hit.end() :] if (hit := _PROMPT.match(bare)) else bare
+    if (quoted := re.fullmatch(r"(`+)([^`]+)\1[.。,，;；]?", bare)) and len(quoted[2]) < 2000:
+        return [quoted[2].removeprefix("$ ")], True
+    if (hit or _roles().get(program_of(assignments(bare)[1])) or re.match(r"\.{1,2}/\w|export\s", bare)) and role_of(
+        bare
+    ):
+        return [bare], True
+    spans = [text.removeprefix("$ ") for text in re.findall(r"`([^`\n]{3,2000})`", line)]
+    if spans:
+        return spans, False
+    labelled = _LABELLED.match(line)
+    if labelled and role_of(labelled["rest"]):
+        return [labelled["rest"]], False
+    if ran := _RAN.search(line):
+        return [ran["rest"].strip().rstrip(".")], False
+    # Under a heading that asks for the command, any line with an option is one, even of an unknown program.
+    return ([bare], True) if _ASKED.search(piece.heading) and _OPTION.match(bare) else ([], False)
+
+
+def _continued(text: str, following: Sequence[str]) -> str:
+    """A command with the lines that continue it, after backslashes."""
+    for line in following:
+        if not text.endswith("\\"):
+            break
+        text += f"\n{line.rstrip()}"
+    return text.rstrip("\\").rstrip()
+
+
+# -- what setup lines install --------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, kw_only=True)
 class Installed:
-    """What setup lines install. ``ignored``: lines with nothing that a case can hold.
+    """What setup lines install.
 
     ``unisolated``: those of ``pip`` that are built with ``--no-build-isolation``, behind what other lines install.
     """
@@ -216,7 +418,6 @@ class Installed:
     clones: tuple[tuple[str, str, str], ...] = ()
     """(address, folder, branch) of ``git clone``."""
     refs: tuple[str, ...] = ()
-    ignored: tuple[CommandLine, ...] = ()
 
 
 _REQUIREMENT = re.compile(
@@ -234,6 +435,11 @@ _UNISOLATED = "--no-build-isolation"
 _PIP_FLAGS = frozenset({"--pre", _UNISOLATED})
 
 
+def of_tree(line: CommandLine) -> bool:
+    """Whether a setup line installs a tree, or what a file lists, so that only the command can hold it."""
+    return bool(_BUILDS_TREE.search(line.text))
+
+
 def installs(lines: Sequence[CommandLine]) -> Installed:
     """What the setup lines install. Requirements are kept as written; ``-r FILE`` is ignored."""
     pip: list[str] = []
@@ -242,29 +448,22 @@ def installs(lines: Sequence[CommandLine]) -> Installed:
     apt: list[str] = []
     clones: list[tuple[str, str, str]] = []
     refs: list[str] = []
-    ignored: list[CommandLine] = []
-    for line in lines:
-        words = _words(line.text)
-        if "install" in words and any(
-            re.search(r"pip\d?(?:\.\d+)?$", word) for word in words[: words.index("install")]
-        ):
+    for words in (_words(part) for line in lines for part in _split(line.text.replace("\\\n", " "))):
+        before = words[: words.index("install")] if "install" in words else []
+        if any(re.search(r"pip\d?(?:\.\d+)?$", word) for word in before):
             found, opts = _pip(words[words.index("install") + 1 :])
             if pip and _UNISOLATED in opts:
                 unisolated += found
                 opts.remove(_UNISOLATED)
             pip += found
             options += opts
-            if not found:
-                ignored.append(line)
-        elif "install" in words and {"apt", "apt-get"} & set(words):
+        elif before and {"apt", "apt-get"} & set(before):
             rest = words[words.index("install") + 1 :]
             apt += [word for word in rest if re.fullmatch(r"[a-z0-9][a-z0-9.+-]+", word)]
         elif words[:2] == ["git", "clone"] and (clone := _clone(words[2:])):
             clones.append(clone)
         elif words[:2] in (["git", "checkout"], ["git", "switch"]) and len(words) > 2:
             refs += [word for word in words[2:] if not word.startswith("-")][:1]
-        else:
-            ignored.append(line)
     return Installed(
         pip=tuple(dict.fromkeys(pip)),
         unisolated=tuple(dict.fromkeys(unisolated)),
@@ -272,12 +471,11 @@ def installs(lines: Sequence[CommandLine]) -> Installed:
         apt=tuple(dict.fromkeys(apt)),
         clones=tuple(dict.fromkeys(clones)),
         refs=tuple(refs),
-        ignored=tuple(ignored),
     )
 
 
 def _words(text: str) -> list[str]:
-    bare = re.split(r"\s#|&&|;|\|", text.replace("\\\n", " "))[0]
+    bare = re.split(r"\s#|\|", text)[0]
     try:
         return shlex.split(bare)
     except ValueError:
@@ -297,6 +495,8 @@ def _pip(words: Sequence[str]) -> tuple[list[str], list[str]]:
             skip = word
         elif word in _PIP_FLAGS:
             options.append(word)
+        elif word.startswith("--") and (name := word.partition("=")[0]) in _KEPT_OPTIONS and "=http" in word:
+            options.append(f"{name} {shlex.quote(word.partition('=')[2])}")
         elif _REQUIREMENT.fullmatch(word) or re.match(r"(?:git\+)?https://\S+", word):
             found.append(word)
     return found, options

@@ -38,11 +38,7 @@ _ELSEWHERE = re.compile(
     re.M,
 )
 """Absolute paths that no image contains."""
-_ASKED = re.compile(r"\bcommands?\b|命令|指令", re.IGNORECASE)
-_OPTION = re.compile(r"\s*[a-z][\w.+/-]*(?:\s+\S+){0,3}?\s+--?[A-Za-z]")
-_MOST = 50
-"""Most lines of one command."""
-_INSTALLS = re.compile(r"pip\S* install\b|setup\.py\s+\w+|^(?:make|cmake|ninja)\b")
+_INSTALLS = re.compile(r"\binstall\b|setup\.py\s+\w+|^(?:make|cmake|ninja|bazel|meson|uv|conda|mamba)\b|\bbuild")
 _MODULE = re.compile(r"\s-m\s+(?P<module>[\w.]+)")
 
 
@@ -71,100 +67,43 @@ def shells(pieces: Sequence[ReportPiece], taken: Sequence[tuple[int, int]]) -> l
     for piece in pieces:
         if piece.kind in ("tree", "traceback", "heading"):
             continue
-        shell = _inline(piece, taken) if piece.kind == "prose" else commands.read(piece, taken)
-        if shell.lines:
-            found.append(shell)
+        read = commands.in_prose(piece, taken) if piece.kind == "prose" else [commands.read(piece, taken)]
+        found += [shell for shell in read if shell.lines]
     return found
 
 
-_RAN = re.compile(
-    r"(?:\bran|\brun(?:ning)?|\bexecut\w+|\bstart\w*|运行|执行|使用)(?:了|命令|指令)?[:：]?\s*(?P<rest>(?:python[\d.]*|torchrun|bash|sh|pip3?|make)\s[^,，。；;`\n]{2,300})",
-    re.IGNORECASE,
-)
-
-
-def _inline(piece: ReportPiece, taken: Sequence[tuple[int, int]]) -> Shell:
-    """Commands in prose: in backticks, after a form's ``Command:``, or alone on a line."""
-    shell = Shell(piece)
-    lines = piece.text.split("\n")
-    for number, line in enumerate(lines):
-        if len(line) > 5000 or commands.within(piece.line + number, taken):
-            continue
-        spans = re.findall(r"`([^`\n]{3,2000})`", line)
-        labelled = re.match(
-            r"^\s*(?:[-*]\s*)?[^:：`]{0,60}(?:command|run|指令|命令|运行)[^:：`\n]{0,30}[:：]\s*(?P<rest>\S.*)$",
-            line,
-            re.IGNORECASE,
-        )
-        bare = re.match(
-            r"^\s*(?:[-*$]\s*)?(?P<rest>(?:export|[A-Z_]+=\S+\s+\S|python[\d.]*\s+\S|torchrun\s|pip3? install\s"
-            r"|apt(?:-get)? install\s|git clone\s).*)$",
-            line,
-        )
-        ran = _RAN.search(line)
-        # Under a heading that asks for the command, any line with an option is one, even of an unknown program.
-        asked = _ASKED.search(piece.heading) and _OPTION.match(line)
-        hits = [hit["rest"] for hit in (labelled, bare, ran) if hit and not spans]
-        for text in [*spans, *(hits[:1] or ([line] if asked and not spans else []))]:
-            text = _continued(text.strip(), lines[number + 1 : number + 1 + _MOST])
-            role = commands.role_of(text) or ("run" if asked else "")
-            if role and (role != "run" or " " in text):
-                shell.lines.append(CommandLine(text=text, line=piece.line + number, role=role))
-    # The same line may be found twice.
-    shell.lines = list(dict.fromkeys(shell.lines))
-    return shell
-
-
-def _continued(text: str, following: Sequence[str]) -> str:
-    """A command with the lines that continue it, after backslashes."""
-    for line in following:
-        if not text.endswith("\\"):
-            break
-        text += f"\n{line.rstrip()}"
-    return text.rstrip("\\").rstrip()
-
-
 def run(found: Sequence[Shell], shown: Shown | None, pieces: Sequence[ReportPiece]) -> Running:
-    """What to run: the report's command line, else the program that it quotes; with its variables and files.
+    """What to run: the report's command lines, else the program that it quotes; with its variables and files.
 
     ``found``: of :func:`shells`; ``shown``: the failure of the report; ``pieces``: all of the report.
     """
     result = Running()
-    result.setup = [line for shell in found for line in shell.of("setup")]
-    result.compiles = any(
-        commands.BUILDS.search(line.text) for shell in found for line in shell.lines if line.role in ("run", "setup")
-    )
-    if shown and shown.building and not any(shell.of("run") for shell in found):
-        _building(result, found)
     chosen = _chosen(found, shown)
+    lines = _sequence(found, chosen, shown) if chosen else []
+    result.setup = [line for shell in found for line in shell.of("setup") if line not in lines]
+    result.compiles = any(
+        commands.BUILDS.search(line.text) for shell in found for line in shell.of("run", "setup", "prep")
+    )
     program = _program(pieces, chosen)
     if program is not None:
         result.program = program
         result.files[program.name] = program.text
         why = "" if program.named else "; the report does not name it"
         result.notes[("files", program.name)] = (f"lines {program.piece.line} to {program.piece.last}{why}",)
-        if program.undefined:
-            result.missing.append(f"{program.name} uses {listed(program.undefined)}, but does not define or import it.")
-    if chosen is not None and not (program is not None and not _calls(chosen, program) and _better(program, chosen)):
-        _command(result, chosen)
+        result.missing += program.missing
+    if (
+        chosen is not None
+        and lines
+        and not (program is not None and not _calls(chosen, program) and _better(program, chosen, shown))
+    ):
+        _command(result, lines)
     elif program is not None:
-        result.command = _start(program)
+        result.command = program.start
         result.notes[("command",)] = ("the report shows a program but no command for it",)
-        result.compiles = result.compiles or not program.name.endswith(".py")
+        result.compiles = result.compiles or program.compiles
     _variables(result, found, chosen)
     _configs(result, pieces)
     return result
-
-
-def _building(result: Running, found: Sequence[Shell]) -> None:
-    """The installation failed: its lines become the command, rather than setup."""
-    for shell in found:
-        shell.lines = [
-            replace(line, role="run") if line.role == "setup" and _INSTALLS.search(line.text) else line
-            for line in shell.lines
-        ]
-    result.setup = [line for shell in found for line in shell.of("setup")]
-    result.compiles = True
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:
@@ -173,80 +112,140 @@ def listed(names: Sequence[str], most: int = 6) -> str:
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _start(program: scripts.Script) -> str:
-    stem = program.name.rpartition(".")[0]
-    if program.name.endswith(".py"):
-        return f"python {program.name}"
-    compiler = "nvcc" if program.name.endswith(".cu") else "gcc" if program.name.endswith(".c") else "g++"
-    return f"{compiler} -o {posixpath.basename(stem)} {program.name}\n./{posixpath.basename(stem)}\n"
-
-
 def _program(pieces: Sequence[ReportPiece], chosen: Shell | None) -> scripts.Script | None:
-    """The program to put into the case: the one that the command calls by name, else the most likely example."""
+    """The program to put into the case: the one that the command calls by name, else the most likely example.
+
+    An example without a name gets that of the only script that the command starts, where no other program has it.
+    """
     found = scripts.programs(pieces)
-    if chosen is not None:
-        called = [program for program in found if _calls(chosen, program)]
-        if called:
-            return called[0]
-        if chosen.piece.kind != "prose" and any(_SCRIPT.search(line.text) for line in chosen.of("run")):
-            return None
-    return next(iter(found or scripts.compiled(pieces)), None)
+    if chosen is None:
+        return next(iter(found), None)
+    called = [program for program in found if _calls(chosen, program)]
+    if called:
+        return called[0]
+    best = next((program for program in found if not program.named), None)
+    names = [hit["path"] for line in chosen.of("run") for hit in _SCRIPT.finditer(line.text)]
+    if best and len(names) == 1 and not best.missing and re.fullmatch(r"(?:\./)?[\w-]+\.\w+", names[0]):
+        name = names[0].removeprefix("./")
+        if name.rpartition(".")[2] == best.name.rpartition(".")[2]:
+            return replace(best, name=name)
+    return next(iter(found), None)
 
 
 def _calls(shell: Shell, program: scripts.Script) -> bool:
     name = posixpath.basename(program.name)
-    return program.named and any(
-        re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", line.text) for line in shell.of("run")
-    )
+    return any(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", line.text) for line in shell.of("run"))
 
 
-def _better(program: scripts.Script, shell: Shell) -> bool:
+def _better(program: scripts.Script, shell: Shell, shown: Shown | None) -> bool:
     """Whether a quoted program, rather than a command somewhere in the text, is what fails."""
+    if not shell.of("run") or _score(shell, shown) >= _SURE:
+        return False
     return program.score >= 6 or (program.score >= 4 and not _REPRODUCE.search(shell.piece.under))
 
 
+_SURE = 10
+"""The score of a shell whose command failed for sure: it starts the traceback's script, or prints the failure."""
+_FINE = re.compile(
+    r"\b(?:works?|worked|fine|fix(?:e[ds])?|solve[ds]?|workaround|resolved?|instead|succeeds?|expected"
+    r"|(?:without|no) (?:error|problem|issue)s?)\b|正常|可以|解决|没有?问题|成功",
+    re.IGNORECASE,
+)
+"""Words around a command that does not fail."""
+_OR = re.compile(r"\b(?:or|alternatively|either|otherwise|if)\b|或者|否则|如果", re.IGNORECASE)
+
+
+def _failing(shell: Shell, shown: Shown | None, only: bool) -> bool:
+    """Whether a shell has a line that may be what failed: an installation where that failed, or nothing else runs."""
+    return bool(shell.of("run") or (shell.of("setup") and (only or (shown and shown.building))))
+
+
 def _chosen(found: Sequence[Shell], shown: Shown | None) -> Shell | None:
-    """The piece whose command failed: one that starts the traceback's script, else one with the failure in its output,
-    else one below a heading about reproducing, else the first. Pasted commands are preferred to those in prose.
-    """
-    running = [shell for shell in found if shell.of("run")]
+    """The shell whose command failed, the first of the most likely ones; an installation only where nothing runs."""
+    only = not any(shell.of("run") for shell in found) and (shown is None or shown.building or not shown.frames)
+    candidates = [shell for shell in found if _failing(shell, shown, only)]
+    before = [shell for shell in candidates if shown and shell.lines[0].line <= shown.line]
+    scores = [_score(shell, shown) + 2 * bool(before and shell is before[-1]) for shell in candidates]
+    return candidates[scores.index(max(scores))] if candidates else None
+
+
+def _score(shell: Shell, shown: Shown | None) -> int:
+    """How likely a shell has the command that failed."""
+    texts = [line.text for line in shell.of("run", "setup")]
     script = posixpath.basename(shown.frames[0].file.replace("\\", "/")) if shown and shown.frames else ""
-    starts = [
-        shell for shell in running if script.endswith(".py") and any(script in line.text for line in shell.of("run"))
+    building = bool(shown and shown.building)
+    prints = shown is not None and shell.lines[0].line < shown.line <= shell.piece.last and not shell.said
+    return (
+        12 * (script.endswith(".py") and any(script in text for text in texts))
+        + 10 * (prints and shell.piece.kind != "prose")
+        + 6 * (building and any(_INSTALLS.search(text) for text in texts))
+        + 4 * bool(_REPRODUCE.search(shell.piece.under) or _REPRODUCE.search(shell.said))
+        + 3 * (not shell.said)
+        - 8 * bool(_FINE.search(shell.said or shell.piece.lead))
+    )
+
+
+def _sequence(found: Sequence[Shell], chosen: Shell, shown: Shown | None) -> list[CommandLine]:
+    """The lines of the chosen shell, behind those of shells right above it that prepare them, up to the failure.
+
+    Without installations that a case holds elsewhere, unless such a one failed.
+    """
+    shells = [chosen]
+    for shell in reversed(found[: found.index(chosen)]):
+        above = shells[0]
+        near = above.lines[0].line - shell.lines[-1].line <= 8 and shell.piece.heading == above.piece.heading
+        text = above.said or above.piece.lead
+        if shell.said or above.said or not near or _OR.search(text) or _FINE.search(text) or _same(shell, above):
+            break
+        if shown and shell.lines[-1].line < shown.line < above.lines[0].line:
+            break
+        shells.insert(0, shell)
+    lines = [line for shell in shells for line in shell.lines]
+    if shown and lines and lines[0].line < shown.line <= chosen.piece.last:
+        lines = [line for line in lines if line.line <= shown.line]
+    installs = not any(line.role == "run" for line in lines) or bool(
+        shown and shown.building and not any(line.role == "run" for line in chosen.lines)
+    )
+    lines = [
+        line
+        for line in lines
+        if line.role != "setup" or ((installs or commands.of_tree(line)) and not re.match(r"\s*git\s", line.text))
     ]
-    fenced = [shell for shell in running if shell.piece.kind != "prose"]
-    if starts:
-        return next((shell for shell in starts if shell in fenced), starts[0])
-    showing = [shell for shell in fenced if shown and shell.of("run")[0].line < shown.line <= shell.piece.last]
-    if showing:
-        return showing[0]
-    headed = [shell for shell in running if _REPRODUCE.search(shell.piece.under)]
-    both = [shell for shell in fenced if shell in headed]
-    return next(iter(both or headed or fenced or running), None)
+    while lines and lines[-1].role not in ("run", "setup"):
+        lines.pop()
+    return lines
 
 
-def _command(result: Running, chosen: Shell) -> None:
+def _same(one: Shell, other: Shell) -> bool:
+    """Whether both run the same kind of program, so that they are two tries rather than two steps."""
+    kinds = [{commands.program_of(line.text) for line in shell.of("run")} for shell in (one, other)]
+    return bool(kinds[0] & kinds[1] - {"cmake", "make", "ninja"})
+
+
+def _command(result: Running, found: Sequence[CommandLine]) -> None:
     """The lines that run, with the ``cd`` before them; ``A=b`` before a command goes to the environment variables."""
     lines: list[str] = []
-    texts = [line for line in chosen.lines if line.role in ("run", "cd")]
-    while texts and texts[-1].role == "cd":
-        texts.pop()
-    for line in texts:
+    depth = 0
+    for line in found:
         text = commands.portable(line.text)
         if line.role == "cd":
             folder = text.split(maxsplit=1)[1].strip("\"' /") if " " in text else ""
-            if text.split()[-1].startswith(("/", "~", "$")) or re.match(r"[A-Za-z]:|<|\.\.", folder):
+            up = folder.count("..")
+            if text.split()[-1].startswith(("/", "~", "$")) or re.match(r"[A-Za-z]:|<", folder) or up > depth:
                 result.missing.append(f"line {line.line}: {text} uses a folder of the reporter's machine; left out.")
                 continue
+            depth += len([part for part in folder.split("/") if part not in ("", ".", "..")]) - up
+        elif line.role == "export" and ("$" not in text or text.partition("=")[0].split()[-1] in _HOST_PATHS):
+            continue
         elif not re.search(r"&&|;|\|", text):
             variables, rest = commands.assignments(text)
             if variables and not any("$" in value for value in variables.values()):
-                result.env |= {name: value for name, value in variables.items() if name != "CUDA_VISIBLE_DEVICES"}
-                result.devices = _devices(variables) or result.devices
+                for name, value in variables.items():
+                    _variable(result, name, value, line.line)
                 text = rest
         lines.append(text)
     result.command = "\n".join(lines) + ("\n" if len(lines) > 1 or "\n" in "".join(lines) else "")
-    first, last = texts[0].line, texts[-1].line + texts[-1].text.count("\n")
+    first, last = found[0].line, found[-1].line + found[-1].text.count("\n")
     result.notes[("command",)] = (f"line {first}" if first == last else f"lines {first} to {last}",)
     if re.search(r"<[\w -]+>|\bpath/to\b|/xxx|\.\.\./|\bxxx\b", for_shell(result.command)):
         result.missing.append("The command contains placeholders (<...>, path/to, xxx): fill them in.")
@@ -260,36 +259,35 @@ def _devices(variables: Mapping[str, str]) -> int:
 
 
 def _variables(result: Running, found: Sequence[Shell], chosen: Shell | None) -> None:
-    """Take exports beside the command, or alone in a piece; note those beside install commands without taking them."""
+    """Take the variables that exports set, except folders of the reporter's machine, and those with which it works."""
     taken: list[int] = []
-    installing: dict[str, list[int]] = {}
     for shell in found:
-        near = shell is chosen or not shell.of("setup")
-        for line in shell.of("export"):
+        for line in () if _FINE.search(shell.said) else shell.of("export"):
             for name, value in commands.exported(line.text).items():
-                if name == "CUDA_VISIBLE_DEVICES":
-                    result.devices = _devices({name: value}) or result.devices
-                elif not near:
-                    installing.setdefault(name, []).append(line.line)
-                elif name in _HOST_PATHS or (name == "PYTHONPATH" and re.search(r"[$~]|^/home|^/Users|^[A-Z]:", value)):
-                    result.missing.append(
-                        f"line {line.line} sets {name} to folders of the reporter's machine; left out."
-                    )
-                elif "$" in value or "`" in value:
-                    result.command = f"{line.text.strip()}\n{result.command}" if shell is chosen else result.command
-                elif "<" in value:
-                    result.missing.append(
-                        f"line {line.line} sets {name} to something that was removed from the report or the case."
-                    )
-                else:
-                    result.env.setdefault(name, value)
+                if "$" in value or "`" in value:
+                    kept = shell is chosen or name in _HOST_PATHS
+                    result.missing += [] if kept else [f"line {line.line} sets {name} to {value}: not in the case."]
+                elif _variable(result, name, value, line.line):
                     taken.append(line.line)
-    if installing:
-        at = ", ".join(str(number) for number in sorted({number for lines in installing.values() for number in lines}))
-        result.missing.append(f"lines {at} set {listed(list(installing))} beside an installation: not in the case.")
     if taken:
         first, last = min(taken), max(taken)
         result.notes[("env",)] = (f"line {first}" if first == last else f"lines {first} to {last}",)
+
+
+def _variable(result: Running, name: str, value: str, line: int) -> bool:
+    """Set a variable of the case; False where it is about the reporter's machine."""
+    if name == "CUDA_VISIBLE_DEVICES":
+        result.devices = _devices({name: value}) or result.devices
+        if value not in ("", "-1", ",".join(map(str, range(result.devices)))):
+            return False
+    elif name in _HOST_PATHS or (name == "PYTHONPATH" and re.search(r"[$~]|^/home|^/Users|^[A-Z]:", value)):
+        result.missing.append(f"line {line} sets {name} to folders of the reporter's machine; left out.")
+        return False
+    elif "<" in value:
+        result.missing.append(f"line {line} sets {name} to something that was removed from the report or the case.")
+        return False
+    result.env.setdefault(name, value)
+    return True
 
 
 def _configs(result: Running, pieces: Sequence[ReportPiece]) -> None:

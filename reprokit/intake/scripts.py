@@ -5,19 +5,21 @@ from __future__ import annotations
 import ast
 import builtins
 import json
+import posixpath
 import re
 import sys
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
 
 from reprokit.intake.pieces import ReportPiece
 
-_PYTHON = frozenset({"python", "py", "python3", "py3", "pycon", "ipython", "python-console", "jupyter"})
 _CONSOLE = re.compile(r"^\s*(?:>>> ?|\.\.\. ?)", re.MULTILINE)
 _CELL = re.compile(r"^\s*In \[\d*\]: ?", re.MULTILINE)
 _FILE_NAME = re.compile(
-    r"(?<![\w/.])(?P<path>(?:[\w-]+/)*[\w-]+\.(?:py|ya?ml|json|ini|cfg|toml|sh|cu|cpp|cc|c))(?![\w/])"
+    r"(?<![\w/.])(?P<path>(?:[\w-]+/)*[\w-]+\.(?:py|ya?ml|json|ini|cfg|toml|sh|cu|cpp|cc|c|txt|js|ts|go|rs|java|rb|php|sql|pyx|f90|lock))(?![\w/])"
 )
 _REPRODUCE = re.compile(
     r"reproduc|repro\b|minimal|example|snippet|script|code|command|to run|test case|how to|steps|复现|重现|代码"
@@ -26,26 +28,84 @@ _REPRODUCE = re.compile(
     re.IGNORECASE,
 )
 _CONFIGS = {"yaml": "yaml", "yml": "yaml", "json": "json", "ini": "ini", "cfg": "ini", "toml": "toml"}
-_C = {"c": ".c", "cpp": ".cpp", "c++": ".cpp", "cc": ".cc", "cxx": ".cxx", "cuda": ".cu", "cu": ".cu"}
 MOST = 200_000
 """Most characters of a program that is parsed; no one pastes more as an example."""
 
 
 @dataclass(frozen=True, kw_only=True)
+class Language:
+    """A language of fenced programs. ``infos``: names on fences, ``start``: the commands that run a file of it.
+
+    ``sign``: what a program has, rather than a fragment of one. ``needs``: a program that images do not have.
+    """
+
+    suffix: str
+    infos: str
+    start: str
+    sign: str = r""
+    compiles: bool = False
+    needs: str = ""
+
+
+@cache
+def languages() -> Mapping[str, Language]:
+    """The name on a fence -> its language."""
+    import yaml
+
+    text = resources.files("reprokit.intake").joinpath("data/languages.yaml").read_text(encoding="utf-8")
+    rows = [Language(suffix=suffix, **row) for suffix, row in yaml.safe_load(text).items()]
+    return {info: language for language in rows for info in language.infos.split()}
+
+
+_PYTHON = frozenset({"python", "py", "python3", "py3", "pycon", "ipython", "python-console", "jupyter"})
+_PART = re.compile(
+    r"^\s*(?:import|from|def|class|for|with|async|@\w|if|try|return)\b|^\s*[\w.,\[\]'\" ]+ ?= ?\S|\w\(", re.M
+)
+_LOGGED = re.compile(r"Traceback \(most recent|^\s*File \"|^\w*(?:Error|Exception)\b", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Script:
-    """A program that can be run unchanged. ``name``: its file; ``imports``: top-level names, in their order.
+    """A program as the report shows it. ``name``: its file; ``imports``: top-level names, in their order.
 
     ``named``: the name comes from the report. ``score``: how likely it is the example; higher is more likely.
+    ``undefined``: names that it uses but does not define; ``whole``: it is a program rather than a part of one.
     """
 
     name: str
     text: str
     piece: ReportPiece
+    language: Language
     imports: tuple[str, ...] = ()
     named: bool = False
     score: int = 0
     undefined: tuple[str, ...] = ()
-    """Names that it uses but does not define: it is part of a larger program."""
+    whole: bool = True
+
+    @property
+    def start(self) -> str:
+        """The commands that run it."""
+        return self.language.start.format(file=self.name, stem=posixpath.basename(self.name).rpartition(".")[0])
+
+    @property
+    def compiles(self) -> bool:
+        """Whether a compiler makes it."""
+        return self.language.compiles
+
+    @property
+    def missing(self) -> list[str]:
+        """What it lacks, one sentence each."""
+        names = ", ".join(self.undefined[:6]) + (f" and {len(self.undefined) - 6} more" * (len(self.undefined) > 6))
+        needs = self.language.needs
+        return [
+            *([f"{self.name} uses {names}, but does not define or import it."] if names else []),
+            *([] if self.whole else [f"{self.name} is a part of a program: complete it."]),
+            *(
+                [f"{self.name} needs {needs}: add it to environment.apt, or install it in environment.setup."]
+                if needs
+                else []
+            ),
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,38 +118,109 @@ class Config:
 
 
 def programs(pieces: Sequence[ReportPiece]) -> list[Script]:
-    """The Python programs among the pieces, the most likely example first, without code that only defines something."""
-    found = [program for piece in pieces if piece.code and (program := _program(piece))]
+    """The programs among the pieces, the most likely example first; of parts of programs only where there is no whole.
+
+    An example that uses what another one before it defines goes on behind that one.
+    """
+    found: list[Script] = []
+    for piece in pieces:
+        program = _python(piece) or _other(piece) if piece.code else _in_prose(piece)
+        if program:
+            found.append(_joined(program, found) or program)
     return sorted(found, key=lambda program: (-program.score, program.piece.line))
 
 
-def _program(piece: ReportPiece) -> Script | None:
+def _joined(program: Script, before: Sequence[Script]) -> Script | None:
+    """The program behind those before it that define what it uses; None where that helps nothing."""
+    if not program.undefined or program.named:
+        return None
+    above = [one for one in before if one.language is program.language and not one.named and one.imports]
+    if not above:
+        return None
+    text = f"{above[-1].text}\n{program.text}"
+    tree = _parsed(text)
+    if tree is None or len(left := _undefined(tree)) >= len(program.undefined):
+        return None
+    piece = replace(program.piece, text=text, line=above[-1].piece.line)
+    score = max(above[-1].score, program.score + 4 * (not left)) + 1
+    return replace(program, text=text, undefined=left, imports=_imports(tree), score=score, piece=piece)
+
+
+def _python(piece: ReportPiece) -> Script | None:
     if len(piece.text) > MOST or not (piece.info in _PYTHON or piece.info in ("", "text") or piece.kind == "console"):
         return None
+    fenced = piece.info in _PYTHON
     text = _source(piece)
     tree = _parsed(text)
     if tree is None or not tree.body:
-        return None
+        part = fenced and _PART.search(text) and not _LOGGED.search(text)
+        return _script(piece, text, score=0, whole=False) if part else None
     imports = _imports(tree)
     calls = any(isinstance(node, (ast.Expr, ast.Assign, ast.With, ast.For, ast.If, ast.Try)) for node in tree.body)
     acts = any(isinstance(node, ast.Call) for statement in tree.body for node in ast.walk(statement))
     typed = bool(_CONSOLE.search(piece.text))
-    if not ((acts and calls) or (typed and imports)) or (piece.info not in _PYTHON and not imports):
+    alone = all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in tree.body)
+    if not (fenced or (imports and ((acts and calls) or typed or alone))):
         return None
-    name = _named(piece, (".py",))
     undefined = _undefined(tree)
-    score = (
-        4 * bool(imports) + 2 * bool(_REPRODUCE.search(piece.under)) + bool(piece.info in _PYTHON) - 4 * bool(undefined)
-    )
+    score = 4 * bool(imports) + 2 * bool(_REPRODUCE.search(piece.under)) + fenced - 4 * bool(undefined)
+    if not (typed or alone or (acts and calls)):
+        return _script(piece, text, score=min(score, 0), whole=False, imports=imports)
+    return _script(piece, text, score=score, imports=imports, undefined=undefined)
+
+
+def _script(
+    piece: ReportPiece,
+    text: str,
+    *,
+    score: int,
+    language: Language | None = None,
+    whole: bool = True,
+    imports: tuple[str, ...] = (),
+    undefined: tuple[str, ...] = (),
+) -> Script:
+    language = language or languages()["python"]
+    name = _named(piece, (language.suffix,))
     return Script(
-        name=name or "repro.py",
+        name=name or f"repro{language.suffix}",
         text=text.strip("\n") + "\n",
         piece=piece,
+        language=language,
         imports=imports,
         named=bool(name),
         score=score,
         undefined=undefined,
+        whole=whole,
     )
+
+
+def _other(piece: ReportPiece) -> Script | None:
+    """A program in another language, by the name on its fence."""
+    language = languages().get(piece.info)
+    if language is None or len(piece.text) > MOST or piece.info in _PYTHON:
+        return None
+    if not re.search(language.sign, piece.text, re.MULTILINE) or _LOGGED.search(piece.text):
+        return None
+    score = 2 * bool(_REPRODUCE.search(piece.under)) + 2 * bool(re.search(r"\bmain\s*\(", piece.text))
+    return _script(piece, piece.text, score=score, language=language)
+
+
+def _in_prose(piece: ReportPiece) -> Script | None:
+    """A Python program that was pasted without a fence: from its first import to the last line with which it parses."""
+    lines = piece.text.split("\n")
+    starts = [at for at, line in enumerate(lines) if re.match(r"(?:import \w[\w., ]*|from [\w.]+ import .*)$", line)]
+    if not starts or piece.kind != "prose":
+        return None
+    body = lines[starts[0] : starts[0] + 300]
+    ends = [at for at in range(len(body), 0, -1) if body[at - 1].strip()][:40]
+    for end in ends:
+        text = "\n".join(body[:end])
+        tree = _parsed(text)
+        if tree is not None and (imports := _imports(tree)):
+            part = replace(piece, text=text, line=piece.line + starts[0])
+            undefined = _undefined(tree)
+            return _script(part, text, score=3 - 4 * bool(undefined), imports=imports, undefined=undefined)
+    return None
 
 
 def _source(piece: ReportPiece) -> str:
@@ -145,26 +276,6 @@ def _imports(tree: ast.Module) -> tuple[str, ...]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names.append(node.module.partition(".")[0])
     return tuple(dict.fromkeys(name for name in names if name not in sys.stdlib_module_names))
-
-
-def compiled(pieces: Sequence[ReportPiece]) -> list[Script]:
-    """The C, C++ and CUDA programs among the pieces: code with a ``main`` or an ``#include``."""
-    found = []
-    for piece in pieces:
-        suffix = _C.get(piece.info)
-        if suffix and len(piece.text) <= MOST and re.search(r"^\s*#\s*include\b|\bmain\s*\(", piece.text, re.MULTILINE):
-            name = _named(piece, tuple(_C.values()))
-            score = 2 * bool(_REPRODUCE.search(piece.under)) + 2 * bool(re.search(r"\bmain\s*\(", piece.text))
-            found.append(
-                Script(
-                    name=name or f"repro{suffix}",
-                    text=piece.text.strip("\n") + "\n",
-                    piece=piece,
-                    named=bool(name),
-                    score=score,
-                )
-            )
-    return sorted(found, key=lambda program: (-program.score, program.piece.line))
 
 
 def configs(pieces: Sequence[ReportPiece]) -> list[Config]:

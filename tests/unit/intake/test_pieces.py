@@ -32,29 +32,7 @@ def test_mails_and_front_matter_have_a_title() -> None:
     assert pieces.cut("---\ntitle: 'It breaks'\n---\nHello\n").title == "It breaks"
 
 
-@pytest.mark.parametrize(
-    ("line", "role"),
-    [
-        ("python train.py --x 1", "run"),
-        ("CUDA_VISIBLE_DEVICES=0 python3.9 -m pkg.main", "run"),
-        ("torchrun --nproc_per_node 2 a.py", "run"),
-        ("./run.sh", "run"),
-        ("sudo apt-get install -y libgl1", "setup"),
-        ("python -m pip install torch==1.8", "setup"),
-        ("python setup.py develop", "setup"),
-        ("nvcc --version", "setup"),
-        ("cd tools", "cd"),
-        ("export A=b", "export"),
-        ("set A=b", "export"),
-        ('$env:A = "b"', "export"),
-        ("ENV A b", "export"),
-        ("make sure that you have the newest version of it installed", ""),
-        ("python version 3.8 on linux", ""),
-        ("paddle 的环境为什么总是不稳定", ""),
-        ("# python x.py", ""),
-        ("Epoch 1: loss 3.2", ""),
-    ],
-)
+@pytest.mark.parametrize(("line", "role"), commands.table()["examples"].items())
 def test_roles_of_lines(line: str, role: str) -> None:
     assert commands.role_of(line) == role
 
