@@ -47,7 +47,7 @@ def cuda(text: str) -> str:
     return _first(
         re.search(rf"release {VERSION}, v({VERSION})", text, re.IGNORECASE)
         or re.search(rf"cuda_({VERSION})|release ({VERSION})", text)
-        or re.match(rf"(?:cuda(?: toolkit)?[ -]?)?v?({VERSION})(?:[，,;；。]|$)", text, re.IGNORECASE)
+        or re.match(rf"(?:cuda(?: toolkit)?[ -]?)?v?({VERSION})\s*(?:[，,;；。(（]|$)", text, re.IGNORECASE)
     )
 
 
@@ -79,7 +79,9 @@ def os(text: str, own: Sequence[str] = ()) -> str:
     A release that nothing here knows is still one: ``CentOS Linux release 7.9.2009`` is ``centos-7.9.2009``.
     ``debian-buster-sid`` is what Python before 3.8 took Ubuntu for: it says nothing. ``own``: values to look for first.
     """
-    text = _NO_RELEASE.sub("", text).replace("ubantu", "ubuntu")
+    text = re.sub(r"\bub[aunt]{3,5}u\b", "ubuntu", _NO_RELEASE.sub("", text), flags=re.IGNORECASE)
+    if found := re.search(r"~(\d\d\.\d\d)(?:\.\d+)?-Ubuntu\b", text):  # the version of a kernel, as uname says
+        return f"ubuntu-{found[1]}"
     releases = OURS.releases()
     for name in (*own, *releases):
         family, _, version = name.partition("-")
@@ -90,6 +92,18 @@ def os(text: str, own: Sequence[str] = ()) -> str:
         return f"{family.replace(' ', '-')}-{found[2]}"
     words = set(re.findall(r"[a-z]+", text.lower()))
     return next((name for name, release in releases.items() if release.codename in words), "")
+
+
+def family(text: str) -> str:
+    """The distribution that a text names without a release: ``Ubuntu``, ``Arch Linux``; '' for none."""
+    bare = re.sub(r"debian[- /]?\w*[/-]sid", "", text, flags=re.IGNORECASE)
+    found = re.search(
+        r"\b(ubuntu|debian|centos|rocky|almalinux|fedora|nobara|alpine|rhel|opensuse|openeuler|kylin|deepin|uos|arch|manjaro"
+        r"|gentoo|mint|pop!?_?os|kali|nixos|void)(?:[ -]?linux)?\b",
+        bare,
+        re.IGNORECASE,
+    )
+    return found[1].lower() if found else ""
 
 
 def packaged(text: str) -> str:

@@ -13,18 +13,19 @@ from typing import Any
 from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
 from reprokit.core.errors import ReprokitError
 from reprokit.environment import versions
-from reprokit.environment.axes import BY_NAME, KNOWN, REPORTED
+from reprokit.environment.axes import BY_NAME, KNOWN, READERS, REPORTED
 from reprokit.environment.axes.operating_system import DEFAULT as DEFAULT_OS
 from reprokit.environment.catalog import OURS
 from reprokit.environment.resolving import resolve
 from reprokit.environment.supply import Supply
-from reprokit.intake.environments import EnvironmentBlock
+from reprokit.intake.environments import EnvironmentBlock, Rank
 
 PARTS = dict.fromkeys(KNOWN.of_versions(), 2)
 """Parts of a version that cases use: what comes behind is a patch release, of which an image has one."""
-ORDER = tuple(dict.fromkeys(("os", "cuda", "cudnn", *REPORTED)))
+ORDER = tuple(dict.fromkeys(("os", "cuda", "cudnn", *REPORTED, *READERS)))
 """The axes of a draft: CUDA's before what is compiled with it, the others in their usual order."""
 _UNNAMED = "the report names no distribution"
+FAMILIES = frozenset(release.family for release in OURS.releases().values())
 _SHOWN = 10
 """Most environments whose lines a comment lists."""
 MOST_PARTIAL = 1
@@ -54,7 +55,7 @@ def matrix(
     framework's version), used unchanged.
     """
     result = DraftMatrix()
-    asked = [_asked(found) for found in environments]
+    asked = [_asked(found, compiles=compiles) for found in environments]
     if not compiles:
         for number, (found, versions_) in enumerate(zip(environments, asked, strict=True)):
             gcc = asked[failing].get("gcc", "")
@@ -77,12 +78,19 @@ def matrix(
     return result
 
 
-def _asked(found: EnvironmentBlock) -> dict[str, str]:
-    """Axis -> version as written, for the known axes."""
-    return {axis: found.axes[axis] for axis in ORDER if found.axes.get(axis)}
+def _asked(found: EnvironmentBlock, *, compiles: bool) -> dict[str, str]:
+    """Axis -> version as written, for the known axes. What programs list incidentally counts where it is used."""
+    return {
+        axis: version
+        for axis, version in found.axes.items()
+        if axis in REPORTED or compiles or found.claim(axis).rank is Rank.STATED
+    }
 
 
-_NEAREST = {"python": (0, 2), "cuda": (1, 99), "cudnn": (1, 99), "gcc": (3, 99)}
+_NEAREST = {
+    "python": (0, 2), "cuda": (1, 99), "cudnn": (1, 99), "gcc": (3, 99), "clang": (3, 99), "cmake": (0, 99),
+    "nccl": (0, 99),
+}  # fmt: skip
 """How far a version may be from the reported one that is not available: in its first number, and in its second."""
 _LEFT_OUT, _NEAR, _OTHER_SYSTEM = 4000, 2000, 1000
 """How much it costs that an axis is left out, that it has another version, and that the system is another one."""
@@ -150,7 +158,7 @@ def _systems(asked: Mapping[str, str], found: EnvironmentBlock) -> list[str]:
     own = release_of(asked.get("os", ""))
     near = sorted(
         (name for name, release in releases.items() if release.family == (releases[own].family if own else family)),
-        key=lambda name: _distance(name.partition("-")[2], own.partition("-")[2] or version),
+        key=lambda name: _distance(name.partition("-")[2], own.partition("-")[2] or version or "99"),
     )
     newest = sorted(releases, key=lambda name: -releases[name].epoch)
     glibc = [name for name in newest if found.glibc and releases[name].glibc == found.glibc]
@@ -172,10 +180,11 @@ def _why(name: str, asked: Mapping[str, str], found: EnvironmentBlock, cells: Ma
     if own:
         why = f"{reported} was reported, and {_listed(cells[own].dropped)}"
     elif reported:
-        why = f"{reported} was reported, which is not available"
+        why = f"{reported} was reported, {'which is not available' if '-' in reported else 'without its release'}"
+        why = why if reported.partition("-")[0] in FAMILIES else f"{reported} was reported, which is not available"
     elif found.system in ("windows", "macos"):
         why = f"the report is from {'Windows' if found.system == 'windows' else 'macOS'}, and a container runs Linux"
-    if name == DEFAULT_OS:
+    if name == DEFAULT_OS and reported.partition("-")[0] != "debian":
         return f"{name} is the default: {why}"
     served = " and ".join(f"{axis} {value}" for axis, value in cells[name].values.items() if axis != "os")
     words = "the nearest release" if own or name.startswith(reported.partition("-")[0] or " ") else "a release"

@@ -36,7 +36,6 @@ from reprokit.intake.projects import Project
 
 KeyPath = tuple[str | int, ...]
 
-_ON_GPU = re.compile(r"\b(?:CUDA|NCCL|CUBLAS|CUDNN)\w{0,40} (?:runtime )?error|CUDA out of memory", re.IGNORECASE)
 _PROBLEM = re.compile(
     r"[-*#\s\d.、)]{0,20}(?:表现|问题|现象|症状|报错|problem|symptom|issue)\s{0,5}\d{0,3}\s{0,5}[:：]", re.IGNORECASE
 )
@@ -314,13 +313,10 @@ class _Work:
 
     def _resources(self) -> None:
         texts = "\n".join([self.running.command, *self.running.files.values()])
-        message = self.shown.exception.message if self.shown and self.shown.exception else ""
-        found, notes = resources.needed(self.merged, texts, message, self.running.devices)
+        found, notes = resources.needed(self.merged, texts, self.report.text, self.running.devices)
         if found:
             self.data["resources"] = found
         self.notes |= {("resources", key): (note,) for key, note in notes.items()}
-        if "gpus" not in found and self.shown and _ON_GPU.search(self.shown.title):
-            self.missing.append("The failure mentions CUDA but the report names no GPU: resources.gpus is not set.")
         if commands := [line for one in self.merged for line in one.setup]:
             self.missing.append(
                 f"The report's Dockerfile runs {pluralize(len(commands), 'other command')}: "

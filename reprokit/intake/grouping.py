@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -67,8 +68,9 @@ def read(report: ParsedReport, shown: Shown | None, paths: str = "") -> Reported
     pasted = [(piece.line, piece.last) for piece in report.pieces if piece.code]
     pasted += [(one.first, one.last) for one in blocks if one.kind != "typed"]
     prose = list(lines.without(split, pasted))
-    _from_sentences(result, list(mentions.find(prose, mentions.own_names(report.text))))
+    _from_sentences(result, list(mentions.find(prose, mentions.own_names(report.text), report.title)))
     _from_system(result, prose, paths)
+    _from_devices(result, split)
     _from_paths(result, report.text)
     return result
 
@@ -111,12 +113,15 @@ def _from_sentences(result: ReportedEnvironments, said: Sequence[Mention]) -> No
         value = _value(has, role)
         fine = [one for one in found if one.fails is False]
         bad = [one for one in found if one.fails]
-        bad = bad or [one for one in found if one.fails is None and one.named and not fine]
+        neutral = [one for one in found if one.fails is None and one.named]
+        bad = bad or ([] if any(one.version == other.version for one in fine for other in neutral) else neutral)
         if not value and bad and (bad[0].fails or len({one.version for one in bad}) == 1):
             value = max((one.version for one in bad), key=lambda text: (text == bad[0].version, len(text)))
             result.fill(_with(EnvironmentBlock(kind="stated", first=1, last=1), role, replace(bad[0], version=value)))
         if value and fine and not any(same_version(one.version, value) for one in fine):
             compared.append((role, value, fine, bad))
+        elif value and fine and bad and not any(same_version(one.version, value) for one in bad):
+            _it_works(result, role, fine[0], bad[0])
     for role, value, fine, bad in compared[:_COMPARED]:
         below = [one for one in fine if versions.order(one.version) < versions.order(value)]
         good = max(below or fine, key=lambda one: versions.order(one.version))
@@ -133,6 +138,15 @@ def _from_sentences(result: ReportedEnvironments, said: Sequence[Mention]) -> No
         )
 
 
+def _it_works(result: ReportedEnvironments, role: str, fine: Mention, bad: Mention) -> None:
+    """The environment that the report describes is the one in which it works: the failing one has another version."""
+    here = result.failing
+    if result.statements[here] is None:
+        result.statements[here] = GroupReading(line=fine.line, words=fine.words, fails=False)
+        result.add(_with(result.merged[here], role, bad), GroupReading(line=bad.line, words=bad.words, fails=True))
+        result.failing = len(result.groups) - 1
+
+
 _COMPARED = 3
 """Most things that sentences compare by version."""
 
@@ -141,7 +155,7 @@ def _role_of(one: Mention, has: EnvironmentBlock, said: Sequence[Mention]) -> st
     """What a version without a name is of, as the failing environment tells: the one thing with it or its rival."""
     if one.fails is None:
         return ""
-    rivals = {one.version, *(other.version for other in said if other.line == one.line and not other.role)}
+    rivals = {one.version, *(other.version for other in said if not other.role)}
     roles = [f"package {name}" for name, version in has.packages.items() if version in rivals]
     roles += [axis for axis, version in has.axes.items() if any(same_version(version, text) for text in rivals)]
     return roles[0] if len(roles) == 1 else ""
@@ -175,8 +189,31 @@ def _from_system(result: ReportedEnvironments, prose: Sequence[lines.ReportLine]
         result.fill(EnvironmentBlock(kind="paths", first=1, last=1, system=paths))
 
 
+_DEVICE = re.compile(
+    r"(?:(?:nvidia|geforce|tesla|quadro|amd|radeon|instinct) ?){0,3}\b(?:[RG]TX ?A?\d{3,4}(?: ?(?:ti|super|max-q))?"
+    r"|(?:tesla |nvidia )[A-Z]{1,2}\d{1,4}\w{0,3}|titan ?(?:x|xp|v|rtx)\b|A100|A800|H100|H200|H800|B200|V100|P100|K80"
+    r"|A10G?|A40|A6000|A5000|L40S?|T4|GB10|GB200|[345]0[5-9]0 ?(?:ti|super|d)?|jetson(?: \w+)?|MI\d{3}[AX]?"
+    r"|radeon(?: \w+){1,2})(?![\w.])",
+    re.IGNORECASE,
+)
+
+
+def _from_devices(result: ReportedEnvironments, split: Sequence[lines.ReportLine]) -> None:
+    """Take the first GPU that any line names, where no block names one."""
+    if any(found.gpus for found in result.merged):
+        return
+    for line in split:
+        if hit := _DEVICE.search(unicodedata.normalize("NFKC", line.text)):
+            gpus = (hit[0].strip(),)
+            result.fill(EnvironmentBlock(kind="stated", first=line.number, last=line.number, gpus=gpus))
+            return
+
+
 _PYTHON_IN_PATH = re.compile(
-    r"[/\\][Pp]ython-?([23]\.\d{1,2})(?:[/\\]|\.\d)|[/\\]Python([23])(\d{1,2})[/\\]|-cp([23])(\d{1,2})-cp\d|cpython-([23])(\d{1,2})[.m-]"
+    r"--python[= ]([23]\.\d{1,2})\b|\bpython=([23]\.\d{1,2})\b|(?:^|[\s`$/])python([23]\.\d{1,2})[ \t]"
+    r"|major=([23]), minor=(\d{1,2}),|[/\\][Pp]ython-?([23]\.\d{1,2})(?:[/\\]|\.\d)|[/\\]Python([23])(\d{1,2})[/\\]"
+    r"|-cp([23])(\d{1,2})-cp\d|cpython-([23])(\d{1,2})[.m-]",
+    re.MULTILINE,
 )
 
 
@@ -192,7 +229,7 @@ def _from_paths(result: ReportedEnvironments, text: str) -> None:
     version = shown.pop()
     quote = f"line {line}"
     claim = ReportedValue(axis="python", version=version, rank=Rank.STATED, quote=quote)
-    remark = f"python {version} is from the paths in the report (first in {quote})"
+    remark = f"python {version} is from the paths or commands in the report (first in {quote})"
     result.fill(EnvironmentBlock(kind="paths", first=line, last=line, claims=(claim,), remarks=(remark,)))
 
 

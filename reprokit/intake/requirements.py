@@ -134,9 +134,13 @@ def _pip_names(module: str) -> tuple[str, ...]:
 def _reported(result: Requirements, name: str, environments: Sequence[EnvironmentBlock]) -> None:
     """A package that environments list: a pin where they agree, an axis where they do not."""
     reported = [found.packages.get(name, "") for found in environments]
-    releases = [text if _released(text) else "" for text in reported]
-    if unreleased := list(dict.fromkeys(text for text in reported if text and not _released(text))):
-        result.missing.append(f"{name} {', '.join(unreleased)} is not a release: choose the nearest one.")
+    releases = [text if _released(text) else _near(text) for text in reported]
+    for text, near in dict(zip(reported, releases, strict=True)).items():
+        if text and not near:
+            result.missing.append(f"{name} {text} is not a release: choose the nearest one.")
+        elif text != near:
+            note = f"{name} {text} was reported, which is not a release: {near} is the nearest"
+            result.notes.setdefault("pip", []).append(note)
     if not any(releases):
         return
     if len(set(releases)) == 1:
@@ -158,7 +162,17 @@ def _reported(result: Requirements, name: str, environments: Sequence[Environmen
 def _released(version: str) -> bool:
     """Whether a version is one that an index can have, rather than a local build."""
     release, _, local = version.partition("+")
-    return bool(_RELEASE.fullmatch(release)) and not set(release) <= {"0", "."} and local not in ("git", "unknown")
+    return (
+        bool(_RELEASE.fullmatch(release))
+        and not set(release) <= {"0", "."}
+        and not re.match(r"git|unknown|[0-9a-f]{6,40}$", local)
+    )
+
+
+def _near(version: str) -> str:
+    """The release that is nearest to a development or local build; '' for one without a number."""
+    found = re.match(r"\d+(?:\.\d+)+", version)
+    return found[0] if found and not set(found[0]) <= {"0", "."} else ""
 
 
 def pinned(name: str, version: str) -> tuple[str, str]:

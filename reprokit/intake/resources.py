@@ -6,21 +6,29 @@ import re
 from collections.abc import Sequence
 
 from reprokit.case import units
+from reprokit.environment import versions
 from reprokit.intake.environments import EnvironmentBlock
 
 _NETWORK = re.compile(
     r"\bpip\S{0,9} install\b|from_pretrained\(|load_dataset\(|torch\.hub|download=True|snapshot_download|requests\.(?:get|post)|urlopen|urlretrieve|https?://"
 )
-_GPU = re.compile(r"\bcuda\b|\bgpu\b|--gpus?\b|device_map|nccl|use_gpu|\.to\(.?cuda|torchrun|nvidia", re.IGNORECASE)
+_GPU = re.compile(
+    r"\.cuda\(|\bto\(\s?[\"']cuda|device\s?[=:(]{1,2}\s?[\"']?(?:cuda|gpu)\b|--gpus?\b|CUDAPlace|\bcuda\.jit\b|\buse_gpu\s?=\s?True"
+    r"|--device[ =]cuda|--n-gpu-layers|-ngl \d|\bnvidia-smi\b|import (?:cupy|cudf|cuml|pycuda)\b|set_device\([\"']gpu"
+    r"|\b(?:CUDA|NCCL|CUBLAS|CUDNN)\w{0,40} (?:runtime )?error|CUDA out of memory|no kernel image is available"
+    r"|illegal memory access|Running on GPU|on the GPU\b|使用 ?GPU|GPU ?(?:训练|预测|推理)",
+    re.IGNORECASE,
+)
+"""What plainly uses a GPU: code, options, errors of the driver, words."""
 _SIZE = re.compile(r"(?<![\w.])(\d{1,3}) ?(?:GB|GiB|G)\b", re.IGNORECASE)
 
 
 def needed(
-    environments: Sequence[EnvironmentBlock], texts: str, message: str, devices: int
+    environments: Sequence[EnvironmentBlock], texts: str, report: str, devices: int
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The ``resources`` of a case, and key -> why.
 
-    ``environments``: as reported; ``texts``: the case's command and programs; ``message``: of its failure;
+    ``environments``: as reported; ``texts``: the case's command and programs; ``report``: all of its text;
     ``devices``: how many GPUs the command was given, 0 = not known.
     """
     data: dict[str, str] = {}
@@ -39,19 +47,14 @@ def needed(
         notes[key] = "as in the report's docker run"
     gpus = [name for found in environments for name in found.gpus]
     used = next((found.options["gpus"] for found in environments if found.options.get("gpus", "").isdigit()), "")
-    count = str(devices or used or (1 if gpus else 0))
-    if count == "0" or not (_GPU.search(f"{texts}\n{message}") or devices or used or _used(environments)):
+    without = any(found.axes.get("cuda") == versions.NONE for found in environments)
+    uses = bool(gpus or used or any(found.options.get("gpus") for found in environments))
+    if not (devices or uses or (not without and _GPU.search(report))):
         return data, notes
-    data["gpus"] = count
+    data["gpus"] = str(devices or used or 1)
     notes["gpus"] = f"reported: {', '.join(dict.fromkeys(gpus))}" if gpus else "as the report uses them"
     sizes = [int(size) for name in gpus[:1] for size in _SIZE.findall(name)]
     if sizes and sizes[0] > 1:
         data["gpu_memory"] = f"{sizes[0] - 1}g"
         notes["gpu_memory"] = f"of {sizes[0]} GB a little less is usable"
     return data, notes
-
-
-def _used(environments: Sequence[EnvironmentBlock]) -> bool:
-    keys = {key.strip().lower(): str(value) for found in environments for key, value in found.values.items()}
-    used = keys.get("gpus used", "")
-    return used.isdigit() and used != "0"

@@ -10,7 +10,7 @@ from reprokit.environment import wording
 from reprokit.intake.environments import images, mentions
 from reprokit.intake.environments.lines import LONGEST, ReportLine
 from reprokit.intake.environments.model import EnvironmentBlock, Rank
-from reprokit.intake.environments.pairs import KeyValue, covered, items, pair
+from reprokit.intake.environments.pairs import KeyValue, covered, items, listed, pair
 from reprokit.intake.environments.reading import NOTHING, read
 
 _KINDS: Sequence[tuple[str, frozenset[str]]] = (
@@ -206,7 +206,10 @@ def _pairs(line: ReportLine, heading: ReportLine | None) -> list[KeyValue]:
     # A sentence that names three of them describes an environment, too.
     many = len({one.role for one in found}) > 2
     if found and not _COMMAND.search(line.text) and (many or covered(line.text) >= 0.5):
-        return [] if mentions.fails(line.text) is not None else found
+        if mentions.fails(line.text) is not None:
+            return []
+        named = {item.key.lower() for item in found}
+        return found + [item for item in listed(line.text, line.number) if item.key.lower() not in named]
     return [one] if one else []
 
 

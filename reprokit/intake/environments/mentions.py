@@ -120,12 +120,12 @@ def own_names(text: str) -> frozenset[str]:
     return frozenset(name.lower().split(".")[0] for name in hits)
 
 
-def find(lines: Sequence[ReportLine], own: Collection[str]) -> Iterator[Mention]:
-    """Every version that a sentence of the lines names. ``own``: further names of packages."""
-    subject = ""
+def find(lines: Sequence[ReportLine], own: Collection[str], title: str = "") -> Iterator[Mention]:
+    """Every version that a sentence of the lines names. ``own``: more names of packages; ``title``: the report's."""
+    about = subject = next((role for word in _WORD.findall(title) if (role := _role(word, own))), "")
     for line in lines:
         if line.blank or line.edge or line.fence or len(line.cells) > 1:
-            subject = ""
+            subject = about
             continue
         text = _LINK.sub(" ", line.text)
         for sentence in _split(_SENTENCE, text):

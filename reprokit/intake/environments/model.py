@@ -151,7 +151,7 @@ def _system(found: EnvironmentBlock) -> Iterator[str]:
 
 
 def _release(found: EnvironmentBlock) -> Iterator[str]:
-    if "os" in found.axes and (claim := found.claim("os")).rank is Rank.BUILT:
+    if "os" in found.axes and (claim := found.claim("os")).rank is Rank.BUILT and "-" in claim.version:
         yield f"os {claim.version} is the release for which this package was built ({claim.quote}); no other is named"
 
 

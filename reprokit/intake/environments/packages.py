@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from reprokit.intake.environments.lines import ReportLine
 from reprokit.intake.environments.model import EnvironmentBlock, Rank
-from reprokit.intake.environments.pairs import PACKAGES
+from reprokit.intake.environments.pairs import PACKAGES, role
 from reprokit.intake.environments.reading import WHEEL, BlockReader
 
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,80}[A-Za-z0-9])?"
@@ -20,6 +20,7 @@ _ASKED = re.compile(
 _OPTION = re.compile(r"(?:-r|-c|-f|-i|--[a-z-]{3,30})[ =]\S+$")
 _LIST_HEAD = re.compile(r"Package\s+Version(?:\s+\S.*)?$")
 _LIST_ROW = re.compile(rf"({_NAME})\s+(\d[\w.!+*-]{{0,60}})(?:\s+\S.*)?$")
+_BARE_ROW = re.compile(r"([A-Za-z][A-Za-z0-9._-]{1,60})\s+v?(\d{1,4}(?:\.\w+){1,6}(?:\+[\w.]+)?)\+?$")
 _RULE = re.compile(r"-{3,}[ -]*$")
 _CONDA_HEAD = re.compile(r"# packages in environment at|#?\s*Name\s+Version\s+Build")
 _CONDA_ROW = re.compile(
@@ -40,7 +41,7 @@ def find(lines: Sequence[ReportLine]) -> Iterator[EnvironmentBlock]:
     at = 0
     while at < len(lines):
         ends = [at + 1]
-        for reader in (_pip_list, _conda_list, _environment, _log, _freeze):
+        for reader in (_pip_list, _conda_list, _environment, _log, _rows, _freeze):
             end, found = reader(lines, at)
             if found:
                 yield found
@@ -80,6 +81,20 @@ def _pip_list(lines: Sequence[ReportLine], at: int) -> _Result:
     for line in rows:
         if row := _LIST_ROW.match(line.text):
             into.package(row[1], row[2], f"pip list: {row[1]} {row[2]}")
+    return _made("pip", lines, at, rows, into)
+
+
+def _rows(lines: Sequence[ReportLine], at: int) -> _Result:
+    """Lines of ``name  1.2.3`` without a heading."""
+    if not _BARE_ROW.match(lines[at].text):
+        return at, None
+    rows = _take(lines, at, lambda line: bool(_BARE_ROW.match(line.text)))
+    into = BlockReader(Rank.MEASURED)
+    for line in rows:
+        if (row := _BARE_ROW.match(line.text)) and role(row[1]).partition(" ")[0] in ("", "package"):
+            into.package(role(row[1]).removeprefix("package ") or row[1], row[2], line.text)
+    if len(rows) < LEAST or len(into.packages) * 2 <= len(rows):
+        return at + len(rows), None
     return _made("pip", lines, at, rows, into)
 
 

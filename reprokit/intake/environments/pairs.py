@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from reprokit.environment.axes import READERS, REPORTED
-from reprokit.intake.environments.lines import ReportLine
+from reprokit.environment.axes import AXES, BY_NAME, READERS
+from reprokit.intake.environments.lines import LONGEST, ReportLine
 
 _WORDS: Mapping[str, Any] = yaml.safe_load((Path(__file__).parent / "vocabulary.yaml").read_text(encoding="utf-8"))
 _INSTALLED: Mapping[str, Any] = yaml.safe_load(
@@ -21,15 +21,15 @@ PACKAGES = frozenset([*_WORDS["packages"], *(name for row in _INSTALLED.values()
 """Names of Python packages, among others."""
 
 ROLES: dict[str, str] = {name: role for role, names in _WORDS["roles"].items() for name in names}
-ROLES |= {name: role for role, names in REPORTED.items() if role != "os" for name in names}
-ROLES |= {name: "platform" for name in REPORTED["os"] if name not in ROLES}
+ROLES |= {name: axis.name for axis in AXES if axis.name != "os" for name in axis.wording.keys}
+ROLES |= {name: "platform" for name in BY_NAME["os"].wording.keys if name not in ROLES}
 ROLES |= {module.lower(): f"package {row['pip'][0]}" for module, row in _INSTALLED.items()}
 ROLES |= {name: f"package {name}" for name in PACKAGES}
 ROLES |= {name: f"package {package}" for name, package in _WORDS["called"].items()}
 
-_PAIR = re.compile(r"([^:：=]{1,90}?)\s*(?:[:：]|={1,2})\s*(.*)")
+_PAIR = re.compile(r"([^:：=]{1,90}?)\s*(?:[:：]|={1,2}>?|-{1,2}\s?>)\s*(.*)")
 _COLUMNS = re.compile(r"(\S{1,40}(?: \S{1,60}){0,5})(?: {2,}|\t+)(\S.*)")
-_SUFFIX = re.compile(r"\s*(?:versions?|版本号?|信息|型号|info|information)$")
+_SUFFIX = re.compile(r"\s*(?:\.__version__|versions?|版本号?|信息|型号|info|information)$")
 _ASIDE = re.compile(
     r"[(（][^()（）]{0,200}[)）]|\[ ?(?:e\.g|optional|如|例如)[^\[\]]{0,200}\]|"
     r"(?:请|例如|比如|如|e\.g\.?)(?=[^:：]{0,80}$).{0,80}$|(?<=\w)，如.{0,80}$"
@@ -44,9 +44,12 @@ _ITEM_NAMES = sorted(
     reverse=True,
 )
 _ITEM = re.compile(
-    r"(?<![A-Za-z0-9_./-])(?P<name>" + "|".join(map(re.escape, _ITEM_NAMES)) + r")"
+    r"(?<![A-Za-z0-9_.-])(?<![A-Za-z]/)(?P<name>" + "|".join(map(re.escape, _ITEM_NAMES)) + r")"
     r"\s{0,3}(?:versions?|版本号?)?\s{0,3}(?:[:：]|={1,2}|为|是|-|is)?\s{0,3}(?P<version>v?\d+(?:\.[\w*]+)+(?:\+[\w.]+)?|\d{1,2}(?![\w.]))",
     re.IGNORECASE,
+)
+_LISTED = re.compile(
+    r"(?:and )?([A-Za-z][\w.-]{1,40})(?: version|\s?==?|:|@)?\s?v?(\d+(?:\.\w+){1,5}(?:\+[\w.]+)?)", re.ASCII
 )
 _SYSTEM = re.compile(
     r"(?<![A-Za-z])(?:ubuntu|ubantu|debian|centos|windows|win|macos|mac os x?|rocky|fedora|red hat)[ -]{0,2}"
@@ -106,6 +109,19 @@ def items(text: str, line: int) -> Iterator[KeyValue]:
         if called == "cuda" and "nvidia-smi" in text.lower():
             called = "driver cuda"
         yield KeyValue(found["name"], found["version"], called, line)
+
+
+def listed(text: str, line: int) -> list[KeyValue]:
+    """The items of ``torch 2.9.0, wibble 0.1.2, RTX 4090``, whatever they are called; [] for other texts."""
+    parts = [part.strip(" .。") for part in re.split(r"[,，;；、|]", text[:LONGEST])]
+    hits = [hit for part in parts if (hit := _LISTED.fullmatch(part))]
+    if len(hits) < 3 or len(hits) * 2 < len(parts):
+        return []
+    return [
+        KeyValue(hit[1], hit[2], role(hit[1]) or f"package {hit[1]}", line)
+        for hit in hits
+        if role(hit[1]).partition(" ")[0] in ("", "package")
+    ]
 
 
 def covered(text: str) -> float:

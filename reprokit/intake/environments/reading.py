@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from packaging.utils import canonicalize_name
 
 from reprokit.environment import frameworks, versions, wording
-from reprokit.environment.axes import READERS, REPORTED
+from reprokit.environment.axes import READERS
 from reprokit.intake.environments.model import EnvironmentBlock, Rank, ReportedValue
 from reprokit.intake.environments.pairs import KeyValue, items
 
@@ -26,6 +26,9 @@ _PLAUSIBLE = {
     "cudnn": re.compile(r"[1-9]\d?(?:\.|$)"),
     "gcc": re.compile(r"(?:[3-9]|[12]\d)(?:\.|$)"),
     "os": re.compile(""),
+    "cmake": re.compile(r"[2-4]\.\d"),
+    "clang": re.compile(r"(?:[3-9]|[12]\d)(?:\.|$)"),
+    "nccl": re.compile(r"2\.\d"),
 }
 """What a version of each axis looks like: ``cuda: 0`` is the number of a device."""
 
@@ -169,6 +172,8 @@ def _platform(into: BlockReader, one: KeyValue) -> None:
     if glibc := wording.glibc(text):
         into.texts.setdefault("glibc", glibc)
     into.claim("os", wording.os(text), f"{one.key}: {one.value}")
+    if "os" not in {claim.axis for claim in into.claims} and (family := wording.family(text)):
+        into.claim("os", family, f"{one.key}: {one.value}", Rank.BUILT)
     if re.search(r"(?:cuda|python|cudnn|gcc|torch|paddle)", one.value, re.IGNORECASE):
         _more(into, one)
 
@@ -285,7 +290,7 @@ def _variants(into: BlockReader) -> None:
 
 
 _READERS: Mapping[str, Callable[[BlockReader, KeyValue], None]] = {
-    **{axis: _axis for axis in REPORTED if axis != "os"},
+    **{axis: _axis for axis in READERS if axis in _PLAUSIBLE and axis != "os"},
     "platform": _platform,
     "glibc": _glibc,
     "gpu": _gpu,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from reprokit.environment import wording
 from reprokit.intake.environments.lines import ReportLine
 from reprokit.intake.environments.model import EnvironmentBlock, Rank
+from reprokit.intake.environments.pairs import role
 from reprokit.intake.environments.reading import BlockReader
 
 _GPU_ROW = re.compile(
@@ -180,6 +181,26 @@ def _show(lines: Sequence[ReportLine], into: BlockReader) -> dict[str, str]:
     return {fields["Name"]: fields["Version"]} if into.packages else {}
 
 
+def _printed(lines: Sequence[ReportLine], into: BlockReader) -> dict[str, str]:
+    """``>>> numpy.__version__`` and what it printed."""
+    name = re.findall(r"(\w+)\.__version__", lines[0].text)[0]
+    version = re.search(r"\d+\.\d[\w.+]*", lines[-1].text) if len(lines) > 1 else None
+    called = role({"np": "numpy", "pd": "pandas", "tf": "tensorflow"}.get(name, name))
+    if version and called.startswith("package "):
+        into.package(called.removeprefix("package "), version[0], f"{name}.__version__: {version[0]}")
+    return dict(into.packages)
+
+
+def _scipy(lines: Sequence[ReportLine], into: BlockReader) -> dict[str, str]:
+    """What SciPy's issue form asks for: ``scipy.__version__, numpy.__version__, sys.version_info``."""
+    text = lines[0].text
+    found = re.findall(r"\d+(?:\.\w+)+|(?<==)\d+", text)
+    into.package("scipy", found[0], text)
+    into.package("numpy", found[1], text)
+    into.claim("python", ".".join(found[2:5]), text)
+    return {"versions": text}
+
+
 _SMI = r"[|+]|NVIDIA-SMI|Driver Version|CUDA Version|Attached GPUs|\w{3} \w{3} +\d+ [\d:]{8} \d{4}$"
 _NEVER = re.compile(r"(?!)")
 _TOOLS = (
@@ -234,5 +255,12 @@ _TOOLS = (
         re.compile(r"[WI]\d{4} [\d:.]{8,15} +\d+ \w+\.cc:\d+\] device: "),
         _paddle_log,
     ),
+    _Tool(
+        "version",
+        re.compile(r"(?:>>> |In \[\d+\]: ?)?(?:print\()?\w{2,30}\.__version__\)?$"),
+        re.compile(r"(?:Out\[\d+\]: ?)?['\"]?\d+\.\d[\w.+]*['\"]?$"),
+        _printed,
+    ),
+    _Tool("scipy", re.compile(r"\d+\.[\w.]+ \d+\.[\w.]+ sys\.version_info\(major=\d"), _NEVER, _scipy),
     _Tool("pip show", re.compile(r"Name: [A-Za-z][\w.-]{0,60}$"), re.compile(r"[A-Z][A-Za-z-]{1,20}:"), _show),
 )

@@ -78,3 +78,33 @@ def test_what_sentences_say_is_in_the_case(text: str, matrix: dict[str, tuple[st
 def test_paths_that_show_one_python(path: str, python: str) -> None:
     made = draft(f"It ends with a crash in `{path}`.\n\n```\n$ ./run\nSegmentation fault\n```\n")
     assert made.data.get("matrix", {}).get("python", []) == ([python] if python else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus"),
+    [
+        ("The Tesla T4 of our server.", "1"),
+        ("```python\nx = torch.ones(3).cuda()\n```", "1"),
+        ("```\n$ docker run --gpus all wibble/wobble\n```", "1"),
+        ("RuntimeError: CUDA error: an illegal memory access was encountered", "1"),
+        ("Python: 3.11\nscipy: 1.11.4", None),
+        ("- PyTorch version: 2.1.0+cpu\n- Python: 3.11\n\nIt also fails after `model.cuda()`, they say.", None),
+    ],
+)
+def test_a_device_or_its_plain_use_asks_for_a_gpu(text: str, gpus: str | None) -> None:
+    assert draft(f"# It dies\n\n{text}\n\n{PROGRAM}").data.get("resources", {}).get("gpus") == gpus
+
+
+def test_packages_are_what_has_a_version_where_versions_are_listed() -> None:
+    rows = "```\nwobble      1.2.3\nfrob-nicate 0.3.0.post2\nnumpy       1.26.4\n```\n"
+    line = "Windows 10, Python 3.12, wobble 1.2.3, frob-nicate 0.3.0.post2, numpy 1.26.4\n"
+    keys = "- Python: 3.12.1\n- wobble: 1.2.3\n- frob-nicate version: 0.3.0.post2\n- numpy: 1.26.4\n- bios: 1.2.3\n"
+    for text in (rows, line, keys):
+        pip = draft(f"# It dies\n\n{text}\n{PROGRAM}").data["environment"]["pip"]
+        assert set(pip) == {"wobble==1.2.3", "frob-nicate==0.3.0.post2", "numpy==1.26.4", "scipy"}
+
+
+def test_the_nearest_release_of_a_development_build_is_installed_and_named() -> None:
+    made = draft(f"# It dies\n\nPython: 3.11.2\nwobble: 4.29.0.dev0\nfrob: 2.0.1+gitabc\n\n{PROGRAM}")
+    assert made.data["environment"]["pip"][:2] == ["wobble==4.29.0", "frob==2.0.1"]
+    assert "4.29.0.dev0 was reported, which is not a release: 4.29.0 is the nearest" in str(made.notes)
