@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import os
 import select
+import subprocess
+import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from reprokit.core.tty import Terminal
@@ -40,6 +43,34 @@ class User:
             self.seen += data
         before, _, self.seen = self.seen.partition(text)
         return before
+
+
+class ProgramUser(User):
+    """Has started reprokit at a terminal of its own, with these arguments."""
+
+    def __init__(self, *arguments: str, folder: Path, environ: Mapping[str, str] | None = None) -> None:
+        master, slave = os.openpty()
+        super().__init__(master)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "reprokit", *arguments], cwd=folder, stdin=slave, stdout=slave, stderr=slave,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "TERM": "dumb", **(environ or {})},
+            start_new_session=True,
+        )  # fmt: skip
+        os.close(slave)
+
+    def answers(self, question: str, answer: str) -> str:
+        """Wait for a question, and answer it; returns what was shown before it."""
+        before = self.sees(question.encode()).decode()
+        self.types(f"{answer}\n".encode())
+        return before
+
+    def ends(self) -> tuple[int, str]:
+        """Wait for the end of the program; its exit status, and what it showed before."""
+        with suppress(OSError):
+            while data := os.read(self.master, 65536):
+                self.seen += data
+        os.close(self.master)
+        return self.process.wait(60), self.seen.decode()
 
 
 class TerminalUser(User):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reprokit.case.matrix import count
+from reprokit.case.trust import Trust
 from reprokit.cli import dialogue, options
 from reprokit.core.errors import CaseError, UsageError
 from reprokit.core.terminal import echo
@@ -39,27 +40,42 @@ if TYPE_CHECKING:
 @click.option("--exit-code", metavar="N", help="The exit status, where no output identifies the failure.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the case to this file.")
 @click.option("--force", is_flag=True, help="Overwrite the file.")
-def command(source: str | None, output: Path | None, force: bool, **answers: Any) -> int:
+@click.option("--no-input", is_flag=True, help="Ask nothing, as where there is no terminal.")
+def command(source: str | None, output: Path | None, force: bool, no_input: bool, **answers: Any) -> int:
     """Draft a case from a bug report, in English or Chinese, or from answers at the terminal.
 
-    With --from, the draft goes to standard output, or to the file of -o; its comments say which lines each part comes
-    from, and what the report does not say. Without --from, you are asked for every option that is not given, with
-    defaults from this machine, and the case is written to a file in this folder. Tokens, home directories and host
-    names are left out either way.
+    With --from, comments of the draft say which lines each part comes from, and what the report does not say. Without
+    it, you are asked for every option that is not given, with defaults from this machine. At a terminal, what was read
+    is shown, you are asked for what is missing, the case is written to a file in this folder, and it is run if you
+    want: where it does not reproduce, you see what differs from the report. Elsewhere, a draft of --from goes to
+    standard output. -o names another file. Tokens, home directories and host names are left out either way.
     """
     given = [name for name, value in answers.items() if value not in (None, ())]
 
     if output is not None and output.exists() and not force:
         raise UsageError(f"{output} exists already: overwrite it with --force, or name another file with -o")
     options.check_writable("-o", output)
+    asks = not no_input and source != "-" and dialogue.at_terminal()
     if source is None:
-        made = dialogue.dialogue(answers)
-        return finish(made, "your answers", output or dialogue.beside(made))
+        made = dialogue.dialogue(answers, ask=not no_input)
+        return _written(made, "your answers", output or dialogue.beside(made), Trust.OWN if asks else None)
     if given:
         names = ", ".join(f"--{'command' if name == 'shell' else name.replace('_', '-')}" for name in given)
         raise UsageError(f"{names}: not allowed with --from; edit the draft instead")
     report = read_report(source)
-    return finish(draft(report.text, url=report.url, source=report.path), report.path, output)
+    made = draft(report.text, url=report.url, source=report.path)
+    if not asks:
+        return finish(made, report.path, output)
+    made = dialogue.complete(made, report.path)
+    return _written(made, report.path, output or dialogue.beside(made), Trust.STRANGER)
+
+
+def _written(made: Draft, origin: str, output: Path, trust: Trust | None) -> int:
+    """As :func:`finish`, and the case is run if the user wants that. ``trust``: of its text; None = it is not run."""
+    status = finish(made, origin, output)
+    if trust is not None:
+        dialogue.try_out(output, trust=trust)
+    return status
 
 
 def finish(made: Draft, origin: str, output: Path | None) -> int:

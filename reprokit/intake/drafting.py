@@ -354,7 +354,7 @@ class _Work:
     def _made_title(self) -> str:
         failed = self.shown.title if self.shown else ""
         where = str(self.shown.signature["frames"][-1]) if self.shown and self.shown.signature.get("frames") else ""
-        return f"{failed} in {where}" if failed and where else failed or "A bug without a title"
+        return f"{failed} in {where}" if failed and where else failed or naming.UNTITLED
 
     def _id(self, title: str) -> str:
         failed = self.shown.title if self.shown else ""

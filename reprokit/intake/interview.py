@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -137,16 +137,10 @@ def draft(answers: Answers, folder: Path, known: Mapping[str, str]) -> Draft:
 
     title = scrubbed(answers.title or "", "the title")
     command = for_shell(scrubbed(answers.command or "", "the command"))
-    shown = _shown(scrubbed(answers.failure or "", "the failure"))
+    shown = failure_in(scrubbed(answers.failure or "", "the failure"))
     signature: dict[str, Any] = dict(shown.signature) if shown else {"exit_code": answers.exit_code or "nonzero"}
-    words = words_of(["sh", "-c", answers.command or ""])[2:]
-    gathered = files.gather(files.named(words, folder), folder)
-    missing = [f"the file {text}" for text in gathered.left_out]
-    missing += [
-        f"the file {word}, which the command names but is not in this folder: add it to files, or its tree to sources"
-        for word in words
-        if files.NAMED.fullmatch(word) and not (folder / word).exists()
-    ]
+    found = files_named(answers.command or "", folder)
+    missing = list(found.missing)
     if answers.failure and not shown:
         missing.append(
             "No failure was found in the pasted output: until you fill in expect.failure, any failure counts."
@@ -164,8 +158,8 @@ def draft(answers: Answers, folder: Path, known: Mapping[str, str]) -> Draft:
         **({"matrix": matrix} if matrix else {}),
         **({"environment": {"pip": [literal(one) for one in answers.pip]}} if answers.pip else {}),
         **(
-            {"files": {name: literal(for_shell(scrubbed(text, name), name)) for name, text in gathered.texts.items()}}
-            if gathered.texts
+            {"files": {name: literal(for_shell(scrubbed(text, name), name)) for name, text in found.texts.items()}}
+            if found.texts
             else {}
         ),
         "command": literal(command),
@@ -174,7 +168,29 @@ def draft(answers: Answers, folder: Path, known: Mapping[str, str]) -> Draft:
     return Draft(data=data, notes=notes, missing=tuple(missing), omitted=tuple(omitted))
 
 
-def _shown(text: str) -> failure.Shown | None:
+@dataclass(frozen=True, kw_only=True)
+class NamedFiles:
+    """The files that a command names. ``texts``: path -> text; ``missing``: those that the case lacks, in words."""
+
+    texts: Mapping[str, str]
+    missing: tuple[str, ...]
+
+
+def files_named(command: str, folder: Path, have: Container[str] = ()) -> NamedFiles:
+    """The files below ``folder`` that a command names, but for those that a case has already (``have``)."""
+    words = [word for word in words_of(["sh", "-c", command])[2:] if word not in have]
+    gathered = files.gather(files.named(words, folder), folder)
+    missing = [f"the file {text}" for text in gathered.left_out]
+    missing += [
+        f"the file {word}, which the command names but is not in this folder: add it to files, or its tree to sources"
+        for word in words
+        if files.NAMED.fullmatch(word) and not (folder / word).exists()
+    ]
+    return NamedFiles(texts=gathered.texts, missing=tuple(missing))
+
+
+def failure_in(text: str) -> failure.Shown | None:
+    """The failure that pasted output shows, None where there is none."""
     return failure.find(cut(f"~~~~~~\n{text}\n~~~~~~\n").pieces) if text.strip() else None
 
 

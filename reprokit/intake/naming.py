@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+UNTITLED = "A bug without a title"
 LONGEST = 60
 """Most characters of an id."""
 TITLE = 200

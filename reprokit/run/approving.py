@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from reprokit.run.request import Request
 
 
+class Declined(UsageError):
+    """The user at the terminal does not want a case to be built or run."""
+
+
 def approve(
     files: Sequence[CaseFile],
     request: Request,
@@ -60,7 +64,7 @@ def approve(
             f"to run exactly {'this text' if one else 'these texts'}, or --yes to run whatever is there"
         )
     if not (ask or _at_the_terminal)(f"Build and run {'it' if one else 'them'} here?"):
-        raise UsageError("nothing was built or run")
+        raise Declined("nothing was built or run")
     return [replace(file, trust=Trust.REVIEWED) if ALLOWANCES[file.trust].asks else file for file in files]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from reprokit import __version__
 from reprokit.case.matrix import Cell, Selection, cell_key, label
+from reprokit.case.trust import Trust
 from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.interrupts import signals
 from reprokit.core.text import build_times, pluralize, seconds
@@ -64,12 +65,15 @@ class Session(Invocation):
     timings: Timings | None = None
     _cluster: Cluster | None = None
 
-    def start(self, request: Request, *, failed: bool = False) -> int:
+    def start(self, request: Request, *, failed: bool = False, trust: Trust | None = None) -> int:
         """Plan and run; returns the contract's exit status. ``failed``: see :func:`.last_time.only_failed`.
+        ``trust``: how far its cases are trusted, None = by where they are read.
 
         Raises UsageError or CaseError, and EngineError where no engine answers, before anything is run or recorded.
         """
         files = load_all(request.cases)
+        if trust is not None:
+            files = [dataclasses.replace(file, trust=trust) for file in files]
         if failed:
             if not self.folder.is_dir():
                 raise UsageError(f"--failed: nothing was run here yet: {self.folder} does not exist")

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import pty
 import re
-import select
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +18,7 @@ from reprokit.environment.axes import AXES, AXIS_NAMES, BY_NAME
 from reprokit.environment.cases import load_text
 from reprokit.environment.measured import Measured
 from reprokit.intake import draft, interview
+from tests.terminals import ProgramUser
 
 TRACEBACK = """\
 Traceback (most recent call last):
@@ -185,47 +180,9 @@ def test_without_a_terminal_it_names_the_alternatives(tmp_path: Path, monkeypatc
     assert not list(tmp_path.iterdir())
 
 
-class AtTerminal:
-    """Types into the real program, each time it has asked."""
-
-    def __init__(self, folder: Path) -> None:
-        self.master, slave = pty.openpty()
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "reprokit", "new"], cwd=folder, stdin=slave, stdout=slave, stderr=slave,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "TERM": "dumb"}, start_new_session=True,
-        )  # fmt: skip
-        os.close(slave)
-        self.output = ""
-
-    def reads(self, until: str) -> None:
-        end = time.monotonic() + 60
-        while until not in self.output:
-            assert time.monotonic() < end, self.output
-            if select.select([self.master], [], [], 1)[0]:
-                try:
-                    self.output += os.read(self.master, 4096).decode()
-                except OSError:
-                    break
-        before, found, self.output = self.output.partition(until)
-        assert found, before
-
-    def answers(self, question: str, answer: str) -> None:
-        self.reads(question)
-        os.write(self.master, f"{answer}\n".encode())
-
-    def ends(self) -> int:
-        try:
-            while os.read(self.master, 4096):
-                pass
-        except OSError:
-            pass
-        os.close(self.master)
-        return self.process.wait(60)
-
-
 @pytest.mark.system
 def test_at_a_real_terminal(tmp_path: Path) -> None:
-    user = AtTerminal(tmp_path)
+    user = ProgramUser("new", folder=tmp_path)
     user.answers("in one line?", "Shapes do not fit")
     user.answers("Which command", "python train.py")
     user.answers("Paste the traceback", TRACEBACK + ".")
@@ -233,18 +190,46 @@ def test_at_a_real_terminal(tmp_path: Path) -> None:
     user.answers("os (", "windows")
     user.answers("not an operating system", "debian-12")
     user.answers("python (", "3.11")
-    user.reads("next: ")
-    assert user.ends() == 0
+    user.answers("Build and run it here?", "n")
+    assert user.ends()[0] == 0
     case = load_text("x.yaml", (tmp_path / "shapes-do-not-fit.yaml").read_text()).case
     assert case.expect.failure.exception == "ValueError"
     assert case.matrix.axes == {"os": ("debian-12",), "python": ("3.11",)}
 
 
 @pytest.mark.system
+def test_a_report_at_a_real_terminal_is_shown_and_completed(tmp_path: Path) -> None:
+    (tmp_path / "report.md").write_text(f"# Shapes do not fit\n\nPython 3.11, numpy 1.26.4\n\n```\n{TRACEBACK}```\n")
+    (tmp_path / "train.py").write_text("raise ValueError\n")
+    user = ProgramUser("new", "--from", "report.md", folder=tmp_path)
+    shown = user.answers("Which command fails?", "python3 train.py")
+    assert re.search(r"exception +ValueError +\(lines 6 to 9\)", shown)
+    assert re.search(r"python +3.11 +\(line 3\)", shown)
+    # As the text of someone else, it runs only after what it asks for was seen.
+    asked = user.answers("Build and run it here? [y/N]", "")
+    assert "runs in each: python3 train.py" in asked
+    assert user.ends()[0] == 0
+    assert not (tmp_path / ".reprokit").exists()
+    case = load_text("x.yaml", (tmp_path / "shapes-do-not-fit.yaml").read_text()).case
+    assert case.command == "python3 train.py"
+    assert list(case.files) == ["train.py"]
+
+
+@pytest.mark.system
+def test_no_input_asks_nothing_at_a_terminal(tmp_path: Path) -> None:
+    (tmp_path / "report.md").write_text(f"# Shapes do not fit\n\n```\n{TRACEBACK}```\n")
+    status, shown = ProgramUser("new", "--no-input", "--from", "report.md", folder=tmp_path).ends()
+    assert status == 0
+    assert "schema: reprokit/v1" in shown
+    assert "not known" in shown
+    assert [path.name for path in tmp_path.iterdir()] == ["report.md"]
+
+
+@pytest.mark.system
 def test_a_cancelled_dialogue_writes_nothing(tmp_path: Path) -> None:
-    user = AtTerminal(tmp_path)
+    user = ProgramUser("new", folder=tmp_path)
     user.answers("in one line?", "Shapes do not fit")
-    user.reads("Which command")
-    os.write(user.master, b"\x04")
-    assert user.ends() == 130
+    user.sees(b"Which command")
+    user.types(b"\x04")
+    assert user.ends()[0] == 130
     assert not list(tmp_path.iterdir())

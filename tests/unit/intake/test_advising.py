@@ -1,0 +1,117 @@
+"""What ``new`` says of a draft that does not reproduce: the report's failure beside the one that was seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from reprokit.case.model import Case
+from reprokit.environment.cases import load_text
+from reprokit.environment.measured import Measured
+from reprokit.evidence.details import CellDetails, FailedBuildRecord
+from reprokit.evidence.model import Frame, Outcome, Verdict
+from reprokit.evidence.records import CellRecord, ExceptionRecord, TrialRecord
+from reprokit.intake.advising import advice
+
+REPORTED = """
+schema: reprokit/v1
+id: a-b
+title: It dies
+report:
+  environments: [{Python: "3.10.4 (default)", numpy: "1.26.4", packages: "torch==2.1.0+cu121, six==1.16.0"}]
+command: python3 train.py
+expect:
+  failure: {FAILURE}
+"""
+TRACE = "{exception: ValueError, message: bad shape, frames: ['loss.py:forward']}"
+
+
+def case_of(failure: str = TRACE) -> Case:
+    return load_text("x.yaml", REPORTED.replace("{FAILURE}", failure)).case
+
+
+def cell(
+    verdict: Verdict, kind: str = "", message: str = "", status: int | None = 1, last: str = "loss.py:forward"
+) -> CellRecord:
+    file, _, function = last.partition(":")
+    seen = ExceptionRecord(type=kind, message=message, frames=(Frame(file=f"/w/{file}", line=7, function=function),))
+    trial = TrialRecord(
+        number=1, outcome=Outcome.DIFFERENT_FAILURE, exit_code=status, seconds=1, oom=False, timed_out=False, reason="",
+        log="x.log", exception=seen if kind else None,
+    )  # fmt: skip
+    return CellRecord(
+        number=3, case_id="a-b", case_path="x", case_digest="", cell={}, verdict=verdict, reason="a reason",
+        trials=(trial,),
+        environment=Measured(python="3.11.2", packages={"pip": {"numpy": "1.26.4", "torch": "2.3.1", "six": "1.16.0"}}),
+    )  # fmt: skip
+
+
+def said(found: CellRecord, failure: str = TRACE, log: str = "") -> str:
+    lines = advice(case_of(failure), [found], "a case.yaml", lambda trial: log)
+    return "\n".join(lines)
+
+
+def test_the_failures_stand_beside_each_other() -> None:
+    text = said(cell(Verdict.DIFFERENT_FAILURE, "TypeError", "no len()", last="data.py:collate"))
+    assert "the report has ValueError, here it is TypeError: no len()" in text
+    assert "the report's trace ends in loss.py:forward, here in data.py:collate, line 7" in text
+    assert "then: reprokit run 'a case.yaml'; reprokit show last 3 --log" in text
+    text = said(cell(Verdict.DIFFERENT_FAILURE, "builtins.ValueError", "too large"))
+    assert "both traces end in loss.py:forward" in text
+    assert "the report's message has 'bad shape', here it is builtins.ValueError: too large" in text
+    assert "change:" not in text
+    text = said(cell(Verdict.DIFFERENT_FAILURE, status=139))
+    assert "the report has ValueError; here there is no traceback, and the command ended with exit status 139" in text
+    text = said(cell(Verdict.DIFFERENT_FAILURE, "ValueError", "x"), "{signal: SIGSEGV}")
+    assert "the report has the signal SIGSEGV; here the command ended with exit status 1 with ValueError: x" in text
+    text = said(cell(Verdict.DIFFERENT_FAILURE, status=2), "{exit_code: 7, output: boom}")
+    assert "the report has the exit status 7; here the command ended with exit status 2" in text
+    assert "the report's output has 'boom'" in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "status", "log", "hint"),
+    [
+        ("ModuleNotFoundError", "No module named 'cv2'", 1, "", "add opencv-python to environment.pip"),
+        ("ModuleNotFoundError", "No module named 'mylib.a'", 1, "", "the package that has the module mylib to"),
+        ("ImportError", "libGL.so.1: cannot open shared object file", 1, "", "add libgl1 to environment.apt"),
+        ("", "", 127, "sh: 1: ffmpeg: not found", "add the package that has ffmpeg to environment.apt"),
+        ("", "", 127, "", "the command was not found"),
+        (
+            "FileNotFoundError",
+            "[Errno 2] No such file or directory: 'data/a.csv'",
+            1,
+            "",
+            "put data/a.csv into the case",
+        ),
+        ("", "", 2, "python3: can't open file '/workspace/t.py': [Errno 2]", "put t.py into the case"),
+        ("SyntaxError", "invalid syntax", 1, "", "the axis python"),
+        ("AttributeError", "module 'numpy' has no attribute 'x'", 1, "", "pin the versions"),
+    ],
+)
+def test_what_an_incomplete_draft_lacks_is_named(kind: str, message: str, status: int, log: str, hint: str) -> None:
+    text = said(cell(Verdict.DIFFERENT_FAILURE, kind, message, status), log=log)
+    assert f"change: {hint}" in text or hint in text.partition("change: ")[2]
+
+
+def test_a_command_that_passes_is_compared_by_its_versions() -> None:
+    text = said(cell(Verdict.NOT_REPRODUCED, status=0))
+    assert "the command passed in 1 trial" in text
+    assert "change: Python 3.10.4 in the report, 3.11.2 here" in text
+    assert "change: torch 2.1.0+cu121 in the report, 2.3.1 here" in text
+    assert "numpy" not in text
+    assert "six" not in text
+
+
+def test_other_verdicts() -> None:
+    failed = FailedBuildRecord(step="pip", cause="the package needs a compiler", put="the axis gcc")
+    found = cell(Verdict.BUILD_FAILED)
+    found = CellRecord(**{**vars(found), "details": CellDetails(build=failed)})
+    assert "could not be built: the package needs a compiler\nchange: the axis gcc" in said(found)
+    assert "could not be built: a reason" in said(cell(Verdict.BUILD_FAILED))
+    assert "raise resources.timeout" in said(cell(Verdict.TIMED_OUT))
+    assert "raise resources.memory" in said(cell(Verdict.OUT_OF_MEMORY))
+    assert said(cell(Verdict.UNSUPPORTED)) == "nothing was decided: a reason"
+    assert advice(case_of(), [], "x", lambda trial: "") == []
+    cells = [cell(Verdict.REPRODUCED), cell(Verdict.NOT_REPRODUCED)]
+    [text] = advice(case_of(), cells, "x.yaml", lambda trial: "")
+    assert text.startswith("it reproduces in 1 of 2 cells; next: reprokit isolate x.yaml")
