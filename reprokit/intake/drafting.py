@@ -303,6 +303,8 @@ class _Work:
             self.data["expect"] = {"failure": {"output": placeholders.OUTPUT}}
             return
         self.data["expect"] = {"failure": dict(shown.signature)}
+        if shown.missing:
+            self.missing.append(f"expect.failure: {shown.missing}.")
         for key, note in shown.notes.items():
             self.notes[("expect", "failure", key)] = (note,)
         if shown.others:

@@ -1,62 +1,54 @@
-"""The failure that a report shows, as a signature: the parts that stay the same when it happens again. Pure."""
+"""The failures that a report shows, each as a signature: what stays the same when it happens again. Pure.
+
+Tracebacks and crashes are read as they are in logs (:mod:`reprokit.evidence`); other lines that programs print, and
+what people write, by ``data/failures.yaml``. A signature is held against its text before it is given.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import resources
 from typing import Any
 
-from reprokit.core.redaction import STANDS
+from reprokit.case import placeholders
 from reprokit.core.text import one_line
-from reprokit.evidence import frames as places
 from reprokit.evidence.fingerprint import fingerprint
 from reprokit.evidence.model import Crash, Ending, ExceptionSeen, Frame
-from reprokit.evidence.normalise import essence
 from reprokit.evidence.observation import last_exception, observe, primary_crash
 from reprokit.evidence.parser import Trait
 from reprokit.evidence.parsers import has
-from reprokit.evidence.parsers.paddle import ENFORCE
+from reprokit.evidence.text import find as occurs
 from reprokit.intake import notebooks
 from reprokit.intake.pieces import ReportPiece
+from reprokit.intake.signatures import identifying_frames, readable, stable
 
-LONGEST = 120
-"""Most characters of a message in a signature; longer ones are cut at a word."""
-_LEAST = 6
-"""Fewest letters of a part of a message that is specific enough."""
-
-_QUOTED = re.compile(r"(?P<quote>['\"`‘“])(?P<inside>[^'\"`’”\n]{0,200})['\"`’”]")
-_VOLATILE = re.compile(
-    r"0x[0-9a-fA-F]+|\b[a-zA-Z][\w+.-]*://\S+|(?:[A-Za-z]:)?(?:[\w.@~+-]*[/\\]){2,}[\w.@+-]*|[/\\][\w.@+-]+[/\\]?[\w.@+-]*"
-    r"|(?<![\w.])[-+]?\d[\w.+-]*|[\[({][^\[\](){}\n]{0,200}\d[^\[\](){}\n]{0,200}[\])}]"
-    r"|\b(?=[a-f]*\d)[0-9a-f]{8,}\b|<[^<>\n]{1,200} (?:object )?at [^<>\n]{1,100}>"
-    r"|\bat \.{0,2}/\S+"
-)
-"""Text that changes between runs or machines: addresses, paths, numbers, and brackets around them."""
-_HOME = re.compile(r"(?<![\w~])~(?:[/\\][\w.@~+/\\-]*|(?=$|[\s'\"]))")
-_CLAUSE = re.compile(r"[,;:，；：。]\s+|[，；：。]|\s[-–—]\s|\s*\(|\)\s*|\[\s*|\s*\]|\n")
-_SENTENCE = re.compile(r"(?<=[^\d\s])[.!?]\s+(?=[A-Z\[(])|(?<=[\d)\]])\.\s+(?=[A-Z])|[。！？]|\n")
-_PADDLE_CLASS = re.compile(rf"^\((?:{'|'.join(ENFORCE)})\)\s*|^(?:{'|'.join(ENFORCE)})Error:\s*")
-_NAME = r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|NotFound)"
+_NAME = r"(?!java|org\.|com\.)(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|NotFound|Warning)"
 _BARE = re.compile(rf"^(?:E\s+)?(?P<type>{_NAME})(?:[:：]\s*(?P<message>\S.*))?$", re.MULTILINE)
-_WITHIN = re.compile(rf"(?<![A-Za-z0-9_.`'\"/])[`'\"]?(?P<type>{_NAME})[:：]\s*(?P<message>[^\n`]+)")
+_WITHIN = re.compile(rf"(?<![A-Za-z0-9_.'\"/])(?P<quote>[`'\"]?)(?P<type>{_NAME})[:：]\s*(?P<message>[^\n]+)")
 """In running text, a name alone is not a failure: its message must follow."""
+_TITLED = re.compile(
+    r"(?<![\w.])(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\w+(?:Error|Exception))(?![\w(])"
+    r"|(?i:\b(?P<words>(?:attribute|type|value|key|index|runtime|import|assertion|name|syntax|recursion|zero ?division"
+    r"|not ?implemented|module ?not ?found|file ?not ?found|unicode ?decode|unicode ?encode|overflow) ?error)\b)"
+)
+"""In a title, a name is one, and so are its words."""
 _EXIT = re.compile(
     r"(?:exit(?:ed)?(?: with)?(?: (?:error )?(?:code|status))|exit code|return(?:ed)? code|退出代码|退出码"
     r"|退出状态)\s*[:：=]?\s*(?P<code>-?\d{1,10})\b(?P<rest>.*)",
     re.IGNORECASE,
 )
-_SIGNAL_WORDS = (
-    (re.compile(r"segmentation fault|段错误|\bSIGSEGV\b|signal 11\b", re.IGNORECASE), "SIGSEGV"),
-    (re.compile(r"\bAborted \(core dumped\)|已放弃|\bSIGABRT\b|signal 6\b|abort trap", re.IGNORECASE), "SIGABRT"),
-    (re.compile(r"\bbus error\b|总线错误|\bSIGBUS\b|signal 7\b", re.IGNORECASE), "SIGBUS"),
-    (re.compile(r"floating point exception|浮点数例外|\bSIGFPE\b|signal 8\b", re.IGNORECASE), "SIGFPE"),
-    (re.compile(r"illegal (?:hardware )?instruction|非法指令|\bSIGILL\b|signal 4\b", re.IGNORECASE), "SIGILL"),
-)
-"""Messages of shells, in two languages, about the end of a program by a signal."""
-_CMAKE = re.compile(
-    r"^[ \t]*CMake Error(?: at [^\n]{1,300}|:)[ \t]*\n(?:[ \t]*\n)?[ \t]*(?P<text>[A-Za-z][^\n]*)", re.M
-)
+_ENDS = {
+    **dict.fromkeys((139, -11), "SIGSEGV"),
+    **dict.fromkeys((134, -6), "SIGABRT"),
+    **dict.fromkeys((135, -7), "SIGBUS"),
+    **dict.fromkeys((136, -8), "SIGFPE"),
+    **dict.fromkeys((132, -4), "SIGILL"),
+    **dict.fromkeys((137, -9), "SIGKILL"),
+}
+"""Exit statuses of programs that a signal ended."""
 _STAMP = re.compile(r"^(?:#\d{1,4} )?\d{1,5}\.\d{1,3}(?=[ \n])", re.MULTILINE)
 """Seconds, as ``docker build`` writes them before each line of output."""
 _GOES_ON = re.compile(r"Exception in thread |Task exception was never retrieved|future: <Task")
@@ -66,13 +58,31 @@ _ERROR_WORDS = re.compile(
     r"error|traceback|exception|crash|log|output|actual|fail|problem|stack|报错|错误|异常|日志|崩溃|输出|信息",
     re.IGNORECASE,
 )
+_QUOTED_ERROR = re.compile(
+    r"(?:error(?: message)?|报错(?:信息)?|错误(?:信息|提示)?|提示)(?: (?:is|was|says|said))?\s*(?:[:：]|为|是)\s*"
+    r"(?P<quote>[`'\"“]*)(?P<text>[^`\"”\n]{10,300})",
+    re.IGNORECASE,
+)
+_ACTUAL = re.compile(
+    r"\bactual\b|\bgot\b|\boutputs?\b|\bprints?\b|\bcurrent(?:ly)?\b|实际|输出|得到|结果", re.IGNORECASE
+)
+_EXPECTED = re.compile(r"\bexpect|\bshould\b|\bcorrect\b|期望|预期|应该|正确", re.IGNORECASE)
+_NAN = re.compile(r"^.*?(?P<text>\w[\w .-]{0,30}[ =:]\s{0,3}\[?)(?P<nan>-?nan)\b", re.IGNORECASE | re.MULTILINE)
+_TIMES = re.compile(r"(\d+(?:\.\d+)?)\s?(?:x|×|times|倍)\s*(?:as )?slow|慢\s?了?\s?(\d+(?:\.\d+)?)\s?倍", re.IGNORECASE)
+_SOURCE = frozenset(
+    {"python", "py", "c++", "cpp", "c", "cuda", "diff", "yaml", "json", "toml", "js", "ts", "java", "rust"}
+)
+"""Languages of fences that hold programs rather than their output."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
     """A failure in a report. ``signature``: ``expect.failure``; ``notes``: key -> origin; ``line``, ``last``: lines.
 
-    ``frames``: of its traceback, outermost first; ``others``: how many more failures the report shows.
+    ``frames``: of its traceback, outermost first; ``others``: how many more failures the report shows. ``words``: what
+    it is where people only write of it (a kind of the table). ``building``: it failed while something was installed or
+    compiled. ``echo``: it only repeats another failure. ``ratio``: how many times as slow, 0 where that is not the bug.
+    ``missing``: what is still to be written, '' for nothing.
     """
 
     signature: dict[str, Any]
@@ -83,53 +93,104 @@ class Shown:
     others: int = 0
     exception: ExceptionSeen | None = None
     building: bool = False
-    """Whether it failed while something was compiled."""
+    echo: bool = False
+    words: str = ""
+    ratio: float = 0.0
+    missing: str = ""
 
     @property
     def title(self) -> str:
         """The failure in one line; '' where neither a type nor a message is known."""
         kind = str(self.signature.get("exception") or self.signature.get("signal") or "")
-        text = str(self.signature.get("message") or self.signature.get("output") or "")
-        text = "" if text.startswith("/") else text
-        return ": ".join(filter(None, (kind, text)))
+        text = readable(str(self.signature.get("message") or self.signature.get("output") or ""))
+        return ": ".join(part for part in (kind, text) if part and placeholders.MARK not in part)
+
+
+@cache
+def table() -> Mapping[str, Any]:
+    """The rules for lines and words, with their examples."""
+    import yaml
+
+    text = resources.files("reprokit.intake").joinpath("data/failures.yaml").read_text(encoding="utf-8")
+    found: Mapping[str, Any] = yaml.safe_load(text)
+    for row in (*found["lines"], *found["words"]):
+        row["search"] = re.compile(row["pattern"], re.MULTILINE | (re.IGNORECASE if row in found["words"] else 0))
+    return found
 
 
 def find(pieces: Sequence[ReportPiece]) -> Shown | None:
-    """The failure that a report is about: the first below a heading about errors, else the first.
+    """The failure that a report is about; None where it shows none."""
+    found = every(pieces)
+    return replace(found[0], others=len(found) - 1) if found else None
 
-    Tracebacks and crashes in pasted text are preferred to lines that only name an exception. None where there is none.
+
+def every(pieces: Sequence[ReportPiece]) -> list[Shown]:
+    """All failures that a report shows, each once, the one that it is about first.
+
+    That is what the title says happens, where nothing pasted contradicts; a traceback or a crash in pasted text, the
+    first below a heading about errors; another line that a program printed; what sentences say.
     """
-    pasted = [(piece, shown) for piece in pieces if piece.code and (shown := _in_piece(piece))]
-    worded = [(piece, shown) for piece in pieces if not piece.code and (shown := _in_words(piece))]
-    worded.sort(key=lambda pair: pair[0].kind == "heading")  # a title only names it
-    seen = pasted or worded
-    if not seen:
-        return None
-    whole = [pair for pair in seen if pair[1].frames] or seen
-    headed = [pair for pair in whole if _ERROR_WORDS.search(pair[0].under)]
-    chosen = (headed or whole)[0][1]
-    distinct = {(shown.signature.get("exception"), shown.title): shown for _, shown in pasted + worded}
-    return Shown(
-        **{**vars(chosen), "others": sum(bool(shown.title) and not _same(shown, chosen) for shown in distinct.values())}
+    titles = [piece for piece in pieces if piece.kind == "heading"]
+    pasted = [(piece, shown) for piece in pieces if piece.code for shown in _in_piece(piece)]
+    worded = [(piece, shown) for piece in pieces if not piece.code for shown in _in_words(piece, pieces)]
+    ranked = sorted(
+        ((-_weight(piece, shown, titles), number, shown) for number, (piece, shown) in enumerate(pasted + worded)),
+        key=lambda entry: entry[:2],
     )
+    kept: list[Shown] = []
+    for _, _, shown in ranked:
+        if not (any(_same(shown, other) for other in kept) or (kept and (shown.echo or shown.words))):
+            kept.append(shown)
+    return kept
+
+
+def _weight(piece: ReportPiece, shown: Shown, titles: Sequence[ReportPiece]) -> int:
+    """How likely a failure is what the report is about."""
+    title = titles[0].text if titles else ""
+    kind = str(shown.signature.get("exception") or "")
+    interrupted = kind in ("KeyboardInterrupt", "SystemExit") or kind.endswith("Warning")
+    named = bool(kind and re.search(rf"\b{re.escape(kind)}\b", title))
+    sure = bool(shown.words) and piece is (titles[0] if titles else None)
+    weight = 0
+    if shown.words:
+        weight = 30 * sure + (10 if shown.words in _STRONG else 0)
+    elif piece.code:
+        weight = 60 if shown.frames else 40 if not shown.echo else 20
+    else:
+        weight = 25 if not shown.echo else 8
+    if sure and shown.words in ("hang", "signal"):
+        weight = 58 if shown.words == "hang" else 66
+    if shown.words == "build":
+        weight = 6
+    weight += 15 * named + 5 * bool(piece.code and _ERROR_WORDS.search(piece.under)) - 35 * interrupted
+    return weight - (12 if piece.kind == "heading" and not sure else 0) - 5 * (set(shown.signature) == {"exception"})
+
+
+_STRONG = frozenset({"signal", "hang", "oom", "nan"})
+"""Kinds of failures whose words hardly mean anything else."""
 
 
 def _same(one: Shown, other: Shown) -> bool:
     """Whether two may be the same failure: a title may lack its type, a log its message."""
     kinds = {str(shown.signature.get("exception") or "") for shown in (one, other)} - {""}
-    a, b = (str(shown.signature.get("message") or shown.signature.get("output") or "") for shown in (one, other))
+    a, b = (
+        readable(str(shown.signature.get("message") or shown.signature.get("output") or "")) for shown in (one, other)
+    )
     if not a or not b:
-        return one.title == other.title
+        return one.title == other.title or len(kinds) == 1
     return len(kinds) < 2 and (a in b or b in a)
 
 
-def _in_piece(piece: ReportPiece) -> Shown | None:
-    piece = replace(piece, text=_STAMP.sub("", piece.text))
-    text = _begun(notebooks.as_tracebacks(piece.text))
+# -- pasted text ---------------------------------------------------------------------------------------------------
+
+
+def _in_piece(piece: ReportPiece) -> Iterator[Shown]:
+    text = _STAMP.sub("", piece.text)
+    text = _begun(notebooks.as_tracebacks(text))
     observation = observe(text)
     exception, crash = last_exception(observation), primary_crash(observation)
-    if crash is None and exception is None:  # pip indents the output of a compiler
-        text = "\n".join(line.strip() for line in text.split("\n"))
+    if crash is None and exception is None:  # pip indents the output of a compiler, replies quote it
+        text = "\n".join(re.sub(r"^[ \t>|]+", "", line) for line in text.split("\n"))
         crash = primary_crash(observe(text))
     if exception is not None and not exception.ignored:
         shown = _of_exception(exception, piece)
@@ -139,12 +200,22 @@ def _in_piece(piece: ReportPiece) -> Shown | None:
             shown.notes["exit_code"] = (
                 "Python goes on after such an exception; write nonzero if the program failed all the same"
             )
-        return shown
-    bare = _BARE.search(text)
+        yield shown
+        return
+    if piece.info in _SOURCE:
+        return
+    bare = next((hit for hit in _BARE.finditer(text) if hit["message"] or not hit["type"].endswith("Warning")), None)
     # An exception whose message mentions a signal or CUDA is still how the program ended.
     if crash is not None and not (bare and text.count("\n", 0, bare.start()) + 1 == crash.line):
-        return _of_crash(crash, text, piece)
-    return _named(piece)
+        yield _of_crash(crash, text, piece)
+    elif bare:
+        line = text.count("\n", 0, bare.start()) + 1
+        seen = ExceptionSeen(type=bare["type"], message=bare["message"] or "", line=line, end_line=line)
+        yield _of_exception(seen, piece)
+    else:
+        yield from _lines(piece, text)
+        yield from _worded(piece, table()["words"][:7])
+        yield from _ended(piece)
 
 
 def _begun(text: str) -> str:
@@ -156,80 +227,166 @@ def _begun(text: str) -> str:
     return f"{text[:above]}Traceback (most recent call last):{text[first.start() - 1 :]}"
 
 
-def _in_words(piece: ReportPiece) -> Shown | None:
-    """A failure in prose: text that was pasted without a fence, or an exception that a sentence names."""
-    crash = primary_crash(observe(piece.text))
-    found = _BARE.search(piece.text) or _WITHIN.search(piece.text)
-    line = piece.text.count("\n", 0, found.start()) + 1 if found else 0
+def _lines(piece: ReportPiece, text: str) -> Iterator[Shown]:
+    """The first line that a rule of the table knows, by the first rule that knows one."""
+    for row in table()["lines"]:
+        hit = row["search"].search(text)
+        said = next((part for part in hit.groups() if part), hit[0]) if hit else ""
+        part, why = stable(said)
+        if hit and part and occurs(part, text):
+            line = piece.line + text.count("\n", 0, hit.start())
+            yield Shown(
+                signature={"output": part},
+                notes={"output": f"line {line}; {why}"},
+                line=line,
+                last=line,
+                building=row.get("building", False),
+                echo=row.get("echo", False),
+            )
+            return
+
+
+def _ended(piece: ReportPiece) -> Iterator[Shown]:
+    """The end of a program with an exit status."""
+    hit = _EXIT.search(piece.text)
+    code = int(hit["code"]) if hit else 0
+    if hit is None or code == 0:
+        return
+    line = piece.line + piece.text.count("\n", 0, hit.start())
+    note = f"line {line}: exit status {code}"
+    if code in _ENDS:
+        signature = {"signal": _ENDS[code]}
+    elif 0 < code <= 255:
+        signature = {"exit_code": str(code)}
+    else:
+        signature = {"exit_code": "nonzero"}
+        note += " is specific to Windows; the one on Linux is not known"
+    yield Shown(signature=signature, notes=dict.fromkeys(signature, note), line=line, last=line, echo=code not in _ENDS)
+
+
+# -- sentences -----------------------------------------------------------------------------------------------------
+
+
+def _in_words(piece: ReportPiece, pieces: Sequence[ReportPiece]) -> Iterator[Shown]:
+    """Failures in prose: text that was pasted without a fence, an exception that a sentence names, and plain words."""
+    unquoted = "\n".join(map(_unquoted, piece.text.split("\n")))
+    observation = observe(unquoted)
+    exception, crash = last_exception(observation), primary_crash(observation)
+    if exception is not None and exception.frames:
+        yield _of_exception(exception, piece)
+        return
+    found = _BARE.search(unquoted) or _WITHIN.search(unquoted)
+    line = unquoted.count("\n", 0, found.start()) + 1 if found else 0
     # A line that names an exception is identified by it, even if it also looks like a crash.
     if crash is not None and crash.line != line:
-        return _of_crash(crash, piece.text, piece)
-    if found and found["message"]:
-        text = found["message"].strip().rstrip("。，,").strip("`")
-        return _of_exception(ExceptionSeen(type=found["type"], message=text, line=line, end_line=line), piece)
-    return _ended(piece)
-
-
-def _named(piece: ReportPiece) -> Shown | None:
-    """A failure without details: only the last line of a traceback, a message about a signal, an exit status."""
-    at = piece.line
-    if piece.info in {"python", "py", "c++", "cpp", "c", "diff", "yaml", "json"}:
-        return None
-    if bare := _BARE.search(piece.text):
-        line = at + piece.text.count("\n", 0, bare.start())
-        seen = ExceptionSeen(
-            type=bare["type"], message=bare["message"] or "", line=line - at + 1, end_line=line - at + 1
+        yield _of_crash(crash, unquoted, piece)
+    elif found and found["message"]:
+        quote = found.groupdict().get("quote") or ""
+        text = found["message"].strip().rstrip("。，,")
+        text = text.partition(quote)[0] if quote and text.count(quote) % 2 else text
+        yield _of_exception(ExceptionSeen(type=found["type"], message=text, line=line, end_line=line), piece)
+    elif piece.kind == "heading" and (named := _TITLED.search(piece.text)):
+        note = {"exception": f"line {piece.line}"}
+        kind = named["type"] or re.sub(
+            r"(?i)(error|found|decode|encode|division|implemented)", _capital, named["words"].title()
         )
-        return _of_exception(seen, piece)
-    return _ended(piece)
+        yield Shown(signature={"exception": kind.replace(" ", "")}, notes=note, line=piece.line, last=piece.line)
+    else:
+        yield from _lines(piece, unquoted)
+    yield from _worded(piece, table()["words"], pieces)
+    yield from _ended(piece)
+    if hit := _QUOTED_ERROR.search(unquoted):
+        part, why = stable(hit["text"])
+        if part and occurs(part, piece.text):
+            at = piece.line + unquoted.count("\n", 0, hit.start())
+            yield Shown(signature={"output": part}, notes={"output": f"line {at}; {why}"}, line=at, last=at, echo=True)
 
 
-def _ended(piece: ReportPiece) -> Shown | None:
-    """The end of a program in the message of a shell or another program: by a signal, or with an exit status."""
-    at = piece.line
-    for words, name in _SIGNAL_WORDS:
-        if piece.code and (hit := words.search(piece.text)):
-            line = at + piece.text.count("\n", 0, hit.start())
-            note = f"line {line}: {one_line(piece.text[hit.start() :], 80)!r}"
-            return Shown(signature={"signal": name}, notes={"signal": note}, line=line, last=line)
-    if piece.code and (hit := _CMAKE.search(piece.text)):
-        line = at + piece.text.count("\n", 0, hit.start())
-        text = one_line(hit["text"], LONGEST) if not re.search(r"[/\\]", hit["text"]) else stable(hit["text"])[0]
-        if text:
-            return Shown(
-                signature={"output": text}, notes={"output": f"line {line}"}, line=line, last=line, building=True
-            )
-    if hit := _EXIT.search(piece.text):
-        line = at + piece.text.count("\n", 0, hit.start())
-        return _of_exit(int(hit["code"]), hit["rest"], line)
+def _unquoted(line: str) -> str:
+    """A line without marks of quotes, and without a backtick that begins or ends code of several lines."""
+    line = re.sub(r"^[ \t]*(?:>[ \t]?)+", "", line)
+    return re.sub(r"^\s*`|`\s*$", "", line, count=1) if line.count("`") % 2 else line
+
+
+def _capital(word: re.Match[str]) -> str:
+    return word[0].title()
+
+
+def _worded(piece: ReportPiece, rows: Sequence[Any], pieces: Sequence[ReportPiece] = ()) -> Iterator[Shown]:
+    """What the words of a piece say, by the first rule of the table that fits."""
+    for row in rows:
+        for hit in row["search"].finditer(piece.text):
+            start, end = piece.text.rfind("\n", 0, hit.start()) + 1, piece.text.find("\n", hit.end())
+            around = piece.text[start : end if end >= 0 else None]
+            if _DENIED.search(around[: hit.start() - start][-30:]) or re.search(row.get("not", r"(?!)"), around, re.I):
+                continue
+            line = piece.line + piece.text.count("\n", 0, hit.start())
+            yield _of_words(row, line, one_line(around, 80), pieces)
+            return
+
+
+_DENIED = re.compile(
+    r"(?:\bno|\bnot|n't|\bwithout|\bnever|\bavoid|\bfix(?:e[ds])?|没有?|不会?|避免)\s+(?:a\s+|any\s+)?$", re.IGNORECASE
+)
+
+
+def _of_words(row: Mapping[str, Any], line: int, around: str, pieces: Sequence[ReportPiece]) -> Shown:
+    note = f"line {line}: {around!r}"
+    kind = row.get("kind", "signal")
+    signature: dict[str, Any] = {}
+    missing, ratio = "", 0.0
+    if kind == "signal":
+        signature = {"signal": row["signal"]}
+        missing = row.get("note", "")
+    elif kind == "oom":
+        signature = {"out_of_memory": "true"}
+        missing = "set resources.memory to what the reporter's machine has, so that it runs out here too"
+    elif kind == "hang":
+        signature = {"timed_out": "true"}
+        missing = "set resources.timeout to a little more than the command takes where it does not hang"
+    elif kind == "nan" and (hit := next((_NAN.search(piece.text) for piece in pieces if _printed_nan(piece)), None)):
+        signature = {"exit_code": "0", "output": f"{hit['text']}{hit['nan']}".strip()}
+    elif kind == "nan":
+        signature = {"exit_code": "0", "output": "/(?i)\\bnan\\b/"}
+    elif kind == "wrong" and (actual := _actual(pieces)):
+        signature = {"exit_code": "0", "output": actual[0]}
+        note += f"; line {actual[1]} is what it printed"
+    elif kind == "build":
+        signature = {"exit_code": "nonzero"}
+    elif kind in ("slow", "leak", "wrong"):
+        texts = {"slow": placeholders.SLOW, "leak": placeholders.LEAK, "wrong": placeholders.RESULT}
+        signature = {"exit_code": "0", "output": texts[kind]}
+        times = _TIMES.search(around) if kind == "slow" else None
+        ratio = max(float(times[1] or times[2]) / 2, 1.2) if times else 1.5 if kind == "slow" else 0.0
+    return Shown(
+        signature=signature,
+        notes={next(iter(signature)): note},
+        line=line,
+        last=line,
+        words=kind,
+        missing=missing,
+        ratio=ratio,
+        building=kind == "build",
+        echo=kind == "build",
+    )
+
+
+def _printed_nan(piece: ReportPiece) -> bool:
+    return piece.code and piece.info not in _SOURCE and bool(_NAN.search(piece.text))
+
+
+def _actual(pieces: Sequence[ReportPiece]) -> tuple[str, int] | None:
+    """(what the program prints where the result is wrong, its line), where the report shows it below such words."""
+    for piece in pieces:
+        below = piece.lead or piece.heading
+        if piece.kind in ("fenced", "indented") and piece.info not in _SOURCE and _ACTUAL.search(below):
+            first = next((text for text in piece.text.split("\n") if text.strip()), "").strip()
+            if not _EXPECTED.search(below) and 2 <= len(first) <= 120 and not first.startswith(("/", ">>>", "$")):
+                return first, piece.line
     return None
 
 
-def _of_exit(code: int, rest: str, line: int) -> Shown | None:
-    note = f"line {line}"
-    signals = {
-        139: "SIGSEGV",
-        -11: "SIGSEGV",
-        134: "SIGABRT",
-        -6: "SIGABRT",
-        135: "SIGBUS",
-        -7: "SIGBUS",
-        136: "SIGFPE",
-        132: "SIGILL",
-    }
-    if code in signals:
-        return Shown(
-            signature={"signal": signals[code]}, notes={"signal": f"{note}: exit status {code}"}, line=line, last=line
-        )
-    if code == 0:
-        return None
-    if 0 < code <= 255:
-        return Shown(signature={"exit_code": str(code)}, notes={"exit_code": note}, line=line, last=line)
-    words = f"{note}: the exit status {code} is specific to Windows; the one on Linux is not known"
-    return Shown(signature={"exit_code": "nonzero"}, notes={"exit_code": words}, line=line, last=line)
-
-
-# -- exceptions ----------------------------------------------------------------------------------------------------
+# -- exceptions and crashes ----------------------------------------------------------------------------------------
 
 
 def _of_exception(seen: ExceptionSeen, piece: ReportPiece) -> Shown:
@@ -237,7 +394,7 @@ def _of_exception(seen: ExceptionSeen, piece: ReportPiece) -> Shown:
     signature: dict[str, Any] = {"exception": _type(seen.type)}
     notes = {"exception": f"line {last}" if last == line else f"lines {line} to {last}"}
     text, why = stable(seen.message)
-    if text:
+    if text and occurs(text, seen.message):
         signature["message"] = text
     if why:
         notes["message" if text else "exception"] = why if text else f"{notes['exception']}; {why}"
@@ -245,7 +402,12 @@ def _of_exception(seen: ExceptionSeen, piece: ReportPiece) -> Shown:
     if frames:
         signature["frames"] = frames
         notes["frames"] = which
-    return Shown(signature=signature, notes=notes, line=line, last=last, frames=seen.frames, exception=seen)
+    building = bool(re.search(r"compil|build|setup\.py|wheel|CUDA_HOME|cpp_extension", seen.message)) and any(
+        re.search(r"setuptools|distutils|pip/|cpp_extension|setup\.py", frame.file) for frame in seen.frames
+    )
+    return Shown(
+        signature=signature, notes=notes, line=line, last=last, frames=seen.frames, exception=seen, building=building
+    )
 
 
 def _type(dotted: str) -> str:
@@ -254,145 +416,30 @@ def _type(dotted: str) -> str:
     return f"{module}.{name}" if module and name.islower() else name
 
 
-def stable(message: str) -> tuple[str, str]:
-    """(part of a message that stays the same, how it was chosen in words); ('', '') for an empty message.
-
-    The part is the first sentence if nothing in it is volatile; else its longest clause without volatile parts; else
-    the longest text between the volatile parts.
-    """
-    own = essence(message)
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    first = next((line for line in lines if own.startswith(" ".join(line.split())[:60])), lines[0] if lines else "")
-    first = _PADDLE_CLASS.sub("", first[:1000])
-    sentence = _SENTENCE.split(first, maxsplit=1)[0].strip().rstrip(".:")
-    if not sentence:
-        return "", "the exception has no message" if not lines else ""
-    marks = _volatile(sentence)
-    if not marks:
-        text = _bounded(sentence)
-        return text, "the message's first sentence" if text != first else "the message"
-    clauses = _clauses(sentence, marks)
-    steady = [text for text in clauses if _is_specific(text) and re.search(r"[ \u4e00-\u9fff]", text)]
-    if steady:
-        longest = max(steady, key=len)
-        # The name of an undefined symbol identifies the bug.
-        name = re.search(rf"{re.escape(longest)}(: [A-Za-z_]\w*)$", sentence)
-        return _bounded(
-            longest + (name[1] if name else "")
-        ), f"the longest clause of {_shown(sentence)} without numbers, paths or values"
-    stretches = [text for text in _between(sentence, marks) if _is_specific(text)]
-    if stretches:
-        return _bounded(
-            max(stretches, key=len)
-        ), f"the longest part of {_shown(sentence)} without numbers, paths or values"
-    if len(sentence) <= 40 and "/" not in sentence:
-        return sentence, "the whole message, most of which may differ on other machines"
-    return "", f"no part of the message {_shown(sentence)} is sure to stay the same"
-
-
-def _volatile(text: str) -> list[tuple[int, int]]:
-    """The spans of volatile parts. A quoted name (``'NoneType'``) is not volatile: it identifies the bug."""
-    spans: list[tuple[int, int]] = []
-    kept: list[tuple[int, int]] = []
-    for hit in _QUOTED.finditer(text):
-        inside = hit["inside"]
-        name = re.fullmatch(r"[A-Za-z_][\w.:<>-]{0,60}(?: [A-Za-z_]\w*){0,2}(?:\(\))?", inside) and "/" not in inside
-        (kept if name else spans).append(hit.span())
-    # A placeholder of something private is not in any output.
-    for hit in (*STANDS.finditer(text), *_HOME.finditer(text), *_VOLATILE.finditer(text)):
-        start, end = hit.span()
-        if start < end and not any(a <= start and end <= b for a, b in (*kept, *spans)):
-            spans.append((start, end))
-    return sorted(spans)
-
-
-def _clauses(text: str, marks: Sequence[tuple[int, int]]) -> list[str]:
-    """The clauses without volatile parts."""
-    found, start = [], 0
-    ends = [hit.span() for hit in _CLAUSE.finditer(text) if not any(a <= hit.start() < b - 1 for a, b in marks)]
-    for left, right in [*ends, (len(text), len(text))]:
-        if not any(a < left and b > start for a, b in marks):
-            found.append(text[start:left].strip())
-        start = right
-    return found
-
-
-def _between(text: str, marks: Sequence[tuple[int, int]]) -> list[str]:
-    found, start = [], 0
-    for a, b in [*marks, (len(text), len(text))]:
-        if a >= start:
-            found.append(text[start:a].strip(" \t,;:#=([{<'\"`-"))
-        start = max(start, b)
-    return found
-
-
-def _is_specific(text: str) -> bool:
-    return sum(character.isalpha() for character in text) >= (2 if re.search(r"[\u4e00-\u9fff]", text) else _LEAST)
-
-
-def _bounded(text: str) -> str:
-    text = text.strip()
-    if len(text) > LONGEST:
-        text = text[:LONGEST].rpartition(" ")[0] or text[:LONGEST]
-    # /.../ is the format's form of a regular expression.
-    return text.strip("/") if text.startswith("/") and text.endswith("/") else text
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= 90 else text[:89] + "…")
-
-
-# -- frames --------------------------------------------------------------------------------------------------------
-
-
-def identifying_frames(frames: Sequence[Frame]) -> tuple[list[str], str]:
-    """(frames that a signature names, outermost first; which these are, in words).
-
-    The project's own, without the entry of the started program (its module level and its ``main``, which are in every
-    traceback), then the innermost of libraries, where the exception was raised. A recursion counts once.
-    """
-    frames = [Frame(file=frame.file.replace("\\", "/"), line=frame.line, function=frame.function) for frame in frames]
-    script = frames[0].file if frames else ""
-    own = [frame for frame in frames if places.kind(frame) == "own" and not _entry(frame, script)]
-    called = [frame for frame in frames if places.kind(frame) == "package"]
-    names = _distinct(own)
-    which = "the project's own frames, without the entry of the started program"
-    if not names:
-        names = _distinct(called[:1])
-        which = "the library's function that was called"
-    inner = frames[-1] if frames else None
-    if inner is not None and called and inner in called and (name := places.name(inner)) and name not in names:
-        names.append(name)
-        which += ", and where it was raised"
-    return [name for name in names if re.fullmatch(r"[^\s:]+:[^\s:]+", name)], which
-
-
-def _entry(frame: Frame, script: str) -> bool:
-    return frame.function == "<module>" or (frame.file == script and frame.function == "main")
-
-
-def _distinct(frames: Iterable[Frame]) -> list[str]:
-    return list(dict.fromkeys(places.name(frame) for frame in frames))
-
-
-# -- crashes -------------------------------------------------------------------------------------------------------
-
-
 def _of_crash(crash: Crash, text: str, piece: ReportPiece) -> Shown:
     line = piece.line + max(crash.line, 1) - 1
     identity = fingerprint(Ending(exit_code=None), text, crash=crash)
     note = f"line {line}: {one_line(crash.text, 80)!r}"
     if identity.kind == "signal" and re.fullmatch(r"SIG[A-Z]+", identity.message):
         return Shown(signature={"signal": identity.message}, notes={"signal": note}, line=line, last=line)
+    if crash.kind == "oom-kill":
+        return Shown(signature={"out_of_memory": "true"}, notes={"out_of_memory": note}, line=line, last=line)
     words = one_line(crash.text, 300)
+    if crash.kind == "linker-error":
+        words = words[max(words.find("undefined reference"), 0) :]
     if crash.kind in {"compiler-error", "ptxas-fatal"} and (
         found := re.search(r"(?:fatal )?error(?: #?\w+)?\s*:\s*(?P<text>.*)", words)
     ):
         words = found["text"]
-    part, why = stable(words.replace("what():", " "))
-    signature: dict[str, Any] = {"output": part} if part else {"exit_code": "nonzero"}
+    part, why = stable(words.rpartition("what(): ")[2].strip())
+    signature: dict[str, Any] = {"output": part} if part and occurs(part, text) else {"exit_code": "nonzero"}
+    if crash.kind == "terminate" and "output" in signature:
+        signature["signal"] = "SIGABRT"
     key = next(iter(signature))
-    building = has(crash.kind, Trait.COMPILER)
     return Shown(
-        signature=signature, notes={key: f"{note}; {why}" if why else note}, line=line, last=line, building=building
+        signature=signature,
+        notes={key: f"{note}; {why}" if why else note},
+        line=line,
+        last=line,
+        building=has(crash.kind, Trait.COMPILER),
     )

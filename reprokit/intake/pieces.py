@@ -193,15 +193,16 @@ class _Cutter:
         """
         begins = bool(self.pieces) and self.pieces[0].kind == "heading"
         first, *rest = self.headings or [(0, "")]
-        alone = begins and first[1] == self.pieces[0].text and all(level > first[0] for level, _ in rest)
+        alone = begins and first[1] == self.pieces[0].heading and all(level > first[0] for level, _ in rest)
         found = [text for level, text in self.headings if level == 1][:1] or ([first[1]] if alone else [])
         return next((text for text in found if not _FORM.fullmatch(text)), "")
 
     def _headed(self, found: re.Match[str] | None) -> None:
         groups = found.groupdict() if found else {}
-        self.heading = _plain(groups.get("text") or groups.get("bold") or "")
+        written = (groups.get("text") or groups.get("bold") or "").strip()
+        self.heading = _plain(written)
         if self.heading:
-            self.pieces.append(ReportPiece(kind="heading", text=self.heading, line=self.at + 1, heading=self.heading))
+            self.pieces.append(ReportPiece(kind="heading", text=written, line=self.at + 1, heading=self.heading))
         if marks := re.match(r"\s*(#+)\s", self.lines[self.at]):
             self.headings.append((len(marks[1]), self.heading))
         self.lead = ""

@@ -35,7 +35,9 @@ def test_a_report_of_two_machines_becomes_the_same_case_as_written_by_hand() -> 
     assert made.datasets["cityscapes"].path == written.datasets["cityscapes"].path
     assert made.datasets["cityscapes"].layout == written.datasets["cityscapes"].layout
     assert made.command == written.command
-    assert made.expect.failure == written.expect.failure
+    failure = made.expect.failure
+    assert failure.message == "/For batch .*: U.* is zero, singular U/"
+    assert failure.model_copy(update={"message": "singular U"}) == written.expect.failure
     assert made.sources["PaddleSeg"].git == written.sources["PaddleSeg"].git
 
 
@@ -58,7 +60,7 @@ def test_a_form_of_an_issue_with_a_program() -> None:
     assert case.files["repro.py"].startswith("import numpy as np\n")
     assert set(case.environment.pip) == {"numpy", "tablelib==4.2.0"}
     assert case.expect.failure.exception == "ValueError"
-    assert case.expect.failure.message == "has a mismatch in its core dimension"
+    assert case.expect.failure.message == "/matmul: Input operand .* has a mismatch in its core dimension/"
     assert "please be short" not in made.text
     assert "No response" not in made.text
     assert "somebody" not in made.text
