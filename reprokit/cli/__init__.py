@@ -25,6 +25,7 @@ COMMANDS = {
     "new": "Draft a case from a bug report: a file, an issue, standard input.",
     "capture": "Run a command that fails on this machine, and write a case from what it shows.",
     "collect": "Print the environment of this machine for a bug report, and run what fails.",
+    "import": "Write cases of the bugs in a data set that others collected: BugsInPy, SWE-bench.",
     "validate": "Check case files; report every error of every file at once, with its position.",
     "matrix": "Show the cells of a case, after selection.",
     "render": "Write the Dockerfile and build context of cells to a folder.",

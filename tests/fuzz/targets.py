@@ -26,6 +26,8 @@ from reprokit.evidence.model import Ending
 from reprokit.github import issue
 from reprokit.intake import drafting
 from reprokit.intake.draft import render as written
+from reprokit.intake.importing.kinds import kinds
+from reprokit.intake.importing.writing import write_cases
 from reprokit.run.locking import file as lock_file
 from reprokit.store.archive import LINES, import_
 from reprokit.store.database import Store
@@ -148,6 +150,28 @@ def drafting_cases(data: bytes, folder: Path) -> None:
         cases.load_text("draft.yaml", text)
 
 
+def importing_bugs(data: bytes, folder: Path) -> None:
+    """A data set: a row of SWE-bench, or the files of a bug of BugsInPy, each behind a line ``#file NAME``."""
+    name, place = "swe-bench", folder / "rows.jsonl"
+    if data.startswith(b"#file "):
+        name, place = "bugsinpy", folder / "data"
+        bug = place / "projects/p/bugs/1"
+        bug.mkdir(parents=True)
+        for part in (b"\n" + data).split(b"\n#file ")[1:]:
+            file, _, content = part.partition(b"\n")
+            if file in (b"bug.info", b"bug_patch.txt", b"requirements.txt", b"run_test.sh", b"setup.sh"):
+                (bug / file.decode()).write_bytes(content)
+        (place / "projects/p/project.info").write_text('github_url="https://example.com/o/p"')
+    else:
+        place.write_bytes(data)
+    out = folder / "out"
+    for one in write_cases(kinds()[name].entries(place, (), None), out, force=True):
+        holds(bool(one.why_not) or one.file is not None, "neither a case nor a reason")
+        if one.file is not None:
+            holds(one.file.parent == out, "a case that is written elsewhere")
+            loading(one.file.read_bytes(), folder)
+
+
 def _store(folder: Path) -> Store:
     """A new store; its tables are made once and copied, which takes a tenth of the time."""
     target = folder / "own"
@@ -242,6 +266,7 @@ TARGETS: Mapping[str, Target] = {
     "trimmer": trimming,
     "build-log": explaining_builds,
     "report": drafting_cases,
+    "data-set": importing_bugs,
     "export": importing,
     "journal": merging,
     "lock": locking,

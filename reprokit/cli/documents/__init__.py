@@ -76,6 +76,7 @@ WITHOUT = {
     "new": "writes a case: `reprokit validate --json` reads it",
     "capture": "writes a case: `reprokit validate --json` reads it",
     "collect": "prints Markdown: `reprokit new --from` reads it",
+    "import": "writes cases: `reprokit validate --json` reads them",
     "render": "writes Dockerfiles with their build contexts",
     "export": "writes a folder for editors",
     "bundle": "writes an archive that describes itself",

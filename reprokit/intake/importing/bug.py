@@ -1,0 +1,145 @@
+"""A bug of a data set, whatever kind of data set it comes from, and the checks of what a data set says. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from reprokit.case import units
+from reprokit.case.tree import Loc
+
+_COMMIT = re.compile(r"[0-9a-f]{7,40}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_NOT_IMPORTED = ("setup", "test", "tests", "testing")
+_TEST = re.compile(r"(?:^|[:.])(test\w*)(?:\[.*)?$", re.DOTALL)
+
+
+class WrongBug(ValueError):
+    """An entry of a data set from which no case can be written; the message says where and why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bug:
+    """What a case needs of a bug.
+
+    ``key``: the name of the bug in its data set. ``folder``: where its repository is put, below workdir. The fix is
+    the commit ``fixed``, or the patch ``fix_patch`` over ``buggy``. Tests that show the bug come with ``test_patch``,
+    or are the ``test_files`` of the commit ``fixed``. ``pip``: what ``environment.pip`` takes. ``setup``: shell that is
+    run in the folder while the image is built. ``command``: shell that runs the tests there. ``tests``: their names.
+    ``packages``: the modules that the fix changes. ``notes``: comments by their place in the case.
+    """
+
+    key: str
+    case_id: str
+    title: str
+    description: str
+    tags: tuple[str, ...]
+    url: str
+    folder: str
+    git: str
+    buggy: str
+    fixed: str = ""
+    fix_patch: str = ""
+    test_patch: str = ""
+    test_files: tuple[str, ...] = ()
+    python: str = ""
+    pip: tuple[Any, ...] = ()
+    setup: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    command: str = ""
+    tests: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    notes: Mapping[Loc, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BugEntry:
+    """An entry of a data set that was chosen: ``read`` makes the bug of it, or raises WrongBug."""
+
+    key: str
+    read: Callable[[], Bug]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetKind:
+    """A kind of data set: what a module of :mod:`.kinds` defines.
+
+    ``name``: as it is typed. ``takes``: what PATH and BUG are, for the help. ``entries``: the chosen entries of the
+    data set at a path (all where none is chosen), with the file of --specs, for a kind that takes one; it raises
+    UsageError where the path is not such a data set, or has no such bug. ``specs``: what that file has, '' for none.
+    """
+
+    name: str
+    takes: str
+    entries: Callable[[Path, Sequence[str], Path | None], Iterator[BugEntry]]
+    specs: str = ""
+
+
+def commit(text: str, where: str) -> str:
+    """A commit in hexadecimal digits. Raises WrongBug."""
+    if not _COMMIT.fullmatch(text):
+        raise WrongBug(f"{where}: {text[:60]!r} is not a commit: 7 to 40 hexadecimal digits are expected")
+    return text
+
+
+def name(text: str, where: str) -> str:
+    """A name that may be a folder and part of a file's name. Raises WrongBug."""
+    if not _NAME.fullmatch(text):
+        raise WrongBug(
+            f"{where}: {text[:60]!r} is not a name: letters, digits, dots, dashes and underscores are expected"
+        )
+    return text
+
+
+def path(text: str, where: str) -> str:
+    """A path within a repository. Raises WrongBug for one that leads out of it, or into its .git."""
+    try:
+        found = units.below_workdir(text)
+    except ValueError as error:
+        raise WrongBug(f"{where}: {text[:100]!r} is not a path within the repository: {error}") from None
+    if ".git" in found.lower().split("/") or not found.isprintable():
+        raise WrongBug(f"{where}: {text[:100]!r} is not a path of a file that a repository has")
+    return found
+
+
+def address(text: str, where: str) -> str:
+    """The address of a repository, over https alone: what a data set names is fetched by this host. Raises WrongBug."""
+    if not re.fullmatch(r"https://[A-Za-z0-9.-]+(?::\d+)?(?:/[A-Za-z0-9._~-]+){1,10}/?", text):
+        raise WrongBug(f"{where}: {text[:100]!r} is not the https:// address of a repository")
+    return text
+
+
+def requirement(text: str, where: str) -> Requirement:
+    """What pip installs by its name. Raises WrongBug."""
+    try:
+        found = Requirement(text)
+    except InvalidRequirement:
+        raise WrongBug(f"{where}: {text[:100]!r} is not a requirement of pip") from None
+    if found.url:
+        raise WrongBug(f"{where}: {text[:100]!r} is installed from an address: only packages of the index are imported")
+    return found
+
+
+def same_package(one: str, other: str) -> bool:
+    """Whether two names are of one package."""
+    return canonicalize_name(one) == canonicalize_name(other)
+
+
+def test_name(identifier: str) -> str:
+    """The function in the id of a test (``a.py::T::test_x[1]``, ``a.T.test_x``, ``test_x (a.T)``); '' for none."""
+    found = _TEST.search(re.sub(r" \([\w.]+\)$", "", identifier))
+    return found[1] if found else ""
+
+
+def top_modules(paths: Sequence[str]) -> tuple[str, ...]:
+    """The importable modules, at the top, of the Python files at those paths: ``src/a/b.py`` and ``a.py`` are ``a``."""
+    parts = (one.removeprefix("src/").removeprefix("lib/").partition("/")[0] for one in paths if one.endswith(".py"))
+    found = (part.removesuffix(".py") for part in parts)
+    return tuple(dict.fromkeys(one for one in found if re.fullmatch(r"[A-Za-z_]\w*", one) and one not in _NOT_IMPORTED))

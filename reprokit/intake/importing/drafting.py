@@ -1,0 +1,138 @@
+"""From a bug of a data set to the draft of its case. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from reprokit.case.tree import Loc
+from reprokit.core import redaction
+from reprokit.core.redaction import Omitted
+from reprokit.intake import naming
+from reprokit.intake.draft import Draft, literal
+from reprokit.intake.importing import nearest
+from reprokit.intake.importing.bug import Bug, same_package
+
+WORKDIR = "/workspace"
+LONGEST = 20_000
+"""Most characters of a description."""
+APT = ("build-essential", "python3-dev")
+"""What packages are compiled with that have no wheel for the interpreter: data sets take a compiler for granted."""
+_FIXED = "fixed"
+"""Where the tree of the fix is while an image is built, if tests are taken from it."""
+
+
+def draft_of(bug: Bug, unpin: Collection[str] = ()) -> Draft:
+    """The case of a bug: the tests fail at the buggy commit, and pass with the fix.
+
+    ``unpin``: packages that are installed in the newest version instead of the one that the data set names.
+    """
+    pip, unpinned = _unpinned(bug.pip, unpin)
+    cell, another = nearest.python(bug.python)
+    omitted: list[Omitted] = []
+
+    def public(text: str, where: str) -> str:
+        scrubbed = redaction.scrub(text, where=where)
+        omitted.extend(scrubbed.omitted)
+        return scrubbed.text
+
+    tests: dict[str, Any] = {}
+    if bug.test_files:
+        tests = {bug.folder + "-tests": {"git": bug.git, "ref": bug.fixed, "path": _FIXED}}
+    source = {"git": bug.git, "ref": bug.buggy, "path": literal(bug.folder)}
+    environment: dict[str, Any] = {"apt": list(APT)} if pip or bug.setup else {}
+    if pip:
+        environment["pip"] = [_escaped(step) for step in pip]
+    if setup := _setup(bug):
+        environment["setup"] = literal(setup)
+    data: dict[str, Any] = {
+        "id": bug.case_id,
+        "title": naming.title(public(bug.title, "title")) or bug.case_id,
+        "description": public(bug.description, "description")[:LONGEST],
+        "report": {"url": bug.url},
+        "tags": list(bug.tags),
+        "matrix": {axis: [value] for axis, value in cell.items()},
+        "environment": environment,
+        "sources": {bug.folder: source | ({"patch": literal(bug.test_patch)} if bug.test_patch else {}), **tests},
+        "files": {name: literal(text) for name, text in bug.files.items()},
+        "env": {name: literal(value) for name, value in bug.env.items()},
+        "command": literal(f"cd {shlex.quote(bug.folder)}\n{bug.command}"),
+        "resources": {"timeout": "10m"},
+        "expect": {"failure": _failure(bug), "reproduces": "all"},
+        "fix": _fix(bug),
+    }
+    notes: dict[Loc, tuple[str, ...]] = dict(bug.notes)
+    if "apt" in environment:
+        notes[("environment", "apt")] = ("Packages without a wheel for this Python need a compiler.",)
+    if unpinned:
+        said = f"Asked for in any version, since the one of the data set is not available: {', '.join(unpinned)}."
+        notes["environment", "pip"] = (*notes.get(("environment", "pip"), ()), said)
+    if another:
+        notes[("matrix",)] = (another,)
+    return Draft(
+        data={key: value for key, value in data.items() if value not in ({}, [], "")},
+        notes=notes,
+        omitted=tuple(omitted),
+    )
+
+
+def _unpinned(steps: Sequence[Any], names: Collection[str]) -> tuple[list[Any], list[str]]:
+    """(the steps of pip with those packages in any version, what they were asked for as)."""
+    found: list[str] = []
+
+    def loose(line: str) -> str:
+        package = re.split(r"[^\w.-]", line)[0]
+        if any(same_package(package, name) for name in names):
+            found.append(line)
+            return package
+        return line
+
+    def in_step(step: Any) -> Any:
+        if isinstance(step, dict):
+            return {**step, "requirements": [loose(line) for line in step["requirements"]]}
+        return [loose(line) for line in step]
+
+    return [in_step(step) for step in steps], found
+
+
+def _escaped(step: Any) -> Any:
+    if isinstance(step, str):
+        return literal(step)
+    if isinstance(step, dict):
+        return {key: _escaped(value) for key, value in step.items()}
+    return [_escaped(item) for item in step]
+
+
+def _setup(bug: Bug) -> str:
+    lines = []
+    if bug.test_files:
+        files = shlex.join(bug.test_files)
+        lines = [
+            "# The test files of the fix, over those of the buggy commit.",
+            f"(cd {_FIXED} && cp --parents -- {files} {shlex.quote(f'../{bug.folder}/')})",
+            f"rm -rf {_FIXED}",
+        ]
+    if bug.setup:
+        lines += [f"cd {shlex.quote(bug.folder)}", bug.setup]
+    return "\n".join(lines) + "\n" if lines else ""
+
+
+def _failure(bug: Bug) -> dict[str, str]:
+    """Of pytest and unittest: one of the tests fails, or what they import of the project is not there."""
+    if not bug.tests:
+        return {"exit_code": "nonzero"}
+    names = "|".join(re.escape(one) for one in dict.fromkeys(bug.tests))
+    patterns = [rf"^(?:FAILED|FAIL:|ERROR:|_+) (?:\S*[:.])?(?:{names})\b"]
+    if bug.packages:
+        modules = "|".join(re.escape(one) for one in bug.packages)
+        patterns.append(rf"Error: (?:cannot import name \S+ from|No module named|module) '(?:{modules})[.']")
+    return {"exit_code": "nonzero", "output": f"/{'|'.join(patterns)}/"}
+
+
+def _fix(bug: Bug) -> dict[str, Any]:
+    if bug.fixed:
+        return {"summary": f"The commit of the fix, {bug.fixed[:12]}", "sources": {bug.folder: {"ref": bug.fixed}}}
+    patch = bug.test_patch.rstrip("\n") + "\n" + bug.fix_patch
+    return {"summary": "The patch of the fix", "sources": {bug.folder: {"patch": literal(patch.lstrip("\n"))}}}

@@ -1,0 +1,16 @@
+"""The kinds of data sets: one module for each, with one :class:`~reprokit.intake.importing.bug.DatasetKind`.
+
+To add one, add a module and its test: `reprokit import`, its help and its messages go by this list.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from reprokit.core.discovery import registered
+from reprokit.intake.importing.bug import DatasetKind
+
+
+def kinds() -> dict[str, DatasetKind]:
+    """All kinds of data sets, by the name that is typed."""
+    return {kind.name: kind for kind in registered(sys.modules[__name__], DatasetKind).values()}

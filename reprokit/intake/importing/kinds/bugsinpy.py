@@ -1,0 +1,237 @@
+"""BugsInPy: a folder with ``projects/NAME/bugs/N``, each with two commits, the tests of the fix, and requirements.
+
+https://github.com/soarsmu/BugsInPy; its programs (``framework/bin``) are what this module goes by, not its README.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from reprokit.case.tree import Loc
+from reprokit.core.errors import UsageError
+from reprokit.core.near_match import near
+from reprokit.intake.importing import bug as checks
+from reprokit.intake.importing.bug import Bug, BugEntry, DatasetKind, WrongBug
+from reprokit.intake.importing.drafting import WORKDIR
+from reprokit.intake.importing.patches import changed
+from reprokit.intake.importing.reading import text
+
+_FIELD = re.compile(r'(\w+)\s*=\s*"([^"\n]*)"')
+"""Their program cuts at quotes: some files have two fields on one line, or a blank before the sign."""
+_WINDOWS = ("pywin32", "pypiwin32", "pywinpty")
+_NO_RELEASE = {"pkg-resources": "Debian's pip listed it by mistake"}
+_PYTEST = "pytest==5.4.3"
+"""The release that most of the data set names, for bugs that run pytest and do not name one."""
+_TOX_LISTS = ("test_requirements.txt", "requirements_test.txt", "requirements-test.txt", "test-requirements.txt")
+"""Where projects that use tox have what it installs; those that there are."""
+_SETUPTOOLS = "setuptools<58"
+"""The data set is of 2020: its packages use what setuptools 58 (use_2to3) and 82 (pkg_resources) no longer have."""
+
+
+def entries(place: Path, chosen: Sequence[str], specs: Path | None) -> Iterator[BugEntry]:
+    """The bugs ``PROJECT:N``, of all of a project, or of all projects. Raises UsageError."""
+    projects = place / "projects"
+    if not projects.is_dir():
+        raise UsageError(f"{place} is not a BugsInPy: a folder with projects/NAME/bugs/N is expected")
+    names = sorted(one.name for one in projects.iterdir() if (one / "bugs").is_dir())
+    for one in chosen or names:
+        project, colon, number = one.partition(":")
+        if project not in names:
+            raise UsageError(f"{place} has no project {project!r}{near(project, names, prefix='; ')}")
+        bugs = projects / project / "bugs"
+        numbers = sorted((one.name for one in bugs.iterdir() if one.name.isdecimal()), key=int)
+        if colon and number not in numbers:
+            raise UsageError(f"{project} has no bug {number!r}: it has {', '.join(numbers) or 'none'}")
+        for found in [number] if colon else numbers:
+            yield BugEntry(key=f"{project}:{found}", read=partial(_bug, place, project, found))
+
+
+KIND = DatasetKind(
+    name="bugsinpy",
+    takes="PATH is a clone of BugsInPy; BUG is PROJECT or PROJECT:N, such as thefuck:1",
+    entries=entries,
+)
+
+
+def _bug(place: Path, project: str, number: str) -> Bug:
+    folder = place / "projects" / checks.name(project, "the project")
+    home = folder / "bugs" / number
+    about, info = _fields(text(place, folder / "project.info")), _fields(text(place, home / "bug.info"))
+    where = str(home / "bug.info")
+    git = checks.address(about.get("github_url", ""), str(folder / "project.info"))
+    files = [part.strip() for part in info.get("test_file", "").split(";") if part.strip()]
+    patched = text(place, home / "bug_patch.txt", missing="")
+    wanted = _Requirements(project=project, git=git)
+    wanted.read(text(place, home / "requirements.txt", missing=""), str(home / "requirements.txt"))
+    tests = _Tests()
+    tests.read(text(place, home / "run_test.sh"), str(home / "run_test.sh"))
+    steps = [line.split() for line in re.split(r"[\n;]", text(place, home / "setup.sh", missing="")) if line.split()]
+    if tests.pytest and not wanted.has("pytest") and not any(_installs(words, "pytest") for words in steps):
+        wanted.steps.append([_PYTEST])
+        wanted.said.append(
+            f"The tests need pytest, and the bug names none: {_PYTEST} is what most of the data set has."
+        )
+    return Bug(
+        key=f"{project}:{number}",
+        case_id=f"bugsinpy-{project}-{number}".lower().replace("_", "-").replace(".", "-"),
+        title=f"{project}: {', '.join(tests.names) or ', '.join(files)} (bug {number} of BugsInPy)",
+        description=_description(project, number, patched),
+        tags=("bugsinpy", project),
+        url=f"{git.rstrip('/').removesuffix('.git')}/commit/{info.get('fixed_commit_id', '')}",
+        folder=project,
+        git=git,
+        buggy=checks.commit(info.get("buggy_commit_id", ""), f"{where}: buggy_commit_id"),
+        fixed=checks.commit(info.get("fixed_commit_id", ""), f"{where}: fixed_commit_id"),
+        test_files=tuple(checks.path(one, f"{where}: test_file") for one in files),
+        python=info.get("python_version", ""),
+        pip=tuple(wanted.steps),
+        setup=_setup(steps, wanted.project_itself, tests.tox),
+        env=_python_path(project, info.get("pythonpath", ""), where),
+        command=tests.command,
+        tests=tuple(tests.names),
+        packages=checks.top_modules(changed(patched, str(home / "bug_patch.txt"))) if patched.strip() else (),
+        notes=_notes(place, home, wanted, tests),
+    )
+
+
+def _fields(content: str) -> dict[str, str]:
+    return {name: value.strip() for name, value in _FIELD.findall(content)}
+
+
+def _description(project: str, number: str, patched: str) -> str:
+    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", patched))])
+    shown = f"\n\nThe fix, without its tests:\n\n{fence}diff\n{patched.strip()}\n{fence}\n" if patched.strip() else "\n"
+    return f"Bug {number} of {project} in BugsInPy: the tests of the fix fail at the commit before it.{shown}"
+
+
+def _python_path(project: str, asked: str, where: str) -> dict[str, str]:
+    """PYTHONPATH, whose folders begin with the name of the checkout."""
+    folders = [checks.path(part.strip(), f"{where}: pythonpath") for part in asked.split(";") if part.strip()]
+    below = [project + "/" + part.partition("/")[2] if part.partition("/")[2] else project for part in folders]
+    return {"PYTHONPATH": ":".join(f"{WORKDIR}/{part}".rstrip("/") for part in below)} if below else {}
+
+
+def _installs(words: Sequence[str], package: str) -> bool:
+    return "install" in words and any(re.split(r"[=<>~!\[]", word)[0] == package for word in words)
+
+
+def _setup(steps: Sequence[Sequence[str]], project_itself: bool, tox: bool) -> str:
+    """The steps of setup.sh: as words, never as shell; one that fails does not stop the build, as in their program."""
+    if not (steps or project_itself or tox):
+        return ""
+    lines = [
+        "# A version for packages that ask git for theirs: the tree has no repository. And setuptools of their time.",
+        "export SETUPTOOLS_SCM_PRETEND_VERSION=0.0.0 PBR_VERSION=0.0.0",
+        f"printf '%s\\n' '{_SETUPTOOLS}' > /tmp/build-constraints.txt",
+        "export PIP_CONSTRAINT=/tmp/build-constraints.txt PIP_BUILD_CONSTRAINT=/tmp/build-constraints.txt",
+    ]
+    if project_itself:
+        lines.append("pip install .")
+    if steps:
+        lines.append("# setup.sh: the data set's own program goes on where a step fails.")
+    for words in steps:
+        command = shlex.join(words)
+        lines.append(f"{command} || echo {shlex.quote(f'setup.sh of the data set: this failed: {command}')}")
+    if tox:
+        lines += [
+            f"for list in {shlex.join(_TOX_LISTS)}; do",
+            '    if [ -e "$list" ]; then pip install -r "$list"; fi',
+            "done",
+        ]
+    return "\n".join(lines)
+
+
+def _notes(place: Path, home: Path, wanted: _Requirements, tests: _Tests) -> dict[Loc, tuple[str, ...]]:
+    found: dict[Loc, tuple[str, ...]] = {
+        (): (f"Imported from BugsInPy, {home.relative_to(place)}.",),
+        ("resources",): ("The data set does not say whether the tests need a network: add `network: bridge` if so.",),
+    }
+    if wanted.said:
+        found[("environment", "pip")] = tuple(wanted.said)
+    if tests.said:
+        found[("command",)] = tuple(tests.said)
+    return found
+
+
+@dataclass
+class _Requirements:
+    """requirements.txt: what ``pip freeze`` printed on the machine of who added the bug, often one with Windows."""
+
+    project: str
+    git: str
+    steps: list[Any] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    project_itself: bool = False
+
+    def read(self, content: str, where: str) -> None:
+        kept: list[str] = []
+        frozen = True
+        left_out: dict[str, list[str]] = {}
+        for number, line in enumerate(content.split("\n"), 1):
+            line = re.sub(r"(^|\s)#(?!egg=).*", "", line).strip()
+            if not line:
+                continue
+            if egg := re.search(r"#egg=([\w.-]+)", line):
+                if checks.same_package(egg[1], self.project):
+                    self.project_itself = True
+                else:
+                    left_out.setdefault("is installed from an address", []).append(line[:100])
+                continue
+            found = checks.requirement(line, f"{where}:{number}")
+            if why := self._why_not(found.name, str(found.specifier)):
+                left_out.setdefault(why, []).append(line)
+                continue
+            kept.append(line)
+            frozen = frozen and bool(re.fullmatch(r"[^=;]+==[^;,*]+", line))
+        if kept:
+            # A list of pip freeze is complete, and today's pip refuses some of what the pip of its time installed.
+            self.steps.append({"requirements": kept, "options": ["--no-deps"]} if frozen else kept)
+        self.said += [f"Left out: {', '.join(lines)}: {why}." for why, lines in left_out.items()]
+
+    def has(self, package: str) -> bool:
+        """Whether a package is in the list."""
+        lines = [one for step in self.steps for one in (step["requirements"] if isinstance(step, dict) else step)]
+        return any(checks.same_package(re.split(r"[^\w.-]", line)[0], package) for line in lines)
+
+    def _why_not(self, package: str, version: str) -> str:
+        if any(checks.same_package(package, one) for one in _WINDOWS):
+            return "it is for Windows"
+        if ".dev" in version and checks.same_package(package, self.project):
+            return "no index has it: it is the project itself, from its tree"
+        return next((why for one, why in _NO_RELEASE.items() if checks.same_package(package, one)), "")
+
+
+@dataclass
+class _Tests:
+    """run_test.sh: commands, one after the other."""
+
+    lines: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    pytest: bool = False
+    tox: bool = False
+
+    @property
+    def command(self) -> str:
+        return "\n".join(self.lines) + "\n"
+
+    def read(self, content: str, where: str) -> None:
+        for line in re.split(r"[\n;]", content):
+            words = line.split()
+            if not words or words[0].startswith("#"):
+                continue
+            if words[0] == "tox":
+                words, self.tox = ["python", "-m", "pytest", *words[1:]], True
+                self.said.append("tox would install from the index when it runs: setup does so here, and pytest runs.")
+            self.pytest = self.pytest or bool({"pytest", "py.test"} & set(words))
+            self.names += [name for word in words[1:] if (name := checks.test_name(word)) and name not in self.names]
+            self.lines.append(shlex.join(words))
+        if not self.lines:
+            raise WrongBug(f"{where}: it has no command")
+        self.said = list(dict.fromkeys(self.said))

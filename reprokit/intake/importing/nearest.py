@@ -1,0 +1,45 @@
+"""The Python that a data set names, as values of the axes: that release where there is one, else the nearest. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from reprokit.environment import versions
+from reprokit.environment.axes import BY_NAME
+from reprokit.environment.axes.operating_system import DEFAULT
+from reprokit.environment.catalog import OURS
+from reprokit.intake.axes import unavailable
+
+
+@lru_cache(maxsize=64)
+def python(asked: str) -> tuple[dict[str, str], str]:
+    """(the axes of a cell with the Python nearest to ``asked``, why it is another one; '' where it is that one).
+
+    A Python of another series is only taken where its series has none; of Python 2 there is none at all.
+    """
+    if not asked:
+        return {"os": DEFAULT}, "The data set names no Python: this is the one of the release."
+    if not re.fullmatch(r"\d+(\.\d+){0,2}", asked):
+        return {"os": DEFAULT}, f"The data set asks for Python {asked[:40]!r}, which is not a version: it is left out."
+    for value in _nearest(asked):
+        for os in _releases():
+            if not unavailable({"os": os, "python": value}):
+                why = f"The data set asks for Python {asked}, which is not available: {value} is the nearest."
+                return {"os": os, "python": value}, "" if value == asked else why
+    return {"os": DEFAULT, "python": asked}, f"No release of Python {asked} is available: name another one."
+
+
+def _releases() -> list[str]:
+    newest = sorted(OURS.releases(), key=lambda name: -OURS.releases()[name].epoch)
+    return list(dict.fromkeys((DEFAULT, *newest)))
+
+
+def _nearest(asked: str) -> Iterator[str]:
+    yield asked
+    series = ".".join(versions.parts(asked)[:2])
+    yield series
+    major, minor = (*versions.order(series), 0)[:2]
+    others = [one for one in BY_NAME["python"].series(OURS) if versions.order(one)[0] == major]
+    yield from sorted(others, key=lambda one: (abs(versions.order(one)[1] - minor), -versions.order(one)[1]))

@@ -1,0 +1,102 @@
+"""Small data sets of bugs in the layouts of BugsInPy and SWE-bench, over a git repository that a test makes itself."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+WRONG = "def greeting(name):\n    return 'Hello ' + name\n"
+RIGHT = "def greeting(name):\n    return 'Hello, ' + name\n"
+OLD_TEST = "import unittest\n\n\nclass GreetingTest(unittest.TestCase):\n    def test_is_text(self):\n        pass\n"
+NEW_TEST = """\
+import unittest
+
+from greet import greeting
+
+
+class GreetingTest(unittest.TestCase):
+    def test_is_text(self):
+        self.assertIsInstance(greeting('x'), str)
+
+    def test_comma(self):
+        self.assertEqual(greeting('x'), 'Hello, x')
+"""
+TEST = "tests/test_greet.py"
+ID = "tests.test_greet.GreetingTest"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A repository with a bug: ``buggy`` fails the tests of ``fixed``, which are not in it."""
+
+    folder: Path
+    buggy: str
+    fixed: str
+
+    def diff(self, *paths: str) -> str:
+        """The patch of the fix in some of the files."""
+        return git(self.folder, "diff", self.buggy, self.fixed, "--", *paths)
+
+
+def git(folder: Path, *words: str) -> str:
+    """What git prints; an author of its own, and no settings of this machine."""
+    who = ["-c", "user.name=A", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(["git", "-C", str(folder), *who, *words], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def project(folder: Path) -> Project:
+    """Make the repository below ``folder``."""
+    home = folder / "greet-repository"
+    (home / "tests").mkdir(parents=True)
+    git(home, "init", "--quiet")
+    commits = []
+    for module, test in ((WRONG, OLD_TEST), (RIGHT, NEW_TEST)):
+        (home / "greet.py").write_text(module)
+        (home / "tests/__init__.py").write_text("")
+        (home / TEST).write_text(test)
+        git(home, "add", "-A")
+        git(home, "commit", "--quiet", "-m", "commit")
+        commits.append(git(home, "rev-parse", "HEAD").strip())
+    bare = folder / "greet.git"  # serves any commit of it, as `--source greet=DIR`
+    git(folder, "clone", "--quiet", "--bare", str(home), str(bare))
+    return Project(folder=bare, buggy=commits[0], fixed=commits[1])
+
+
+def bugsinpy(folder: Path, made: Project, *, name: str = "greet", files: dict[str, str | bytes] | None = None) -> Path:
+    """A folder in the layout of BugsInPy with bug 1 of the project; ``files`` of the bug replace those that it has."""
+    home = folder / "projects" / name
+    contents: dict[str, str | bytes] = {
+        "bug.info": f'python_version="3.8.3"\nbuggy_commit_id="{made.buggy}"\nfixed_commit_id ="{made.fixed}"\n'
+        f'test_file="{TEST}"',
+        "bug_patch.txt": made.diff("greet.py"),
+        "requirements.txt": "",
+        "run_test.sh": f"python -m unittest -q {ID}.test_comma",
+        **(files or {}),
+    }
+    (home / "bugs/1").mkdir(parents=True, exist_ok=True)
+    (home / "project.info").write_text('github_url="https://github.com/example/greet"\nstatus="OK"\n')
+    for file, content in contents.items():
+        (home / "bugs/1" / file).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return folder
+
+
+def row(made: Project, **fields: Any) -> dict[str, Any]:
+    """A row of SWE-bench."""
+    return {
+        "instance_id": "example__greet-7",
+        "repo": "example/greet",
+        "base_commit": made.buggy,
+        "patch": made.diff("greet.py"),
+        "test_patch": made.diff(TEST),
+        "problem_statement": "A greeting has no comma\n\nIt says Hello x.",
+        "created_at": "2024-01-01T00:00:00Z",
+        "version": "1.0",
+        "environment_setup_commit": made.buggy,
+        "FAIL_TO_PASS": json.dumps([f"test_comma ({ID})"]),
+        "PASS_TO_PASS": json.dumps([f"test_is_text ({ID})"]),
+        **fields,
+    }

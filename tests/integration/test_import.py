@@ -1,0 +1,20 @@
+"""A bug of a data set is imported, and runs: the commit before the fix fails its tests, and the fix passes them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import bug_datasets
+from tests.integration.test_run import User, user
+
+pytestmark = pytest.mark.integration
+__all__ = ["user"]
+
+
+def test_the_buggy_commit_fails_and_the_fix_passes(user: User) -> None:
+    made = bug_datasets.project(user.folder)
+    bug_datasets.bugsinpy(user.folder / "data", made, files={"run_test.sh": f"python3 -m unittest {bug_datasets.ID}\n"})
+    user.types("import", "bugsinpy", "data", "greet:1", "--out", "bugs")
+    sources = [f"--source={name}={made.folder}" for name in ("greet", "greet-tests")]
+    user.types("run", "bugs", "--fix", "--os", "debian-12", "--python", "3.11", *sources)
+    assert [cell["verdict"] for cell in user.cells()] == ["reproduced", "not-reproduced"]
