@@ -124,10 +124,12 @@ def completed(made: Draft, answers: interview.Answers, folder: Path, known_words
         shown = interview.failure_in(scrubbed(answers.failure or "", "the failure"))
         data["expect"] = {"failure": dict(shown.signature) if shown else {"exit_code": answers.exit_code or "nonzero"}}
         missing = [text for text in missing if not text.startswith(_NO_FAILURE)]
+    have = {name: values for name, values in before.axes.items() if values}
     new = {name: list(found) for name, found in answers.axes.items() if found and name not in before.axes}
     if new:
         data["matrix"] = {**data.get("matrix", {}), **new}
         missing = [text for text in missing if not text.startswith(_NO_ENVIRONMENT)]
+        missing += interview.unavailable_in({**have, **new})
     if before.pip is None and answers.pip:
         data["environment"] = {**data.get("environment", {}), "pip": [literal(one) for one in answers.pip]}
     return replace(made, data=data, notes=notes, missing=tuple(missing), omitted=tuple(omitted))

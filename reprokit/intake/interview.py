@@ -146,7 +146,7 @@ def draft(answers: Answers, folder: Path, known: Mapping[str, str]) -> Draft:
             "No failure was found in the pasted output: until you fill in expect.failure, any failure counts."
         )
     matrix = {axis: list(found) for axis, found in answers.axes.items() if found}
-    missing += _unavailable(matrix)
+    missing += unavailable_in(matrix)
     notes: dict[tuple[str | int, ...], tuple[str, ...]] = {
         ("expect", "failure", key): (note,)
         for key, note in (shown.notes if shown else {}).items()
@@ -194,7 +194,7 @@ def failure_in(text: str) -> failure.Shown | None:
     return failure.find(cut(f"~~~~~~\n{text}\n~~~~~~\n").pieces) if text.strip() else None
 
 
-def _unavailable(matrix: Mapping[str, Sequence[str]]) -> list[str]:
+def unavailable_in(matrix: Mapping[str, Sequence[str]]) -> list[str]:
     """Why the first cell is not available, in words; [] where it is."""
     reason = reported.unavailable({axis: values[0] for axis, values in matrix.items()})
     return [f"an image for it: {reason}"] if reason else []

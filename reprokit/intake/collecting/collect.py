@@ -4,7 +4,7 @@
 """The environment of this machine as Markdown for a bug report: system, Python, packages, compilers, CUDA, GPUs.
 
 One file without dependencies, for Python 3.6 and later on Linux, macOS and Windows. It needs no network, changes
-nothing, and ends within a minute whatever hangs. Names of users and hosts, home directories and secrets are left out;
+nothing, and waits at most 30 seconds for the programs that it asks. Names of users and hosts, home directories and secrets are left out;
 read the text before you send it all the same. `reprokit new --from` reads it.
 
     python3 collect.py                          the environment, with all packages of this Python

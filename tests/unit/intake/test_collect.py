@@ -215,6 +215,25 @@ def test_the_case_of_such_a_report() -> None:
     assert not [one for one in made.missing if "other failure" in one]
 
 
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        "> " + A_MACHINE.replace("\n", "\n> "),
+        f"```\n{A_MACHINE}```\n",
+        A_MACHINE.replace("\n", "\r\n"),
+        re.sub(r"(?m)^```.*\n", "", A_MACHINE),
+        f"### Environment and failing command\n\n{A_MACHINE}\n### The program\n\n_No response_\n",
+    ],
+    ids=["quoted", "fenced", "windows", "rendered", "form"],
+)
+def test_however_it_is_pasted(pasted: str) -> None:
+    expected, found = read(A_MACHINE), read(pasted)
+    assert (found.values, found.packages, found.gpus) == (expected.values, expected.packages, expected.gpus)
+    made = draft(pasted)
+    assert made.data["matrix"] == draft(A_MACHINE).data["matrix"]
+    assert made.data["command"] == "python3 train.py"
+
+
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of programs that stand in for those of the machine."""
@@ -262,6 +281,48 @@ def test_what_raises_is_named_and_the_rest_is_printed(elsewhere: Path, monkeypat
     assert "not read: python (OSError)" in text
     assert facts_of(text)["Kernel"]
     assert text.endswith("\nnot read: OSError\n")
+
+
+@pytest.mark.parametrize(("kind", "shown"), [("Darwin", "macOS"), ("Windows", "Windows"), ("FreeBSD", "FreeBSD")])
+def test_other_systems(kind: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collect.platform, "system", lambda: kind)
+    monkeypatch.setattr(collect, "text_of", lambda path, most=0: "")
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.delattr(os, "statvfs")
+    text = collected(monkeypatch)
+    assert facts_of(text)["OS"].startswith(shown)
+    assert "not read" not in text
+    assert read(text).system == {"Darwin": "macos", "Windows": "windows"}.get(kind, "")
+
+
+def test_the_files_of_a_toolkit_and_of_conda(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in {
+        "version.json": '{"cuda": {"name": "CUDA SDK", "version": "11.8.20220929"}}',
+        "include/cudnn_version.h": "#define CUDNN_MAJOR 8\n#define CUDNN_MINOR 9\n#define CUDNN_PATCHLEVEL 7\n",
+        "lib64/libcudart.so.11.8.89": "",
+        "lib64/libnccl.so.2": "",
+        "lib64/libnccl.so.2.18.3": "",
+        "conda-meta/cudatoolkit-11.8.0-h37601d7_11.json": "{}",
+        "conda-meta/numpy-base-1.26.4-py310_0.json": "{}",
+        "conda-meta/history": "",
+        "site/torch/version.py": "__version__ = '2.1.2+cu121'\ndebug = False\ncuda: Optional[str] = '12.1'\n",
+        "site/paddle/version/__init__.py": "full_version = '2.6.2'\ncuda_version = 'False'\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(collect, "PATH", [str(tmp_path / "site")])
+    monkeypatch.setattr(collect, "output", lambda *words: "")
+    text = collected(monkeypatch)
+    facts, found = facts_of(text), read(text)
+    assert facts["Environment"] == "conda"
+    assert facts["PyTorch build"] == "2.1.2+cu121, CUDA 12.1"
+    assert facts["PaddlePaddle build"] == "2.6.2, no CUDA"
+    assert (facts["CUDA toolkit"], facts["CUDA runtime"]) == ("11.8.20220929", "11.8.89")
+    assert (facts["cuDNN"], facts["NCCL"]) == ("8.9.7", "2.18.3")
+    assert (found.axes["cuda"], found.axes["cudnn"]) == ("11.8.20220929", "8.9.7")
+    assert found.conda == {"cudatoolkit": "11.8.0", "numpy-base": "1.26.4"}
 
 
 def test_a_gpu_machine(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,7 +376,7 @@ def test_nothing_private_is_printed(tmp_path: Path) -> None:
         "LD_LIBRARY_PATH": f"{home}/lib:/data/{user}/lib", "TF_VAR_password": password, "PYTHONPATH": str(home),
         "XLA_FLAGS": f"--dump={home}/x --token={github}",
     }  # fmt: skip
-    done = run("--", sys.executable, str(home / "x.py"), environ=environ, cwd=home)
+    done = run("--", sys.executable, str(home / "x.py"), "--api-key", other, environ=environ, cwd=home)
     assert "FileNotFoundError" in done.stdout
     assert "env LD_LIBRARY_PATH: ~/lib:/data/<user>/lib" in done.stdout
     assert [one for one in PRIVATE if one in done.stdout] == []

@@ -92,6 +92,11 @@ def test_a_missing_axis_is_asked_for_where_the_failure_mentions_it() -> None:
     assert made.data["matrix"] == {"os": ["ubuntu-22.04"], "python": ["3.10"], "cuda": ["11.8"]}
 
 
+def test_an_answer_that_no_image_can_have_is_missing() -> None:
+    person = Person(TRACEBACK, command="gcc a.c && ./a.out", packages="", os="", python="-", gcc="3")
+    assert any(text.startswith("an image for it: gcc 3 is not available") for text in complete(VAGUE, person).missing)
+
+
 def test_combinations_that_the_report_lists_are_left_alone() -> None:
     made = drafts.Draft(
         data={"id": "a", "title": "b", "command": "python x.py", "matrix": {"include": [{"os": "debian-12"}]},
