@@ -28,6 +28,7 @@ _TILE = r"(?:\([\w.-]+\)\s*)?"
 _PROMPT = re.compile(
     rf"^\s*{_TILE}(?:[\w.<>-]+@[\w.<>-]+[:\s~][^\n$#%]{{0,80}}[$#%] ?|\[[\w.<>-]+@[^\]\n]{{1,80}}\][$#%] ?"
     rf"|(?:ba|z|)sh-\d[\d.]*[$#] ?|[$%❯➜] (?=[\w./(])|\$(?=[a-z./])"
+    r"|[`╰└]?[─-]+[$>#❯] ?(?=[\w./])|[\w.-]+:[^\s$]{1,60} [\w.-]{1,40}[$%] (?=\S)"
     r"|(?:PS )?(?:[A-Z]:|~)\\[^>\n]{0,120}>\s*|(?:In \[\d+\]: )?[!%](?=(?:pip|conda|git|python|bash|cd|apt)\b)"
     r"|!(?=[a-z]))"
 )
@@ -43,7 +44,7 @@ _BACKSLASHED = re.compile(
 """Paths as ``.\\src\\a.py``, by themselves or behind an option's ``=``."""
 
 _WRAPPERS = re.compile(
-    r"^(?:(?:sudo|srun|strace|stdbuf|nice|env|numactl)\s+(?:-\S+(?:\s+\d+(?=\s))?\s+)*|(?:time|nohup|winpty|exec|command"
+    r"^(?:srun\s[^\n]{0,1000}?\s(?=(?:python[\d.]*|bash|sh|\./\S+)\s)|(?:sudo|srun|strace|stdbuf|nice|env|numactl)\s+(?:-\S+(?:\s+\d+(?=\s))?\s+)*|(?:time|nohup|winpty|exec|command"
     r"|proxychains4?|xvfb-run|catchsegv)\s+(?:-a\s+)?|timeout\s+(?:-\S+\s+)*\S+\s+|gdb\s.{0,60}--args\s+"
     r"|cuda-memcheck\s+|compute-sanitizer\s+(?:-\S+\s+)*|valgrind\s+(?:-\S+\s+)*)+"
 )
@@ -61,7 +62,8 @@ BUILDS = re.compile(
 )
 """Lines that compile something, so that the compiler matters."""
 _SHOWS = re.compile(
-    r"^\S+\s+(?:--?version|-V|version|--?help|-h|list|show|freeze|info|env|status|log|diff|config|check|search|doctor"
+    r"^(?:\S*pip[\d.]*|\S*conda|mamba|uv(?: pip)?|poetry|npm|git|apt\S*|brew|cargo|go)\s+"
+    r"(?:list|show|freeze|info|env|status|log|diff|config|check|search|doctor|remote|branch)\b|^\S+\s+(?:--?version|-V|version|--?help|-h"
     r"|-m\s+(?:pip\s+(?:list|freeze|show|--version|debug|check)|site|sysconfig|platform|torch\.utils\.collect_env"
     r"|detectron2\.utils\.collect_env|mmengine\S*collect_env|xformers\.info|bitsandbytes|sklearn\S*_show_versions"
     r"|venv|virtualenv|ensurepip|conda)"
@@ -184,23 +186,31 @@ def role_of(text: str, *, lenient: bool = False) -> str:
     first = rest.split("\n", 1)[0]
     if not first or _ROW.match(first) or _SAID.search(first[:300]) or sentence(first):
         return ""
-    name = program_of(rest)
-    role = _roles().get(name)
-    if re.match(
-        r"(?:\.{1,2}/|~/|/)?[\w./+-]+\.(?:sh|py|out|bash|bat|exe)(?:\s|$)|\.{1,2}[/\\][\w./\\+-]+(?:\s|$)", rest
-    ):
-        role = "run"
-    elif _SHOWS.match(rest):
-        return ""
-    elif _BUILDS_TREE.search(rest) and name != "uv":
-        return "setup"
-    elif role == "setup":
-        role = _of_installer(name, rest)
-    elif role == "run" and name in ("python", "py") and re.search(r"^\S+\s+-m\s+pip\s", rest):
-        role = "setup"
+    role = _of_program(rest, first)
     if role is None and lenient and _LOOKS.match(rest) and "Error" not in first and ": " not in first[:60]:
         role = "run" if _OPTIONS.search(first) else ""
     return role or ""
+
+
+_SCRIPT = re.compile(r"(?:\.{1,2}/|~/|/)?[\w./+-]+\.(?:sh|py|out|bash|bat|exe)(?:\s|$)|\.{1,2}[/\\][\w./\\+-]+(?:\s|$)")
+_PIPED = re.compile(r"\|\s*(?:sudo\s+)?(?:bash|sh|\S*python\S*)(?:\s|$)")
+
+
+def _of_program(rest: str, first: str) -> str | None:
+    """The role of a command by its program and its first words; None for an unknown program."""
+    name = program_of(rest)
+    role = _roles().get(name)
+    if name == "cc" and "@" in first:  # people who are to read a reply
+        return ""
+    if _SCRIPT.match(rest) or (role in ("prep", "") and _PIPED.search(first)):
+        return "run"
+    if name in ("huggingface-cli", "hf", "modelscope") and " download " in first:
+        return "prep"
+    if _SHOWS.match(rest):
+        return ""
+    if (_BUILDS_TREE.search(rest) and name != "uv") or re.search(r"^\S*py\S*\s+-m\s+pip\s", rest):
+        return "setup"
+    return _of_installer(name, rest) if role == "setup" else role
 
 
 _INSTALLING = {
@@ -224,7 +234,8 @@ def _of_installer(name: str, rest: str) -> str:
         "conda" if name in ("mamba", "micromamba") else name,
         r"install|add|update|upgrade|wheel|download|build-dep|-\S*|\d\S*|~?/?\S+",
     )
-    return "setup" if re.fullmatch(wanted, sub) else ""
+    alone = sub in ("install", "add") and len(words) < 3 and name not in _RUNNING
+    return "setup" if re.fullmatch(wanted, sub) and not alone else ""
 
 
 def sentence(text: str) -> bool:
@@ -241,7 +252,7 @@ def sentence(text: str) -> bool:
 
 def _only_assigns(text: str) -> bool:
     names, rest = assignments(text)
-    return bool(names) and not rest and all(re.fullmatch(r"[A-Z][A-Z0-9_]+", name) for name in names)
+    return bool(names) and not rest and all(re.fullmatch(r"[A-Z][A-Z0-9]+(?:_\w+)?", name) for name in names)
 
 
 def assignments(text: str) -> tuple[dict[str, str], str]:
@@ -334,7 +345,7 @@ _LABELLED = re.compile(
 )
 _RAN = re.compile(
     r"(?:\bran|\brun(?:ning)?|\bexecut\w+|\bstart\w*|\btyp(?:e|ed|ing)|\bwith|\bdo(?:ing)?|\bvia|运行|执行|使用|输入)(?:了|命令|指令)?[:：]?\s*"
-    r"(?P<rest>(?:\./\S+|(?:python[\d.]*|torchrun|bash|sh|pip\d?|uv|conda|make|cmake)\s)[^,，。；;`\n]{1,300})",
+    r"(?P<rest>(?:\./\S+|(?:python[\d.]*|torchrun|bash|sh|pip\d?|uv|conda|make|cmake)\s)[^,，。；;`\n\u3040-\u9fff]{1,300})",
     re.IGNORECASE,
 )
 _ASKED = re.compile(r"\bcommands?\b|命令|指令", re.IGNORECASE)
@@ -361,7 +372,7 @@ def in_prose(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> list[
             role = role_of(text, lenient=whole and bool(_ASKED.search(piece.heading)))
             if not role and _ASKED.search(piece.heading) and _OPTION.match(text) and not sentence(text):
                 role = "run"
-            if role and (role not in ("run", "setup") or " " in text or "/" in text):
+            if role and (role not in ("run", "setup") or whole or " " in text or "/" in text):
                 shell.lines += [part for part in _parts(text, piece.line + number, role) if part not in shell.lines]
         if shell.lines and not (found and shell is found[-1]):
             found.append(shell)
@@ -376,11 +387,15 @@ def _said(piece: ReportPiece, line: str) -> tuple[list[str], bool]:
     bare = bare[hit.end() :] if (hit := _PROMPT.match(bare)) else bare
     if (quoted := re.fullmatch(r"(`+)([^`]+)\1[.。,，;；]?", bare)) and len(quoted[2]) < 2000:
         return [quoted[2].removeprefix("$ ")], True
-    if (hit or _roles().get(program_of(assignments(bare)[1])) or re.match(r"\.{1,2}/\w|export\s", bare)) and role_of(
-        bare
-    ):
+    starts = hit or _roles().get(program_of(assignments(bare)[1])) or re.match(r"\.{1,2}/\w|(?:export|cd)\s", bare)
+    if starts and role_of(bare):
         return [bare], True
     spans = [text.removeprefix("$ ") for text in re.findall(r"`([^`\n]{3,2000})`", line)]
+    spans += [
+        text
+        for _, text in re.findall(r"(?<![\w=])(['\"“‘])(\w[^'\"“”‘’`\n]{5,300})['\"”’](?!\w)", line)
+        if role_of(text)
+    ]
     if spans:
         return spans, False
     labelled = _LABELLED.match(line)
@@ -463,7 +478,7 @@ def installs(lines: Sequence[CommandLine]) -> Installed:
         elif words[:2] == ["git", "clone"] and (clone := _clone(words[2:])):
             clones.append(clone)
         elif words[:2] in (["git", "checkout"], ["git", "switch"]) and len(words) > 2:
-            refs += [word for word in words[2:] if not word.startswith("-")][:1]
+            refs += [word for word in words[2:] if re.fullmatch(r"\w[\w./-]*", word)][:1]
     return Installed(
         pip=tuple(dict.fromkeys(pip)),
         unisolated=tuple(dict.fromkeys(unisolated)),
@@ -512,8 +527,11 @@ def _clone(words: Sequence[str]) -> tuple[str, str, str] | None:
             next(rest, "")
         elif not word.startswith("-"):
             places.append(word)
-    if not places or not re.match(r"https?://|git@", places[0]):
+    if not places or not re.fullmatch(r"(?:https?://|git@)[\w.@/~+:-]+", places[0]):
         return None
     url = re.sub(r"^git@([\w.-]+):", r"https://\1/", places[0])
-    folder = places[1] if len(places) > 1 else url.rstrip("/").removesuffix(".git").rpartition("/")[2]
+    folder = url.rstrip("/").removesuffix(".git").rpartition("/")[2]
+    folder = places[1] if len(places) > 1 and re.fullmatch(r"[\w-][\w.-]*", places[1]) else folder
+    if not re.fullmatch(r"[\w-][\w.-]*", folder) or not re.fullmatch(r"[\w./-]*", branch):
+        return None
     return url.removesuffix(".git").rstrip("/"), folder, branch

@@ -36,6 +36,10 @@ from reprokit.intake.projects import Project
 
 KeyPath = tuple[str | int, ...]
 
+_COMMIT = re.compile(
+    r"(?:commit|revision|\bsha1?|git hash|HEAD(?: is now)? at|提交)(?: id| hash)?\W{1,5}(?=[a-f]*\d)([0-9a-f]{7,40})\b",
+    re.IGNORECASE,
+)
 _PROBLEM = re.compile(
     r"[-*#\s\d.、)]{0,20}(?:表现|问题|现象|症状|报错|problem|symptom|issue)\s{0,5}\d{0,3}\s{0,5}[:：]", re.IGNORECASE
 )
@@ -126,7 +130,7 @@ class _Work:
             for found in group
             if found.kind not in ("typed", "stated", "paths", "dockerfile", "docker run")
         ]
-        if self.shown and self.shown.line:
+        if self.shown and self.shown.line < self.shown.last:
             spans.append((self.shown.line, self.shown.last))
         return spans
 
@@ -154,9 +158,10 @@ class _Work:
     # -- the parts of the case -------------------------------------------------------------------------------------
 
     def _sources(self) -> None:
-        """The project's tree, where the command runs a script of it."""
+        """The trees that the report clones, or that of the project whose script the command runs."""
         script = running.needs_tree(self.running, self.shown)
-        if not script:
+        clones = self.installed.clones
+        if not script and not clones:
             self.project = None
             return
         if self.project is None:
@@ -165,16 +170,28 @@ class _Work:
                 f"to sources or files."
             )
             return
-        version, refs = self._version(), self.installed.refs
-        branch = next((branch for git, _, branch in self.installed.clones if branch), "")
-        if refs or branch:
-            ref, why = refs[-1] if refs else branch, "as the report checks it out"
-        else:
-            ref, why = projects.ref_of(self.project, version)
-        self.data["sources"] = {self.project.name: {"git": self.project.git, "ref": ref, "path": self.project.name}}
-        self.notes[("sources", self.project.name, "ref")] = (why,)
-        self.notes[("sources", self.project.name)] = (self.project.why or "the known repository of that project",)
+        sources = {}
+        for git, folder, branch in clones or ((self.project.git, self.project.name, ""),):
+            one = self.project if git == self.project.git else projects.of_url(git) or Project(name=folder, git=git)
+            ref, why = self._ref(one, branch)
+            sources[folder] = {"git": git, "ref": ref, "path": folder}
+            self.notes[("sources", folder, "ref")] = (why,)
+            self.notes[("sources", folder)] = (self.project.why or "the known repository of that project",)
+        self.data["sources"] = sources
         running.place(self.running, self.shown, self.project)
+
+    def _ref(self, project: Project, branch: str) -> tuple[str, str]:
+        """(what is checked out of a tree, why)."""
+        if refs := self.installed.refs:
+            return refs[-1], "as the report checks it out"
+        if branch:
+            return branch, "as the report checks it out"
+        if project is self.project and (version := self._version()) and project.tag:
+            return projects.ref_of(project, version)
+        if commit := _COMMIT.search(self.report.text):
+            line = self.report.text.count("\n", 0, commit.start()) + 1
+            return commit[1], f"line {line} names this commit"
+        return projects.ref_of(project, self._version() if project is self.project else "")
 
     def _version(self) -> str:
         """The project's version from an environment or the text; '' where there is none."""
@@ -257,8 +274,11 @@ class _Work:
         found = self.running
         self.missing += found.missing
         self.notes |= found.notes
-        if found.command:
-            self.data["command"] = found.command
+        started = next((one.options["command"] for one in self.merged if one.options.get("command")), "")
+        if found.command or started:
+            self.data["command"] = found.command or started
+            if not found.command:
+                self.notes[("command",)] = ("what the report's container was started with",)
         else:
             first = next(iter(self.shown.frames if self.shown else ()), None)
             own = first and not first.file.startswith("<") and places.kind(first) == "own"

@@ -86,6 +86,7 @@ def run(found: Sequence[Shell], shown: Shown | None, pieces: Sequence[ReportPiec
     )
     program = _program(pieces, chosen)
     if program is not None:
+        program = _traced(program, shown)
         result.program = program
         result.files[program.name] = program.text
         why = "" if program.named else "; the report does not name it"
@@ -130,6 +131,15 @@ def _program(pieces: Sequence[ReportPiece], chosen: Shell | None) -> scripts.Scr
         if name.rpartition(".")[2] == best.name.rpartition(".")[2]:
             return replace(best, name=name)
     return next(iter(found), None)
+
+
+def _traced(program: scripts.Script, shown: Shown | None) -> scripts.Script:
+    """The program with the name that the traceback gives the started script, where the report names it nowhere else."""
+    frames = [frame for frame in (shown.frames if shown else ()) if frame.function == "<module>"][:1]
+    name = posixpath.basename(frames[0].file.replace("\\", "/")) if frames else ""
+    fits = re.fullmatch(r"[\w-]+\.py", name) and program.name == "repro.py" and not program.named
+    own = fits and places.kind(frames[0]) == "own" and frames[0].line <= program.text.count("\n") + 5
+    return replace(program, name=name, named=True) if own else program
 
 
 def _calls(shell: Shell, program: scripts.Script) -> bool:
@@ -191,15 +201,15 @@ def _sequence(found: Sequence[Shell], chosen: Shell, shown: Shown | None) -> lis
     Without installations that a case holds elsewhere, unless such a one failed.
     """
     shells = [chosen]
-    for shell in reversed(found[: found.index(chosen)]):
-        above = shells[0]
-        near = above.lines[0].line - shell.lines[-1].line <= 8 and shell.piece.heading == above.piece.heading
-        text = above.said or above.piece.lead
-        if shell.said or above.said or not near or _OR.search(text) or _FINE.search(text) or _same(shell, above):
-            break
-        if shown and shell.lines[-1].line < shown.line < above.lines[0].line:
+    at = found.index(chosen)
+    for shell in reversed(found[:at]):
+        if not _goes_on(shell, shells[0], shown):
             break
         shells.insert(0, shell)
+    for shell in found[at + 1 :] if not shown or not chosen.lines[0].line <= shown.line <= chosen.piece.last else ():
+        if not _goes_on(shells[-1], shell, shown):
+            break
+        shells.append(shell)
     lines = [line for shell in shells for line in shell.lines]
     if shown and lines and lines[0].line < shown.line <= chosen.piece.last:
         lines = [line for line in lines if line.line <= shown.line]
@@ -207,13 +217,27 @@ def _sequence(found: Sequence[Shell], chosen: Shell, shown: Shown | None) -> lis
         shown and shown.building and not any(line.role == "run" for line in chosen.lines)
     )
     lines = [
-        line
-        for line in lines
-        if line.role != "setup" or ((installs or commands.of_tree(line)) and not re.match(r"\s*git\s", line.text))
+        line if line.role != "setup" or _stays(line, installs) else replace(line, role="elsewhere") for line in lines
     ]
     while lines and lines[-1].role not in ("run", "setup"):
         lines.pop()
     return lines
+
+
+def _goes_on(shell: Shell, below: Shell, shown: Shown | None) -> bool:
+    """Whether the commands of one shell are the next steps after those of another, with no failure between them."""
+    near = below.lines[0].line - shell.lines[-1].line <= 8 and shell.piece.heading == below.piece.heading
+    text = below.said or below.piece.lead
+    if shell.said or below.said or not near or _OR.search(text) or _FINE.search(text) or _same(shell, below):
+        return False
+    return not (shown and shell.lines[-1].line < shown.line < below.lines[0].line)
+
+
+def _stays(line: CommandLine, installs: bool) -> bool:
+    """Whether an installation is a part of the command: it failed, or it is of a tree. Trees come from ``sources``."""
+    return (installs or commands.of_tree(line)) and not re.match(
+        r"\s*git\s+(?:clone|checkout|switch|submodule)", line.text
+    )
 
 
 def _same(one: Shell, other: Shell) -> bool:
@@ -228,6 +252,13 @@ def _command(result: Running, found: Sequence[CommandLine]) -> None:
     depth = 0
     for line in found:
         text = commands.portable(line.text)
+        if line.role == "elsewhere":
+            program = commands.program_of(text)
+            where = {"git": "sources"}.get(
+                program, "the image has" if program in ("pip", "apt", "apt-get") else "not here"
+            )
+            lines += [f"# {where}: {part}" for part in text.split("\n")]
+            continue
         if line.role == "cd":
             folder = text.split(maxsplit=1)[1].strip("\"' /") if " " in text else ""
             up = folder.count("..")
@@ -348,10 +379,15 @@ def place(result: Running, shown: Shown | None, project: Project | None) -> None
     frames = shown.frames if shown else ()
     root = projects.folder_of(frames, project) if project else ""
     script = _SCRIPT.search(result.command.replace("\\\n", " "))
-    if project is None or script is None or script["path"] in result.files:
+    own = re.search(r"^\s*cd\s+(\S+)", result.command, re.MULTILINE)
+    if project is None or (script and script["path"] in result.files):
+        return
+    if script is None:
+        if own is None and commands.BUILDS.search(result.command):
+            result.command = f"cd {project.name}\n{result.command}".rstrip("\n") + "\n"
+            result.notes[("command",)] = (*result.notes.get(("command",), ()), "it builds the tree, hence cd")
         return
     cwd, why = _started_in(frames, script["path"], root, project)
-    own = re.match(r"\s*cd\s+(\S+)", result.command)
     if own is None or not (own[1].strip("\"'") + "/").startswith(f"{project.name}/"):
         result.command = f"cd {cwd}\n{result.command}" + ("" if result.command.endswith("\n") else "\n")
         result.notes[("command",)] = (*result.notes.get(("command",), ()), why)

@@ -17,6 +17,7 @@ from importlib import resources
 from reprokit.intake.pieces import ReportPiece
 
 _CONSOLE = re.compile(r"^\s*(?:>>> ?|\.\.\. ?)", re.MULTILINE)
+_TYPED = re.compile(r"^\s*>>>", re.MULTILINE)
 _CELL = re.compile(r"^\s*In \[\d*\]: ?", re.MULTILINE)
 _FILE_NAME = re.compile(
     r"(?<![\w/.])(?P<path>(?:[\w-]+/)*[\w-]+\.(?:py|ya?ml|json|ini|cfg|toml|sh|cu|cpp|cc|c|txt|js|ts|go|rs|java|rb|php|sql|pyx|f90|lock))(?![\w/])"
@@ -27,7 +28,7 @@ _REPRODUCE = re.compile(
     r"|指令|示例|运行",
     re.IGNORECASE,
 )
-_CONFIGS = {"yaml": "yaml", "yml": "yaml", "json": "json", "ini": "ini", "cfg": "ini", "toml": "toml"}
+_CONFIGS = {"txt": "txt", "yaml": "yaml", "yml": "yaml", "json": "json", "ini": "ini", "cfg": "ini", "toml": "toml"}
 MOST = 200_000
 """Most characters of a program that is parsed; no one pastes more as an example."""
 
@@ -61,6 +62,7 @@ _PYTHON = frozenset({"python", "py", "python3", "py3", "pycon", "ipython", "pyth
 _PART = re.compile(
     r"^\s*(?:import|from|def|class|for|with|async|@\w|if|try|return)\b|^\s*[\w.,\[\]'\" ]+ ?= ?\S|\w\(", re.M
 )
+_BEGINS = re.compile(r"\s*(?:import \w[\w., ]*|from [\w.]+ import .*|class \w+.{0,80}:|def \w+\(.{0,200}\).{0,40}:)$")
 _LOGGED = re.compile(r"Traceback \(most recent|^\s*File \"|^\w*(?:Error|Exception)\b", re.MULTILINE)
 
 
@@ -153,15 +155,17 @@ def _python(piece: ReportPiece) -> Script | None:
     text = _source(piece)
     tree = _parsed(text)
     if tree is None or not tree.body:
-        part = fenced and _PART.search(text) and not _LOGGED.search(text)
+        begins = _BEGINS.match(text.partition("\n")[0])
+        part = (fenced or (begins and piece.kind == "fenced")) and _PART.search(text) and not _LOGGED.search(text)
         return _script(piece, text, score=0, whole=False) if part else None
     imports = _imports(tree)
     calls = any(isinstance(node, (ast.Expr, ast.Assign, ast.With, ast.For, ast.If, ast.Try)) for node in tree.body)
     acts = any(isinstance(node, ast.Call) for statement in tree.body for node in ast.walk(statement))
-    typed = bool(_CONSOLE.search(piece.text))
+    typed = bool(_TYPED.search(piece.text))
     alone = all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in tree.body)
     if not (fenced or (imports and ((acts and calls) or typed or alone))):
-        return None
+        part = acts and calls and piece.kind == "fenced" and _REPRODUCE.search(piece.under) and not _LOGGED.search(text)
+        return _script(piece, text, score=-1, whole=False) if part else None
     undefined = _undefined(tree)
     score = 4 * bool(imports) + 2 * bool(_REPRODUCE.search(piece.under)) + fenced - 4 * bool(undefined)
     if not (typed or alone or (acts and calls)):
@@ -208,15 +212,18 @@ def _other(piece: ReportPiece) -> Script | None:
 def _in_prose(piece: ReportPiece) -> Script | None:
     """A Python program that was pasted without a fence: from its first import to the last line with which it parses."""
     lines = piece.text.split("\n")
-    starts = [at for at, line in enumerate(lines) if re.match(r"(?:import \w[\w., ]*|from [\w.]+ import .*)$", line)]
+    starts = [at for at, line in enumerate(lines) if _BEGINS.match(line)]
     if not starts or piece.kind != "prose":
         return None
     body = lines[starts[0] : starts[0] + 300]
+    indent = body[0][: len(body[0]) - len(body[0].lstrip())]
+    body = [line.removeprefix(indent) for line in body]
     ends = [at for at in range(len(body), 0, -1) if body[at - 1].strip()][:40]
     for end in ends:
         text = "\n".join(body[:end])
         tree = _parsed(text)
-        if tree is not None and (imports := _imports(tree)):
+        if tree is not None and (end > 1 or isinstance(tree.body[0], (ast.Import, ast.ImportFrom))):
+            imports = _imports(tree)
             part = replace(piece, text=text, line=piece.line + starts[0])
             undefined = _undefined(tree)
             return _script(part, text, score=3 - 4 * bool(undefined), imports=imports, undefined=undefined)
@@ -226,9 +233,9 @@ def _in_prose(piece: ReportPiece) -> Script | None:
 def _source(piece: ReportPiece) -> str:
     """The program in a piece: only the typed lines where it is the text of a console."""
     text = piece.text
-    if _CELL.search(text) and not _CONSOLE.search(text):
+    if _CELL.search(text) and ">>>" not in text:
         text = _CELL.sub(">>> ", re.sub(r"^\s*\.\.\.: ?", "... ", text, flags=re.MULTILINE))
-    if not _CONSOLE.search(text):
+    if not _TYPED.search(text):
         return text
     return "\n".join(_CONSOLE.sub("", line) for line in text.split("\n") if _CONSOLE.match(line))
 
@@ -283,7 +290,7 @@ def configs(pieces: Sequence[ReportPiece]) -> list[Config]:
     found = []
     for piece in pieces:
         kind = _CONFIGS.get(piece.info, "")
-        name = _named(piece, (".yaml", ".yml", ".json", ".ini", ".cfg", ".toml"))
+        name = _named(piece, (".yaml", ".yml", ".json", ".ini", ".cfg", ".toml", "requirements.txt"))
         if not kind and name and piece.kind in ("fenced", "indented") and piece.info in ("", "text"):
             kind = _CONFIGS[name.rpartition(".")[2]]
         if kind and _is(kind, piece.text):
@@ -294,6 +301,10 @@ def configs(pieces: Sequence[ReportPiece]) -> list[Config]:
 def _is(kind: str, text: str) -> bool:
     if len(text) > MOST:
         return False
+    if kind == "txt":
+        return bool(
+            re.fullmatch(r"(?:\s*(?:#.*|-\S.*|[A-Za-z][\w.-]*(?:\[.*\])?\s*(?:[=<>~!;@].*)?)?\n)+", text.strip() + "\n")
+        )
     if kind == "json":
         try:
             json.loads(text)

@@ -56,8 +56,8 @@ def test_a_form_of_an_issue_with_a_program() -> None:
     case = made.case
     assert case.report is not None
     assert case.report.url == "https://github.com/nobody/tablelib/issues/7"
-    assert case.command == "python repro.py"
-    assert case.files["repro.py"].startswith("import numpy as np\n")
+    assert case.command == "python bug.py"
+    assert case.files["bug.py"].startswith("import numpy as np\n")
     assert set(case.environment.pip) == {"numpy", "tablelib==4.2.0"}
     assert case.expect.failure.exception == "ValueError"
     assert case.expect.failure.message == "/matmul: Input operand .* has a mismatch in its core dimension/"
@@ -68,7 +68,7 @@ def test_a_form_of_an_issue_with_a_program() -> None:
 
 def test_a_console_in_plain_text() -> None:
     case = drafted(CONSOLE).case
-    assert case.command == "cd demo\npython demo.py --rate 3\n"
+    assert case.command == "# the image has: pip install frobnicate==2.1\ncd demo\npython demo.py --rate 3\n"
     assert case.env == {"OMP_NUM_THREADS": "1"}
     assert case.environment.pip == ("frobnicate==2.1",)
     assert case.matrix.axes == {"os": ("debian-12",), "python": ("3.10",)}
@@ -405,3 +405,70 @@ def test_what_is_built_without_isolation_is_installed_after_what_it_is_built_wit
         (["cython", "numpy==1.23.5"], ()),
         (["oldpkg==1.0"], ("--no-build-isolation",)),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("1. `mkdir build && cd build && cmake ..`\n2. `make`\n", "mkdir build && cd build && cmake ..\nmake\n"),
+        (
+            "- mkdir build\n- cd build\n- cmake -DX=1 ..\n- make -j4\n",
+            "mkdir build\ncd build\ncmake -DX=1 ..\nmake -j4\n",
+        ),
+        ("> $ cd tool\n> $ ./run.sh --all\n", "cd tool\n./run.sh --all\n"),
+        (
+            "First:\n\n```\ncmake -B out\n```\n\nthen:\n\n```\ncmake --build out\n```\n",
+            "cmake -B out\ncmake --build out\n",
+        ),
+        (
+            "```\n% uv pip install -r requirements.txt\nerror: no such thing as this\n```\n",
+            "uv pip install -r requirements.txt",
+        ),
+        ("I ran `conda install wibble` and it failed: it says UnsatisfiableError\n", "conda install wibble"),
+        ("```\nme:proj me$ make check\n```\n", "make check"),
+        ("It fails with 'wibble-tool --size 3', but 'python -m wibble --size 3' too\n", "python -m wibble --size 3"),
+        ("```\n!python a.py --x\n```\n", "python a.py --x"),
+        ("```\nnumpy 1.26.4\nmake 4.3\nninja 1.11.1 pypi_0 pypi\n```\nIt breaks, see there.\n", placeholders.COMMAND),
+        ("cc @some-person, who knows this\n", placeholders.COMMAND),
+    ],
+)
+def test_sequences_of_commands_stay_whole(text: str, command: str) -> None:
+    assert drafted(f"# It breaks\n\n{text}").case.command == command
+
+
+def test_the_tree_that_a_report_clones_is_a_source_and_what_the_image_has_stays_visible() -> None:
+    text = """
+```bash
+git clone https://git.example/o/wibble.git
+cd wibble
+git checkout v1.2
+pip install numpy==1.26.4
+mkdir build && cd build
+cmake .. && make -j4
+```
+
+```
+src/a.cpp:3:4: error: 'uint8_t' was not declared in this scope
+```
+"""
+    case = drafted(text).case
+    assert (case.sources["wibble"].git, case.sources["wibble"].ref) == ("https://git.example/o/wibble", "v1.2")
+    assert case.environment.pip == ("numpy==1.26.4",)
+    assert case.command == (
+        "# sources: git clone https://git.example/o/wibble.git\ncd wibble\n# sources: git checkout v1.2\n"
+        "# the image has: pip install numpy==1.26.4\nmkdir build && cd build\ncmake .. && make -j4\n"
+    )
+
+
+@pytest.mark.parametrize(("info", "name"), [("js", "repro.js"), ("cpp", "repro.cpp"), ("rust", "repro.rs")])
+def test_programs_of_other_languages_are_carried(info: str, name: str) -> None:
+    case = drafted(f"Segfault:\n\n```{info}\nint main() {{}} fn main() {{}}\n```\n").case
+    assert list(case.files) == [name]
+    assert name in case.command
+
+
+def test_a_part_of_a_program_is_carried_and_said_to_be_one() -> None:
+    made = draft("It hangs:\n\n```python\nmodel.fit(x,\n    ...\nfor\n```\n")
+    assert made.data["files"]["repro.py"].startswith("model.fit(x")
+    assert "repro.py is a part of a program: complete it." in made.missing
+    assert made.data["expect"]["failure"] == {"timed_out": "true"}

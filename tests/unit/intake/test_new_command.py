@@ -24,7 +24,7 @@ def test_the_draft_is_printed_and_summarised_on_standard_error(capsys: pytest.Ca
     assert invoke(["new", "--from", "report.md"]) == 0
     shown = capsys.readouterr()
     Path("case.yaml").write_text(shown.out, encoding="utf-8")
-    assert load("case.yaml")[0].case.command == "python repro.py"
+    assert load("case.yaml")[0].case.command == "python bug.py"
     assert "from report.md: 1 cell" in shown.err
     assert "left out as secret or personal: " in shown.err
 
