@@ -10,6 +10,7 @@ from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.core.terminal import echo
 from reprokit.core.text import pluralize
+from reprokit.intake.importing.bug import WrongBug, requirement
 from reprokit.intake.importing.kinds import kinds
 from reprokit.intake.importing.writing import write_cases
 
@@ -46,10 +47,10 @@ Examples:
     help="A JSON file: " + "; ".join(f"{kind.name}: {kind.specs}" for kind in _KINDS.values() if kind.specs) + ".",
 )
 @click.option(
-    "--unpin",
+    "--pip",
     multiple=True,
-    metavar="PACKAGE",
-    help="A Python package to install in any version: the pinned one is not available; may be given several times.",
+    metavar="REQUIREMENT",
+    help="Install this instead of what the bugs name of that package, or beside it; may be given several times.",
 )
 @click.option("--force", is_flag=True, help="Overwrite cases that exist.")
 def command(
@@ -58,7 +59,7 @@ def command(
     bugs: tuple[str, ...],
     out: Path,
     specs: Path | None,
-    unpin: tuple[str, ...],
+    pip: tuple[str, ...],
     force: bool,
 ) -> int:
     """Write cases of the bugs in a data set."""
@@ -66,9 +67,13 @@ def command(
         raise UsageError(f"no kind of data set {kind!r}{near(kind, _KINDS, prefix='; ')}; known: {', '.join(_KINDS)}")
     if specs and not _KINDS[kind].specs:
         raise UsageError(f"--specs: {kind} says itself how its bugs are installed")
+    try:
+        instead = [requirement(one, "--pip") for one in pip]
+    except WrongBug as error:
+        raise UsageError(str(error)) from None
     written, refused = 0, 0
     sources: dict[str, None] = {}
-    for one in write_cases(_KINDS[kind].entries(place, bugs, specs), out, force=force, unpin=unpin):
+    for one in write_cases(_KINDS[kind].entries(place, bugs, specs), out, force=force, instead=instead):
         if one.file is None:
             refused += 1
             echo(f"{one.key}: not written: {one.why_not}", err=True)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from reprokit.case.tree import Loc
 from reprokit.core import redaction
@@ -13,7 +16,7 @@ from reprokit.core.redaction import Omitted
 from reprokit.intake import naming
 from reprokit.intake.draft import Draft, literal
 from reprokit.intake.importing import nearest
-from reprokit.intake.importing.bug import Bug, same_package
+from reprokit.intake.importing.bug import Bug
 
 WORKDIR = "/workspace"
 LONGEST = 20_000
@@ -24,12 +27,13 @@ _FIXED = "fixed"
 """Where the tree of the fix is while an image is built, if tests are taken from it."""
 
 
-def draft_of(bug: Bug, unpin: Collection[str] = ()) -> Draft:
+def draft_of(bug: Bug, instead: Sequence[Requirement] = ()) -> Draft:
     """The case of a bug: the tests fail at the buggy commit, and pass with the fix.
 
-    ``unpin``: packages that are installed in the newest version instead of the one that the data set names.
+    ``instead``: what pip installs instead of what the data set names of these packages, and beside it where it names
+    none.
     """
-    pip, unpinned = _unpinned(bug.pip, unpin)
+    pip, replaced = _replaced(bug.pip, instead)
     cell, another = nearest.python(bug.python)
     omitted: list[Omitted] = []
 
@@ -66,8 +70,8 @@ def draft_of(bug: Bug, unpin: Collection[str] = ()) -> Draft:
     notes: dict[Loc, tuple[str, ...]] = dict(bug.notes)
     if "apt" in environment:
         notes[("environment", "apt")] = ("Packages without a wheel for this Python need a compiler.",)
-    if unpinned:
-        said = f"Asked for in any version, since the one of the data set is not available: {', '.join(unpinned)}."
+    if instead:
+        said = f"By --pip: {', '.join(map(str, instead))}; the data set has {', '.join(replaced) or 'none of them'}."
         notes["environment", "pip"] = (*notes.get(("environment", "pip"), ()), said)
     if another:
         notes[("matrix",)] = (another,)
@@ -78,23 +82,25 @@ def draft_of(bug: Bug, unpin: Collection[str] = ()) -> Draft:
     )
 
 
-def _unpinned(steps: Sequence[Any], names: Collection[str]) -> tuple[list[Any], list[str]]:
-    """(the steps of pip with those packages in any version, what they were asked for as)."""
-    found: list[str] = []
+def _replaced(steps: Sequence[Any], instead: Sequence[Requirement]) -> tuple[list[Any], list[str]]:
+    """(the steps of pip with those requirements, what was there in their place)."""
+    left = {canonicalize_name(one.name): one for one in instead}
+    found: dict[str, str] = {}
 
-    def loose(line: str) -> str:
-        package = re.split(r"[^\w.-]", line)[0]
-        if any(same_package(package, name) for name in names):
-            found.append(line)
-            return package
-        return line
+    def line_of(line: str) -> str:
+        package = canonicalize_name(re.split(r"[^\w.-]", line)[0])
+        if package in left:
+            found[package] = line
+        return str(left.get(package, line))
 
-    def in_step(step: Any) -> Any:
+    def step_of(step: Any) -> Any:
         if isinstance(step, dict):
-            return {**step, "requirements": [loose(line) for line in step["requirements"]]}
-        return [loose(line) for line in step]
+            return {**step, "requirements": [line_of(line) for line in step["requirements"]]}
+        return [line_of(line) for line in step]
 
-    return [in_step(step) for step in steps], found
+    new = [step_of(step) for step in steps]
+    added = [str(one) for name, one in left.items() if name not in found]
+    return new + ([added] if added else []), list(found.values())
 
 
 def _escaped(step: Any) -> Any:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 from reprokit.core.errors import CaseError
 from reprokit.core.files import write
@@ -25,11 +27,11 @@ class Imported:
 
 
 def write_cases(
-    entries: Iterable[BugEntry], out: Path, *, force: bool, unpin: Collection[str] = ()
+    entries: Iterable[BugEntry], out: Path, *, force: bool, instead: Sequence[Requirement] = ()
 ) -> Iterator[Imported]:
     """Write the case of each entry to ``out``, and say what became of it. A file that exists is kept, unless forced.
 
-    ``unpin``: see :func:`~reprokit.intake.importing.drafting.draft_of`.
+    ``instead``: see :func:`~reprokit.intake.importing.drafting.draft_of`.
     """
     written: dict[str, str] = {}
     for entry in entries:
@@ -38,7 +40,7 @@ def write_cases(
             file = out / f"{bug.case_id}.yaml"
             if file.name in written:
                 raise WrongBug(f"its case would have the id {bug.case_id}, which {written[file.name]} has")
-            text = schema_line(file) + render(draft_of(bug, unpin))
+            text = schema_line(file) + render(draft_of(bug, instead))
             case = load_text(str(file), text).case
             if file.exists() and not force:
                 raise WrongBug(f"{file} exists already: overwrite it with --force, or name another folder with --out")

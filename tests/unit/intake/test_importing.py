@@ -101,17 +101,18 @@ class TestBugsInPy:
             "attrs==19.3.0",
         ]
         bug_datasets.bugsinpy(Path("data"), project, files={"requirements.txt": "\n".join(lines)})
-        assert invoke(["import", "bugsinpy", "data", "--unpin", "ATTRS"]) == 0
+        assert invoke(["import", "bugsinpy", "data", "--pip", "ATTRS>19", "--pip", "mock"]) == 0
         _, buggy, _ = both("bugsinpy-greet-1.yaml")
-        [step] = buggy.environment.pip_steps
-        assert step.requirements == ("six>=1.15; python_version < '4'", "attrs")
+        step, added = buggy.environment.pip_steps
+        assert step.requirements == ("six>=1.15; python_version < '4'", "ATTRS>19")
+        assert added.requirements == ("mock",)
         assert not step.options, "a list with ranges is not complete"
         assert "\npip install .\n" in buggy.environment.setup
         text = " ".join(Path("bugsinpy-greet-1.yaml").read_text().replace("#", "").split())
         assert "Left out: pywin32==227: it is for Windows." in text
         assert "Left out: pkg-resources==0.0.0:" in text
         assert "Left out: greet==1.0.dev0:" in text
-        assert "Asked for in any version, since the one of the data set is not available: attrs==19.3.0." in text
+        assert "By --pip: ATTRS>19, mock; the data set has attrs==19.3.0." in text
 
     def test_a_sequence_of_tests_pytest_without_a_version_and_tox(self, project: Project) -> None:
         commands = "pytest tests/a.py::T::test_a[x y]\n\npython3 -m pytest tests/a.py::test_b;tox tests/b.py::test_c\n"
@@ -169,6 +170,7 @@ class TestBugsInPy:
             (["bugsinpy", "data/projects"], "a folder with projects/NAME/bugs/N is expected"),
             (["bugsinpy", "data", "gret"], "did you mean 'greet'?"),
             (["bugsinpy", "data", "greet:2"], "greet has no bug '2': it has 1"),
+            (["bugsinpy", "data", "--pip", "-r /etc/passwd"], "--pip: '-r /etc/passwd' is not a requirement of pip"),
             (["bugsinpy", "data", "--specs", "data/projects/greet/project.info"], "bugsinpy says itself"),
         ],
     )
