@@ -21,8 +21,8 @@ from reprokit.intake.importing.bug import Bug
 WORKDIR = "/workspace"
 LONGEST = 20_000
 """Most characters of a description."""
-APT = ("build-essential", "python3-dev")
-"""What packages are compiled with that have no wheel for the interpreter: data sets take a compiler for granted."""
+APT = ("build-essential", "python3-dev", "git")
+"""What data sets take for granted: a compiler, for packages without a wheel for the interpreter, and git."""
 _FIXED = "fixed"
 """Where the tree of the fix is while an image is built, if tests are taken from it."""
 
@@ -69,7 +69,7 @@ def draft_of(bug: Bug, instead: Sequence[Requirement] = ()) -> Draft:
     }
     notes: dict[Loc, tuple[str, ...]] = dict(bug.notes)
     if "apt" in environment:
-        notes[("environment", "apt")] = ("Packages without a wheel for this Python need a compiler.",)
+        notes[("environment", "apt")] = ("Data sets take these for granted: packages without a wheel are compiled.",)
     if instead:
         said = f"By --pip: {', '.join(map(str, instead))}; the data set has {', '.join(replaced) or 'none of them'}."
         notes["environment", "pip"] = (*notes.get(("environment", "pip"), ()), said)
