@@ -22,6 +22,8 @@ SHELLS = frozenset(
 _PLAIN_INFO = frozenset({"", "text", "txt", "plain", "none", "log", "shellscript", "output", "plaintext"})
 LONGEST = 20_000
 """Most characters of a command line."""
+_MOST_LINES = 200
+"""Most commands of prose that belong together."""
 _MOST = 50
 """Most lines of one command."""
 _TILE = r"(?:\([\w.-]+\)\s*)?"
@@ -372,7 +374,8 @@ def in_prose(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> list[
             role = role_of(text, lenient=whole and bool(_ASKED.search(piece.heading)))
             if not role and _ASKED.search(piece.heading) and _OPTION.match(text) and not sentence(text):
                 role = "run"
-            if role and (role not in ("run", "setup") or whole or " " in text or "/" in text):
+            named = role not in ("run", "setup") or whole or " " in text or "/" in text
+            if role and named and len(shell.lines) < _MOST_LINES:
                 shell.lines += [part for part in _parts(text, piece.line + number, role) if part not in shell.lines]
         if shell.lines and not (found and shell is found[-1]):
             found.append(shell)

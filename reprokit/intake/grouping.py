@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from reprokit.environment import versions, wording
 from reprokit.intake.environments import (
@@ -68,7 +69,8 @@ def read(report: ParsedReport, shown: Shown | None, paths: str = "") -> Reported
     pasted = [(piece.line, piece.last) for piece in report.pieces if piece.code]
     pasted += [(one.first, one.last) for one in blocks if one.kind != "typed"]
     prose = list(lines.without(split, pasted))
-    _from_sentences(result, list(mentions.find(prose, mentions.own_names(report.text), report.title)))
+    said = mentions.find(prose, mentions.own_names(report.text), report.title)
+    _from_sentences(result, list(islice(said, _MENTIONS)))
     _from_system(result, prose, paths)
     _from_devices(result, split)
     _from_paths(result, report.text)
@@ -100,64 +102,85 @@ def _with(found: EnvironmentBlock, role: str, one: Mention) -> EnvironmentBlock:
     )
 
 
+@dataclass
+class _Said:
+    """What sentences say of one thing. ``value``: its version where it fails; ``fine``, ``bad``: where it does not."""
+
+    role: str
+    value: str
+    fine: list[Mention]
+    bad: list[Mention]
+
+
 def _from_sentences(result: ReportedEnvironments, said: Sequence[Mention]) -> None:
     """Take what sentences say: what no block names, and what it works with, which is an environment of its own."""
     has = result.merged[result.failing] if result.merged else EnvironmentBlock(kind="stated", first=1, last=1)
     by_role: dict[str, list[Mention]] = {}
+    nameless = _role_of({one.version for one in said if not one.role}, has)
     for one in said:
-        role = one.role or _role_of(one, has, said)
-        if role:
+        if role := one.role or (nameless if one.fails is not None else ""):
             by_role.setdefault(role, []).append(one)
+    stated = EnvironmentBlock(kind="stated", first=0, last=0)
     compared = []
-    for role, found in by_role.items():
-        value = _value(has, role)
+    for role, found in list(by_role.items())[:_SAID]:
         fine = [one for one in found if one.fails is False]
-        bad = [one for one in found if one.fails]
         neutral = [one for one in found if one.fails is None and one.named]
-        bad = bad or ([] if any(one.version == other.version for one in fine for other in neutral) else neutral)
-        if not value and bad and (bad[0].fails or len({one.version for one in bad}) == 1):
-            value = max((one.version for one in bad), key=lambda text: (text == bad[0].version, len(text)))
-            result.fill(_with(EnvironmentBlock(kind="stated", first=1, last=1), role, replace(bad[0], version=value)))
-        if value and fine and not any(same_version(one.version, value) for one in fine):
-            compared.append((role, value, fine, bad))
-        elif value and fine and bad and not any(same_version(one.version, value) for one in bad):
-            _it_works(result, role, fine[0], bad[0])
-    for role, value, fine, bad in compared[:_COMPARED]:
-        below = [one for one in fine if versions.order(one.version) < versions.order(value)]
-        good = max(below or fine, key=lambda one: versions.order(one.version))
-        if any(same_version(_value(other, role), good.version) for other in result.merged if _value(other, role)):
-            continue
-        here = result.merged[result.failing]
-        works = _with(here, role, good)
-        if (works.axes, works.packages) == (here.axes, here.packages):
-            continue
-        result.add(works, GroupReading(line=good.line, words=good.words, fails=False))
-        line = next((one for one in bad if one.fails), good)
-        result.statements[result.failing] = result.statements[result.failing] or GroupReading(
-            line=line.line, words=line.words, fails=True
-        )
+        bad = [one for one in found if one.fails]
+        bad = bad or ([] if {one.version for one in fine} & {one.version for one in neutral} else neutral)
+        thing = _Said(role, _value(has, role), fine, bad)
+        if not thing.value and bad and (bad[0].fails or len({one.version for one in bad}) == 1):
+            thing.value = bad[0].version
+            stated = _with(replace(stated, first=bad[0].line), role, bad[0])
+        if thing.value and (fine or bad):
+            compared.append(thing)
+    if stated.first:
+        result.fill(stated)
+    for thing in compared[:_COMPARED]:
+        _compare(result, thing)
 
 
-def _it_works(result: ReportedEnvironments, role: str, fine: Mention, bad: Mention) -> None:
-    """The environment that the report describes is the one in which it works: the failing one has another version."""
-    here = result.failing
-    if result.statements[here] is None:
-        result.statements[here] = GroupReading(line=fine.line, words=fine.words, fails=False)
-        result.add(_with(result.merged[here], role, bad), GroupReading(line=bad.line, words=bad.words, fails=True))
+def _compare(result: ReportedEnvironments, said: _Said) -> None:
+    """Add the environments in which something has another version: where it works, and where it fails, too."""
+    here = result.merged[result.failing]
+    fine = [one for one in said.fine if not same_version(one.version, said.value)]
+    bad = [one for one in said.bad if one.fails and not same_version(one.version, said.value)]
+    if said.fine and not fine:  # the environment that the report describes is the one in which it works
+        if not bad or result.statements[result.failing]:
+            return
+        result.statements[result.failing] = _statement_of(said.fine[0])
+        result.add(_with(here, said.role, bad[0]), _statement_of(bad[0]))
         result.failing = len(result.groups) - 1
+        return
+    below = [one for one in fine if versions.order(one.version) < versions.order(said.value)]
+    good = max(below or fine, key=lambda one: versions.order(one.version), default=None)
+    for one in ([good] if good else []) + bad[:_COMPARED]:
+        if any(same_version(text, one.version) for other in result.merged if (text := _value(other, said.role))):
+            continue
+        changed = _with(here, said.role, one)
+        if (changed.axes, changed.packages) != (here.axes, here.packages):
+            result.add(changed, _statement_of(one))
+            reason = next((other for other in said.bad if other.fails), one)
+            result.statements[result.failing] = result.statements[result.failing] or replace(
+                _statement_of(reason), fails=True
+            )
 
 
+def _statement_of(one: Mention) -> GroupReading:
+    return GroupReading(line=one.line, words=one.words, fails=bool(one.fails))
+
+
+_MENTIONS = 1000
+"""Most versions in sentences that are read."""
+_SAID = 64
+"""Most things whose versions sentences name."""
 _COMPARED = 3
 """Most things that sentences compare by version."""
 
 
-def _role_of(one: Mention, has: EnvironmentBlock, said: Sequence[Mention]) -> str:
-    """What a version without a name is of, as the failing environment tells: the one thing with it or its rival."""
-    if one.fails is None:
-        return ""
-    rivals = {one.version, *(other.version for other in said if not other.role)}
-    roles = [f"package {name}" for name, version in has.packages.items() if version in rivals]
-    roles += [axis for axis, version in has.axes.items() if any(same_version(version, text) for text in rivals)]
+def _role_of(nameless: set[str], has: EnvironmentBlock) -> str:
+    """What the versions without a name are of: the only thing of the failing environment that has one of them."""
+    roles = [f"package {name}" for name, version in has.packages.items() if version in nameless]
+    roles += [axis for axis, version in has.axes.items() if any(same_version(version, text) for text in nameless)]
     return roles[0] if len(roles) == 1 else ""
 
 

@@ -10,6 +10,8 @@ from html.parser import HTMLParser
 
 MOST = 1_000_000
 """Most characters of a report that are read: of a longer one the first and the last half of them."""
+MOST_LINES = 10_000
+"""Most lines that are read, in the same way."""
 _COPY = "copy the text that it shows into a file, and name that"
 _UNPACK = "unpack it, and name the file with the report"
 _KINDS = (
@@ -97,13 +99,16 @@ def _printable(text: str) -> str:
     return text
 
 
-def shortened(text: str, most: int) -> str:
-    """The first and the last lines of a text of more than ``most`` characters, with a line about what is between."""
-    if len(text) <= most:
+def shortened(text: str, most: int, most_lines: int = MOST_LINES) -> str:
+    """The first and the last lines of a text of more than so many characters or lines, with a line about the rest."""
+    ends = text.split("\n", most_lines // 2)
+    if len(text) <= most and (len(ends) <= most_lines // 2 or ends[-1].count("\n") < most_lines // 2):
         return text
     head, tail = text[: most // 2], text[-(most // 2) :]
     head = head[: head.rfind("\n") + 1] or head
     tail = tail[tail.find("\n") + 1 :] or tail
+    head = "".join(head.splitlines(keepends=True)[: most_lines // 2])
+    tail = "".join(tail.splitlines(keepends=True)[-(most_lines // 2) :])
     lines = text.count("\n", len(head), len(text) - len(tail))
     cut = len(text) - len(head) - len(tail)
     return f"{head}[reprokit: {cut} bytes ({lines} lines) cut]\n{tail}"

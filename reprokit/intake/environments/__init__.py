@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 
 from reprokit.intake.environments import blocks, collected, columns, lines, packages, recipes, tools
 from reprokit.intake.environments.lines import ReportLine
@@ -25,12 +26,16 @@ FINDERS: Sequence[Callable[[Sequence[ReportLine]], Iterable[EnvironmentBlock]]] 
 """From the most to the least specific: a line that one has read is not read by the next ones."""
 
 
+MOST = 250
+"""Most blocks of one sort: what comes behind them is not read."""
+
+
 def find(text: str) -> list[EnvironmentBlock]:
     """Every environment block in a text (a whole report, or part of one), in the order of the text."""
     rest = lines.split(text)
     found: list[EnvironmentBlock] = []
     for finder in FINDERS:
-        new = list(finder(rest))
+        new = list(islice(finder(rest), MOST))
         rest = list(lines.without(rest, [(one.first, one.last) for one in new]))
         found += new
     return sorted(found, key=lambda one: (one.first, one.last))
