@@ -216,6 +216,20 @@ def test_the_case_of_such_a_report() -> None:
 
 
 @pytest.mark.parametrize(
+    ("ended", "signature"),
+    [
+        ("ended with exit status: 3", {"exit_code": "3"}),
+        ("ended with exit status: 139 (SIGSEGV)", {"signal": "SIGSEGV"}),
+        ("hangs: it was stopped after 60 s", {"timed_out": "true"}),
+    ],
+)
+def test_how_the_command_ended_is_the_failure_where_it_printed_none(ended: str, signature: dict[str, str]) -> None:
+    text = re.sub(r"(?s)Traceback.*?(?=```)", "", A_MACHINE).replace("ended with exit status: 1", ended)
+    assert f"The command {ended}." in text
+    assert draft(text).data["expect"]["failure"] == signature
+
+
+@pytest.mark.parametrize(
     "pasted",
     [
         "> " + A_MACHINE.replace("\n", "\n> "),
