@@ -20,6 +20,7 @@ Examples:
   reprokit collect                                   # the environment, with all packages
   reprokit collect --for train.py                    # with the packages that train.py imports
   reprokit collect -- python train.py > report.md    # run what fails, too
+  reprokit collect --with-source -- python train.py  # with the text of train.py
   reprokit collect --program > collect.py            # for a machine without reprokit: python3 collect.py
 """
 
@@ -35,10 +36,16 @@ Examples:
     help="The Python whose packages are listed. By default that of COMMAND, else the first on PATH.",
 )
 @click.option("--timeout", metavar="TIME", help="Stop COMMAND after this time, such as 90s or 5m; never by default.")
+@click.option("--with-source", is_flag=True, help="Add the text of that program, or of the one that COMMAND runs.")
 @click.option("--program", is_flag=True, help="Print the program that collects: one file for Python 3.6 and later.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def command(
-    script: str | None, interpreter: str | None, timeout: str | None, program: bool, words: tuple[str, ...]
+    script: str | None,
+    interpreter: str | None,
+    timeout: str | None,
+    with_source: bool,
+    program: bool,
+    words: tuple[str, ...],
 ) -> int:
     """Print the environment of this machine as Markdown, for a bug report.
 
@@ -57,7 +64,8 @@ def command(
     except ValueError as error:
         raise UsageError(f"--timeout {timeout}: expected {error}") from None
     echo(f"the packages are those of {python}; --python names another one", err=True)
-    arguments = [f"--timeout={seconds:g}", *([f"--for={script}"] if script else []), "--", *words]
+    arguments = [f"--timeout={seconds:g}", *([f"--for={script}"] if script else [])]
+    arguments += [*(["--with-source"] if with_source else []), "--", *words]
     environ = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
     try:
         done = subprocess.run([python, str(collecting.PROGRAM), *arguments], env=environ, check=False)

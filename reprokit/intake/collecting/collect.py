@@ -10,6 +10,7 @@ read the text before you send it all the same. `reprokit new --from` reads it.
     python3 collect.py                          the environment, with all packages of this Python
     python3 collect.py --for train.py           with the packages that train.py imports
     python3 collect.py -- python3 train.py      run the failing command, too, and add how it ends
+    python3 collect.py --with-source -- python3 train.py      and the text of train.py
     curl -s ADDRESS-OF-THIS-FILE | python3 -
 """
 
@@ -46,6 +47,8 @@ LONGEST = 1000
 LAST_LINES = 120
 """Lines of the command's output that are shown."""
 LAST_BYTES = 20000
+SOURCE_BYTES = 20000
+"""Characters of a program that are shown."""
 STARTED = time.time()
 
 # -- what is private ---------------------------------------------------------------------------------------------------
@@ -746,6 +749,17 @@ def command_block(words, ended, tail, scrubber):
     yield from ["", "The command {}.{}".format(ended, more)]
 
 
+def source_block(script, scrubber):
+    """The text of the program."""
+    name = os.path.basename(script)
+    text = scrubber.text(text_of(script, SOURCE_BYTES + 1)) if script else ""
+    if not text or len(text) > SOURCE_BYTES:
+        yield from ["", "The text of the program is not shown: " + ("it is too long." if text else "there is none.")]
+        return
+    yield from ["", "`{}`:".format(scrubber.value(name)), ""]
+    yield from fence([re.sub("[\x00-\x08\x0b-\x1f\x7f]", "", line) for line in text.rstrip().splitlines()], "python")
+
+
 def script_of(words):
     """The Python program that a command runs, '' for none."""
     if words and re.match(r"python|pypy|py$|py\.exe$", os.path.basename(words[0])):
@@ -768,7 +782,10 @@ def report(options, words):
     yield "### Environment"
     yield ""
     yield from fence([FORMAT, *facts(scrubber)], "text")
-    yield from guarded(scrubber, package_blocks(options.script or script_of(words)))
+    script = options.script or script_of(words)
+    yield from guarded(scrubber, package_blocks(script))
+    if options.with_source:
+        yield from guarded(scrubber, source_block(script, scrubber))
     if ran:
         yield from guarded(scrubber, command_block(words, *ran, scrubber=scrubber))
 
@@ -793,9 +810,10 @@ def main(arguments):
     at = arguments.index("--") if "--" in arguments else len(arguments)
     parser = argparse.ArgumentParser(
         prog="collect.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="collect.py [--for SCRIPT] [--timeout SECONDS] [-- COMMAND...]",
+        usage="collect.py [--for SCRIPT] [--with-source] [--timeout SECONDS] [-- COMMAND...]",
     )  # fmt: skip
     parser.add_argument("--for", dest="script", default="", help="only the packages that this Python program imports")
+    parser.add_argument("--with-source", action="store_true", help="add the text of that program, or of COMMAND's")
     parser.add_argument("--timeout", type=float, default=0, help="stop COMMAND after so many seconds")
     options = parser.parse_args(arguments[:at])
     if options.script and not os.path.isfile(options.script):

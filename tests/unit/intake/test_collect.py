@@ -451,6 +451,19 @@ def test_the_imports_of_a_program(tmp_path: Path) -> None:
     assert collect.imports(str(tmp_path / "main.py")) == {"os", "numpy", "torch", "scipy", "pandas"}
 
 
+@pytest.mark.system
+def test_the_source_of_the_program_becomes_a_file_of_the_case(tmp_path: Path) -> None:
+    source = "import os\n\n\ndef fit():\n    r = '```fence```'\n    raise ValueError('bad shape here')\n\n\nfit()\n"
+    (tmp_path / "fit.py").write_text(source)
+    done = run("--with-source", "--", sys.executable, "fit.py", cwd=tmp_path)
+    case = load_text("x.yaml", drafts.render(draft(done.stdout))).case
+    assert case.files == {"fit.py": source}
+    assert case.expect.failure.frames == ("fit.py:fit",)
+    (tmp_path / "fit.py").write_text("#" * 30_000)
+    assert "is not shown: it is too long." in run("--with-source", "--for", "fit.py", cwd=tmp_path).stdout
+    assert "is not shown: there is none." in run("--with-source", cwd=tmp_path).stdout
+
+
 def test_the_fence_holds_what_is_in_it() -> None:
     assert collect.fence(["a", "````", "b"], "text") == ["`````text", "a", "````", "b", "`````"]
 
