@@ -108,6 +108,8 @@ def _hint(trial: TrialRecord, log: str) -> str:
         return f"add {package or f'the package that has {found[1]}'} to environment.apt"
     if found := re.search(r"([\w.+-]{1,60}): (?:command )?not found", log if trial.exit_code == 127 else ""):
         return f"add the package that has {found[1]} to environment.apt or environment.pip"
+    if found := re.search(r"line \d+: (\S*/(?:python|pip)\S*): No such file", log if trial.exit_code == 127 else ""):
+        return f"{found[1]} is of the reporter's machine: write {found[1].rpartition('/')[2]} in command"
     if trial.exit_code == 127:
         return "the command was not found: correct it, or add its package to environment.apt"
     if found := _NO_FILE.search(message + log):

@@ -30,7 +30,7 @@ from reprokit.intake import (
 from reprokit.intake.commands import installs
 from reprokit.intake.describing import description
 from reprokit.intake.draft import Draft, literal
-from reprokit.intake.environments import EnvironmentBlock
+from reprokit.intake.environments import EnvironmentBlock, collected
 from reprokit.intake.pieces import ParsedReport
 from reprokit.intake.projects import Project
 
@@ -235,6 +235,8 @@ class _Work:
         self.missing += wanted.missing
         if started and started not in brought and not wanted.has(started):
             self.missing.append(f"The command starts {started}: the report does not say which package that is.")
+        texts = [self.running.command, *self.running.files.values(), self.shown.title if self.shown else ""]
+        merged = self.merged = [collected.used(found, texts, wanted.pip) for found in merged]
         matrix = axes.matrix(merged, self.failing, compiles=self.running.compiles, free=wanted.free)
         if not merged:
             self.missing.append(

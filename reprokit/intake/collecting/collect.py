@@ -117,6 +117,9 @@ def private_words():
     for home in homes:
         if len(home) > 3 and home not in ("/root", "/nonexistent") and home.strip("/\\") not in GENERIC:
             found.append((re.escape(home.rstrip("/\\")) + r"(?![\w.-])", "~"))
+    here = attempt(os.getcwd) or ""
+    if re.search(r"[\\/].*[\\/]", here):
+        found.append((re.escape(here + os.sep), "." + os.sep))
     hosts = [
         platform.node(),
         attempt(socket.gethostname) or "",
@@ -161,7 +164,7 @@ class ReportScrubber:
     def text(self, text):
         """The text without what is private."""
         for pattern, stands in [*self.words, (TOKENS, "<secret>"), *self.patterns]:
-            text = pattern.sub(stands, text)
+            text = pattern.sub(stands.replace("\\", "\\\\") if stands[0] == "." else stands, text)
         return text
 
     def value(self, text):
@@ -686,9 +689,9 @@ def folded(title, lines):
     return ["", "<details><summary>{}</summary>".format(title), ""] + fence(lines, "text") + ["", "</details>"]
 
 
-def facts(scrubber):
-    """The lines of the environment block, and the names of what there is not."""
-    lines, absent = [], []
+def facts(scrubber, other=""):
+    """The lines of the environment block, and the names of what there is not. ``other``: the command's Python."""
+    lines, absent = ["Python of the command: " + other] if other else [], []
     named_when_absent = ("GCC", "G++", "Clang", "CMake", "Ninja", "NVCC", "CUDA toolkit", "cuDNN", "NCCL", "Driver")
     for source in (system, python, compilers, cuda, gpus, frameworks, machine, variables):
         seen = source()
@@ -735,7 +738,9 @@ def package_blocks(script):
 
 def command_block(words, ended, tail, scrubber):
     """The command with its last lines of output, and how it ended."""
-    shown = words[0] if len(words) == 1 else " ".join(shlex.quote(word) for word in words)
+    # The path of an interpreter is of this machine, and its version is above.
+    first_word = os.path.basename(words[0]) if is_python(words[0]) else words[0]
+    shown = words[0] if len(words) == 1 else " ".join(shlex.quote(word) for word in [first_word, *words[1:]])
     text = scrubber.text(b"".join(attempt(list, tail.lines) or []).decode("utf-8", "replace"))
     text = re.sub(
         r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]", "", text.replace("\r\n", "\n").replace("\r", "\n")
@@ -760,9 +765,22 @@ def source_block(script, scrubber):
     yield from fence([re.sub("[\x00-\x08\x0b-\x1f\x7f]", "", line) for line in text.rstrip().splitlines()], "python")
 
 
+def is_python(word):
+    """Whether a word of a command is the name, or the path, of a Python."""
+    return bool(re.match(r"(?:python|pypy|py)[\d.]*(?:\.exe)?$", os.path.basename(word)))
+
+
+def other_python(words):
+    """The version of the Python that a command runs in, where it is not this one; '' where it is."""
+    said = output(words[0], "-c", "import sys; print(sys.version.split()[0] + '@' + sys.prefix)") if words else ""
+    release, _, prefix = said.strip().partition("@")
+    same = not prefix or os.path.realpath(prefix) == os.path.realpath(sys.prefix)
+    return "" if same or not re.match(r"\d+\.\d+", release) else release
+
+
 def script_of(words):
     """The Python program that a command runs, '' for none."""
-    if words and re.match(r"python|pypy|py$|py\.exe$", os.path.basename(words[0])):
+    if words and is_python(words[0]):
         return next((word for word in words[1:] if word.endswith(".py") and os.path.isfile(word)), "")
     return ""
 
@@ -775,15 +793,18 @@ def guarded(scrubber, lines):
         yield from ["", "not read: " + scrubber.value(type(error).__name__)]
 
 
-def report(options, words):
-    """All lines of the report."""
+def report(options, words, other):
+    """All lines of the report. ``other``: the version of the Python that the command runs in, '' for this one."""
     scrubber = ReportScrubber()
     ran = run(words, options.timeout) if words else None
     yield "### Environment"
     yield ""
-    yield from fence([FORMAT, *facts(scrubber)], "text")
+    yield from fence([FORMAT, *facts(scrubber, other)], "text")
     script = options.script or script_of(words)
-    yield from guarded(scrubber, package_blocks(script))
+    if other:
+        yield from ["", "The packages are not listed: the command runs in another Python than the one that ran this."]
+    else:
+        yield from guarded(scrubber, package_blocks(script))
     if options.with_source:
         yield from guarded(scrubber, source_block(script, scrubber))
     if ran:
@@ -818,8 +839,17 @@ def main(arguments):
     options = parser.parse_args(arguments[:at])
     if options.script and not os.path.isfile(options.script):
         parser.error("--for {}: no such file".format(options.script))
+    words = arguments[at + 1 :]
     try:
-        write("\n".join(report(options, arguments[at + 1 :])) + "\n")
+        other = attempt(other_python, words) if words and is_python(words[0]) else ""
+        again = os.environ.pop("REPROKIT_COLLECT", "")  # once: the command's own Python can tell its packages
+        own = globals().get("__file__", "")
+        if other and version_key(other) >= [3, 6] and os.path.isfile(own) and not again:
+            environ = dict(os.environ, REPROKIT_COLLECT="again")
+            status = attempt(lambda: subprocess.call([shutil.which(words[0]), own] + arguments, env=environ))
+            if status is not None:
+                return status
+        write("\n".join(report(options, words, other)) + "\n")
     except KeyboardInterrupt:
         return 130
     return 0

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from reprokit.environment import versions
-from reprokit.environment.axes import READERS
+from reprokit.environment.axes import BY_NAME, READERS
+from reprokit.environment.frameworks import GPU_PACKAGES
 from reprokit.intake.environments.lines import ReportLine
 from reprokit.intake.environments.model import EnvironmentBlock, Rank
 from reprokit.intake.environments.reading import BlockReader
@@ -22,6 +23,7 @@ _PACKAGE = re.compile(r"(?P<name>[\w.-]{1,100})==(?P<version>[\w.!+-]{1,60})(?: 
 _CONDA = re.compile(r"(?P<name>[\w.-]{1,100})=(?P<version>[^=\s]{1,60})=(?P<build>\S{1,80})$")
 _AXES = {
     "Python": ("python", Rank.MEASURED),
+    "Python of the command": ("python", Rank.MEASURED),
     "GCC": ("gcc", Rank.MEASURED),
     "NVCC": ("cuda", Rank.MEASURED),
     "CUDA toolkit": ("cuda", Rank.STATED),
@@ -33,6 +35,24 @@ _AXES = {
 _TEXTS = {"Driver": "driver", "Driver supports CUDA": "driver_cuda"}
 _OF_THE_MACHINE = re.compile(r"LANG|LC_\w+|TZ|\w*(?:_VERSION|VISIBLE_DEVICES)|WORLD_SIZE|MASTER_PORT|CC|CXX|NVIDIA_\w+")
 """Variables that describe the machine, and would be wrong in a container."""
+
+
+def used(found: EnvironmentBlock, texts: Sequence[str], requirements: Sequence[str]) -> EnvironmentBlock:
+    """An environment without the CUDA and GPUs of its machine where nothing of the failure uses them.
+
+    The program lists all that a machine has. ``texts``: of the failure; ``requirements``: what the case installs.
+    """
+    frameworks = any(re.split(r"[^\w-]", text)[0].lower() in GPU_PACKAGES for text in requirements)
+    cuda = BY_NAME["cuda"].wording.mentioned
+    if found.kind != KIND or frameworks or any(cuda.search(text) for text in (*texts, *requirements)):
+        return found
+    left = [f"{axis} {version}" for axis, version in found.axes.items() if axis in ("cuda", "cudnn")]
+    left += dict.fromkeys(found.gpus)
+    if not left:
+        return found
+    claims = tuple(one for one in found.claims if one.axis not in ("cuda", "cudnn"))
+    remark = f"{', '.join(left)}: in that machine, and nothing in the report uses it, so the case does not ask for it"
+    return replace(found, claims=claims, gpus=(), driver_cuda="", remarks=(*found.remarks, remark))
 
 
 def find(lines: Sequence[ReportLine]) -> Iterator[EnvironmentBlock]:
@@ -73,7 +93,9 @@ def _facts(lines: Sequence[str], into: BlockReader) -> tuple[dict[str, str], dic
         if variable != key and not (_OF_THE_MACHINE.fullmatch(variable) or re.search(r"[/~\\<]", value)):
             env[variable] = "" if value == '""' else value
         values[key] = value
-        _fact(key, value, into)
+        # The packages and the version are those of the Python in which the command runs.
+        if not (key == "Python" and "Python of the command" in values):
+            _fact(key, value, into)
     return values, env
 
 

@@ -75,6 +75,13 @@ def test_the_failures_stand_beside_each_other() -> None:
         ("ModuleNotFoundError", "No module named 'mylib.a'", 1, "", "the package that has the module mylib to"),
         ("ImportError", "libGL.so.1: cannot open shared object file", 1, "", "add libgl1 to environment.apt"),
         ("", "", 127, "sh: 1: ffmpeg: not found", "add the package that has ffmpeg to environment.apt"),
+        (
+            "",
+            "",
+            127,
+            "bash: line 1: v/bin/python: No such file or directory",
+            "v/bin/python is of the reporter's machine",
+        ),
         ("", "", 127, "", "the command was not found"),
         (
             "FileNotFoundError",

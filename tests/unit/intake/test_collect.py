@@ -112,7 +112,7 @@ def test_every_fact_of_this_machine_reaches_the_draft(
         assert "CUDA_VISIBLE_DEVICES" not in case.env
         assert case.expect.failure.exception == "RuntimeError"
         assert case.expect.failure.message == "singular matrix in step"
-        assert "train.py" in str(case.command)
+        assert case.command == "python train.py"
 
 
 WORDS = st.text(
@@ -205,6 +205,19 @@ def test_the_facts_have_their_meaning() -> None:
     assert found.env == {"CUDA_LAUNCH_BLOCKING": "1", "PYTHONHASHSEED": "0"}
     assert found.packages == {"numpy": "1.26.4", "torch": "2.1.2+cu121", "tool": "1.0"}
     assert "git+https://github.com/o/tool@0123456789abcdef0123456789abcdef01234567" in found.values["packages"]
+
+
+def test_what_only_the_machine_has_is_kept_and_not_asked_for() -> None:
+    text = A_MACHINE.replace("torch==2.1.2+cu121\n", "").replace(
+        "CUDA error: an illegal memory access was", "a NaN was"
+    )
+    made, whole = draft(text), draft(A_MACHINE)
+    assert made.data["matrix"] == {"os": ["ubuntu-22.04"], "python": ["3.10"], "gcc": ["9.5"]}
+    assert "resources" not in made.data
+    assert any("cuda 11.8.89, cudnn 8.9.7, NVIDIA A100" in note for note in made.notes[("matrix",)])
+    [kept], [all_of_it] = (one.data["report"]["environments"] for one in (made, whole))
+    assert {**kept, "packages": ""} == {**all_of_it, "packages": ""}
+    assert whole.data["matrix"]["cuda"] == ["11.8"]
 
 
 def test_the_case_of_such_a_report() -> None:
@@ -381,7 +394,8 @@ def test_nothing_private_is_printed(tmp_path: Path) -> None:
     (home / "x.py").write_text(
         f"import os\nprint('login {user}@{host}:~$ at {address} {mac} {mail} {gpu}')\nprint('token', {github!r})\n"
         f"print('--api-key={openai} password: {other} key {nvidia}', os.environ['DB_PASSWORD'])\n"
-        f"print('https://{user}:{password}@pypi.acme.corp/simple {aws}')\nopen('{home}/data/x')\n"
+        f"print('https://{user}:{password}@pypi.acme.corp/simple {aws}')\n"
+        f"print('the file', os.path.abspath('data/x'))\nopen('{home}/data/x')\n"
     )
     environ = {
         "PATH": os.environ["PATH"], "HOME": str(home), "USER": user, "LOGNAME": user, "HOSTNAME": host, "HF_TOKEN": hf,
@@ -390,7 +404,9 @@ def test_nothing_private_is_printed(tmp_path: Path) -> None:
         "LD_LIBRARY_PATH": f"{home}/lib:/data/{user}/lib", "TF_VAR_password": password, "PYTHONPATH": str(home),
         "XLA_FLAGS": f"--dump={home}/x --token={github}",
     }  # fmt: skip
-    done = run("--", sys.executable, str(home / "x.py"), "--api-key", other, environ=environ, cwd=home)
+    done = run("--", sys.executable, str(home / "x.py"), "--api-key", other, environ=environ, cwd=tmp_path)
+    assert str(tmp_path) not in done.stdout
+    assert "the file ./data/x" in done.stdout
     assert "FileNotFoundError" in done.stdout
     assert "env LD_LIBRARY_PATH: ~/lib:/data/<user>/lib" in done.stdout
     assert [one for one in PRIVATE if one in done.stdout] == []
@@ -449,6 +465,28 @@ def test_the_imports_of_a_program(tmp_path: Path) -> None:
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg/sub.py").write_text("match x:\n    case 1:\n        import scipy\n  bad\nimport pandas\n")
     assert collect.imports(str(tmp_path / "main.py")) == {"os", "numpy", "torch", "scipy", "pandas"}
+
+
+@pytest.mark.system
+def test_a_command_that_runs_in_another_python(tmp_path: Path) -> None:
+    other = tmp_path / "venv" / "bin" / "python"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
+    (tmp_path / "x.py").write_text("import sys\nprint(sys.prefix)\nraise ValueError('bad shape here')\n")
+    release = ".".join(map(str, sys.version_info[:3]))
+    piped = run("--", str(other), "x.py", cwd=tmp_path).stdout
+    assert facts_of(piped)["Python of the command"] == release
+    assert "The packages are not listed" in piped
+    assert read(piped.replace(f"\nPython: {release}", "\nPython: 3.6.1")).axes["python"] == release
+    whole = subprocess.run(
+        [sys.executable, str(PROGRAM), "--", str(other), "x.py"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=True,
+    ).stdout
+    assert facts_of(whole)["Environment"] == "virtual environment"
+    assert "Python of the command" not in whole
+    assert "$ python x.py\n./venv\n" in whole
 
 
 @pytest.mark.system
