@@ -85,7 +85,7 @@ def os(text: str, own: Sequence[str] = ()) -> str:
     releases = OURS.releases()
     for name in (*own, *releases):
         family, _, version = name.partition("-")
-        if version and re.search(rf"\b{re.escape(family)}\D{{0,12}}{re.escape(version)}\b", text, re.IGNORECASE):
+        if version and re.search(rf"\b{re.escape(family)}\D{{0,12}}{re.escape(version)}(?![\d])", text, re.IGNORECASE):
             return name
     if found := _FAMILIES.search(text):
         family = {"red hat enterprise linux": "rhel"}.get(found[1].lower(), found[1].lower())

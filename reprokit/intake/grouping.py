@@ -71,7 +71,7 @@ def read(report: ParsedReport, shown: Shown | None, paths: str = "") -> Reported
     prose = list(lines.without(split, pasted))
     said = mentions.find(prose, mentions.own_names(report.text), report.title)
     _from_sentences(result, list(islice(said, _MENTIONS)))
-    _from_system(result, prose, paths)
+    _from_system(result, prose, paths, report.title)
     _from_devices(result, split)
     _from_paths(result, report.text)
     return result
@@ -184,6 +184,7 @@ def _role_of(nameless: set[str], has: EnvironmentBlock) -> str:
     return roles[0] if len(roles) == 1 else ""
 
 
+_NAMED_SYSTEM = re.compile(r"\b(?:on|in|under|using|with) (?:an? |my |the )?(\w+(?: linux)?)", re.IGNORECASE | re.ASCII)
 _SYSTEM = re.compile(
     r"(?<![A-Za-z])(?:ubuntu|debian|centos|rocky|fedora|red hat|windows|mac ?os(?: x)?)(?: linux)?[ -]?"
     r"(?:server |lts )?v?\d[\d.]{0,8}|\b(?:on|under|using) (?:my )?(?:windows|mac(?:os|book)?|os x)\b",
@@ -191,7 +192,7 @@ _SYSTEM = re.compile(
 )
 
 
-def _from_system(result: ReportedEnvironments, prose: Sequence[lines.ReportLine], paths: str) -> None:
+def _from_system(result: ReportedEnvironments, prose: Sequence[lines.ReportLine], paths: str, title: str) -> None:
     """Take the one system that sentences name, or that paths show, where no block names one."""
     if any(found.system for found in result.merged):
         return
@@ -210,6 +211,13 @@ def _from_system(result: ReportedEnvironments, prose: Sequence[lines.ReportLine]
         result.fill(into.found("stated", named[text], named[text], {}))
     elif paths and not named:
         result.fill(EnvironmentBlock(kind="paths", first=1, last=1, system=paths))
+    elif not named:
+        words = [(hit[1], line.number) for line in prose for hit in _NAMED_SYSTEM.finditer(line.text)]
+        families = {name: at for text, at in (*words, (title, 1)) if (name := wording.family(text))}
+        if len(families) == 1:
+            ((name, at),) = families.items()
+            into.claim("os", name, name, Rank.BUILT)
+            result.fill(into.found("stated", at, at, {}))
 
 
 _DEVICE = re.compile(
@@ -234,26 +242,32 @@ def _from_devices(result: ReportedEnvironments, split: Sequence[lines.ReportLine
 
 _PYTHON_IN_PATH = re.compile(
     r"--python[= ]([23]\.\d{1,2})\b|\bpython=([23]\.\d{1,2})\b|(?:^|[\s`$/])python([23]\.\d{1,2})[ \t]"
-    r"|major=([23]), minor=(\d{1,2}),|[/\\][Pp]ython-?([23]\.\d{1,2})(?:[/\\]|\.\d)|[/\\]Python([23])(\d{1,2})[/\\]"
+    r"|major=([23]), minor=(\d{1,2}),|[/\\][Pp]ython[-/]?([23]\.\d{1,2})(?:[/\\]|\.\d)|[/\\]Python([23])(\d{1,2})[/\\]"
     r"|-cp([23])(\d{1,2})-cp\d|cpython-([23])(\d{1,2})[.m-]",
     re.MULTILINE,
 )
+_IN_PATH = {
+    "python": _PYTHON_IN_PATH,
+    "cuda": re.compile(r"/cuda-(\d{1,2}\.\d)(?![\d.])"),
+    "cmake": re.compile(r"/cmake-(\d\.\d{1,2})(?![\d.])"),
+}
 
 
 def _from_paths(result: ReportedEnvironments, text: str) -> None:
-    """Take the one version of Python that paths, wheels and compiled modules show, where nothing else names one."""
-    if any("python" in found.axes for found in result.merged):
-        return
-    hits = list(_PYTHON_IN_PATH.finditer(text))
-    shown = {".".join(group for group in hit.groups() if group) for hit in hits}
-    if len(shown) != 1:
-        return
-    line = text.count("\n", 0, hits[0].start()) + 1
-    version = shown.pop()
-    quote = f"line {line}"
-    claim = ReportedValue(axis="python", version=version, rank=Rank.STATED, quote=quote)
-    remark = f"python {version} is from the paths or commands in the report (first in {quote})"
-    result.fill(EnvironmentBlock(kind="paths", first=line, last=line, claims=(claim,), remarks=(remark,)))
+    """Take the one version of Python, CUDA or CMake that paths, wheels and commands show, where nothing else does."""
+    for axis, pattern in _IN_PATH.items():
+        if any(axis in found.axes for found in result.merged):
+            continue
+        hits = list(pattern.finditer(text))
+        shown = {".".join(group for group in hit.groups() if group) for hit in hits}
+        if len(shown) != 1:
+            continue
+        line = text.count("\n", 0, hits[0].start()) + 1
+        version = shown.pop()
+        quote = f"line {line}"
+        claim = ReportedValue(axis=axis, version=version, rank=Rank.STATED, quote=quote)
+        remark = f"{axis} {version} is from the paths or commands in the report (first in {quote})"
+        result.fill(EnvironmentBlock(kind="paths", first=line, last=line, claims=(claim,), remarks=(remark,)))
 
 
 def system_of(text: str) -> str:

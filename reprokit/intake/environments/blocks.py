@@ -10,7 +10,7 @@ from reprokit.environment import wording
 from reprokit.intake.environments import images, mentions
 from reprokit.intake.environments.lines import LONGEST, ReportLine
 from reprokit.intake.environments.model import EnvironmentBlock, Rank
-from reprokit.intake.environments.pairs import KeyValue, covered, items, listed, pair
+from reprokit.intake.environments.pairs import KeyValue, covered, items, listed, pair, role
 from reprokit.intake.environments.reading import NOTHING, read
 
 _KINDS: Sequence[tuple[str, frozenset[str]]] = (
@@ -41,6 +41,7 @@ _PRIVATE = re.compile(r"^\d{4}-|host ?name|machine id|boot id|主机名|用户�
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,60}")
 _RELEASE = re.compile(r"v?(\d+(?:\.\w+)+(?:\+[\w.]+)?)(?: .{0,60})?")
+_ROW = re.compile(r"([A-Za-z][\w.-]{1,40})(?:[ :]|==) ?v?(\d+\.\d+\.\d+\w*)\+?", re.ASCII)
 _PRECISE = re.compile(r"v?\d+\.\d+\.\w+")
 _VERSION_OF = re.compile(r" (?:version|\(.{1,30}\))$", re.IGNORECASE)
 _ABOUT = re.compile(r"[^。，,.;；]{0,40}(?:版本|环境|environment)[^。，,.;；]{0,12}$", re.IGNORECASE)
@@ -172,6 +173,7 @@ def find(lines: Sequence[ReportLine]) -> Iterator[EnvironmentBlock]:
     heading: ReportLine | None = None
     for line in [*lines, ReportLine(-1, "", edge=True)]:
         if line.blank or line.edge:
+            heading = heading if heading and heading.heading else None
             if run and ((line.edge and not line.taken) or run.blanks >= BLANKS):
                 yield from _block(run)
                 run = None
@@ -179,7 +181,8 @@ def find(lines: Sequence[ReportLine]) -> Iterator[EnvironmentBlock]:
                 run.blanks += 1
             continue
         pairs = _pairs(line, heading)
-        heading = line if line.heading and not any(one.value for one in pairs) else None
+        asks = line.heading or (line.raw.rstrip().endswith((":", "：")) and any(one.role for one in pairs))
+        heading = line if asks and not any(one.value for one in pairs) else None
         if run and not run.goes_on(line) and run.ends(line, pairs):
             yield from _block(run)
             run = None
@@ -202,6 +205,8 @@ def _pairs(line: ReportLine, heading: ReportLine | None) -> list[KeyValue]:
         return [replace(one, role="several")]
     if one and one.role and (one.value or not one.role.startswith("package")):
         return [one]
+    if line.item and (row := _ROW.fullmatch(line.text)) and (one is None or not one.role):
+        return [KeyValue(row[1], row[2], role(row[1]) or f"package {row[1]}", line.number)]
     found = list(items(line.text, line.number))
     # A sentence that names three of them describes an environment, too.
     many = len({one.role for one in found}) > 2
@@ -225,8 +230,9 @@ def _block(run: _Run) -> Iterator[EnvironmentBlock]:
         if run.lists(one) and (release := _RELEASE.fullmatch(one.value)):
             reading.package(_package(one), release[1], f"{one.key}: {one.value}")
     facts = len({one.axis for one in reading.claims}) + len(reading.packages) + len(reading.texts) + len(reading.gpus)
+    known = reading.claims or reading.packages or "system" in reading.texts
     short = min((len(one.value) for one in pairs), default=0) <= SHORT
-    if run.kind or facts > 1 or (facts and short and not run.start.fence and (reading.claims or reading.packages)):
+    if run.kind or facts > 1 or (facts and short and not run.start.fence and known):
         values: dict[str, str] = {}
         pairs = [replace(one, value=_HOST.sub("node=''", one.value)) for one in pairs]
         for one in pairs:

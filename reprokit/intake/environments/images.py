@@ -41,6 +41,8 @@ def read(image: str, into: BlockReader) -> None:
     for axis, called in (("cuda", ("cuda", "cudagl")), ("python", ("python",)), ("gcc", ("gcc",))):
         if last in called and version:
             into.claim(axis, version, quote, Rank.STATED)
+    if "windows" in tag or "nanoserver" in tag:
+        into.texts.setdefault("system", "windows")
     for axis, pattern in _IN_TAG:
         if found := pattern.search(tag):
             into.claim(axis, found[1], quote, Rank.STATED)
@@ -58,5 +60,5 @@ def _system(last: str, tag: str) -> str:
         return known
     if last in _SYSTEMS:
         return f"{last} {tag}"
-    found = re.search(rf"({'|'.join(_SYSTEMS)})-?(\d[\d.]*)", tag)
+    found = re.search(rf"({'|'.join(_SYSTEMS)})-?(\d[\d.]*)", f"{last} {tag}")
     return f"{found[1]} {found[2]}" if found else ""

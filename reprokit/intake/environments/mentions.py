@@ -39,6 +39,7 @@ _FAILING = (
     r"\bfail(?:s|ed|ing|ures?)?\b|\bcrash(?:es|ed|ing)?\b|\bbroken?\b|\bbreaks?\b|\berrors?\b|\bhangs?\b"
     r"|\bsegfaults?\b|\bsegmentation fault\b|\bregress(?:ion|ed|es)?\b"
     r"|\b(?:happens|occurs|affects|affected|appears|reproducible)\b"
+    r"|\bafter \S{1,30} (?:was |got )?released\b"
     r"|\b(?:since|starting (?:with|from|in)|as of|introduced in|after (?:the )?(?:upgrade|update) to)\b"
     r"|\b(?:upgrad|updat)(?:e|ed|ing) to\b|\bslow(?:er)?\b"
     r"|报错|出错|失败|崩溃|有问题|出现(?:问题|错误)|升级|更新到|段错误|卡(?:住|死)"
@@ -56,11 +57,12 @@ _SENTENCE = re.compile(r"[。！？!?]|\.(?=\s|$)")
 _VERSION = r"v?\d{1,4}(?:\.(?:\d+\w*|[x*]))+(?:[-.]?(?:post|rc|dev|a|b|alpha|beta)\d*)?(?:\+[\w.]+)?"
 _NAMED = re.compile(
     r"(?<![\w./@-])(?P<name>[A-Za-z][A-Za-z0-9_.-]{0,40}?)(?:\[[\w,]{1,40}\])?"
-    r"(?:\s{0,2}(?:[=@]{1,2}|：|:)\s{0,2}|[\s-]{0,2}(?:versions?|版本(?:为|是|号)?|release|to|(?:升级|降级|更新)?[到为至]|是)?\s{0,2})"
-    rf"(?P<version>{_VERSION})(?![A-Za-z0-9_/]|-\w)",
+    r"(?:\s{0,2}(?:[=@]{1,2}|：|:)\s{0,2}"
+    r"|[\s-]{0,2}(?:versions?(?: is)?|版本(?:为|是|号)?|release|to|is|(?:升级|降级|更新)?[到为至]|是)?\s{0,2})"
+    rf"(?P<version>{_VERSION})(?![A-Za-z0-9/]|[-_]\w)",
     re.ASCII,
 )
-_BARE = re.compile(rf"(?<![\w./=<>~!@-])(?P<version>{_VERSION})(?![A-Za-z0-9_/]|-\w)", re.ASCII)
+_BARE = re.compile(rf"(?<![\w./=<>~!@-])(?P<version>{_VERSION})(?![A-Za-z0-9/]|[-_]\w)", re.ASCII)
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,40}", re.ASCII)
 _FROM_TO = re.compile(
     rf"\bfrom (?:version )?({_VERSION}) (?:to|->|→) (?:version )?({_VERSION})"
@@ -76,7 +78,7 @@ _BEFORE = frozenset(
     re.split(
         r"\s+",
         "with in to on from version versions since after before v release was is works worked work fails failed using "
-        "use and or until by at than under the be for only",
+        "use and or until by at than under the be for only not also even still",
     )
 )
 """Words before a version whose name is elsewhere in the sentence; behind any other word, it is of that word."""
@@ -129,6 +131,7 @@ def find(lines: Sequence[ReportLine], own: Collection[str], title: str = "") -> 
             continue
         text = _LINK.sub(" ", line.text)
         for sentence in _split(_SENTENCE, text):
+            about = about or subject
             subject = next((role for word in _WORD.findall(sentence) if (role := _role(word, own))), subject)
             if re.search(r"\d\.[\dx*]", sentence):
                 yield from _of_sentence(sentence, line.number, own, subject)
@@ -164,6 +167,11 @@ def _of_sentence(text: str, line: int, own: Collection[str], subject: str) -> It
             found.append(
                 Mention(role=subject, version=version, line=line, words=words, fails=verdict, named=bool(role))
             )
+        if verdict is None and found and re.match(r"\s*not\b", clause, re.IGNORECASE):
+            verdict = last is not True
+            waiting = [replace(one, fails=not verdict) for one in waiting]
+            yield from waiting
+            waiting, found = [], [replace(one, fails=verdict) for one in found]
         if verdict is None:
             waiting += found
             continue

@@ -17,6 +17,7 @@ _SOURCE = re.compile(rf"(?:-e\s+\S+#egg=({_NAME})\S*|({_NAME})\s+@\s+\S+|-e\s+\S
 _ASKED = re.compile(
     rf"({_NAME})(?:\[[\w, -]{{0,80}}\])?\s*(?:[<>=!~]=?=?\s*[\w.*+!-]{{1,40}}\s*,?\s*){{0,4}}(?:\s*;.*|\s+#.*)?$"
 )
+_CONDA_PIN = re.compile(r"([a-z][a-z0-9._-]{1,60})=(\d[\w.]{0,40})(?:=(\S{1,60}))?$")
 _OPTION = re.compile(r"(?:-r|-c|-f|-i|--[a-z-]{3,30})[ =]\S+$")
 _LIST_HEAD = re.compile(r"Package\s+Version(?:\s+\S.*)?$")
 _LIST_ROW = re.compile(rf"({_NAME})\s+(\d[\w.!+*-]{{0,60}})(?:\s+\S.*)?$")
@@ -110,6 +111,8 @@ def _freeze(lines: Sequence[ReportLine], at: int) -> _Result:
     for line in rows:
         if pinned := _PINNED.match(line.text):
             into.package(pinned[1], pinned[2], f"pip: {pinned[1]}=={pinned[2]}")
+        elif conda := _CONDA_PIN.match(line.text):
+            _conda(into, conda[1], conda[2], conda[3] or "py", "")
         elif _SOURCE.match(line.text):
             sources.append(line.text)
             for wheel in WHEEL.finditer(line.text):
@@ -117,7 +120,9 @@ def _freeze(lines: Sequence[ReportLine], at: int) -> _Result:
         elif not line.text.startswith("#"):
             asked.append(line.text)
     # Lines of two words are not requirements: most lines must be pinned or bounded.
-    bounded = len(into.packages) + len(sources) + sum(1 for text in asked if re.search(r"[<>=~]", text))
+    bounded = (
+        len(into.packages) + len(into.claims) + len(sources) + sum(1 for text in asked if re.search(r"[<>=~]", text))
+    )
     if len(rows) < LEAST or bounded * 2 < len(rows) or {"python", "cuda", "cudnn", "gcc"} & set(into.packages):
         return at + max(len(rows), 1), None
     end, found = _made("requirements" if asked else "pip", lines, at, rows, into)
@@ -129,7 +134,8 @@ def _freeze(lines: Sequence[ReportLine], at: int) -> _Result:
 
 def _freezing(line: ReportLine) -> bool:
     text = line.text
-    return bool(text.startswith("# ") or any(pattern.match(text) for pattern in (_PINNED, _SOURCE, _OPTION, _ASKED)))
+    patterns = (_PINNED, _CONDA_PIN, _SOURCE, _OPTION, _ASKED)
+    return bool(text.startswith("# ") or any(pattern.match(text) for pattern in patterns))
 
 
 def _log(lines: Sequence[ReportLine], at: int) -> _Result:
