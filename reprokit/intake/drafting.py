@@ -236,7 +236,11 @@ class _Work:
         if started and started not in brought and not wanted.has(started):
             self.missing.append(f"The command starts {started}: the report does not say which package that is.")
         texts = [self.running.command, *self.running.files.values(), self.shown.title if self.shown else ""]
-        merged = self.merged = [collected.used(found, texts, wanted.pip) for found in merged]
+        merged = self.merged = [
+            # Of a program whose text is not known, any package may be what it uses.
+            collected.used(found, texts, [*wanted.pip, *(() if self.running.files else found.packages)])
+            for found in merged
+        ]
         matrix = axes.matrix(merged, self.failing, compiles=self.running.compiles, free=wanted.free)
         if not merged:
             self.missing.append(

@@ -37,12 +37,19 @@ _OF_THE_MACHINE = re.compile(r"LANG|LC_\w+|TZ|\w*(?:_VERSION|VISIBLE_DEVICES)|WO
 """Variables that describe the machine, and would be wrong in a container."""
 
 
+_USE_GPUS = frozenset(GPU_PACKAGES) | {
+    *("vllm", "triton", "xformers", "flash-attn", "deepspeed", "bitsandbytes", "tensorrt", "cupy", "torchvision"),
+    *("torchaudio", "keras", "mmcv", "mmengine", "onnxruntime-gpu", "apex", "detectron2", "transformers", "accelerate"),
+}
+"""Packages that compute on GPUs."""
+
+
 def used(found: EnvironmentBlock, texts: Sequence[str], requirements: Sequence[str]) -> EnvironmentBlock:
     """An environment without the CUDA and GPUs of its machine where nothing of the failure uses them.
 
     The program lists all that a machine has. ``texts``: of the failure; ``requirements``: what the case installs.
     """
-    frameworks = any(re.split(r"[^\w-]", text)[0].lower() in GPU_PACKAGES for text in requirements)
+    frameworks = any(re.split(r"[^\w-]", text)[0].lower() in _USE_GPUS for text in requirements)
     cuda = BY_NAME["cuda"].wording.mentioned
     if found.kind != KIND or frameworks or any(cuda.search(text) for text in (*texts, *requirements)):
         return found

@@ -208,9 +208,11 @@ def test_the_facts_have_their_meaning() -> None:
 
 
 def test_what_only_the_machine_has_is_kept_and_not_asked_for() -> None:
-    text = A_MACHINE.replace("torch==2.1.2+cu121\n", "").replace(
+    text = A_MACHINE.replace("torch==2.1.2+cu121\n", "transformers==4.40.0\n").replace(
         "CUDA error: an illegal memory access was", "a NaN was"
     )
+    assert draft(text).data["matrix"]["cuda"] == ["11.8"]  # transformers computes on it
+    text = text.replace("transformers==4.40.0\n", "")
     made, whole = draft(text), draft(A_MACHINE)
     assert made.data["matrix"] == {"os": ["ubuntu-22.04"], "python": ["3.10"], "gcc": ["9.5"]}
     assert "resources" not in made.data
