@@ -80,7 +80,9 @@ def os(text: str, own: Sequence[str] = ()) -> str:
     ``debian-buster-sid`` is what Python before 3.8 took Ubuntu for: it says nothing. ``own``: values to look for first.
     """
     text = re.sub(r"\bub[aunt]{3,5}u\b", "ubuntu", _NO_RELEASE.sub("", text), flags=re.IGNORECASE)
-    if found := re.search(r"~(\d\d\.\d\d)(?:\.\d+)?-Ubuntu\b", text):  # the version of a kernel, as uname says
+    if found := re.search(
+        r"~(\d\d\.\d\d)(?:\.\d+)?-Ubuntu\b", text, re.IGNORECASE
+    ):  # the version of a kernel, as uname says
         return f"ubuntu-{found[1]}"
     releases = OURS.releases()
     for name in (*own, *releases):

@@ -70,10 +70,12 @@ def read(report: ParsedReport, shown: Shown | None, paths: str = "") -> Reported
     pasted += [(one.first, one.last) for one in blocks if one.kind != "typed"]
     prose = list(lines.without(split, pasted))
     said = mentions.find(prose, mentions.own_names(report.text), report.title)
-    _from_sentences(result, list(islice(said, _MENTIONS)))
+    compared = _from_sentences(result, list(islice(said, _MENTIONS)))
     _from_system(result, prose, paths, report.title)
     _from_devices(result, split)
     _from_paths(result, report.text)
+    for thing in compared:
+        _compare(result, thing)
     return result
 
 
@@ -112,8 +114,8 @@ class _Said:
     bad: list[Mention]
 
 
-def _from_sentences(result: ReportedEnvironments, said: Sequence[Mention]) -> None:
-    """Take what sentences say: what no block names, and what it works with, which is an environment of its own."""
+def _from_sentences(result: ReportedEnvironments, said: Sequence[Mention]) -> list[_Said]:
+    """Take what sentences say and no block names; the result is what they compare."""
     has = result.merged[result.failing] if result.merged else EnvironmentBlock(kind="stated", first=1, last=1)
     by_role: dict[str, list[Mention]] = {}
     nameless = _role_of({one.version for one in said if not one.role}, has)
@@ -135,8 +137,7 @@ def _from_sentences(result: ReportedEnvironments, said: Sequence[Mention]) -> No
             compared.append(thing)
     if stated.first:
         result.fill(stated)
-    for thing in compared[:_COMPARED]:
-        _compare(result, thing)
+    return compared[:_COMPARED]
 
 
 def _compare(result: ReportedEnvironments, said: _Said) -> None:

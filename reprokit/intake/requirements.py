@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import resources
-from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -16,6 +13,7 @@ from reprokit.environment import versions
 from reprokit.environment.catalog import OURS
 from reprokit.evidence.model import Frame
 from reprokit.intake.environments import EnvironmentBlock
+from reprokit.intake.environments.table import table
 
 MOST = 40
 """Of a list of up to so many packages all are installed; of a longer one those that are relevant, or well known."""
@@ -53,15 +51,6 @@ class Requirements:
         return bool(set(_pip_names(module)) & {_name(text) for text in self.pip})
 
 
-@cache
-def _table() -> Mapping[str, Any]:
-    import yaml
-
-    text = resources.files("reprokit.intake").joinpath("data/packages.yaml").read_text(encoding="utf-8")
-    table: Mapping[str, Any] = yaml.safe_load(text)
-    return table
-
-
 def imported(frames: Sequence[Frame]) -> list[str]:
     """The installed packages in a traceback, by their import names, outermost first."""
     hits = (_PACKAGE.match(frame.file.replace("\\", "/")[:1000]) for frame in frames)
@@ -70,7 +59,7 @@ def imported(frames: Sequence[Frame]) -> list[str]:
 
 def pip_name(module: str) -> str:
     """The usual pip package for an import name, '' where none is known; ``np``, ``pd`` and ``tf`` are known, too."""
-    row = _table().get({"np": "numpy", "pd": "pandas", "tf": "tensorflow"}.get(module, module))
+    row = table("packages").get({"np": "numpy", "pd": "pandas", "tf": "tensorflow"}.get(module, module))
     return str(row["pip"][0]) if row else ""
 
 
@@ -115,7 +104,7 @@ def wanted(
 
 
 def _chosen(environments: Sequence[EnvironmentBlock], imports: Sequence[str]) -> list[str]:
-    relevant = {name for each in (*imports, *_table()) for name in _pip_names(each)}
+    relevant = {name for each in (*imports, *table("packages")) for name in _pip_names(each)}
     chosen: dict[str, None] = {}
     for found in environments:
         few = len(found.packages) <= MOST
@@ -127,7 +116,7 @@ def _chosen(environments: Sequence[EnvironmentBlock], imports: Sequence[str]) ->
 
 
 def _pip_names(module: str) -> tuple[str, ...]:
-    row = _table().get(module)
+    row = table("packages").get(module)
     return tuple(row["pip"]) if row else (str(canonicalize_name(module)),)
 
 
@@ -198,7 +187,7 @@ def _imported(result: Requirements, module: str, have: set[str], script: str) ->
     names = _pip_names(module)
     if set(names) & have:
         return
-    if module not in _table():
+    if module not in table("packages"):
         if script:
             result.missing.append(
                 f"{script} imports {module}: the report does not say which package and version that is."
@@ -211,7 +200,9 @@ def _imported(result: Requirements, module: str, have: set[str], script: str) ->
 
 
 def _libraries(pip: Iterable[str]) -> list[str]:
-    rows = {name: row.get("apt", []) for row in _table().values() for name in row["pip"] if "headless" not in name}
+    rows = {
+        name: row.get("apt", []) for row in table("packages").values() for name in row["pip"] if "headless" not in name
+    }
     return [library for text in pip for library in rows.get(_name(text), [])]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
-from reprokit.intake.environments import blocks, collected, columns, lines, packages, recipes, tools
+from reprokit.intake.environments import blocks, collected, columns, lines, packages, programs, recipes
 from reprokit.intake.environments.lines import ReportLine
 from reprokit.intake.environments.model import EnvironmentBlock, Rank, ReportedValue, merge, same_version, together
 
@@ -18,7 +18,7 @@ __all__ = ["EnvironmentBlock", "Rank", "ReportedValue", "find", "merge", "same_v
 FINDERS: Sequence[Callable[[Sequence[ReportLine]], Iterable[EnvironmentBlock]]] = (
     collected.find,
     recipes.find,
-    tools.find,
+    programs.find,
     packages.find,
     columns.find,
     blocks.find,

@@ -12,22 +12,9 @@ from reprokit.intake.environments.lines import LONGEST, ReportLine
 from reprokit.intake.environments.model import EnvironmentBlock, Rank
 from reprokit.intake.environments.pairs import KeyValue, covered, items, listed, pair, role
 from reprokit.intake.environments.reading import NOTHING, read
+from reprokit.intake.environments.table import table
 
-_KINDS: Sequence[tuple[str, frozenset[str]]] = (
-    ("detectron2", frozenset({"sys.platform", "python", "detectron2"})),
-    ("detectron2", frozenset({"sys.platform", "python", "detectron2_env_module"})),
-    ("openmmlab", frozenset({"sys.platform", "python", "pytorch"})),
-    ("collect_env", frozenset({"pytorch version", "is debug build"})),
-    ("collect_env", frozenset({"pytorch version", "cuda used to build pytorch"})),
-    ("collect_env", frozenset({"is cuda available", "cuda runtime version", "python version"})),
-    ("paddle", frozenset({"platform", "python", "paddle compiled with cuda"})),
-    ("paddle", frozenset({"platform", "python", "paddlepaddle"})),
-    ("transformers", frozenset({"transformers version", "platform", "python version"})),
-    ("pandas", frozenset({"commit", "python", "python-bits"})),
-    ("sklearn", frozenset({"python", "executable", "machine"})),
-    ("jax", frozenset({"jax", "jaxlib", "numpy", "python"})),
-    ("paddle", frozenset({"paddle version", "paddle with cuda"})),
-)
+_KINDS = tuple((row["kind"], frozenset(row["keys"])) for row in table()["blocks"])
 """(kind, keys in lower case that only that program prints together)."""
 
 _LISTED = re.compile(r"\[(?:pip3?|conda)\]\s+([A-Za-z][\w.-]*)(?:==|\s+\(?)(\d[^\s)]*)")

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-import yaml
 
 from reprokit.environment.axes import AXES, BY_NAME, READERS
 from reprokit.intake.environments.lines import LONGEST, ReportLine
+from reprokit.intake.environments.table import table
 
-_WORDS: Mapping[str, Any] = yaml.safe_load((Path(__file__).parent / "vocabulary.yaml").read_text(encoding="utf-8"))
-_INSTALLED: Mapping[str, Any] = yaml.safe_load(
-    (Path(__file__).parents[1] / "data/packages.yaml").read_text(encoding="utf-8")
-)
+_WORDS = table()
+_INSTALLED = table("packages")
 PACKAGES = frozenset([*_WORDS["packages"], *(name for row in _INSTALLED.values() for name in row["pip"])])
 """Names of Python packages, among others."""
 
@@ -91,7 +86,8 @@ def pair(line: ReportLine) -> KeyValue | None:
         return KeyValue(line.cells[0], line.cells[1], role(line.cells[0]), line.number)
     found = _PAIR.match(line.text)
     columns = _COLUMNS.match(line.text)
-    if columns and (not found or not role(found[1])) and role(columns[1]):
+    versioned = columns and re.match(r"v?\d+\.\d", columns[2])
+    if columns and (not found or not role(found[1])) and (role(columns[1]) or (versioned and not found)):
         found = columns
     if not found or not found[1].strip():
         return None
