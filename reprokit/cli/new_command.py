@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +25,14 @@ if TYPE_CHECKING:
     from reprokit.intake.draft import Draft
 
 
+_LISTED = 50
+"""Most failures of a report that are listed."""
+
+
 @click.command(
     "new",
     epilog="Examples: reprokit new; reprokit new --from report.md -o case.yaml; reprokit new --from - < mail.txt; "
-    "reprokit new --from https://github.com/o/r/issues/1",
+    "reprokit new --from https://github.com/o/r/issues/1; reprokit new --from faq.md --all -o cases/",
 )
 @click.option(
     "--from", "source", metavar="FILE|-|URL", help="The bug report to draft from: a file, standard input, an issue."
@@ -36,22 +41,34 @@ if TYPE_CHECKING:
 @click.option("--command", "shell", metavar="TEXT", help="The command that fails.")
 @options.axis_options("The axis {axis.name} of the matrix; - leaves it out.")
 @click.option("--pip", multiple=True, metavar="REQUIREMENT", help="A Python package; may be given several times.")
-@click.option("--failure", metavar="FILE", help="The traceback, or the last lines of the output.")
+@click.option(
+    "--failure",
+    metavar="FILE|N",
+    help="The traceback, or the last lines of the output; with --from: which failure, by its number.",
+)
+@click.option(
+    "--all", "each", is_flag=True, help="With --from: a draft of each failure that it shows, in the folder -o."
+)
 @click.option("--exit-code", metavar="N", help="The exit status, where no output identifies the failure.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the case to this file.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the case to this file.")
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 @click.option("--no-input", is_flag=True, help="Ask nothing, as where there is no terminal.")
-def command(source: str | None, output: Path | None, force: bool, no_input: bool, **answers: Any) -> int:
+def command(source: str | None, output: Path | None, force: bool, no_input: bool, each: bool, **answers: Any) -> int:
     """Draft a case from a bug report, in English or Chinese, or from answers at the terminal.
 
     With --from, comments of the draft say which lines each part comes from, and what the report does not say. Without
     it, you are asked for every option that is not given, with defaults from this machine. At a terminal, what was read
     is shown, you are asked for what is missing, the case is written to a file in this folder, and it is run if you
     want: where it does not reproduce, you see what differs from the report. Elsewhere, a draft of --from goes to
-    standard output. -o names another file. Tokens, home directories and host names are left out either way.
+    standard output. -o names another file. Of a text with many troubles, such as a FAQ, the first is drafted and all
+    are listed; --failure N drafts another, --all each. Tokens, home directories and host names are left out either way.
     """
+    number = _number(answers) if source is not None else 0
     given = [name for name, value in answers.items() if value not in (None, ())]
-
+    if each:
+        return _each(source, output, force=force)
+    if output is not None and output.is_dir():
+        raise UsageError(f"{output} is a folder: name a file with -o, or draft every failure into it with --all")
     if output is not None and output.exists() and not force:
         raise UsageError(f"{output} exists already: overwrite it with --force, or name another file with -o")
     options.check_writable("-o", output)
@@ -63,11 +80,41 @@ def command(source: str | None, output: Path | None, force: bool, no_input: bool
         names = ", ".join(f"--{'command' if name == 'shell' else name.replace('_', '-')}" for name in given)
         raise UsageError(f"{names}: not allowed with --from; edit the draft instead")
     report = read_report(source)
-    made = draft(report.text, url=report.url, source=report.path)
+    made = draft(report.text, url=report.url, source=report.path, failure=number)
     if not asks:
         return finish(made, report.path, output)
     made = dialogue.complete(made, report.path)
     return _written(made, report.path, output or dialogue.beside(made), Trust.STRANGER)
+
+
+def _number(answers: dict[str, Any]) -> int:
+    """The number of the failure that is asked for, taken out of the options; 0 for none. Raises UsageError."""
+    text = answers.pop("failure")
+    if text is not None and not (text.isascii() and text.isdigit() and int(text)):
+        raise UsageError(f"--failure {text}: with --from, it is the number of a failure of the report, from 1 on")
+    return int(text or 0)
+
+
+def _each(source: str | None, folder: Path | None, *, force: bool) -> int:
+    """Write a draft of every trouble of a report into a folder; returns 0. Raises UsageError for wrong options."""
+    if source is None or folder is None or (folder.exists() and not folder.is_dir()):
+        raise UsageError("--all writes a draft of each failure of a report: name it with --from, and a folder with -o")
+    report = read_report(source)
+    first = draft(report.text, url=report.url, source=report.path)
+    count = max(len(first.troubles), 1)
+    drafts = [draft(report.text, url=report.url, source=report.path, failure=one) for one in range(1, count + 1)]
+    folder.mkdir(parents=True, exist_ok=True)
+    taken: set[Path] = set()
+    for number, made in enumerate(drafts, 1):
+        target = folder / f"{made.data['id']}.yaml"
+        if target in taken:
+            target = folder / f"{made.data['id']}-{number}.yaml"
+            made = replace(made, data={**made.data, "id": f"{made.data['id']}-{number}"})
+        if target.exists() and not force:
+            raise UsageError(f"{target} exists already: overwrite it with --force, or name another folder with -o")
+        taken.add(target)
+        finish(replace(made, troubles=()), report.path, target)
+    return 0
 
 
 def _written(made: Draft, origin: str, output: Path, trust: Trust | None) -> int:
@@ -118,6 +165,11 @@ def _summary(made: Draft, case: CaseFile, origin: str, output: Path | None) -> I
     if made.missing:
         yield f"not known ({pluralize(len(made.missing), 'item')}, also at the top of the draft):"
         yield from (f"  - {sentence}" for sentence in made.missing)
+    if made.troubles:
+        yield f"{origin} shows {pluralize(len(made.troubles), 'failure')}; --failure N drafts another, --all each:"
+        yield from (f"  {one}" for one in made.troubles[:_LISTED])
+        if len(made.troubles) > _LISTED:
+            yield f"  and {len(made.troubles) - _LISTED} more"
     if made.omitted:
         yield f"left out as secret or personal: {'; '.join(summary(made.omitted))}"
     if output is not None:

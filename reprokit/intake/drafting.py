@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,7 +17,6 @@ from reprokit.evidence import frames as places
 from reprokit.evidence.text import CUT_MARK
 from reprokit.intake import (
     axes,
-    failure,
     grouping,
     naming,
     pieces,
@@ -26,7 +26,9 @@ from reprokit.intake import (
     running,
     texts,
     trees,
+    troubles,
 )
+from reprokit.intake import failure as failures
 from reprokit.intake.commands import installs
 from reprokit.intake.describing import description
 from reprokit.intake.draft import Draft, literal
@@ -40,33 +42,47 @@ _COMMIT = re.compile(
     r"(?:commit|revision|\bsha1?|git hash|HEAD(?: is now)? at|提交)(?: id| hash)?\W{1,5}(?=[a-f]*\d)([0-9a-f]{7,40})\b",
     re.IGNORECASE,
 )
-_PROBLEM = re.compile(
-    r"[-*#\s\d.、)]{0,20}(?:表现|问题|现象|症状|报错|problem|symptom|issue)\s{0,5}\d{0,3}\s{0,5}[:：]", re.IGNORECASE
-)
-"""How a report that collects several problems begins each of them."""
 
 
-def draft(text: str, *, url: str = "", source: str = "the report") -> Draft:
+def draft(text: str, *, url: str = "", source: str = "the report", failure: int = 0) -> Draft:
     """The draft of a case from a report, in English or Chinese. ``url``: its address; ``source``: its name in messages.
 
-    Of a long log the two ends are read; secrets are removed next. Raises UsageError where the text says nothing.
+    ``failure``: the number of the trouble that it is about (:mod:`.troubles`); 0 = the one that the report is about, of
+    a document of many troubles the first. Of a long log the two ends are read; secrets are removed next. Raises
+    UsageError where the text says nothing, or has no such trouble.
     """
     scrubbed = scrub(texts.shortened(text, texts.MOST))
     report = pieces.cut(scrubbed.text)
-    work = _Work(report, url, source, grouping.system_of(text))
-    return work.draft(tuple(scrubbed.omitted))
+    found, sections = troubles.find(report)
+    if failure > max(len(found), 1):
+        listed = "".join(f"\n  {one}" for one in found)
+        raise UsageError(
+            f"{source}: there is no failure {failure}; it shows {pluralize(len(found), 'failure')}:{listed}"
+        )
+    about = found[failure - 1].about if failure and found else 0
+    if sections:
+        report = troubles.only(report, found, failure or 1)
+    work = _Work(report, url, source, grouping.system_of(text), about)
+    made = work.draft(tuple(scrubbed.omitted))
+    if sections:
+        line = found[(failure or 1) - 1].line
+        words = f"The text describes {len(found)} problems; this draft is about that in line {line}"
+        made = replace(
+            made, missing=(f"{words}: new --from with --failure N drafts another, --all each.", *made.missing)
+        )
+    return replace(made, troubles=tuple(map(str, found)) if len(found) > 1 else ())
 
 
 class _Work:
     """One report while it is drafted: what was found in it, and the parts of the draft so far."""
 
-    def __init__(self, report: ParsedReport, url: str, source: str, system: str) -> None:
+    def __init__(self, report: ParsedReport, url: str, source: str, system: str, about: int) -> None:
         self.report = report
         self.url = url or _own_url(report)
         self.data: dict[str, Any] = {}
         self.notes: dict[KeyPath, tuple[str, ...]] = {}
         self.missing: list[str] = []
-        self.shown = failure.find(report.pieces)
+        self.shown = failures.find(report.pieces, about)
         reading = grouping.read(report, self.shown, system)
         if reading.found > grouping.MOST:
             self.missing.append(
@@ -90,11 +106,6 @@ class _Work:
         self._expect()
         self._resources()
         self._head()
-        problems = sum(bool(_PROBLEM.match(line)) for line in self.report.lines)
-        if problems > 2:
-            self.missing.append(
-                f"The report seems to describe {problems} problems; a case is about one: shorten it to that one."
-            )
         if self.report.pictures:
             pictures = pluralize(self.report.pictures, "picture")
             self.missing.append(f"The report has {pictures}, which reprokit cannot read.")
@@ -336,7 +347,7 @@ class _Work:
         if shown.others:
             self.missing.append(
                 f"The report shows {pluralize(shown.others, 'other failure')}: a case is about one bug, and this draft "
-                f"is about the failure in line {shown.line}."
+                f"is about the failure in line {shown.line}; --failure N drafts another."
             )
 
     def _resources(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
@@ -118,10 +118,11 @@ def table() -> Mapping[str, Any]:
     return found
 
 
-def find(pieces: Sequence[ReportPiece]) -> Shown | None:
-    """The failure that a report is about; None where it shows none."""
+def find(pieces: Sequence[ReportPiece], about: int = 0) -> Shown | None:
+    """The failure that a report is about, or that in line ``about``; None where it shows none."""
     found = every(pieces)
-    return replace(found[0], others=len(found) - 1) if found else None
+    chosen = next((shown for shown in found if shown.line == about), found[0] if found else None)
+    return replace(chosen, others=len(found) - 1) if chosen else None
 
 
 def every(pieces: Sequence[ReportPiece]) -> list[Shown]:
@@ -131,7 +132,7 @@ def every(pieces: Sequence[ReportPiece]) -> list[Shown]:
     first below a heading about errors; another line that a program printed; what sentences say.
     """
     titles = [piece for piece in pieces if piece.kind == "heading"]
-    pasted = [(piece, shown) for piece in pieces if piece.code for shown in _in_piece(piece)]
+    pasted = [(piece, shown) for piece in pieces if piece.code for shown in _pasted(piece)]
     worded = [(piece, shown) for piece in pieces if not piece.code for shown in _in_words(piece, pieces)]
     ranked = sorted(
         ((-_weight(piece, shown, titles), number, shown) for number, (piece, shown) in enumerate(pasted + worded)),
@@ -139,7 +140,7 @@ def every(pieces: Sequence[ReportPiece]) -> list[Shown]:
     )
     kept: list[Shown] = []
     for _, _, shown in ranked:
-        if not (any(_same(shown, other) for other in kept) or (kept and (shown.echo or shown.words))):
+        if not (any(same(shown, other) for other in kept) or (kept and (shown.echo or shown.words))):
             kept.append(shown)
     return kept
 
@@ -170,18 +171,24 @@ _STRONG = frozenset({"signal", "hang", "oom", "nan"})
 """Kinds of failures whose words hardly mean anything else."""
 
 
-def _same(one: Shown, other: Shown) -> bool:
+def same(one: Shown, other: Shown) -> bool:
     """Whether two may be the same failure: a title may lack its type, a log its message."""
     kinds = {str(shown.signature.get("exception") or "") for shown in (one, other)} - {""}
     a, b = (
         readable(str(shown.signature.get("message") or shown.signature.get("output") or "")) for shown in (one, other)
     )
     if not a or not b:
-        return one.title == other.title or len(kinds) == 1
+        both = "exception" in one.signature and "exception" in other.signature
+        return one.title == other.title or (both and len(kinds) == 1)
     return len(kinds) < 2 and (a in b or b in a)
 
 
 # -- pasted text ---------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1000)
+def _pasted(piece: ReportPiece) -> tuple[Shown, ...]:
+    return tuple(_in_piece(piece))
 
 
 def _in_piece(piece: ReportPiece) -> Iterator[Shown]:

@@ -126,11 +126,6 @@ def test_several_bugs_in_one_text_are_reported() -> None:
     assert any("1 other failure" in sentence for sentence in draft(text).missing)
 
 
-def test_a_collection_of_problems_is_reported_as_such() -> None:
-    text = "".join(f"{number}. 问题：训练不收敛\n\n解决：换一个学习率\n\n" for number in range(1, 5))
-    assert any("describe 4 problems" in sentence for sentence in draft(text + "KeyError: 'x'\n").missing)
-
-
 def test_a_source_is_taken_at_the_tag_of_the_reported_version() -> None:
     text = "PaddleSeg 2.8.1, 训练报错：\n\n```bash\npython train.py --iters 3\n```\n\n```\nKeyError: 'x'\n```\n"
     case = drafted(text, "https://github.com/PaddlePaddle/PaddleSeg/issues/1").case
