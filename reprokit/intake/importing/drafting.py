@@ -23,7 +23,7 @@ LONGEST = 20_000
 """Most characters of a description."""
 APT = ("build-essential", "python3-dev", "git")
 """What data sets take for granted: a compiler, for packages without a wheel for the interpreter, and git."""
-_FIXED = "fixed"
+_FIXED = ".fixed"
 """Where the tree of the fix is while an image is built, if tests are taken from it."""
 
 

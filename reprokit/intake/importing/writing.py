@@ -45,8 +45,10 @@ def write_cases(
             if file.exists() and not force:
                 raise WrongBug(f"{file} exists already: overwrite it with --force, or name another folder with --out")
             write(file, text)
-        except (WrongBug, CaseError) as error:
+        except WrongBug as error:
             yield Imported(key=entry.key, why_not=str(error))
+        except CaseError as error:
+            yield Imported(key=entry.key, why_not=f"its case would not be valid: {error}")
         except OSError as error:
             yield Imported(key=entry.key, why_not=f"{out} cannot be written: {error.strerror}")
         else:

@@ -75,7 +75,7 @@ class TestBugsInPy:
         assert (buggy.sources["greet"].ref, fixed.sources["greet"].ref) == (project.buggy, project.fixed)
         assert buggy.sources["greet-tests"] == fixed.sources["greet-tests"]
         assert buggy.sources["greet-tests"].ref == project.fixed
-        assert f"(cd fixed && cp --parents -- {TEST} ../greet/)" in buggy.environment.setup
+        assert f"(cd .fixed && cp --parents -- {TEST} ../greet/)" in buggy.environment.setup
         assert "python setup.py install || echo" in buggy.environment.setup
         assert case.command == f"cd greet\npython -m unittest -q {ID}.test_comma\n"
         assert case.expect.reproduces == "all"
@@ -356,7 +356,7 @@ class TestSweBench:
     st.fixed_dictionaries(
         {},
         optional={
-            name: st.text() | st.sampled_from([OTHER, "a\rb", "{% endraw %}", "\x1b[2J"])
+            name: st.text() | st.sampled_from([OTHER, "a\rb", "{% endraw %}", "\x1b[2J", "\ud800"])
             for name in ("problem_statement", "version", "repo", "instance_id", "base_commit", "created_at")
         }
         | {"FAIL_TO_PASS": st.lists(st.text().map(lambda text: f"tests/a.py::test_a[{text}]"), min_size=1, max_size=3)},

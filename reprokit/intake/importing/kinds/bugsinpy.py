@@ -67,7 +67,7 @@ def _bug(place: Path, project: str, number: str) -> Bug:
     git = checks.address(about.get("github_url", ""), str(folder / "project.info"))
     files = [part.strip() for part in info.get("test_file", "").split(";") if part.strip()]
     patched = text(place, home / "bug_patch.txt", missing="")
-    wanted = _Requirements(project=project, git=git)
+    wanted = _Requirements(project=project)
     wanted.read(text(place, home / "requirements.txt", missing=""), str(home / "requirements.txt"))
     tests = _Tests()
     tests.read(text(place, home / "run_test.sh"), str(home / "run_test.sh"))
@@ -164,7 +164,6 @@ class _Requirements:
     """requirements.txt: what ``pip freeze`` printed on the machine of who added the bug, often one with Windows."""
 
     project: str
-    git: str
     steps: list[Any] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     project_itself: bool = False
