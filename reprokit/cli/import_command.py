@@ -10,7 +10,7 @@ from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.core.terminal import echo
 from reprokit.core.text import pluralize
-from reprokit.intake.importing.bug import WrongBug, requirement
+from reprokit.intake.importing.bug import PipChanges, WrongBug, requirement
 from reprokit.intake.importing.kinds import kinds
 from reprokit.intake.importing.writing import write_cases
 
@@ -52,6 +52,12 @@ Examples:
     metavar="REQUIREMENT",
     help="Install this instead of what the bugs name of that package, or beside it; may be given several times.",
 )
+@click.option(
+    "--without",
+    multiple=True,
+    metavar="PACKAGE",
+    help="Leave out a Python package that bugs name; may be given several times.",
+)
 @click.option("--force", is_flag=True, help="Overwrite cases that exist.")
 def command(
     kind: str,
@@ -60,6 +66,7 @@ def command(
     out: Path,
     specs: Path | None,
     pip: tuple[str, ...],
+    without: tuple[str, ...],
     force: bool,
 ) -> int:
     """Write cases of the bugs in a data set."""
@@ -68,12 +75,15 @@ def command(
     if specs and not _KINDS[kind].specs:
         raise UsageError(f"--specs: {kind} says itself how its bugs are installed")
     try:
-        instead = [requirement(one, "--pip") for one in pip]
+        changes = PipChanges(
+            instead=tuple(requirement(one, "--pip") for one in pip),
+            without=tuple(requirement(one, "--without").name for one in without),
+        )
     except WrongBug as error:
         raise UsageError(str(error)) from None
     written, refused = 0, 0
     sources: dict[str, None] = {}
-    for one in write_cases(_KINDS[kind].entries(place, bugs, specs), out, force=force, instead=instead):
+    for one in write_cases(_KINDS[kind].entries(place, bugs, specs), out, force=force, changes=changes):
         if one.file is None:
             refused += 1
             echo(f"{one.key}: not written: {one.why_not}", err=True)

@@ -68,6 +68,14 @@ class BugEntry:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PipChanges:
+    """What the user asks for instead of what bugs name: ``instead`` of it or beside it, and ``without`` these."""
+
+    instead: tuple[Requirement, ...] = ()
+    without: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class DatasetKind:
     """A kind of data set: what a module of :mod:`.kinds` defines.
 

@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from reprokit.case.tree import Loc
@@ -16,7 +15,7 @@ from reprokit.core.redaction import Omitted
 from reprokit.intake import naming
 from reprokit.intake.draft import Draft, literal
 from reprokit.intake.importing import nearest
-from reprokit.intake.importing.bug import Bug
+from reprokit.intake.importing.bug import Bug, PipChanges
 
 WORKDIR = "/workspace"
 LONGEST = 20_000
@@ -27,13 +26,12 @@ _FIXED = ".fixed"
 """Where the tree of the fix is while an image is built, if tests are taken from it."""
 
 
-def draft_of(bug: Bug, instead: Sequence[Requirement] = ()) -> Draft:
-    """The case of a bug: the tests fail at the buggy commit, and pass with the fix.
+NONE = PipChanges()
 
-    ``instead``: what pip installs instead of what the data set names of these packages, and beside it where it names
-    none.
-    """
-    pip, replaced = _replaced(bug.pip, instead)
+
+def draft_of(bug: Bug, changes: PipChanges = NONE) -> Draft:
+    """The case of a bug: the tests fail at the buggy commit, and pass with the fix."""
+    pip, changed = _changed(bug.pip, changes)
     cell, another = nearest.python(bug.python)
     omitted: list[Omitted] = []
 
@@ -70,8 +68,9 @@ def draft_of(bug: Bug, instead: Sequence[Requirement] = ()) -> Draft:
     notes: dict[Loc, tuple[str, ...]] = dict(bug.notes)
     if "apt" in environment:
         notes[("environment", "apt")] = ("Data sets take these for granted: packages without a wheel are compiled.",)
-    if instead:
-        said = f"By --pip: {', '.join(map(str, instead))}; the data set has {', '.join(replaced) or 'none of them'}."
+    if changed or changes.instead:
+        said = f"By --pip or --without, instead of {', '.join(changed) or 'nothing'}: "
+        said += f"{', '.join(map(str, changes.instead)) or 'nothing'}."
         notes["environment", "pip"] = (*notes.get(("environment", "pip"), ()), said)
     if another:
         notes[("matrix",)] = (another,)
@@ -82,24 +81,27 @@ def draft_of(bug: Bug, instead: Sequence[Requirement] = ()) -> Draft:
     )
 
 
-def _replaced(steps: Sequence[Any], instead: Sequence[Requirement]) -> tuple[list[Any], list[str]]:
-    """(the steps of pip with those requirements, what was there in their place)."""
-    left = {canonicalize_name(one.name): one for one in instead}
+def _changed(steps: Sequence[Any], changes: PipChanges) -> tuple[list[Any], list[str]]:
+    """(the steps of pip with the changes, the lines that they replace)."""
+    instead = {canonicalize_name(one.name): str(one) for one in changes.instead}
+    instead |= {canonicalize_name(name): "" for name in changes.without}
     found: dict[str, str] = {}
 
-    def line_of(line: str) -> str:
-        package = canonicalize_name(re.split(r"[^\w.-]", line)[0])
-        if package in left:
-            found[package] = line
-        return str(left.get(package, line))
+    def lines_of(step: Sequence[str]) -> list[str]:
+        lines = []
+        for line in step:
+            package = canonicalize_name(re.split(r"[^\w.-]", line)[0])
+            if package in instead:
+                found[package] = line
+            lines.append(instead.get(package, line))
+        return [line for line in lines if line]
 
-    def step_of(step: Any) -> Any:
-        if isinstance(step, dict):
-            return {**step, "requirements": [line_of(line) for line in step["requirements"]]}
-        return [line_of(line) for line in step]
-
-    new = [step_of(step) for step in steps]
-    added = [str(one) for name, one in left.items() if name not in found]
+    new: list[Any] = []
+    for step in steps:
+        listed = isinstance(step, dict)
+        if lines := lines_of(step["requirements"] if listed else step):
+            new.append({**step, "requirements": lines} if listed else lines)
+    added = [line for name, line in instead.items() if line and name not in found]
     return new + ([added] if added else []), list(found.values())
 
 

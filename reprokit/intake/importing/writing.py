@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-from packaging.requirements import Requirement
 
 from reprokit.core.errors import CaseError
 from reprokit.core.files import write
 from reprokit.environment.cases import load_text, schema_line
 from reprokit.intake.draft import render
-from reprokit.intake.importing.bug import BugEntry, WrongBug
-from reprokit.intake.importing.drafting import draft_of
+from reprokit.intake.importing.bug import BugEntry, PipChanges, WrongBug
+from reprokit.intake.importing.drafting import NONE, draft_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,12 +25,9 @@ class Imported:
 
 
 def write_cases(
-    entries: Iterable[BugEntry], out: Path, *, force: bool, instead: Sequence[Requirement] = ()
+    entries: Iterable[BugEntry], out: Path, *, force: bool, changes: PipChanges = NONE
 ) -> Iterator[Imported]:
-    """Write the case of each entry to ``out``, and say what became of it. A file that exists is kept, unless forced.
-
-    ``instead``: see :func:`~reprokit.intake.importing.drafting.draft_of`.
-    """
+    """Write the case of each entry to ``out``, and say what became of it. A file that exists is kept, unless forced."""
     written: dict[str, str] = {}
     for entry in entries:
         try:
@@ -40,7 +35,7 @@ def write_cases(
             file = out / f"{bug.case_id}.yaml"
             if file.name in written:
                 raise WrongBug(f"its case would have the id {bug.case_id}, which {written[file.name]} has")
-            text = schema_line(file) + render(draft_of(bug, instead))
+            text = schema_line(file) + render(draft_of(bug, changes))
             case = load_text(str(file), text).case
             if file.exists() and not force:
                 raise WrongBug(f"{file} exists already: overwrite it with --force, or name another folder with --out")

@@ -99,9 +99,10 @@ class TestBugsInPy:
             f"-e git+https://github.com/example/greet@{project.buggy}#egg=Greet",
             "six>=1.15; python_version < '4'",
             "attrs==19.3.0",
+            "py==1.8.1",
         ]
         bug_datasets.bugsinpy(Path("data"), project, files={"requirements.txt": "\n".join(lines)})
-        assert invoke(["import", "bugsinpy", "data", "--pip", "ATTRS>19", "--pip", "mock"]) == 0
+        assert invoke(["import", "bugsinpy", "data", "--pip", "ATTRS>19", "--pip", "mock", "--without", "PY"]) == 0
         _, buggy, _ = both("bugsinpy-greet-1.yaml")
         step, added = buggy.environment.pip_steps
         assert step.requirements == ("six>=1.15; python_version < '4'", "ATTRS>19")
@@ -112,7 +113,13 @@ class TestBugsInPy:
         assert "Left out: pywin32==227: it is for Windows." in text
         assert "Left out: pkg-resources==0.0.0:" in text
         assert "Left out: greet==1.0.dev0:" in text
-        assert "By --pip: ATTRS>19, mock; the data set has attrs==19.3.0." in text
+        assert "By --pip or --without, instead of attrs==19.3.0, py==1.8.1: ATTRS>19, mock." in text
+
+    def test_a_list_that_is_left_out_whole_is_no_step(self, project: Project) -> None:
+        bug_datasets.bugsinpy(Path("data"), project, files={"requirements.txt": "six==1.15.0"})
+        assert invoke(["import", "bugsinpy", "data", "--without", "six"]) == 0
+        _, buggy, _ = both("bugsinpy-greet-1.yaml")
+        assert not list(buggy.environment.pip_steps)
 
     def test_a_sequence_of_tests_pytest_without_a_version_and_tox(self, project: Project) -> None:
         commands = "pytest tests/a.py::T::test_a[x y]\n\npython3 -m pytest tests/a.py::test_b;tox tests/b.py::test_c\n"
