@@ -135,7 +135,9 @@ def _failure(bug: Bug) -> dict[str, str]:
     patterns = [rf"^(?:FAILED|FAIL:|ERROR:|_+) (?:\S*[:.])?(?:{names})\b"]
     if bug.packages:
         modules = "|".join(re.escape(one) for one in bug.packages)
-        patterns.append(rf"Error: (?:cannot import name \S+ from|No module named|module) '(?:{modules})[.']")
+        # Of a module of the project that does not exist: a project that cannot be imported at all is not the bug.
+        patterns.append(rf"Error: No module named '(?:{modules})\.")
+        patterns.append(rf"Error: (?:cannot import name \S+ from|module) '(?:{modules})[.']")
     return {"exit_code": "nonzero", "output": f"/{'|'.join(patterns)}/"}
 
 

@@ -406,6 +406,7 @@ class Fake(Project):
         ("ERROR: test_comma (tests.test_greet.GreetingTest)\nKeyError: 1\n", True),
         ("E   ImportError: cannot import name 'x' from 'greet.y' (/a/b)\n", True),
         ("E   ModuleNotFoundError: No module named 'greet.new'\n", True),
+        ("E   ModuleNotFoundError: No module named 'greet'\n", False),
         ("E   ModuleNotFoundError: No module named 'psutil'\n", False),
         ("____ ERROR at setup of test_comma ____\n", False),
         ("FAILED tests/test_greet.py::test_comma_too - assert 1\n", False),

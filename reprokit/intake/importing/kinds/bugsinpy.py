@@ -111,10 +111,10 @@ def _description(project: str, number: str, patched: str) -> str:
 
 
 def _python_path(project: str, asked: str, where: str) -> dict[str, str]:
-    """PYTHONPATH, whose folders begin with the name of the checkout."""
+    """PYTHONPATH, whose folders begin with the name of the checkout; else the tree: ``pytest`` does not add it."""
     folders = [checks.path(part.strip(), f"{where}: pythonpath") for part in asked.split(";") if part.strip()]
     below = [project + "/" + part.partition("/")[2] if part.partition("/")[2] else project for part in folders]
-    return {"PYTHONPATH": ":".join(f"{WORKDIR}/{part}".rstrip("/") for part in below)} if below else {}
+    return {"PYTHONPATH": ":".join(f"{WORKDIR}/{part}".rstrip("/") for part in below or [project])}
 
 
 def _installs(words: Sequence[str], package: str) -> bool:
