@@ -242,6 +242,7 @@ class _Work:
             apt=[*self.installed.apt, *(text for found in merged for text in found.apt)],
             without=[name for name in brought if name],
             script=program.name if program else "",
+            command=self.running.command,
         )
         self.missing += wanted.missing
         if started and started not in brought and not wanted.has(started):

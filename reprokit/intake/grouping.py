@@ -157,6 +157,10 @@ def _compare(result: ReportedEnvironments, said: _Said) -> None:
     for one in ([good] if good else []) + bad[:_COMPARED]:
         if any(same_version(text, one.version) for other in result.merged if (text := _value(other, said.role))):
             continue
+        if beside := _stated_in(result, one):  # the same sentence names several things
+            result.merged[beside] = _with(result.merged[beside], said.role, one)
+            result.groups[beside] = [result.merged[beside]]
+            continue
         changed = _with(here, said.role, one)
         if (changed.axes, changed.packages) != (here.axes, here.packages):
             result.add(changed, _statement_of(one))
@@ -164,6 +168,15 @@ def _compare(result: ReportedEnvironments, said: _Said) -> None:
             result.statements[result.failing] = result.statements[result.failing] or replace(
                 _statement_of(reason), fails=True
             )
+
+
+def _stated_in(result: ReportedEnvironments, one: Mention) -> int:
+    """The index of the environment that a sentence about other versions describes already; 0 for none."""
+    for at, (found, said) in enumerate(zip(result.merged, result.statements, strict=True)):
+        same = said is not None and (said.words, said.fails) == (one.words, one.fails)
+        if same and found.kind == "stated" and at != result.failing:
+            return at
+    return 0
 
 
 def _statement_of(one: Mention) -> GroupReading:
@@ -187,8 +200,9 @@ def _role_of(nameless: set[str], has: EnvironmentBlock) -> str:
 
 _NAMED_SYSTEM = re.compile(r"\b(?:on|in|under|using|with) (?:an? |my |the )?(\w+(?: linux)?)", re.IGNORECASE | re.ASCII)
 _SYSTEM = re.compile(
-    r"(?<![A-Za-z])(?:ubuntu|debian|centos|rocky|fedora|red hat|windows|mac ?os(?: x)?)(?: linux)?[ -]?"
-    r"(?:server |lts )?v?\d[\d.]{0,8}|\b(?:on|under|using) (?:my )?(?:windows|mac(?:os|book)?|os x)\b",
+    r"(?<![A-Za-z])(?:ubuntu|debian|centos|rhel|rocky|almalinux|fedora|red hat|opensuse|alpine|amazon|windows"
+    r"|mac ?os(?: x)?)(?: linux)?[ -]?(?:server |lts )?v?\d[\d.]{0,8}"
+    r"|\b(?:on|under|using) (?:my )?(?:windows|mac(?:os|book)?|os x)\b",
     re.IGNORECASE | re.ASCII,
 )
 

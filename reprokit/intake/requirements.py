@@ -72,16 +72,22 @@ def wanted(
     apt: Sequence[str],
     without: Iterable[str],
     script: str = "",
+    command: str = "",
 ) -> Requirements:
     """What to install. ``imports``: names that programs and tracebacks import; ``asked``: arguments of ``pip install``.
 
     ``options``, ``apt``: of the report's install commands. ``without``: packages that a source tree provides.
-    ``script``: the program with these imports, for comments.
+    ``script``: the program with these imports, for comments; ``command``: what fails: where that is pip, so is its
+    version installed.
     """
     result = Requirements(free=[{} for _ in environments], options=list(options))
     skip = {canonicalize_name(name) for name in without}
     imports = list(dict.fromkeys(imports))
-    names = [name for name in _chosen(environments, imports) if name not in skip]
+    names = [
+        name
+        for name in _chosen(environments, imports, pip_fails=bool(re.search(r"\bpip3?\b", command)))
+        if name not in skip
+    ]
     for name in names:
         _reported(result, name, environments)
     have = {_name(text) for text in result.pip} | set(names) | skip
@@ -103,7 +109,7 @@ def wanted(
     return result
 
 
-def _chosen(environments: Sequence[EnvironmentBlock], imports: Sequence[str]) -> list[str]:
+def _chosen(environments: Sequence[EnvironmentBlock], imports: Sequence[str], *, pip_fails: bool) -> list[str]:
     relevant = {name for each in (*imports, *table("packages")) for name in _pip_names(each)}
     chosen: dict[str, None] = {}
     for found in environments:
@@ -111,7 +117,8 @@ def _chosen(environments: Sequence[EnvironmentBlock], imports: Sequence[str]) ->
         for name in found.packages:
             if few or name in relevant:
                 chosen.setdefault(name)
-    chosen.pop("pip", None)
+    if not pip_fails:
+        chosen.pop("pip", None)
     return list(chosen)
 
 

@@ -108,3 +108,18 @@ def test_the_nearest_release_of_a_development_build_is_installed_and_named() -> 
     made = draft(f"# It dies\n\nPython: 3.11.2\nwobble: 4.29.0.dev0\nfrob: 2.0.1+gitabc\n\n{PROGRAM}")
     assert made.data["environment"]["pip"][:2] == ["wobble==4.29.0", "frob==2.0.1"]
     assert "4.29.0.dev0 was reported, which is not a release: 4.29.0 is the nearest" in str(made.notes)
+
+
+def test_what_one_sentence_says_of_several_things_is_one_environment() -> None:
+    text = "- Python 3.9.16 with scipy 1.10.0 (works)\n- Python 3.11.2 with scipy 1.11.0 (fails)\n"
+    made = draft(f"# It dies\n\nTested on:\n{text}\n{PROGRAM}").data["matrix"]
+    cells = load_text("draft.yaml", render(draft(f"# It dies\n\nTested on:\n{text}\n{PROGRAM}"))).case.matrix
+    assert (made["python"], made["scipy"]) == (["3.9", "3.11"], ["1.10.0", "1.11.0"])
+    assert len(cells.exclude) == 2
+
+
+def test_the_version_of_pip_is_installed_where_pip_fails() -> None:
+    text = "- Python: 3.11.2\n- pip: 21.0.1\n- wobble: 1.2.3\n\n```\n$ {}\nERROR: it is broken\n```\n"
+    for command, wanted in (("pip install frob", True), ("python -m wobble", False)):
+        pip = draft(f"# It dies\n\n{text.format(command)}").data["environment"]["pip"]
+        assert ("pip==21.0.1" in pip) == wanted
