@@ -26,10 +26,10 @@ _FIXED = ".fixed"
 """Where the tree of the fix is while an image is built, if tests are taken from it."""
 
 
-NONE = PipChanges()
+UNCHANGED = PipChanges()
 
 
-def draft_of(bug: Bug, changes: PipChanges = NONE) -> Draft:
+def draft_of(bug: Bug, changes: PipChanges = UNCHANGED) -> Draft:
     """The case of a bug: the tests fail at the buggy commit, and pass with the fix."""
     pip, changed = _changed(bug.pip, changes)
     cell, another = nearest.python(bug.python)

@@ -11,7 +11,7 @@ from reprokit.core.files import write
 from reprokit.environment.cases import load_text, schema_line
 from reprokit.intake.draft import render
 from reprokit.intake.importing.bug import BugEntry, PipChanges, WrongBug
-from reprokit.intake.importing.drafting import NONE, draft_of
+from reprokit.intake.importing.drafting import UNCHANGED, draft_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class Imported:
 
 
 def write_cases(
-    entries: Iterable[BugEntry], out: Path, *, force: bool, changes: PipChanges = NONE
+    entries: Iterable[BugEntry], out: Path, *, force: bool, changes: PipChanges = UNCHANGED
 ) -> Iterator[Imported]:
     """Write the case of each entry to ``out``, and say what became of it. A file that exists is kept, unless forced."""
     written: dict[str, str] = {}

@@ -115,7 +115,7 @@ class TestBugsInPy:
         assert "Left out: greet==1.0.dev0:" in text
         assert "By --pip or --without, instead of attrs==19.3.0, py==1.8.1: ATTRS>19, mock." in text
 
-    def test_a_list_that_is_left_out_whole_is_no_step(self, project: Project) -> None:
+    def test_a_list_that_is_left_out_whole_leaves_out_its_step(self, project: Project) -> None:
         bug_datasets.bugsinpy(Path("data"), project, files={"requirements.txt": "six==1.15.0"})
         assert invoke(["import", "bugsinpy", "data", "--without", "six"]) == 0
         _, buggy, _ = both("bugsinpy-greet-1.yaml")
