@@ -82,6 +82,8 @@ class _Work:
         self.data: dict[str, Any] = {}
         self.notes: dict[KeyPath, tuple[str, ...]] = {}
         self.missing: list[str] = []
+        self.works: dict[str, str] = {}
+        """What differs in a cell that works, by the report, from the one that fails."""
         self.shown = failures.find(report.pieces, about)
         reading = grouping.read(report, self.shown, system)
         if reading.found > grouping.MOST:
@@ -263,6 +265,10 @@ class _Work:
             self.notes |= matrix.notes
             comments = grouping.comments(self.environments, self.statements)
             self.notes[("matrix",)] = (*self.notes.get(("matrix",), ()), *comments)
+            said = list(zip(matrix.cells, self.statements, strict=True))
+            fine = next((cell for cell, one in said if one and not one.fails), {})
+            bad = matrix.cells[self.failing]
+            self.works = {name: value for name, value in fine.items() if value != bad.get(name)}
             if claimed := grouping.reproduces(matrix.cells, self.statements):
                 self.notes[("expect",)] = (f"as the report says, reproduces: {claimed}; not confirmed by a run",)
         environment: dict[str, Any] = {}
@@ -341,6 +347,9 @@ class _Work:
             self.data["expect"] = {"failure": {"output": placeholders.OUTPUT}}
             return
         self.data["expect"] = {"failure": dict(shown.signature)}
+        if shown.words in ("slow", "wrong") and self.works and placeholders.MARK in str(shown.signature.get("output")):
+            self._compared(shown)
+            return
         if shown.missing:
             self.missing.append(f"expect.failure: {shown.missing}.")
         for key, note in shown.notes.items():
@@ -350,6 +359,17 @@ class _Work:
                 f"The report shows {pluralize(shown.others, 'other failure')}: a case is about one bug, and this draft "
                 f"is about the failure in line {shown.line}; --failure N drafts another."
             )
+
+    def _compared(self, shown: failures.Shown) -> None:
+        """What is slow or wrong beside a cell in which it works, by the report, is compared with that."""
+        (note,) = shown.notes.values()
+        if shown.words == "slow":
+            self.data["expect"] = {"slower_than": {"ratio": f"{shown.ratio:g}", "of": self.works}}
+            self.notes[("expect", "slower_than")] = (f"{note}; the ratio is a careful one: write the one that you see",)
+            return
+        self.data["expect"] = {"compare": {"outputs": ["result.txt"], "reference": {"cell": self.works}}}
+        self.notes[("expect", "compare")] = (f"{note}; what the command prints is compared with the cell that works",)
+        self.data["command"] = f"{{\n{str(self.data['command']).strip()}\n}} | tee {running.WORKDIR}/result.txt\n"
 
     def _resources(self) -> None:
         texts = "\n".join([self.running.command, *self.running.files.values()])

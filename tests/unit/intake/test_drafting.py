@@ -467,3 +467,16 @@ def test_a_part_of_a_program_is_carried_and_said_to_be_one() -> None:
     assert made.data["files"]["repro.py"].startswith("model.fit(x")
     assert "repro.py is a part of a program: complete it." in made.missing
     assert made.data["expect"]["failure"] == {"timed_out": "true"}
+
+
+@pytest.mark.parametrize(("words", "key"), [("is 10x slower", "slower_than"), ("returns wrong results", "compare")])
+def test_what_is_slow_or_wrong_is_compared_with_what_works(words: str, key: str) -> None:
+    text = f"# wibble {words}\n\nIt works with numpy 1.26.4 and fails with numpy 2.0.0. I ran `python -m timeit 1`.\n"
+    case = drafted(text).case
+    assert case.matrix.axes["numpy"] == ("1.26.4", "2.0.0")
+    if key == "slower_than":
+        assert case.expect.slower_than is not None
+        assert (case.expect.slower_than.ratio, case.expect.slower_than.of) == (5.0, {"numpy": "1.26.4"})
+    else:
+        assert case.expect.compare is not None
+        assert case.command == "{\npython -m timeit 1\n} | tee /workspace/result.txt\n"
