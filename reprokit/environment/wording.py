@@ -98,6 +98,8 @@ def os(text: str, own: Sequence[str] = ()) -> str:
 
 def family(text: str) -> str:
     """The distribution that a text names without a release: ``Ubuntu``, ``Arch Linux``; '' for none."""
+    for name, called in (("麒麟", " kylin "), ("统信", " uos "), ("欧拉", " openeuler ")):
+        text = text.replace(name, called)
     bare = re.sub(r"debian[- /]?\w*[/-]sid", "", text, flags=re.IGNORECASE)
     found = re.search(
         r"\b(ubuntu|debian|centos|rocky|almalinux|fedora|nobara|alpine|rhel|opensuse|openeuler|kylin|deepin|uos|arch|manjaro"

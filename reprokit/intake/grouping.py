@@ -120,7 +120,10 @@ def _from_sentences(result: ReportedEnvironments, said: Sequence[Mention]) -> li
     by_role: dict[str, list[Mention]] = {}
     nameless = _role_of({one.version for one in said if not one.role}, has)
     for one in said:
-        if role := one.role or (nameless if one.fails is not None else ""):
+        role = one.role or (nameless if one.fails is not None else "")
+        if role and f"{role}-gpu".partition(" ")[2] in has.packages:  # people leave that out
+            role = f"{role}-gpu"
+        if role:
             by_role.setdefault(role, []).append(one)
     stated = EnvironmentBlock(kind="stated", first=0, last=0)
     compared = []
@@ -164,10 +167,9 @@ def _compare(result: ReportedEnvironments, said: _Said) -> None:
         changed = _with(here, said.role, one)
         if (changed.axes, changed.packages) != (here.axes, here.packages):
             result.add(changed, _statement_of(one))
-            reason = next((other for other in said.bad if other.fails), one)
-            result.statements[result.failing] = result.statements[result.failing] or replace(
-                _statement_of(reason), fails=True
-            )
+            reason = next((other for other in said.bad if other.fails), None)
+            if reason and result.statements[result.failing] is None:
+                result.statements[result.failing] = _statement_of(reason)
 
 
 def _stated_in(result: ReportedEnvironments, one: Mention) -> int:
