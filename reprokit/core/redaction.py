@@ -1,7 +1,8 @@
 """Texts without what is secret and without what says who and where someone is.
 
 Build logs, reports, drafts, shares and pages all go through :func:`scrub`; what it looks for is in
-:mod:`.private_patterns`. Pure, but for :func:`of_this_host` and :func:`of_netrc`, which read what this host knows.
+:mod:`.private_patterns` and :mod:`.private_people`. Pure, but for :func:`of_this_host` and :func:`of_netrc`, which
+read what this host knows.
 """
 
 from __future__ import annotations
@@ -10,19 +11,23 @@ import getpass
 import os
 import re
 import socket
-from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
-from reprokit.core import netrc_file
+from reprokit.core import netrc_file, private_view
 from reprokit.core import private_patterns as patterns
+from reprokit.core import private_people as people_patterns
+from reprokit.core.private_view import SeenText
 
 _SHORTEST = 4
 """Characters of a secret word; shorter ones would take ordinary words out of a text."""
 _PASSES = 5
 """What was put in place of one thing may end the word that hid another."""
+_PIECES, _CONTEXT = 500, 2
+"""Changed lines up to which the next pass looks at these alone, and the lines around each that it looks at too."""
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -49,22 +54,54 @@ def scrub(text: str, *, known: Collection[str] = (), where: str = "", people: bo
 
     ``known``: values to be taken out wherever they are; a mapping says what is put in their place (``<secret>``
     else). ``people`` false: who and where someone is stays, as in a build's log, which stays on this host until a
-    report is made of it. ``where``: what the text is, for the list of what was left out, whose entries never hold a
-    value. Equal values get equal replacements, and scrubbing again changes nothing.
+    report is made of it; else names of hosts and users that the text shows in one place are removed in all of it.
+    ``where``: what the text is, for the list of what was left out, whose entries never hold a value. Equal values get
+    equal replacements, and scrubbing again changes nothing.
     """
     scrubber = _Scrubber(where)
     values = known if isinstance(known, Mapping) else dict.fromkeys(known, "<secret>")
     if whole := values.get(f"@{text}"):  # a word, and all of the text
         scrubber.note("host", 1)
         return Scrubbed(text=whole.removeprefix("@"), omitted=tuple(scrubber.omitted))
+    steps = (*_SECRET_STEPS, *_PEOPLE_STEPS) if people else _SECRET_STEPS
+    before: str | None = None
     for _ in range(_PASSES):
-        before = text
-        text = scrubber.known(text, values)
-        for step in (*_SECRET_STEPS, *_PEOPLE_STEPS) if people else _SECRET_STEPS:
-            text = step(scrubber, text)
+        now = "".join(scrubber.scrubbed(piece, values, steps, line) for piece, line in _changed(text, before))
+        before, text = text, now
         if text == before:
             break
     return Scrubbed(text=text, omitted=tuple(scrubber.omitted))
+
+
+def _changed(text: str, before: str | None) -> Iterator[tuple[str, int | None]]:
+    """The pieces of a text, each with the number of lines above it; None for those that are as they were ``before``,
+    and that hold nothing any more.
+    """
+    if before is None:
+        yield text, 0
+        return
+    old = set(before.split("\n"))
+    lines = text.split("\n")
+    new = [number for number, line in enumerate(lines) if line not in old]
+    if len(new) > _PIECES:
+        yield text, 0
+        return
+    lines = [line + "\n" for line in lines[:-1]] + lines[-1:]
+    near = {at for number in new for at in range(number - _CONTEXT, number + _CONTEXT + 1)}
+    for changed, numbers in groupby(range(len(lines)), near.__contains__):
+        piece = list(numbers)
+        yield "".join(lines[piece[0] : piece[-1] + 1]), piece[0] if changed else None
+
+
+def _learned(text: str) -> dict[str, str]:
+    hosts, users = people_patterns.learn(text)
+    found: dict[str, str] = {}
+    for name in users:
+        found |= _user(name)
+    for name in hosts:
+        found |= _host(name)
+        found |= _host(name.partition(".")[0])
+    return found
 
 
 def secret_variable(name: str, value: str) -> bool:
@@ -81,13 +118,14 @@ def _says_something(value: str) -> bool:
     return len(value) >= 6 and not patterns.NOTHING.fullmatch(value) and not value.isdigit()
 
 
-_OTHERS = ("private-key", "conda-token", "credentials", "authorization", "secret", "user", "host", "email")
-STANDS = re.compile(f"<({'|'.join((*patterns.TOKENS, *_OTHERS))})>")
+_OTHERS = ("private-key", "pgp-block", "ssh-key", "token", "conda-token", "credentials", "authorization", "secret")
+_WHO = ("user", "host", "email", "phone", "id-number", "contact", "address", "mac-address")
+_WHAT = ("gpu-uuid", "serial", "machine-id")
+STANDS = re.compile(f"<({'|'.join((*patterns.TOKENS, *_OTHERS, *_WHO, *_WHAT))})>")
 """What :func:`scrub` puts in the place of something, but for the ``~`` of home directories."""
 
 
 _REDACTED = re.compile(r"REDACTED_[A-Z_]{3,40}@?")
-_VALUES = frozenset({"value", "value2", "value3"})
 
 
 def for_shell(text: str, name: str = "x.sh") -> str:
@@ -105,11 +143,18 @@ def hosts(names: Iterable[str]) -> dict[str, str]:
 
     Those that may be words of something else count behind ``@`` and ``://`` only.
     """
-    found: dict[str, str] = {}
-    for host in (host for name in names for host in (name, name.partition(".")[0])):
-        if host and host.lower() not in patterns.GENERIC:
-            found |= {host: "<host>"} if _telling(host) else {f"@{host}": "@<host>", f"://{host}": "://<host>"}
-    return found
+    return {
+        said: replacement
+        for name in names
+        for host in (name, name.partition(".")[0])
+        for said, replacement in _host(host).items()
+    }
+
+
+def _host(name: str) -> dict[str, str]:
+    if len(name) < 2 or name.lower() in people_patterns.GENERIC:
+        return {}
+    return {name: "<host>"} if _telling(name) else {f"@{name}": "@<host>", f"://{name}": "://<host>"}
 
 
 def of_this_host(environ: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -163,14 +208,19 @@ def without_passwords(text: str) -> str:
 
 def _user(name: str) -> dict[str, str]:
     """The name of a user -> what is put in its place, where it says who that is."""
-    if not name or name.lower() in patterns.GENERIC | patterns.ROBOTS:
+    if len(name) < 2 or name.lower() in people_patterns.GENERIC | people_patterns.ROBOTS:
         return {}
     return {name: "<user>"} if _telling(name) else {f"{name}@": "<user>@"}
 
 
 def _telling(name: str) -> bool:
     """Whether a name is hardly a word of something else: a host called dev must not be taken out of ``/dev/null``."""
-    return len(name) >= 8 or re.search(r"[\d._-]", name) is not None
+    return re.search(r"[\d._-]", name) is not None or (len(name) >= 3 and not people_patterns.is_word(name))
+
+
+Replace = Callable[[re.Match[str]], "tuple[str, ...] | None"]
+
+ScrubStep = Callable[["_Scrubber", SeenText], SeenText]
 
 
 class _Scrubber:
@@ -178,136 +228,292 @@ class _Scrubber:
 
     def __init__(self, where: str) -> None:
         self.where = where
-        self.omitted: list[Omitted] = []
+        self.above = 0
+        self._found: dict[tuple[str, int, str], None] = {}
 
-    def note(self, kind: str, line: int, more: str = "") -> None:
-        parts = [self.where, f"line {line}", more]
-        self.omitted.append(Omitted(kind=kind, where=", ".join(part for part in parts if part)))
+    @property
+    def omitted(self) -> list[Omitted]:
+        """What was replaced, each kind in a line once."""
+        return [
+            Omitted(kind=kind, where=", ".join(part for part in (self.where, f"line {line}", more) if part))
+            for kind, line, more in self._found
+        ]
 
-    def replace(
-        self, pattern: re.Pattern[str], text: str, put: Callable[[re.Match[str]], tuple[str, str] | None]
-    ) -> str:
-        """Every match replaced by what ``put`` says: its kind, and the new text; None leaves it."""
-        ends = list[int]()  # of lines, looked for once something is found
-        parts: list[str] = []
-        done = at = 0
-        while match := pattern.search(text, at):
-            found = put(match)
-            value = next((match[name] for name in _VALUES & pattern.groupindex.keys() if match[name]), match[0])
-            if found is None or found[1] == match[0] or _REDACTED.fullmatch(value):
-                # What is not a secret behind a name may itself be a name and a secret.
-                at = match.start("value") if "value" in pattern.groupindex else max(match.end(), at + 1)
-                continue
-            ends = ends or [end.end() for end in re.finditer("\n|$", text)]
-            name = match.groupdict().get("name")
-            self.note(found[0], bisect_right(ends, match.start()) + 1, f"after {name}" if name else "")
-            parts += [text[done : match.start()], found[1]]
-            done = at = match.end()
-        return "".join([*parts, text[done:]])
-
-    def known(self, text: str, values: Mapping[str, str]) -> str:
-        longest = sorted((value for value in values if len(value.strip()) > 2), key=len, reverse=True)
-        if not longest:
+    def scrubbed(self, text: str, values: Mapping[str, str], steps: Sequence[ScrubStep], above: int | None) -> str:
+        """``text``, which has ``above`` lines above it, after one pass; None: as it is."""
+        if above is None:
             return text
-        pattern = re.compile("|".join(_as_word(value, values[value]) for value in longest))
-        return self.replace(pattern, text, lambda match: (_kind(values[match[0]]), values[match[0]]))
+        self.above = above
+        for percent in (False, True) if private_view.ENCODED.search(text) else (False,):
+            text = self.known(SeenText(text, text), values).text
+            view = private_view.of(text, percent=percent)
+            names = _learned(view.seen) if _Scrubber.people in steps else {}
+            if view.raw is not view.seen:
+                view = self.known(view, values)
+            for step in steps:
+                view = step(self, view)
+            text = self.known(view, names).text
+        return text
 
-    def private_keys(self, text: str) -> str:
-        return self.replace(patterns.PEM, text, lambda match: ("private-key", "<private-key>"))
+    def note(self, kind: str, line: int, name: str = "") -> None:
+        self._found[kind, line, f"after {name}" if name else ""] = None
 
-    def in_urls(self, text: str) -> str:
-        text = self.replace(patterns.IN_URL, text, lambda match: ("credentials", "<credentials>@"))
-        text = self.replace(patterns.IN_ADDRESS, text, lambda match: ("credentials", "<credentials>"))
-        return self.replace(patterns.CONDA, text, lambda match: ("conda-token", "<conda-token>"))
+    def replace(self, pattern: re.Pattern[str], view: SeenText, put: Replace) -> SeenText:
+        """Every match replaced by what ``put`` says: its kind, and the new text; None leaves it."""
+        seen, raw = view.seen, view.raw
+        differs = raw is not seen
+        with_value = "value" in pattern.groupindex
+        parts: list[str] = []
+        raws: list[str | Sequence[str]] = []
+        done = at = counted = 0
+        line = 1 + self.above
+        while match := pattern.search(seen, at):
+            found = put(match)
+            value = with_value and match["value"]
+            if found is None or found[1] == match[0] or _REDACTED.fullmatch(value or match[match.lastgroup or 0] or ""):
+                # What is not a secret behind a name may itself be a name and a secret.
+                at = max(match.start("value") if value else match.end(), match.start() + 1)
+                continue
+            start, end = match.span()
+            line += seen.count("\n", counted, start)
+            counted = start
+            self.note(found[0], line, *found[2:])
+            parts += (seen[done:start], found[1])
+            if differs:
+                kept = _same(match[0], found[1])
+                raws += (raw[done : start + kept], found[1][kept:])
+            done = at = end
+        if not parts:
+            return view
+        text = "".join([*parts, seen[done:]])
+        return SeenText(text, _joined([*raws, raw[done:]]) if differs else text)
 
-    def headers(self, text: str) -> str:
-        def put(match: re.Match[str]) -> tuple[str, str] | None:
-            kept = match["keep"] or match["keep2"] or match["keep3"]
-            return "authorization", f"{kept}<authorization>"
+    def known(self, view: SeenText, values: Mapping[str, str]) -> SeenText:
+        """Every known value replaced: of equal bounds together, longer ones first."""
+        groups: dict[tuple[str, str], list[str]] = {}
+        for value in sorted((value for value in values if len(value.strip()) > 2), key=len, reverse=True):
+            groups.setdefault(_bounds(value, values[value]), []).append(value)
+        for (before, after), words in groups.items():
+            pattern = re.compile(f"{before}(?:{'|'.join(map(re.escape, words))}){after}")
+            view = self.replace(pattern, view, lambda match: (_kind(values[match[0]]), values[match[0]]))
+        return view
 
-        return self.replace(patterns.HEADER, text, put)
+    def put(self, kind: str, pattern: re.Pattern[str], view: SeenText) -> SeenText:
+        """Every match replaced by ``<kind>``, but for what its groups ``keep`` hold."""
+        keeps = [name for name in ("keep", "keep2", "keep3") if name in pattern.groupindex]
 
-    def typed(self, text: str) -> str:
         def put(match: re.Match[str]) -> tuple[str, str]:
-            return "secret", f"{match['keep'] or match['keep2']}<secret>"
+            return kind, next((match[name] for name in keeps if match[name]), "") + f"<{kind}>"
 
-        return self.replace(patterns.TYPED, text, put)
+        return self.replace(pattern, view, put)
 
-    def tokens(self, text: str) -> str:
+    def blocks(self, view: SeenText) -> SeenText:
+        if "-----BEGIN " in view.seen:
+            view = self.put("private-key", patterns.PEM, view)
+            view = self.put("pgp-block", patterns.PGP, view)
+        return self.put("ssh-key", patterns.SSH_KEY, view) if " AAAA" in view.seen else view
+
+    def in_urls(self, view: SeenText) -> SeenText:
+        if "@" in view.seen:
+            view = self.replace(patterns.IN_URL, view, lambda match: ("credentials", "<credentials>@"))
+            view = self.put("credentials", patterns.IN_ADDRESS, view)
+        return self.put("conda-token", patterns.CONDA, view) if "/t/" in view.seen else view
+
+    def headers(self, view: SeenText) -> SeenText:
+        return self.put("authorization", patterns.HEADER, view) if patterns.HEADER_HINT.search(view.seen) else view
+
+    def typed(self, view: SeenText) -> SeenText:
+        def put(match: re.Match[str]) -> tuple[str, str] | None:
+            if patterns.NOTHING.fullmatch(match["value"] or match["value2"]):
+                return None
+            return "secret", f"{match['keep']}{match['quote'] or ''}<secret>"
+
+        def option(match: re.Match[str]) -> tuple[str, str] | None:
+            kept = patterns.typed_by(match)
+            if kept is None or _REDACTED.fullmatch(match["value"], len(kept)):
+                return None
+            return "secret", _before(match) + kept + "<secret>"
+
+        view = self.replace(patterns.OPTION, view, option)
+        if patterns.TYPED_HINT.search(view.seen):
+            view = self.replace(patterns.TYPED, view, put)
+        for hint, pattern in ((".login(", patterns.CALLED), ("username", patterns.KAGGLE), ("</", patterns.ELEMENT)):
+            view = self.put("secret", pattern, view) if hint in view.seen else view
+        return view
+
+    def tokens(self, view: SeenText) -> SeenText:
         def put(match: re.Match[str]) -> tuple[str, str]:
             kind = patterns.KINDS[str(match.lastgroup)]
             return kind, f"<{kind}>"
 
-        return self.replace(patterns.TOKEN, text, put)
+        def led(match: re.Match[str]) -> tuple[str, str] | None:
+            return ("token", "<token>") if patterns.by_chance(match[0]) else None
 
-    def named(self, text: str) -> str:
-        if not patterns.HINT.search(text):
-            return text
+        return self.replace(patterns.LED, self.replace(patterns.token(), view, put), led)
 
-        def put(match: re.Match[str]) -> tuple[str, str] | None:
-            if not _is_secret(match):
+    def named(self, view: SeenText) -> SeenText:
+        def put(match: re.Match[str]) -> tuple[str, str, str] | None:
+            name = patterns.name_of(match)
+            return ("secret", _before(match) + "<secret>", name) if _is_secret(match, name) else None
+
+        def said(match: re.Match[str]) -> tuple[str, str] | None:
+            if not _is_said(match):
                 return None
-            return "secret", match[0][: match.start("value") - match.start()] + "<secret>"
+            after = match.string[match.end("value") : match.end()]
+            return "secret", _before(match) + "<secret>" + after
 
-        return self.replace(patterns.NAMED, text, put)
+        view = self.replace(patterns.NAMED, view, put)
+        view = self.replace(patterns.IN_WORDS, view, said)
+        view = self.put("secret", patterns.GUEST, view)
+        return self.replace(patterns.IN_CHINESE, view, said)
 
-    def people(self, text: str) -> str:
+    def people(self, view: SeenText) -> SeenText:
         def prompt(match: re.Match[str]) -> tuple[str, str] | None:
-            user = match["user"] if match["user"].lower() in patterns.GENERIC else "<user>"
-            return ("host", f"{match['before']}{user}@<host>") if match["user"] != "git" else None
+            return ("host", f"{match['before']}{_as_user(match['user'])}@<host>") if match["user"] != "git" else None
 
-        def elsewhere(match: re.Match[str]) -> tuple[str, str]:
-            user = match["user"] if match["user"].lower() in patterns.GENERIC else "<user>"
-            return "host", f"{match['keep']}{user}@<host>"
+        def elsewhere(match: re.Match[str]) -> tuple[str, str] | None:
+            if not people_patterns.is_remote(match):
+                return None
+            return "host", f"{match['keep']}{_as_user(match['user'])}@<host>"
 
         def someone(match: re.Match[str]) -> tuple[str, str] | None:
-            return None if match["user"].lower() in patterns.GENERIC else ("user", "<user>")
+            return ("user", "<user>") if _as_user(match["user"]) == "<user>" else None
 
-        text = self.replace(patterns.PROMPT, text, prompt)
-        text = self.replace(patterns.AT_HOST, text, someone)
-        text = self.replace(patterns.SSH, text, elsewhere)
-        return self.replace(patterns.EMAIL, text, lambda match: ("email", "<email>"))
+        if "@" not in view.seen:
+            return view
+        view = self.replace(people_patterns.PROMPT, view, prompt)
+        view = self.replace(people_patterns.AT_HOST, view, someone)
+        view = self.replace(people_patterns.SSH, view, elsewhere)
+        return self.put("email", people_patterns.EMAIL, view)
 
-    def places(self, text: str) -> str:
+    def places(self, view: SeenText) -> SeenText:
         def home(match: re.Match[str]) -> tuple[str, str] | None:
-            name = match["unix"] or match["windows"] or match["msys"]
-            return None if name in patterns.KEPT_HOMES else ("home", "~")
+            name = match["unix"] or match["windows"] or match["share"] or match["msys"]
+            return None if name in people_patterns.KEPT_HOMES else ("home", "~")
 
-        text = self.replace(patterns.HOME, text, home)
-        return self.replace(patterns.INTERNAL, text, lambda match: ("host", "<host>"))
+        def ipv4(match: re.Match[str]) -> tuple[str, str] | None:
+            before = match.string[max(0, match.start() - 24) : match.start()]
+            if match[0].startswith("10.") and people_patterns.VERSION_BEFORE.search(before):
+                return None
+            return "address", "<address>"
+
+        def mac(match: re.Match[str]) -> tuple[str, str] | None:
+            part = re.search(r"[\w:.-]\Z", match.string[max(0, match.start() - 1) : match.start()], re.ASCII)
+            return None if part or people_patterns.NO_MAC.fullmatch(match[0]) else ("mac-address", "<mac-address>")
+
+        if people_patterns.has_homes(view.seen):
+            view = self.replace(people_patterns.HOME, view, home)
+        if people_patterns.INTERNAL_HINT.search(view.seen):
+            view = self.put("host", people_patterns.INTERNAL, view)
+        view = self.replace(people_patterns.IPV4, view, ipv4)
+        view = self.put("address", people_patterns.IPV6, view)
+        return self.replace(people_patterns.MAC, view, mac)
+
+    def numbers(self, view: SeenText) -> SeenText:
+        def id_card(match: re.Match[str]) -> tuple[str, str] | None:
+            return ("id-number", "<id-number>") if people_patterns.is_id_card(match[0]) else None
+
+        def messenger(match: re.Match[str]) -> tuple[str, str] | None:
+            sure = match["sure"] or re.search(r"[\d_]", match["value"])
+            if not sure or (match["qq"] and not match["value"].isdigit()):
+                return None
+            return "contact", f"{match['keep']}<contact>"
+
+        def phone(match: re.Match[str]) -> tuple[str, str] | None:
+            return ("phone", "<phone>") if people_patterns.is_phone(match) else None
+
+        view = self.put("gpu-uuid", people_patterns.GPU, view)
+        if people_patterns.HARDWARE_HINT.search(view.seen):
+            view = self.put("serial", people_patterns.SERIAL, view)
+            view = self.put("machine-id", people_patterns.MACHINE, view)
+        view = self.replace(people_patterns.ID_CARD, view, id_card)
+        view = self.replace(people_patterns.PHONE_CN, view, phone)
+        view = self.put("phone", people_patterns.PHONE, view)
+        if people_patterns.MESSENGER_HINT.search(view.seen):
+            view = self.replace(people_patterns.MESSENGER, view, messenger)
+        return view
+
+
+def _same(one: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    most = min(len(one), len(other))
+    return next((at for at in range(most) if one[at] != other[at]), most)
+
+
+def _before(match: re.Match[str]) -> str:
+    """What a match holds before its value."""
+    return match[0][: match.start("value") - match.start()]
+
+
+def _joined(raws: Sequence[str | Sequence[str]]) -> str | Sequence[str]:
+    """One text of texts, or one list where what is seen is shorter than what is written."""
+    texts = [raw for raw in raws if isinstance(raw, str)]
+    return "".join(texts) if len(texts) == len(raws) else list(chain.from_iterable(raws))
 
 
 _SECRET_STEPS = (
-    _Scrubber.private_keys,
+    _Scrubber.blocks,
     _Scrubber.in_urls,
     _Scrubber.headers,
     _Scrubber.typed,
     _Scrubber.tokens,
     _Scrubber.named,
 )
-_PEOPLE_STEPS = (_Scrubber.people, _Scrubber.places)
+_PEOPLE_STEPS = (_Scrubber.people, _Scrubber.places, _Scrubber.numbers)
 
 
-def _as_word(value: str, replacement: str) -> str:
-    """A pattern for ``value`` where it is not part of a longer word; a long secret is one wherever it is."""
+def _as_user(name: str) -> str:
+    return name if name.lower() in people_patterns.GENERIC else "<user>"
+
+
+def _bounds(value: str, replacement: str) -> tuple[str, str]:
+    """What must stand before and behind ``value``, so that it is not part of a longer word; a long secret is one
+    wherever it is.
+    """
     if replacement == "<secret>" and len(value) >= 8:
-        return re.escape(value)
-    before = "(?<![A-Za-z0-9])" if value[0].isalnum() else ""
-    return before + re.escape(value) + ("(?![A-Za-z0-9])" if value[-1].isalnum() else "")
+        return "", ""
+    return "(?<![A-Za-z0-9])" if value[0].isalnum() else "", "(?![A-Za-z0-9])" if value[-1].isalnum() else ""
 
 
 def _kind(replacement: str) -> str:
     return "home" if replacement == "~" else re.sub(r"[^\w-]", "", replacement)
 
 
-def _is_secret(match: re.Match[str]) -> bool:
+def _is_secret(match: re.Match[str], name: str) -> bool:
     """Whether a value behind a name is one, rather than nothing, a placeholder or code."""
-    name, value, text = match["name"], match["value"], match.string
+    value = match["value"]
     folder = name.lower() in ("pwd", "oldpwd") and value[0] in "/~."
     if folder or patterns.NOTHING.fullmatch(value):
         return False
     if not match["quote"]:
-        after = text[match.end() :][:2]
-        if patterns.CODE.fullmatch(value.rstrip(",")) or re.match(r"[(\[]|f?[\"']", after):
+        after = match.string[match.end() : match.end() + 1]
+        if patterns.CODE.fullmatch(value.rstrip(",")) or (after and after in "([") or _STRING.fullmatch(value + after):
             return False
-    return bool(patterns.CERTAIN.search(name) or patterns.RANDOM.fullmatch(value))
+    if match["apart"] and match["apart"].isspace() and not (name.startswith("-") or name.isupper()):
+        return False
+    if patterns.RANDOM.fullmatch(value) or (name.startswith("-") and patterns.CERTAIN.search(name)):
+        return True
+    if match["apart"] and value.lower() in patterns.NOT_SAID:
+        return False
+    if match["apart"] and match["apart"].isspace() and not match["quote"]:
+        return False
+    if match["apart"] and not match["apart"].isspace() and not _CELL.match(match.string, match.end()):
+        return False
+    return patterns.CERTAIN.search(name) is not None
+
+
+_CELL = re.compile("[\"'`]?[ \t]{0,20}(?:[|\u2502]|$)", re.MULTILINE)
+_STRING = re.compile("(?i)[frbu]{1,2}[\"']")
+
+
+def _is_said(match: re.Match[str]) -> bool:
+    """Whether a sentence gives a secret, rather than says something about it."""
+    value = match["value"].rstrip(".,!?:*`")
+    before = match.string[max(0, match.start() - 1) : match.start()]
+    if match.re is patterns.IN_WORDS and re.match(r"[\w.$-]", before, re.ASCII):
+        return False
+    if len(value) < 3 or patterns.NOTHING.fullmatch(value) or patterns.CODE.fullmatch(value):
+        return False
+    if value.lower() in patterns.NOT_SAID or value[0] in "/~.$%<{-" or match["after"].endswith(("(", "[", '"', "'")):
+        return False
+    return not (value.isdigit() and match["after"].strip())

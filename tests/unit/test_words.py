@@ -27,7 +27,7 @@ RULED_OUT = re.compile(
 """Of what the glossary rules out, what no sentence needs; `there is no`, `there is none` and None are fine."""
 NEEDED = {
     "reprokit/case/trust.py": {"stranger"},  # a word of records, as the glossary says
-    "reprokit/core/private_patterns.py": {"nobody"},  # the user of Unix, here and below
+    "reprokit/core/private_people.py": {"nobody"},  # the user of Unix, here and below
     "reprokit/engine/venv/bubblewrap.py": {"nobody"},
     "reprokit/engine/venv/keeping.py": {"nobody"},
     "reprokit/engine/venv/layout.py": {"nobody"},

@@ -130,7 +130,7 @@ token = tokens[i0]  num_tokens = 12  password = os.getenv("PW")  api_key=api_key
 PWD=/workspace TOKENIZERS_PARALLELISM=false password: str = None
 The password is wrong, the token is 12 characters. lodash@4.17.21 torch@v2.1 image@sha256:abcd
 key=value sort_key=3 for key in d: "KEY": 1
-GPU-7c3f2a1b-1234-5678-9abc-def012345678 pytorch-2.1.0-py3.11_cuda12.1_cudnn8.9.2_0
+7c3f2a1b-1234-5678-9abc-def012345678 pytorch-2.1.0-py3.11_cuda12.1_cudnn8.9.2_0
 export MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 NCCL_DEBUG=INFO CUDA_VISIBLE_DEVICES=0,1
 """
 
@@ -152,6 +152,7 @@ def test_ordinary_text_of_reports_survives(line: str) -> None:
         ("C:\\Users\\Anna Berg\\x.py C:\\\\Users\\\\anna\\\\x", "~\\x.py ~\\\\x"),
         ("PATH=/usr/bin:/home/anna/bin", "PATH=/usr/bin:~/bin"),
         ("write to anna.b+x@corp.example.com", "write to <email>"),
+        ("GPU 0: A100 (UUID: GPU-7c3f2a1b-1234-5678-9abc-def012345678)", "GPU 0: A100 (UUID: <gpu-uuid>)"),
         ("node-3.cluster.local nas.lan ip-10-0-0-1.ec2.internal", "<host> <host> <host>"),
         ('-H "Authorization: Basic YTpi"', '-H "Authorization: Basic <authorization>"'),
         ("PASSWORD=hunter2 password: letmein", "PASSWORD=<secret> password: <secret>"),
