@@ -68,7 +68,11 @@ def command(
     arguments += [*(["--with-source"] if with_source else []), "--", *words]
     environ = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
     try:
-        done = subprocess.run([python, str(collecting.PROGRAM), *arguments], env=environ, check=False)
+        process = subprocess.Popen([python, str(collecting.PROGRAM), *arguments], env=environ)
     except OSError as error:
         raise UsageError(f"{python}: {error.strerror}; name another Python with --python") from None
-    return done.returncode
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            continue  # it has it, too, and reports how a command that hangs was interrupted

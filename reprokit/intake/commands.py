@@ -35,6 +35,8 @@ _PROMPT = re.compile(
     r"|!(?=[a-z]))"
 )
 """What shells and notebooks print before a command."""
+_CONTINUES = re.compile(r"^>(?: |$)")
+"""What shells print before the further lines of a command."""
 _MARK = re.compile(r"^\s*(?:>\s?)*\s*(?:(?:[-*+•]|\(?\d{1,2}[.)、])\s+)?(?:>\s*(?=\w))?")
 """Marks of quotes and lists before a command in prose."""
 _ASSIGN = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&|]*)(?:\s+|$)")
@@ -319,13 +321,25 @@ def _logical(lines: Sequence[str], *, only_prompted: bool) -> Iterator[tuple[str
         while (
             at < len(lines) and body[-1].rstrip().endswith(("\\", " ^", " `")) and not body[-1].rstrip().endswith(":\\")
         ):
-            body.append(re.sub(r"^> ?", "", lines[at]))
+            body.append(_CONTINUES.sub("", lines[at]))
+            at += 1
+        while prompt and at < len(lines) and _CONTINUES.match(lines[at]) and _is_open(body):
+            body.append(_CONTINUES.sub("", lines[at]))
             at += 1
         if here := re.search(r"<<-?\s*['\"]?(\w+)['\"]?", body[-1]):
-            while at < len(lines) and lines[at - 1].strip() != here[1]:
-                body.append(lines[at])
+            while at < len(lines) and body[-1].strip() != here[1]:
+                body.append(_CONTINUES.sub("", lines[at]) if prompt else lines[at])
                 at += 1
         yield "\n".join(body).strip("\n"), start
+
+
+def _is_open(body: Sequence[str]) -> bool:
+    """Whether a quote is open at the end of the lines, so that a shell asks for another one."""
+    try:
+        shlex.split("\n".join(body))
+    except ValueError:
+        return len(body) < _MOST_LINES
+    return False
 
 
 def portable(text: str) -> str:

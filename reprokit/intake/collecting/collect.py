@@ -23,7 +23,6 @@ sys.path.sort(key=lambda folder: not folder.startswith(os.path.dirname(os.__file
 
 import argparse
 import ast
-import collections
 import glob
 import json
 import platform
@@ -63,6 +62,10 @@ SECRET_NAME = re.compile(
     r"secret|token|passw|passphrase|credential|api_?key|access_?key|private_?key|auth|cookie|_key$|_pat$|_pwd$|dsn|webhook",
     re.IGNORECASE,
 )
+CONTROLS = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]{0,4000}(?:\x07|\x1b\\)|[()][0-9A-B]|[=>78cM])|[\x00-\x08\x0b-\x1f\x7f]"
+)
+"""Colours, titles of windows, links and other controls of terminals; they may be within a name or a token."""
 TOKENS = re.compile(
     r"(?<![A-Za-z0-9_-])(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|gl(?:pat|ptt|dt|rt|cbt)-[\w=-]{20,}|(?:hf|api_org)_[A-Za-z0-9]{30,}"
     r"|(?:AKIA|ASIA|AKID|LTAI)[A-Za-z0-9]{12,}|AIza[\w-]{35}|ya29\.[\w-]{20,}|xox[a-z][-.][\w.-]{10,}|sk-[\w-]{20,}"
@@ -76,6 +79,7 @@ PATTERNS = (
         r"(?:[^-]|-(?!----))*(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?",
         "<secret>",
     ),
+    (r"(?m)(?:^[A-Za-z0-9+/=]{1,80}\n)+-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----", "<secret>"),
     (r"(?<=://)[^\s/?#'\"<>|\\]{1,300}@", "<secret>@"),
     (
         r"(?i)\b((?:proxy-)?authorization[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:bearer|basic|token)?\s{0,4})[^\s\"'<>]{4,}",
@@ -89,7 +93,7 @@ PATTERNS = (
         r"\1<secret>",
     ),
     (r"[\w.+-]{1,60}@[\w-]{1,60}(?:\.[\w-]{1,60}){1,5}", "<email>"),
-    (r"(?<![\w.])(?:10\.\d{1,3}|192\.168|172\.(?:1[6-9]|2\d|3[01]))(?:\.\d{1,3}){2}(?![\w.])", "<address>"),
+    (r"(?<![\w.])(?<!==)(?:10\.\d{1,3}|192\.168|172\.(?:1[6-9]|2\d|3[01]))(?:\.\d{1,3}){2}(?![\w.])", "<address>"),
     (r"(?<![\w:])(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}(?![\w:])", "<address>"),
     (r"\b(GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", r"\1-<id>"),
     (r"[\w-]{1,60}(?:\.[\w-]{1,60}){0,5}\.(?:local|lan|internal|intranet|corp|localdomain)\b", "<host>"),
@@ -108,18 +112,23 @@ def attempt(function, *arguments):
 
 
 def private_words():
-    """Patterns of what says who and where we are, and of the values of secret variables, with their replacements."""
-    found = []
-    for name, value in os.environ.items():
-        if SECRET_NAME.search(name) and len(value) >= 6 and not re.match(r"/|~|true$|false$|\d+$", value):
-            found.append((re.escape(value), "<secret>"))
+    """Patterns of what says who and where we are, and of the values of secret variables, with their replacements.
+
+    In this order: a path may have the name of a user in it, and a secret anything.
+    """
+    secrets = [
+        value
+        for name, value in os.environ.items()
+        if SECRET_NAME.search(name) and len(value) >= 6 and not re.match(r"/|~|true$|false$|\d+$", value)
+    ]
+    found = [(re.escape(value), "<secret>") for value in longest_first(secrets)]
+    here = (attempt(os.getcwd) or "") + os.sep
     homes = [os.path.expanduser("~"), os.environ.get("HOME", ""), os.environ.get("USERPROFILE", "")]
-    for home in homes:
-        if len(home) > 3 and home not in ("/root", "/nonexistent") and home.strip("/\\") not in GENERIC:
-            found.append((re.escape(home.rstrip("/\\")) + r"(?![\w.-])", "~"))
-    here = attempt(os.getcwd) or ""
-    if re.search(r"[\\/].*[\\/]", here):
-        found.append((re.escape(here + os.sep), "." + os.sep))
+    for place in longest_first([here, *homes]):
+        if place == here:
+            found += [(re.escape(here), "." + os.sep)] if re.search(r"[\\/].*[\\/].*[\\/]", here) else []
+        elif len(place) > 3 and place not in ("/root", "/nonexistent") and place.strip("/\\") not in GENERIC:
+            found.append((re.escape(place.rstrip("/\\")) + r"(?![\w.-])", "~"))
     hosts = [
         platform.node(),
         attempt(socket.gethostname) or "",
@@ -128,11 +137,16 @@ def private_words():
     ]
     users = [os.environ.get(name, "") for name in ("USER", "LOGNAME", "USERNAME", "SUDO_USER")]
     users += [attempt(account) or "", os.path.basename(os.path.expanduser("~"))]
-    for word in [*hosts, *[host.partition(".")[0] for host in hosts]]:
+    for word in longest_first([*hosts, *[host.partition(".")[0] for host in hosts]]):
         found += named(word, "<host>", r"(?<=@)|(?<=://)")
-    for word in users:
+    for word in longest_first(users):
         found += named(word, "<user>", r"(?<=[/\\])")
-    return sorted(set(found), key=lambda one: -len(one[0]))
+    return found
+
+
+def longest_first(words):
+    """The words, each once: one may be within another."""
+    return sorted(set(words), key=lambda word: (-len(word), word))
 
 
 def account():
@@ -622,25 +636,31 @@ def names_in(text):
 
 
 class Tail:
-    """The last lines of an output, and how many came before them."""
+    """The end of an output, and how many lines came before it."""
 
     def __init__(self):
-        self.lines, self.bytes, self.before = collections.deque(), 0, 0
+        self.kept, self.before = b"", 0
 
     def read(self, stream):
-        """Read a stream to its end, and show it."""
-        for line in iter(lambda: stream.readline(100000), b""):
-            attempt(show, line)
-            self.lines.append(line)
-            self.bytes += len(line)
-            while len(self.lines) > LAST_LINES or (self.bytes > LAST_BYTES and len(self.lines) > 1):
-                self.bytes -= len(self.lines.popleft())
-                self.before += 1
+        """Read a stream to its end, and show it as it comes."""
+        for part in iter(lambda: os.read(stream.fileno(), 65536), b""):
+            attempt(show, part)
+            self.kept += part
+            if len(self.kept) > 4 * LAST_BYTES:
+                self.cut()
+
+    def cut(self):
+        """Keep what is shown in the end; of a single line that is too long, its end."""
+        kept = b"".join(self.kept.splitlines(True)[-LAST_LINES:])
+        if len(kept) > LAST_BYTES:
+            kept = kept[-LAST_BYTES:].partition(b"\n")[2] or kept[-LAST_BYTES:]
+        self.before += len((self.kept[: len(self.kept) - len(kept)] + b".").splitlines()) - 1
+        self.kept = kept
 
 
 def run(words, seconds):
     """Run the failing command, showing its output; how it ended, and the end of its output."""
-    shell, tail = len(words) == 1 and " " in words[0], Tail()
+    shell, tail = len(words) == 1 and bool(re.search(r"\s", words[0])), Tail()
     path = words[0] if shell else shutil.which(words[0]) or words[0]
     stdin = None if sys.stdin is not None and sys.stdin.isatty() else subprocess.DEVNULL
     try:
@@ -655,11 +675,12 @@ def run(words, seconds):
     try:
         status = process.wait(seconds or None)
     except subprocess.TimeoutExpired:
-        kill(process, stdin is not None)
+        attempt(kill, process, stdin is not None)
         reader.join(2)
         return "hangs: it was stopped after {:g} s".format(seconds), tail
     except KeyboardInterrupt:
-        kill(process, stdin is not None)
+        interrupted(process, stdin is not None)
+        reader.join(2)
         return "was interrupted", tail
     reader.join(2)  # no longer: a process that it left behind may hold the pipe
     if status < 0:
@@ -668,9 +689,29 @@ def run(words, seconds):
     return "ended with exit status: {}".format(status) if status else "succeeded", tail
 
 
-def show(line):
-    """Pass a line of output on to the terminal."""
-    sys.stderr.buffer.write(line)
+def interrupted(process, leads):
+    """Let a process that hangs say where it was, as Python does at Ctrl-C; kill it where it does not end, or at another one."""
+    if leads:  # one of our group has the signal already
+        attempt(os.killpg, process.pid, signal.SIGINT)
+    try:
+        process.wait(PROGRAM_SECONDS)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        attempt(kill, process, leads)
+
+
+def to_its_end(words, environ):
+    """Run a program that reports by itself, at Ctrl-C, too; its exit status."""
+    process = subprocess.Popen(words, env=environ)
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            pass
+
+
+def show(part):
+    """Pass output on to the terminal."""
+    sys.stderr.buffer.write(part)
     sys.stderr.flush()
 
 
@@ -740,16 +781,19 @@ def command_block(words, ended, tail, scrubber):
     """The command with its last lines of output, and how it ended."""
     # The path of an interpreter is of this machine, and its version is above.
     first_word = os.path.basename(words[0]) if is_python(words[0]) else words[0]
+    if len(words) == 1 and "\n" in words[0]:  # lines that the shell runs one after the other
+        words, first_word = ["sh", "-c", words[0]], "sh"
     shown = words[0] if len(words) == 1 else " ".join(shlex.quote(word) for word in [first_word, *words[1:]])
-    text = scrubber.text(b"".join(attempt(list, tail.lines) or []).decode("utf-8", "replace"))
-    text = re.sub(
-        r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]", "", text.replace("\r\n", "\n").replace("\r", "\n")
-    )
+    command = scrubber.text(CONTROLS.sub("", shown.replace("\r\n", "\n")))[: 20 * LONGEST].split("\n")
+    tail.cut()
+    text = tail.kept.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+    text = scrubber.text(CONTROLS.sub("", text))
     lines = [line[: 2 * LONGEST] for line in text.split("\n")]
     while lines and not lines[-1].strip():
         lines.pop()
     yield from ["", "### What fails", ""]
-    yield from fence(["$ " + scrubber.value(shown), *lines], "console")
+    # As a shell shows a command of several lines.
+    yield from fence(["$ " + command[0], *["> " + line for line in command[1:]], *lines], "console")
     more = " The {} lines before these are left out.".format(tail.before) if tail.before else ""
     yield from ["", "The command {}.{}".format(ended, more)]
 
@@ -846,7 +890,7 @@ def main(arguments):
         own = globals().get("__file__", "")
         if other and version_key(other) >= [3, 6] and os.path.isfile(own) and not again:
             environ = dict(os.environ, REPROKIT_COLLECT="again")
-            status = attempt(lambda: subprocess.call([shutil.which(words[0]), own] + arguments, env=environ))
+            status = attempt(to_its_end, [shutil.which(words[0]), own] + arguments, environ)
             if status is not None:
                 return status
         write("\n".join(report(options, words, other)) + "\n")

@@ -7,6 +7,7 @@ import io
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import types
@@ -266,7 +267,8 @@ def test_however_it_is_pasted(pasted: str) -> None:
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of programs that stand in for those of the machine."""
-    monkeypatch.setattr(collect, "PROGRAM_SECONDS", 1.0)
+    monkeypatch.setattr(collect, "PROGRAM_SECONDS", 120.0)
+    monkeypatch.setattr(collect, "ALL_SECONDS", 600.0)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     return tmp_path
 
@@ -289,6 +291,7 @@ def collected(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
 def test_programs_that_hang_fail_or_print_nonsense_end_nothing(
     elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(collect, "PROGRAM_SECONDS", 1.0)
     program(elsewhere, "nvidia-smi", "trap '' TERM; sleep 300 & wait; wait")
     program(elsewhere, "gcc", "head -c 100000 /dev/urandom; exit 3")
     program(elsewhere, "nvcc", "yes")
@@ -423,6 +426,7 @@ def test_nothing_private_is_printed(tmp_path: Path) -> None:
         "Cuda compilation tools, release 10.2, V10.2.89",
         "Linux 5.10.0-28-amd64",
         "NVIDIA A100-SXM4-80GB (81920 MiB), sm_80",
+        "nvidia-curand-cu12==10.3.5.147",
         "3.12.1 (main, Dec 7 2023) [GCC 12.2.0]",
         "/usr/local/cuda-11.8/lib64:/opt/conda/lib",
         "CPython, 64 bit, MSC v.1929 64 bit (AMD64)",
@@ -521,6 +525,64 @@ def test_the_end_of_a_command(tmp_path: Path) -> None:
     assert ends("sh", "-c", "sleep 300 & sleep 300", limit="1") == "hangs: it was stopped after 1 s."
     many = ends(sys.executable, "-c", "for n in range(1000): print(n)")
     assert many == "succeeded. The 880 lines before these are left out."
+    assert ends(sys.executable, "-c", "print('x' * 1000000)") == "succeeded."
+
+
+@pytest.mark.system
+def test_ctrl_c_ends_a_command_that_hangs_and_not_its_report(elsewhere: Path) -> None:
+    program(elsewhere, "gcc", "sleep 1")  # longer than Python waits at Ctrl-C before it kills what it runs
+    hanging = "import time\nprint('started', flush=True)\ntry: time.sleep(600)\n"
+    hanging += "finally: time.sleep(1); print('was here')"
+    with subprocess.Popen(
+        [sys.executable, "-m", "reprokit", "collect", "--", sys.executable, "-c", hanging],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        assert any("started" in line for line in process.stderr)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        shown = process.communicate(timeout=240)[0]
+    assert shown.endswith("\nThe command was interrupted.\n")
+    assert "\nwas here\n" in shown
+    assert process.returncode == 0
+
+
+@pytest.mark.system
+def test_colours_hide_nothing_private(tmp_path: Path) -> None:
+    coloured = (
+        "\x1b[01;32mzhang42@trainbox-7\x1b[00m:\x1b[34m/home/zhang42\x1b[0m \x1b[31mghp_" + "A1b2C3d4" * 5 + "\x1b[0m "
+        "\x1b]0;zhang42@trainbox-7\x07\x1b]8;;file://trainbox-7/x\x1b\\link\x1b]8;;\x1b\\ train\x1b[1mbox-7"
+    )
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": "/home/zhang42",
+        "USER": "zhang42",
+        "HOSTNAME": "trainbox-7",
+        "TEXT": coloured,
+    }
+    shown = run("--", "sh", "-c", 'echo "$TEXT"; false', environ=environ, cwd=tmp_path).stdout
+    assert "\n<user>@<host>:~ <secret> link <host>\n" in shown
+
+
+def test_the_rest_of_a_key_whose_beginning_is_left_out() -> None:
+    shown = collect.ReportScrubber().text("a key:\nMIIEvQIBADANBgkqhkiG\nab==\n-----END RSA PRIVATE KEY-----\ny")
+    assert shown == "a key:\n<secret>\ny"
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["bash", "-c", "set -e\nif true; then\n  exit 4\nfi"], "bash -c 'set -e\nif true; then\n  exit 4\nfi'"),
+        (["cd .\nexit 4"], "sh -c 'cd .\nexit 4'"),
+        (["sh", "-c", "cat <<X >/dev/null\n> a\nX\nexit 4"], "sh -c 'cat <<X >/dev/null\n> a\nX\nexit 4'"),
+        (["sh", "-c", "exit 4; " + "#" * 3000], "sh -c 'exit 4; " + "#" * 3000 + "'"),
+    ],
+    ids=["lines", "shell", "here-document", "long"],
+)
+def test_a_command_of_several_lines_is_kept(words: list[str], command: str, tmp_path: Path) -> None:
+    shown = run("--", *words, cwd=tmp_path).stdout
+    assert "exit status: 4." in shown
+    assert str(draft(shown).data["command"]).rstrip("\n") == command
 
 
 def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
