@@ -390,7 +390,9 @@ def in_prose(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> list[
                 role = "run"
             named = role not in ("run", "setup") or whole or " " in text or "/" in text
             if role and named and len(shell.lines) < _MOST_LINES:
-                shell.lines += [part for part in _parts(text, piece.line + number, role) if part not in shell.lines]
+                shell.lines += [
+                    part for part in _parts(text, piece.line + number, role) if part not in shell.lines[-20:]
+                ]
         if shell.lines and not (found and shell is found[-1]):
             found.append(shell)
         if whole and shell.lines:

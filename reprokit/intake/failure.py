@@ -126,6 +126,12 @@ def find(pieces: Sequence[ReportPiece], about: int = 0) -> Shown | None:
 
 
 def every(pieces: Sequence[ReportPiece]) -> list[Shown]:
+    """:func:`_every`, which is asked for twice of the same report."""
+    return list(_every(tuple(pieces)))
+
+
+@lru_cache(maxsize=4)
+def _every(pieces: tuple[ReportPiece, ...]) -> tuple[Shown, ...]:
     """All failures that a report shows, each once, the one that it is about first.
 
     That is what the title says happens, where nothing pasted contradicts; a traceback or a crash in pasted text, the
@@ -140,9 +146,18 @@ def every(pieces: Sequence[ReportPiece]) -> list[Shown]:
     )
     kept: list[Shown] = []
     for _, _, shown in ranked:
-        if not (any(same(shown, other) for other in kept) or (kept and (shown.echo or shown.words))):
+        if len(kept) < MOST and not (
+            any(same(shown, other) for other in kept) or (kept and (shown.echo or shown.words))
+        ):
             kept.append(shown)
-    return kept
+    return tuple(kept)
+
+
+def ends(text: str) -> str:
+    """A text with only the first and the last part of a very long one, on the lines that they have."""
+    if len(text) <= 2 * _END:
+        return text
+    return text[:_END] + "\n" * text.count("\n", _END, -_END) + text[-_END:]
 
 
 def _weight(piece: ReportPiece, shown: Shown, titles: Sequence[ReportPiece]) -> int:
@@ -167,6 +182,10 @@ def _weight(piece: ReportPiece, shown: Shown, titles: Sequence[ReportPiece]) -> 
     return weight - (12 if piece.kind == "heading" and not sure else 0) - 5 * (set(shown.signature) == {"exception"})
 
 
+MOST = 200
+"""Most failures of one report."""
+_END = 50_000
+"""Characters of a piece that are read from its beginning, and from its end."""
 _STRONG = frozenset({"signal", "hang", "oom", "nan"})
 """Kinds of failures whose words hardly mean anything else."""
 
@@ -192,7 +211,7 @@ def _pasted(piece: ReportPiece) -> tuple[Shown, ...]:
 
 
 def _in_piece(piece: ReportPiece) -> Iterator[Shown]:
-    text = _STAMP.sub("", piece.text)
+    text = _STAMP.sub("", ends(piece.text))
     text = _begun(notebooks.as_tracebacks(text))
     observation = observe(text)
     exception, crash = last_exception(observation), primary_crash(observation)
@@ -276,6 +295,7 @@ def _ended(piece: ReportPiece) -> Iterator[Shown]:
 
 def _in_words(piece: ReportPiece, pieces: Sequence[ReportPiece]) -> Iterator[Shown]:
     """Failures in prose: text that was pasted without a fence, an exception that a sentence names, and plain words."""
+    piece = replace(piece, text=ends(piece.text))
     unquoted = "\n".join(map(_unquoted, piece.text.split("\n")))
     observation = observe(unquoted)
     exception, crash = last_exception(observation), primary_crash(observation)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from reprokit.evidence.text import clean
 
+MOST = 2000
+"""Most pieces of a report that are read: of more the first and the last half of them."""
 _SPACES = dict.fromkeys(map(ord, "\u00a0\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
 """Characters that look like a space, and some that splitlines() takes for the end of a line, but editors do not."""
 _FENCE = re.compile(r"^(?P<indent>[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?)(?P<fence>`{3,}|~{3,})(?P<info>[^`\n]*)$")
@@ -107,8 +109,9 @@ def cut(text: str) -> ParsedReport:
     cutter = _Cutter(lines)
     cutter.run()
     prose = "\n".join(piece.text for piece in cutter.pieces if piece.kind == "prose")
+    kept = cutter.pieces if len(cutter.pieces) <= MOST else [*cutter.pieces[: MOST // 2], *cutter.pieces[-MOST // 2 :]]
     return ParsedReport(
-        text=text, pieces=tuple(cutter.pieces), title=title or cutter.title(), pictures=len(_IMAGE.findall(prose))
+        text=text, pieces=tuple(kept), title=title or cutter.title(), pictures=len(_IMAGE.findall(prose))
     )
 
 

@@ -80,7 +80,8 @@ def run(found: Sequence[Shell], shown: Shown | None, pieces: Sequence[ReportPiec
     result = Running()
     chosen = _chosen(found, shown)
     lines = _sequence(found, chosen, shown) if chosen else []
-    result.setup = [line for shell in found for line in shell.of("setup") if line not in lines]
+    ran = set(lines)
+    result.setup = [line for shell in found for line in shell.of("setup") if line not in ran]
     result.compiles = any(
         commands.BUILDS.search(line.text) for shell in found for line in shell.of("run", "setup", "prep")
     )
@@ -154,6 +155,8 @@ def _better(program: scripts.Script, shell: Shell, shown: Shown | None) -> bool:
     return program.score >= 6 or (program.score >= 4 and not _REPRODUCE.search(shell.piece.under))
 
 
+_MOST = 200
+"""Most lines of one command."""
 _SURE = 10
 """The score of a shell whose command failed for sure: it starts the traceback's script, or prints the failure."""
 _FINE = re.compile(
@@ -201,7 +204,7 @@ def _sequence(found: Sequence[Shell], chosen: Shell, shown: Shown | None) -> lis
     Without installations that a case holds elsewhere, unless such a one failed.
     """
     shells = [chosen]
-    at = found.index(chosen)
+    at = next(number for number, shell in enumerate(found) if shell is chosen)
     for shell in reversed(found[:at]):
         if not _goes_on(shell, shells[0], shown):
             break
@@ -210,7 +213,7 @@ def _sequence(found: Sequence[Shell], chosen: Shell, shown: Shown | None) -> lis
         if not _goes_on(shells[-1], shell, shown):
             break
         shells.append(shell)
-    lines = [line for shell in shells for line in shell.lines]
+    lines = [line for shell in shells for line in shell.lines][:_MOST]
     if shown and lines and lines[0].line < shown.line <= chosen.piece.last:
         lines = [line for line in lines if line.line <= shown.line]
     installs = not any(line.role == "run" for line in lines) or bool(
