@@ -29,6 +29,8 @@ REPEATED: Mapping[str, tuple[str, ...]] = {
     "slow_unique": ("--only", "numpy=2.3.0"),
     "memory_unique": ("--only", "numpy=2.3.0"),
     "leak_refcount": (),
+    "leak_cached_method": (),
+    "leak_multidict": (),
 }
 """Cases of the library, with the cells of which the repetitions are."""
 
@@ -56,6 +58,13 @@ transfer()
 calculate() if int(os.environ["N"]) % 2 else produce()
 """
 
+_NOISE = """\
+import json, os, random
+spread = 1e-6 * float(os.environ["SPREAD"])
+json.dump([1 + random.gauss(0, spread) for _ in range(5)], open("result.json", "w"))
+"""
+"""Equal cells with noise of a size about that of the tolerance, where it is taken for a difference most easily."""
+
 
 def _case(name: str, count: int, program: str, expect: Mapping[str, Any], **more: Any) -> str:
     return json.dumps(
@@ -79,11 +88,15 @@ def nulls() -> Mapping[str, str]:
     slow, big = {"slower_than": {"ratio": 1.3, "of": of}}, {"more_memory_than": {"ratio": 1.3, "of": of}}
     hangs = {"failure": {"timed_out": {"frames": ["work.py:transfer"]}}}
     short = {"resources": {"timeout": "8s"}}
+    compare = {"compare": {"outputs": ["result.json"], "reference": {"cell": of}, "rtol": 1e-6}}
+    spreads = ["0.3", "1", "3", "8"]
+    noisy = {"os": ["debian-12"], "spread": spreads, "n": [str(n) for n in range(COUNT // len(spreads))]}
     return {
         "slower": _case("slower", COUNT, _WORK, slow),
         "memory": _case("memory", COUNT // 2, _FILL, big),
         "leaks": _case("leaks", 10, f"import time\n{_RELEASES}", {"leaks": {"per_iteration": "100KiB"}}, trials=20),
         "hangs": _case("hangs", COUNT // 2, _HANGS, hangs, **short),
+        "compare": _case("compare", 0, _NOISE, compare, matrix=noisy, env={"SPREAD": "{{ spread }}"}),
     }
 
 
