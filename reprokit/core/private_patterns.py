@@ -51,6 +51,8 @@ TOKENS: dict[str, str] = {
     "twilio-key": r"SK[0-9a-f]{32}",
     "telegram-token": r"\d{8,10}:AA[A-Za-z0-9_-]{33}",
     "vault-token": r"hv[sbr]\.[A-Za-z0-9_-]{20,300}",
+    "terraform-token": r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,70}",
+    "mailchimp-key": r"[0-9a-f]{32}-us\d{1,2}(?![\w-])",
     "atlassian-token": r"ATATT3[A-Za-z0-9_=-]{50,300}",
     "age-key": r"AGE-SECRET-KEY-1[A-Z0-9]{58}",
     "pem": r"LS0tLS1CRUdJTi[A-Za-z0-9+/=]{16,20000}",  # in base64, as kubeconfig has keys and certificates
@@ -73,7 +75,7 @@ def token() -> re.Pattern[str]:
     )
 
 
-LED = re.compile(r"(?<![\w./+=~%@-])(?=[a-z][a-zA-Z0-9]{1,15}[_-])[A-Za-z0-9_-]{24,300}(?![\w/+=.@-])", re.ASCII)
+LED = re.compile(r"(?<![\w./+=~%@-])(?=[A-Za-z0-9]{2,32}[_.-])[A-Za-z0-9_.-]{24,300}(?<![.-])(?![\w/+=@])", re.ASCII)
 """A word led by another (``acme_live_4f...``), which is a token where :func:`by_chance` says so."""
 _RUN = re.compile("[A-Za-z0-9]{16}")
 
@@ -268,7 +270,7 @@ IN_CHINESE = re.compile(
 )
 CODE = re.compile(r"(?i)(?:[\w.]{0,100}[._])?(?:secret|passw(?:or)?d|passphrase|pwd|key|token|credentials?)")
 NOTHING = re.compile(
-    r"(?i)(?:true|false|yes|no|on|off|none|null|nil|str|int|bytes|bool|string|optional|any|\*+|\.+|x{3,}|[$%].*|-.*|~.*"
+    r"(?i)(?:true|false|yes|no|on|off|none|null|nil|str|int|bytes|bool|string|optional|any|\*+|\.+|x{3,}|[$%].*|-.*|~.*|(?:id|src|type)=.*"
     r"|<[^>]{0,60}>)[,.]?"
 )
 RANDOM = re.compile(r"(?=[^\d]{0,60}\d)(?=[^A-Za-z]{0,60}[A-Za-z])[\w~+/.=!@#$%^*,-]{8,4000}", re.ASCII)

@@ -38,7 +38,7 @@ _COMMAND = 200
 AT_HOST = re.compile(r"(?<![\w.+@:/<-])(?!git@)(?P<user>[A-Za-z_][\w.+-]{0,63})(?=@<host>)", re.ASCII)
 """The user at a host whose name is known, and is taken out before anything else is looked for."""
 EMAIL = re.compile(
-    r"(?:(?<![\w.+/:-])|(?<=mailto:))(?!git@)[A-Za-z0-9_][\w.+-]{0,63}@(?=[A-Za-z\d])(?!example\.com(?!\.))"
+    r"(?<![\w.+/-])(?!git@)[A-Za-z0-9_][\w.+-]{0,63}@(?=[A-Za-z\d])(?!example\.com(?!\.))"
     r"[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,5}\.[A-Za-z]{2,24}(?![A-Za-z\d])",
     re.ASCII,
 )
@@ -97,7 +97,7 @@ ID_CARD = re.compile(
     r"[1-8]\d{5}(?<![\w.-]\d{6})(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[\dXx](?!\w|\.\d)", re.ASCII
 )
 MESSENGER = re.compile(
-    r"(?P<keep>(?:微信|加\s?[Vv]|[Ww](?i:echat|eixin)|[VvWw][Xx](?<![A-Za-z]..)|(?P<qq>[Qq][Qq](?<![A-Za-z]..)))"
+    r"(?P<keep>(?:微信|加\s?[Vv]|[Ww](?i:echat|eixin)|[VvWw][Xx](?<![A-Za-z\d_-]..)|(?P<qq>[Qq][Qq](?<![A-Za-z\d_-]..)))"
     r"[ \t]{0,2}(?i:群号|群|号码|号|id|account|no\.?|number|group)?[ \t]{0,2}"
     r"(?P<sure>(?i:is|是|为|[:=|│])[ \t]{0,3})?[`\"']?)"
     r"(?P<value>[A-Za-z][\w-]{5,19}|[1-9]\d{4,11})(?![\w.@/-])",
@@ -199,7 +199,7 @@ def is_phone(match: re.Match[str]) -> bool:
 GENERIC = frozenset(
     {"localhost", "host", "server", "node", "desktop", "laptop", "docker", "builder", "runner", "build", "test"}
     | {"user", "users", "root", "admin", "nobody", "vagrant", "jovyan", "work", "data", "main", "home", "repro"}
-    | {"ubuntu", "debian", "linux", "python", "conda", "gpu", "cuda", "torch", "pytorch", "paddle"}
+    | {"ubuntu", "debian", "linux", "python", "conda", "gpu", "cuda", "torch", "pytorch", "paddle", "reprokit"}
 )
 """Names of hosts and users that say nothing, and stand in texts for other things."""
 ROBOTS = frozenset({"__token__", "oauth2", "oauth2accesstoken", "git", "token", "x-access-token", "anonymous", "aws"})

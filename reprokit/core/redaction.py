@@ -362,9 +362,9 @@ class _Scrubber:
             after = match.string[match.end("value") : match.end()]
             return "secret", _before(match) + "<secret>" + after
 
+        view = self.put("secret", patterns.GUEST, view)
         view = self.replace(patterns.NAMED, view, put)
         view = self.replace(patterns.IN_WORDS, view, said)
-        view = self.put("secret", patterns.GUEST, view)
         return self.replace(patterns.IN_CHINESE, view, said)
 
     def people(self, view: SeenText) -> SeenText:
@@ -514,6 +514,10 @@ def _is_said(match: re.Match[str]) -> bool:
         return False
     if len(value) < 3 or patterns.NOTHING.fullmatch(value) or patterns.CODE.fullmatch(value):
         return False
-    if value.lower() in patterns.NOT_SAID or value[0] in "/~.$%<{-" or match["after"].endswith(("(", "[", '"', "'")):
+    if (
+        value.lower() in patterns.NOT_SAID
+        or value[0] in "/~.$%<{-"
+        or (not match["quote"] and match["after"].endswith(("(", "[", '"', "'")))
+    ):
         return False
     return not (value.isdigit() and match["after"].strip())

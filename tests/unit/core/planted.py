@@ -375,6 +375,26 @@ PEOPLE = [
 ]  # fmt: skip
 KINDS = [*TOKENS, *BLOCKS, *TYPED, *PEOPLE]
 
+UNSEEN = [
+    Kind(name="Kubernetes secret", make=lambda rng: base64.b64encode(_password(rng).encode() + rng.randbytes(6)).decode(), own=(
+        "apiVersion: v1\nkind: Secret\nmetadata:\n  name: db\ndata:\n  db-password: {}\n", "kind: Secret\ntype: Opaque\ndata:\n  token: {}\n", "apiVersion: v1\ndata:\n  conf: {}\nkind: Secret\n",
+        "$ kubectl get secret db -o yaml\napiVersion: v1\ndata:\n  value: {}\nkind: Secret", "kubectl create secret generic db --from-literal=password={}")),
+    Kind(name="Datadog key", make=prefixed("", 32, HEX), own=("DD_API_KEY={} DD_SITE=datadoghq.com bash -c x", "curl -H 'DD-API-KEY: {}' https://api.datadoghq.com/api/v1/validate", "api_key: {}", "docker run -e DD_API_KEY={} datadog/agent",
+        "DD_APP_KEY: {}", "-H \"DD-APPLICATION-KEY: {}\"")),
+    Kind(name="Zhipu key", make=joined(prefixed("", 32, HEX), ".", prefixed("", 16)), var="ZHIPUAI_API_KEY", option="--api-key", en="GLM API key", zh="智谱密钥"),
+    Kind(name="RubyGems key", make=prefixed("ruby" + "gems_", 48, HEX), var="GEM_HOST", option="--key", en="gem key", zh="发布密钥"),
+    Kind(name="crates.io token", make=prefixed("ci" + "o", 32), own=("cargo login {}", "CARGO_REGISTRY_TOKEN={}", "[registry]\ntoken = \"{}\"", "cargo publish --token {}", "我用 cargo login {} 登录")),
+    Kind(name="kubeadm token", make=joined(prefixed("", 6, LOWER + DIGITS), ".", prefixed("", 16, LOWER + DIGITS)), own=(
+        "kubeadm join kube:6443 --token {} --discovery-token-ca-cert-hash sha256:00", "users:\n- name: x\n  user:\n    token: {}\n", "token: {}", "执行 kubeadm join --token {} 超时")),
+    Kind(name="Grafana token", make=joined("gl" + "sa_", prefixed("", 32), "_", prefixed("", 8, HEX)), var="GRAFANA", option="--grafana", en="service account token", zh="服务令牌"),
+    Kind(name="mysql -p", make=_password, own=("mysql -u root -p{} app", "mysqldump -uroot -p{} --all-databases > x.sql", "RUN mysql -h db -uroot -p{} < init.sql", "先 mysql -uroot -p{} 登录", "mysqladmin -u root -p{} status")),
+    Kind(name="CircleCI token", make=joined("CC" + "IPAT_", prefixed("", 22), "_", prefixed("", 40, HEX)), var="CIRCLE", option="--circle", en="project token", zh="流水线令牌"),
+    Kind(name="Terraform token", make=joined(prefixed("", 14), ".at" + "lasv1.", prefixed("", 67, URLSAFE)), var="TF", option="--tf", en="Terraform token", zh="云令牌"),
+    Kind(name="Mailchimp key", make=joined(prefixed("", 32, HEX), "-us12"), var="MAILCHIMP", option="--mc", en="Mailchimp key", zh="邮件密钥"),
+    Kind(name="Vercel token", make=prefixed("", 24), own=("vercel deploy --token {}", "VERCEL_TOKEN={}", "vercel --token={} --prod", "curl -H 'Authorization: Bearer {}' https://api.vercel.com/v9/projects", "my Vercel token is {}")),
+]  # fmt: skip
+"""Kinds that were drawn by lot from a list, and written from the pages of their services, after the rules were."""
+
 # Each context in two halves: the first for the rules, the second held out.
 CONTEXTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "prose": (

@@ -10,7 +10,7 @@ from reprokit.core import redaction
 from reprokit.core.private_patterns import token
 from reprokit.core.redaction import scrub
 from tests.unit.core.clean_texts import clean
-from tests.unit.core.planted import Planted, corpus, everything, leak
+from tests.unit.core.planted import UNSEEN, Planted, corpus, everything, leak
 from tests.unit.limits import within
 
 HALVES = pytest.mark.parametrize("half", [0, 1], ids=["rules are written with it", "held out"])
@@ -44,6 +44,11 @@ def test_scrubbing_what_was_scrubbed_changes_nothing(half: int) -> None:
     for one in everything(half):
         once = scrub(one.text).text
         assert scrub(once).text == once
+
+
+def test_most_values_of_services_that_the_rules_were_not_written_for_are_found() -> None:
+    planted = [one for half in (0, 1) for one in corpus(half, UNSEEN)]
+    assert len(missed(planted)) <= 0.1 * len(planted), missed(planted)
 
 
 def test_a_text_with_every_value_leaks_none() -> None:
