@@ -22,12 +22,12 @@ SHELLS = frozenset(
 _PLAIN_INFO = frozenset({"", "text", "txt", "plain", "none", "log", "shellscript", "output", "plaintext"})
 LONGEST = 20_000
 """Most characters of a command line."""
-_MOST_LINES = 200
+MOST_LINES = 200
 """Most commands of prose that belong together."""
-_MOST = 50
+MOST = 50
 """Most lines of one command."""
 _TILE = r"(?:\([\w.-]+\)\s*)?"
-_PROMPT = re.compile(
+PROMPT = re.compile(
     rf"^\s*{_TILE}(?:[\w.<>-]+@[\w.<>-]+[:\s~][^\n$#%]{{0,80}}[$#%] ?|\[[\w.<>-]+@[^\]\n]{{1,80}}\][$#%] ?"
     rf"|(?:ba|z|)sh-\d[\d.]*[$#] ?|[$%❯➜] (?=[\w./(])|\$(?=[a-z./])"
     r"|[`╰└]?[─-]+[$>#❯] ?(?=[\w./])|[\w.-]+:[^\s$]{1,60} [\w.-]{1,40}[$%] (?=\S)"
@@ -37,8 +37,6 @@ _PROMPT = re.compile(
 """What shells and notebooks print before a command."""
 _CONTINUES = re.compile(r"^>(?: |$)")
 """What shells print before the further lines of a command."""
-_MARK = re.compile(r"^\s*(?:>\s?)*\s*(?:(?:[-*+•]|\(?\d{1,2}[.)、])\s+)?(?:>\s*(?=\w))?")
-"""Marks of quotes and lists before a command in prose."""
 _ASSIGN = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&|]*)(?:\s+|$)")
 _EXPORT = re.compile(r"^(?:export|set|setenv|SET|declare -x|ENV)\s+(?P<rest>[A-Za-z_]\w*[ =].*)$")
 _POWERSHELL = re.compile(r"^\$env:(?P<name>\w+)\s*=\s*(?P<value>.*)$", re.IGNORECASE)
@@ -54,7 +52,7 @@ _WRAPPERS = re.compile(
 )
 """Programs that start another one."""
 
-_BUILDS_TREE = re.compile(
+BUILDS_TREE = re.compile(
     r"setup\.py\s+(?:install|develop|build\w*|bdist\w*|egg_info)"
     r"|\bpip\S{0,9} (?:install|wheel)\b(?=.{0,300}\s(?:['\"]?\.{1,2}/?(?:\[|\s|$|['\"])|-e\s|-r\s|\./|\S{1,200}\.whl))"
     r"|\bpython\S*\s+-m\s+build\b|^uv\s+(?:sync|lock|build)\b"
@@ -121,7 +119,7 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> Shell:
     """The command lines of pasted text. ``taken``: spans of lines that are something else, such as an environment."""
     shell = Shell(piece)
     lines = piece.text.split("\n")
-    prompted = any(_PROMPT.match(line) for line in lines)
+    prompted = any(PROMPT.match(line) for line in lines)
     known = piece.info in SHELLS
     if not (known or piece.info in _PLAIN_INFO or prompted):
         return shell
@@ -131,7 +129,7 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> Shell:
             continue
         role = role_of(text, lenient=known or prompted)
         if role and not (output and not prompted and _compiles(text)):
-            shell.lines += _parts(text, piece.line + at, role)
+            shell.lines += parts(text, piece.line + at, role)
         elif text.strip() and not prompted and not _COMMENT.match(text):
             output = bool(shell.lines) or output
     return shell
@@ -148,7 +146,7 @@ def _compiles(text: str) -> bool:
 
 
 @cache
-def _roles() -> Mapping[str, str]:
+def roles() -> Mapping[str, str]:
     """Program -> what it does; '' for one that only shows something."""
     programs = table()["programs"]
     return {name: "" if role == "shows" else role for role, names in programs.items() for name in names.split()}
@@ -169,7 +167,7 @@ def program_of(text: str) -> str:
     rest = _WRAPPERS.sub("", text.strip())
     word = rest.split(maxsplit=1)[0] if rest else ""
     name = word.rpartition("/")[2].rpartition("\\")[2].removesuffix(".exe")
-    return name if name in _roles() else re.sub(r"-?\d+(?:\.\d+)*$", "", name)
+    return name if name in roles() else re.sub(r"-?\d+(?:\.\d+)*$", "", name)
 
 
 def role_of(text: str, *, lenient: bool = False) -> str:
@@ -179,7 +177,7 @@ def role_of(text: str, *, lenient: bool = False) -> str:
         return ""
     if _EXPORT.match(bare) or _POWERSHELL.match(bare) or _only_assigns(bare):
         return "export"
-    parts = _split(bare)
+    parts = split(bare)
     if len(parts) > 1:
         roles = [role_of(part, lenient=lenient) for part in parts]
         return next((role for role in ("run", "setup", "prep", "cd", "export") if role in roles), "")
@@ -203,7 +201,7 @@ _PIPED = re.compile(r"\|\s*(?:sudo\s+)?(?:bash|sh|\S*python\S*)(?:\s|$)")
 def _of_program(rest: str, first: str) -> str | None:
     """The role of a command by its program and its first words; None for an unknown program."""
     name = program_of(rest)
-    role = _roles().get(name)
+    role = roles().get(name)
     if name == "cc" and "@" in first:  # people who are to read a reply
         return ""
     if _SCRIPT.match(rest) or (role in ("prep", "") and _PIPED.search(first)):
@@ -212,7 +210,7 @@ def _of_program(rest: str, first: str) -> str | None:
         return "prep"
     if _SHOWS.match(rest):
         return ""
-    if (_BUILDS_TREE.search(rest) and name != "uv") or re.search(r"^\S*py\S*\s+-m\s+pip\s", rest):
+    if (BUILDS_TREE.search(rest) and name != "uv") or re.search(r"^\S*py\S*\s+-m\s+pip\s", rest):
         return "setup"
     return _of_installer(name, rest) if role == "setup" else role
 
@@ -290,7 +288,7 @@ def _unquoted(value: str) -> str:
     return value[1:-1] if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'" else value
 
 
-def _split(text: str) -> list[str]:
+def split(text: str) -> list[str]:
     """The commands of a line that ``&&`` or ``;`` joins, outside of quotes and continuations; the line if it is one."""
     if "\n" in text or not re.search(r"&&|;", text):
         return [text]
@@ -298,9 +296,9 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip() not in ("", "&&", ";")]
 
 
-def _parts(text: str, line: int, role: str) -> Iterator[CommandLine]:
+def parts(text: str, line: int, role: str) -> Iterator[CommandLine]:
     """A line as written; one that installs something and then runs something else as several lines."""
-    parts = _split(text)
+    parts = split(text)
     roles = [role_of(part, lenient=True) for part in parts]
     if len(parts) > 1 and "setup" in roles and set(roles) - {"setup", ""}:
         yield from (CommandLine(text=part, line=line, role=one) for part, one in zip(parts, roles, strict=True) if one)
@@ -314,7 +312,7 @@ def _logical(lines: Sequence[str], *, only_prompted: bool) -> Iterator[tuple[str
     while at < len(lines):
         start, line = at, lines[at]
         at += 1
-        prompt = _PROMPT.match(line)
+        prompt = PROMPT.match(line)
         if only_prompted and not prompt:
             continue
         body = [line[prompt.end() :] if prompt else line]
@@ -338,7 +336,7 @@ def _is_open(body: Sequence[str]) -> bool:
     try:
         shlex.split("\n".join(body))
     except ValueError:
-        return len(body) < _MOST_LINES
+        return len(body) < MOST_LINES
     return False
 
 
@@ -351,206 +349,3 @@ def portable(text: str) -> str:
     if "\n" not in text:
         return text.strip()
     return re.sub(r"[ \t]+[\^`][ \t]*\n", " \\\\\n", text).strip("\n")
-
-
-# -- commands in prose ---------------------------------------------------------------------------------------------
-
-_LABELLED = re.compile(
-    r"^\s*(?:[-*]\s*)?(?:\*\*)?[^:：`]{0,60}(?:command|run|指令|命令|运行|执行)[^:：`\n]{0,30}[:：](?:\*\*)?\s*(?P<rest>[^\s*].*)$",
-    re.IGNORECASE,
-)
-_RAN = re.compile(
-    r"(?:\bran|\brun(?:ning)?|\bexecut\w+|\bstart\w*|\btyp(?:e|ed|ing)|\bwith|\bdo(?:ing)?|\bvia|运行|执行|使用|输入)(?:了|命令|指令)?[:：]?\s*"
-    r"(?P<rest>(?:\./\S+|(?:python[\d.]*|torchrun|bash|sh|pip\d?|uv|conda|make|cmake)\s)[^,，。；;`\n\u3040-\u9fff]{1,300})",
-    re.IGNORECASE,
-)
-_ASKED = re.compile(r"\bcommands?\b|命令|指令", re.IGNORECASE)
-_OPTION = re.compile(r"\s*[a-z][\w.+/-]*(?:\s+\S+){0,3}?\s+--?[A-Za-z]")
-
-
-def in_prose(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> list[Shell]:
-    """Commands in prose: lines and items of lists that are commands, in backticks, after ``Command:`` or ``I ran``.
-
-    Lines and items that follow each other belong together; those in a sentence are by themselves.
-    """
-    found: list[Shell] = []
-    lines = piece.text.split("\n")
-    together, skip = -2, -1
-    for number, line in enumerate(lines):
-        if len(line) > 5000 or number <= skip or not line.strip() or within(piece.line + number, taken):
-            together += not line.strip()  # an empty line tears nothing
-            continue
-        texts, whole = _said(piece, line)
-        shell = found[-1] if whole and together >= number - 1 and found else Shell(piece, said="" if whole else line)
-        for text in texts:
-            text = _continued(text.strip(), lines[number + 1 : number + 1 + _MOST])
-            skip = number + text.count("\n")
-            role = role_of(text, lenient=whole and bool(_ASKED.search(piece.heading)))
-            if not role and _ASKED.search(piece.heading) and _OPTION.match(text) and not sentence(text):
-                role = "run"
-            named = role not in ("run", "setup") or whole or " " in text or "/" in text
-            if role and named and len(shell.lines) < _MOST_LINES:
-                shell.lines += [
-                    part for part in _parts(text, piece.line + number, role) if part not in shell.lines[-20:]
-                ]
-        if shell.lines and not (found and shell is found[-1]):
-            found.append(shell)
-        if whole and shell.lines:
-            together = skip
-    return found
-
-
-def _said(piece: ReportPiece, line: str) -> tuple[list[str], bool]:
-    """(the texts in a line of prose that may be commands, whether one is all of the line)."""
-    bare = _MARK.sub("", line).strip()
-    bare = bare[hit.end() :] if (hit := _PROMPT.match(bare)) else bare
-    if (quoted := re.fullmatch(r"(`+)([^`]+)\1[.。,，;；]?", bare)) and len(quoted[2]) < 2000:
-        return [quoted[2].removeprefix("$ ")], True
-    starts = hit or _roles().get(program_of(assignments(bare)[1])) or re.match(r"\.{1,2}/\w|(?:export|cd)\s", bare)
-    if starts and role_of(bare):
-        return [bare], True
-    spans = [text.removeprefix("$ ") for text in re.findall(r"`([^`\n]{3,2000})`", line)]
-    spans += [
-        text
-        for _, text in re.findall(r"(?<![\w=])(['\"“‘])(\w[^'\"“”‘’`\n]{5,300})['\"”’](?!\w)", line)
-        if role_of(text)
-    ]
-    if spans:
-        return spans, False
-    labelled = _LABELLED.match(line)
-    if labelled and role_of(labelled["rest"]):
-        return [labelled["rest"]], False
-    if ran := _RAN.search(line):
-        return [ran["rest"].strip().rstrip(".")], False
-    # Under a heading that asks for the command, any line with an option is one, even of an unknown program.
-    return ([bare], True) if _ASKED.search(piece.heading) and _OPTION.match(bare) else ([], False)
-
-
-def _continued(text: str, following: Sequence[str]) -> str:
-    """A command with the lines that continue it, after backslashes."""
-    for line in following:
-        if not text.endswith("\\"):
-            break
-        text += f"\n{line.rstrip()}"
-    return text.rstrip("\\").rstrip()
-
-
-# -- what setup lines install --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class Installed:
-    """What setup lines install.
-
-    ``unisolated``: those of ``pip`` that are built with ``--no-build-isolation``, behind what other lines install.
-    """
-
-    pip: tuple[str, ...] = ()
-    unisolated: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
-    apt: tuple[str, ...] = ()
-    clones: tuple[tuple[str, str, str], ...] = ()
-    """(address, folder, branch) of ``git clone``."""
-    refs: tuple[str, ...] = ()
-
-
-_REQUIREMENT = re.compile(
-    r"[A-Za-z0-9][\w.-]*(?:\[[\w,.-]+\])?(?:(?:===?|~=|!=|[<>]=?)[\w.*+!-]+(?:,(?:===?|~=|!=|[<>]=?)[\w.*+!-]+)*)?"
-)
-_PIP_VALUES = frozenset(
-    {"-i", "--index-url", "--extra-index-url", "-f", "--find-links", "-c", "--constraint", "--trusted-host"}
-)
-_KEPT_OPTIONS = {
-    **{name: name for name in ("--index-url", "--extra-index-url", "--find-links")},
-    "-i": "--index-url",
-    "-f": "--find-links",
-}
-_UNISOLATED = "--no-build-isolation"
-_PIP_FLAGS = frozenset({"--pre", _UNISOLATED})
-
-
-def of_tree(line: CommandLine) -> bool:
-    """Whether a setup line installs a tree, or what a file lists, so that only the command can hold it."""
-    return bool(_BUILDS_TREE.search(line.text))
-
-
-def installs(lines: Sequence[CommandLine]) -> Installed:
-    """What the setup lines install. Requirements are kept as written; ``-r FILE`` is ignored."""
-    pip: list[str] = []
-    options: list[str] = []
-    unisolated: list[str] = []
-    apt: list[str] = []
-    clones: list[tuple[str, str, str]] = []
-    refs: list[str] = []
-    for words in (_words(part) for line in lines for part in _split(line.text.replace("\\\n", " "))):
-        before = words[: words.index("install")] if "install" in words else []
-        if any(re.search(r"pip\d?(?:\.\d+)?$", word) for word in before):
-            found, opts = _pip(words[words.index("install") + 1 :])
-            if pip and _UNISOLATED in opts:
-                unisolated += found
-                opts.remove(_UNISOLATED)
-            pip += found
-            options += opts
-        elif before and {"apt", "apt-get"} & set(before):
-            rest = words[words.index("install") + 1 :]
-            apt += [word for word in rest if re.fullmatch(r"[a-z0-9][a-z0-9.+-]+", word)]
-        elif words[:2] == ["git", "clone"] and (clone := _clone(words[2:])):
-            clones.append(clone)
-        elif words[:2] in (["git", "checkout"], ["git", "switch"]) and len(words) > 2:
-            refs += [word for word in words[2:] if re.fullmatch(r"\w[\w./-]*", word)][:1]
-    return Installed(
-        pip=tuple(dict.fromkeys(pip)),
-        unisolated=tuple(dict.fromkeys(unisolated)),
-        options=tuple(dict.fromkeys(options)),
-        apt=tuple(dict.fromkeys(apt)),
-        clones=tuple(dict.fromkeys(clones)),
-        refs=tuple(refs),
-    )
-
-
-def _words(text: str) -> list[str]:
-    bare = re.split(r"\s#|\|", text)[0]
-    try:
-        return shlex.split(bare)
-    except ValueError:
-        return bare.split()
-
-
-def _pip(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    found: list[str] = []
-    options: list[str] = []
-    skip = ""
-    for word in words:
-        if skip:
-            if skip in _KEPT_OPTIONS and word.startswith("http"):
-                options.append(f"{_KEPT_OPTIONS[skip]} {shlex.quote(word)}")
-            skip = ""
-        elif word in _PIP_VALUES or word in {"-r", "--requirement", "-e", "--editable", "-t", "--target"}:
-            skip = word
-        elif word in _PIP_FLAGS:
-            options.append(word)
-        elif word.startswith("--") and (name := word.partition("=")[0]) in _KEPT_OPTIONS and "=http" in word:
-            options.append(f"{name} {shlex.quote(word.partition('=')[2])}")
-        elif _REQUIREMENT.fullmatch(word) or re.match(r"(?:git\+)?https://\S+", word):
-            found.append(word)
-    return found, options
-
-
-def _clone(words: Sequence[str]) -> tuple[str, str, str] | None:
-    branch, places = "", []
-    rest = iter(words)
-    for word in rest:
-        if word in {"-b", "--branch"}:
-            branch = next(rest, "")
-        elif word in {"--depth", "-j", "--jobs"}:
-            next(rest, "")
-        elif not word.startswith("-"):
-            places.append(word)
-    if not places or not re.fullmatch(r"(?:https?://|git@)[\w.@/~+:-]+", places[0]):
-        return None
-    url = re.sub(r"^git@([\w.-]+):", r"https://\1/", places[0])
-    folder = url.rstrip("/").removesuffix(".git").rpartition("/")[2]
-    folder = places[1] if len(places) > 1 and re.fullmatch(r"[\w-][\w.-]*", places[1]) else folder
-    if not re.fullmatch(r"[\w-][\w.-]*", folder) or not re.fullmatch(r"[\w./-]*", branch):
-        return None
-    return url.removesuffix(".git").rstrip("/"), folder, branch

@@ -29,10 +29,10 @@ from reprokit.intake import (
     troubles,
 )
 from reprokit.intake import failure as failures
-from reprokit.intake.commands import installs
 from reprokit.intake.describing import description
 from reprokit.intake.draft import Draft, literal
 from reprokit.intake.environments import EnvironmentBlock, collected
+from reprokit.intake.installing import installs
 from reprokit.intake.pieces import ParsedReport
 from reprokit.intake.projects import Project
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from reprokit.core.redaction import for_shell
 from reprokit.evidence import frames as places
 from reprokit.evidence.model import Frame
-from reprokit.intake import commands, projects, scripts
+from reprokit.intake import commands, installing, projects, scripts, spoken_commands
 from reprokit.intake.commands import CommandLine, Shell
 from reprokit.intake.failure import Shown
 from reprokit.intake.pieces import ReportPiece
@@ -67,7 +67,7 @@ def shells(pieces: Sequence[ReportPiece], taken: Sequence[tuple[int, int]]) -> l
     for piece in pieces:
         if piece.kind in ("tree", "traceback", "heading"):
             continue
-        read = commands.in_prose(piece, taken) if piece.kind == "prose" else [commands.read(piece, taken)]
+        read = spoken_commands.in_prose(piece, taken) if piece.kind == "prose" else [commands.read(piece, taken)]
         found += [shell for shell in read if shell.lines]
     return found
 
@@ -238,7 +238,7 @@ def _goes_on(shell: Shell, below: Shell, shown: Shown | None) -> bool:
 
 def _stays(line: CommandLine, installs: bool) -> bool:
     """Whether an installation is a part of the command: it failed, or it is of a tree. Trees come from ``sources``."""
-    return (installs or commands.of_tree(line)) and not re.match(
+    return (installs or installing.of_tree(line)) and not re.match(
         r"\s*git\s+(?:clone|checkout|switch|submodule)", line.text
     )
 

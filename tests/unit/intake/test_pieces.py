@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reprokit.evidence.text import find
-from reprokit.intake import commands, failure, notebooks, pieces, running, scripts, signatures, trees
+from reprokit.intake import commands, failure, installing, notebooks, pieces, running, scripts, signatures, trees
 from reprokit.intake.environments import EnvironmentBlock, Rank, ReportedValue
 
 
@@ -58,7 +58,7 @@ def test_installed_packages() -> None:
         "git clone -b dev https://g.example/o/tool.git mytool",
         "git checkout 1a2b3c4",
     ]
-    found = commands.installs([commands.CommandLine(text=text, line=1, role="setup") for text in texts])
+    found = installing.installs([commands.CommandLine(text=text, line=1, role="setup") for text in texts])
     assert found.pip == ("torch==1.9.0+cu111", "numpy<2")
     assert found.options == ("--find-links https://w.example/whl",)
     assert found.apt == ("libgl1", "libglib2.0-0")
