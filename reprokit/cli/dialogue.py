@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reprokit.case import placeholders
-from reprokit.case.trust import Trust
+from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.cli import options
 from reprokit.core import files, redaction
 from reprokit.core.errors import UsageError
@@ -104,7 +104,7 @@ def try_out(path: Path, *, trust: Trust) -> None:
     [file] = load(str(path))
     if list(placeholders.find(file.case)) or any(not one.generate for one in file.case.datasets.values()):
         return  # it could not run yet; what is missing is listed
-    if trust is Trust.OWN and not confirm("Build and run it here?"):
+    if not ALLOWANCES[trust].asks and not confirm("Build and run it here?"):
         return
     session = Session(options.obeyed_store(None), display=Screen(sys.stdout))
     try:

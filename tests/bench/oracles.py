@@ -89,7 +89,7 @@ def nulls() -> Mapping[str, str]:
     hangs = {"failure": {"timed_out": {"frames": ["work.py:transfer"]}}}
     short = {"resources": {"timeout": "8s"}}
     compare = {"compare": {"outputs": ["result.json"], "reference": {"cell": of}, "rtol": 1e-6}}
-    spreads = ["0.3", "1", "3", "8"]
+    spreads = ["0.1", "0.2", "0.25", "0.3"]
     noisy = {"os": ["debian-12"], "spread": spreads, "n": [str(n) for n in range(COUNT // len(spreads))]}
     return {
         "slower": _case("slower", COUNT, _WORK, slow),

@@ -56,7 +56,9 @@ def test_no_level_gets_more_than_one_that_is_trusted_further() -> None:
 
 
 def test_every_defence_asks_the_table() -> None:
-    compared = re.compile(r"trust (is|==|!=|in|not in) |(is|is not|==|!=|in) \(?Trust\.|match .*trust\b|if .*Trust\.")
+    compared = re.compile(
+        r"trust (is|==|!=|in|not in) (?!(not )?None)|(is|is not|==|!=|in) \(?Trust\.|match .*trust\b|if .*Trust\."
+    )
     found = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
         for path in sorted((ROOT / "reprokit").rglob("*.py"))
