@@ -433,7 +433,7 @@ def _literal(value: Any) -> Any:
 
 def _says_something(report: ParsedReport) -> bool:
     """Whether there is a sentence in it, or at least a title of a few words."""
-    return any(len(re.findall(r"\w+|[\u4e00-\u9fff]", piece.text)) > 3 for piece in report.pieces)
+    return any(len(re.findall(r"[\u3040-\u9fff]|\w+", piece.text)) > 3 for piece in report.pieces)
 
 
 def _own_url(report: ParsedReport) -> str:

@@ -19,6 +19,7 @@ from reprokit.intake.draft import render
 from reprokit.intake.drafting import draft
 from reprokit.intake.pieces import cut
 from tests.unit.intake.reports import CONSOLE, FORM, TWO_MACHINES
+from tests.unit.limits import within
 
 FLAGSHIP = Path(__file__).parents[3] / "cases" / "cityscapes_rmi.yaml"
 
@@ -277,7 +278,11 @@ def test_a_secret_in_a_command_is_not_a_redirection() -> None:
 
 def test_a_draft_is_written_of_anything_and_says_what_to_write() -> None:
     environment = "Python: 3.11.3 (main)\nNVCC: Build cuda_12.0.r12.0\nPaddlePaddle: 2.6.2\ncudnn: 8.9\nGCC: 12\n"
-    for text in ("After the update the window stays grey for a while.\n", environment):
+    for text in (
+        "After the update the window stays grey for a while.\n",
+        "打开以后什么也没有，请帮忙看看\n",
+        environment,
+    ):
         case = drafted(text)
         assert [loc for loc, _ in placeholders.find(case.case)] == [("command",), ("expect", "failure", "output")]
         ending = Ending(exit_code=127)
@@ -342,6 +347,19 @@ PIECES = st.sampled_from(
         "Python 3.9 (main)",
         "OS: Ubuntu 20.04",
         "torch: 2.1.0+cu118",
+        "1. `mkdir b && cd b && cmake ..`",
+        "> $ make {{ x }}",
+        "C:\\x> python .\\a.py",
+        "段错误 (核心已转储)",
+        "the loss is nan, it hangs, and is 10x slower than {%",
+        "It works with numpy 1.26 and fails with numpy 2.0",
+        "## Q1: KeyError: 'x'",
+        "ERROR: Could not find a version that satisfies the requirement {{ a }} (from versions: 1)",
+        "```js",
+        "Actual:",
+        "docker run x:1 python a.py {{",
+        "FLAGS_a=1",
+        "# `x` raises TypeError: bad `y`",
     ]
 ).flatmap(lambda piece: st.sampled_from((piece + "\n", piece)))
 
@@ -480,3 +498,17 @@ def test_what_is_slow_or_wrong_is_compared_with_what_works(words: str, key: str)
     else:
         assert case.expect.compare is not None
         assert case.command == "{\npython -m timeit 1\n} | tee /workspace/result.txt\n"
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "## Q1: it hangs\n\nsegfault\n\n",
+        "The loss is nan `pip install x` and it hangs.\n",
+        "- KeyError: 'x'\n",
+        "export A=b\n",
+    ],
+)
+def test_long_reports_are_read_in_the_time_of_their_length(unit: str) -> None:
+    with within(seconds=30):
+        assert draft(unit * (300_000 // len(unit))).data["expect"]
