@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -91,8 +92,10 @@ def command(
             written += 1
             sources.update(dict.fromkeys(one.sources))
             echo(str(one.file))
+    if not written and not refused:
+        raise UsageError(f"{place} has no bugs")
     echo(f"{pluralize(written, 'case')} written to {out}; {pluralize(refused, 'bug')} not written", err=True)
     if written:
-        stand_ins = "".join(f" --source {name}=DIR" for name in list(sources)[:4])
-        echo(f"next: reprokit run {out} --fix; without access to the git hosts, add{stand_ins}", err=True)
+        stand_ins = "".join(f" --source {name}=DIR" for name in list(sources)[:4]) + " ..." * (len(sources) > 4)
+        echo(f"next: reprokit run {shlex.quote(str(out))} --fix; without access to the git hosts, add{stand_ins}", err=True)
     return 2 if refused or not written else 0

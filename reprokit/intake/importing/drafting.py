@@ -22,6 +22,8 @@ LONGEST = 20_000
 """Most characters of a description."""
 APT = ("build-essential", "python3-dev", "git")
 """What data sets take for granted: a compiler, for packages without a wheel for the interpreter, and git."""
+_NAMES = 500
+"""Characters of the names of tests, and of modules, in a signature: the size of patterns is limited."""
 _FIXED = ".fixed"
 """Where the tree of the fix is while an image is built, if tests are taken from it."""
 
@@ -128,17 +130,28 @@ def _setup(bug: Bug) -> str:
 
 
 def _failure(bug: Bug) -> dict[str, str]:
-    """Of pytest and unittest: one of the tests fails, or what they import of the project is not there."""
+    """Of pytest and unittest: one of the tests fails, or what they import of the project is not there.
+
+    Every one of the tests fails at the buggy commit, so the first ones do where a pattern cannot hold all.
+    """
     if not bug.tests:
         return {"exit_code": "nonzero"}
-    names = "|".join(re.escape(one) for one in dict.fromkeys(bug.tests))
+    names = "|".join(re.escape(one) for one in _first(bug.tests, _NAMES))
     patterns = [rf"^(?:FAILED|FAIL:|ERROR:|_+) (?:\S*[:.])?(?:{names})\b"]
     if bug.packages:
-        modules = "|".join(re.escape(one) for one in bug.packages)
+        modules = "|".join(re.escape(one) for one in _first(bug.packages, _NAMES // 10))
         # Of a module of the project that does not exist: a project that cannot be imported at all is not the bug.
         patterns.append(rf"Error: No module named '(?:{modules})\.")
         patterns.append(rf"Error: (?:cannot import name \S+ from|module) '(?:{modules})[.']")
     return {"exit_code": "nonzero", "output": f"/{'|'.join(patterns)}/"}
+
+
+def _first(texts: Sequence[str], most: int) -> list[str]:
+    """The first of the texts, each once, which have at most so many characters together, and at least one."""
+    found = list(dict.fromkeys(texts))
+    while len(found) > 1 and sum(map(len, found)) > most:
+        found.pop()
+    return found
 
 
 def _fix(bug: Bug) -> dict[str, Any]:

@@ -21,7 +21,7 @@ def python(asked: str) -> tuple[dict[str, str], str]:
     """
     if not asked:
         return {"os": DEFAULT}, "The data set names no Python: this is the one of the release."
-    if not re.fullmatch(r"\d+(\.\d+){0,2}", asked):
+    if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4}){0,2}", asked):
         return {"os": DEFAULT}, f"The data set asks for Python {asked[:40]!r}, which is not a version: it is left out."
     for value in _nearest(asked):
         for os in _releases():

@@ -9,7 +9,7 @@ import re
 
 from reprokit.intake.importing.bug import WrongBug, path
 
-_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_HUNK = re.compile(r"@@ -\d+(?:,([0-9]{1,9}))? \+\d+(?:,([0-9]{1,9}))? @@")
 _NAMED = re.compile(r"(--- |\+\+\+ |(?:rename|copy) (?:from|to) )(.*)")
 _BOTH = re.compile(r'diff --git (?:a/(.+) b/\1|"a/(.+)" "b/\2")')
 _ESCAPED = re.compile(r"\\([0-7]{3}|.)")
@@ -30,6 +30,8 @@ def changed(patch: str, where: str) -> tuple[str, ...]:
                 raise WrongBug(f"{where}: the patch is damaged: the hunk of its line {number} is longer than it says")
         elif hunk := _HUNK.match(line):
             old, new = (int(count or 1) for count in hunk.groups())
+        elif line.startswith("@@ -"):
+            raise WrongBug(f"{where}: the patch is damaged: its line {number} does not say which lines it changes")
         elif (named := _NAMED.fullmatch(line)) and (name := _unquoted(named[2], with_side=named[1][0] in "-+")):
             found[path(name, where)] = None
         elif both := _BOTH.fullmatch(line):

@@ -321,6 +321,8 @@ class TestSweBench:
             ({"test_patch": ""}, "test_patch is missing"),
             ({"FAIL_TO_PASS": "[]"}, "FAIL_TO_PASS names no test"),
             ({"FAIL_TO_PASS": {"a": 1}}, "FAIL_TO_PASS is not a list of tests"),
+            ({"FAIL_TO_PASS": ["t.py::test_a\n-k x"]}, "FAIL_TO_PASS is not a list of tests"),
+            ({"patch": f"--- a/x\n+++ b/x\n@@ -1,{'9' * 5000} +1 @@\n-a\n+b\n"}, "the patch is damaged: its line 3"),
             ({"FAIL_TO_PASS": ["a sentence about it"]}, "is neither an id of pytest nor of unittest"),
             ({"install_config": {"pip_packages": ["--index-url=https://example.com"]}}, "is not a requirement of pip"),
             ({"install_config": {"reqs_path": ["../../etc/passwd"]}}, "is not a path within the repository"),
@@ -357,6 +359,24 @@ class TestSweBench:
         assert "rows.jsonl:2: it is not a line of JSON" in refused(capsys, "swe-bench", "rows.jsonl")
         Path("rows.json").write_text("[" * 100_000)
         assert "nested too deeply" in refused(capsys, "swe-bench", "rows.json")
+        Path("rows.json").write_text("[]")
+        assert "rows.json has no bugs" in refused(capsys, "swe-bench", "rows.json")
+
+    @pytest.mark.parametrize("form", ["lines", "list", "one"])
+    @pytest.mark.parametrize("mark", ["", "\ufeff", "\n \n"])
+    def test_json_however_it_is_written(self, project: Project, form: str, mark: str) -> None:
+        row = bug_datasets.row(project)
+        text = {"lines": json.dumps(row), "list": json.dumps([row], indent=1), "one": json.dumps(row, indent=1)}[form]
+        Path("rows.json").write_text(f"{mark}{text}\r\n", encoding="utf-8")
+        assert invoke(["import", "swe-bench", "rows.json", "example__greet-7"]) == 0
+
+    def test_a_signature_has_the_first_of_many_tests(self, project: Project, tmp_path: Path) -> None:
+        names = [f"test_{number}_{'x' * (number % 7)}" for number in range(2000)]
+        row = bug_datasets.row(project, FAIL_TO_PASS=[f"{TEST}::{name}" for name in names])
+        assert invoke(["import", "swe-bench", self.written(tmp_path, row)]) == 0
+        case, buggy, _ = both("swe-bench-example-greet-7.yaml")
+        assert "(?:test_0_|test_1_x|" in str(case.expect.failure.output)
+        assert len(buggy.files["fail_to_pass.txt"].text.splitlines()) == 2000
 
 
 @given(
@@ -432,6 +452,7 @@ def test_the_signature_is_the_test_and_not_an_environment_that_lacks_something(
         ("3.5.2", {"os": "debian-11", "python": "3.6"}, "3.6 is the nearest"),
         ("2.7", {"os": "debian-12", "python": "2.7"}, "No release of Python 2.7"),
         ("3.x; rm", {"os": "debian-12"}, "is not a version"),
+        ("9" * 5000, {"os": "debian-12"}, "is not a version"),
         ("", {"os": "debian-12"}, "names no Python"),
     ],
 )

@@ -38,6 +38,7 @@ _LISTS = (
     "requirements-dev.txt",
 )
 """Where the projects of SWE-bench have their requirements; the first that there is."""
+_ID = re.compile(r"(?=.*\S)[^\0\r\n]+")
 _UNITTEST = re.compile(r"(\w+) \(([\w.]+)\)")
 _CONVERT = (
     """python -c "import sys, pandas; pandas.read_parquet(sys.argv[1])"""
@@ -71,8 +72,7 @@ KIND = DatasetKind(
 def _rows(place: Path) -> Iterator[Any]:
     try:
         with open_regular(place) as stream:
-            first = stream.read(4)
-            if first == b"PAR1":
+            if stream.read(4) == b"PAR1":
                 raise UsageError(
                     f"{place} is a Parquet file: convert it to JSON lines, and name that file:\n"
                     f"  pip install pandas pyarrow\n  {_CONVERT} {place} {place.with_suffix('.jsonl')}"
@@ -81,16 +81,19 @@ def _rows(place: Path) -> Iterator[Any]:
             if stream.tell() > MOST:
                 raise UsageError(f"{place} has more than {MOST} bytes: divide it into files of fewer lines")
             stream.seek(0)
-            if first.lstrip().startswith(b"["):
-                rows = loads(stream.read())
-                yield from rows if isinstance(rows, list) else [rows]
-                return
+            read = False
             for number, line in enumerate(stream, 1):
                 if line.strip():
                     try:
-                        yield loads(line)
+                        found = loads(line)
                     except ValueError as error:
-                        raise UsageError(f"{place}:{number}: it is not a line of JSON: {error}") from None
+                        if read:
+                            raise UsageError(f"{place}:{number}: it is not a line of JSON: {error}") from None
+                        stream.seek(0)  # one JSON text of several lines
+                        found = loads(stream.read().strip())
+                        stream.seek(0, 2)
+                    read = True
+                    yield from found if isinstance(found, list) else [found]
     except OSError as error:
         raise UsageError(f"{place} cannot be read: {error.strerror}") from None
     except ValueError as error:
@@ -171,8 +174,8 @@ def _ids(row: Mapping[str, Any], field: str, where: str) -> list[str]:
         found = loads(value) if isinstance(value, str) else value
     except ValueError:
         found = None
-    if not isinstance(found, list) or not all(isinstance(one, str) and one.strip() for one in found):
-        raise WrongBug(f"{where}: {field} is not a list of tests")
+    if not isinstance(found, list) or not all(isinstance(one, str) and _ID.fullmatch(one) for one in found):
+        raise WrongBug(f"{where}: {field} is not a list of tests, each a text of one line")
     return list(dict.fromkeys(found))
 
 
