@@ -59,6 +59,8 @@ def command(
     python = shutil.which(interpreter) if interpreter else collecting.interpreter_for(words)
     if python is None:
         raise UsageError(f"--python {interpreter}: no such program")
+    if interpreter and not collecting.collects(python):
+        raise UsageError(f"--python {interpreter}: it is not a Python 3.6 or later")
     try:
         seconds = units.duration(timeout) if timeout else 0
     except ValueError as error:

@@ -138,7 +138,7 @@ def dialogue(given: Mapping[str, Any], *, ask: bool = True) -> Draft:
         failure=_text(given["failure"]) if given["failure"] else "" if given["exit_code"] else None,
         exit_code=_option("--exit-code", given["exit_code"], interview.check_exit) if given["exit_code"] else None,
     )
-    asker = _Terminal() if ask and sys.stdin.isatty() else _Defaults()
+    asker = _Terminal() if ask and sys.stdin is not None and sys.stdin.isatty() else _Defaults()
     if isinstance(asker, _Terminal):
         echo(
             "A case is one bug: what runs, where, and how it fails. Press Enter to accept the value in brackets.",

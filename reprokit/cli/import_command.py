@@ -97,5 +97,6 @@ def command(
     echo(f"{pluralize(written, 'case')} written to {out}; {pluralize(refused, 'bug')} not written", err=True)
     if written:
         stand_ins = "".join(f" --source {name}=DIR" for name in list(sources)[:4]) + " ..." * (len(sources) > 4)
-        echo(f"next: reprokit run {shlex.quote(str(out))} --fix; without access to the git hosts, add{stand_ins}", err=True)
+        run = f"reprokit run {shlex.quote(str(out))} --fix"
+        echo(f"next: {run}; without access to the git hosts, add{stand_ins}", err=True)
     return 2 if refused or not written else 0

@@ -22,6 +22,8 @@ _GROUPS = ("matrix", "environment", "expect")
 _LINE = re.compile(r"line \d{1,9}", re.ASCII)
 _SHOWN = 12
 """Most places of a kind of secret that are listed one by one."""
+_LONE = re.compile("[\ud800-\udfff]")
+"""What no YAML can have: bytes of a terminal that are not text, and halves of characters."""
 _TEMPLATE = re.compile(r"\{[{%#]|\{(?=\r)|\r")
 
 
@@ -115,9 +117,11 @@ def _wrapped(text: str, *, item: bool = False) -> list[str]:
 
 
 def _ordered(value: Any, loc: Loc) -> Any:
-    """``value`` with the keys of the format in the format's order, then the others unchanged."""
+    """``value`` as YAML can have it, with the keys of the format in the format's order, then the others."""
     if isinstance(value, (list, tuple)):
         return [_ordered(item, (*loc, index)) for index, item in enumerate(value)]
+    if isinstance(value, str):
+        return _LONE.sub("\ufffd", value)
     if not isinstance(value, Mapping):
         return value
     known = FIX_KEYS if loc == ("fix",) else keys_at(loc[1:] if loc[:1] == ("fix",) else loc)

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from reprokit.intake.capturing.interpreter import program_of
+from reprokit.intake.capturing.interpreter import SECONDS, program_of
 
 PROGRAM = Path(__file__).with_name("collect.py")
 """The program; it imports nothing of reprokit, so that it also runs where reprokit is not installed."""
 
 
+def collects(python: str) -> bool:
+    """Whether a program is a Python in which :data:`PROGRAM` runs."""
+    try:
+        done = subprocess.run(
+            [python, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    found = re.match(rb"Python (\d{1,4})\.(\d{1,4})", done.stdout)
+    return found is not None and (int(found[1]), int(found[2])) >= (3, 6)
+
+
 def interpreter_for(words: Sequence[str]) -> str:
-    """The Python whose packages matter: the one that a command runs in, else the first on PATH, else ours."""
+    """The Python whose packages matter: the one that a command runs in, else the first on PATH, else ours.
+
+    One that is older than the program is passed over; the program then says which one the command runs in.
+    """
     of_command = program_of(words) if words else ""
-    return of_command or shutil.which("python3") or shutil.which("python") or sys.executable
+    found = (of_command, shutil.which("python3"), shutil.which("python"))
+    return next((one for one in found if one and collects(one)), sys.executable)

@@ -180,6 +180,14 @@ def test_without_a_terminal_it_names_the_alternatives(tmp_path: Path, monkeypatc
     assert not list(tmp_path.iterdir())
 
 
+def test_without_standard_input_it_names_them_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)  # as `<&-` does
+    assert invoke(["new"]) == 2
+    assert "no terminal" in capsys.readouterr().err
+
+
 @pytest.mark.system
 def test_at_a_real_terminal(tmp_path: Path) -> None:
     user = ProgramUser("new", folder=tmp_path)

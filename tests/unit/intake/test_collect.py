@@ -22,7 +22,7 @@ from reprokit.cli import invoke
 from reprokit.core.redaction import scrub
 from reprokit.environment.cases import load_text
 from reprokit.intake import draft as drafts
-from reprokit.intake.collecting import PROGRAM, collect, interpreter_for
+from reprokit.intake.collecting import PROGRAM, collect, collects, interpreter_for
 from reprokit.intake.drafting import draft
 from reprokit.intake.environments import EnvironmentBlock, find, merge
 
@@ -592,11 +592,20 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd
     for words, message in (
         (["--for", "gone.py"], "does not exist"),
         (["--python", "gone"], "--python gone: no such program"),
+        (["--python", "sh"], "--python sh: it is not a Python 3.6 or later"),
         (["--timeout", "soon"], "--timeout soon: expected"),
     ):
         assert invoke(["collect", *words]) == 2
         assert message in capfd.readouterr().err
     assert interpreter_for([sys.executable, "x.py"]) == sys.executable
+
+
+def test_an_interpreter_that_is_too_old_is_passed_over(elsewhere: Path) -> None:
+    program(elsewhere, "python2", "echo Python 2.7.18 >&2")
+    program(elsewhere, "python3.5", "echo Python 3.5.2")
+    assert not collects(str(elsewhere / "python2"))
+    assert interpreter_for(["python3.5", "x.py"]) != str(elsewhere / "python3.5")
+    assert collects(interpreter_for(["python3.5", "x.py"]))
 
 
 @pytest.mark.system

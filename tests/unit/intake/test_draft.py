@@ -55,6 +55,12 @@ def test_a_block_scalar_keeps_exactly_its_own_empty_lines() -> None:
     assert read(render(Draft(data=data))) == data
 
 
+def test_what_no_yaml_can_have_is_replaced() -> None:
+    """Bytes that are not UTF-8, which a terminal or an argument had."""
+    written = render(Draft(data={"title": "caf\udce9", "files": {"a": "\ud800\n"}}))
+    assert read(written) == {"schema": "reprokit/v1", "title": "caf\ufffd", "files": {"a": "\ufffd\n"}}
+
+
 @given(DATA, st.lists(TEXTS, max_size=3), st.data())
 def test_comments_change_nothing(data: dict[str, Any], sentences: list[str], draw: st.DataObject) -> None:
     places = [()] + [(key,) for key in data] + [(key, 0) for key, value in data.items() if isinstance(value, list)]
