@@ -362,9 +362,10 @@ class _Scrubber:
             after = match.string[match.end("value") : match.end()]
             return "secret", _before(match) + "<secret>" + after
 
-        view = self.put("secret", patterns.GUEST, view)
-        view = self.replace(patterns.NAMED, view, put)
-        view = self.replace(patterns.IN_WORDS, view, said)
+        if patterns.may_name(view.seen):
+            view = self.put("secret", patterns.GUEST, view)
+            view = self.replace(patterns.NAMED, view, put)
+            view = self.replace(patterns.IN_WORDS, view, said)
         return self.replace(patterns.IN_CHINESE, view, said)
 
     def people(self, view: SeenText) -> SeenText:
