@@ -97,8 +97,8 @@ PATTERNS = (
     (r"(?<![\w:])(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}(?![\w:])", "<address>"),
     (r"\b(GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", r"\1-<id>"),
     (r"[\w-]{1,60}(?:\.[\w-]{1,60}){0,5}\.(?:local|lan|internal|intranet|corp|localdomain)\b", "<host>"),
+    (r"(?<![A-Za-z])[A-Za-z]:[\\/]{1,2}Users[\\/]{1,2}(?:[\w. -]{1,60}(?=[\\/])|[^\\/\s\"']+)", "~"),
     (r"(?<![\w.~/-])(?:/[\w.-]{1,40}){0,2}/(?:home|Users)/[\w.-]+", "~"),
-    (r"(?<![A-Za-z])[A-Za-z]:[\\/]{1,2}Users[\\/]{1,2}[^\\/\s\"']+", "~"),
 )
 """Text of which what is private follows from how it looks, and what is put in its place."""
 
@@ -754,9 +754,13 @@ def facts(scrubber, other=""):
 
 def package_lines(found):
     """``name==version``, with where it is from if not from an index."""
+    clean = ReportScrubber().text
     for one in found:
         origin = attempt(one.origin)
-        yield "{}=={}{}".format(one.name, one.version, "  # from " + origin if origin else "")
+        line = "{}=={}".format(one.name, one.version)
+        if clean(line) != line:  # builds of one's own may have the host, the user or a token behind their version
+            line = line.partition("+")[0]
+        yield "{}{}".format(line, "  # from " + origin if origin else "")
 
 
 def package_blocks(script):

@@ -463,6 +463,24 @@ def test_a_package_of_a_private_server_does_not_name_it(tmp_path: Path, monkeypa
     ]
 
 
+def test_a_build_of_ones_own_names_neither_host_nor_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, version in (("one", "1.0+trainbox.7"), ("two", "2.1.2+cu121"), ("x", "1+ghp_" + "A1b2C3d4" * 5)):
+        (tmp_path / f"{name}.egg-info").write_text(f"Name: {name}\nVersion: {version}\n")
+    monkeypatch.setattr(collect, "PATH", [str(tmp_path)])
+    monkeypatch.setenv("HOSTNAME", "trainbox.7")
+    assert list(collect.package_lines(collect.packages())) == ["one==1.0", "two==2.1.2+cu121", "x==1"]
+
+
+@pytest.mark.parametrize(
+    "path", [r"C:\Users\Zhang Wei\x", "C:/Users/Zhang Wei/x", r"C:\\Users\\zhang\\x", r"D:\Users\zhang"]
+)
+def test_a_home_of_windows(path: str) -> None:
+    shown = collect.ReportScrubber().text(f"open {path} failed")
+    assert "hang" not in shown
+    assert "Wei" not in shown
+    assert shown.endswith(" failed")
+
+
 def test_the_imports_of_a_program(tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text(
         "import os, numpy.linalg\nfrom . import x\nfrom helper import y\nimport pkg.sub\n"
