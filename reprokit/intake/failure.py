@@ -63,9 +63,7 @@ _QUOTED_ERROR = re.compile(
     r"(?P<quote>[`'\"“]*)(?P<text>[^`\"”\n]{10,300})",
     re.IGNORECASE,
 )
-_ACTUAL = re.compile(
-    r"\bactual\b|\bgot\b|\boutputs?\b|\bprints?\b|\bcurrent(?:ly)?\b|实际|输出|得到|结果", re.IGNORECASE
-)
+_ACTUAL = re.compile(r"\bactual(?:ly)?\b|\bgot\b|\binstead\b|实际|得到", re.IGNORECASE)
 _EXPECTED = re.compile(r"\bexpect|\bshould\b|\bcorrect\b|期望|预期|应该|正确", re.IGNORECASE)
 _NAN = re.compile(r"^.*?(?P<text>\w[\w .-]{0,30}[ =:]\s{0,3}\[?)(?P<nan>-?nan)\b", re.IGNORECASE | re.MULTILINE)
 _TIMES = re.compile(r"(\d+(?:\.\d+)?)\s?(?:x|×|times|倍)\s*(?:as )?slow|慢\s?了?\s?(\d+(?:\.\d+)?)\s?倍", re.IGNORECASE)

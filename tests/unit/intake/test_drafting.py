@@ -511,4 +511,10 @@ def test_what_is_slow_or_wrong_is_compared_with_what_works(words: str, key: str)
 )
 def test_long_reports_are_read_in_the_time_of_their_length(unit: str) -> None:
     with within(seconds=30):
-        assert draft(unit * (300_000 // len(unit))).data["expect"]
+        assert draft(unit * (150_000 // len(unit))).data["expect"]
+
+
+def test_a_wrong_result_is_known_by_what_the_report_says_it_actually_was() -> None:
+    text = "# mean returns the wrong result\n\nExpected:\n\n```\n2.5\n```\n\nActual:\n\n```\n{}\n```\n"
+    assert drafted(text.format("mean is 3.5")).case.expect.failure.output == "mean is 3.5"
+    assert placeholders.RESULT in str(drafted(text.replace("Actual", "Log").format("1 2")).case.expect.failure.output)
