@@ -758,7 +758,7 @@ def package_lines(found):
     for one in found:
         origin = attempt(one.origin)
         line = "{}=={}".format(one.name, one.version)
-        if clean(line) != line:  # builds of one's own may have the host, the user or a token behind their version
+        if clean(line) != line:  # a local build may have the host, the user or a token behind its version
             line = line.partition("+")[0]
         yield "{}{}".format(line, "  # from " + origin if origin else "")
 

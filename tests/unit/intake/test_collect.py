@@ -463,7 +463,7 @@ def test_a_package_of_a_private_server_does_not_name_it(tmp_path: Path, monkeypa
     ]
 
 
-def test_a_build_of_ones_own_names_neither_host_nor_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_build_names_neither_host_nor_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, version in (("one", "1.0+trainbox.7"), ("two", "2.1.2+cu121"), ("x", "1+ghp_" + "A1b2C3d4" * 5)):
         (tmp_path / f"{name}.egg-info").write_text(f"Name: {name}\nVersion: {version}\n")
     monkeypatch.setattr(collect, "PATH", [str(tmp_path)])
