@@ -14,6 +14,7 @@ from reprokit.intake.environments import images
 from reprokit.intake.environments.lines import ReportLine
 from reprokit.intake.environments.model import EnvironmentBlock, Rank
 from reprokit.intake.environments.reading import BlockReader
+from reprokit.intake.environments.table import table
 
 _INSTRUCTION = re.compile(
     r"(FROM|RUN|ENV|ARG|WORKDIR|COPY|ADD|CMD|ENTRYPOINT|USER|SHELL|LABEL|EXPOSE|VOLUME|ONBUILD|STOPSIGNAL|HEALTHCHECK|MAINTAINER)\s+(.*)",
@@ -29,94 +30,7 @@ _HOUSEKEEPING = re.compile(
     r"(?:apt-get|apt)\s+(?:-\S+\s+)*(?:update|upgrade|clean|autoremove)|rm\s+-rf?\s+(?:/var/|/tmp|/root/\.cache|~/\.cache)|"
     r"(?:pip|conda)\s+(?:cache|clean)"
 )
-_PIP_WITH_VALUE = frozenset(
-    [
-        "-r",
-        "--requirement",
-        "-c",
-        "--constraint",
-        "-f",
-        "--find-links",
-        "-i",
-        "--index-url",
-        "--extra-index-url",
-        "--trusted-host",
-        "-e",
-        "--editable",
-        "-t",
-        "--target",
-        "--timeout",
-        "--default-timeout",
-        "--retries",
-        "--prefix",
-        "--root",
-        "--platform",
-        "--python-version",
-        "--only-binary",
-        "--no-binary",
-        "--progress-bar",
-        "--global-option",
-        "--config-settings",
-        "--cache-dir",
-        "--proxy",
-        "--index",
-    ]
-)
-_PIP_KEPT = (
-    "-f",
-    "--find-links",
-    "-i",
-    "--index-url",
-    "--extra-index-url",
-    "--no-binary",
-    "--only-binary",
-    "--pre",
-    "--no-deps",
-    "--no-build-isolation",
-)
-_RUN_FLAGS = frozenset(
-    [
-        "-i",
-        "-t",
-        "-it",
-        "-ti",
-        "-d",
-        "-itd",
-        "-dit",
-        "-tid",
-        "--rm",
-        "--privileged",
-        "--init",
-        "--interactive",
-        "--tty",
-        "--detach",
-        "-P",
-        "--publish-all",
-        "--read-only",
-        "--no-healthcheck",
-        "--sig-proxy",
-        "--oom-kill-disable",
-        "-id",
-        "-di",
-        "-dt",
-    ]
-)
-_RUN_KEPT = {
-    "--gpus": "gpus",
-    "--shm-size": "shm_size",
-    "-m": "memory",
-    "--memory": "memory",
-    "--cpus": "cpus",
-    "--network": "network",
-    "--net": "network",
-    "--user": "user",
-    "-u": "user",
-    "--workdir": "workdir",
-    "-w": "workdir",
-    "--ipc": "ipc",
-    "--runtime": "runtime",
-    "--entrypoint": "entrypoint",
-}
+_OPTIONS = table()["recipes"]
 
 
 @dataclass
@@ -176,10 +90,10 @@ class _Recipe:
         for word in rest:
             if word.startswith("-"):
                 name, equals, value = word.partition("=")
-                value = value if equals or name not in _PIP_WITH_VALUE else next(rest, "")
+                value = value if equals or name not in _OPTIONS["with_value"] else next(rest, "")
                 if name in ("-e", "--editable", "-r", "--requirement") and value:
                     self.requirements.append(f"{name} {value}")
-                elif name in _PIP_KEPT:
+                elif name in _OPTIONS["kept"]:
                     self.pip_options.append(f"{name} {shlex.quote(value)}" if value else name)
                 continue
             self.requirements.append(word)
@@ -325,14 +239,14 @@ def _docker_run(text: str, first: int, last: int) -> EnvironmentBlock | None:
             image = word
             break
         name, equals, value = word.partition("=")
-        if not equals and name not in _RUN_FLAGS:
+        if not equals and name not in _OPTIONS["flags"]:
             value = next(words, "")
         if name in ("-e", "--env"):
             recipe.env |= {one: text for one, sign, text in [value.partition("=")] if sign}
         elif name in ("-v", "--volume", "--mount"):
             volumes.append(value)
-        elif name in _RUN_KEPT:
-            recipe.options[_RUN_KEPT[name]] = value
+        elif name in _OPTIONS["options"]:
+            recipe.options[_OPTIONS["options"][name]] = value
     if not re.fullmatch(r"[\w${][\w./:@${}-]{0,200}", image):
         return None
     if recipe.options.get("runtime") == "nvidia":
