@@ -36,3 +36,8 @@ def test_the_keys_of_a_program(row: dict[str, Any]) -> None:
 
 def test_a_program_without_examples_is_not_in_the_table() -> None:
     assert all(row["examples"] for row in table()["programs"])
+
+
+def test_names_in_the_table_have_no_blanks() -> None:
+    lists = [*(table()["recipes"][name] for name in ("with_value", "kept", "flags", "options")), table()["packages"]]
+    assert [name for names in lists for name in names if " " in name] == []
