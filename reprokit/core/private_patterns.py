@@ -3,8 +3,7 @@ r"""How secret things look: the patterns for build logs, reports, drafts and pag
 
 Tokens are known by the formats that their makers publish: those of our own table, and beside it the rules of gitleaks
 (``gitleaks.txt``, with its licence), which knows services that we never met. Rather than detect-secrets, which knows 15
-of the kinds in our table, takes digests and commits for secrets by their entropy, and is not linear in the length of a
-line. What no list knows is a token by its looks alone where a word leads it (``acme_live_...``) and its letters change
+of the kinds in our table and takes digests and commits for secrets by their entropy. What no list knows is a token by its looks alone where a word leads it (``acme_live_...``) and its letters change
 between upper case, lower case and digits as chance would have it, which names do not.
 
 Every pattern is bounded or possessive in effect, so that the time is linear in the length of the text.
@@ -104,7 +103,7 @@ SSH_KEY = re.compile(
 )
 CONDA = re.compile(r"(?<=/t/)[a-z]{2}-[0-9a-f]{8}-[0-9a-f-]{20,40}(?=/)")
 IN_URL = re.compile(r"(?<=://)(?!git@)[^\s/?#'\"<>`|\\]{1,300}@")
-URL_LOGIN = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)(?P<login>[^\s/?#'\"]*)@")
+URL_LOGIN = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]{0,40}://)(?P<login>[^\s/?#'\"]*)@")
 """The login of a URL, of which everything before the last ``@`` is taken."""
 BARE_LOGIN = re.compile(r"(?<![\w./%+-])([\w.%+-]+:)[^\s/@'\"]+@")
 """The login of an address without scheme."""

@@ -393,7 +393,7 @@ UNSEEN = [
     Kind(name="Mailchimp key", make=joined(prefixed("", 32, HEX), "-us12"), var="MAILCHIMP", option="--mc", en="Mailchimp key", zh="邮件密钥"),
     Kind(name="Vercel token", make=prefixed("", 24), own=("vercel deploy --token {}", "VERCEL_TOKEN={}", "vercel --token={} --prod", "curl -H 'Authorization: Bearer {}' https://api.vercel.com/v9/projects", "my Vercel token is {}")),
 ]  # fmt: skip
-"""Kinds that were drawn by lot from a list, and written from the pages of their services, after the rules were."""
+"""Kinds that were drawn by lot from a list, and written after the rules were."""
 
 # Each context in two halves: the first for the rules, the second held out.
 CONTEXTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
