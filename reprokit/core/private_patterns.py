@@ -2,9 +2,10 @@ r"""How secret things look: the patterns for build logs, reports, drafts and pag
 :mod:`.private_people`.
 
 Tokens are known by the formats that their makers publish: those of our own table, and beside it the rules of gitleaks
-(``gitleaks.txt``, with its licence), which knows services that we never met. Rather than detect-secrets, which knows 15
-of the kinds in our table and takes digests and commits for secrets by their entropy. What no list knows is a token by its looks alone where a word leads it (``acme_live_...``) and its letters change
-between upper case, lower case and digits as chance would have it, which names do not.
+(``gitleaks.txt``, with its licence), which knows services that we never met. Rather than detect-secrets, which knows
+15 of the kinds in our table and takes digests and commits for secrets by their entropy. What no list knows is a token
+by its looks alone where a word leads it (``acme_live_...``) and its letters change between upper case, lower case and
+digits as chance would have it, which names do not.
 
 Every pattern is bounded or possessive in effect, so that the time is linear in the length of the text.
 """
@@ -112,9 +113,11 @@ IN_ADDRESS = re.compile(
     re.ASCII,
 )
 """Of a proxy without a scheme: ``user:password@host:3128``."""
+_GOES_ON = r"(?:\\\r?\n[ \t]{0,40})?"
+"""A command goes on in the next line."""
 OPTION = re.compile(
-    r"(?<=[ \t])(?P<option>-[uUbpPa]|--(?:proxy-)?user|--cookie|--pass)(?P<by>[ \t]{1,4}|=|)(?P<quote>[\"'])?"
-    r"(?P<value>(?(quote)[^\"'\n<>]|[^\s\"'<>$-])(?(quote)[^\"'\n<>]|[^\s\"'<>]){0,2000})"
+    rf"(?<=[ \t])(?P<option>-[uUbpPa]|--(?:proxy-)?user|--cookie|--pass)(?P<by>[ \t]{{1,4}}{_GOES_ON}|=|)"
+    r"(?P<quote>[\"'])?(?P<value>(?(quote)[^\"'\n<>]{1,2000}|[^\s\"'<>$\\-][^\s\"'<>]{0,2000}))"
 )
 """Options that hold a password in some commands (:func:`typed_by`)."""
 _TYPED_BY = {
@@ -132,7 +135,7 @@ _COMMAND = 300
 
 def typed_by(match: re.Match[str]) -> str | None:
     """What of the value of an option is not secret, in the command that the option is given to; None where all is."""
-    before = re.split("[\n|;&]", match.string[max(0, match.start() - _COMMAND) : match.start()])[-1]
+    before = re.split(r"(?<!\\)(?<!\\\r)\n|[|;&]", match.string[max(0, match.start() - _COMMAND) : match.start()])[-1]
     option, value = match["option"], match["value"]
     user, colon, password = value.partition(":")
     if option in ("-u", "-U", "--user", "--proxy-user"):
@@ -205,10 +208,10 @@ NAMED = re.compile(
     r"|sig(?<=[?&]sig)(?:nature)?|key(?<=[?&]key)"
     rf"|KEY(?<=_KEY)|PASS|PAT(?<=_PAT)|{AMIDST}(?:_[A-Z\d]{{1,16}}){{0,3}})"
     r"(?P<by>\\?(?:[\"']\]?)?(?:[ \t]{0,4}:[ \t]{0,4}[A-Za-z]{1,20}(?=[ \t]{0,4}=))?"
-    r"[ \t]{0,4}(?:={1,3}>?|:=?)[ \t]{0,4}"
+    rf"[ \t]{{0,4}}(?:={{1,3}}>?|:=?)[ \t]{{0,4}}{_GOES_ON}"
     r"|[\"']?\n[ \t]{0,40}[\"']?value[\"']?[ \t]{0,4}:[ \t]{0,4}"
-    r"|(?P<apart>[ \t]{0,20}[|\u2502][ \t]{0,8}|[ \t]{1,20}))"
-    r"(?P<quote>\\?[\"'])?(?P<value>(?(quote)[^\"'\\\r\n]|[^\s\"'&;|()\[\]{}<>\\\u2502]){1,4000})"
+    rf"|(?P<apart>[ \t]{{0,20}}[|\u2502][ \t]{{0,8}}|[ \t]{{1,20}}{_GOES_ON}))"
+    r"(?P<quote>\\?[\"'])?(?P<value>(?(quote)[^\"'\\\r\n]{1,4000}|[^\s\"'&;|()\[\]{}<>\\\u2502]{1,4000}))"
 )
 """The end of a name (:data:`NAME`), and what stands behind it."""
 _HINTS = ("secret", "pass", "pw", "pin", "cred", "key", "token", "auth", "sig", "pat", "jwt", "cookie", "dsn")
@@ -251,7 +254,7 @@ IN_WORDS = re.compile(
     rf"(?P<name>{_SAYS}|[A-Z]\w{{1,20}} (?:key|token))"
     r"(?P<sep>[ \t]{1,3}(?:is|was|are|to|of|as)[ \t]{1,3}|[ \t]{0,3}[:=是为][ \t]{0,3}"
     r"|[ \t]{1,3}(?=[\"'`])|[ \t]{1,3}(?=[^\s\"'`]{0,300}\d))(?P<quote>[\"'`])?"
-    r"(?P<value>(?(quote)[^\"'`\n]|[^\s\"'`<>()\[\]{},;|│。，一-鿿]){3,300})(?P<after>[ \t]{0,2}[\w(\[\"']?)"
+    r"(?P<value>(?(quote)[^\"'`\n]{3,300}|[^\s\"'`<>()\[\]{},;|│。，一-鿿]{3,300}))(?P<after>[ \t]{0,2}[\w(\[\"']?)"
 )
 """Passwords and keys as people write them in sentences."""
 GUEST = re.compile(

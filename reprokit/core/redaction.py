@@ -490,15 +490,16 @@ def _is_secret(match: re.Match[str], name: str) -> bool:
         after = match.string[match.end() : match.end() + 1]
         if patterns.CODE.fullmatch(value.rstrip(",")) or (after and after in "([") or _STRING.fullmatch(value + after):
             return False
-    if match["apart"] and match["apart"].isspace() and not (name.startswith("-") or name.isupper()):
+    blank = match["apart"] and not match["apart"].strip(" \t\r\n\\")
+    if blank and not (name.startswith("-") or name.isupper()):
         return False
     if patterns.RANDOM.fullmatch(value) or (name.startswith("-") and patterns.CERTAIN.search(name)):
         return True
     if match["apart"] and value.lower() in patterns.NOT_SAID:
         return False
-    if match["apart"] and match["apart"].isspace() and not match["quote"]:
+    if blank and not match["quote"]:
         return False
-    if match["apart"] and not match["apart"].isspace() and not _CELL.match(match.string, match.end()):
+    if match["apart"] and not blank and not _CELL.match(match.string, match.end()):
         return False
     return patterns.CERTAIN.search(name) is not None
 

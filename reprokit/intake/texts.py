@@ -39,7 +39,9 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_WEB = re.compile(r"\A\s*(?:<\?xml[^>]{0,200}>|<!--.{0,400}?-->|\s)*<(?:!doctype\s+html|html)\b", re.I | re.S)
+_WEB = re.compile(
+    r"\A\s*(?:(?:<\?xml[^>]{0,200}>|<!--(?:(?!-->).){0,400}-->)\s*)*<(?:!doctype\s+html|html)\b", re.I | re.S
+)
 _MIME = re.compile(rb"\A(?:[\w-]{1,60}:.*\n(?:[ \t].*\n)*?){0,60}?MIME-Version:", re.I)
 _CONTROL = dict.fromkeys((*range(9), 11, *range(14, 27), *range(28, 32)))
 

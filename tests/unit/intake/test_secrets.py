@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from reprokit.core import redaction
 from reprokit.core.redaction import for_shell, of_this_host, scrub, secret_variable
+from tests.unit.limits import within
 
 ALNUM = string.ascii_letters + string.digits
 
@@ -113,6 +114,12 @@ REPEATED += ["-----BEGIN " + "PRIVATE KEY-----", "authorization: ", "cookie:", "
 def test_time_grows_linearly_with_the_text(text: str) -> None:
     """What were quadratic would not end: see the bench for times."""
     scrub((text * 100_000)[:100_000])
+
+
+def test_a_long_line_of_names_without_secrets_takes_linear_time() -> None:
+    """Each name has the rest of the line for its value, of which 4000 characters are looked at."""
+    with within(seconds=10):
+        scrub(("https://a/b?key=" * 63_000)[:1_000_000])
 
 
 SURVIVES = """\
@@ -225,6 +232,10 @@ def test_names_that_are_not_secret(name: str) -> None:
         ("https://a.example/b?se=2024&sig=q%2Bx8f0Zk3kW0%3D", "https://a.example/b?se=2024&sig=<secret>"),
         ("Server=db;Uid=sa;Pwd=swordfish22;", "Server=db;Uid=sa;Pwd=<secret>;"),
         ("SECRET_KEY_BASE=4f3c2a1b9d8e7f60", "SECRET_KEY_BASE=<secret>"),
+        ("python a.py --password \\\n    swordfish22 --lr 1", "python a.py --password \\\n    <secret> --lr 1"),
+        ("docker login \\\n  -u kim \\\n  -p \\\n swordfish", "docker login \\\n  -u kim \\\n  -p \\\n <secret>"),
+        ("curl \\\r\n  -u \\\r\n kim:swordfish", "curl \\\r\n  -u \\\r\n kim:<secret>"),
+        ("export API_KEY=\\\nabcd1234efgh", "export API_KEY=\\\n<secret>"),
     ],
 )
 def test_secrets_in_commands_and_settings(text: str, left: str) -> None:
@@ -241,6 +252,8 @@ def test_secrets_in_commands_and_settings(text: str, left: str) -> None:
         "curl -sSL https://example.com/data.tar | tar -x",
         "--auth basic MAX_TOKEN_LENGTH=4096",
         "mysql -u root -p",
+        "docker login -p \\\n  --help",
+        "python a.py --token \\\n  --lr 1",
         "npm:left-pad@1.3.0 python:3.11@sha256:00",
     ],
 )

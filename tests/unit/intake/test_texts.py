@@ -6,6 +6,7 @@ import pytest
 
 from reprokit.intake import texts
 from reprokit.intake.pieces import cut
+from tests.unit.limits import within
 
 CHINESE = "# 训练报错\n\n运行 `python train.py` 之后，出现段错误（核心已转储），请帮忙看一下。\n"
 
@@ -52,6 +53,14 @@ wibble.go(<span>1</span> &lt; 2)
         "wibble.go(1 < 2)\n````\n\n- one\n- two\n"
     )
     assert [piece.kind for piece in cut(text).pieces] == ["heading", "heading", "prose", "fenced", "prose"]
+
+
+@pytest.mark.parametrize("before", ["<!---->", "<!-- a --> ", '<?xml version="1.0"?>\n', " \n"])
+def test_what_stands_before_a_web_page_is_looked_at_once(before: str) -> None:
+    page = b"<html><p>It fails.</p></html>"
+    assert texts.decode(before.encode() * 20 + page) == "It fails.\n"
+    with within(seconds=5):
+        texts.decode(before.encode() * 300 + b"no page")
 
 
 def test_a_mail_is_decoded() -> None:
