@@ -51,6 +51,8 @@ _ENDS = {
 """Exit statuses of programs that a signal ended."""
 _STAMP = re.compile(r"^(?:#\d{1,4} )?\d{1,5}\.\d{1,3}(?=[ \n])", re.MULTILINE)
 """Seconds, as ``docker build`` writes them before each line of output."""
+_STARTED = frozenset({"CalledProcessError", "ChildFailedError"})
+"""What Python raises where a program that it started failed."""
 _GOES_ON = re.compile(r"Exception in thread |Task exception was never retrieved|future: <Task")
 """What Python prints above a traceback that does not end the program."""
 _FRAME = re.compile(r"^[ \t]+File \".+\", line \d+, in ", re.MULTILINE)
@@ -65,7 +67,9 @@ _QUOTED_ERROR = re.compile(
 )
 _ACTUAL = re.compile(r"\bactual(?:ly)?\b|\bgot\b|\binstead\b|实际|得到", re.IGNORECASE)
 _EXPECTED = re.compile(r"\bexpect|\bshould\b|\bcorrect\b|期望|预期|应该|正确", re.IGNORECASE)
-_NAN = re.compile(r"^.*?(?P<text>\w[\w .-]{0,30}[ =:]\s{0,3}\[?)(?P<nan>-?nan)\b", re.IGNORECASE | re.MULTILINE)
+_NAN = re.compile(
+    r"^.*?(?P<text>\w[\w .-]{0,30}(?:[ =:]\s{0,3}\[?|\(\[))(?P<nan>-?nan)\b", re.IGNORECASE | re.MULTILINE
+)
 _TIMES = re.compile(r"(\d+(?:\.\d+)?)\s?(?:x|×|times|倍)\s*(?:as )?slow|慢\s?了?\s?(\d+(?:\.\d+)?)\s?倍", re.IGNORECASE)
 _SOURCE = frozenset(
     {"python", "py", "c++", "cpp", "c", "cuda", "diff", "yaml", "json", "toml", "js", "ts", "java", "rust"}
@@ -218,6 +222,10 @@ def _in_piece(piece: ReportPiece) -> Iterator[Shown]:
         crash = primary_crash(observe(text))
     if exception is not None and not exception.ignored:
         shown = _of_exception(exception, piece)
+        # A program that starts others only says that one of them failed: what that one printed is the failure.
+        if _type(exception.type) in _STARTED and (own := next(_lines(piece, text), None)) and not own.echo:
+            yield own
+            return
         above = text.split("\n")[max(exception.line - 3, 0) : exception.line - 1]
         if any(_GOES_ON.match(line) for line in above):
             shown.signature["exit_code"] = "0"
@@ -369,13 +377,17 @@ def _of_words(row: Mapping[str, Any], line: int, around: str, pieces: Sequence[R
     elif kind == "hang":
         signature = {"timed_out": "true"}
         missing = "set resources.timeout to a little more than the command takes where it does not hang"
-    elif kind == "nan" and (hit := next((_NAN.search(piece.text) for piece in pieces if _printed_nan(piece)), None)):
-        signature = {"exit_code": "0", "output": f"{hit['text']}{hit['nan']}".strip()}
-    elif kind == "nan":
-        signature = {"exit_code": "0", "output": "/(?i)\\bnan\\b/"}
     elif kind == "wrong" and (actual := _actual(pieces)):
         signature = {"exit_code": "0", "output": actual[0]}
         note += f"; line {actual[1]} is what it printed"
+    elif kind in ("nan", "wrong") and (
+        hit := next((_NAN.search(piece.text) for piece in pieces if _printed_nan(piece)), None)
+    ):
+        signature = {"exit_code": "0", "output": f"{hit['text']}{hit['nan']}".strip()}
+    elif kind == "nan":
+        signature = {"exit_code": "0", "output": "/(?i)\\bnan\\b/"}
+    elif kind == "exception":
+        signature = {"exception": row["exception"]}
     elif kind == "build":
         signature = {"exit_code": "nonzero"}
     elif kind in ("slow", "leak", "wrong"):
@@ -406,7 +418,7 @@ def _actual(pieces: Sequence[ReportPiece]) -> tuple[str, int] | None:
         below = piece.lead or piece.heading
         if piece.kind in ("fenced", "indented") and piece.info not in _SOURCE and _ACTUAL.search(below):
             first = next((text for text in piece.text.split("\n") if text.strip()), "").strip()
-            if not _EXPECTED.search(below) and 2 <= len(first) <= 120 and not first.startswith(("/", ">>>", "$")):
+            if not _EXPECTED.search(below) and 2 <= len(first) <= 120 and not first.startswith(("/", ">>>", "$", "#")):
                 return first, piece.line
     return None
 
@@ -450,8 +462,9 @@ def _of_crash(crash: Crash, text: str, piece: ReportPiece) -> Shown:
     if crash.kind == "oom-kill":
         return Shown(signature={"out_of_memory": "true"}, notes={"out_of_memory": note}, line=line, last=line)
     words = one_line(crash.text, 300)
-    if crash.kind == "linker-error":
-        words = words[max(words.find("undefined reference"), 0) :]
+    if crash.kind == "linker-error":  # the first of them: the others follow from the same cause
+        first = re.search(r"undefined reference.*", text)
+        words = one_line(first[0], 300) if first else words
     if crash.kind in {"compiler-error", "ptxas-fatal"} and (
         found := re.search(r"(?:fatal )?error(?: #?\w+)?\s*:\s*(?P<text>.*)", words)
     ):

@@ -313,3 +313,30 @@ def test_an_undefined_symbol_identifies_the_bug() -> None:
 )
 def test_placeholders_of_private_text_are_in_no_signature(message: str, kept: str) -> None:
     assert signatures.stable(message)[0] == kept
+
+
+def test_what_a_started_program_printed_is_the_failure() -> None:
+    text = (
+        "```\nCMake Error: failed to link 'libwib.so'\nTraceback (most recent call last):\n"
+        '  File "/a/build.py", line 3, in <module>\n    run(command, check=True)\n'
+        "subprocess.CalledProcessError: Command '['cmake']' returned non-zero exit status 2.\n```\n"
+    )
+    shown = failure.find(pieces.cut(text).pieces)
+    assert shown is not None
+    assert shown.signature == {"output": "failed to link 'libwib.so'"}
+
+
+def test_the_first_undefined_reference_is_the_failure() -> None:
+    lines = [f"/usr/bin/ld: wib.c:(.text+0x1): undefined reference to `{name}'" for name in ("wib", "wob")]
+    shown = failure.find(pieces.cut("```\n" + "\n".join(lines) + "\n```\n").pieces)
+    assert shown is not None
+    assert shown.signature == {"output": "undefined reference to `wib'"}
+
+
+def test_nan_in_the_output_is_the_failure_and_a_comment_is_left_out() -> None:
+    shown = failure.find(pieces.cut("# The result is wrong\n\nActual:\n```\n# on one machine\n```\n").pieces)
+    assert shown is not None
+    assert "TODO" in str(shown.signature["output"])
+    shown = failure.find(pieces.cut("# It gives the wrong result\n\nIt returns\n```\nArray([nan, 0.])\n```\n").pieces)
+    assert shown is not None
+    assert shown.signature == {"exit_code": "0", "output": "Array([nan"}
