@@ -103,17 +103,17 @@ def _each(source: str | None, folder: Path | None, *, force: bool) -> int:
     first = draft(report.text, url=report.url, source=report.path)
     count = max(len(first.troubles), 1)
     drafts = [draft(report.text, url=report.url, source=report.path, failure=one) for one in range(1, count + 1)]
-    folder.mkdir(parents=True, exist_ok=True)
-    taken: set[Path] = set()
+    targets: dict[Path, Draft] = {}
     for number, made in enumerate(drafts, 1):
-        target = folder / f"{made.data['id']}.yaml"
-        if target in taken:
-            target = folder / f"{made.data['id']}-{number}.yaml"
-            made = replace(made, data={**made.data, "id": f"{made.data['id']}-{number}"})
-        if target.exists() and not force:
-            raise UsageError(f"{target} exists already: overwrite it with --force, or name another folder with -o")
-        taken.add(target)
-        finish(replace(made, troubles=()), report.path, target)
+        name, suffix = made.data["id"], number
+        while folder / f"{name}.yaml" in targets:
+            name, suffix = f"{made.data['id']}-{suffix}", suffix + 1
+        targets[folder / f"{name}.yaml"] = replace(made, data={**made.data, "id": name}, troubles=())
+    if not force and (old := next((target for target in targets if target.exists()), None)):
+        raise UsageError(f"{old} exists already: overwrite it with --force, or name another folder with -o")
+    folder.mkdir(parents=True, exist_ok=True)
+    for target, made in targets.items():
+        finish(made, report.path, target)
     return 0
 
 

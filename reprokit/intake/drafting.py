@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
 from reprokit.case import placeholders
 from reprokit.case.facts import requirement
 from reprokit.core.errors import UsageError
-from reprokit.core.redaction import for_shell, scrub
+from reprokit.core.redaction import Omitted, for_shell, scrub
 from reprokit.core.text import pluralize
 from reprokit.evidence import frames as places
 from reprokit.evidence.text import CUT_MARK
@@ -35,6 +36,7 @@ from reprokit.intake.environments import EnvironmentBlock, collected
 from reprokit.intake.installing import installs
 from reprokit.intake.pieces import ParsedReport
 from reprokit.intake.projects import Project
+from reprokit.intake.troubles import ReportedTrouble
 
 KeyPath = tuple[str | int, ...]
 
@@ -51,9 +53,7 @@ def draft(text: str, *, url: str = "", source: str = "the report", failure: int 
     a document of many troubles the first. Of a long log the two ends are read; secrets are removed next. Raises
     UsageError where the text says nothing, or has no such trouble.
     """
-    scrubbed = scrub(texts.shortened(text, texts.MOST))
-    report = pieces.cut(scrubbed.text)
-    found, sections = troubles.find(report)
+    omitted, report, found, sections = _read(text)
     if failure > max(len(found), 1):
         listed = "".join(f"\n  {one}" for one in found)
         raise UsageError(
@@ -63,7 +63,7 @@ def draft(text: str, *, url: str = "", source: str = "the report", failure: int 
     if sections:
         report = troubles.only(report, found, failure or 1)
     work = _Work(report, url, source, grouping.system_of(text), about)
-    made = work.draft(tuple(scrubbed.omitted))
+    made = work.draft(omitted)
     if sections:
         line = found[(failure or 1) - 1].line
         words = f"The text describes {len(found)} problems; this draft is about that in line {line}"
@@ -71,6 +71,14 @@ def draft(text: str, *, url: str = "", source: str = "the report", failure: int 
             made, missing=(f"{words}: new --from with --failure N drafts another, --all each.", *made.missing)
         )
     return replace(made, troubles=tuple(map(str, found)) if len(found) > 1 else ())
+
+
+@lru_cache(maxsize=1)
+def _read(text: str) -> tuple[tuple[Omitted, ...], ParsedReport, Sequence[ReportedTrouble], bool]:
+    """What was left out of a text, its pieces and its troubles, which are the same for the draft of each trouble."""
+    scrubbed = scrub(texts.shortened(text, texts.MOST))
+    report = pieces.cut(scrubbed.text)
+    return (scrubbed.omitted, report, *troubles.find(report))
 
 
 class _Work:

@@ -8,8 +8,9 @@ import pytest
 
 from reprokit.cli import invoke
 from reprokit.core.errors import UsageError
+from reprokit.core.redaction import scrub
 from reprokit.environment.cases import load
-from reprokit.intake import troubles
+from reprokit.intake import drafting, troubles
 from reprokit.intake.drafting import draft
 from reprokit.intake.pieces import cut
 from tests.unit.intake.reports import CONSOLE, FORM, TWO_MACHINES
@@ -127,3 +128,33 @@ def test_new_lists_the_troubles_and_drafts_one_or_all(
     ):
         assert invoke(["new", "--from", "faq.md", *options]) == 2
         assert words in capsys.readouterr().err
+
+
+def test_drafts_of_each_trouble_have_names_of_their_own_and_are_written_all_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    titles = {
+        "It breaks here 3": "KeyError: 'a'",
+        "It breaks here": "IndexError: out",
+        "It breaks here.": "OSError: no",
+    }
+    sections = (f"## {title}\n\n```\n{failure}\n```\n" for title, failure in titles.items())
+    Path("faq.md").write_text("\n".join(sections), encoding="utf-8")
+    assert invoke(["new", "--from", "faq.md", "--all", "-o", "all"]) == 0
+    found = {one.stem: load(str(one))[0].case for one in Path("all").iterdir()}
+    assert sorted(found) == ["it-breaks-here", "it-breaks-here-3", "it-breaks-here-4"]
+    assert all(case.id == stem for stem, case in found.items())
+    Path("all/it-breaks-here-3.yaml").unlink()
+    assert invoke(["new", "--from", "faq.md", "--all", "-o", "all"]) == 2
+    assert "it-breaks-here.yaml exists already" in capsys.readouterr().err
+    assert not Path("all/it-breaks-here-3.yaml").exists()
+
+
+def test_a_report_is_read_once_for_the_drafts_of_its_troubles(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = []
+    monkeypatch.setattr(drafting, "scrub", lambda text: texts.append(text) or scrub(text))
+    text = HEADINGS + "\nThis is read once.\n"
+    for number in (1, 2, 3):
+        draft(text, failure=number)
+    assert len(texts) == 1
