@@ -17,6 +17,7 @@ from reprokit.intake.environments import (
     lines,
     mentions,
     merge,
+    pairs,
     same_version,
     together,
 )
@@ -99,6 +100,7 @@ def _with(found: EnvironmentBlock, role: str, one: Mention) -> EnvironmentBlock:
         kind="stated",
         first=one.line,
         last=one.line,
+        values={key: one.version if pairs.role(key) == role else value for key, value in found.values.items()},
         claims=(*kept, *new.claims),
         packages={**found.packages, **new.packages},
     )

@@ -118,6 +118,16 @@ def test_what_one_sentence_says_of_several_things_is_one_environment() -> None:
     assert len(cells.exclude) == 2
 
 
+def test_the_environment_of_a_sentence_has_its_own_versions_in_the_report() -> None:
+    text = "With Python 3.10 and scipy 1.11.2 it works fine.\n\nHere it crashes:\n\n- Python: 3.9\n- SciPy: 1.10.1\n"
+    made = draft(f"# It dies\n\n{text}\n{PROGRAM}").data
+    assert made["matrix"]["python"] == ["3.9", "3.10"]
+    assert made["report"]["environments"] == [
+        {"Python": "3.9", "SciPy": "1.10.1"},
+        {"Python": "3.10", "SciPy": "1.11.2"},
+    ]
+
+
 def test_the_version_of_pip_is_installed_where_pip_fails() -> None:
     text = "- Python: 3.11.2\n- pip: 21.0.1\n- wobble: 1.2.3\n\n```\n$ {}\nERROR: it is broken\n```\n"
     for command, wanted in (("pip install frob", True), ("python -m wobble", False)):
