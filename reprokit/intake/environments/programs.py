@@ -85,7 +85,15 @@ def _fact(what: str, found: re.Match[str], into: BlockReader, key: str) -> None:
         into.claim(name, version, quote, Rank[more.upper()] if more else None)
 
 
-PROGRAMS = tuple(Program.of(row) for row in table()["programs"])
+def _program(row: Mapping[str, object]) -> Program:
+    try:
+        return Program.of(row)
+    except (re.error, KeyError, ValueError) as error:
+        where = f"data/environments.yaml, programs, {row.get('kind', 'a row without kind')}"
+        raise ValueError(f"{where}: {type(error).__name__}: {error}") from error
+
+
+PROGRAMS = tuple(_program(row) for row in table()["programs"])
 _STARTS = re.compile("|".join(f"(?:{program.starts.pattern})" for program in PROGRAMS))
 
 

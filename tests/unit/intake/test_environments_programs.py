@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reprokit.environment import wording
-from reprokit.intake.environments import find
+from reprokit.intake.environments import find, programs
 
 SMI = """\
 ```
@@ -258,3 +258,11 @@ Requirement already satisfied: filelock<4,>=3 in /some/where/site-packages (from
 )
 def test_the_release_for_which_a_package_was_built(text: str, release: str) -> None:
     assert wording.packaged(text) == release
+
+
+@pytest.mark.parametrize(
+    ("row", "words"), [({}, "'starts'"), ({"starts": "("}, r"missing \)"), ({"starts": "a", "blanks": "b"}, "'b'")]
+)
+def test_a_wrong_row_is_named(row: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=rf"environments\.yaml, programs, frob: .*{words}"):
+        programs._program({"kind": "frob", **row})
