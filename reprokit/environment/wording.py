@@ -26,7 +26,8 @@ _VERSION_OF = re.compile(r"\s*(?:version|版本号?)$")
 _OTHER_COMPILER = re.compile(r"clang|msvc|visual|\bcl\b|\bic[cpx]+\b|intel|nvcc", re.IGNORECASE)
 _NO_RELEASE = re.compile(r"(?:buster|bullseye|stretch|bookworm|trixie)[/-]sid", re.IGNORECASE)
 _FAMILIES = re.compile(
-    r"\b(ubuntu|debian|centos|rocky|almalinux|fedora|alpine|rhel|red hat enterprise linux|opensuse|amazon linux|"
+    r"\b(ubuntu|debian|centos|rocky|almalinux|fedora|alpine|rhel|red hat enterprise linux|opensuse|"
+    r"sles|suse linux enterprise server|amazon linux|"
     rf"openeuler|anolis|kylin|deepin|uos|arch)(?![a-z])[^\d\n]{{0,24}}({VERSION})",
     re.IGNORECASE,
 )
@@ -90,7 +91,9 @@ def os(text: str, own: Sequence[str] = ()) -> str:
         if version and re.search(rf"\b{re.escape(family)}\D{{0,12}}{re.escape(version)}(?![\d])", text, re.IGNORECASE):
             return name
     if found := _FAMILIES.search(text):
-        family = {"red hat enterprise linux": "rhel"}.get(found[1].lower(), found[1].lower())
+        family = {"red hat enterprise linux": "rhel", "suse linux enterprise server": "sles"}.get(
+            found[1].lower(), found[1].lower()
+        )
         return f"{family.replace(' ', '-')}-{found[2]}"
     words = set(re.findall(r"[a-z]+", text.lower()))
     return next((name for name, release in releases.items() if release.codename in words), "")
@@ -105,7 +108,7 @@ def family(text: str) -> str:
         r"\b(ubuntu|debian|centos|rocky|almalinux|fedora|nobara|alpine|rhel|opensuse|openeuler|kylin|deepin|uos|arch|manjaro"
         r"|gentoo|mint|pop!?_?os|kali|nixos|void)(?:[ -]?linux)?\b",
         bare,
-        re.IGNORECASE,
+        re.IGNORECASE | re.ASCII,
     )
     return found[1].lower() if found else ""
 

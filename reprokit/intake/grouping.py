@@ -70,7 +70,7 @@ def read(report: ParsedReport, shown: Shown | None, paths: str = "") -> Reported
     pasted = [(piece.line, piece.last) for piece in report.pieces if piece.code]
     pasted += [(one.first, one.last) for one in blocks if one.kind != "typed"]
     prose = list(lines.without(split, pasted))
-    said = mentions.find(prose, mentions.own_names(report.text), report.title)
+    said = mentions.find(prose, mentions.own_names(report.text) | mentions.titled(report.title), report.title)
     compared = _from_sentences(result, list(islice(said, _MENTIONS)))
     _from_system(result, prose, paths, report.title)
     _from_devices(result, split)
@@ -204,8 +204,9 @@ def _role_of(nameless: set[str], has: EnvironmentBlock) -> str:
 
 _NAMED_SYSTEM = re.compile(r"\b(?:on|in|under|using|with) (?:an? |my |the )?(\w+(?: linux)?)", re.IGNORECASE | re.ASCII)
 _SYSTEM = re.compile(
-    r"(?<![A-Za-z])(?:ubuntu|debian|centos|rhel|rocky|almalinux|fedora|red hat|opensuse|alpine|amazon|windows"
-    r"|mac ?os(?: x)?)(?: linux)?[ -]?(?:server |lts )?v?\d[\d.]{0,8}"
+    r"(?<![A-Za-z])(?:ubuntu|debian|centos|rhel|rocky|almalinux|fedora|red hat|opensuse"
+    r"|suse linux enterprise server|alpine|amazon|windows"
+    r"|mac ?os(?: x)?)(?: (?:gnu/)?linux)?[ -]?(?:server |lts |rawhide/)?v?\d[\d.]{0,8}"
     r"|\b(?:on|under|using) (?:my )?(?:windows|mac(?:os|book)?|os x)\b",
     re.IGNORECASE | re.ASCII,
 )
@@ -213,13 +214,16 @@ _SYSTEM = re.compile(
 
 def _from_system(result: ReportedEnvironments, prose: Sequence[lines.ReportLine], paths: str, title: str) -> None:
     """Take the one system that sentences name, or that paths show, where no block names one."""
-    if any(found.system for found in result.merged):
+    if any(found.system in ("windows", "macos") or "os" in found.axes for found in result.merged):
         return
+    linux = any(found.system for found in result.merged)  # as pandas says: "OS: Linux"
     named: dict[str, int] = {}
     for line in prose:
         for hit in _SYSTEM.finditer(line.text):
             named.setdefault(hit[0].lower(), line.number)
     kinds = {system(text) for text in named}
+    if linux and kinds - {"linux"}:
+        return
     into = BlockReader(Rank.STATED)
     if len(kinds) == 1 and named:
         text = max(named, key=len)
@@ -228,7 +232,7 @@ def _from_system(result: ReportedEnvironments, prose: Sequence[lines.ReportLine]
         if len(releases) == 1:
             into.claim("os", releases.pop(), text)
         result.fill(into.found("stated", named[text], named[text], {}))
-    elif paths and not named:
+    elif paths and not named and not linux:
         result.fill(EnvironmentBlock(kind="paths", first=1, last=1, system=paths))
     elif not named:
         words = [(hit[1], line.number) for line in prose for hit in _NAMED_SYSTEM.finditer(line.text)]

@@ -27,10 +27,15 @@ _LABELLED = re.compile(
     re.IGNORECASE,
 )
 _RAN = re.compile(
-    r"(?:\bran|\brun(?:ning)?|\bexecut\w+|\bstart\w*|\btyp(?:e|ed|ing)|\bwith|\bdo(?:ing)?|\bvia|运行|执行|使用|输入)(?:了|命令|指令)?[:：]?\s*"
-    r"(?P<rest>(?:\./\S+|(?:python[\d.]*|torchrun|bash|sh|pip\d?|uv|conda|make|cmake)\s)[^,，。；;`\n\u3040-\u9fff]{1,300})",
+    r"(?:\bran|\brun(?:ning)?|\bexecut\w+|\bstart\w*|\btyp(?:e|ed|ing)|\bwith|\bdo(?:ing)?|\bvia|运行|执行|使用|输入)(?:了|命令|指令)?(?:一[条个行句次])?[:：]?\s*"
+    r"(?P<rest>(?:[A-Z][A-Z0-9_]+=\S*\s+){0,8}(?:\./\S+|(?:python[\d.]*|torchrun|bash|sh|pip\d?|uv|conda|make|cmake)\s)[^,，。；;`\n\u3040-\u9fff]{1,300})",
     re.IGNORECASE,
 )
+_GIVES = re.compile(
+    r"(?P<rest>\S+(?: \S+){1,12}?) (?:results? in|fails? with|gives?|returns?|produces?|throws?|raises?|reports?)"
+    r"(?: (?:the following|this|an?)(?: errors?| output| message)?| errors?)?\s*[:：]"
+)
+"""A command and what comes of it: ``make wib results in:``."""
 _ASKED = re.compile(r"\bcommands?\b|命令|指令", re.IGNORECASE)
 _OPTION = re.compile(r"\s*[a-z][\w.+/-]*(?:\s+\S+){0,3}?\s+--?[A-Za-z]")
 
@@ -73,6 +78,8 @@ def _said(piece: ReportPiece, line: str) -> tuple[list[str], bool]:
     bare = bare[hit.end() :] if (hit := PROMPT.match(bare)) else bare
     if (quoted := re.fullmatch(r"(`+)([^`]+)\1[.。,，;；]?", bare)) and len(quoted[2]) < 2000:
         return [quoted[2].removeprefix("$ ")], True
+    if (gives := _GIVES.fullmatch(bare)) and role_of(gives["rest"]) in ("run", "setup"):
+        return [gives["rest"]], False
     starts = hit or roles().get(program_of(assignments(bare)[1])) or re.match(r"\.{1,2}/\w|(?:export|cd)\s", bare)
     if starts and role_of(bare):
         return [bare], True

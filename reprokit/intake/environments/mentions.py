@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from reprokit.environment import wording
 from reprokit.intake.environments.lines import ReportLine
 from reprokit.intake.environments.pairs import ROLES
 
@@ -49,14 +50,15 @@ HOLDS = ((False, _NOT_FAILING), (True, _NOT_WORKING), (False, _WORKING), (True, 
 _PHRASES = tuple((fails, re.compile(pattern, re.IGNORECASE)) for fails, pattern in HOLDS)
 
 _CLAUSE = re.compile(
-    r"(?:[,;:()，；：。！？、（）!?]|\.(?=\s|$)|\s[-–—]+\s|\b(?:but|and|while|whereas|however|although|though|yet|then|so)\b"
+    r"(?:[,;:()，；：。！？、（）!?]|\.(?=\s|$)|\s[-–—]+\s"
+    r"|\b(?:but|and|while|whereas|however|although|though|yet|then|so)\b"
     r"|但是|但|而|不过|却|然而)",
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"[。！？!?]|\.(?=\s|$)")
 _VERSION = r"v?\d{1,4}(?:\.(?:\d+\w*|[x*]))+(?:[-.]?(?:post|rc|dev|a|b|alpha|beta)\d*)?(?:\+[\w.]+)?"
 _NAMED = re.compile(
-    r"(?<![\w./@-])(?P<name>[A-Za-z][A-Za-z0-9_.-]{0,40}?)(?:\[[\w,]{1,40}\])?"
+    r"(?<![\w./@-])(?P<name>[A-Za-z][A-Za-z0-9_.-]{0,40}?)(?:\[[\w,]{1,40}\]|\s{1,2}toolkit)?"
     r"(?:\s{0,2}(?:[=@]{1,2}|：|:)\s{0,2}"
     r"|[\s-]{0,2}(?:versions?(?: is)?|版本(?:为|是|号)?|release|to|is|(?:升级|降级|更新)?[到为至]|是)?\s{0,2})"
     rf"(?P<version>{_VERSION})(?![A-Za-z0-9/]|[-_]\w)",
@@ -82,7 +84,9 @@ _BEFORE = frozenset(
     )
 )
 """Words before a version whose name is elsewhere in the sentence; behind any other word, it is of that word."""
-_LINK = re.compile(r"https?://\S{1,500}|`[^`\n]{80,}`|\S{120,}")
+_TITLED = re.compile(r"(?<![\w./@-])([A-Za-z][A-Za-z0-9_-]{1,40})[ =]{1,2}v?\d+\.\d+\.\d+\b", re.ASCII)
+_SYSTEMS = frozenset({"macos", "windows", "linux", "kernel", "os", "driver", "big", "ventura", "sonoma", "pr", "issue"})
+_LINK = re.compile(r"https?://\S{1,500}|`[^`\n]{80,}`|\S{120,}|\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +126,12 @@ def own_names(text: str) -> frozenset[str]:
     return frozenset(name.lower().split(".")[0] for name in hits)
 
 
+def titled(title: str) -> frozenset[str]:
+    """What a title names with a version of three numbers, in small letters: ``wobble 0.9.14 does not install``."""
+    names = (found[1].lower() for found in _TITLED.finditer(title))
+    return frozenset(name for name in names if not wording.family(name) and name not in _SYSTEMS)
+
+
 def find(lines: Sequence[ReportLine], own: Collection[str], title: str = "") -> Iterator[Mention]:
     """Every version that a sentence of the lines names. ``own``: more names of packages; ``title``: the report's."""
     about = subject = next((role for word in _WORD.findall(title) if (role := _role(word, own))), "")
@@ -129,7 +139,7 @@ def find(lines: Sequence[ReportLine], own: Collection[str], title: str = "") -> 
         if line.blank or line.edge or line.fence or len(line.cells) > 1:
             subject = about
             continue
-        text = _LINK.sub(" ", line.text)
+        text = re.sub(r"^\s*[-*+](?=\w)", "", _LINK.sub(" ", line.text))
         for sentence in _split(_SENTENCE, text):
             about = about or subject
             subject = next((role for word in _WORD.findall(sentence) if (role := _role(word, own))), subject)
@@ -139,7 +149,8 @@ def find(lines: Sequence[ReportLine], own: Collection[str], title: str = "") -> 
 
 def _role(name: str, own: Collection[str]) -> str:
     name = name.lower().strip("-._")
-    role = ROLES.get(name) or (f"package {name}" if name in own and name not in _BEFORE else "")
+    role = ROLES.get(name, "known")
+    role = f"package {name}" if role == "known" and name in own and name not in _BEFORE else role
     return role if role.partition(" ")[0] in ("package", "python", "cuda", "cudnn", "gcc") else ""
 
 

@@ -19,6 +19,7 @@ SAID = [
     ("fails on Python 3.12 (works on 3.11)", "python-3.12 python+3.11"),
     ("This worked in 1.2.3 but not in 1.3.0", "+1.2.3 -1.3.0"),
     ("numpy 升级到2.0.1后报错，1.26.4没有问题", "numpy-2.0.1 numpy+1.26.4"),
+    ("2024-04-13 16:21:57.832 | ERROR | numpy failed", ""),
     ("降级到 numpy 1.26 正常", "numpy+1.26"),
     ("从1.8升级到2.0后报错", "+1.8 -2.0"),
     ("I'm using torch 2.1.0 with CUDA 11.8 on Ubuntu 20.04", "torch?2.1.0 cuda?11.8"),
@@ -133,3 +134,47 @@ def test_the_version_of_pip_is_installed_where_pip_fails() -> None:
     for command, wanted in (("pip install frob", True), ("python -m wobble", False)):
         pip = draft(f"# It dies\n\n{text.format(command)}").data["environment"]["pip"]
         assert ("pip==21.0.1" in pip) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("I observe it on two Fedora 20 machines.", "fedora-20 was reported"),
+        ("SUSE Linux Enterprise Server 15 SP5 has it.", "sles-15 was reported"),
+        ("- Our server (OS: Debian GNU/Linux 11, CPU: Broadwell)", "debian-11"),
+    ],
+)
+@pytest.mark.parametrize(
+    "block", ["", "\n```\nINSTALLED VERSIONS\n------------------\nOS: Linux\nscipy: 1.11.4\n```\n"]
+)
+def test_the_system_that_a_sentence_names(text: str, said: str, block: str) -> None:
+    assert said in render(draft(f"# It dies\n\n{text}\n{block}\n{PROGRAM}"))
+
+
+def test_cuda_in_a_list_without_spaces_and_as_a_toolkit() -> None:
+    for text in ("-CUDA 12.1", "I installed the cuda toolkit 12.1 already."):
+        made = draft(f"# It dies\n\n{text}\n\nIt ends with `RuntimeError: CUDA error: unknown`.\n\n{PROGRAM}")
+        assert made.data["matrix"]["cuda"] == ["12.1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("make wib_cli results in:", "make wib_cli"),
+        ("for the GPU, run WIB_LEVEL=1 python wob.py", "python wob.py"),
+        ("只执行了一条 pip install wobble>=3.7.0，别的没有动。", "pip install wobble>=3.7.0"),
+    ],
+)
+def test_commands_in_sentences(text: str, command: str) -> None:
+    assert str(draft(f"# It dies\n\n{text}\n\nError: it is broken here\n").data["command"]).strip() == command
+
+
+def test_the_system_that_a_title_names() -> None:
+    assert "centos was reported" in render(draft(f"# 在centos下出现段错误\n\n请帮忙看看\n\n{PROGRAM}"))
+
+
+def test_the_version_in_a_title_names_the_package_of_the_text() -> None:
+    text = (
+        "# Wobbler 4.7.7 hangs\n\nThe issue does not happen with wobbler 4.7.5.\n\n```\n$ wobbler-cli go --all\n```\n"
+    )
+    assert draft(text).data["matrix"]["wobbler"] == ["4.7.5", "4.7.7"]
