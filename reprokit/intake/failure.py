@@ -388,8 +388,8 @@ def _of_words(row: Mapping[str, Any], line: int, around: str, pieces: Sequence[R
         signature = {"exit_code": "0", "output": "/(?i)\\bnan\\b/"}
     elif kind == "exception":
         signature = {"exception": row["exception"]}
-    elif kind == "build":
-        signature = {"exit_code": "nonzero"}
+    elif kind == "build":  # an installation also fails without the network, say, which is not what was reported
+        signature = {"exit_code": "nonzero", "output": placeholders.OUTPUT}
     elif kind in ("slow", "leak", "wrong"):
         texts = {"slow": placeholders.SLOW, "leak": placeholders.LEAK, "wrong": placeholders.RESULT}
         signature = {"exit_code": "0", "output": texts[kind]}
