@@ -48,7 +48,11 @@ def cuda(text: str) -> str:
     return _first(
         re.search(rf"release {VERSION}, v({VERSION})", text, re.IGNORECASE)
         or re.search(rf"cuda_({VERSION})|release ({VERSION})", text)
-        or re.match(rf"(?:cuda(?: toolkit)?[ -]?)?v?({VERSION})\s*(?:[，,;；。(（]|$)", text, re.IGNORECASE)
+        or re.match(
+            rf"(?:cuda(?: toolkit)?[ -]?)?v?({VERSION})\s*(?:[，,;；。]|$|[(（](?!\s*(?:driver|驱动|nvidia-smi)))",
+            text,
+            re.IGNORECASE,
+        )
     )
 
 

@@ -520,7 +520,7 @@ def test_a_wrong_result_is_known_by_what_the_report_says_it_actually_was() -> No
     assert placeholders.RESULT in str(drafted(text.replace("Actual", "Log").format("1 2")).case.expect.failure.output)
 
 
-def test_an_installation_that_fails_in_words_only_is_no_finding_until_a_line_of_it_is_written() -> None:
+def test_an_installation_that_fails_in_words_only_is_not_a_finding_until_a_line_of_it_is_written() -> None:
     case = drafted("# Trouble\n\n`pip install wheely` fails to build on my machine with Python 3.11.\n").case
     assert case.command == "pip install wheely"
     log = "Could not fetch URL https://example.org/simple/wheely/: certificate verify failed"
