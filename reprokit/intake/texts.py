@@ -39,6 +39,7 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+"""In this order: UTF-32's mark begins with that of UTF-16."""
 _WEB = re.compile(
     r"\A\s*(?:(?:<\?xml[^>]{0,200}>|<!--(?:(?!-->).){0,400}-->)\s*)*<(?:!doctype\s+html|html)\b", re.I | re.S
 )
@@ -67,10 +68,17 @@ def decode(data: bytes) -> str:
     return _of_web(_characters(data))
 
 
-def _characters(data: bytes) -> str:
+def marked(data: bytes) -> str | None:
+    """The text in data that begin with a byte order mark; None for other data."""
     for mark, name in _MARKS:
         if data.startswith(mark):
             return data.decode(name, "replace").removeprefix("\ufeff")
+    return None
+
+
+def _characters(data: bytes) -> str:
+    if (text := marked(data)) is not None:
+        return text
     sample = data[:4000]
     if b"\0" in sample:
         even, odd = sample[::2].count(0), sample[1::2].count(0)

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import codecs
 from pathlib import Path
 
 from reprokit.core.files import open_regular
 from reprokit.intake.importing.bug import WrongBug
+from reprokit.intake.texts import marked
 
 MOST = 4_000_000
 """Most bytes of a file about one bug."""
-
-_MARKS = {
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
-"""In this order: UTF-32's mark begins with that of UTF-16."""
 
 
 def text(folder: Path, file: Path, *, missing: str | None = None) -> str:
@@ -43,9 +34,8 @@ def text(folder: Path, file: Path, *, missing: str | None = None) -> str:
 
 def decoded(data: bytes) -> str:
     """The text in ``data``: UTF-8, or UTF-16 and UTF-32 by their mark or their zero bytes, or Latin-1."""
-    for mark, encoding in _MARKS.items():
-        if data.startswith(mark):
-            return data.decode(encoding, "replace")
+    if (found := marked(data)) is not None:
+        return found
     even, odd = data[:4000:2].count(0), data[1:4000:2].count(0)
     if even or odd:
         return data.decode("utf-16-le" if odd > even else "utf-16-be", "replace").replace("\0", "")
