@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -11,7 +12,7 @@ from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.core.terminal import echo
 from reprokit.core.text import pluralize
-from reprokit.intake.importing.bug import PipChanges, WrongBug, requirement
+from reprokit.intake.importing.bug import BugEntry, PipChanges, WrongBug, requirement
 from reprokit.intake.importing.kinds import kinds
 from reprokit.intake.importing.writing import write_cases
 
@@ -84,7 +85,10 @@ def command(
         raise UsageError(str(error)) from None
     written, refused = 0, 0
     sources: dict[str, None] = {}
-    for one in write_cases(_KINDS[kind].entries(place, bugs, specs), out, force=force, changes=changes):
+    entries: Iterable[BugEntry] = _KINDS[kind].entries(place, bugs, specs)
+    if bugs:  # so that one that the data set does not have is refused before anything is written
+        entries = list(entries)
+    for one in write_cases(entries, out, force=force, changes=changes):
         if one.file is None:
             refused += 1
             echo(f"{one.key}: not written: {one.why_not}", err=True)

@@ -10,6 +10,7 @@ import os
 import posixpath
 import stat
 import tarfile
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -31,7 +32,10 @@ LONGEST_PATH = 500
 NOT_FOUND = 404
 _STATUS = "X-Docker-Container-Path-Stat"
 _PLAIN = {"Accept-Encoding": "identity"}
-
+_ATTEMPTS = 4
+"""Podman (4.3, on a busy host) answers a request in some hundreds with success and no content; the next one is right."""
+_PAUSE = 0.25
+"""Seconds between two attempts."""
 
 _OWN_FOLDER = "let the command write them to a folder of their own, and name it in expect.compare.outputs"
 _Entry = tuple[str, str, int, "IO[bytes] | None"]
@@ -58,7 +62,11 @@ class Collector:
 
     def from_container(self, wire: Wire, name: str, workdir: str) -> None:
         """Take them from a container that has ended. Raises EngineError where the engine does not answer."""
-        self._keep(_of_container(wire, name, workdir, self.places()))
+        try:
+            with wire.errors():
+                self._keep(_of_container(wire, name, workdir, self.places()))
+        except tarfile.TarError as error:
+            raise EngineError(f"the outputs of the trial cannot be read from its container: {error}") from error
 
     def places(self) -> list[str]:
         """The files, and the folders above wildcards, that are to be looked through; '' is the whole workdir."""
@@ -178,22 +186,41 @@ def _of_file(path: str, name: str, at: int) -> Iterator[_Entry]:
 
 def _of_container(wire: Wire, name: str, workdir: str, places: Sequence[str]) -> Iterator[_Entry]:
     """By the engine's archives, which resolve links within the container, and mark the links in a folder as such."""
-    client = wire.client()
     for place in places:
-        params = {"path": posixpath.join(workdir, place)}
-        with wire.errors():
-            url = wire.url(f"/containers/{name}/archive")
-            answer = client.get(url, params=params, headers=_PLAIN, stream=True, timeout=ANSWER_WITHIN)
-            with answer:
-                if answer.status_code == NOT_FOUND:
-                    continue
-                raise_for_status(answer)
-                if _is_link(answer.headers.get(_STATUS, ""), params["path"]):
-                    continue  # Podman follows it
-                try:
-                    yield from _of_archive(_Bounded(answer.raw), place)
-                except tarfile.TarError as error:
-                    raise EngineError(f"the outputs of the trial cannot be read from its container: {error}") from error
+        for attempts_left in reversed(range(_ATTEMPTS)):
+            try:
+                yield from _of_answer(wire, name, posixpath.join(workdir, place), place)
+                break
+            except _EmptyAnswer:
+                if not attempts_left:
+                    raise EngineError(
+                        "the outputs of the trial cannot be read from its container: "
+                        f"the engine answered {_ATTEMPTS} times with an empty archive"
+                    ) from None
+                time.sleep(_PAUSE)
+
+
+class _EmptyAnswer(Exception):
+    """An archive without even the entry that was asked for."""
+
+
+def _of_answer(wire: Wire, name: str, path: str, place: str) -> Iterator[_Entry]:
+    """Raises _EmptyAnswer before the first entry only."""
+    url = wire.url(f"/containers/{name}/archive")
+    answer = wire.client().get(url, params={"path": path}, headers=_PLAIN, stream=True, timeout=ANSWER_WITHIN)
+    with answer:
+        if answer.status_code == NOT_FOUND:
+            return
+        raise_for_status(answer)
+        if _is_link(answer.headers.get(_STATUS, ""), path):
+            return  # Podman follows it
+        stream = _Bounded(answer.raw)
+        try:
+            yield from _of_archive(stream, place)
+        except tarfile.TarError:
+            if stream.is_untouched():
+                raise _EmptyAnswer from None
+            raise
 
 
 def _is_link(status: str, path: str) -> bool:
@@ -237,3 +264,7 @@ class _Bounded:
             much = f"more than {MOST_LOOKED_AT >> 20} MiB lie where the outputs are looked for"
             raise OutputsRefused(f"{much}: {_OWN_FOLDER}")
         return data
+
+    def is_untouched(self) -> bool:
+        """Whether not a byte came."""
+        return self._left == MOST_LOOKED_AT

@@ -221,6 +221,7 @@ def errors(where: str) -> Iterator[None]:
     """Turn what the SDK and its HTTP library raise into EngineError (or a nearer class of ours)."""
     import docker.errors
     import requests
+    import urllib3.exceptions
 
     try:
         yield
@@ -228,5 +229,5 @@ def errors(where: str) -> Iterator[None]:
         raise
     except docker.errors.APIError as error:
         raise failure.of_engine(str(error.explanation or error)) from error
-    except (docker.errors.DockerException, requests.RequestException, OSError) as error:
+    except (docker.errors.DockerException, requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
         raise failure.of_connection(error, where) from error

@@ -187,6 +187,13 @@ class TestBugsInPy:
         bug_datasets.bugsinpy(Path("data"), project)
         assert expected in refused(capsys, *words)
 
+    def test_an_unknown_bug_is_refused_before_anything_is_written(
+        self, project: Project, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        bug_datasets.bugsinpy(Path("data"), project)
+        assert "greet has no bug '2'" in refused(capsys, "bugsinpy", "data", "greet:1", "greet:2", "--out", "bugs")
+        assert not Path("bugs").exists()
+
 
 @pytest.mark.parametrize(
     ("file", "content", "expected"),
