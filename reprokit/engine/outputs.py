@@ -33,7 +33,7 @@ NOT_FOUND = 404
 _STATUS = "X-Docker-Container-Path-Stat"
 _PLAIN = {"Accept-Encoding": "identity"}
 _ATTEMPTS = 4
-"""Podman (4.3, on a busy host) answers a request in some hundreds with success and no content; the next one is right."""
+"""Podman (4.3, on a busy host) answers one request in some hundreds with success and no content."""
 _PAUSE = 0.25
 """Seconds between two attempts."""
 
