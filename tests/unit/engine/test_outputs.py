@@ -81,14 +81,14 @@ def test_an_engine_that_answers_with_nothing_only_is_named_as_the_cause(answers:
         collected(tmp_path)
 
 
-def test_an_engine_that_goes_away_in_the_middle_is_no_internal_error(answers: list[bytes], tmp_path: Path) -> None:
+def test_an_engine_that_goes_away_in_the_middle_ends_the_trial(answers: list[bytes], tmp_path: Path) -> None:
     answers += [Cut(archive(b"y" * 20_000)[:8_000])]
     with pytest.raises(EngineError, match="Connection broken"):
         collected(tmp_path)
 
 
-@pytest.mark.parametrize("answer", [b"x" * 1024, archive(b"y" * 5000)[:3000]], ids=["no-archive", "cut-short"])
-def test_what_is_no_archive_is_not_asked_for_again(answers: list[bytes], tmp_path: Path, answer: bytes) -> None:
+@pytest.mark.parametrize("answer", [b"x" * 1024, archive(b"y" * 5000)[:3000]], ids=["not-tar", "cut-short"])
+def test_what_is_not_an_archive_is_not_asked_for_again(answers: list[bytes], tmp_path: Path, answer: bytes) -> None:
     answers += [answer, archive(b"4\n")]
     with pytest.raises(EngineError, match=re.escape("cannot be read from its container")):
         collected(tmp_path)
