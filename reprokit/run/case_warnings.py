@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterator
 
 from reprokit.case import placeholders
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import count, expand, label
+from reprokit.case.model import Case, Failure
 from reprokit.core.errors import CaseError, Problem, Unsupported
 from reprokit.environment import compatibility
 from reprokit.environment.catalog import Catalog
@@ -17,6 +20,11 @@ from reprokit.run.plan import spec_of
 
 MOST_CELLS = 1000
 """Cells of a case that are looked at; of a larger matrix, none."""
+_DOWNLOADS = re.compile(
+    r"(?m)(?:^|[\s;&|(])(?:(?:pip[\d.]*|uv|conda|mamba|poetry|npm|apt|apt-get|dnf|yum) (?:[\w-]+ )*?install|wget|curl"
+    r"|git clone)\s"
+)
+_ANY_FAILURE = (Failure(), Failure(exit_code="nonzero"))
 
 
 def warnings(file: CaseFile, catalog: Catalog) -> Iterator[Problem]:
@@ -26,6 +34,13 @@ def warnings(file: CaseFile, catalog: Catalog) -> Iterator[Problem]:
     for loc, name, value in _values(file):
         if why := nonexistent(name, value, catalog, newer=bool(file.case.environment.image)):
             yield file.problem(loc, f"warning: {why}")
+    if _reproduces_without_network(file.case):
+        yield file.problem(
+            ("command",),
+            "warning: the command downloads, and any nonzero exit code is the failure: a network that fails, a "
+            "certificate or a permission reproduces it, too",
+            "state a line of the failure: expect: {failure: {output: ...}}",
+        )
     matrix = file.case.matrix
     if file.case.environment.image or count(matrix.axes) + len(matrix.include) > MOST_CELLS:
         return
@@ -36,6 +51,15 @@ def warnings(file: CaseFile, catalog: Catalog) -> Iterator[Problem]:
     for text, cells in first.items():
         more = f" and {len(cells) - 1} more" if len(cells) > 1 else ""
         yield file.problem(("matrix",), f"warning: {text} (in the cell {cells[0]}{more})", key=True)
+
+
+def _reproduces_without_network(case: Case) -> bool:
+    """Whether whatever hinders a download counts as the bug. A look at the words, not at what scripts do."""
+    expect = case.expect
+    if expect.failure not in _ANY_FAILURE or expect.compare or expect.leaks or expect.ratio:
+        return False
+    command = case.command if isinstance(case.command, str) else shlex.join(case.command)
+    return "--no-index" not in command and _DOWNLOADS.search(f"{command} ") is not None
 
 
 def _values(file: CaseFile) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
