@@ -73,8 +73,12 @@ def gcc(text: str) -> str:
     if _OTHER_COMPILER.search(text):
         return ""
     bare = re.sub(r"\([^()]*\)", "", text)
+    if "cmake" in bare.lower() and not re.search(r"g(?:cc|\+\+)", bare, re.IGNORECASE):
+        return ""
     return _first(
-        re.search(rf"(?<![\w.-])v?({VERSION})", bare) or re.search(rf"g(?:cc|\+\+)-?({VERSION})", bare, re.IGNORECASE)
+        re.search(rf"\bg(?:cc|\+\+)[^\d,;]{{1,20}}({VERSION})", bare, re.IGNORECASE)
+        or re.search(rf"(?<![\w.-])v?({VERSION})", bare)
+        or re.search(rf"g(?:cc|\+\+)-?({VERSION})", bare, re.IGNORECASE)
     )
 
 
@@ -85,6 +89,12 @@ def os(text: str, own: Sequence[str] = ()) -> str:
     ``debian-buster-sid`` is what Python before 3.8 took Ubuntu for: it says nothing. ``own``: values to look for first.
     """
     text = re.sub(r"\bub[aunt]{3,5}u\b", "ubuntu", _NO_RELEASE.sub("", text), flags=re.IGNORECASE)
+    text = re.sub(
+        r"\bred ?hat ?(?:enterprise ?)?(?:linux ?)?(?:server|workstation)?(?= ?(?:release )?\d)",
+        "rhel",
+        text,
+        flags=re.IGNORECASE,
+    )
     if found := re.search(
         r"~(\d\d\.\d\d)(?:\.\d+)?-Ubuntu\b", text, re.IGNORECASE
     ):  # the version of a kernel, as uname says

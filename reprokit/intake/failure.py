@@ -25,7 +25,10 @@ from reprokit.intake import notebooks
 from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.signatures import identifying_frames, readable, stable
 
-_NAME = r"(?!java|org\.|com\.)(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|NotFound|Warning)"
+_NAME = (
+    r"(?!java|org\.|com\.)(?:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|NotFound|Warning)"
+    r"|(?:[a-z_]\w*\.)+error(?=: ))"
+)
 _BARE = re.compile(rf"^(?:E\s+)?(?P<type>{_NAME})(?:[:：]\s*(?P<message>\S.*))?$", re.MULTILINE)
 _WITHIN = re.compile(rf"(?<![A-Za-z0-9_.'\"/])(?P<quote>[`'\"]?)(?P<type>{_NAME})[:：]\s*(?P<message>[^\n]+)")
 """In running text, a name alone is not a failure: its message must follow."""
@@ -223,9 +226,13 @@ def _in_piece(piece: ReportPiece) -> Iterator[Shown]:
     if exception is not None and not exception.ignored:
         shown = _of_exception(exception, piece)
         # A program that starts others only says that one of them failed: what that one printed is the failure.
-        if _type(exception.type) in _STARTED and (own := next(_lines(piece, text), None)) and not own.echo:
-            yield own
-            return
+        if _type(exception.type) in _STARTED:
+            if crash is not None and has(crash.kind, Trait.COMPILER):
+                yield _of_crash(crash, text, piece)
+                return
+            if (own := next(_lines(piece, text), None)) and not own.echo:
+                yield own
+                return
         above = text.split("\n")[max(exception.line - 3, 0) : exception.line - 1]
         if any(_GOES_ON.match(line) for line in above):
             shown.signature["exit_code"] = "0"

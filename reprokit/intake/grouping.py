@@ -68,12 +68,17 @@ def read(report: ParsedReport, shown: Shown | None, paths: str = "") -> Reported
     result.failing = failing(groups, shown, result.statements)
     result.merged = [merge(group) for group in groups]
     pasted = [(piece.line, piece.last) for piece in report.pieces if piece.code]
-    pasted += [(one.first, one.last) for one in blocks if one.kind != "typed"]
-    prose = list(lines.without(split, pasted))
-    said = mentions.find(prose, mentions.own_names(report.text) | mentions.titled(report.title), report.title)
-    compared = _from_sentences(result, list(islice(said, _MENTIONS)))
+    read = [(one.first, one.last) for one in blocks if one.kind != "typed"]
+    prose = list(lines.without(split, pasted + read))
+    own = mentions.own_names(report.text) | mentions.titled(report.title)
+    said = list(islice(mentions.find(prose, own, report.title), _MENTIONS))
+    of_code = {number for first, last in pasted for number in range(first, last + 1)}
+    code = [line for line in lines.without(split, read) if line.number in of_code and not line.edge]
+    said += islice(mentions.printed(code, own), _MENTIONS)
+    compared = _from_sentences(result, said)
     _from_system(result, prose, paths, report.title)
     _from_devices(result, split)
+    _without_axis(result, prose)
     _from_paths(result, report.text)
     for thing in compared:
         _compare(result, thing)
@@ -204,10 +209,14 @@ def _role_of(nameless: set[str], has: EnvironmentBlock) -> str:
 
 _NAMED_SYSTEM = re.compile(r"\b(?:on|in|under|using|with) (?:an? |my |the )?(\w+(?: linux)?)", re.IGNORECASE | re.ASCII)
 _SYSTEM = re.compile(
-    r"(?<![A-Za-z])(?:ubuntu|debian|centos|rhel|rocky|almalinux|fedora|red hat|opensuse"
-    r"|suse linux enterprise server|alpine|amazon|windows"
-    r"|mac ?os(?: x)?)(?: (?:gnu/)?linux)?[ -]?(?:server |lts |rawhide/)?v?\d[\d.]{0,8}"
-    r"|\b(?:on|under|using) (?:my )?(?:windows|mac(?:os|book)?|os x)\b",
+    r"(?<![A-Za-z])(?:ubuntu|debian|centos|rhel|rocky|almalinux|fedora|opensuse"
+    r"|red ?hat(?: ?enterprise)?(?: ?linux)?(?: ?server)?|suse linux enterprise server|alpine|amazon|windows|win"
+    r"|mac ?os(?: x)?|os x)(?: (?:gnu/)?linux)?[ -]?(?:server |lts |rawhide/)?v?\d[\d.]{0,8}"
+    r"|\b(?:ubuntu|debian)[ -](?:bionic|focal|jammy|noble|buster|bullseye|bookworm|trixie)\b"
+    r"|\b(?:on|under|using) (?:my |a )?(?:windows|mac(?:os|book)?|os x)\b|\bmicrosoft windows\b"
+    r"|\b(?:windows (?:machine|server|pc|laptop|desktop|host)|macbook|darwin kernel"
+    r"|mac ?os (?:big sur|catalina|high sierra|mojave|monterey|sequoia|sonoma|ventura)|mac (?:m[1-5]|mini|studio|pro)"
+    r"|apple (?:silicon|m[1-5]))\b",
     re.IGNORECASE | re.ASCII,
 )
 
@@ -220,7 +229,10 @@ def _from_system(result: ReportedEnvironments, prose: Sequence[lines.ReportLine]
     named: dict[str, int] = {}
     for line in prose:
         for hit in _SYSTEM.finditer(line.text):
-            named.setdefault(hit[0].lower(), line.number)
+            if mentions.fails(mentions.clause_of(line.text, hit.start())) is not False:
+                named.setdefault(hit[0].lower(), line.number)
+    if any(wording.os(text) for text in named):  # of several systems, the one that a container can have
+        named = {text: at for text, at in named.items() if system(text) == "linux"}
     kinds = {system(text) for text in named}
     if linux and kinds - {"linux"}:
         return
@@ -263,30 +275,65 @@ def _from_devices(result: ReportedEnvironments, split: Sequence[lines.ReportLine
             return
 
 
+_NO_AXIS = re.compile(
+    r"(?<![\w./-])(?P<name>driver|rocm|hip|jetpack|l4t|vulkan(?: ?sdk)?|msvc|visual studio|docker|kernel|open ?mpi|icc"
+    r"|icpc|oneapi|node(?:\.?js)?|java|jdk|bazel|ninja|llvm|qt|boost|openssl|glslang|mkl|tensorrt|xcode|ndk)"
+    r"(?: version)?(?: \([^()]{1,30}\))?[ :：=v-]{0,4}(?P<version>\d[\d.]*\d)(?![\w.]*\w)",
+    re.IGNORECASE,
+)
+"""What belongs to an environment and has no axis in a case."""
+
+
+def _without_axis(result: ReportedEnvironments, prose: Sequence[lines.ReportLine]) -> None:
+    """Name in a comment what else the report says of the environment, for which a case has no axis."""
+    here = result.merged[result.failing] if result.merged else None
+    found = {"driver": here.driver} if here and here.driver else {}
+    texts = [f"{key}: {value}" for key, value in (here.values.items() if here else ())] + [line.text for line in prose]
+    for hit in (hit for text in texts[:_MENTIONS] for hit in _NO_AXIS.finditer(text[:_LINE])):
+        if hit["name"].lower() not in (here.packages if here else ()):
+            found.setdefault(hit["name"], hit["version"])
+    if found:
+        named = ", ".join(f"{name} {version}" for name, version in list(found.items())[:_LISTED])
+        remark = f"also reported, and not an axis of a case: {named}"
+        if here:
+            result.merged[result.failing] = replace(here, remarks=(*here.remarks, remark))
+        else:
+            result.fill(EnvironmentBlock(kind="stated", first=1, last=1, remarks=(remark,)))
+
+
+_LINE, _LISTED = 400, 8
+"""Characters of a line that are searched for them, and most of them that are listed."""
+
 _PYTHON_IN_PATH = re.compile(
     r"--python[= ]([23]\.\d{1,2})\b|\bpython=([23]\.\d{1,2})\b|(?:^|[\s`$/])python([23]\.\d{1,2})[ \t]"
     r"|major=([23]), minor=(\d{1,2}),|[/\\][Pp]ython[-/]?([23]\.\d{1,2})(?:[/\\]|\.\d)|[/\\]Python([23])(\d{1,2})[/\\]"
     r"|-cp([23])(\d{1,2})-cp\d|cpython-([23])(\d{1,2})[.m-]",
     re.MULTILINE,
 )
-_IN_PATH = {
-    "python": _PYTHON_IN_PATH,
-    "cuda": re.compile(r"/cuda-(\d{1,2}\.\d)(?![\d.])"),
-    "cmake": re.compile(r"/cmake-(\d\.\d{1,2})(?![\d.])"),
-}
+_IN_PATH = (
+    ("python", _PYTHON_IN_PATH, "{}"),
+    ("cuda", re.compile(r"/cuda-(\d{1,2}\.\d)(?![\d.])"), "{}"),
+    ("cmake", re.compile(r"/cmake-(\d\.\d{1,2})(?![\d.])"), "{}"),
+    ("os", re.compile(r"(?:ubuntu[\d.]{0,8}~|#\d{1,4}~)(\d\d\.\d\d)(?![\d])"), "ubuntu-{}"),
+    ("os", re.compile(r"\+deb(\d\d)u\d"), "debian-{}"),
+    ("os", re.compile(r"-\d[\w.]{0,40}\.el(\d{1,2})(?:_\d{1,2})?\.(?:x86_64|aarch64|noarch)"), "rhel-{}"),
+    ("os", re.compile(r"-\d[\w.]{0,40}\.fc(\d\d)\.(?:x86_64|aarch64|noarch)"), "fedora-{}"),
+)
+"""(axis, pattern, value) of the names of files and packages."""
 
 
 def _from_paths(result: ReportedEnvironments, text: str) -> None:
-    """Take the one version of Python, CUDA or CMake that paths, wheels and commands show, where nothing else does."""
-    for axis, pattern in _IN_PATH.items():
-        if any(axis in found.axes for found in result.merged):
+    """Take the one version that paths, wheels, packages and commands show, where nothing else does."""
+    for axis, pattern, form in _IN_PATH:
+        other = axis == "os" and any(found.system in ("windows", "macos") for found in result.merged)
+        if other or any("." in found.axes.get(axis, "") for found in result.merged):
             continue
         hits = list(pattern.finditer(text))
         shown = {".".join(group for group in hit.groups() if group) for hit in hits}
         if len(shown) != 1:
             continue
         line = text.count("\n", 0, hits[0].start()) + 1
-        version = shown.pop()
+        version = form.format(shown.pop())
         quote = f"line {line}"
         claim = ReportedValue(axis=axis, version=version, rank=Rank.STATED, quote=quote)
         remark = f"{axis} {version} is from the paths or commands in the report (first in {quote})"

@@ -32,6 +32,8 @@ _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _TAG = re.compile(r"</?(?:details|summary|pre|code|br|p|b|div|kbd)\b[^>\n]{0,200}>", re.IGNORECASE)
 _LEAD = re.compile(r"[:：]\s*$")
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\)|^\s*File \".+\", line \d+")
+_PROGRAM = re.compile(r"(?:import [a-z_][\w., ]*|from [a-z_][\w.]* import .*)$")
+"""A program without a fence, right behind a traceback."""
 _TREE = re.compile(r"^[ \t]*(?:[│|][ \t]*)*(?:├|└|\|--|`--|\+--)")
 _PROMPT = re.compile(
     r"^\s*(?:>>> |\.\.\. |In \[\d+\]: ?|(?:\([\w.-]+\)\s*)?(?:[\w.<>-]+@[\w.<>-]+[:\s][^\n$#]{0,80})?\$ (?=\S)"
@@ -301,6 +303,8 @@ class _Cutter:
                 )
                 if not (_TRACEBACK.search(following) or linked or (in_frames and _frame_like(self.lines[end - 1]))):
                     break
+            elif not in_frames and _PROGRAM.match(line):
+                break
             else:
                 in_frames = False
             end += 1

@@ -23,9 +23,8 @@ _FILE_NAME = re.compile(
     r"(?<![\w/.])(?P<path>(?:[\w-]+/)*[\w-]+\.(?:py|ya?ml|json|ini|cfg|toml|sh|cu|cpp|cc|c|txt|js|ts|go|rs|java|rb|php|sql|pyx|f90|lock))(?![\w/])"
 )
 _REPRODUCE = re.compile(
-    r"reproduc|repro\b|minimal|example|snippet|script|code|command|to run|test case|how to|steps|复现|重现|代码"
-    r"|脚本|命令"
-    r"|指令|示例|运行",
+    r"reproduc|repro\b|\bmwe\b|minimal|example|snippet|(?<!de)script|code|command|to run|test case|how to|steps"
+    r"|复现|重现|代码|脚本|命令|指令|示例|运行",
     re.IGNORECASE,
 )
 _CONFIGS = {"txt": "txt", "yaml": "yaml", "yml": "yaml", "json": "json", "ini": "ini", "cfg": "ini", "toml": "toml"}

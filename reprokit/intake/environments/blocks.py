@@ -158,6 +158,7 @@ def find(lines: Sequence[ReportLine]) -> Iterator[EnvironmentBlock]:
     """Every block of pairs in the lines, in order."""
     run: _Run | None = None
     heading: ReportLine | None = None
+    kinds: dict[str, str] = {}
     for line in [*lines, ReportLine(-1, "", edge=True)]:
         if line.blank or line.edge:
             heading = heading if heading and heading.heading else None
@@ -167,7 +168,7 @@ def find(lines: Sequence[ReportLine]) -> Iterator[EnvironmentBlock]:
             elif run:
                 run.blanks += 1
             continue
-        pairs = _pairs(line, heading)
+        pairs = [_of_kind(one, kinds) for one in _pairs(line, heading)]
         asks = line.heading or (line.raw.rstrip().endswith((":", "：")) and any(one.role for one in pairs))
         heading = line if asks and not any(one.value for one in pairs) else None
         if run and not run.goes_on(line) and run.ends(line, pairs):
@@ -177,6 +178,16 @@ def find(lines: Sequence[ReportLine]) -> Iterator[EnvironmentBlock]:
             run = _Run(line)
         if run:
             run.add(line, pairs)
+
+
+def _of_kind(one: KeyValue, kinds: dict[str, str]) -> KeyValue:
+    """A pair, of what the line before named: ``Framework: wobble``, ``Framework version: 1.2.3``."""
+    key, value = one.key.lower(), one.value.rpartition(":")[2].strip()
+    if (of := kinds.get(_VERSION_OF.sub("", key))) and not one.role:
+        return replace(one, key=of, role=role(of))
+    if role(value).startswith("package "):
+        kinds[key] = value
+    return one
 
 
 def _pairs(line: ReportLine, heading: ReportLine | None) -> list[KeyValue]:
@@ -198,10 +209,12 @@ def _pairs(line: ReportLine, heading: ReportLine | None) -> list[KeyValue]:
     # A sentence that names three of them describes an environment, too.
     many = len({one.role for one in found}) > 2
     if found and not _COMMAND.search(line.text) and (many or covered(line.text) >= 0.5):
-        if mentions.fails(line.text) is not None:
+        named: dict[str, str] = {}
+        twice = any(named.setdefault(item.role, item.value) != item.value for item in found)
+        if mentions.fails(line.text) is not None or (twice and mentions.judged(line.text)):
             return []
-        named = {item.key.lower() for item in found}
-        return found + [item for item in listed(line.text, line.number) if item.key.lower() not in named]
+        keys = {item.key.lower() for item in found}
+        return found + [item for item in listed(line.text, line.number) if item.key.lower() not in keys]
     return [one] if one else []
 
 

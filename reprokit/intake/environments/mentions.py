@@ -1,92 +1,105 @@
 """Versions in sentences, and whether the sentence says that it works or fails with them. Pure.
 
 ``It worked with numpy 1.26 and crashes since 2.0``, ``降级到 1.26 正常``: the names are those of axes, of known
-packages, and of what the report itself imports, installs or shows in a path.
+packages, and of what the report itself imports, installs or shows in a path. What sentences say of a version is in
+``data/statements.yaml``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from reprokit.environment import wording
+from reprokit.environment.axes import BY_NAME
 from reprokit.intake.environments.lines import ReportLine
 from reprokit.intake.environments.pairs import ROLES
-
-_NOT_FAILING = (
-    r"\b(?:does|do|did)(?:n['’]?t| not) (?:happen|occur|fail|crash|appear|show|reproduce|have)\b|\bnot affected\b"
-    r"|\b(?:can(?:no|['’])t|could(?: not|n['’]t)|unable to) (?:be )?reproduced?\b"
-    r"|\bno (?:errors?|problems?|issues?|crash)\b"
-    r"|\b(?:never|without) (?:failed|failing|crashed|(?:any )?(?:errors?|problems?|issues?))\b"
-    r"|不会?(?:报错|出错|出现|崩溃)|没有?(?:报错|出错|出现|错误|问题|异常)|无(?:报错|错误|异常|问题)"
-    r"|未(?:报错|出错|出现)|(?:无法|未能?)复现|复现失败"
-    r"|(?:问题|错误|报错)(?:就?消失|解决)|(?:fix|solv|resolv)(?:e[sd]?|ing) (?:it|this|the|my)\b|\b(?:goes|went) away\b"
-    r"|\b(?:is|was|got) (?:fixed|solved|resolved)\b"
-)
-_NOT_WORKING = (
-    r"\b(?:does|do|did|is|are)(?:n['’]?t| not) (?:work(?:ing)?|run|ok|compile|build|support(?:ed)?)\b"
-    r"|\bno longer (?:works?|runs?|compiles?|builds?)\b"
-    r"|\b(?:stopped|stops) working\b|\bnot (?:working|with|in|on)\b|不正常|不工作|跑不(?:通|起来)|不行|不可以"
-    r"|(?:不能|无法)(?:正常)?(?:运行|使用|工作|训练)"
-)
-_WORKING = (
-    r"\b(?:work(?:s|ed|ing)?|(?:runs?|ran|is|was|were|are|all|builds?|compiles?) (?:just |perfectly |totally )?"
-    r"(?:fine|ok|okay|good|well|correctly|successful(?:ly)?|smooth(?:ly)?))\b|\bfine (?:with|on|in)\b|\blast good\b"
-    r"|\b(?:down ?grad(?:e|ed|ing)|revert(?:ed|ing)?|roll(?:ed|ing)? back|going back|switch(?:ed|ing)? back)\b"
-    r"|正常|可以(?:运行|跑|使用)?|没事|降(?:级|低)?(?:到|为|至|回)|回退|换(?:成|回|到)"
-)
-_FAILING = (
-    r"\bfail(?:s|ed|ing|ures?)?\b|\bcrash(?:es|ed|ing)?\b|\bbroken?\b|\bbreaks?\b|\berrors?\b|\bhangs?\b"
-    r"|\bsegfaults?\b|\bsegmentation fault\b|\bregress(?:ion|ed|es)?\b"
-    r"|\b(?:happens|occurs|affects|affected|appears|reproducible)\b"
-    r"|\bafter \S{1,30} (?:was |got )?released\b"
-    r"|\b(?:since|starting (?:with|from|in)|as of|introduced in|after (?:the )?(?:upgrade|update) to)\b"
-    r"|\b(?:upgrad|updat)(?:e|ed|ing) to\b|\bslow(?:er)?\b"
-    r"|报错|出错|失败|崩溃|有问题|出现(?:问题|错误)|升级|更新到|段错误|卡(?:住|死)"
-)
-HOLDS = ((False, _NOT_FAILING), (True, _NOT_WORKING), (False, _WORKING), (True, _FAILING))
-"""Phrases that say whether it fails; longer phrases before those that they contain."""
-_PHRASES = tuple((fails, re.compile(pattern, re.IGNORECASE)) for fails, pattern in HOLDS)
+from reprokit.intake.environments.table import table
 
 _CLAUSE = re.compile(
     r"(?:[,;:()，；：。！？、（）!?]|\.(?=\s|$)|\s[-–—]+\s"
-    r"|\b(?:but|and|while|whereas|however|although|though|yet|then|so)\b"
+    r"|\b(?:but|and|while|whereas|however|although|though|yet|then|so|until)\b"
     r"|但是|但|而|不过|却|然而)",
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"[。！？!?]|\.(?=\s|$)")
 _VERSION = r"v?\d{1,4}(?:\.(?:\d+\w*|[x*]))+(?:[-.]?(?:post|rc|dev|a|b|alpha|beta)\d*)?(?:\+[\w.]+)?"
-_NAMED = re.compile(
-    r"(?<![\w./@-])(?P<name>[A-Za-z][A-Za-z0-9_.-]{0,40}?)(?:\[[\w,]{1,40}\]|\s{1,2}toolkit)?"
-    r"(?:\s{0,2}(?:[=@]{1,2}|：|:)\s{0,2}"
-    r"|[\s-]{0,2}(?:versions?(?: is)?|版本(?:为|是|号)?|release|to|is|(?:升级|降级|更新)?[到为至]|是)?\s{0,2})"
-    rf"(?P<version>{_VERSION})(?![A-Za-z0-9/]|[-_]\w)",
-    re.ASCII,
+_ANY = re.compile(
+    rf"(?<![\d.])(?:{_VERSION}|(?<![A-Za-z.\d/])\d{{1,2}}(?![\d.]))(?![A-Za-z0-9/]|\.\d|[-_][A-Za-z])", re.ASCII
 )
-_BARE = re.compile(rf"(?<![\w./=<>~!@-])(?P<version>{_VERSION})(?![A-Za-z0-9/]|[-_]\w)", re.ASCII)
-_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,40}", re.ASCII)
+_NAME = r"[A-Za-z][A-Za-z0-9_.+-]{0,40}?"
+_BEFORE = re.compile(
+    rf"(?<![\w./@<>-])(?P<name>{_NAME})(?:\[[\w,]{{1,40}}\])?(?P<mark>(?:[\s\-=@:：(（`'\"*]|的"
+    r"|(?:versions?|ver\.?|release|is|was|at|to|toolkit"
+    r"|版本号?|为|是|(?:升级|降级|更新|回退|升|降)?[到为至成])(?![A-Za-z]))*)$",
+    re.IGNORECASE | re.ASCII,
+)
+"""A name, and what may stand between it and its version."""
+_BEHIND = re.compile(
+    rf"\s*(?:版本|version|release)?\s*(?:of|的)\s*(?:the )?(?P<name>{_NAME})(?![\w.-])", re.IGNORECASE | re.ASCII
+)
+"""``1.2.3 of numpy``, ``1.2.3 版本的 numpy``."""
+_MARKED = re.compile(
+    r"(?:\bversions?|\brelease|\bver\.?|版本号?)[\s:：=(（`'\"*]*(?:is |was |为|是)?\s*$|[(（]\s*$", re.IGNORECASE
+)
+"""Text before a version that belongs to the last thing that was named."""
+_COMPACT = re.compile(r"(?<![\w./-])py(?:thon)?[ -]?([23])(\d{1,2})(?![\w.])", re.IGNORECASE | re.ASCII)
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.+-]{0,40}", re.ASCII)
 _FROM_TO = re.compile(
-    rf"\bfrom (?:version )?({_VERSION}) (?:to|->|→) (?:version )?({_VERSION})"
-    rf"|从 ?({_VERSION}) ?(?:升级|更新)?到 ?({_VERSION})",
+    rf"\bfrom (?:versions? )?({_VERSION}) (?:to|->|→) (?:versions? )?({_VERSION})"
+    rf"|[从由] ?({_VERSION}) ?(?:版本)?(?:升级|更新|升)?[到为至成] ?({_VERSION})"
+    rf"|({_VERSION}) ?(?:->|→|=>) ?({_VERSION})",
     re.ASCII,
 )
+_TO_FROM = re.compile(rf"\bto (?:versions? )?({_VERSION})[ ,(]{{1,3}}from (?:versions? )?({_VERSION})", re.ASCII)
+_HAS = re.compile(
+    r"\b(?:had|have|am|is|are|was|use|using|used|installed|currently|current|now|running|my)\b"
+    r"|目前|当前|现在|之前|原来|我的|安装|使用|用的",
+    re.IGNORECASE,
+)
+"""A clause that says what is installed, rather than goes on about what worked."""
+_ASKED_FOR = re.compile(
+    r"\b(?:requires?|required|requirement|needs?|needed|supports?|supported|minimum|at least|recommend\w*|compatible"
+    r"|should|or (?:newer|later|above|higher|greater|older|earlier))\b|以上|以下|至少|要求|建议|推荐|支持",
+    re.IGNORECASE,
+)
+"""A sentence about versions that something asks for, rather than has."""
 _OWN_NAMES = re.compile(
     r"^\s{0,12}(?:>>> |\.\.\. )?(?:import|from)\s+([A-Za-z_]\w{1,40})|(?:site|dist)-packages[/\\]([A-Za-z_]\w{1,40})"
-    r"|\b(?:pip3?|conda|mamba|uv) (?:pip )?install (?:-\S+ ){0,3}([A-Za-z][\w.-]{1,40})|\b(\w{2,40})\.__version__",
-    re.MULTILINE,
+    r"|\b(?:pip3?|conda|mamba|uv) (?:pip )?(?:install|show) (?:-\S+ ){0,3}([A-Za-z][\w.-]{1,40})"
+    r"|\b(\w{2,40})\.__version__"
+    r"|No module named ['\"]?(\w{2,40})"
+    r"|\bmodule ['\"](\w{2,40})|\bgrep (?:-\w+ )?['\"]?([A-Za-z][\w-]{1,40})"
+    r"|https?://git(?:hub|ee|lab)\.com/[\w.-]{1,60}/([\w.-]{2,60})/(?:issues|pull|releases)"
+    r"|^[#*\s]{0,6}(?:the )?versions? of ([A-Za-z][\w-]{1,40})|^[#*\s]{0,6}([A-Za-z][\w-]{1,40}) versions?\b",
+    re.MULTILINE | re.IGNORECASE,
 )
-_BEFORE = frozenset(
+_PREPOSITIONS = frozenset(
     re.split(
         r"\s+",
         "with in to on from version versions since after before v release was is works worked work fails failed using "
-        "use and or until by at than under the be for only not also even still",
+        "use and or until by at than under the be for only not also even still back it that this my a an of via "
+        "between installed tried tested latest current newest old new stable python-version",
     )
 )
 """Words before a version whose name is elsewhere in the sentence; behind any other word, it is of that word."""
-_TITLED = re.compile(r"(?<![\w./@-])([A-Za-z][A-Za-z0-9_-]{1,40})[ =]{1,2}v?\d+\.\d+\.\d+\b", re.ASCII)
+_TITLED = re.compile(r"(?<![\w./@-])([A-Za-z][A-Za-z0-9_-]{1,40})(?: version)?[ =]{1,2}v?\d+\.\d+\.\d+\b", re.ASCII)
 _SYSTEMS = frozenset({"macos", "windows", "linux", "kernel", "os", "driver", "big", "ventura", "sonoma", "pr", "issue"})
 _LINK = re.compile(r"https?://\S{1,500}|`[^`\n]{80,}`|\S{120,}|\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?")
+_WHOLE = re.compile(rf"(?P<name>{_NAME})(?:,? version|[:=,]{{1,2}})?[ \t]{{0,40}}(?P<version>{_VERSION})", re.ASCII)
+"""A line of a program that prints its version."""
+_FILE = re.compile(
+    rf"(?<![\w.-])(?P<name>[A-Za-z][\w.]{{0,60}}?)-(?P<version>{_VERSION})"
+    r"(?:\.dist-info|\.egg-info|-py[23]\S{0,40}(?:\.egg|\.whl)|-cp\S{1,80}\.whl|\.tar\.gz|\.zip)",
+    re.ASCII,
+)
+"""Files and folders of an installed package."""
+_FORM = re.compile(r"\bversions?\b[^.]{0,30}$|版本\S{0,4}$", re.IGNORECASE)
+_ANSWER = re.compile(rf"({_VERSION})(?:[\s,;(（].{{0,40}})?$", re.ASCII)
+"""The answer below a question of a form for a version."""
+_SEVERAL = frozenset({"package", *BY_NAME}) - {"os"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +107,7 @@ class Mention:
     """A version in a sentence. ``role``: as of a key (``cuda``, ``package numpy``), "" where no name stands by it.
 
     ``fails``: whether the sentence says that it fails or works with it; None for neither. ``named``: the name stands
-    right before the version, rather than elsewhere in the text.
+    by the version, rather than elsewhere in the text.
     """
 
     role: str
@@ -105,25 +118,43 @@ class Mention:
     named: bool = False
 
 
+@cache
+def _statements() -> Sequence[tuple[bool, bool, re.Pattern[str]]]:
+    """(whether it fails, whether it is weak, pattern) of each row of the table."""
+    return [
+        (row["fails"], row.get("weak", False), re.compile("|".join(row["patterns"]), re.IGNORECASE))
+        for row in table("statements")["statements"]
+    ]
+
+
 def fails(text: str) -> bool | None:
     """Whether a text says that it fails; None where it says neither or both, or asks."""
-    if text.endswith(("?", "？")):
-        return None
-    said = {one for one, _ in _verdicts(text)}
-    return said.pop() if len(said) == 1 else None
+    said = frozenset() if text.endswith(("?", "？")) else judged(text)
+    return next(iter(said)) if len(said) == 1 else None
 
 
-def _verdicts(text: str) -> Iterator[tuple[bool, int]]:
-    for verdict, pattern in _PHRASES:
-        for found in pattern.finditer(text):
-            yield verdict, found.start()
-        text = pattern.sub(lambda found: " " * len(found[0]), text)
+def clause_of(text: str, at: int) -> str:
+    """The clause of a text in which a place lies."""
+    ends = [0, *(place for found in _CLAUSE.finditer(text) for place in found.span()), len(text)]
+    return next((text[a:b] for a, b in zip(ends[::2], ends[1::2], strict=True) if a <= at <= b), text)
+
+
+def judged(text: str) -> frozenset[bool]:
+    """Whether a text says that something fails, that it works, or both."""
+    said: dict[bool, set[bool]] = {False: set(), True: set()}
+    for verdict, weak, pattern in _statements():
+        rest = pattern.sub(lambda found: " " * len(found[0]), text)
+        if rest != text:
+            said[weak].add(verdict)
+        text = rest
+    return frozenset(said[False] or said[True])
 
 
 def own_names(text: str) -> frozenset[str]:
     """What a report imports, installs or shows in paths of installed packages, in small letters."""
-    hits = (next(filter(None, found.groups())) for found in _OWN_NAMES.finditer(text))
-    return frozenset(name.lower().split(".")[0] for name in hits)
+    hits = (next(filter(None, found.groups()), "") for found in _OWN_NAMES.finditer(text))
+    names = {name.lower().split(".")[0] for name in hits}
+    return frozenset(names | {name.replace("_", "-") for name in names}) - _PREPOSITIONS - {""}
 
 
 def titled(title: str) -> frozenset[str]:
@@ -134,24 +165,50 @@ def titled(title: str) -> frozenset[str]:
 
 def find(lines: Sequence[ReportLine], own: Collection[str], title: str = "") -> Iterator[Mention]:
     """Every version that a sentence of the lines names. ``own``: more names of packages; ``title``: the report's."""
-    about = subject = next((role for word in _WORD.findall(title) if (role := _role(word, own))), "")
+    about = subject = _first_named(title, own)
+    in_table, asked = False, ""
     for line in lines:
-        if line.blank or line.edge or line.fence or len(line.cells) > 1:
-            subject = about
+        if line.blank or line.edge:
+            subject, in_table = about, False
+            asked = asked if line.blank else ""
             continue
-        text = re.sub(r"^\s*[-*+](?=\w)", "", _LINK.sub(" ", line.text))
+        text = re.sub(r"^\s*[-*+](?=\w)", "", _LINK.sub(" ", "  ".join(line.cells) if line.cells else line.text))
+        if asked and (answer := _ANSWER.match(text)):
+            yield Mention(role=asked, version=_bare(answer[1]), line=line.number, words=text, named=True)
+        yield from printed([line], own)
+        asked = (_first_named(text, own) or about) if _FORM.search(text) else ""
         for sentence in _split(_SENTENCE, text):
             about = about or subject
-            subject = next((role for word in _WORD.findall(sentence) if (role := _role(word, own))), subject)
-            if re.search(r"\d\.[\dx*]", sentence):
+            subject = _first_named(sentence, own) or (subject if not line.cells or in_table else about)
+            if re.search(r"\d\.[\dx*]|\d", sentence):
                 yield from _of_sentence(sentence, line.number, own, subject)
+        in_table = bool(line.cells)
+
+
+def printed(lines: Sequence[ReportLine], own: Collection[str]) -> Iterator[Mention]:
+    """What pasted lines say: a name and its version alone, and names of files such as ``wobble-1.2.3.dist-info``."""
+    for line in lines:
+        for hit in (_WHOLE.fullmatch(line.text), *_FILE.finditer(line.text)):
+            if hit and (role := _role(hit["name"], own)) and not judged(line.text):
+                version = _bare(hit["version"])
+                yield Mention(role=role, version=version, line=line.number, words=line.text, named=True)
+
+
+def _first_named(text: str, own: Collection[str]) -> str:
+    return next((role for word in _WORD.findall(text) if (role := _role(word, own))), "")
 
 
 def _role(name: str, own: Collection[str]) -> str:
-    name = name.lower().strip("-._")
+    name = name.lower().strip("-._:")
+    if re.fullmatch(r"python[23]?|py[23]?", name):
+        return "python"
     role = ROLES.get(name, "known")
-    role = f"package {name}" if role == "known" and name in own and name not in _BEFORE else role
-    return role if role.partition(" ")[0] in ("package", "python", "cuda", "cudnn", "gcc") else ""
+    role = f"package {name}" if role == "known" and name in own and name not in _PREPOSITIONS else role
+    return role if role.partition(" ")[0] in _SEVERAL else ""
+
+
+def _bare(version: str) -> str:
+    return version.lstrip("vV")
 
 
 def _split(pattern: re.Pattern[str], text: str) -> list[str]:
@@ -161,28 +218,45 @@ def _split(pattern: re.Pattern[str], text: str) -> list[str]:
 def _of_sentence(text: str, line: int, own: Collection[str], subject: str) -> Iterator[Mention]:
     """The versions of a sentence; one without a verdict in its clause has that of the clause beside it."""
     words = text.strip()
-    if moved := _FROM_TO.search(text):
-        before, after = (group.lstrip("v") for group in moved.groups() if group)
+    both = _FROM_TO.search(text)
+    moved = both or _TO_FROM.search(text)
+    if moved:
+        before, after = (_bare(group) for group in moved.groups() if group)
+        before, after = (before, after) if both else (after, before)
         if fails(text[: moved.start()] + text[moved.end() :]) or re.search(r"升级|upgrad|updat", text, re.IGNORECASE):
             yield Mention(role=subject, version=before, line=line, words=words, fails=False)
             yield Mention(role=subject, version=after, line=line, words=words, fails=True)
             return
+    asked_for = bool(_ASKED_FOR.search(text))
+    every = [
+        (at, Mention(role=role, version=version, line=line, words=words, named=named and not asked_for))
+        for at, role, version, named in _versions(text, own)
+    ]
     waiting: list[Mention] = []
     last: bool | None = None
     said = fails(text)
-    for clause in _split(_CLAUSE, text):
-        verdict = fails(clause) if said is None else said
-        found = []
-        for role, version in _versions(clause, own):
-            subject = role or subject
-            found.append(
-                Mention(role=subject, version=version, line=line, words=words, fails=verdict, named=bool(role))
-            )
-        if verdict is None and found and re.match(r"\s*not\b", clause, re.IGNORECASE):
+    has, start = False, 0
+    for stop, following in (*(found.span() for found in _CLAUSE.finditer(text)), (len(text), len(text))):
+        clause, found = text[start:stop], []
+        for one in (one for at, one in every if start <= at < stop):
+            subject = one.role or subject
+            found.append(replace(one, role=subject))
+        start = following
+        if not clause.strip():
+            continue
+        verdict = fails(clause)
+        if verdict is None and found and re.match(r"\W*not\b|.*\bis not\s*$", clause, re.IGNORECASE):
             verdict = last is not True
             waiting = [replace(one, fails=not verdict) for one in waiting]
+        elif verdict is None and found and last is not None and _HAS.search(clause):
+            yield from found  # ``I had 2.0 before`` says what is installed
+            continue
+        elif verdict is not None and found and waiting and has:
             yield from waiting
-            waiting, found = [], [replace(one, fails=verdict) for one in found]
+            waiting = []
+        has = bool(_HAS.search(clause)) and bool(found)
+        verdict = said if verdict is None else verdict
+        found = [replace(one, fails=verdict) for one in found]
         if verdict is None:
             waiting += found
             continue
@@ -191,18 +265,32 @@ def _of_sentence(text: str, line: int, own: Collection[str], subject: str) -> It
     yield from (replace(one, fails=last) for one in waiting)
 
 
-def _versions(text: str, own: Collection[str]) -> Iterator[tuple[str, str]]:
-    """(role, version) of what a clause names; "" for a version whose name is elsewhere."""
-    of_others = set()
-    for found in _NAMED.finditer(text):
-        name = found["name"]
-        role = _role(name, own)
-        if not role and "==" in found[0] and name.lower() not in ROLES:
-            role = f"package {name}"
-        if role:
-            yield role, found["version"].lstrip("v")
-        if role or name.lower() not in _BEFORE:
-            of_others.add(found.start("version"))
-    for found in _BARE.finditer(text):
-        if found.start() not in of_others:
-            yield "", found["version"].lstrip("v")
+def _versions(text: str, own: Collection[str]) -> Iterator[tuple[int, str, str, bool]]:
+    """(place, role, version, whether it is named) of what a sentence names; no role where its name is elsewhere."""
+    found = [(hit.start(), "python", f"{hit[1]}.{hit[2]}", True) for hit in _COMPACT.finditer(text)]
+    end, last = 0, ""
+    for hit in _ANY.finditer(text):
+        before = text[max(end, hit.start() - 80) : hit.start()]
+        whole = "." in hit[0]
+        name = _BEFORE.search(before)
+        role = _role(name["name"], own) if name else ""
+        if name and not role and "==" in name["mark"] and name["name"].lower() not in ROLES:
+            role = f"package {name['name'].lower()}"
+        last = role or _last_named(before, own) or last
+        if role and (whole or role in BY_NAME):
+            found.append((hit.start(), role, _bare(hit[0]), True))
+        elif whole and not re.search(r"[<>~!]=?\s*$|[\w.]/$|[/@-]$", before):
+            behind = _BEHIND.match(text, hit.end())
+            if behind and (role := _role(behind["name"], own)):
+                found.append((hit.start(), role, _bare(hit[0]), True))
+            elif _MARKED.search(before) and last:
+                found.append((hit.start(), last, _bare(hit[0]), True))
+            elif not name or name["name"].lower().strip("-._") in _PREPOSITIONS or _MARKED.search(before):
+                found.append((hit.start(), "", _bare(hit[0]), False))
+        end = hit.end()
+    yield from sorted(found)
+
+
+def _last_named(text: str, own: Collection[str]) -> str:
+    roles: Mapping[str, None] = {role: None for word in _WORD.findall(text) if (role := _role(word, own))}
+    return next(reversed(list(roles)), "")

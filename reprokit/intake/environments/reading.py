@@ -35,6 +35,8 @@ _PLAUSIBLE = {
 WHEEL = re.compile(r"([A-Za-z][\w.]{0,60})-(\d[\w.]{0,30}(?:\+[\w.]{1,30})?)-(?:cp|py)\d[\w.-]{1,80}\.whl")
 """The file name of a wheel: what is installed, and its version."""
 _RELEASE = re.compile(r"v?(\d+(?:\.[\w*]+)+(?:\+[\w.]+)?)")
+_KIND = "default|latest|release|version|built|pip|conda|master|stable"
+"""What people write before a version."""
 _GPU_NAME = re.compile(
     r"nvidia|tesla|geforce|titan|quadro|[gr]tx|radeon|amd|[a-z]{1,2}\d{2,4}(?![\d.])|(?<![\d.])\d{4}(?![\d.])",
     re.IGNORECASE,
@@ -113,7 +115,7 @@ def system(text: str) -> str:
         return "linux"
     if re.search(r"windows|(?<![a-z])win(?:[ -]?(?:7|8|10|11)\b|32|_amd64)", text, re.IGNORECASE):
         return "windows"
-    if re.search(r"\bmac ?os|\bdarwin\b|\bos x\b", text, re.IGNORECASE):
+    if re.search(r"\bmac ?os|\bdarwin\b|\bos x\b|\bmac(?:book)?\b|\bapple (?:silicon|m\d)\b", text, re.IGNORECASE):
         return "macos"
     return "linux" if wording.os(text) or re.search(r"\blinux", text, re.IGNORECASE) else ""
 
@@ -259,8 +261,9 @@ def _details(into: BlockReader, one: KeyValue) -> None:
 def _package(into: BlockReader, name: str, one: KeyValue) -> None:
     if name == "paddlepaddle" and re.match(r"v?[\d.]+-gpu\b", one.value):
         name = "paddlepaddle-gpu"
+    called = "|".join(map(re.escape, (one.key, name)))
     found = _RELEASE.match(one.value.strip()) or re.match(
-        rf"{re.escape(one.key)}[ =]{{1,3}}v?(\d[\w.+]*)", one.value, re.IGNORECASE
+        rf"(?:{called}|{_KIND})?[ =:(（-]{{1,3}}v?(\d+\.[\w.+]*)", one.value, re.IGNORECASE
     )
     if found:
         into.package(name, found[1], f"{one.key}: {one.value}")

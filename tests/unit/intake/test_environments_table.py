@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reprokit.intake.environments import find
+from reprokit.intake.environments import find, mentions
 from reprokit.intake.environments.table import table
 
 EXAMPLES = [(row["kind"], example) for row in table()["programs"] for example in row["examples"]]
@@ -41,3 +41,15 @@ def test_a_program_without_examples_is_not_in_the_table() -> None:
 def test_names_in_the_table_have_no_blanks() -> None:
     lists = [*(table()["recipes"][name] for name in ("with_value", "kept", "flags", "options")), table()["packages"]]
     assert [name for names in lists for name in names if " " in name] == []
+
+
+STATEMENTS = [(text, fails) for row in table("statements")["statements"] for text, fails in row["examples"].items()]
+
+
+@pytest.mark.parametrize(("text", "fails"), STATEMENTS)
+def test_what_a_statement_says(text: str, fails: bool) -> None:
+    assert mentions.fails(text) is fails
+
+
+def test_a_statement_without_examples_is_not_in_the_table() -> None:
+    assert all(row["examples"] for row in table("statements")["statements"])

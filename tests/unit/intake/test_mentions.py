@@ -26,6 +26,24 @@ SAID = [
     ("wobble==0.20.3 and frobnicate 1.2.3 are installed", "wobble?0.20.3 frobnicate?1.2.3"),
     ("see line 3.4, section 2.1 and https://example.org/numpy/1.2.3", ""),
     ("other words 1.2.3 and version 2", ""),
+    ("scipy 1.10.1 OK", "scipy+1.10.1"),
+    ("The problem first appeared in scipy 1.11.0; 1.10.1 doesn't have it.", "scipy-1.11.0 scipy+1.10.1"),
+    ("I can reproduce with scipy 1.11.0 but not with scipy 1.10.1.", "scipy-1.11.0 scipy+1.10.1"),
+    ("scipy 1.10.1 works; scipy 1.11.0 doesn't.", "scipy+1.10.1 scipy-1.11.0"),
+    ("Everything was good until I updated scipy to 1.11.0 (from 1.10.1).", "scipy+1.10.1 scipy-1.11.0"),
+    ("scipy 1.10.1 -> 1.11.0 broke it.", "scipy+1.10.1 scipy-1.11.0"),
+    ("Downgrading scipy to 1.10.1 helps.  I have scipy 1.11.0 installed.", "scipy+1.10.1 scipy?1.11.0"),
+    ("使用 scipy 1.10.1 没有问题，换成 1.11.0 就崩溃", "scipy+1.10.1 scipy-1.11.0"),
+    ("scipy1.11.0有这个bug，scipy1.10.1没有", "scipy-1.11.0 scipy+1.10.1"),
+    ("1.10.1 版本的 scipy 不会出现这个问题，1.11.0 版本会出现", "scipy+1.10.1 scipy-1.11.0"),
+    ("works on py3.10, fails on python311", "python+3.10 python-3.11"),
+    ("It needs scipy 1.9 or newer.", ""),
+    ("the latest version of scipy (1.10.1)", "scipy?1.10.1"),
+    ("Using version 1.10.1 of scipy", "scipy?1.10.1"),
+    ("### Version of scipy\n\n1.10.1", "scipy?1.10.1"),
+    ("scipy 的版本为 1.10.1", "scipy?1.10.1"),
+    ("g++-14 and cmake 3.27", "gcc?14 cmake?3.27"),
+    ("File /opt/x/site-packages/scipy-1.10.1.dist-info/METADATA", "scipy?1.10.1"),
 ]
 
 
@@ -149,6 +167,39 @@ def test_the_version_of_pip_is_installed_where_pip_fails() -> None:
 )
 def test_the_system_that_a_sentence_names(text: str, said: str, block: str) -> None:
     assert said in render(draft(f"# It dies\n\n{text}\n{block}\n{PROGRAM}"))
+
+
+@pytest.mark.parametrize(
+    ("text", "os"),
+    [
+        ("Linux 5.4.0-42-generic #46~20.04.1-Ubuntu SMP", "ubuntu-20.04"),
+        ("Ubuntu focal", "ubuntu-20.04"),
+        ("It runs on a MacBook Pro M2 and in Ubuntu 22.04.", "ubuntu-22.04"),
+        ("Ubuntu 20.04 fails, Ubuntu 22.04 is fine.", "ubuntu-20.04"),
+    ],
+)
+def test_the_release_that_is_named(text: str, os: str) -> None:
+    assert draft(f"# It dies\n\n{text}\n\n{PROGRAM}").data["matrix"]["os"] == [os]
+
+
+@pytest.mark.parametrize("text", ["My RedHatEnterpriseServer 7.5", "gcc-10.1.1-2.el7.x86_64"])
+def test_a_release_without_an_image_is_named_in_a_comment(text: str) -> None:
+    assert "rhel-7" in render(draft(f"# It dies\n\n{text}\n\n{PROGRAM}"))
+
+
+def test_what_has_no_axis_is_named_in_a_comment() -> None:
+    made = render(draft(f"# It dies\n\nUbuntu 20.04, driver 525.60.13, ROCm 6.3\n\n{PROGRAM}"))
+    assert "also reported, and not an axis of a case: driver 525.60.13, ROCm 6.3" in made
+
+
+def test_a_version_below_the_name_of_what_it_is_of() -> None:
+    made = draft(f"# It dies\n\n- Framework: TensorFlow\n- Framework version: 1.13.1\n- Python: 3.6\n\n{PROGRAM}")
+    assert "tensorflow==1.13.1" in made.data["environment"]["pip"]
+
+
+def test_the_compiler_is_read_behind_its_name() -> None:
+    made = draft("# It dies\n\n- OS: Ubuntu 22.04\n- Compiler: cmake 3.22.1, gcc 11.3.0\n\n```\n$ make -j4\n```\n")
+    assert made.data["matrix"]["gcc"] == ["11.3"]
 
 
 def test_cuda_in_a_list_without_spaces_and_as_a_toolkit() -> None:
