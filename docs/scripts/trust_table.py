@@ -23,6 +23,7 @@ WORDS = {
     "any_source": ("`sources`", "`sources`"),
     "configured_folders": ("`datasets` and `sources` of the configuration", "配置中的 `datasets` 和 `sources`"),
     "on_host": ("`--engine venv`", "`--engine venv`"),
+    "debug_files": ("debug files of `debuginfod` servers", "来自 `debuginfod` 服务器的调试文件"),
     "shares_images": ("images shared by `registry_images`", "通过 `registry_images` 共享镜像"),
     "trial_network": ("`network: bridge`", "`network: bridge`"),
     "file_capabilities": (

@@ -32,6 +32,7 @@ class Allowance:
     ``any_source``: sources come over any transport, with the user's git configuration, credentials and SSH keys, and
     from folders of this host; otherwise over https alone and with none of these. ``configured_folders``: they get the
     data sets and sources that the configuration names; otherwise only those that the command line does.
+    ``debug_files``: the site's servers of debug files are asked for the names of frames of their crashes.
     ``shares_images``: their images are fetched from the site's registry of images and pushed there, into a repository
     of their domain; otherwise only where the site says so.
     ``on_host``: they run on this host itself, without a container (``--engine venv``). ``trial_network``: their trials
@@ -50,6 +51,7 @@ class Allowance:
     any_source: bool = True
     configured_folders: bool = True
     on_host: bool = True
+    debug_files: bool = True
     shares_images: bool = True
     trial_network: bool = True
     file_capabilities: bool = True
@@ -72,6 +74,7 @@ ALLOWANCES: Mapping[Trust, Allowance] = {
         any_source=False,
         configured_folders=False,
         on_host=False,
+        debug_files=False,
         shares_images=False,
         trial_network=False,
         file_capabilities=False,

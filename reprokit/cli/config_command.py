@@ -35,6 +35,7 @@ UNSET = {
     "pip_extra_index_urls": "as the host's pip",
     "runtime": "the engine's default",
     "registry_images": "none: images are not shared",
+    "debuginfod": "those of $DEBUGINFOD_URLS",
     "build_hosts": "none besides indexes and archives",
 }
 """What to show for a key that is not set; the others show a dash."""

@@ -7,7 +7,7 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from reprokit.core.addresses import is_loopback
 
@@ -92,6 +92,55 @@ def send(
                     )
                 following = response.next_request
             allow_redirect(str(request.url), str(following.url))
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+        raise NoAnswer(str(error) or type(error).__name__) from None
+    raise NoAnswer(f"more than {MAX_REDIRECTS} redirects")
+
+
+def download(
+    url: str,
+    target: BinaryIO,
+    *,
+    max_bytes: int,
+    silence: float,
+    seconds: float,
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> int:
+    """Write what an address answers to a file; the status of the answer, of which only 200 is written.
+
+    A user and a password in the address go to its server alone.
+
+    Args:
+        max_bytes: the largest answer that is read.
+        silence: seconds without a byte after which the server counts as gone.
+        seconds: how long the answer may take in all.
+        is_cancelled: asked as it comes; the file is then left as it is.
+
+    Raises:
+        NoAnswer: nothing answers, or not in full, or it was cancelled.
+        TooLarge: the answer is larger than ``max_bytes``.
+    """
+    import httpx
+
+    until = time.monotonic() + seconds
+    try:
+        following = httpx.Request("GET", url, headers={"User-Agent": "reprokit", "Accept-Encoding": "identity"})
+        for _ in range(MAX_REDIRECTS + 1):
+            client = httpx.Client(
+                trust_env=False, proxy=_proxy(following.url), verify=_certificates(), timeout=httpx.Timeout(silence)
+            )
+            with client:
+                response = client.send(following, stream=True)
+                if response.next_request is None:
+                    for block in response.iter_raw(64 * 1024) if response.status_code == 200 else ():
+                        if is_cancelled():
+                            raise NoAnswer("cancelled")
+                        if target.write(block) and target.tell() > max_bytes:
+                            raise TooLarge(f"the answer is larger than {max_bytes / 1e6:g} MB")
+                        if time.monotonic() > until:
+                            raise NoAnswer(f"has not answered in full after {seconds:.0f} s")
+                    return response.status_code
+                following = response.next_request
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
         raise NoAnswer(str(error) or type(error).__name__) from None
     raise NoAnswer(f"more than {MAX_REDIRECTS} redirects")

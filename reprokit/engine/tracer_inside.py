@@ -14,6 +14,7 @@ import ctypes
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -33,6 +34,8 @@ ROUNDS = 3
 WITHIN = 20.0  # seconds for one crash; symbols of a large framework take their time
 HANG_WITHIN = 8.0  # seconds for all three rounds
 FRAME = re.compile(r"Thread |#\d|    \S")
+NATIVE = re.compile(r"(#\d+\s+0x([0-9a-f]+) in .*?)(?: from (/.*))?$")
+MOST_MODULES = 32
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
@@ -210,7 +213,7 @@ def stacks(process, when, until, thread=0):
         )
     if thread or "Thread " not in python:
         asked = ["set pagination off", "set print frame-arguments none", "set width 0"]
-        asked.append("thread apply all -s bt %d" % FRAMES)
+        asked += ["set print frame-info location-and-address", "thread apply all -s bt %d" % FRAMES]
         words = [word for one in asked for word in ("-ex", one)]
         text = output(["gdb", "-q", "-batch", "-nx", *words, "-p", str(process)], until)
     for name, found in (("gdb", text), ("py-spy", python)):
@@ -219,8 +222,74 @@ def stacks(process, when, until, thread=0):
     say("[reprokit: stacks of process %d (%s) %s, by %s]" % (process, name, when, " and ".join(by) or "none"))
     for found in (text, python):
         if "Thread " in found:
-            say(bounded(found, thread))
+            say(with_modules(process, bounded(found, thread)))
     say("[reprokit: end of stacks]")
+
+
+def with_modules(process, text):
+    """Stacks in which each native frame names its file, and of files with frames that have no name, how to find it:
+    where the file lies in memory, and its build id.
+    """
+    places, lines, nameless = modules(process), [], []
+    for line in text.splitlines():
+        frame = NATIVE.match(line)
+        path = frame and next((path for start, end, path, _ in places if start <= int(frame.group(2), 16) < end), "")
+        if path:
+            line = "%s from %s" % (frame.group(1), path)
+            if " in ?? (" in line and path not in nameless:
+                nameless.append(path)
+        lines.append(line)
+    for path in nameless[:MOST_MODULES]:
+        shift, build = identity(process, min(base for _, _, name, base in places if name == path))
+        if build:
+            lines.append("[reprokit: module 0x%x %s %s]" % (shift, build, path))
+    return "\n".join(lines)
+
+
+def modules(process):
+    """Start, end, path and start of the file, of each piece of a file that a process has in its memory."""
+    found, bases = [], {}
+    try:
+        with open("/proc/%d/maps" % process, errors="replace") as file:
+            for line in file:
+                words = line.rstrip("\n").split(None, 5)
+                if len(words) == 6 and words[5].startswith("/"):
+                    start, end = (int(word, 16) for word in words[0].split("-"))
+                    path = words[5].replace(" (deleted)", "")
+                    found.append((start, end, path, bases.setdefault(path, start)))
+    except (OSError, ValueError):
+        pass
+    return found
+
+
+def identity(process, base):
+    """How far from its own addresses a 64-bit ELF file lies in memory, and its build id, '' for one that has none."""
+    try:
+        with open("/proc/%d/mem" % process, "rb", 0) as memory:
+
+            def read(at, size):
+                memory.seek(at)
+                return memory.read(size)
+
+            head = read(base, 64)
+            if head[:5] != b"\x7fELF\x02":
+                return 0, ""
+            table, size, count = struct.unpack_from("<Q", head, 32) + struct.unpack_from("<HH", head, 54)
+            parts = [
+                struct.unpack_from("<IIQQQQQQ", read(base + table + size * at, 56)) for at in range(min(count, 64))
+            ]
+            shift = base - min(one[3] & ~0xFFF for one in parts if one[0] == 1)
+            for part in parts:
+                note = read(shift + part[3], min(part[6], 4096)) if part[0] == 4 else b""
+                while len(note) >= 12:
+                    name, length, kind = struct.unpack_from("<III", note)
+                    start = 12 + (name + 3 & ~3)
+                    if kind == 3 and note[12 : 12 + name] == b"GNU\0":
+                        return shift, "".join("%02x" % byte for byte in bytearray(note[start : start + length]))
+                    note = note[start + (length + 3 & ~3) :]
+    except (OSError, ValueError, OverflowError, struct.error):
+        pass
+    return 0, ""
 
 
 def bounded(text, thread):

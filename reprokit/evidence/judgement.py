@@ -49,6 +49,8 @@ def judge(failure: Failure, ending: Ending, text: str, known: Sequence[Known] = 
     reason = _reason(outcome, ending, checks, exception, crash, stacks)
     if unstarted:
         reason = f"{describe_exit(ending.exit_code)}: {unstarted}"
+    elif outcome is Outcome.DIFFERENT_FAILURE and (unnamed := _unnamed(checks, stacks)):
+        outcome, reason = Outcome.INCONCLUSIVE, f"{reason}, and not all of its frames have names: {unnamed}"
     recognised = ""
     if outcome is Outcome.DIFFERENT_FAILURE:
         seen = (ending, observation, shown, numbers, stacks)
@@ -63,6 +65,15 @@ def judge(failure: Failure, ending: Ending, text: str, known: Sequence[Known] = 
         known=recognised,
         stack=_stack(failure, ending, stacks),
     )
+
+
+def _unnamed(checks: Sequence[Check], stacks: Stacks) -> str:
+    """Why it is open whether a crash came through the frames of the signature, where only that differs; '' mostly.
+
+    Whether a server of debug files answers says nothing about the program.
+    """
+    only = [each.key for each in checks if not each.matched] == ["frames"]
+    return stacks.crash.unnamed if only and stacks.crash is not None else ""
 
 
 def _is_known(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from reprokit.core.json_record import ABSENT
 from reprokit.evidence.usage import Usage
 
 RULES_VERSION = "3"
@@ -72,11 +73,12 @@ class Ending:
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
-    """One line of a traceback: where the program stood."""
+    """One line of a traceback: where the program stood. ``library``: of native code whose ``file`` is its source."""
 
     file: str
     line: int
     function: str
+    library: str = field(default="", metadata=ABSENT)
 
 
 @dataclass(frozen=True, kw_only=True)

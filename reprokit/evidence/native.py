@@ -18,6 +18,8 @@ from reprokit.evidence.stacks import passed_through, plain_name
 HEAD = "[reprokit: stacks of process "
 END = "[reprokit: end of stacks]\n"
 NONE = "[reprokit: no stacks"
+MISSING_SYMBOLS = "[reprokit: no symbols of "
+"""Of a line in a block: the files whose frames have no name since their debug files could not be read, and why."""
 MOST_FRAMES = 40
 """Frames of a stack that are recorded, innermost first."""
 
@@ -30,14 +32,16 @@ _THREAD = re.compile(
     r"|Thread (?P<id>\d+) \((?:active|idle).*\)(?:: \"(?P<name>.*)\")?$"
 )
 _GDB = re.compile(
-    r"#\d+\s+(?:0x[0-9a-f]+ in )?(?P<function>\S.*?)(?: at (?P<file>\S+):(?P<line>\d+)| from (?P<library>\S+))?$"
+    r"#\d+\s+(?:0x[0-9a-f]+ in )?(?P<function>\S.*?)(?: at (?P<file>\S+?)(?::(?P<line>\d+))?)?"
+    r"(?: from (?P<library>\S.*))?$"
 )
 _PY_SPY = re.compile(r"    (?P<function>\S.*) \((?P<file>.+):(?P<line>\d+)\)$")
 _EVAL = re.compile(r"_?PyEval_EvalFrame")
 _INTERPRETER = re.compile(
     r"\?\?$|_?Py[A-Z_]|cfunction_|method_vectorcall|slot_tp_|type_call|_?object_vacall|builtin_|<signal"
 )
-_ADDRESS = re.compile(r"0x[0-9a-f]+$")
+_NAMELESS = re.compile(r"0x[0-9a-f]+$|\?\?$|<signal")
+_NONE = re.compile(rf"^{re.escape(NONE)}(?:: )?(.*)\]$", re.MULTILINE)
 _COLON = re.compile(r"(?<!:):(?!:)")
 _SHELLS = frozenset({"bash", "sh", "dash", "timeout", "sleep", "env"})
 
@@ -47,7 +51,8 @@ class ThreadStack:
     """Where a thread stood: ``frames``, innermost first, native ones and Python's merged.
 
     A native frame's file is its source or, where that is not known, its library. ``signal``: of the thread that
-    crashed; ``sample``: which of the looks at the time limit, 0 at a crash.
+    crashed; ``sample``: which of the looks at the time limit, 0 at a crash. ``unnamed``: why symbols that a server may
+    have are not there, '' where each frame has its name, or no server knows it.
     """
 
     process: int
@@ -57,6 +62,7 @@ class ThreadStack:
     frames: tuple[Frame, ...]
     signal: str = ""
     sample: int = 0
+    unnamed: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,23 +89,28 @@ NO_STACKS = Stacks()
 
 def split(text: str) -> tuple[str, Stacks]:
     """A cleaned log: what the trial itself wrote, and the stacks behind it."""
+    before, found = blocks(text)
+    if not found:
+        return text, NO_STACKS
+    missing = [hit[1] for block in found for hit in _NONE.finditer(block)]
+    threads = [one for block in found for one in _block(block)]
+    return before.removesuffix("\n"), Stacks(threads=tuple(threads), missing=missing[0] if missing else "")
+
+
+def blocks(text: str) -> tuple[str, list[str]]:
+    """A log: what stands before the blocks of stacks at its end, and each of those with what follows it."""
     end = len(text)
-    missing = ""
     starts: list[int] = []
     while True:
         if text.endswith(END, 0, end) and (start := text.rfind("\n" + HEAD, 0, end)) >= 0:
-            starts.append(start + 1)
+            end = start + 1
         elif text.endswith("]\n", 0, end) and text.startswith(NONE, start := text.rfind("\n", 0, end - 1) + 1):
-            missing = text[start + len(NONE) : end - 2].lstrip(": ")
-            start -= 1
+            end = start
         else:
             break
-        end = start + 1
-    if end == len(text):
-        return text, NO_STACKS
+        starts.append(end)
     borders = [*reversed(starts), len(text)]
-    threads = [one for start, stop in pairwise(borders) for one in _block(text[start:stop])]
-    return text[: max(end - 1, 0)], Stacks(threads=tuple(threads), missing=missing)
+    return text[:end], [text[start:stop] for start, stop in pairwise(borders)]
 
 
 def _block(text: str) -> Iterator[ThreadStack]:
@@ -110,6 +121,7 @@ def _block(text: str) -> Iterator[ThreadStack]:
         return
     found: dict[int, tuple[str, list[Frame], list[Frame]]] = {}
     frames: list[Frame] = []
+    missing = [line[len("[reprokit: ") : -1] for line in lines if line.startswith(MISSING_SYMBOLS)]
     for line in lines:
         if thread := _THREAD.match(line):
             number = int(thread["lwp"] or thread["id"])
@@ -120,6 +132,7 @@ def _block(text: str) -> Iterator[ThreadStack]:
             frames.append(frame)
     crashed = int(about["thread"] or 0)
     for number, (name, native, python) in sorted(found.items(), key=lambda item: item[0] != crashed):
+        nameless = [frame.file for frame in native if frame.function == "??" and frame.file]
         yield ThreadStack(
             process=int(about["process"]),
             program=about["program"],
@@ -128,6 +141,7 @@ def _block(text: str) -> Iterator[ThreadStack]:
             frames=merged(native, python)[:MOST_FRAMES],
             signal=about["signal"] or "" if number == crashed else "",
             sample=int(about["sample"] or 0),
+            unnamed=next((line for line in missing if any(file in line for file in nameless)), ""),
         )
 
 
@@ -135,7 +149,11 @@ def _frame(line: str) -> Frame | None:
     if hit := _GDB.match(line):
         function = hit["function"]
         function = function[: function.rfind(" (")] if function.endswith(")") and " (" in function else function
-        return Frame(file=hit["file"] or hit["library"] or "", line=int(hit["line"] or 0), function=function)
+        file, library = hit["file"] or "", hit["library"] or ""
+        # As everywhere, the file of a frame without a source is its library.
+        return Frame(
+            file=file or library, line=int(hit["line"] or 0), function=function, library=library if file else ""
+        )
     if hit := _PY_SPY.match(line):
         return Frame(file=hit["file"], line=int(hit["line"]), function=hit["function"])
     return None
@@ -168,7 +186,10 @@ def frame_matches(pattern: str, frame: Frame) -> bool:
     wanted_file, *rest = _COLON.split(pattern, maxsplit=1)
     wanted = rest[0] if rest else ""
     # A library's file carries its version behind the name.
-    fits = file_matches(wanted_file, frame.file) or frame.file.rpartition("/")[2].startswith(wanted_file + ".")
+    fits = any(
+        file_matches(wanted_file, file) or file.rpartition("/")[2].startswith(wanted_file + ".")
+        for file in (frame.file, frame.library)
+    )
     if not fits or not wanted:
         return fits
     return wanted in (frame.function, frame.function.rpartition(".")[2]) or bool(
@@ -231,7 +252,7 @@ def describe_hang(stack: ThreadStack, times: int, looks: int) -> str:
 
 def _where(stack: ThreadStack) -> str:
     """The innermost frame that has a name, and the innermost of the program's own code where that is another."""
-    named = [frame for frame in stack.frames if frame.function != "??" and not _ADDRESS.match(frame.function)]
+    named = [frame for frame in stack.frames if not _NAMELESS.match(frame.function)]
     if not named:
         return "code without symbols"
     own = next((frame for frame in named if is_own(frame)), named[0])
@@ -247,7 +268,7 @@ def is_own(frame: Frame) -> bool:
 def identifying_frames(stack: ThreadStack) -> tuple[tuple[str, ...], str]:
     """The frames that tell a crash or a hang, innermost first, and the one to name it by."""
     native = [name for frame in stack.frames if not is_python(frame) and (name := plain_name(frame.function))]
-    native = [name for name in dict.fromkeys(native) if name not in ("??", "<signal") and not _ADDRESS.match(name)]
+    native = [name for name in dict.fromkeys(native) if not _NAMELESS.match(name)]
     native = [name for name in native if not passed_through(name)] or native[:1]
     python, where = relevant_frames([frame for frame in reversed(stack.frames) if is_python(frame)])
     # A hang is recognised by what waits, not by how the C library does.

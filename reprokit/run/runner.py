@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ from reprokit.core.errors import (
     Unsupported,
     UsageError,
 )
+from reprokit.engine import site
 from reprokit.engine.gpus.policy import odd_request
 from reprokit.environment import preflight
 from reprokit.environment.catalog import OURS, Catalog
@@ -42,6 +44,7 @@ from reprokit.evidence.records import CellRecord, TrialRecord
 from reprokit.evidence.sequential import figures
 from reprokit.evidence.spans import Timings
 from reprokit.run.confirming import Planner, Repeater, repeatable
+from reprokit.run.debug_files import DebugFiles, servers
 from reprokit.run.deciding import Decisions
 from reprokit.run.gpus import GpuAllocation, GpuScheduler
 from reprokit.run.images import BuiltImage, ImageSpec, SourceTrees, as_shared, image_record, make_ready, name_of, wanted
@@ -54,6 +57,7 @@ from reprokit.run.ratios import Pairs
 from reprokit.run.recovering import ENGINE_WAIT, EngineRecovery, check_awake, slept
 from reprokit.run.request import Request
 from reprokit.run.stopping import Workers, stop
+from reprokit.run.symbolising import Symboliser
 from reprokit.run.task import Task
 from reprokit.run.timing import ImageTimer, Timer
 from reprokit.run.trials import CellFacts, TrialContext, decided, known_facts, mismatches, run_trials
@@ -340,6 +344,7 @@ class Runner:
             cancel=self._cancel,
             semaphore=PrioritySemaphore(jobs),
             recovery=self._recovery(engine),
+            symboliser=Symboliser(DebugFiles(servers(site.settings().debuginfod, os.environ))),
             timer=self._timer,
         )
         # Twice as many threads as programs may run: the next containers are made while the last ones are removed.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from reprokit import environment
 from reprokit.case.cellspec import Limits
+from reprokit.case.trust import ALLOWANCES
 from reprokit.core.errors import EngineError, EngineLost, Unsupported
 from reprokit.core.ownership import GPUS, ownership
 from reprokit.core.text import one_line
@@ -29,12 +30,14 @@ from reprokit.evidence.judging import concluded, judged
 from reprokit.evidence.model import RULES_VERSION, Outcome, Verdict
 from reprokit.evidence.records import CellRecord, ImageRecord, TrialRecord
 from reprokit.evidence.usage import Usage
+from reprokit.run.debug_files import DebugFiles
 from reprokit.run.debugging import DebugImages
 from reprokit.run.gpus import GpuAllocation
 from reprokit.run.images import BuiltImage, ImageSpec, handed_files, image_record
 from reprokit.run.locking.verify import departures
 from reprokit.run.priority_semaphore import PrioritySemaphore
 from reprokit.run.recovering import EngineRecovery, check_awake, slept
+from reprokit.run.symbolising import Symboliser
 from reprokit.run.task import Task
 from reprokit.run.timing import Timer
 from reprokit.store.places import below, unlinked
@@ -100,6 +103,7 @@ class TrialContext:
     """One for each program that may run at a time."""
     recovery: EngineRecovery
     debuggers: DebugImages = field(default_factory=DebugImages)
+    symboliser: Symboliser = field(default_factory=lambda: Symboliser(DebugFiles(())))
     timer: Timer = field(default_factory=Timer)
 
 
@@ -338,6 +342,8 @@ def _one(
     except EngineLost:
         log.replace(log.with_suffix(".lost.log"))
         raise
+    if trial.traced and ALLOWANCES[trial.trust].debug_files:
+        context.symboliser.rewrite(log, context.engine, trial, context.cancel)
     # Judged from the file, so that judging the record again later sees the same.
     with context.timer.span("judging", cell=task.number, trial=number):
         return judged(task.case.expect, number, ending, log.read_bytes().decode("utf-8", "replace"), str(relative))

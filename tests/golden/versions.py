@@ -44,6 +44,11 @@ class Versioned:
     results: Callable[[], Digests]
 
 
+def _result(one: Any) -> dict[str, Any]:
+    """A result as it was recorded before frames had a ``library``, which those of texts never have."""
+    return dataclasses.asdict(one, dict_factory=lambda pairs: {k: v for k, v in pairs if (k, v) != ("library", "")})
+
+
 def versioned() -> tuple[Versioned, ...]:
     """Everything whose results a version stands for."""
     return (
@@ -82,7 +87,7 @@ def found_by(parser: Parser, name: str) -> list[Any]:
     seen = parser.exceptions.read(text.split("\n")) if parser.exceptions else ()
     kinds = {rule.kind for rule in parser.crashes}
     found = [crash for crash in crashes.find(text) if crash.kind in kinds]
-    return [dataclasses.asdict(one) for one in (*seen, *found)]
+    return [_result(one) for one in (*seen, *found)]
 
 
 def _parsed(parser: Parser) -> Digests:
@@ -120,7 +125,7 @@ def _digests(name: str, of: Callable[[Judgement], Any], *, observed: bool = Fals
     signatures = [{}, *sidecar.get("reproduced_by", ()), *sidecar.get("not_reproduced_by", ())]
     results = [of(judge(Failure(**signature), ending, text)) for signature in signatures]
     if observed:
-        results.append(dataclasses.asdict(observe(text)))
+        results.append(_result(observe(text)))
     return f"{digest([text, sidecar['exit_code'], signatures])}:{digest(results)}"
 
 

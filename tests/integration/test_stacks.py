@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
 from tests.integration.test_run import User
+from tests.unit.debug_elf import debug_file
+from tests.unit.run.test_debug_files import sends, serving
 
 pytestmark = pytest.mark.integration
 
@@ -56,3 +59,27 @@ def test_a_crash_and_a_hang_are_identified_by_their_stacks_and_what_passes_passe
     stack = [frame["function"] for frame in crash["details"]["failure"]["stack"]]
     assert stack[-3:] == ["inner", "outer", "<module>"]
     assert any(name.endswith("abort") for name in stack[:-3])
+
+
+def test_frames_of_files_without_symbols_get_names_from_a_server_and_are_open_without_it(
+    user: User,
+) -> None:
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        build_id = request.path.split("/")[2]
+        sends(debug_file(build_id, f"served_{build_id[:6]}"))(request)
+
+    signature = '{signal: SIGSEGV, frames: ["program.py:outer", "_ctypes:served_.*", "libc:served_.*|.*str.*"]}'
+    user.write("case.yaml", case("served", "__import__('ctypes').string_at(1)", signature))
+    user.environment |= {"XDG_CACHE_HOME": str(user.folder / "cache"), "REPROKIT_DEBUGINFOD": "http://127.0.0.1:1"}
+    user.types("run", "case.yaml", status=3)
+    (gone,) = user.cells()
+    assert gone["verdict"] == "inconclusive"
+    assert "http://127.0.0.1:1 does not answer" in gone["reason"]
+    with serving(answer) as (url, asked):
+        user.environment["REPROKIT_DEBUGINFOD"] = url
+        user.types("run", "case.yaml", "--trials", "2")
+        (served,) = user.cells()
+    assert served["verdict"] == "reproduced"
+    assert len(asked) == len(set(asked)) > 1  # the second trial asks for nothing
+    stack = served["details"]["failure"]["stack"]
+    assert any(frame["function"].startswith("served_") for frame in stack)

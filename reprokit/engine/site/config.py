@@ -49,8 +49,9 @@ class Settings:
     (images are fetched, as with trusted, and none is pushed).
     ``apt_mirror``: URL of a Debian mirror. ``apt_snapshot``: URL of a snapshot archive with ``{date}`` in it, '' = the
     distribution's own. ``pip_index_url``, ``pip_extra_index_urls``: instead of those of the host's pip.
-    ``build_hosts``: HOST or HOST:PORT that every build may reach, wherever they are. ``proxy``: URL for http and https
-    during builds. ``ca_bundle``: PEM file of the authorities to trust during builds.
+    ``build_hosts``: HOST or HOST:PORT that every build may reach, wherever they are. ``debuginfod``: URLs of servers
+    of debug files, () = those of $DEBUGINFOD_URLS, ("none",) = none. ``proxy``: URL for http and https during builds.
+    ``ca_bundle``: PEM file of the authorities to trust during builds.
 
     ``python_providers``, ``gcc_providers``: where interpreters and compilers may come from, in this order.
     ``uv_python_mirror``: URL that uv's interpreters are read from. ``uv_python_downloads``: path or URL of a JSON
@@ -84,6 +85,7 @@ class Settings:
     pip_index_url: str = ""
     pip_extra_index_urls: tuple[str, ...] = ()
     build_hosts: tuple[str, ...] = ()
+    debuginfod: tuple[str, ...] = ()
     proxy: str = ""
     ca_bundle: Path | None = None
     python_providers: tuple[str, ...] = PYTHON_PROVIDERS

@@ -59,6 +59,13 @@ def _url(value: Any, base: Path) -> str:
     return text
 
 
+def _web(value: Any, base: Path) -> str:
+    text = _text(value, base).rstrip("/")
+    if text != "none" and not re.match(r"https?://[^\s/]", text):
+        raise ValueError("a URL such as https://debuginfod.example, or none")
+    return text
+
+
 def _host(value: Any, base: Path) -> str:
     text = _text(value, base)
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*(:\d{1,5})?|\[[0-9A-Fa-f:]+\](:\d{1,5})?", text):
@@ -220,6 +227,7 @@ PARSERS: Mapping[str, ReadValue] = {
     "pip_index_url": _index,
     "pip_extra_index_urls": _list_of(_index),
     "build_hosts": _list_of(_host),
+    "debuginfod": _list_of(_web),
     "proxy": _url,
     "ca_bundle": _file,
     "python_providers": _providers(*PYTHON_PROVIDERS),

@@ -27,7 +27,7 @@ from reprokit.store.logs import logs_of, remove_logs
 
 TREE, REPOSITORY, MEASUREMENT = "source tree", "source repository", "measurement"
 TEMPLATES, TEMPORARY = "compiled templates", "temporary folder"
-DOWNLOAD, REMAINS = "download", "part of a download"
+DOWNLOAD, REMAINS, DEBUG_FILE = "download", "part of a download", "debug file"
 
 
 class Holder(Protocol):
@@ -50,6 +50,7 @@ def holders(engine: Engine | None, store: Path) -> list[Holder]:
         *engines,
         SourceCache(cache.folder("sources")),
         Fetched(cache.folder("downloads")),
+        DebugFileCache(cache.folder("debuginfo")),
         Scraps(store),
         Logs(store),
     ]
@@ -97,6 +98,23 @@ class Fetched:
         with contextlib.suppress(OSError):
             Path(kept.key).unlink(missing_ok=True)
         return not Path(kept.key).exists()
+
+
+class DebugFileCache:
+    """What :mod:`reprokit.run.debug_files` keeps, by build id."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def kept(self) -> Sequence[Kept]:
+        """A folder for each build id."""
+        return [_of_place(DEBUG_FILE, place) for place in sorted(self._folder.glob("[0-9a-f]*")) if place.is_dir()]
+
+    def discard(self, kept: Kept) -> bool:
+        """Remove one, unless another process is just fetching it."""
+        place = Path(kept.key)
+        with locked_if_free(place.with_suffix(".lock")) as held:
+            return held and leftovers.remove_tree(place)
 
 
 class Scraps:
