@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 TAG_PREFIX = "reprokit/img:"
 VENV_PREFIX = "reprokit/venv:"
+_USED = re.compile(r'reprokit/([\w.-]+)[,"]')
+"""A file of the context's folder reprokit/ where a recipe uses it: mounted, or in the quotes of a shell."""
 _TEMPLATES: Mapping[Recipe, str] = {"dockerfile": "Dockerfile.j2", "script": "venv.sh.j2"}
 _PREFIXES: Mapping[Recipe, str] = {"dockerfile": TAG_PREFIX, "script": VENV_PREFIX}
 FORMAT = "reprokit-image/v1"
@@ -164,11 +166,12 @@ def render(
             datasets=generated,
         )
     )
+    used = set(_USED.findall(text))
     for name in SUPPORT:
-        if f"source=reprokit/{name}," in text or f'/reprokit/{name}"' in text:
+        if name in used:
             context[f"reprokit/{name}"] = _support(name)
     for name, lines in locks.items():
-        if f"source=reprokit/{name}," in text:
+        if name in used:
             context[f"reprokit/{name}"] = "".join(line + "\n" for line in lines).encode()
     if recipe == "script":
         context["reprokit/relay.py"] = _support("relay.py")
@@ -292,6 +295,7 @@ def _templates() -> Templates:
     )
     filters: dict[str, Any] = {"sh": shlex.quote, "quoted": _quoted, "instruction": _instruction}
     templates.filters.update(filters)
+    templates.globals["m"] = templates.get_template("macros.j2").module
     return templates
 
 

@@ -10,13 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from reprokit.case.cellspec import CellSpec, PipStepSpec
 from reprokit.environment import versions
 from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.measured import Measured
 from reprokit.environment.model import Environment
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 GPU_PACKAGES = {
     "torch": "torch",
@@ -70,15 +74,12 @@ def asked(
 
     ``conditional``: those with an environment marker as well, which may not hold.
     """
-    from packaging.requirements import InvalidRequirement, Requirement
-
     pip = tuple(pip)
     # pip takes an option among the requirements for one, too.
     options = " ".join((*pip_options, *(text for text in pip if text.startswith("-"))))
     for text in pip:
-        try:
-            requirement = Requirement(text)
-        except InvalidRequirement:
+        requirement = _requirement(text)
+        if requirement is None:
             continue
         name = requirement.name.lower().replace("_", "-")
         if (name in GPU_PACKAGES or name in catalog.builds()) and not requirement.url:
@@ -87,6 +88,17 @@ def asked(
             pins = [pin for pin in requirement.specifier if pin.operator in {"==", "==="} and "*" not in pin.version]
             pinned = pins[0].version if len(pins) == 1 else ""
             yield _asked(text, name, pinned, requirement.extras, options, catalog)
+
+
+@lru_cache(maxsize=4096)  # cells of a matrix share most of their requirements
+def _requirement(text: str) -> Requirement | None:
+    """What a line asks pip for by name; None for any other line."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        return Requirement(text)
+    except InvalidRequirement:
+        return None
 
 
 def _asked(text: str, name: str, pinned: str, extras: Iterable[str], options: str, catalog: Catalog) -> Asked:

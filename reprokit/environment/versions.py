@@ -9,7 +9,10 @@ from functools import lru_cache
 NONE = "none"
 
 
-@lru_cache(maxsize=4096)  # a matrix of thousands of cells asks for the same few
+_kept = lru_cache(maxsize=4096)  # a matrix of thousands of cells asks for the same few
+
+
+@_kept
 def parts(version: str) -> tuple[str, ...]:
     """The dotted parts of a version; ``8.x`` and ``8.*`` are other ways to write ``8``."""
     pieces = version.strip().split(".")
@@ -18,6 +21,7 @@ def parts(version: str) -> tuple[str, ...]:
     return tuple(pieces)
 
 
+@_kept
 def matches(asked: str, have: str | None) -> bool:
     """Whether ``have`` (None = there is none) is what ``asked`` asks for.
 
@@ -31,6 +35,7 @@ def matches(asked: str, have: str | None) -> bool:
     return parts(found)[: len(wanted)] == wanted and local in ("", own)
 
 
+@_kept
 def order(version: str) -> tuple[int, ...]:
     """A key that sorts versions by their numbers."""
     return tuple(int(number) for number in re.findall(r"\d+", version))
