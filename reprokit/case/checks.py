@@ -82,10 +82,12 @@ def cells_of(data: Mapping[str, Any], key: str) -> Iterator[tuple[Loc, dict[str,
 
 def misspelt_axes(data: Mapping[str, Any], known: KnownAxes) -> dict[str, str]:
     """Axes that no template uses and that are nearly a known axis which the case lacks: ``pyhton`` -> ``python``."""
-    axes, used = axes_of(data), names_used(data)
+    axes = axes_of(data)
+    free = [name for name in axes if name not in known.names]
+    used = names_used(data) if free else frozenset()
     wrong: dict[str, str] = {}
-    for name in axes:
-        if name not in known.names and name not in used:
+    for name in free:
+        if name not in used:
             meant = nearest(name, [axis for axis in known.names if axis not in axes], cutoff=0.7)
             if meant:
                 wrong[name] = meant

@@ -6,18 +6,22 @@ import posixpath
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import TypeVar
 
 from reprokit.case import units
 from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, FileSpec, Limits, PipStepSpec, SourceSpec
 from reprokit.case.descriptions import dotted, found
 from reprokit.case.model import Case, Dataset, EnvironmentSection, FileEntry, Hang, Resources, Source
-from reprokit.case.templates import RenderError, render_text
+from reprokit.case.templates import RenderError, is_template, render_text
 from reprokit.case.tree import Loc
 from reprokit.core.errors import ReprokitError
 
 SHELL = ("bash", "-eo", "pipefail", "-c")
 """What runs a command that is given as text."""
+
+_SHORT = 200
+"""Characters up to which a value is remembered with what it was read as."""
 
 _T = TypeVar("_T")
 
@@ -74,6 +78,12 @@ def asks_for_stacks(case: Case) -> bool:
     return case.resources.backtrace or isinstance(case.expect.failure.timed_out, Hang)
 
 
+@lru_cache(maxsize=4096)
+def _parsed(parse: Callable[[str], _T], text: str) -> _T:
+    """What is the same in all cells, and mostly in other cases, too."""
+    return parse(text)
+
+
 class _Fill:
     """Renders values with one cell's axes, and says where one goes wrong."""
 
@@ -110,9 +120,10 @@ class _Fill:
         return tuple(text for step in steps for text in step.requirements) if alone else steps
 
     def parsed(self, loc: Loc, template: str, parse: Callable[[str], _T]) -> _T:
-        text = self.text(loc, template)
+        plain = len(template) <= _SHORT and not is_template(template)
+        text = template if plain else self.text(loc, template)
         try:
-            return parse(text)
+            return _parsed(parse, text) if plain else parse(text)
         except ValueError as error:
             raise TemplateProblem(loc, f"expected {error}, found {found(text)}", self.cell) from None
 

@@ -44,12 +44,14 @@ class Inspection:
     """What a template needs, without rendering it.
 
     ``names`` must be defined; ``guarded`` ones have a default or are tested for being defined.
+    ``pieces``: texts (even places) and names (odd) that it is put together from, () where it holds anything else.
     ``plain_names``: how often names are used, -1 where it could take any time and memory.
     ``error`` and its ``line`` (from 1 within the text) and ``hint`` are set when the template is not valid.
     """
 
     names: frozenset[str] = frozenset()
     guarded: frozenset[str] = frozenset()
+    pieces: tuple[str, ...] = ()
     plain_names: int = -1
     error: str = ""
     line: int = 0
@@ -88,7 +90,12 @@ def inspect(text: str) -> Inspection:
         names.visit(tree)
         undeclared = names.undeclared_identifiers - set(ENVIRONMENT.globals)
         guarded = frozenset(_guarded(tree)) & undeclared
-        return Inspection(names=frozenset(undeclared) - guarded, guarded=guarded, plain_names=_plain_names(tree))
+        return Inspection(
+            names=frozenset(undeclared) - guarded,
+            guarded=guarded,
+            pieces=_pieces(tree),
+            plain_names=_plain_names(tree),
+        )
     except TemplateSyntaxError as error:
         return Inspection(error=error.message or "not a template", line=error.lineno, hint=_hint(text, error))
     except RecursionError:
@@ -128,14 +135,31 @@ def render_text(text: str, values: Mapping[str, str]) -> str:
     """``text`` with the values put in. Raises RenderError when a name has no value, or it goes wrong otherwise."""
     if not is_template(text):
         return text
-    names = inspect(text).plain_names
-    if names >= 0 and len(text) + names * max(map(len, values.values()), default=0) <= _PLAIN_TEXT:
-        rendered = filled(text, values)
-    else:
+    known = inspect(text)
+    names = known.plain_names
+    if names < 0 or len(text) + names * max(map(len, values.values()), default=0) > _PLAIN_TEXT:
         rendered = render_confined(text, values)
+    elif known.pieces and all(name in values for name in known.pieces[1::2]):  # which Jinja2 would do no otherwise
+        rendered = "".join(values[one] if at % 2 else one for at, one in enumerate(known.pieces))
+    else:
+        rendered = filled(text, values)
     if (shown := _ADDRESS.search(rendered)) and shown[0] not in text:
         raise RenderError("the template shows a method or another object, not a text: call it, as in x.lower()")
     return rendered
+
+
+def _pieces(tree: nodes.Template) -> tuple[str, ...]:
+    """See :class:`Inspection`: of a template that is nothing but text and ``{{ name }}``."""
+    parts = [part for one in tree.body if isinstance(one, nodes.Output) for part in one.nodes]
+    pieces = [""]
+    for part in parts:
+        if isinstance(part, nodes.TemplateData):
+            pieces[-1] += part.data
+        elif isinstance(part, nodes.Name) and part.name != "self":  # which Jinja2 defines itself
+            pieces += [part.name, ""]
+        else:
+            return ()
+    return tuple(pieces) if all(isinstance(one, nodes.Output) for one in tree.body) else ()
 
 
 def _plain_names(tree: nodes.Template) -> int:

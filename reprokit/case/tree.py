@@ -154,8 +154,8 @@ class _Node:
     items: list[_Node] = field(default_factory=list)
 
 
-def _kind(event: Any) -> str:
-    return type(event).__name__.removesuffix("Event")
+def _is(event: object, kind: type[yaml.Event]) -> bool:
+    return type(event) is kind
 
 
 class _Builder:
@@ -171,12 +171,12 @@ class _Builder:
     def document(self) -> _Node | None:
         root: _Node | None = None
         for event in self.events:
-            if _kind(event) == "DocumentStart" and root is not None:
+            if _is(event, yaml.DocumentStartEvent) and root is not None:
                 mark = event.start_mark
                 raise _Broken(mark.line + 1, mark.column + 1, "a second YAML document begins here", "one case per file")
-            if _kind(event) in ("Scalar", "MappingStart", "SequenceStart", "Alias"):
+            if isinstance(event, yaml.NodeEvent):
                 root = self.node(event, 0)
-            if _kind(event) == "StreamEnd":
+            if _is(event, yaml.StreamEndEvent):
                 break
         return root
 
@@ -186,7 +186,7 @@ class _Builder:
         self.count += 1
         if self.count > MAX_NODES:
             raise _Broken(line, column, f"the file has more than {MAX_NODES} keys and values")
-        if _kind(event) == "Alias":
+        if _is(event, yaml.AliasEvent):
             if event.anchor not in self.anchors:
                 near = nearest(event.anchor, self.anchors)
                 hint = f"did you mean '*{near}'?" if near else "quote a text that begins with *"
@@ -203,16 +203,16 @@ class _Builder:
         node = _Node("text", line, column, mark.index, event.end_mark.index)
         if event.anchor:
             self.anchors[event.anchor] = node
-        if _kind(event) == "Scalar":
+        if _is(event, yaml.ScalarEvent):
             node.text, node.style = event.value, event.style or ""
-        elif _kind(event) == "SequenceStart":
+        elif _is(event, yaml.SequenceStartEvent):
             node.kind, node.style = "list", "["
-            while _kind(event := next(self.events)) != "SequenceEnd":
+            while not _is(event := next(self.events), yaml.SequenceEndEvent):
                 node.items.append(self.node(event, depth + 1))
             node.end = event.end_mark.index
         else:
             node.kind, node.style = "mapping", "{"
-            while _kind(event := next(self.events)) != "MappingEnd":
+            while not _is(event := next(self.events), yaml.MappingEndEvent):
                 key = self.node(event, depth + 1)
                 node.pairs.append((key, self.node(next(self.events), depth + 1)))
             node.end = event.end_mark.index

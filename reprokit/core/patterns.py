@@ -224,10 +224,14 @@ class _Writer:
 
     def _new_set(self, items: tuple[tuple[str, Any], ...], flags: int, negated: bool) -> str:
         folded = bool(flags & re.IGNORECASE)
-        taken = {ord(one) for one in _ASCII if any(_takes(item, one, folded) for item in items)}
-        for key, byte in self._alphabet.classes.items():
-            if any(self._takes_key(item, key, folded, flags) for item in items):
-                taken.add(byte)
+        [(name, value), *more] = items
+        if name == "LITERAL" and value < 128 and not (folded or more):  # most are
+            taken = {value}
+        else:
+            taken = {ord(one) for one in _ASCII if any(_takes(item, one, folded) for item in items)}
+            for key, byte in self._alphabet.classes.items():
+                if any(self._takes_key(item, key, folded, flags) for item in items):
+                    taken.add(byte)
         if negated:
             taken = set(range(256)) - taken
         if len(taken) == 1 and chr(*taken).isascii() and chr(*taken).isalnum():

@@ -76,12 +76,15 @@ def _warnings_of(file: CaseFile, cell: dict[str, str], catalog: Catalog) -> list
         spec = spec_of(file, file.case, "case", cell)
     except CaseError:
         return []
-    found: list[list[str]] = []
+    found: list[str] | None = None
     for source in BASE_SOURCES:
         try:
             environment = without_check(spec, Supply(base_source=source, catalog=catalog))
         except Unsupported:
             continue
         conflicts = [] if compatibility.tolerated(spec) else compatibility.conflicts(spec, environment, catalog)
-        found.append([*compatibility.lacks(spec, environment), *conflicts])
-    return [text for text in found[0] if all(text in other for other in found)] if found else []
+        here = [*compatibility.lacks(spec, environment), *conflicts]
+        found = here if found is None else [text for text in found if text in here]
+        if not found:  # whatever the others say
+            break
+    return found or []

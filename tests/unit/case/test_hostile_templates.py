@@ -8,10 +8,13 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from reprokit.case import confined
 from reprokit.case.checks import MOST_AXES, MOST_TAG_TEXT, MOST_TAGS
 from reprokit.case.confined import TOO_LONG, fresh_budget
+from reprokit.case.sandbox import filled
 from reprokit.case.templates import MAX_TEXT, RenderError, inspect, render_text
 from reprokit.core.errors import CaseError, Problem
 from reprokit.environment.cases import load_text
@@ -151,6 +154,33 @@ def test_plain_templates_need_no_other_process(monkeypatch: pytest.MonkeyPatch) 
     for path in (Path(__file__).parents[3] / "cases").glob("*.yaml"):
         if path.name != "catalogue.yaml":
             assert load_text(path.name, path.read_text()).case
+
+
+PARTS = ("a", "\n", "{", "}}", "{{ x }}", "{{- x -}}", "{{ y -}}", "{{ z }}", "{{ none }}", "{{ 'k' }}", "{{ self }}")
+PARTS = (
+    *PARTS,
+    "{{ range }}",
+    "{# c -#}",
+    "{% raw %}{{ x }}{% endraw %}",
+    "{%- if x -%} q {% endif %}",
+    "{{ x|lower }}",
+)
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=6).map("".join))
+def test_what_is_put_together_here_is_what_jinja2_makes(text: str) -> None:
+    values = {"x": "Up", "y": "", "range": "r", "self": "me"}
+    if not inspect(text).pieces:
+        return
+    try:
+        expected = filled(text, values)
+    except RenderError as error:
+        expected = f"error: {error}"
+    try:
+        found = render_text(text, values)
+    except RenderError as error:
+        found = f"error: {error}"
+    assert found == expected
 
 
 def test_large_values_used_often_are_rendered_under_the_limits() -> None:
