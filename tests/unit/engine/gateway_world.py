@@ -70,6 +70,7 @@ class Server:
             while True:
                 while b"\r\n\r\n" not in early:
                     if not (block := connection.recv(65536)):
+                        connection.shutdown(socket.SHUT_RDWR)
                         return
                     early += block
                 head, _, early = early.partition(b"\r\n\r\n")
