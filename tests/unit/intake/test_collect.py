@@ -124,8 +124,8 @@ KEYS = st.sampled_from(
     ["OS", "Kernel", "libc", "Python", "GCC", "NVCC", "CUDA toolkit", "cuDNN", "Driver", "GPU 0", "GPU 13", "CPU",
      "PyTorch build", "env OMP_NUM_THREADS", "env LD_LIBRARY_PATH", "not found", "Memory"]
 )  # fmt: skip
-NAMES = st.from_regex(r"[A-Za-z0-9](?:[\w.-]{0,20}[A-Za-z0-9])?", fullmatch=True).filter(str.isascii)
-VERSIONS = st.from_regex(r"\d[\w.!+-]{0,12}", fullmatch=True).filter(str.isascii)
+NAMES = st.from_regex(r"(?a)[A-Za-z0-9](?:[\w.-]{0,20}[A-Za-z0-9])?", fullmatch=True)
+VERSIONS = st.from_regex(r"(?a)\d[\w.!+-]{0,12}", fullmatch=True)
 
 
 @settings(deadline=None)
