@@ -27,7 +27,8 @@ _LINKED = re.compile(
 
 def visible(text: str, *, keep: str = "\t") -> str:
     """A text in which no character moves a cursor, turns the direction of writing around or cannot be seen."""
-    return "".join(c if is_visible(c) or c in keep else f"\\u{ord(c):04x}" for c in clean(text))
+    cleaned = clean(text)
+    return cleaned.translate({ord(c): f"\\u{ord(c):04x}" for c in {*cleaned} if not is_visible(c) and c not in keep})
 
 
 def line(text: str) -> str:
