@@ -6,6 +6,7 @@ edited. ``versions.json`` holds what the rules made of each log, by the rules' v
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ FOLDER = Path(__file__).parent
 LOGS = sorted(path.stem for path in FOLDER.glob("*.log"))
 
 
+@cache
 def load(name: str) -> tuple[str, dict[str, Any]]:
     """The text of the log of that name, and its sidecar."""
     text = (FOLDER / f"{name}.log").read_bytes().decode("utf-8", "replace")

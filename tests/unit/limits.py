@@ -7,6 +7,8 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import hypothesis
+
 
 @contextmanager
 def within(*, seconds: float, megabytes: int | None = None, wall: float | None = None) -> Iterator[None]:
@@ -32,3 +34,8 @@ def within(*, seconds: float, megabytes: int | None = None, wall: float | None =
             signal.signal(number, before[number])
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak) // 1024
     assert megabytes is None or grown <= megabytes, f"{grown} MB more"
+
+
+def examples(count: int) -> int:
+    """So many examples of a property, and in ``make unit`` the share of them that its profile takes of 100."""
+    return max(10, count * hypothesis.settings().max_examples // 100)

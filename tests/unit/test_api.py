@@ -134,6 +134,7 @@ def test_notes_go_to_the_logger(caplog: pytest.LogCaptureFixture, engine: FakeEn
     assert any("a container" in record.getMessage() for record in caplog.records)
 
 
+@pytest.mark.system
 def test_the_name_run_is_the_function_and_the_room() -> None:
     """Whichever is imported first."""
     for first in ("import reprokit.run.plan", "from reprokit.run import plan", "import reprokit", "reprokit = None"):

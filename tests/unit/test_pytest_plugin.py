@@ -174,6 +174,7 @@ def test_xdist_groups_cells_by_their_image(pytester: pytest.Pytester, monkeypatc
     assert one != two
 
 
+@pytest.mark.system
 def test_without_the_option_nothing_is_collected_or_imported(tmp_path: Path) -> None:
     (tmp_path / "toy.yaml").write_text(CASE)
     (tmp_path / "test_one.py").write_text(

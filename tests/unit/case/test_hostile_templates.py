@@ -115,12 +115,19 @@ def problems_of(template: str) -> tuple[Problem, ...]:
     return caught.value.problems
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+LONG = {
+    "call-block", "doubling-by-join", "doubling-by-replace", "int-of-a-long-text", "loop-in-loop-filter",
+    "loops-over-text", "macro-tree", "round", "slice", "slice-of-400-digits", "sort-many", "unique-many", "wordwrap",
+}  # fmt: skip
+"""These take half a second and more of the time that is allowed."""
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.system] * (name in LONG)) for name in HOSTILE])
 def test_is_refused_at_its_place_in_little_time_and_memory(name: str) -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     with within(seconds=30, megabytes=200):
         problems = problems_of(HOSTILE[name])
-    assert {(one.line, one.column) for one in problems} <= {(6, column) for column in range(6, 200_000)}
+    assert all(one.line == 6 and 6 <= one.column < 200_000 for one in problems)
     assert all("env.A" in one.message and len(str(one)) < 2000 for one in problems)
     child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # a fork begins with the pages of its parent
@@ -190,6 +197,7 @@ def test_large_values_used_often_are_rendered_under_the_limits() -> None:
         render_text(text, {"x": "x" * (MAX_TEXT // 100)})
 
 
+@pytest.mark.system
 def test_many_that_each_take_long_are_refused_as_one_that_does() -> None:
     fresh_budget()
     used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime

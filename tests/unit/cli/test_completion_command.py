@@ -42,6 +42,7 @@ complete -C "reprokit matrix --cuda 11."
 }
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("shell", ASKING)
 def test_a_shell_completes_commands_options_and_values(
     shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

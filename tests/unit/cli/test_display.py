@@ -100,7 +100,7 @@ def test_what_is_missed_at_the_end_is_said(unread: tuple[TextIO, int]) -> None:
     out = Output(unread[0])
     listener = PlainListener(out, verbose=True)
     for _ in range(3):
-        listener.output(1, b"x\n" * BACKLOG)
+        listener.output(1, (b"x" * 999 + b"\n") * (BACKLOG // 1000))
     assert "lines not shown" in read_all(*unread, out).splitlines()[-1]
 
 

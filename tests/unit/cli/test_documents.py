@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,17 +52,31 @@ def commands(group: click.Group, prefix: str = "") -> Iterator[tuple[str, click.
             yield f"{prefix}{name}", command
 
 
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FakeEngine]:
+    """A folder with a case and its run, and the engine that ran it."""
+    folder, engine = tmp_path_factory.mktemp("done"), FakeEngine(toy)
+    (folder / "toy.yaml").write_text(CASE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("REPROKIT_BASE_IMAGES", "registry")
+        patch.setattr("reprokit.run.invocation._engine", lambda name: engine)
+        invoke(["run", "toy.yaml", "--store", "store"])
+        invoke(["store", "export", "runs.tar.gz", "--store", "store"])
+    return folder, engine
+
+
 @pytest.fixture
-def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def ran(
+    done: tuple[Path, FakeEngine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, engine = done
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REPROKIT_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("REPROKIT_BASE_IMAGES", "registry")
-    (tmp_path / "toy.yaml").write_text(CASE)
-    engine = FakeEngine(toy)
     monkeypatch.setattr("reprokit.run.invocation._engine", lambda name: engine)
     monkeypatch.setattr("reprokit.engine.registry.make", lambda name: engine)
-    invoke(["run", "toy.yaml"])
-    invoke(["store", "export", "runs.tar.gz"])
     capsys.readouterr()
 
 

@@ -167,6 +167,7 @@ program.main()
 """
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("after", [0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0])
 def test_ctrl_c_at_any_moment_of_the_start_prints_no_traceback(after: float, tmp_path: Path) -> None:
     case = tmp_path / "toy.yaml"

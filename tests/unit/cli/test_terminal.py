@@ -201,6 +201,10 @@ ALLOWED = {
 PRINTERS = {"echo", "secho", "style", "echo_via_pager", "prompt", "confirm", "print_exc", "print_exception"}
 
 
+NAMED = ("print", "Console(", "stdout.write", "stderr.write", ".echo", ".secho", ".style(", ".prompt(", ".confirm(")
+"""One of these is in every text that does so."""
+
+
 def _goes_round(node: ast.AST) -> bool:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         return node.func.id in ("print", "Console", "pprint")
@@ -216,7 +220,8 @@ def test_nothing_prints_round_the_exit() -> None:
     root = Path(reprokit.__file__).parent
     found = []
     for path in sorted(root.rglob("*.py")):
-        if str(path.relative_to(root)) not in ALLOWED:
-            tree = ast.parse(path.read_text())
+        text = path.read_text()
+        if str(path.relative_to(root)) not in ALLOWED and any(word in text for word in NAMED):
+            tree = ast.parse(text)
             found += [f"{path.relative_to(root)}:{node.lineno}" for node in ast.walk(tree) if _goes_round(node)]  # type: ignore[attr-defined]
     assert found == []

@@ -92,6 +92,7 @@ REPEATED += [
 ]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("text", REPEATED)
 def test_time_and_memory_are_linear_in_the_text(text: str) -> None:
     with within(seconds=30, megabytes=60):

@@ -85,6 +85,7 @@ def program(script: str) -> SandboxProgram:
     return SandboxProgram(command=["sh", "-c", script], environ={"PATH": os.environ["PATH"]})
 
 
+@pytest.mark.system
 @pytest.mark.usefixtures("venv_sandbox")
 def test_a_sink_that_stalls_makes_no_time_out() -> None:
     def stalls(_: bytes) -> None:
@@ -96,6 +97,7 @@ def test_a_sink_that_stalls_makes_no_time_out() -> None:
     assert ended.timed_out
 
 
+@pytest.mark.system
 @pytest.mark.usefixtures("venv_sandbox")
 def test_a_slow_sink_makes_no_time_out_of_a_flood() -> None:
     size = 0

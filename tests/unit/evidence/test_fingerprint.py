@@ -15,6 +15,7 @@ from reprokit.evidence.fingerprint import FINGERPRINT_VERSION
 from reprokit.evidence.model import Ending, Fingerprint
 from reprokit.evidence.normalise import essence, normalise
 from tests.unit.evidence.test_golden import LOGS, load
+from tests.unit.limits import examples
 
 OTHER = Failure(output="a text that no log holds")
 
@@ -57,6 +58,7 @@ ALIKE = (
         for name in ("comprehension", "faulthandler-threads", "missing-argument", "unbound")
     ),
 )
+
 """Golden logs of the same failure: said by a shell and by Paddle, with and without C++ stack, by two Pythons."""
 
 
@@ -382,7 +384,7 @@ def test_a_signature_about_the_output_is_identified_by_the_line_that_it_matched(
 
 @given(st.text(max_size=300), st.sampled_from([None, 0, 1, 3, 134, 137, 139, 255]))
 @example('Traceback (most recent call last):\n  File "a", line 1, in f\nE: \ud800', 1)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_no_text_is_refused(text: str, code: int | None) -> None:
     judge(OTHER, Ending(exit_code=code), text)
     judge(OTHER, Ending(exit_code=code), traceback("ValueError: " + text, *OWN))
@@ -397,7 +399,7 @@ WORDS = st.sampled_from(PIECES.split())
 
 
 @given(st.one_of(st.text(max_size=120), st.lists(WORDS, max_size=12).map(" ".join), st.lists(WORDS).map("".join)))
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_normalising_twice_changes_nothing(text: str) -> None:
     once = normalise(text)
     assert normalise(once) == once
@@ -436,6 +438,7 @@ LAST_LINE = {"python-exit-message", "python-only-ignored"}
 """Logs that are identified by their last line alone."""
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", sorted(set(LOGS) - LAST_LINE))
 def test_what_is_kept_of_a_flooded_log_has_the_same_fingerprint(name: str, tmp_path: Path) -> None:
     text, expected = load(name)

@@ -57,6 +57,7 @@ def test_signatures_hold_or_not(name: str) -> None:
         assert judgement.outcome is not Outcome.REPRODUCED, (signature, judgement.reason)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", LOGS)
 def test_a_flood_around_the_log_changes_no_finding(name: str, tmp_path: Path) -> None:
     text, expected = load(name)

@@ -51,6 +51,7 @@ def pumped(name: str, size: int) -> str:
     return (PUMPS[name] * (size // len(PUMPS[name]) + 1))[:size]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", PUMPS)
 def test_cleaning_takes_linear_time(name: str) -> None:
     text = pumped(name, 2_000_000)
@@ -58,6 +59,7 @@ def test_cleaning_takes_linear_time(name: str) -> None:
         assert len(clean(text)) == len(clean_bytes(text.encode()).decode())
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", PUMPS)
 def test_judging_takes_linear_time(name: str) -> None:
     with within(seconds=60):

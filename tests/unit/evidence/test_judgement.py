@@ -249,6 +249,7 @@ def test_frames(wanted: tuple[str, ...], matches: bool) -> None:
     assert frames_match(wanted, seen) is matches
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("pattern", ["/.*value/", "/^.*?value=\\d/", "/.*value.*end/"])
 def test_a_regex_over_endless_lines_takes_no_time(pattern: str) -> None:
     text = ("z" * 2_000_000 + "\n") * 3

@@ -148,6 +148,7 @@ def test_the_record_has_the_frames() -> None:
     assert record.failure.from_json(record.failure.to_json()) == record.failure
 
 
+@pytest.mark.system
 def test_a_stack_of_a_hundred_thousand_frames_is_kept_short() -> None:
     head = "\n[reprokit: stacks of process 7 (deep) at SIGSEGV in thread 7, by gdb]\nThread 1 (LWP 7):\n"
     frames = "".join(f"#{n}  0x0000 in recurse (n=...) at deep.c:3\n" for n in range(100_000))

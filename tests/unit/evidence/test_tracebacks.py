@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from reprokit.evidence import observe
 from reprokit.evidence.model import ExceptionSeen
 from reprokit.evidence.observation import last_exception
+from tests.unit.limits import examples
 
 NAMES = st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True).filter(
     lambda name: not __import__("keyword").iskeyword(name)
 )
+
 FILES = st.from_regex(r"(/[a-z][a-z0-9_. -]{0,8}){1,3}\.py", fullmatch=True)
 WORDS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=40)
 TYPES = st.sampled_from([ValueError, RuntimeError, type("Oops", (Exception,), {"__module__": "my.package"}), OSError])
@@ -68,7 +70,7 @@ RAISED = st.builds(Raised, TYPES, WORDS, CALLS)
 NOISE = st.lists(st.sampled_from(["epoch 3: loss 0.5", "", "INFO done", "  indented", "{'a': 1}"]), max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(RAISED, min_size=1, max_size=3), st.booleans(), NOISE, NOISE)
 def test_formatted_chains_are_read_back(
     chain: list[Raised], explicit: bool, before: list[str], after: list[str]
@@ -88,7 +90,7 @@ def test_formatted_chains_are_read_back(
     assert [each.cause_of_next for each in seen] == [True] * (len(chain) - 1) + [False]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(RAISED, st.sampled_from(["[rank0]: ", "worker-3  | ", "2024-05-01 10:00:00,123 ERROR app: ", "    "]))
 def test_a_prefix_on_every_line_is_seen_through(raised: Raised, prefix: str) -> None:
     text = "".join(traceback.format_exception(raised.error))
@@ -96,7 +98,7 @@ def test_a_prefix_on_every_line_is_seen_through(raised: Raised, prefix: str) -> 
     assert [shown(each) for each in observe(log).exceptions] == [raised.expected()]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(RAISED, st.integers(0, 30))
 def test_another_process_may_print_in_between(raised: Raised, place: int) -> None:
     lines = "".join(traceback.format_exception(raised.error)).splitlines()

@@ -35,7 +35,7 @@ _OLD_COMMAND = re.compile(r"##\[([\w-]+)\b([^\]]*)\](.*)$")
 
 def load(path: Path) -> dict[str, Any]:
     """A workflow's or an action's YAML; ``on`` is a key, not YAML 1.1's true."""
-    data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    data = yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader)
     if True in data:
         data["on"] = data.pop(True)
     return dict(data)

@@ -20,6 +20,7 @@ from reprokit.github import changes, night
 from reprokit.github.changes import Action, CaseIssue, carry_out, ours, parse, plan
 from reprokit.report.markdown.text import size
 from tests.unit.github.server import BOT, TOKEN, Forge
+from tests.unit.limits import examples
 
 HOSTILE = "`|<b>@everyone #1 ${{ secrets.X }} -->\n## no"
 R, N, O = "reproducing", "not-reproducing", "other-failure"  # noqa: E741
@@ -195,7 +196,7 @@ def test_a_night_in_which_everything_changes_fits_issues(forge: Forge, cases: in
 states = st.sampled_from([R, N, O])
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.lists(states, min_size=2, max_size=2), min_size=1, max_size=6), st.integers(1, 3))
 def test_an_issue_is_open_exactly_while_a_cell_differs_from_before(
     nights: Sequence[Sequence[str]], window: int

@@ -15,6 +15,7 @@ from reprokit.case.confined import TOO_LONG
 from reprokit.cli import invoke
 from reprokit.github.issue import LABEL, MAX_BODY, MAX_CELLS, MAX_TEXT, digest_of, label_of, review
 from reprokit.github.reply import MARKER, MAX_COMMENT, from_json, of_review, verdict
+from tests.unit.limits import examples
 
 CASE = """\
 schema: reprokit/v1
@@ -120,7 +121,7 @@ def test_problems_are_reported_with_their_position(body: str, wanted: str) -> No
     assert any(problem.startswith(wanted) for problem in problems(body)), problems(body)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.integers(0, 30_000), st.integers(0, 3_000))
 def test_a_case_is_offered_only_if_all_of_it_is_shown(ticks: int, lines: int) -> None:
     found = review(form(f"{CASE}# {'`' * ticks}\n{'# filler words' * bool(lines)}{chr(10) * lines}env: {{LAST: b}}\n"))

@@ -55,6 +55,7 @@ def steps_of(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
         yield from ((step, defaults.get("shell", "")) for step in job["steps"])
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("schema", "files"),
     [
@@ -70,14 +71,17 @@ def test_the_published_schemas_accept_them(schema: str, files: list[Path]) -> No
         says("check-jsonschema", "--builtin-schema", schema, *files)
 
 
+@pytest.mark.system
 def test_zizmor_finds_nothing() -> None:
     says("zizmor", "--offline", "--no-progress", "--persona=pedantic", *WORKFLOWS, *ACTIONS, DEPENDABOT)
 
 
+@pytest.mark.system
 def test_actionlint_finds_nothing() -> None:
     says("actionlint", *WORKFLOWS)
 
 
+@pytest.mark.system
 @every_file
 def test_shellcheck_finds_nothing_in_run_steps(path: Path, tmp_path: Path) -> None:
     scripts = []

@@ -19,7 +19,7 @@ from reprokit.intake.draft import render
 from reprokit.intake.drafting import draft
 from reprokit.intake.pieces import cut
 from tests.unit.intake.reports import CONSOLE, FORM, TWO_MACHINES
-from tests.unit.limits import within
+from tests.unit.limits import examples, within
 
 FLAGSHIP = Path(__file__).parents[3] / "cases" / "cityscapes_rmi.yaml"
 
@@ -367,7 +367,7 @@ PIECES = st.sampled_from(
 TEXTS = st.lists(st.one_of(PIECES, st.text(max_size=12)), max_size=30).map("".join)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(TEXTS)
 def test_each_line_is_in_one_piece_at_most(text: str) -> None:
     last = 0
@@ -377,7 +377,7 @@ def test_each_line_is_in_one_piece_at_most(text: str) -> None:
     assert last <= len(cut(text).lines)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(TEXTS)
 @example("pip install a b==1 -f http://x{% raw %}\nValueError: bad 3\n")
 @example("pip install a b==1 -f 'http://x\"'\nValueError: bad 3\n")
@@ -500,6 +500,7 @@ def test_what_is_slow_or_wrong_is_compared_with_what_works(words: str, key: str)
         assert case.command == "{\npython -m timeit 1\n} | tee /workspace/result.txt\n"
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "unit",
     [

@@ -154,6 +154,7 @@ def work(text: str) -> int:
     return calls + counted.looked
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("piece", _HARD)
 def test_work_grows_linearly_with_the_text(piece: str) -> None:
     assert work(piece * 80) <= 4.4 * work(piece * 20) + 2000

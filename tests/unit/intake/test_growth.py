@@ -45,12 +45,14 @@ def calls(text: str) -> int:
     return count
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("piece", PIECES.values(), ids=PIECES)
 def test_four_times_the_text_is_at_most_four_times_the_work(piece: str) -> None:
     few, many = (calls(repeated(piece, count)) for count in (100, 400))
     assert many <= 4.1 * few + 2000
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", ["exports", "empty lines", "installations"])
 def test_a_large_text_is_read_within_limits(name: str) -> None:
     text = repeated(PIECES[name], 300_000 // len(PIECES[name]))

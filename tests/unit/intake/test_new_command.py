@@ -42,6 +42,7 @@ def test_a_file_is_written_once(capsys: pytest.CaptureFixture[str], monkeypatch:
     assert invoke(["new", "--from", "report.md", "-o", "case.yaml", "--force"]) == 0
 
 
+@pytest.mark.system
 def test_a_draft_beside_the_schema_names_it_for_editors(capsys: pytest.CaptureFixture[str]) -> None:
     line = "# yaml-language-server: $schema=reprokit.schema.json\n"
     Path("report.md").write_text(CONSOLE, encoding="utf-8")

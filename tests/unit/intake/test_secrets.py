@@ -110,12 +110,14 @@ REPEATED = ["token", "password=", "secret='", "/home", "/a.b/home/", "://", "a@"
 REPEATED += ["-----BEGIN " + "PRIVATE KEY-----", "authorization: ", "cookie:", "C:\\Users\\a b", "a@b: \n", "sk-proj-"]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("text", REPEATED)
 def test_time_grows_linearly_with_the_text(text: str) -> None:
     """What were quadratic would not end: see the bench for times."""
     scrub((text * 100_000)[:100_000])
 
 
+@pytest.mark.system
 def test_a_long_line_of_names_without_secrets_takes_linear_time() -> None:
     """Each name has the rest of the line for its value, of which 4000 characters are looked at."""
     with within(seconds=10):

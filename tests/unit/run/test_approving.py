@@ -122,6 +122,7 @@ def test_every_command_that_builds_refuses_an_untrusted_case_when_no_one_can_be_
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.system
 def test_the_terminal_is_asked_and_no_is_the_default(page: dict[str, str], tmp_path: Path) -> None:
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "reprokit", "run", URL]

@@ -241,6 +241,7 @@ def check(schedule: Schedule, jobs: int) -> Counter[str]:
 schedules = st.dictionaries(st.integers(0, 40), st.sampled_from(Fault), max_size=4)
 
 
+@pytest.mark.system
 @given(schedule=schedules, jobs=st.integers(1, 3))
 @example(schedule={12: Fault.LOST, 13: Fault.LOST, 14: Fault.LOST}, jobs=1)
 @settings(suppress_health_check=[HealthCheck.too_slow])

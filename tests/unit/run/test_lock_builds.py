@@ -43,6 +43,7 @@ PINS = Pins(
 )
 
 
+@pytest.mark.system
 def test_no_step_of_any_case_installs_what_the_lock_does_not_name() -> None:
     tasks = plan(load_all([str(CASES)]), Request(cases=(str(CASES),)))
     seen = 0

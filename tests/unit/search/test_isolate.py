@@ -16,6 +16,7 @@ from reprokit.search.isolate.algorithm import Isolation, changes_between, isolat
 from reprokit.search.isolate.explanations import best, certificate, consistent, effort, explanations, fails, mixes
 from reprokit.search.queries import Query, drive
 from tests.bench.isolate_simulation import outcome
+from tests.unit.limits import examples
 
 GOOD = {"os": "d11", "cuda": "11.0", "gcc": "11", "python": "3.9", "lang": "C", "opt": "1"}
 BAD = {"os": "d12", "cuda": "12.0", "gcc": "12", "python": "3.11", "lang": "de", "opt": "3"}
@@ -164,7 +165,7 @@ def test_an_axis_that_one_cell_lacks_is_mixed_by_leaving_it_out() -> None:
 
 
 @given(st.integers(1, 5), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_planted_cause_is_found_or_left_open_and_never_reported_wrong(count: int, data: st.DataObject) -> None:
     thought_of = list(explanations(count))
     planted = data.draw(st.sampled_from(thought_of))
@@ -185,7 +186,7 @@ def test_a_planted_cause_is_found_or_left_open_and_never_reported_wrong(count: i
 
 
 @given(st.integers(1, 6), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_the_mixes_of_a_certificate_leave_no_other_explanation(count: int, data: st.DataObject) -> None:
     weights = explanations(count)
     explanation = data.draw(st.sampled_from(list(weights)))
@@ -197,6 +198,7 @@ def test_the_mixes_of_a_certificate_leave_no_other_explanation(count: int, data:
     assert list(left) == [explanation]
 
 
+@pytest.mark.system
 def test_many_differences_stay_tractable() -> None:
     good, bad = ({str(bit): side for bit in range(12)} for side in ("good", "bad"))
     world = World(lambda cell: cell["3"] == "bad" and cell["8"] == "bad")

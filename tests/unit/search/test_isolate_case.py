@@ -302,16 +302,31 @@ expect: {failure: {exit_code: 3}}
 ENDS = {"bad": "a=curl,b=wget,c=2,d=2,e=2", "good": "a=bash,b=gawk,c=1,d=1,e=1"}
 
 
+BUILT_FAILS = fails_where(lambda b, c, d, e: (b, d) == ("wget", "2"))
+
+
+def built(folder: Path) -> Project:
+    project = Project(folder)
+    project.confirm = "never"
+    project.jobs = 1  # one program at a time: the ones before an interrupt are decided
+    project.case.write_text(BUILT)
+    project.engine.behave = BUILT_FAILS
+    return project
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A search that nothing stopped."""
+    project = built(tmp_path_factory.mktemp("whole"))
+    project.isolate(**ENDS)
+    return project
+
+
 @pytest.mark.parametrize("stop", range(1, 9))
-def test_stopped_anywhere_it_takes_the_same_path_although_images_exist_by_then(tmp_path: Path, stop: int) -> None:
-    whole, stopped = (Project(folder) for folder in (tmp_path / "whole", tmp_path / "stopped"))
-    behave = fails_where(lambda b, c, d, e: (b, d) == ("wget", "2"))
-    for project in (whole, stopped):
-        project.confirm = "never"
-        project.jobs = 1  # one program at a time: the ones before the interrupt are decided
-        project.case.write_text(BUILT)
-        project.engine.behave = behave
-    whole.isolate(**ENDS)
+def test_stopped_anywhere_it_takes_the_same_path_although_images_exist_by_then(
+    whole: Project, tmp_path: Path, stop: int
+) -> None:
+    stopped = built(tmp_path / "stopped")
     count = len(whole.result["cells"])
 
     done: list[str] = []
@@ -322,11 +337,11 @@ def test_stopped_anywhere_it_takes_the_same_path_although_images_exist_by_then(t
             assert stopped.engine.cancel.wait(10)
             raise Cancelled("stopped")
         done.append(trial.env["CELL"] + trial.image)
-        return behave(trial, sink)
+        return BUILT_FAILS(trial, sink)
 
     stopped.engine.behave = interrupted
     assert stopped.isolate(**ENDS) == 130
-    stopped.engine.behave = behave
+    stopped.engine.behave = BUILT_FAILS
     stopped.engine.trials.clear()
     session = SearchSession(stopped.store, display=Screen(stopped.output), engine=lambda: stopped.engine)
     assert session.resume("isolate", (), make) == 0

@@ -490,6 +490,7 @@ def test_how_files_are_shortened_is_noted_of_cases_that_are_reduced(
     assert ("note: the contents of files are not shortened without Lithium" in said) is noted, said
 
 
+@pytest.mark.system
 def test_every_case_of_the_library_can_be_read_and_rewritten() -> None:
     """The first candidate of every case with a signature is one valid cell that runs the same command."""
     for file in load(str(Path(__file__).parents[3] / "cases")):

@@ -18,6 +18,7 @@ from reprokit.search.reduce import shell
 from reprokit.search.reduce.edit import rewrite
 from reprokit.search.reduce.parts import changed
 from reprokit.search.reduce.signature import FailedTrial, pattern, tightened
+from tests.unit.limits import examples
 
 CASES = sorted(path for path in (Path(__file__).parents[3] / "cases").glob("*.yaml") if path.name != "catalogue.yaml")
 
@@ -116,7 +117,7 @@ HOSTILE = (
 
 
 @given(st.sampled_from(HOSTILE), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_for_any_yaml_the_written_text_has_the_remaining_data(text: str, draw: st.DataObject) -> None:
     tree = parse("", text)
     data: Any = tree.data
@@ -146,7 +147,7 @@ TREES: dict[str, CaseTree] = {}
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_for_any_case_the_remaining_text_keeps_its_spelling(draw: st.DataObject) -> None:
     path = draw.draw(st.sampled_from(CASES))
     tree = TREES.setdefault(path.name, parse(str(path), path.read_text()))

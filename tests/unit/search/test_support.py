@@ -121,6 +121,7 @@ def test_the_budget_is_what_the_trials_took_or_a_minute() -> None:
     assert (budget(4.0), budget(100.0)) == (60.0, 100.0)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.5, 0.7, 0.9])
 @pytest.mark.parametrize(("shape", "cause"), [((2,), "none"), ((4,), "none"), ((2, 2), "none"), ((2, 2), "one value")])
 def test_a_random_failure_is_seldom_called_dependent(shape: tuple[int, ...], cause: str, rate: float) -> None:

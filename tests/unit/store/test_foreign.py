@@ -126,7 +126,13 @@ def harmless(command: list[str], place: Path, capsys: pytest.CaptureFixture[str]
     return text
 
 
-@pytest.mark.parametrize("name", NAMES)
+WORST = {"far", "escape", "half"}
+"""What the fast tests try; each name costs a dozen commands."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.system] * (name not in WORST)) for name in NAMES]
+)
 @pytest.mark.parametrize("column", COLUMNS)
 def test_what_a_foreign_database_names_stays_in_its_store(
     column: str, name: str, place: Path, capsys: pytest.CaptureFixture[str]
@@ -223,7 +229,15 @@ FOLDERS: list[Callable[[Path], None]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("spoil", FOLDERS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(
+            one, id=one.__name__, marks=[pytest.mark.system] * (one not in (link_runs, link_log, pipe_database))
+        )
+        for one in FOLDERS
+    ],
+)
 def test_links_and_pipes_of_a_foreign_store_lead_nowhere(
     spoil: Callable[[Path], None], place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -101,6 +101,7 @@ def test_a_store_of_version_2_is_brought_up_to_date(folder: Path) -> None:
     assert sqlite_file.version(folder / "reprokit.db") == CURRENT
 
 
+@pytest.mark.system
 def test_alembic_is_imported_only_where_a_store_has_to_be_changed(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from reprokit.store.database import Store;"

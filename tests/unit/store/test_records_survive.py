@@ -20,6 +20,7 @@ from reprokit.evidence.details import CellDetails
 from reprokit.evidence.origin import OwnerRecord
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, TrialRecord
 from reprokit.store.database import Store
+from tests.unit.limits import examples
 
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=12)
 plain = st.none() | st.booleans() | st.integers(-9, 2**40) | words
@@ -70,7 +71,9 @@ cells = st.lists(record(CellRecord, cell=texts, trials=trials), max_size=2).map(
 runs = record(RunRecord, cells=cells)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(runs)
 def test_what_is_put_is_what_is_read(run: RunRecord) -> None:
     run = dataclasses.replace(run, id="r")
@@ -88,7 +91,7 @@ def test_what_is_put_is_what_is_read(run: RunRecord) -> None:
         store.close()
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(record(CellDetails), texts)
 def test_keys_of_a_newer_version_are_ignored(details: CellDetails, more: Mapping[str, str]) -> None:
     data = details.to_json()

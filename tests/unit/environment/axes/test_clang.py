@@ -55,6 +55,7 @@ def test_the_venv_engine_uses_a_program_of_the_host() -> None:
         on_host({"clang": "none"}, measured={"clang": "14.0.6"})
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("who", ["Debian ", "Ubuntu ", ""])
 def test_it_is_measured_by_what_the_program_says(tmp_path: Path, who: str) -> None:
     seen = measured(tmp_path, clang=f"{who}clang version 16.0.6 (15~deb12u1)\nTarget: x86_64-pc-linux-gnu")

@@ -73,6 +73,7 @@ def test_an_environment_that_was_recorded_before_an_axis_existed_is_not_said_to_
     assert compare({axis.name: "1"}, Measured.from_json(new.to_json())) == compare({axis.name: "1"}, new)
 
 
+@pytest.mark.system
 def test_a_new_axis_is_one_file(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "reprokit", tmp_path / "reprokit", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "dockerfiles", tmp_path / "dockerfiles")
