@@ -11,10 +11,9 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
-from typing import Any
 
 from reprokit.intake.pieces import ReportPiece
+from reprokit.intake.table import table
 
 SHELLS = frozenset(
     {"bash", "sh", "shell", "zsh", "console", "shell-session", "bat", "cmd", "batch", "powershell", "ps1", "terminal"}
@@ -148,18 +147,8 @@ def _compiles(text: str) -> bool:
 @cache
 def roles() -> Mapping[str, str]:
     """Program -> what it does; '' for one that only shows something."""
-    programs = table()["programs"]
+    programs = table("commands")["programs"]
     return {name: "" if role == "shows" else role for role, names in programs.items() for name in names.split()}
-
-
-@cache
-def table() -> Mapping[str, Any]:
-    """What programs do, and examples of lines with their roles."""
-    import yaml
-
-    text = resources.files("reprokit.intake").joinpath("data/commands.yaml").read_text(encoding="utf-8")
-    found: Mapping[str, Any] = yaml.safe_load(text)
-    return found
 
 
 def program_of(text: str) -> str:

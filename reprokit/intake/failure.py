@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
-from importlib import resources
 from typing import Any
 
 from reprokit.case import placeholders
@@ -24,6 +23,7 @@ from reprokit.evidence.text import find as occurs
 from reprokit.intake import notebooks
 from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.signatures import identifying_frames, readable, stable
+from reprokit.intake.table import table as read
 
 _NAME = (
     r"(?!java|org\.|com\.)(?:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|NotFound|Warning)"
@@ -114,13 +114,11 @@ class Shown:
 @cache
 def table() -> Mapping[str, Any]:
     """The rules for lines and words, with their examples."""
-    import yaml
-
-    text = resources.files("reprokit.intake").joinpath("data/failures.yaml").read_text(encoding="utf-8")
-    found: Mapping[str, Any] = yaml.safe_load(text)
-    for row in (*found["lines"], *found["words"]):
-        row["search"] = re.compile(row["pattern"], re.MULTILINE | (re.IGNORECASE if row in found["words"] else 0))
-    return found
+    flags = {"lines": re.MULTILINE, "words": re.MULTILINE | re.IGNORECASE}
+    return {
+        part: [{**row, "search": re.compile(row["pattern"], flags[part])} for row in rows]
+        for part, rows in read("failures").items()
+    }
 
 
 def find(pieces: Sequence[ReportPiece], about: int = 0) -> Shown | None:

@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
-from typing import Any
 
 from reprokit.evidence import frames as places
 from reprokit.evidence.model import Frame
+from reprokit.intake.table import table as read
 
 _ISSUE = re.compile(
     r"https?://(?P<host>github\.com|gitlab\.com|gitee\.com)/(?P<owner>[\w.-]+)/(?P<repo>[\w.-]+?)(?:\.git)?(?=/|$|[#?)\s])"
@@ -35,11 +34,7 @@ class Project:
 @cache
 def table() -> Mapping[str, Project]:
     """The known projects: lower-case name -> project."""
-    import yaml
-
-    text = resources.files("reprokit.intake").joinpath("data/projects.yaml").read_text(encoding="utf-8")
-    rows: Mapping[str, Any] = yaml.safe_load(text)
-    return {name.lower(): Project(name=name, **row) for name, row in rows.items()}
+    return {name.lower(): Project(name=name, **row) for name, row in read("projects").items()}
 
 
 def of_url(url: str) -> Project | None:

@@ -13,7 +13,7 @@ from reprokit.environment import versions
 from reprokit.environment.catalog import OURS
 from reprokit.evidence.model import Frame
 from reprokit.intake.environments import EnvironmentBlock
-from reprokit.intake.environments.table import table
+from reprokit.intake.table import table
 
 MOST = 40
 """Of a list of up to so many packages all are installed; of a longer one those that are relevant, or well known."""

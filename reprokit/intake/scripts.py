@@ -12,9 +12,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
 
 from reprokit.intake.pieces import ReportPiece
+from reprokit.intake.table import table
 
 _CONSOLE = re.compile(r"^\s*(?:>>> ?|\.\.\. ?)", re.MULTILINE)
 _TYPED = re.compile(r"^\s*>>>", re.MULTILINE)
@@ -50,10 +50,7 @@ class Language:
 @cache
 def languages() -> Mapping[str, Language]:
     """The name on a fence -> its language."""
-    import yaml
-
-    text = resources.files("reprokit.intake").joinpath("data/languages.yaml").read_text(encoding="utf-8")
-    rows = [Language(suffix=suffix, **row) for suffix, row in yaml.safe_load(text).items()]
+    rows = [Language(suffix=suffix, **row) for suffix, row in table("languages").items()]
     return {info: language for language in rows for info in language.infos.split()}
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from typing import Any
+
+from reprokit.intake.table import table
 
 _BRANCH = re.compile(r"^(?P<before>[ \t│|]*)(?P<branch>├|└|\+--|\|--|`--)[─-]*[ \t]*(?P<name>.*)$")
 _NAME = re.compile(r"^(?P<name>[^\s#]+?)(?P<folder>[/\\])?(?:\s+(?:#|//|<-|←|-{1,2}|:|\().*)?\s*$")
@@ -130,22 +130,13 @@ def datasets(tree: DrawnTree, project: str = "") -> tuple[DatasetInTree, ...]:
     return known or tuple(_unknown(tree))
 
 
-@cache
-def _table() -> Mapping[str, Any]:
-    import yaml
-
-    text = resources.files("reprokit.intake").joinpath("data/datasets.yaml").read_text(encoding="utf-8")
-    table: Mapping[str, Any] = yaml.safe_load(text)
-    return table
-
-
 def _known(tree: DrawnTree, project: str) -> Iterable[DatasetInTree]:
     children: dict[str, set[str]] = {}
     for entry in tree.entries:
         parent, _, name = entry.path.rpartition("/")
         children.setdefault(parent, set()).add(name)
     for parent, names in children.items():
-        for dataset, row in _table().items():
+        for dataset, row in table("datasets").items():
             last = parent.rpartition("/")[2] or tree.root
             if (
                 set(row["needs"]) <= names

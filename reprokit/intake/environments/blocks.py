@@ -12,7 +12,7 @@ from reprokit.intake.environments.lines import LONGEST, ReportLine
 from reprokit.intake.environments.model import EnvironmentBlock, Rank
 from reprokit.intake.environments.pairs import KeyValue, covered, items, listed, pair, role
 from reprokit.intake.environments.reading import NOTHING, read
-from reprokit.intake.environments.table import table
+from reprokit.intake.table import table
 
 _KINDS = tuple((row["kind"], frozenset(row["keys"])) for row in table()["blocks"])
 """(kind, keys in lower case that only that program prints together)."""

@@ -16,7 +16,7 @@ from reprokit.environment import wording
 from reprokit.environment.axes import BY_NAME
 from reprokit.intake.environments.lines import ReportLine
 from reprokit.intake.environments.pairs import ROLES
-from reprokit.intake.environments.table import table
+from reprokit.intake.table import table
 
 _CLAUSE = re.compile(
     r"(?:[,;:()，；：。！？、（）!?]|\.(?=\s|$)|\s[-–—]+\s"

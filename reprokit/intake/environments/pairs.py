@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from reprokit.environment.axes import AXES, BY_NAME, READERS
 from reprokit.intake.environments.lines import LONGEST, ReportLine
-from reprokit.intake.environments.table import table
+from reprokit.intake.table import table
 
 _WORDS = table()
 _INSTALLED = table("packages")

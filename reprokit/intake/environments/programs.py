@@ -15,7 +15,7 @@ from reprokit.intake.environments.lines import ReportLine
 from reprokit.intake.environments.model import EnvironmentBlock, Rank
 from reprokit.intake.environments.pairs import role
 from reprokit.intake.environments.reading import BlockReader
-from reprokit.intake.environments.table import table
+from reprokit.intake.table import table
 
 _NEVER = re.compile(r"(?!)")
 

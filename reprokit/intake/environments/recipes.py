@@ -14,7 +14,7 @@ from reprokit.intake.environments import images
 from reprokit.intake.environments.lines import ReportLine
 from reprokit.intake.environments.model import EnvironmentBlock, Rank
 from reprokit.intake.environments.reading import BlockReader
-from reprokit.intake.environments.table import table
+from reprokit.intake.table import table
 
 _INSTRUCTION = re.compile(
     r"(FROM|RUN|ENV|ARG|WORKDIR|COPY|ADD|CMD|ENTRYPOINT|USER|SHELL|LABEL|EXPOSE|VOLUME|ONBUILD|STOPSIGNAL|HEALTHCHECK|MAINTAINER)\s+(.*)",

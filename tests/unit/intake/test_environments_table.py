@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 
 from reprokit.intake.environments import find, mentions
-from reprokit.intake.environments.table import table
+from reprokit.intake.table import ROWS, check, table
 
 EXAMPLES = [(row["kind"], example) for row in table()["programs"] for example in row["examples"]]
 
@@ -53,3 +54,15 @@ def test_what_a_statement_says(text: str, fails: bool) -> None:
 
 def test_a_statement_without_examples_is_not_in_the_table() -> None:
     assert all(row["examples"] for row in table("statements")["statements"])
+
+
+@pytest.mark.parametrize(("name", "place"), ROWS)
+def test_a_key_that_nothing_reads_is_an_error_with_its_row(name: str, place: str) -> None:
+    found = copy.deepcopy(dict(table(name)))
+    rows = {"": [found], "*": list(found.values())}.get(place) or list(found[place])
+    check(name, found)
+    rows[-1]["exmples"] = {}
+    with pytest.raises(ValueError, match=rf"^data/{name}\.yaml.*: no key 'exmples'; the keys are ") as caught:
+        check(name, found)
+    row = list(found)[-1] if place == "*" else len(rows)
+    assert not place or f"row {row}: " in str(caught.value)

@@ -7,6 +7,7 @@ import pytest
 from reprokit.evidence.text import find
 from reprokit.intake import commands, failure, installing, notebooks, pieces, running, scripts, signatures, trees
 from reprokit.intake.environments import EnvironmentBlock, Rank, ReportedValue
+from reprokit.intake.table import table
 
 
 def kinds(text: str) -> list[tuple[str, int]]:
@@ -33,7 +34,7 @@ def test_mails_and_front_matter_have_a_title() -> None:
     assert pieces.cut("---\ntitle: 'It breaks'\n---\nHello\n").title == "It breaks"
 
 
-@pytest.mark.parametrize(("line", "role"), commands.table()["examples"].items())
+@pytest.mark.parametrize(("line", "role"), table("commands")["examples"].items())
 def test_roles_of_lines(line: str, role: str) -> None:
     assert commands.role_of(line) == role
 
