@@ -65,11 +65,10 @@ def _path(text: str, store_folder: Callable[[], Path]) -> str:
 
 def _recorded(store: Store, case_id: str) -> str:
     """The file or address that a case was last run from."""
-    newest = max(store.results([case_id]), key=lambda result: result.row)
-    path = store.records([newest.row])[newest.row].case_path
+    run_id, path = store.last_path(case_id)
     if "://" in path:
         return path
-    for asked in map(Path, store.run(newest.run_id).request.cases):  # absolute, unlike the path of the record
+    for asked in map(Path, store.run(run_id).request.cases):  # absolute, unlike the path of the record
         for file, name in _ids_below(asked) if asked.is_dir() else [(asked, _id_of(asked))]:
             if name == case_id:
                 return str(file)

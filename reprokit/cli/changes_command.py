@@ -65,12 +65,11 @@ def command(
     store = options.store_of(store_folder)
     history = gather(store, options.known_cases(store, cases))
     at, first = _since(store, since)
-    seen = {result.run_id for one in history.series for result in one.results}
     runs = [
         run.id
         for run in history.runs.values()
         # By its end: a run that was interrupted and resumed, or took the whole night, has decided cells since.
-        if run.id in seen and (run.finished_at or run.started_at) >= at and run.id != first
+        if run.id in history.seen and (run.finished_at or run.started_at) >= at and run.id != first
     ]
     recent = set(runs)
     chosen = [

@@ -83,8 +83,7 @@ def command(
     history = gather(store, [known], lambda cell: not groups or any(in_group(cell, group) for group in groups))
     if not history.series:
         raise UsageError(f"--only: no cell of {known} that was run matches")
-    seen = {result.run_id for one in history.series for result in one.results}
-    shown = [run for run in history.runs if run in seen][-limit:]
+    shown = [run for run in history.runs if run in history.seen][-limit:]
     if as_json:
         echo_data(json.dumps(_json(store, history, shown), indent=2, ensure_ascii=False))
     else:
@@ -93,7 +92,7 @@ def command(
 
 
 def _runs(store: Store, limit: int, as_json: bool) -> None:
-    runs = (store.run(bare.id) for bare in store.runs(limit))
+    runs = store.outlines(limit)
     if as_json:
         found = {"format": RUNS_FORMAT, "runs": [_run_json(run) for run in runs]}
         echo_data(json.dumps(found, indent=2, ensure_ascii=False))
@@ -168,7 +167,7 @@ def _json(store: Store, history: CaseHistory, shown: Sequence[str]) -> dict[str,
         return {"run": run_id, "at": history.runs[run_id].started_at}
 
     def cell(one: Series) -> dict[str, Any]:
-        ends = [one.shown()[at] if one.shown() else None for at in (0, -1)]
+        ends = one.shown or (None, None)
         return {
             **series_key(one),
             "first_seen": ends[0] and seen(ends[0].run_id),
@@ -183,8 +182,7 @@ def _json(store: Store, history: CaseHistory, shown: Sequence[str]) -> dict[str,
                     "verdict": each.verdict.value if each.verdict else None,
                     "as_expected": each.as_expected,
                 }
-                for each in one.results
-                if each.run_id in shown
+                for each in one.results.of(shown)
             ],
             "transitions": [change_json(change) for change in changes if change.series is one],
         }

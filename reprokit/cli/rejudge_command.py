@@ -22,7 +22,7 @@ from reprokit.report.history.since import stamp
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
-    from reprokit.evidence.records import CellRecord, RunRecord
+    from reprokit.evidence.records import CellPlace, CellRecord, RunRecord
     from reprokit.report.rejudged import Skipped
     from reprokit.store.database import Store
 
@@ -111,12 +111,12 @@ def _cells(
         if not asked & wanted:
             raise UsageError(f"{target} is not the case of --case, {', '.join(wanted)}: name only one of them")
         wanted &= asked
-    rows: dict[str, list[int]] = {}
+    places: dict[str, list[CellPlace]] = {}
     for one in store.results(wanted):
-        rows.setdefault(one.run_id, []).append(one.row)
+        places.setdefault(one.run_id, []).append(one.place)
     for run in reversed(store.runs(limit=None)):
-        if run.id in rows:
-            records = store.records(rows[run.id])
+        if run.id in places:
+            records = store.records(places[run.id])
             cells = sorted(records.values(), key=lambda cell: cell.number)
             yield replace(run, cells=tuple(cells)), cells
 

@@ -212,10 +212,13 @@ class RunRecord(JsonRecord):
         return self.host.kind or ("" if asked == "auto" else asked)
 
 
-class Result(NamedTuple):
-    """A recorded cell without what it was made of: enough to follow verdicts over time. ``row`` finds the whole."""
+CellPlace = tuple[str, int]
+"""A cell in a store: the id of its run, and its number there."""
 
-    row: int
+
+class Result(NamedTuple):
+    """A recorded cell without what it was made of: enough to follow verdicts over time. ``place`` finds the whole."""
+
     run_id: str
     number: int
     case_id: str
@@ -223,6 +226,11 @@ class Result(NamedTuple):
     variant: str
     verdict: Verdict | None
     as_expected: bool | None
+
+    @property
+    def place(self) -> CellPlace:
+        """Where the whole record is."""
+        return self.run_id, self.number
 
 
 def exit_status(cells: tuple[CellRecord, ...] | list[CellRecord]) -> int:

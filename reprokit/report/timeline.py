@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
 from reprokit.case.matrix import label
@@ -13,7 +13,7 @@ from reprokit.evidence.records import Result, RunRecord
 from reprokit.report.differences import table
 from reprokit.report.history.changes import CellChange
 from reprokit.report.history.series import CaseHistory, Series
-from reprokit.report.history.transitions import State, Transition, state_of
+from reprokit.report.history.transitions import State, Transition
 from reprokit.report.labels import served_by
 
 LETTERS = {
@@ -60,7 +60,7 @@ def grid(history: CaseHistory, series: Sequence[Series], shown: Sequence[str], w
     head = ("cell", "first seen", "last seen", pluralize(len(shown), "run"), "now")
     rows = []
     for one in series:
-        times = [stamp(history.runs[seen.run_id].started_at) for seen in one.shown()] or ["never", ""]
+        times = [stamp(history.runs[seen.run_id].started_at) for seen in one.shown or ()] or ["never", ""]
         rows.append((name(one), times[0], times[-1], " " * len(shown), now(history, one, stamp)))
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     narrow = sum(widths) + 2 * (len(widths) - 1) > width
@@ -83,7 +83,7 @@ def _line(values: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _strip(one: Series, shown: Sequence[str]) -> list[Result | None]:
-    by_run = {result.run_id: result for result in one.results}
+    by_run = {result.run_id: result for result in one.results.of(shown)}
     return [by_run.get(run) for run in shown]
 
 
@@ -107,7 +107,7 @@ def now(history: CaseHistory, one: Series, stamp: Callable[[str], str]) -> str:
     if standing is None:
         verdict = one.results[-1].verdict
         return f"inconclusive: {verdict}" if verdict else "not decided yet"
-    never = standing.new is State.NOT_REPRODUCING and not one.shown()
+    never = standing.new is State.NOT_REPRODUCING and one.shown is None
     words = "never reproduced" if never else f"{standing.now} since {at(standing.after)}"
     if one.rate is not None:
         words += f" in {one.rate[0]} of {one.rate[1]} trials"
@@ -115,8 +115,8 @@ def now(history: CaseHistory, one: Series, stamp: Callable[[str], str]) -> str:
         words += f"; perhaps {one.candidate.now} since {at(one.candidate.after)} ({times(one.candidate.seen)})"
     if one.blind is not None:
         words += f"; {one.results[-1].verdict} since {at(one.blind)}"
-    last = next(result for result in reversed(one.results) if state_of(result.verdict) is not None)
-    return words + ("; NOT AS EXPECTED" if last.as_expected is False else "")
+    last = one.newest(conclusive=True)
+    return words + ("; NOT AS EXPECTED" if last is not None and last.as_expected is False else "")
 
 
 def blocks(
@@ -207,11 +207,9 @@ def unjudged(history: CaseHistory, series: Sequence[Series], name: Names, stamp:
 def every_verdict(history: CaseHistory, series: Sequence[Series], shown: Sequence[str]) -> Iterable[str]:
     """Each verdict of each cell with its run, the newest first."""
     _, name = names(series)
-    wanted: Mapping[str, int] = {run: at for at, run in enumerate(shown)}
     for one in series:
         yield style(name(one), bold=True)
-        for result in reversed(one.results):
-            if result.run_id in wanted:
-                run = history.runs[result.run_id]
-                said = {True: "as expected", False: "NOT AS EXPECTED", None: "-"}[result.as_expected]
-                yield f"  {run.started_at}  {result.verdict or 'undecided'} ({said})  {run.id}:{result.number}"
+        for result in reversed(list(one.results.of(shown))):
+            run = history.runs[result.run_id]
+            said = {True: "as expected", False: "NOT AS EXPECTED", None: "-"}[result.as_expected]
+            yield f"  {run.started_at}  {result.verdict or 'undecided'} ({said})  {run.id}:{result.number}"

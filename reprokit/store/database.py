@@ -8,19 +8,18 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, Row, case, func, select
+from sqlalchemy import ColumnElement, Connection, Engine, Row, and_, func, or_, select
 
-from reprokit.case.matrix import Cell
 from reprokit.core.errors import UsageError
 from reprokit.core.json_record import member
 from reprokit.core.locks import locked
-from reprokit.evidence.details import CellDetails
-from reprokit.evidence.model import Outcome, Verdict
-from reprokit.evidence.records import CellRecord, Result, RunRecord, TrialRecord
-from reprokit.store import tables, writing
+from reprokit.evidence.model import Verdict
+from reprokit.evidence.records import CellPlace, CellRecord, Result, RunRecord, TrialRecord
+from reprokit.store import summaries, tables, writing
 from reprokit.store.delivery import mark_of
 from reprokit.store.errors import StoreError, Trouble, unreadable
 from reprokit.store.files import files_of
@@ -31,6 +30,7 @@ from reprokit.store.places import LOCK, RUNS, below, remove_run
 from reprokit.store.remote import shown
 from reprokit.store.replay import replay
 from reprokit.store.rows import bare_run, cell_of, trial_of
+from reprokit.store.summaries import Layout, Summary
 
 
 class Store:
@@ -92,9 +92,12 @@ class Store:
         with self._writing(run.id) as connection:
             for digest, text in texts.items():
                 writing.know(connection, digest, *text)
+            summaries.drop(connection, run.id)
             writing.put(connection, run)
             for key, value in (findings or {}).items():
                 writing.find(connection, run.id, key, value)
+            if run.finished_at is not None:
+                summaries.keep(connection, run.id)
 
     @contextlib.contextmanager
     def _writing(self, run_id: str) -> Iterator[Connection]:
@@ -123,6 +126,7 @@ class Store:
             if known:
                 replay(connection, self.folder, run_id)
             else:
+                summaries.drop(connection, run_id)
                 writing.decide(connection, run_id, cell)
 
     def replay(self, folder: Path, runs: Iterable[str]) -> None:
@@ -195,6 +199,18 @@ class Store:
             query = select(tables.runs).order_by(tables.runs.c.started_at.desc(), tables.runs.c.id.desc()).limit(limit)
             return [bare_run(row) for row in connection.execute(query)]
 
+    def outlines(self, limit: int | None) -> Iterator[RunRecord]:
+        """The newest runs first, with what their cells came to, and without what they were made of and their trials."""
+        table = tables.cells.c
+        kept = table.number, table.case_id, table.verdict, table.expected, table.details, table.reused_from
+        bare = {"case_path": "", "case_digest": "", "cell": {}}
+        for run in self.runs(limit):
+            with self._reading() as connection:
+                rows = connection.execute(select(*kept).where(table.run_id == run.id).order_by(table.number))
+                cells = (CellRecord.from_json({**bare, **row._asdict(), "details": row.details or {}}) for row in rows)
+                run = replace(run, cells=tuple(cells))
+            yield run
+
     def results(self, cases: Collection[str] = ()) -> list[Result]:
         """Every recorded cell that ran, of all cases or of these; those of one cell in no order of time.
 
@@ -202,7 +218,6 @@ class Store:
         """
         table = tables.cells.c
         wanted = (
-            table.id,
             table.run_id,
             table.number,
             table.case_id,
@@ -220,46 +235,27 @@ class Store:
                 connection.execute(query.where(part)) for part in self._opened.dialect.parts
             )
             words: dict[str | None, Verdict | None] = {None: None}
-            return [Result(*row[:6], _verdict(row[6], words), row[7]) for row in rows]
+            return [Result(*row[:5], _verdict(row[5], words), row[6]) for row in rows]
 
-    def rewritten(self, searches: Mapping[str, str]) -> set[int]:
-        """The rows of the cells of searches that are of another case than the search's own, whose digest is given."""
+    def summaries(self, cases: Collection[str] = ()) -> tuple[dict[str, Layout], list[Summary]]:
+        """What the cells of all runs came to, of all cases or of these; see :mod:`.summaries`."""
+        with self._reading() as connection:
+            self._opened.dialect.reading(connection)
+            return summaries.read(connection, cases)
+
+    def records(self, places: Collection[CellPlace]) -> dict[CellPlace, CellRecord]:
+        """The whole cells, with their trials, that are in these places."""
+        found: dict[CellPlace, CellRecord] = {}
         table = tables.cells.c
         with self._reading() as connection:
-            query = select(table.id, table.run_id, table.case_digest).where(table.run_id.in_(searches))
-            rows = connection.execute(query) if searches else ()
-            return {row for row, run_id, digest in rows if digest != searches[run_id]}
-
-    def records(self, rows: Collection[int]) -> dict[int, CellRecord]:
-        """The whole cells, with their trials, that are in these rows, by row."""
-        found: dict[int, CellRecord] = {}
-        with self._reading() as connection:
-            for some in _chunks(rows):
-                cells = connection.execute(select(tables.cells).where(tables.cells.c.id.in_(some))).all()
-                by_cell = _trials_by_cell(connection, tables.trials.c.cell_id.in_(some))
-                found |= {cell.id: cell_of(cell, tuple(by_cell.get(cell.id, ()))) for cell in cells}
-        return found
-
-    def tallies(self, rows: Collection[int]) -> dict[int, tuple[int, int]]:
-        """How many trials of the cells in these rows matched the signature, and how many there were, by row."""
-        table = tables.trials.c
-        found: dict[int, tuple[int, int]] = {}
-        matched = func.sum(case((table.outcome == Outcome.REPRODUCED.value, 1), else_=0))
-        with self._reading() as connection:
-            for some in _chunks(rows):
-                query = select(table.cell_id, matched, func.count()).where(table.cell_id.in_(some))
-                found |= {row: (hits, total) for row, hits, total in connection.execute(query.group_by(table.cell_id))}
-        return found
-
-    def origins(self, rows: Collection[int]) -> dict[int, tuple[Cell, CellDetails]]:
-        """The cell, its axes in the case's order, and the details of what is in these rows, by row."""
-        table = tables.cells.c
-        found: dict[int, tuple[Cell, CellDetails]] = {}
-        with self._reading() as connection:
-            for some in _chunks(rows):
-                query = select(table.id, table.cell, table.details).where(table.id.in_(some))
-                rows_found = connection.execute(query)
-                found |= {row: (cell, CellDetails.from_json(details or {})) for row, cell, details in rows_found}
+            for some in _chunks(places):
+                # By run: of pairs in a list, SQLite looks at every cell.
+                runs = itertools.groupby(some, lambda place: place[0])
+                wanted = (and_(table.run_id == run, table.number.in_([at for _, at in each])) for run, each in runs)
+                cells = connection.execute(select(tables.cells).where(or_(*wanted))).all()
+                by_cell = _trials_by_cell(connection, tables.trials.c.cell_id.in_([cell.id for cell in cells]))
+                for cell in cells:
+                    found[cell.run_id, cell.number] = cell_of(cell, tuple(by_cell.get(cell.id, ())))
         return found
 
     def of_case(self, digest: str) -> list[tuple[RunRecord, CellRecord]]:
@@ -289,6 +285,26 @@ class Store:
             rows = connection.execute(cells.order_by(tables.cells.c.number))
             return bare_run(run), [cell_of(row, ()) for row in rows]
 
+    def last_path(self, case_id: str) -> tuple[str, str]:
+        """The newest run of a case that was run, and the file or address that it was loaded from."""
+        table = tables.cells.c
+        query = select(table.run_id, table.case_path).join(tables.runs)
+        newest = query.where(table.case_id == case_id).order_by(tables.runs.c.started_at.desc(), table.id.desc())
+        with self._reading() as connection:
+            found = connection.execute(newest.limit(1)).one()
+            return found.run_id, found.case_path
+
+    def case_ids(self) -> list[str]:
+        """The ids of all cases that were ever run here. The index is asked for the next one, not for all cells."""
+        table, found = tables.cells.c, set[str]()
+        with self._reading() as connection:
+            for part in self._opened.dialect.parts:
+                walk = select(func.min(table.case_id).label("id")).where(part).cte("walk", recursive=True)
+                after = select(func.min(table.case_id)).where(part, table.case_id > walk.c.id).scalar_subquery()
+                walk = walk.union_all(select(after).where(walk.c.id.is_not(None)))
+                found |= set(connection.scalars(select(walk.c.id).where(walk.c.id.is_not(None))))
+        return sorted(found)
+
     def image_cases(self) -> dict[str, set[str]]:
         """Tag of an image -> ids of the cases whose cells ran in it."""
         table, found = tables.cells.c, dict[str, set[str]]()
@@ -298,20 +314,15 @@ class Store:
                     found.setdefault(image["tag"], set()).add(case_id)
         return found
 
-    def case_ids(self) -> list[str]:
-        """The ids of all cases that were ever run here."""
-        with self._reading() as connection:
-            return list(connection.scalars(select(tables.cells.c.case_id).distinct().order_by(tables.cells.c.case_id)))
-
     def case_text(self, digest: str) -> str:
         """The case file as it was when it ran; '' when unknown."""
         with self._reading() as connection:
             return connection.scalar(select(tables.cases.c.text).where(tables.cases.c.digest == digest)) or ""
 
 
-def _chunks(rows: Collection[int], size: int = 500) -> Iterator[Sequence[int]]:
+def _chunks(places: Collection[CellPlace], size: int = 200) -> Iterator[Sequence[CellPlace]]:
     """As many at a time as any database takes in one query."""
-    ordered = sorted(rows)
+    ordered = sorted(places)
     return (ordered[at : at + size] for at in range(0, len(ordered), size))
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
@@ -21,7 +23,7 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError
 
 from reprokit.core.locks import locked_if_free, lockless
 from reprokit.core.redaction import without_passwords
-from reprokit.store import dialects, errors, migrations, sqlite_file
+from reprokit.store import dialects, errors, migrations, sqlite_file, summaries
 from reprokit.store.dialects import Dialect
 from reprokit.store.errors import PASSING, StoreError, Trouble, store_error
 from reprokit.store.journal import pending
@@ -35,6 +37,11 @@ SERVER_LOCK_SECONDS = 60.0
 """How long another process of this host may be at it; what it sends to a server takes longer than to a file."""
 CHECK_SECONDS = 0.5
 """How long a database is looked at for damage before a process first writes to it."""
+
+SUMMARY_SECONDS = 2.0
+"""How long a command that opens a store makes summaries that it lacks, such as all of them after an upgrade."""
+STALE_DAYS = 2
+"""After which a run that has not ended is taken for one that was killed."""
 
 _looked_at: set[Path] = set()
 
@@ -71,6 +78,22 @@ class OpenDatabase:
                     raise
         raise AssertionError
 
+    def unsummarised(self) -> list[str]:
+        """The runs that should have summaries and have none, the newest first."""
+        before = datetime.now(timezone.utc) - timedelta(days=STALE_DAYS)
+        with self.engine.connect() as connection:
+            return summaries.lacking(connection, f"{before:%Y-%m-%dT%H:%M:%S}")
+
+    def summarise(self, seconds: float) -> None:
+        """Make such summaries, each in its own transaction: at least one, and no further one after that time."""
+        end = time.monotonic() + seconds
+        for run_id in self.unsummarised():
+            with self.transaction() as connection:
+                self.dialect.writing(connection, run_id)
+                summaries.keep(connection, run_id)
+            if time.monotonic() > end:
+                return
+
     def close(self) -> None:
         """Give the database back."""
         self.engine.dispose()
@@ -80,6 +103,17 @@ class OpenDatabase:
 
 def open_database(folder: Path, url: str | None, *, up_to_date: bool) -> OpenDatabase:
     """The database of the store in ``folder``, with all that its journals have; see :class:`.database.Store`."""
+    opened = _open(folder, url, up_to_date=up_to_date)
+    # What takes nothing now is read without. Rows that reprokit did not write are reported where they are read.
+    with contextlib.suppress(StoreError, OSError, ValueError, TypeError, KeyError, AttributeError):
+        if opened.scratch is None and opened.unsummarised():
+            with locked_if_free(folder / LOCK, 0) as free:
+                if free:
+                    opened.summarise(SUMMARY_SECONDS)
+    return opened
+
+
+def _open(folder: Path, url: str | None, *, up_to_date: bool) -> OpenDatabase:
     address = _address(folder, url)
     if address.get_backend_name() != "sqlite":
         return _open_server(address, folder, up_to_date=up_to_date)

@@ -122,13 +122,13 @@ def _read(old: Store, run_id: str, done: RebuildResult) -> RunRecord | None:
     try:
         with old.engine.connect() as connection:
             run = bare_run(connection.execute(select(tables.runs).where(tables.runs.c.id == run_id)).one())
-            rows = list(connection.scalars(select(tables.cells.c.id).where(tables.cells.c.run_id == run_id)))
+            numbers = list(connection.scalars(select(tables.cells.c.number).where(tables.cells.c.run_id == run_id)))
     except (StoreError, ValueError, TypeError, KeyError, AttributeError):
         done.lost.append(f"run {run_id}")
         return None
-    for row in rows:
+    for number in numbers:
         try:
-            cells += old.records([row]).values()
+            cells += old.records([(run_id, number)]).values()
         except StoreError:
             done.lost.append(f"run {run_id}: one cell")
     return replace(run, cells=tuple(sorted(cells, key=lambda cell: cell.number)))

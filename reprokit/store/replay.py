@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.store import tables, writing
+from reprokit.store import summaries, tables, writing
 from reprokit.store.journal import PENDING, entries, path_of
 from reprokit.store.places import below
 from reprokit.store.remote import journal_name
@@ -30,15 +30,22 @@ def replay(connection: Connection, folder: Path, run_id: str) -> bool:
     Content that no reprokit writes is skipped, as damaged lines are: ``reprokit store check`` lists both.
     """
     end = writing.replayed(connection, journal_name(folder, run_id))
+    summaries.drop(connection, run_id)
+    ended = False
     try:
         for entry in entries(path_of(folder, run_id), end):
             end = entry.end
+            ended = ended or entry.kind == "finish"
             with suppress(KeyError, TypeError, ValueError, AttributeError):
                 apply(connection, run_id, entry.kind, entry.data)
     except FileNotFoundError:
         return True
     writing.set_replayed(connection, journal_name(folder, run_id), end)
-    return connection.scalar(select(tables.runs.c.finished_at).where(tables.runs.c.id == run_id)) is not None
+    if connection.scalar(select(tables.runs.c.finished_at).where(tables.runs.c.id == run_id)) is None:
+        return False
+    if ended:  # what is judged again comes cell by cell: its summaries are made when the store is next opened
+        summaries.keep(connection, run_id)
+    return True
 
 
 def settle(folder: Path, run_id: str) -> None:

@@ -20,7 +20,7 @@ from reprokit.core.files import open_regular
 from reprokit.store.errors import foreign, newer, store_error
 
 DATABASE = "reprokit.db"
-CURRENT = 5
+CURRENT = 6
 """The version of the tables that this reprokit writes; the last of :mod:`reprokit.store.migrations`."""
 
 APPLICATION_ID = 0x52507274

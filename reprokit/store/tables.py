@@ -129,6 +129,31 @@ Index("cells_in_time_short", *(cells.c[name] for name in IN_TIME), postgresql_wh
 )
 Index("cells_in_time_long", cells.c.id, postgresql_where=LONG_CELLS).ddl_if(dialect="postgresql")
 
+summarised = Table(
+    "summarised",
+    metadata,
+    # A run whose summaries are those of its cells: see reprokit.store.summaries.
+    Column("run_id", ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+)
+
+layouts = Table(
+    "layouts",
+    metadata,
+    Column("digest", PortableText(64), primary_key=True),
+    Column("case_id", PortableText(200), nullable=False),
+    Column("cells", JSON, nullable=False),  # [[number, variant, cell]]: runs that had the same cells share it
+)
+
+summaries = Table(
+    "summaries",
+    metadata,
+    Column("run_id", ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("layout", ForeignKey("layouts.digest"), primary_key=True),
+    Column("letters", LongText, nullable=False),  # one for each cell of the layout
+    Column("palette", LongText, nullable=False),  # JSON: what the letters mean
+    Index("summaries_by_layout", "layout"),
+)
+
 findings = Table(
     "findings",
     metadata,

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Table, bindparam, delete, insert, or_, select, update
 
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.store import dialects, tables
+from reprokit.store import dialects, summaries, tables
 from reprokit.store.rows import cell_row, run_row, trial_row
 
 runs, cells, trials = tables.runs.c, tables.cells.c, tables.trials.c
@@ -83,6 +83,7 @@ def find(connection: Connection, run_id: str, key: str, value: Any) -> None:
 
 def forget(connection: Connection, run_id: str) -> None:
     """Remove a run with its cells, trials and findings."""
+    summaries.drop(connection, run_id)
     _forget_cells(connection, run_id)
     connection.execute(delete(tables.findings).where(findings.run_id == run_id))
     connection.execute(delete(tables.journals).where(_journals_of(run_id)))

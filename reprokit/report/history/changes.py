@@ -34,13 +34,13 @@ class CellChange:
 
 def describe(store: Store, history: CaseHistory, chosen: Sequence[tuple[Series, Transition]]) -> list[CellChange]:
     """These transitions with their records. A few queries, however many there are."""
-    rows = {series.results[at].row for series, one in chosen for at in (one.before, one.after) if at is not None}
-    records = store.records(rows)
+    places = {series.results[at].place for series, one in chosen for at in (one.before, one.after) if at is not None}
+    records = store.records(places)
     texts = lru_cache(maxsize=None)(store.case_text)
 
     def record(series: Series, at: int) -> Record:
         result = series.results[at]
-        return history.runs[result.run_id], records[result.row]
+        return history.runs[result.run_id], records[result.place]
 
     changes = []
     for series, one in chosen:

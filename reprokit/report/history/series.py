@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
-from reprokit.core import json_text
+from reprokit.case.matrix import Cell, cell_key
 from reprokit.engine import registry
-from reprokit.evidence.details import CellDetails
 from reprokit.evidence.records import Result, RunRecord
-from reprokit.report.history.transitions import FailedOf, State, Transition, state_of, transitions, wavers
+from reprokit.report.history.course import NONE, STATES, Codes, Course, RunsInTime
+from reprokit.report.history.transitions import FailedOf, State, Transition, transitions
 
 if TYPE_CHECKING:
     from reprokit.store.database import Store
@@ -27,7 +29,7 @@ class Series:
     cell: Mapping[str, str]
     variant: str
     engine: str
-    results: tuple[Result, ...]
+    results: Course
     transitions: tuple[Transition, ...]
     rate: FailedOf | None = None
 
@@ -46,14 +48,19 @@ class Series:
     @property
     def blind(self) -> int | None:
         """The first result since which every one was inconclusive; None where the newest was not."""
-        at = len(self.results)
-        while at and (verdict := self.results[at - 1].verdict) is not None and not verdict.conclusive:
-            at -= 1
+        at = len(self.results.states.rstrip("-"))
         return at if at < len(self.results) else None
 
-    def shown(self) -> list[Result]:
-        """The results in which the failure showed."""
-        return [one for one in self.results if state_of(one.verdict) is State.REPRODUCING]
+    @property
+    def shown(self) -> tuple[Result, Result] | None:
+        """The first and the last result in which the failure showed; None where there is none."""
+        found = re.search("[RF](.*[RF])?", self.results.states)
+        return (self.results[found.start()], self.results[found.end() - 1]) if found else None
+
+    def newest(self, *, conclusive: bool = False) -> Result | None:
+        """The newest result that was decided."""
+        at = len(self.results.states.rstrip(" -" if conclusive else " "))
+        return self.results[at - 1] if at else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +70,11 @@ class CaseHistory:
     runs: Mapping[str, RunRecord]
     series: tuple[Series, ...]
 
-
-def by_a_test(details: CellDetails) -> bool:
-    """Whether a sequential test decided a cell, from its details."""
-    return details.trials is not None and details.trials.decided is not None
+    @cached_property
+    def seen(self) -> Collection[str]:
+        """The runs in which some cell has a result."""
+        shared = {id(one.results.runs): one.results.runs for one in self.series}
+        return set().union(*(runs.ids for runs in shared.values()))
 
 
 def gather(
@@ -76,39 +84,83 @@ def gather(
 
     What a search asked of the case itself is a result as any; what it asked of a case that it rewrote is not one.
     """
+    layouts, summaries = store.summaries(cases)
     runs = {run.id: run for run in reversed(store.runs(limit=None))}
-    searches = {run.id: run.request.search for run in runs.values()}
-    rewritten = store.rewritten({run_id: search.digest for run_id, search in searches.items() if search})
-    rank = {run_id: at for at, run_id in enumerate(runs)}
-    engines = _engines(runs)
-    kept: dict[str, bool] = {}
-    grouped: dict[tuple[str, str, str, str], list[Result]] = {}
-    for one in store.results(cases):
-        if one.cell_key not in kept:
-            kept[one.cell_key] = keep(json_text.loads(one.cell_key))
-        # A run may have begun since the runs were read.
-        if kept[one.cell_key] and one.row not in rewritten and one.run_id in runs:
-            key = one.case_id, one.cell_key, one.variant, engines[one.run_id]
-            grouped.setdefault(key, []).append(one)
-    for results in grouped.values():
-        results.sort(key=lambda one: (rank[one.run_id], one.number))
-    wavering = [results for results in grouped.values() if wavers([one.verdict for one in results])]
-    ends = [results[-1].row for results in grouped.values()]
-    tested = [row for results in grouped.values() for row in _differing(results)]
-    origins = store.origins({*ends, *tested, *(one.row for results in wavering for one in results)})
-    decided = {row for row, (_, details) in origins.items() if by_a_test(details)}
-    tallies = store.tallies([one.row for results in wavering for one in results])
-    series = [_one(key, origins[results[-1].row][0], results, decided, tallies) for key, results in grouped.items()]
+    ranks = {run_id: at for at, run_id in enumerate(runs)}
+    engines, known = _engines(runs), Codes()
+    blocks: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for one in summaries:
+        if one.run_id in runs:  # one may have begun since, or was removed
+            block = blocks.setdefault((one.layout, engines[one.run_id]), [])
+            block.append((ranks[one.run_id], known.of(one.letters, one.palette)))
+    ids = tuple(runs)
+    parts: dict[tuple[str, str, str, str], list[_Part]] = {}
+    for (digest, engine), rows in blocks.items():
+        rows.sort()
+        times = [rank for rank, _ in rows]
+        in_time = RunsInTime([ids[rank] for rank in times])
+        columns = map("".join, zip(*(codes for _, codes in rows), strict=True))
+        layout = layouts[digest]
+        for (number, variant, cell), codes in zip(layout.cells, columns, strict=True):
+            if keep(cell):
+                part = _Part(number, cell, times, in_time, codes)
+                parts.setdefault((layout.case_id, cell_key(cell), variant, engine), []).append(part)
+    series = [found for key, some in sorted(parts.items()) if (found := _joined(key, some, ids, known)) is not None]
     # As whole runs number them: what was selected from the matrix has other numbers.
     series.sort(
-        key=lambda one: (
-            one.case_id,
-            not registry.is_reference(one.engine),
-            one.engine,
-            max(r.number for r in one.results),
-        )
+        key=lambda one: (one.case_id, not registry.is_reference(one.engine), one.engine, one.results.last_number)
     )
     return CaseHistory(runs=runs, series=tuple(series))
+
+
+class _Part(NamedTuple):
+    """What a cell came to in all runs of a layout, which began in the order ``times``."""
+
+    number: int
+    cell: Cell
+    times: Sequence[int]
+    runs: RunsInTime
+    codes: str
+
+
+def _joined(key: tuple[str, str, str, str], parts: Sequence[_Part], ids: Sequence[str], known: Codes) -> Series | None:
+    """One series of a cell's parts; None where none of them is a result."""
+    number: int | Sequence[int]
+    number, cell, _, runs, codes = parts[0]
+    if len(parts) > 1 or NONE in codes:
+        found = [
+            (rank, part.number, at, code)
+            for at, part in enumerate(parts)
+            for rank, code in zip(part.times, part.codes, strict=True)
+            if code != NONE
+        ]
+        if not found:
+            return None
+        found.sort()
+        cell = parts[found[-1][2]].cell
+        runs = RunsInTime([ids[rank] for rank, *_ in found])
+        number = [each for _, each, _, _ in found]
+        codes = "".join(code for *_, code in found)
+    case_id, key_of_cell, variant, engine = key
+    results = Course(
+        case_id=case_id,
+        cell_key=key_of_cell,
+        variant=variant,
+        runs=runs,
+        numbers=number,
+        codes=codes,
+        known=known,
+        states=known.states(codes),
+    )
+    series = Series(
+        case_id=case_id,
+        cell=cell,
+        variant=variant,
+        engine=engine,
+        results=results,
+        transitions=tuple(_transitions(results)),
+    )
+    return replace(series, rate=_rate(series)) if wavers(results.states) else series
 
 
 def _engines(runs: Mapping[str, RunRecord]) -> dict[str, str]:
@@ -124,43 +176,41 @@ def _engines(runs: Mapping[str, RunRecord]) -> dict[str, str]:
     return engines
 
 
-def _differing(results: Sequence[Result]) -> list[int]:
-    """The rows of the results that say another thing than the one before: where it matters how sure they are."""
-    rows = []
-    before: State | None = None
-    for one in results:
-        state = state_of(one.verdict)
-        if state is not None and state is not before:
-            rows.append(one.row)
-            before = state
-    return rows
+def wavers(states: str) -> bool:
+    """Whether a cell's failure came and went, or showed in some trials alone, so that its trials have to be counted."""
+    return "F" in states or len(re.findall("R[O -]*N", states)) > 1
 
 
-def _one(
-    key: tuple[str, str, str, str],
-    cell: Mapping[str, str],
-    results: Sequence[Result],
-    decided: Collection[int],
-    tallies: Mapping[int, FailedOf],
-) -> Series:
-    trials = [tallies.get(one.row) for one in results]
-    states = [state_of(one.verdict) for one in results]
-    found = transitions(states, lambda at: results[at].row in decided, trials.__getitem__)
-    case_id, _, variant, engine = key
-    series = Series(
-        case_id=case_id,
-        cell=cell,
-        variant=variant,
-        engine=engine,
-        results=tuple(results),
-        transitions=tuple(found),
-    )
-    return replace(series, rate=_rate(series, trials))
+_ALIKE = re.compile("R[R -]*|N[N -]*|O[O -]*")
 
 
-def _rate(one: Series, trials: Sequence[FailedOf | None]) -> FailedOf | None:
+def _transitions(results: Course) -> Sequence[Transition]:
+    """The transitions of a cell. Of results that are alike the first two and the last one matter, unless it wavers."""
+    states = results.states
+    if wavers(states):
+        return transitions([STATES.get(one) for one in states], results.tested, results.tally)
+    chosen: list[int] = []
+    for alike in _ALIKE.finditer(states):
+        first, end = alike.span()
+        second, last = states.find(states[first], first + 1, end), states.rfind(states[first], first, end)
+        chosen += sorted({first, second, last} - {-1})
+    found = transitions([STATES[states[at]] for at in chosen], lambda at: results.tested(chosen[at]))
+    return [
+        replace(
+            one,
+            before=None if one.before is None else chosen[one.before],
+            after=chosen[one.after],
+            latest=chosen[one.latest],
+            settled=None if one.settled is None else chosen[one.settled],
+        )
+        for one in found
+    ]
+
+
+def _rate(one: Series) -> FailedOf | None:
     """How often the failure showed since it is there; None where it always did, or is not there."""
     if one.standing is None or one.standing.new is not State.REPRODUCING:
         return None
-    matched, total = (sum(column) for column in zip((0, 0), *filter(None, trials[one.standing.after :]), strict=True))
+    since = [tally for at in range(one.standing.after, len(one.results)) if (tally := one.results.tally(at))]
+    matched, total = (sum(column) for column in zip((0, 0), *since, strict=True))
     return (matched, total) if matched < total else None

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 from reprokit.evidence.model import StrEnum, Verdict
 
@@ -121,7 +121,7 @@ def transitions(
     The first comes from no state: the cell is new. The last does not count yet when the newest results differ from
     what was there before, but not enough. ``decided``: whether a sequential test decided the result at a position.
     ``tally``: the trials of the result at a position; None: one that says what the state does. Of cells that
-    :func:`wavers` is not true of, it does not matter what either says of results like the one before them.
+    :func:`.series.wavers` is not true of, it does not matter what either says of results like the one before them.
     """
     seen = [(at, state) for at, state in enumerate(states) if state is not None]
     sums = _Sums([(0, 0) if state is State.OTHER_FAILURE else tally(at) or _SAYS[state] for at, state in seen])
@@ -181,10 +181,3 @@ def _rate(stretch: FailedOf, all_before: FailedOf) -> FailedOf | None:
     if stretch[0] == stretch[1]:
         return None
     return min(stretch, all_before, key=lambda one: one[0] / one[1])
-
-
-def wavers(verdicts: Sequence[Verdict | None]) -> bool:
-    """Whether a cell's failure came and went, or showed in some trials alone, so that its trials have to be counted."""
-    states = [state for state in map(state_of, verdicts) if state in (State.REPRODUCING, State.NOT_REPRODUCING)]
-    ends = sum(old is State.REPRODUCING and new is not old for old, new in pairwise(states))
-    return ends > 1 or Verdict.FLAKY in verdicts

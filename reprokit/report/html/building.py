@@ -120,11 +120,10 @@ def _case(
     last = next((run for run in reversed(known.runs) if run.id in known.results and not run.searches), known.runs[-1])
     data = case_data(known, lambda run, number: (run, number) in pages)
     folder.data(f"case/{name(known.id)}", {**data, "timing": timing(last.id)})
-    rows = {(run, one.number): one.row for run in known.results for one in known.results[run]}
     for (run_id, part), numbers in itertools.groupby(sorted(pages), lambda page: (page[0], page[1] // CELLS)):
         run = known.history.runs[run_id]
         path = f"{name(run.id)}/{name(known.id)}/{part}"
-        records = store.records([rows[page] for page in numbers])
+        records = store.records(list(numbers))
 
         def log(number: int, trial: TrialRecord, path: str = path) -> Log:
             return _log(store.folder, folder, f"{path}/{number}-{trial.number}.txt", trial, clean, built)

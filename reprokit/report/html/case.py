@@ -155,7 +155,7 @@ def _matrix(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
 
 def _by_night(series: Series | None, nights: Sequence[str]) -> list[Result | None]:
     """What a cell came to in each of the nights."""
-    found = {result.run_id: result for result in series.results} if series else {}
+    found = {result.run_id: result for result in series.results.of(nights)} if series else {}
     return [found.get(night) for night in nights]
 
 

@@ -67,8 +67,7 @@ class RecordedCase:
     def blind(self) -> int:
         """How many cells were decided, and are inconclusive since: their verdict in ``current`` is not the newest."""
         found = (self.courses.get((cell_key(one.cell), one.variant)) for _, one in self.current if _sure(one.verdict))
-        newest = [[each.verdict for each in one.results if each.verdict is not None][-1:] for one in found if one]
-        return sum(not _sure(verdict) for [verdict] in newest)
+        return sum(not _sure(newest.verdict) for one in found if one and (newest := one.newest()))
 
 
 def _sure(verdict: Verdict | None) -> bool:
@@ -89,13 +88,9 @@ def known_cases(store: Store, chosen: Sequence[str] = ()) -> Iterator[RecordedCa
 
 
 def _known(store: Store, case_id: str, history: CaseHistory, file_of: FileOf) -> RecordedCase | None:
-    results: dict[str, list[Result]] = {}
-    for series in history.series:
-        for result in series.results:
-            results.setdefault(result.run_id, []).append(result)
-    runs = tuple(run for run in history.runs.values() if run.id in results)
+    runs = tuple(run for run in history.runs.values() if run.id in history.seen)
     last = next((run for run in reversed(runs) if not run.searches), runs[-1])
-    serving = {one.engine for one in history.series for result in one.results if result.run_id == last.id}
+    serving = {one.engine for one in history.series if any(one.results.of([last.id]))}
     current = _current(store, history, serving, last, file_of)
     if not current:  # a run that has decided nothing yet
         return None
@@ -104,9 +99,8 @@ def _known(store: Store, case_id: str, history: CaseHistory, file_of: FileOf) ->
     newest = records[0]
     file = file_of(newest.case_digest)
     found = [(one, each) for one in history.series for each in one.transitions if each.old is not None]
-    found.sort(
-        key=lambda pair: (history.runs[pair[0].results[pair[1].after].run_id].started_at, pair[0].results[0].row)
-    )
+    ranks = {run_id: at for at, run_id in enumerate(history.runs)}
+    found.sort(key=lambda pair: (ranks[pair[0].results[pair[1].after].run_id], _first(pair[0], ranks)))
     return RecordedCase(
         id=case_id,
         path=newest.case_path,
@@ -115,7 +109,7 @@ def _known(store: Store, case_id: str, history: CaseHistory, file_of: FileOf) ->
         engine=last.engine,
         file=file,
         runs=runs,
-        results={run.id: tuple(sorted(results[run.id], key=lambda one: one.number)) for run in runs},
+        results=_ByRun(history, [run.id for run in runs]),
         history=history,
         current=tuple(current),
         explained=explained,
@@ -124,25 +118,53 @@ def _known(store: Store, case_id: str, history: CaseHistory, file_of: FileOf) ->
 
 
 def _current(store: Store, history: CaseHistory, engines: set[str], last: RunRecord, file_of: FileOf) -> list[Recorded]:
-    """See :class:`RecordedCase`. Of each series only the rows that can be the answer are read."""
-    rows: dict[int, str] = {}
-    for series in history.series:
-        if series.engine in engines:
-            decided = [one for one in reversed(series.results) if one.verdict is not None]
-            sure = [one for one in decided if _sure(one.verdict)]
-            rows |= {one.row: one.run_id for one in (*decided[:1], *sure[:1])}
+    """See :class:`RecordedCase`. Of each series only the cells that can be the answer are read."""
+    serving = [series for series in history.series if series.engine in engines]
+    newest = [one for series in serving for sure in (False, True) if (one := series.newest(conclusive=sure))]
     pool: dict[str, Measured] = {}
-    records = {row: _lean(record, pool) for row, record in store.records(rows).items()}
-    digest = next((one.case_digest for row, one in records.items() if rows[row] == last.id), None)
+    places = {one.place for one in newest}
+    records = {place: _lean(record, pool) for place, record in store.records(places).items()}
+    ranks = {run_id: at for at, run_id in enumerate(history.runs)}
+    newest_first = sorted(records, key=lambda place: (ranks[place[0]], place[1]), reverse=True)
+    digest = next((records[place].case_digest for place in newest_first if place[0] == last.id), None)
     if digest is None:  # the last run has decided nothing yet: the newest that has
-        newest = max(rows, key=lambda row: (history.runs[rows[row]].started_at, row), default=None)
-        digest = records[newest].case_digest if newest is not None else ""
-    newest_first = sorted(rows, key=lambda row: (history.runs[rows[row]].started_at, row), reverse=True)
-    recorded = [(history.runs[rows[row]], records[row]) for row in newest_first if records[row].case_digest == digest]
+        digest = records[newest_first[0]].case_digest if newest_first else ""
+    recorded = [
+        (history.runs[place[0]], records[place]) for place in newest_first if records[place].case_digest == digest
+    ]
     chosen = {id(record) for record in explanation.newest(recorded, file_of(digest))}
     order = {(cell_key(one.cell), one.variant): at for at, one in enumerate(history.series)}
     found = [(run, record) for run, record in recorded if id(record) in chosen]
     return sorted(found, key=lambda one: order[cell_key(one[1].cell), one[1].variant])
+
+
+class _ByRun(Mapping[str, tuple[Result, ...]]):
+    """The results of a case in each run, by their numbers. Few runs are asked for, of as many as there are."""
+
+    def __init__(self, history: CaseHistory, runs: Sequence[str]) -> None:
+        self._history = history
+        self._found: dict[str, tuple[Result, ...] | None] = dict.fromkeys(runs)
+
+    def __getitem__(self, run_id: str) -> tuple[Result, ...]:
+        found = self._found[run_id]
+        if found is None:
+            results = (one for series in self._history.series for one in series.results.of([run_id]))
+            found = self._found[run_id] = tuple(sorted(results, key=lambda one: one.number))
+        return found
+
+    def __contains__(self, run_id: object) -> bool:
+        return run_id in self._found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+def _first(series: Series, ranks: Mapping[str, int]) -> tuple[int, int]:
+    first = series.results[0]
+    return ranks[first.run_id], first.number
 
 
 def _lean(record: CellRecord, pool: dict[str, Measured]) -> CellRecord:

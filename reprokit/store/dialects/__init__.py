@@ -41,6 +41,9 @@ class Dialect(Protocol):
     def writing(self, connection: Connection, run_id: str) -> None:
         """The same of the rows of that run."""
 
+    def reading(self, connection: Connection) -> None:
+        """Begin a transaction in which all queries see the database as it is at one moment."""
+
     def check_writable(self, connection: Connection) -> str:
         """Why this user may not write the tables, in words; '' where that is possible or is found out elsewhere."""
 

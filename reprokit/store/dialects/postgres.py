@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, func, select, text
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, func, select, text
 
 from reprokit.store import tables
 from reprokit.store.errors import StoreError, Trouble
@@ -21,6 +21,11 @@ LOCK_SECONDS = 30
 
 ENCODINGS = ("UTF8", "SQL_ASCII")
 """Of databases that take every text. The second one keeps bytes as they are."""
+
+_SETTINGS = (
+    f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'; SET LOCAL idle_in_transaction_session_timeout = '10min'; "
+    "SET LOCAL jit = off"  # compiling takes longer than any of our queries
+)
 
 _MIGRATING = 0x52507274
 """The advisory lock of whoever changes tables; those of runs are other numbers."""
@@ -76,17 +81,19 @@ class Postgres:
             "keepalives_interval": "5",
             "keepalives_count": "4",
             "tcp_user_timeout": str(SILENT_SECONDS * 1000),
-            "options": f"-c lock_timeout={LOCK_SECONDS}s -c idle_in_transaction_session_timeout=10min",
         }
         # Forced: psycopg takes the encoding of the database, and gives bytes where that is SQL_ASCII.
         query = {**given, **address.query, "client_encoding": "utf8"}
         address = address.set(drivername="postgresql+psycopg").update_query_dict(query)
         try:
-            return create_engine(address, poolclass=NullPool)
+            # A pooler such as PgBouncer gives each transaction another session: none of these would be there again.
+            engine = create_engine(address, poolclass=NullPool, connect_args={"prepare_threshold": None})
         except ModuleNotFoundError as error:
             raise StoreError(
                 f"a store on PostgreSQL needs the package psycopg, which is not installed: {INSTALL}", Trouble.OTHER
             ) from error
+        event.listen(engine, "begin", _settings)
+        return engine
 
     def error(self, where: str, error: BaseException) -> StoreError:
         """By its SQLSTATE, else by its words."""
@@ -126,6 +133,10 @@ class Postgres:
         number = int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:8], "big", signed=True)
         connection.execute(select(func.pg_advisory_xact_lock(number)))
 
+    def reading(self, connection: Connection) -> None:
+        """Without this, each query sees what was committed until it began."""
+        connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+
     def check_writable(self, connection: Connection) -> str:
         """A standby, or a user who may only read."""
         if connection.scalar(text("SHOW transaction_read_only")) == "on":
@@ -147,6 +158,11 @@ class Postgres:
             if count := connection.scalar(lonely):
                 found.append(f"{count} rows of {child.name} belong to nothing in {parent.name}")
         return found
+
+
+def _settings(connection: Connection) -> None:
+    """For this transaction: a pooler takes no settings at the start of a connection."""
+    connection.exec_driver_sql(_SETTINGS)
 
 
 def _short(said: str) -> str:

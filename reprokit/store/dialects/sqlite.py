@@ -46,6 +46,10 @@ class Sqlite:
     def writing(self, connection: Connection, run_id: str) -> None:
         """A transaction that writes is the only one."""
 
+    def reading(self, connection: Connection) -> None:
+        """By hand: the driver begins none for queries."""
+        connection.exec_driver_sql("BEGIN")
+
     def check_writable(self, connection: Connection) -> str:
         """Found out from the file before it is opened."""
         return ""

@@ -76,8 +76,7 @@ def test_what_was_decided_is_read_back_whole_and_the_rest_is_undecided(tmp_path:
         ("run-1", None, None),
     ]
     assert store.results(["d"]) == []
-    assert store.records([second.row, first.row]) == {first.row: decided, second.row: cell(2)}
-    assert store.tallies([first.row, second.row]) == {first.row: (1, 1)}
+    assert store.records([second.place, first.place]) == {("run-1", 1): decided, ("run-1", 2): cell(2)}
 
 
 def test_what_was_last_seen_of_a_case_is_its_newest_run(tmp_path: Path) -> None:
