@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 LOGIN = ("test", "secret")
 _HTPASSWD = "test:$2b$05$Q2znJPLUT5T4Dfw7orJ5KOIXwtAkchuVJs.BGE0ZsDGLblc3vXFda\n"
 
@@ -22,19 +24,31 @@ class Registry:
 
     address: str
     data: Path
+    process: subprocess.Popen[bytes]
 
     def repository(self, name: str) -> Path:
-        """The folder of a repository, which is there once something was pushed."""
-        return self.data / "docker/registry/v2/repositories" / name
+        """The folder of a repository, which is there once something was pushed; also where its mount is its own."""
+        return Path(f"/proc/{self.process.pid}/root{self.data}") / "docker/registry/v2/repositories" / name
 
     def tags(self, name: str) -> list[str]:
         """The tags of a repository."""
         return sorted(one.name for one in (self.repository(name) / "_manifests/tags").glob("*"))
 
+    def grow(self, size: str) -> None:
+        """Give its own disk another size."""
+        enter = ["nsenter", f"--target={self.process.pid}", "--mount"]
+        subprocess.run([*enter, "mount", "-o", f"remount,size={size}", str(self.data)], check=True)
+
 
 @contextlib.contextmanager
-def registry_server(folder: Path, *, login: bool = False, read_only: bool = False) -> Iterator[Registry]:
-    """A registry over ``folder``/data. ``login``: it asks for LOGIN; ``read_only``: it takes nothing."""
+def registry_server(
+    folder: Path, *, login: bool = False, read_only: bool = False, size: str = ""
+) -> Iterator[Registry]:
+    """A registry over ``folder``/data.
+
+    ``login``: it asks for LOGIN. ``read_only``: it takes nothing. ``size``: of a disk of its own; the test
+    is skipped where none can be mounted.
+    """
     folder.mkdir(exist_ok=True)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -45,14 +59,19 @@ def registry_server(folder: Path, *, login: bool = False, read_only: bool = Fals
     storage += ", maintenance: {readonly: {enabled: true}}" if read_only else ""
     config = folder / "registry.yml"
     config.write_text(f"version: 0.1\nstorage: {{{storage}}}\nhttp: {{addr: '{address}'}}\n{auth}")
-    process = subprocess.Popen(
-        ["docker-registry", "serve", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    words = ["docker-registry", "serve", str(config)]
+    if size:
+        (folder / "data").mkdir()
+        mount = f'mount -t tmpfs -o size={size} none "$0"'
+        words = ["unshare", "--mount", "sh", "-c", f'{mount} && exec "$@"', str(folder / "data"), *words]
+        if subprocess.run([*words[:4], mount, words[5]], capture_output=True, check=False).returncode:
+            pytest.skip("a disk of a registry's own needs root, unshare and mount")
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 60
         while not _answers(address) and time.monotonic() < deadline:
             time.sleep(0.1)
-        yield Registry(address=address, data=folder / "data")
+        yield Registry(address=address, data=folder / "data", process=process)
     finally:
         process.terminate()
         process.wait(60)

@@ -17,7 +17,8 @@ class Capabilities:
     and so the environment has this host's operating system and packages. ``images``: what it makes are images, which
     start from a base, carry labels, and can be imported, pulled and tagged. ``locks``: it can build what a lock holds.
     ``gpus``: it can give a trial GPUs. ``terminals``: it can put a user's terminal before a trial. ``archives``: it
-    can save an image to a file, as ``docker save`` does, and load it. ``docker_api``: it is a service that speaks
+    can save an image to a file, as ``docker save`` does, and load it. ``steps``: an image of a registry serves it as
+    cache of the steps that it has in common with a build. ``docker_api``: it is a service that speaks
     Docker's API, into which ``doctor`` can look.
     """
 
@@ -27,4 +28,5 @@ class Capabilities:
     gpus: bool = True
     terminals: bool = False
     archives: bool = False
+    steps: bool = False
     docker_api: bool = False

@@ -244,6 +244,9 @@ def of_push(text: str, reference: str) -> EngineError:
     if _NOT_ALLOWED.search(text):
         name = reference.partition("/")[0]
         return EngineError(f"the registry does not let you push: log in with 'docker login {name}'. It says: {text}")
+    if re.search(r"\b50[07]\b|insufficient storage", text, re.I):
+        name = reference.partition("/")[0]
+        return EngineError(f"{name} failed to store the image, its disk may be full: see its log. It says: {text}")
     return EngineError(text.strip())
 
 

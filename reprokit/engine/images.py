@@ -87,7 +87,7 @@ def _exchanged(
     wire: Wire, url: str, params: Mapping[str, str], reference: str, cancel: threading.Event
 ) -> tuple[str, list[str]]:
     """Have the engine exchange an image with its registry: the error, '' for none, and the last lines of its words."""
-    from docker.auth import get_config_header, resolve_repository_name
+    from docker.auth import resolve_repository_name
 
     from reprokit.engine.exchange import cut_on
 
@@ -96,7 +96,7 @@ def _exchanged(
     with wire.errors():
         registry, _ = resolve_repository_name(split(reference)[0])
         # A push without the header is refused, also where there is no login.
-        login = get_config_header(client, registry) or (b"e30=" if "/push" in url else None)
+        login = _login(client, registry) or (b"e30=" if "/push" in url else None)
         headers = {"X-Registry-Auth": login} if login else {}
         response = client.post(url, params=params, headers=headers, stream=True, timeout=ANSWER_WITHIN)
     error = ""
@@ -110,7 +110,7 @@ def _exchanged(
                         break
                     heard()
                     lines.append(line.decode("utf-8", errors="replace"))
-                    error = error or str(json.loads(line).get("error") or "" if line else "")
+                    error = error or _error_of(line)
     except EngineError:
         if not cancel.is_set():
             raise
@@ -119,6 +119,21 @@ def _exchanged(
     if cancel.is_set():
         raise Cancelled(f"cancelled while {reference} was exchanged with its registry")
     return error, list(lines)
+
+
+def _login(client: Any, registry: str) -> bytes | None:
+    """What the engine's configuration has for a registry, None for nothing. Raises EngineError where that fails."""
+    from docker.auth import get_config_header
+    from docker.errors import DockerException
+
+    try:
+        header: bytes | None = get_config_header(client, registry)
+    except (DockerException, OSError, ValueError, TypeError, AttributeError) as error:
+        raise EngineError(
+            f"no credential for {registry} comes from config.json of Docker's client (credHelpers, credsStore, auths), "
+            f"see 'docker login {registry}': {error}"
+        ) from error
+    return header
 
 
 def tag(wire: Wire, image: str, name: str) -> ImageInfo:
@@ -149,6 +164,15 @@ def split(reference: str) -> tuple[str, str]:
     if not colon or "/" in tag:
         return reference, "latest"
     return name, tag
+
+
+def _error_of(line: bytes) -> str:
+    """The error of one line of an engine's answer, '' for none."""
+    try:
+        found = json.loads(line) if line else {}
+    except ValueError:
+        return f"an answer that is not JSON: {line[:200]!r}"
+    return str(found.get("error") or "") if isinstance(found, dict) else ""
 
 
 def _words(body: bytes) -> str:

@@ -13,6 +13,7 @@ from reprokit.engine.failure import LONGEST_LINE, TAIL
 from reprokit.engine.protocol import Progress
 
 _STEP = re.compile(r"\[(?:\S+ )?(?P<number>\d+)/(?P<total>\d+)\] (?P<name>.*)", re.S)
+_IMPORT = "importing cache manifest"
 _STOPPED = ("context canceled", "failed to solve: canceled", "Canceled")
 
 
@@ -61,7 +62,8 @@ class Trace:
     def failed(self) -> tuple[str, tuple[str, ...], str]:
         """The failing step's instruction, its last lines and its error; all empty when no step failed."""
         for step in self._steps.values():
-            if step.error and not step.error.endswith(_STOPPED):
+            # A registry that lacks what others might have pushed fails no build.
+            if step.error and not step.error.endswith(_STOPPED) and not step.name.startswith(_IMPORT):
                 last = [self._redact(step.rest)] if step.rest.strip() else []
                 return step.name, (*step.tail, *last), step.error
         return "", (), ""

@@ -67,6 +67,8 @@ class Build:
     """What is to be built: ``context`` maps a path in the context to bytes, or to a host file or folder.
 
     ``fresh``: run every step, whatever the engine has of earlier builds. ``trust``: in the case that it is built for.
+    ``steps_of``: images of a registry, there or not, whose steps stand in for those of this build that are the same;
+    with any, the new image says which steps its layers are, for builds of others.
     """
 
     tag: str
@@ -76,6 +78,7 @@ class Build:
     platform: str = ""
     fresh: bool = False
     trust: Trust = Trust.OWN
+    steps_of: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,9 @@
 The registry is not an authority: who may push there decides what it serves. So the engine checks every byte against the
 digest of the manifest; the digest that a store saw first under a name is the one that it takes later; and what comes
 has to carry the labels of just that image. Whatever else goes wrong is said once, and the image is built here.
+
+Where the engine builds with BuildKit, an image that differs in its last steps takes the others from images of the
+registry: each image that is pushed says what its steps were, and is found by the hashes of its Dockerfile's beginnings.
 """
 
 from __future__ import annotations
@@ -22,21 +25,28 @@ from reprokit.engine.protocol import Engine, ImageInfo
 REPOSITORIES: Mapping[Trust, str] = {Trust.OWN: "own", Trust.REVIEWED: "reviewed", Trust.STRANGER: "untrusted"}
 """Where images lie below the site's prefix: levels of trust share no images."""
 
+STEPS = "steps"
+"""Where images lie, once more, by the beginnings of their Dockerfiles."""
+
+_FAILURES = (EngineError, Unsupported, OSError, ValueError)
+
 
 @dataclass(frozen=True, kw_only=True)
 class SharedImage:
     """An image that machines share: its ``tag`` in the engine, the ``labels`` that it has to carry, and the repository
-    and version that it has in the registry (without the architecture, which :class:`RegistryShare` adds).
+    and version that it has in the registry (without the architecture, which :class:`RegistryShare` adds). ``steps``:
+    hashes of the beginnings of its Dockerfile, under which others find what they have in common with it.
     """
 
     tag: str
     repository: str
     version: str
     labels: Mapping[str, str]
+    steps: tuple[str, ...] = ()
 
 
 class ImageShare(Protocol):
-    """Where images come from that another machine has built. Neither method raises but Cancelled."""
+    """Where images come from that another machine has built. No method raises but Cancelled."""
 
     def exchanged(self, image: SharedImage) -> bool:
         """Say whether the store has fetched or pushed the image before, or never will.
@@ -70,6 +80,15 @@ class ImageShare(Protocol):
             Its digest there; '' where that is not known or it was not taken.
         """
 
+    def steps(self, image: SharedImage) -> tuple[str, ...]:
+        """Name the images whose steps a build of this one may take over, whether they exist or not; empty for none."""
+
+    def owe(self, image: SharedImage) -> None:
+        """Remember that the image was built here and is not pushed yet: where that fails, a later run does it."""
+
+    def owes(self, image: SharedImage) -> bool:
+        """Say whether the image has yet to be pushed."""
+
 
 class Digests(Protocol):
     """The digest that each name of a registry had first."""
@@ -78,7 +97,13 @@ class Digests(Protocol):
         """The digest of a name, '' for none."""
 
     def keep(self, reference: str, digest: str) -> None:
-        """Remember the digest of a name."""
+        """Remember the digest of a name, under which nothing has to be pushed any more."""
+
+    def owe(self, reference: str) -> None:
+        """Remember that an image has to be pushed under a name."""
+
+    def owes(self, reference: str) -> bool:
+        """Whether one has."""
 
 
 @dataclass(kw_only=True)
@@ -97,23 +122,31 @@ class RegistryShare:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _said: set[str] = field(default_factory=set, repr=False)
     _off: set[str] = field(default_factory=set, repr=False)
+    _pushed: set[str] = field(default_factory=set, repr=False)
 
     def exchanged(self, image: SharedImage) -> bool:
         """As :meth:`ImageShare.exchanged`."""
-        return "fetch" in self._off or not self._makes_images() or bool(self.digests.digest(self._name(image)))
+        try:
+            return "fetch" in self._off or not self._makes_images() or bool(self.digests.digest(self._name(image)))
+        except _FAILURES as error:
+            self._say(f"{self._what('is not asked')}: {_plain(error)}")
+            return True
 
     def fetch(self, image: SharedImage, cancel: threading.Event) -> ImageInfo | None:
         """As :meth:`ImageShare.fetch`."""
-        if "fetch" in self._off or not self._makes_images():
+        if "fetch" in self._off:
             return None
-        name = self._name(image)
-        known = self.digests.digest(name)
-        asked = f"{name.rpartition(':')[0]}@{known}" if known else name
+        asked = image.tag
         try:
+            if not self._makes_images():
+                return None
+            name = self._name(image)
+            known = self.digests.digest(name)
+            asked = f"{name.rpartition(':')[0]}@{known}" if known else name
             return self._taken(image, name, asked, known, cancel)
         except Cancelled:
             raise
-        except (EngineError, Unsupported) as error:
+        except _FAILURES as error:
             if is_registry_down(str(error)):
                 self._off |= {"fetch", "push"}
                 self._say(f"{self._what('does not serve images')}, and they are built here: {_plain(error)}")
@@ -123,24 +156,60 @@ class RegistryShare:
 
     def push(self, image: SharedImage, cancel: threading.Event) -> str:
         """As :meth:`ImageShare.push`. After the first that is refused, none is pushed any more."""
-        if not self.pushes or "push" in self._off or not self._makes_images():
+        if not self.pushes or "push" in self._off:
             return ""
-        name = self._name(image)
         try:
-            self.engine().tag(image.tag, name)
-            try:
-                digest = self.engine().push(name, cancel)
-            finally:
-                self._untag(name)
+            if not self._makes_images():
+                return ""
+            name = self._name(image)
+            if digest := self._sent(image.tag, name, cancel):
+                self._keep(name, digest)
+            for name in self.steps(image):
+                if name not in self._pushed:
+                    self._sent(image.tag, name, cancel)
+                    self._pushed.add(name)
         except Cancelled:
             raise
-        except (EngineError, Unsupported) as error:
+        except _FAILURES as error:
             self._off.add("push")
-            self._say(f"{self._what('took no image')}, and this run pushes no more: {_plain(error)}")
+            self._say(f"{self._what('did not take an image')}, and this run pushes no more: {_plain(error)}")
             return ""
-        if digest:
-            self.digests.keep(name, digest)
         return digest
+
+    def steps(self, image: SharedImage) -> tuple[str, ...]:
+        """As :meth:`ImageShare.steps`."""
+        try:
+            if "fetch" in self._off or not self.engine().info().capabilities.steps:
+                return ()
+            return tuple(self._name(replace(image, repository=STEPS, version=step)) for step in image.steps)
+        except _FAILURES:  # whoever builds meets it again
+            return ()
+
+    def owe(self, image: SharedImage) -> None:
+        """As :meth:`ImageShare.owe`."""
+        with contextlib.suppress(*_FAILURES):  # it is pushed now or never
+            if self.pushes and self._makes_images():
+                self.digests.owe(self._name(image))
+
+    def owes(self, image: SharedImage) -> bool:
+        """As :meth:`ImageShare.owes`."""
+        try:
+            return self.pushes and self._makes_images() and self.digests.owes(self._name(image))
+        except _FAILURES:
+            return False
+
+    def _sent(self, tag: str, name: str, cancel: threading.Event) -> str:
+        self.engine().tag(tag, name)
+        try:
+            return self.engine().push(name, cancel)
+        finally:
+            self._untag(name)
+
+    def _keep(self, name: str, digest: str) -> None:
+        try:
+            self.digests.keep(name, digest)
+        except _FAILURES as error:
+            self._say(f"the store cannot keep which images of {self.prefix} it has seen (registry_images): {error}")
 
     def _taken(
         self, image: SharedImage, name: str, asked: str, known: str, cancel: threading.Event
@@ -160,12 +229,12 @@ class RegistryShare:
         finally:
             self._untag(asked)
         if not known and found.digest:
-            self.digests.keep(name, found.digest)
+            self._keep(name, found.digest)
         return replace(taken, digest=found.digest)
 
     def _untag(self, name: str) -> None:
         """Take the registry's name away again: an image goes by our names alone when room is made."""
-        with contextlib.suppress(EngineError):
+        with contextlib.suppress(*_FAILURES):
             self.engine().remove_image(name)
 
     def _name(self, image: SharedImage) -> str:

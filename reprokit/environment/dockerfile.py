@@ -85,6 +85,19 @@ class Rendered:
         ]
         return self.prefix + hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:32]
 
+    def beginnings(self, base_id: str) -> tuple[str, ...]:
+        """A hash for each beginning of the Dockerfile that ends with a step which may download; shortest first.
+
+        Images with such a hash in common probably have these steps in common. Files of the context do not count: the
+        engine compares what a step really reads. ``base_id``: as of :meth:`tag`.
+        """
+        found, text = [], ""
+        for instruction in re.findall(r"(?:.*\\\n)*.*\n?", self.dockerfile):
+            text += instruction
+            if "source=reprokit/site.sh," in instruction:
+                found.append(hashlib.sha256(json.dumps([FORMAT, base_id, text]).encode()).hexdigest()[:32])
+        return tuple(found)
+
     def starting_from(self, names: Mapping[str, str]) -> str:
         """The Dockerfile for an engine that holds the images FROM names under other ``names``."""
 

@@ -76,9 +76,17 @@ class ImageSpec:
         Content decides, not where it came from: the same base of another mirror gives the same tag. A locked base is
         known by what it holds, whatever id an engine gives it.
         """
-        if self.held:
-            return self.rendered.tag(self.environment.base.reference)
-        return self.rendered.tag(" ".join(base.id for base in bases.values()))
+        return self.rendered.tag(self._start(bases))
+
+    def steps(self, bases: Mapping[str, ImageInfo]) -> tuple[str, ...]:
+        """What images with the same first steps are found by; of the user's own cases alone.
+
+        Steps that the engine takes from a registry are in its build cache for every later build, whoever's it is.
+        """
+        return self.rendered.beginnings(self._start(bases)) if self.trust is Trust.OWN else ()
+
+    def _start(self, bases: Mapping[str, ImageInfo]) -> str:
+        return self.environment.base.reference if self.held else " ".join(base.id for base in bases.values())
 
     def name(self, bases: Mapping[str, ImageInfo]) -> str:
         """What the image is called in the engine: :meth:`tag`, with the domain of its cases.
@@ -358,7 +366,7 @@ def _find_or_build(
         lock = cache.folder("locks") / f"image-{tag.rpartition(':')[2]}.lock"
         with locked(lock, cancel, "image"):
             found = None if fresh else engine.image(tag)
-            shared = as_shared(image, tag)
+            shared = as_shared(image, tag, found_bases)
             if found is None and share and not fresh:
                 with keeper.room(tag, cancel, waits=waits):
                     on_progress(Progress(number=0, total=0, name="look for the image in the registry"))
@@ -374,6 +382,7 @@ def _find_or_build(
                     labels=shared.labels,
                     fresh=fresh,
                     trust=image.trust,
+                    steps_of=share.steps(shared) if share and not fresh else (),
                 )
                 with keeper.room(tag, cancel, waits=waits):
                     started = time.monotonic()
@@ -388,6 +397,8 @@ def _find_or_build(
                     with watch.watching(), times.span("build"):
                         found = _built(engine, image, request, watch.follow(seen), watch.stop)
                     uses.remember(tag, seconds=time.monotonic() - started)
+                if share:
+                    share.owe(shared)
     assert found is not None
     if before is not None and before.id != found.id:
         with contextlib.suppress(EngineError):  # a container still uses it
@@ -398,11 +409,15 @@ def _find_or_build(
     return BuiltImage(image=found, bases=found_bases, built=built, seconds=seconds, measured=measured, fetched=fetched)
 
 
-def as_shared(image: ImageSpec, tag: str) -> SharedImage:
+def as_shared(image: ImageSpec, tag: str, bases: Mapping[str, ImageInfo]) -> SharedImage:
     """The image as machines share it, which carries the hash that its name has."""
     version = tag.rpartition(":")[2]
     return SharedImage(
-        tag=tag, repository=REPOSITORIES[image.trust], version=version, labels={**IMAGE_LABELS, INPUTS: version}
+        tag=tag,
+        repository=REPOSITORIES[image.trust],
+        version=version,
+        labels={**IMAGE_LABELS, INPUTS: version},
+        steps=image.steps(bases),
     )
 
 

@@ -425,12 +425,17 @@ class Runner:
         return left
 
     def _offer(self, image: ImageSpec, ready: BuiltImage) -> None:
-        """Push an image that was built, while its trials run, and give its use back."""
+        """Push an image that was built, now or in an earlier run that could not push it, while its trials run.
+
+        Then give its use back.
+        """
         try:
-            if ready.built and (share := self._shares(image.trust)):
-                share.push(as_shared(image, ready.image.tag), self._cancel)
+            share = None if image.bundled else self._shares(image.trust)
+            shared = as_shared(image, ready.image.tag, ready.bases)
+            if share and share.owes(shared):
+                share.push(shared, self._cancel)
         except Cancelled:
-            pass  # its cells are decided; another run that builds it pushes it
+            pass  # its cells are decided, and the next run that needs it pushes it
         finally:
             self._keeper.uses.end(ready.image.tag)
 

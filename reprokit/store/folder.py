@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -68,15 +69,29 @@ class SeenBases:
 
     def keep(self, reference: str, digest: str) -> None:
         """Remember what a reference is now."""
+        self._write(reference, {"digest": digest, "at": time.time()})
+
+    def owe(self, reference: str) -> None:
+        """Remember that an image of this host has to go to a registry under that name; :meth:`keep` says it did."""
+        self._write(reference, {"owed": True})
+
+    def owes(self, reference: str) -> bool:
+        """Whether an image has yet to go there."""
+        return self._read().get(reference, {}).get("owed") is True
+
+    def _write(self, reference: str, entry: Mapping[str, Any]) -> None:
         with locked(self._path.with_suffix(".lock")):  # other processes add theirs
-            write(self._path, json.dumps({**self._read(), reference: {"digest": digest, "at": time.time()}}, indent=1))
+            seen = self._read()
+            known = seen.get(reference, {}) if "owed" in entry else {}
+            write(self._path, json.dumps({**seen, reference: {**known, **entry}}, indent=1))
 
     def _read(self) -> dict[str, dict[str, Any]]:
         try:
-            found: dict[str, dict[str, Any]] = json_text.loads(self._path.read_text(encoding="utf-8"))
+            found = json_text.loads(self._path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
-        return found
+        entries = found.items() if isinstance(found, dict) else ()
+        return {reference: entry for reference, entry in entries if isinstance(entry, dict)}
 
 
 class Measurements:

@@ -1,11 +1,13 @@
 """``python -m tests.bench [NAME...]``: figures as ratios measured in one run; medians of several rounds.
 
-Needs a container engine for ``warm``, ``many``, ``flood``, ``nulls`` and ``repeated``; the last two take hours. Nothing
-here is a test: figures are to be read, not asserted.
+Needs a container engine for ``warm``, ``many``, ``flood``, ``peers``, ``bugsinpy``, ``nulls`` and ``repeated``; the
+last two take hours, and ``peers`` installs tox and asv into a folder of its own. Nothing here is a test: figures are to
+be read, not asserted.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import statistics
@@ -304,6 +306,26 @@ def repeated(folder: Path) -> None:
         print(line, flush=True)
 
 
+def peers(folder: Path) -> None:
+    """The same twelve environments with tox and with asv, cold and warm."""
+    from tests.bench.peers import report
+
+    for line in report(folder, OPTIONS.rounds):
+        print(line, flush=True)
+
+
+def bugsinpy(folder: Path) -> None:
+    """Bugs of BugsInPy, both sides, against that project's own programs: --bugsinpy DIR --repository tqdm=DIR."""
+    from tests.bench.bugs_in_py import report
+
+    repositories = dict(one.split("=", 1) for one in OPTIONS.repository if "=" in one)
+    if OPTIONS.bugsinpy is None or not repositories:
+        sys.exit("bugsinpy needs clones: --bugsinpy DIR --repository tqdm=DIR --repository thefuck=DIR")
+    places = {project: Path(place).resolve() for project, place in repositories.items()}
+    for line in report(folder, OPTIONS.bugsinpy.resolve(), places, OPTIONS.bug):
+        print(line, flush=True)
+
+
 def throughput(folder: Path) -> None:
     """Files checked, Dockerfiles rendered, pages written and logs judged, in processor time and memory."""
     from tests.bench.throughput import report
@@ -314,6 +336,8 @@ def throughput(folder: Path) -> None:
 
 BENCHES = {
     "throughput": throughput,
+    "peers": peers,
+    "bugsinpy": bugsinpy,
     "startup": startup,
     "matrix": matrix,
     "library": library,
@@ -334,15 +358,39 @@ BENCHES = {
     "nulls": nulls,
     "repeated": repeated,
 }
-LONG = ("nulls", "repeated", "servers")
-"""What takes long, some of it hours, and is run only where it is named."""
+LONG = ("nulls", "repeated", "servers", "peers", "bugsinpy")
+"""What takes long, some of it hours, or needs files, and is run only where it is named."""
+OPTIONS = argparse.Namespace()
 
 
-def main() -> None:
-    """Run the benchmarks that are named, or all but the long ones."""
-    for name in sys.argv[1:] or [name for name in BENCHES if name not in LONG]:
+def main(words: Sequence[str] | None = None) -> None:
+    """Run the benchmarks that are named, or all that need neither hours nor files of yours."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench",
+        description=__doc__.partition("\n\n")[2],
+        epilog="\n".join(f"{name:12} {(bench.__doc__ or '').partition(chr(10))[0]}" for name, bench in BENCHES.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="benchmarks, see below; default: all but the long ones"
+    )
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of peers (%(default)s)")
+    parser.add_argument("--bugsinpy", type=Path, metavar="DIR", help="a clone of https://github.com/soarsmu/BugsInPy")
+    parser.add_argument(
+        "--repository",
+        action="append",
+        default=[],
+        metavar="PROJECT=DIR",
+        help="of bugsinpy: a clone, maybe bare, of the project with its whole history (several)",
+    )
+    parser.add_argument(
+        "--bug", action="append", default=[], metavar="PROJECT:NUMBER", help="of bugsinpy: only this bug (several)"
+    )
+    parser.parse_args(words, namespace=OPTIONS)
+    for name in OPTIONS.names:
         if name not in BENCHES:
-            sys.exit(f"no benchmark {name!r}; there are: {', '.join(BENCHES)}")
+            parser.error(f"no benchmark {name!r}; there are: {', '.join(BENCHES)}")
+    for name in OPTIONS.names or [name for name in BENCHES if name not in LONG]:
         with tempfile.TemporaryDirectory() as scratch:
             BENCHES[name](Path(scratch))
 

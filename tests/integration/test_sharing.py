@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
 import subprocess
 import uuid
@@ -13,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from reprokit.engine.disk import Disk
+from reprokit.engine.wire import Wire
 from tests.integration.test_run import User
 from tests.registry_server import LOGIN, Registry, registry_server
 
@@ -29,6 +32,25 @@ matrix: {{os: [debian-12], how: [good, bad]}}
 environment: {{setup: "cat /proc/sys/kernel/random/uuid > /made-once # {id}"}}
 command: cat /made-once; test {{{{ how }}}} = good
 expect: {{failure: {{exit_code: 1}}, reproduces: [{{how: bad}}]}}
+"""
+
+LAST = """\
+schema: reprokit/v1
+id: {id}
+title: Images that differ in their last step
+matrix: {{os: [debian-12]}}
+workdir: /{id}
+environment: {{setup: cat /proc/sys/kernel/random/uuid > /made-once}}
+datasets: {{data: {{path: data, generate: echo {last} > /{id}/data/last}}}}
+command: cat /made-once; grep -q {last} data/last
+expect: {{reproduces: none}}
+"""
+HELPER = """\
+#!/bin/sh
+read -r server
+echo "$1 $server" >> {log}
+if [ "$1" != get ] || [ "$server" != "{address}" ]; then echo "credentials not found in native keychain"; exit 1; fi
+echo '{{"ServerURL": "{address}", "Username": "{user}", "Secret": "{secret}"}}'
 """
 
 
@@ -68,6 +90,20 @@ class Machines:
     def forget(self) -> None:
         """This host's Docker Engine has none of the images any more, as on a new machine."""
         subprocess.run(["docker", "rmi", "-f", *self.tags], capture_output=True, check=False)
+
+    def forget_steps(self, word: str) -> None:
+        """Nor has BuildKit the steps whose text has a word of this test's own, and those that lie on them."""
+        wire = Wire()
+        records = wire.client().df()["BuildCache"]
+        found: set[str] = set()
+        while more := {
+            one["ID"]
+            for one in records
+            if one["ID"] not in found and (word in one["Description"] or one.get("Parent") in found)
+        }:
+            found |= more
+        assert found
+        Disk(wire)._prune(found)
 
 
 @pytest.fixture
@@ -187,8 +223,79 @@ def test_a_registry_that_takes_nothing_or_is_not_there_never_fails_a_run(machine
     with registry_server(tmp_path / "full", read_only=True) as full:
         said, cells = machines.run(machines.machine("one", REPROKIT_REGISTRY_IMAGES=f"{full.address}/team"))
         assert cells[0]["image"]["built"]
-        assert said.count("took no image, and this run pushes no more") == 1
+        assert said.count("did not take an image, and this run pushes no more") == 1
     machines.forget()
     said, cells = machines.run(machines.machine("two", REPROKIT_REGISTRY_IMAGES=f"{full.address}/team"))
     assert cells[0]["image"]["built"]
     assert said.count("does not serve images, and they are built here") == 1
+
+
+def test_an_image_that_differs_in_its_last_step_takes_the_others_from_the_registry(
+    machines: Machines, server: Registry
+) -> None:
+    made: list[str] = []
+    for name in ("one", "two"):
+        user = machines.machine(name)
+        user.write("case.yaml", LAST.format(id=machines.case_id, last=name))
+        said = user.types("run", "case.yaml")
+        (cell,) = user.cells()
+        machines.tags.add(cell["image"]["tag"])
+        assert (cell["verdict"], cell["image"]["built"]) == ("not-reproduced", True)
+        assert "registry" not in said
+        made.append(made_once(user))
+        machines.forget()
+        machines.forget_steps(machines.case_id)
+    assert made[0] == made[1]
+    assert len(server.tags("team/own")) == 2
+    assert server.tags("team/steps")
+
+
+def test_a_credential_helper_gives_the_login_and_one_that_fails_is_named(
+    machines: Machines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with registry_server(tmp_path / "closed", login=True) as closed:
+        programs, log = tmp_path / "bin", tmp_path / "asked"
+        programs.mkdir()
+        helper = programs / "docker-credential-test"
+        user, secret = LOGIN
+        helper.write_text(HELPER.format(log=log, address=closed.address, user=user, secret=secret))
+        helper.chmod(0o755)
+        prefix = {
+            "REPROKIT_REGISTRY_IMAGES": f"{closed.address}/team",
+            "PATH": f"{programs}:{os.environ['PATH']}",
+        }
+        configurations = {
+            "helper": {"credHelpers": {closed.address: "test"}},
+            "store": {"credsStore": "test"},
+            "broken": {"credHelpers": {closed.address: "missing"}},
+        }
+        for name, configuration in configurations.items():
+            place = tmp_path / f"docker-{name}"
+            place.mkdir()
+            (place / "config.json").write_text(json.dumps(configuration))
+            said, cells = machines.run(machines.machine(name, DOCKER_CONFIG=str(place), **prefix))
+            machines.forget()
+            assert bool(cells[0]["image"].get("fetched")) is (name == "store")
+            if name == "broken":
+                assert said.count("registry_images") == 1
+                assert "docker-credential-missing" in said
+            else:
+                assert "registry_images" not in said
+        assert set(log.read_text().split("\n")) == {f"get {closed.address}", ""}
+
+
+def test_a_registry_whose_disk_fills_costs_no_verdict_and_the_next_run_pushes_what_is_missing(
+    machines: Machines, tmp_path: Path
+) -> None:
+    with registry_server(tmp_path / "small", size="8m") as small:
+        one = machines.machine("one", REPROKIT_REGISTRY_IMAGES=f"{small.address}/team")
+        said, cells = machines.run(one)
+        assert cells[0]["image"]["built"]
+        assert said.count("did not take an image, and this run pushes no more") == 1
+        assert "its disk may be full" in said
+        assert small.tags("team/own") == []
+        small.grow("1g")
+        said, cells = machines.run(one)
+        assert not cells[0]["image"]["built"]
+        assert "registry_images" not in said
+        assert len(small.tags("team/own")) == 1

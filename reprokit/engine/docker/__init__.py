@@ -32,7 +32,7 @@ ENTRY = EngineEntry(
     kind="docker",
     help="containers of the Docker Engine that DOCKER_HOST, the docker context or the default socket leads to",
     open=_open,
-    capabilities=Capabilities(docker_api=True, terminals=True, archives=True),
+    capabilities=Capabilities(docker_api=True, terminals=True, archives=True, steps=True),
     start=_start,
     package="docker.io",
 )

@@ -86,6 +86,10 @@ def parameters(build: Build, served: Served, session_id: str) -> dict[str, str]:
         query["nocache"] = "1"
     if build.platform:
         query["platform"] = build.platform
+    if build.steps_of:
+        query["cachefrom"] = json.dumps(list(build.steps_of))
+        # The one export of cache that the Engine API offers: what the steps were, within the image itself.
+        query["buildargs"] = json.dumps({"BUILDKIT_INLINE_CACHE": "1"})
     return query
 
 

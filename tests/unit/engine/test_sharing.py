@@ -12,6 +12,7 @@ import pytest
 from reprokit.case.trust import Trust
 from reprokit.core.errors import Cancelled, EngineError
 from reprokit.engine import failure
+from reprokit.engine.capabilities import Capabilities
 from reprokit.engine.images import on_loopback
 from reprokit.engine.protocol import EngineInfo, ImageInfo
 from reprokit.engine.sharing import REPOSITORIES, RegistryShare, SharedImage
@@ -23,13 +24,17 @@ PREFIX = "registry.example.com/team"
 NAME = f"{PREFIX}/own:amd64-5f0c"
 IMAGE = SharedImage(tag="reprokit/img:5f0c", repository="own", version="5f0c", labels={"inputs": "5f0c"})
 
+DOCKER = EngineInfo(
+    kind="docker", name="Docker", version="1", architecture="amd64", capabilities=Capabilities(steps=True)
+)
+
 
 @dataclass
 class Registry:
     """What machines push to, by name and by digest. ``error``: what it answers instead."""
 
     images: dict[str, ImageInfo] = field(default_factory=dict)
-    error: str = ""
+    error: str | Exception = ""
 
     def put(self, name: str, image: ImageInfo) -> str:
         digest = f"sha256:{image.id}-in-{name.partition('/')[0]}"
@@ -44,7 +49,7 @@ class Machine:
     registry: Registry
     images: dict[str, ImageInfo] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
-    details: EngineInfo = field(default=EngineInfo(kind="docker", name="Docker", version="1", architecture="amd64"))
+    details: EngineInfo = field(default=DOCKER)
 
     def info(self) -> EngineInfo:
         return self.details
@@ -74,6 +79,8 @@ class Machine:
         self.asked.append(what)
         if cancel.is_set():
             raise Cancelled("stopped")
+        if isinstance(self.registry.error, Exception):
+            raise self.registry.error
         if self.registry.error:
             raise EngineError(self.registry.error)
 
@@ -193,6 +200,92 @@ def test_a_push_that_fails_is_said_once_and_no_other_follows(world: World) -> No
     assert machine.asked == [f"push {NAME}"]
     assert list(machine.images) == [IMAGE.tag]
     assert len(world.said) == 1
+
+
+@pytest.mark.parametrize("before", [OSError(28, "No space left on device"), EngineError("insufficient storage: 507")])
+def test_what_could_not_be_pushed_a_later_run_pushes(world: World, before: Exception) -> None:
+    machine, share = world.machine("one")
+    machine.has("built", inputs="5f0c")
+    assert not share.owes(IMAGE)
+    share.owe(IMAGE)
+    world.registry.error = before
+    assert share.push(IMAGE, world.never) == ""
+    world.registry.error = ""
+    machine, later = world.machine("one")
+    machine.has("built", inputs="5f0c")
+    assert later.owes(IMAGE)
+    assert later.push(IMAGE, world.never)
+    assert not later.owes(IMAGE)
+    assert world.machine("two")[1].fetch(IMAGE, world.never) is not None
+
+
+def test_nothing_is_owed_that_this_machine_does_not_push(world: World) -> None:
+    _, share = world.machine("one", pushes=False)
+    share.owe(IMAGE)
+    assert not share.owes(IMAGE)
+    assert not world.machine("one")[1].owes(IMAGE)
+
+
+def test_what_is_owed_keeps_the_digest_that_was_seen(world: World) -> None:
+    machine, share = world.machine("one")
+    machine.has("first", inputs="5f0c")
+    share.push(IMAGE, world.never)
+    share.owe(IMAGE)
+    assert (share.owes(IMAGE), share.exchanged(IMAGE)) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(5, "Input/output error"), ValueError("Expecting value"), EngineError("gone")]
+)
+def test_no_failure_of_the_engine_or_of_the_store_gets_out(
+    world: World, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.registry.error = error
+    machine, share = world.machine("one")
+    machine.has("built", inputs="5f0c")
+    assert (share.fetch(IMAGE, world.never), share.push(IMAGE, world.never)) == (None, "")
+    world.registry.error = ""
+    machine, share = world.machine("two")
+    machine.has("built", inputs="5f0c")
+
+    def fails(*_: object) -> str:
+        raise error
+
+    for method in ("keep", "owe"):
+        monkeypatch.setattr(SeenBases, method, fails)
+    share.owe(IMAGE)
+    assert share.push(IMAGE, world.never).startswith("sha256:built")  # it is there, though no one here remembers
+    assert "cannot keep which images" in world.said[-1]
+    machine.images.clear()
+    assert share.fetch(IMAGE, world.never) is not None
+    monkeypatch.setattr(SeenBases, "digest", fails)
+    monkeypatch.setattr(Machine, "info", fails)
+    machine.images.clear()
+    assert share.fetch(IMAGE, world.never) is None
+    assert (share.push(IMAGE, world.never), share.steps(IMAGE), share.owes(IMAGE)) == ("", (), False)
+    assert share.exchanged(IMAGE)
+
+
+def test_an_image_is_found_by_its_first_steps_which_are_pushed_once(world: World) -> None:
+    one = replace(IMAGE, steps=("aa", "bb"))
+    two = replace(IMAGE, tag="reprokit/img:77", version="77", steps=("aa", "cc"))
+    machine, share = world.machine("one")
+    assert share.steps(one) == (f"{PREFIX}/steps:amd64-aa", f"{PREFIX}/steps:amd64-bb")
+    machine.has("built", inputs="5f0c")
+    share.push(one, world.never)
+    machine.images[two.tag] = ImageInfo(tag=two.tag, id="other")
+    share.push(two, world.never)
+    assert machine.asked == [
+        f"push {PREFIX}/{name}"
+        for name in ("own:amd64-5f0c", "steps:amd64-aa", "steps:amd64-bb", "own:amd64-77", "steps:amd64-cc")
+    ]
+    assert sorted(machine.images) == [IMAGE.tag, two.tag]
+    world.registry.error = "connection refused"
+    share.fetch(one, world.never)
+    assert share.steps(one) == ()  # a registry that does not answer holds up no build
+    other, share = world.machine("two")
+    other.details = replace(DOCKER, capabilities=Capabilities(steps=False))
+    assert share.steps(one) == ()
 
 
 def test_cancelling_is_not_a_fault_of_the_registry(world: World) -> None:

@@ -1,0 +1,50 @@
+"""Steps that a build takes from images of a registry: what the engine is asked, and what of its answer counts."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+from reprokit.engine import messages, progress
+from reprokit.engine.docker.buildkit import parameters
+from reprokit.engine.protocol import Build
+from reprokit.environment.dockerfile import Rendered
+
+SERVED: Any = SimpleNamespace(network="default")
+STEP = "RUN --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \\\n    {}\n"
+
+
+def asked(**more: Any) -> dict[str, str]:
+    return parameters(Build(tag="t:1", dockerfile="FROM scratch\n", context={}, **more), SERVED, "s")
+
+
+def test_buildkit_is_asked_for_the_steps_of_other_images_and_to_say_its_own() -> None:
+    query = asked(steps_of=("r.example.com/steps:a", "r.example.com/steps:b"))
+    assert json.loads(query["cachefrom"]) == ["r.example.com/steps:a", "r.example.com/steps:b"]
+    assert json.loads(query["buildargs"]) == {"BUILDKIT_INLINE_CACHE": "1"}
+    assert not {"cachefrom", "buildargs"} & asked().keys()
+
+
+def test_what_a_registry_lacks_is_not_the_step_that_failed() -> None:
+    trace = progress.Trace(lambda _: None)
+    status = messages.StatusResponse()
+    status.vertexes.add(digest="1", name="importing cache manifest from r.example.com/steps:a", error="not found")
+    status.vertexes.add(digest="2", name="[2/2] RUN false", error="exit code: 1")
+    trace.feed(status.SerializeToString())
+    assert trace.failed() == ("RUN false", (), "exit code: 1")
+
+
+def text(*steps: str) -> Rendered:
+    return Rendered(dockerfile="FROM base\nENV A=1\n" + "".join(steps), context={})
+
+
+def test_dockerfiles_have_the_hashes_of_what_they_begin_with_in_common() -> None:
+    one, two, own = STEP.format("apt-get install a"), STEP.format("pip install b"), STEP.format("pip install c")
+    first, second = (text(one, last, "USER repro\n").beginnings("sha256:base") for last in (two, own))
+    assert len(first) == len(second) == 2
+    assert first[0] == second[0]
+    assert first[1] != second[1]
+    assert text(one, two).beginnings("sha256:base") == first  # what follows the last download is cheap
+    assert not set(first) & set(text(one, two).beginnings("sha256:other"))
+    assert text("RUN true\n").beginnings("sha256:base") == ()
