@@ -175,15 +175,15 @@ class ToyEngine:
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        image = {"tag": build.tag, "id": f"sha256:{hashlib.sha256(build.tag.encode()).hexdigest()}"}
-        (folder / "image.json").write_text(json.dumps(image))
-        return ImageInfo(**image)
+        image = ImageInfo(tag=build.tag, id=f"sha256:{hashlib.sha256(build.tag.encode()).hexdigest()}")
+        (folder / "image.json").write_text(json.dumps({"tag": image.tag, "id": image.id}))
+        return image
 
     def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
         return None
 
     def push(self, reference: str, cancel: threading.Event) -> str:
-        raise EngineError("the toy engine makes no images")
+        raise Unsupported("the toy engine makes no images")
 
     def tag(self, image: str, name: str) -> ImageInfo:
         raise EngineError(f"an image of the toy engine has one name: {name}")
