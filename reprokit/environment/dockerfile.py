@@ -131,14 +131,14 @@ def render(
     sources: Mapping[str, SourceTree],
     given_datasets: Collection[str],
     pins: Pins | None = None,
-    recipe: Recipe = "dockerfile",
 ) -> Rendered:
-    """The Dockerfile, or the script, that makes the environment of a cell, with its build context.
+    """The Dockerfile that makes the environment of a cell, or the script for one of a host, with its build context.
 
     ``pins``: what a lock holds for the cell, which is then all that is installed.
     ``sources``: the fetched tree of each of the cell's sources. ``given_datasets``: names of datasets that will be
     mounted; the others are generated in the image where the case says how.
     """
+    recipe: Recipe = "script" if environment.host else "dockerfile"
     context: dict[str, bytes | Path] = {}
     locks: dict[str, list[str]] = {}
     workdir = posixpath.normpath(spec.workdir)
@@ -186,9 +186,8 @@ def render(
     for name, lines in locks.items():
         if name in used:
             context[f"reprokit/{name}"] = "".join(line + "\n" for line in lines).encode()
-    if recipe == "script":
+    if environment.host:
         context["reprokit/relay.py"] = _support("relay.py")
-        assert environment.host is not None, "a script makes environments of a host, and this one names none"
         context["reprokit/venv.json"] = json.dumps(_layout(environment.host, workdir)).encode()
     return Rendered(dockerfile=text, context=dict(sorted(context.items())), prefix=_PREFIXES[recipe])
 

@@ -176,9 +176,9 @@ def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = Fals
             trust=task.file.trust,
             bundled=task.bundled,
         )
-    if task.held and supply.recipe == "script":
+    if task.held and supply.host:
         raise Unsupported("a lock holds a container image, to which a virtual environment of this host cannot keep")
-    if spec.environment.sanitize and supply.recipe == "script":
+    if spec.environment.sanitize and supply.host:
         raise Unsupported("environment.sanitize is for images: run it with --engine docker or podman")
     if task.held:
         environment, fetched = applying.applied(task.held, spec, partial(trees.of, task.file.trust))
@@ -189,11 +189,9 @@ def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = Fals
         _check_places(files, fetched.values())
         spec = replace(spec, files={})
     pins = task.held.entry.pins if task.held else None
-    rendered = dockerfile.render(
-        environment, spec, sources=fetched, given_datasets=set(task.datasets), pins=pins, recipe=supply.recipe
-    )
+    rendered = dockerfile.render(environment, spec, sources=fetched, given_datasets=set(task.datasets), pins=pins)
     instead = "" if task.held else without_registry(task.spec, supply, environment)
-    offline = "" if task.held or supply.recipe == "script" else without_downloads(task.spec, supply, environment)
+    offline = "" if task.held or supply.host else without_downloads(task.spec, supply, environment)
     return ImageSpec(
         environment=environment,
         rendered=rendered,

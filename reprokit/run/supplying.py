@@ -16,14 +16,12 @@ def site_catalog() -> Catalog:
 
 def supply_of(request: Request) -> Supply:
     """The host's supply for a request. Asks the registry where the request leaves it open. Raises UsageError."""
-    recipe = registry.capabilities(request.engine).recipe
-    if recipe == "script":
+    if registry.capabilities(request.engine).recipe == "script":
         measure = registry.entry(request.engine).host
         assert measure is not None, f"the engine {request.engine} makes environments by a script, and measures no host"
-        return Supply(base_source="bootstrap", recipe=recipe, host=measure(), catalog=site_catalog())
+        return Supply(base_source="bootstrap", host=measure(), catalog=site_catalog())
     settings = site.settings()
     return Supply(
-        recipe=recipe,
         base_source=detect_source(request.base_images),
         python=settings.python_providers,
         gcc=settings.gcc_providers,

@@ -67,7 +67,7 @@ class Subject:
         assert self.entry.host is not None
         spec = cell({}, setup=setup)
         environment = resolve_on(self.entry.host(), spec)
-        rendered = render(environment, spec, sources={}, given_datasets=(), recipe="script")
+        rendered = render(environment, spec, sources={}, given_datasets=())
         return Build(tag=tag, dockerfile=rendered.dockerfile, context=rendered.context)
 
     def run(self, image: str, script: str, **changes: object) -> tuple[Ending, str]:

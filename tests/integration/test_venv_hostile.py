@@ -157,7 +157,7 @@ def outside(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[O
 def build_of(setup: str, *, trust: Trust = Trust.OWN) -> Build:
     """The build of an environment whose ``setup`` is that script."""
     spec = cell({}, setup=setup)
-    rendered = render(resolve_on(host.host(), spec), spec, sources={}, given_datasets=(), recipe="script")
+    rendered = render(resolve_on(host.host(), spec), spec, sources={}, given_datasets=())
     tag = f"reprokit/venv:{uuid.uuid4().hex}"
     return Build(tag=tag, dockerfile=rendered.dockerfile, context=rendered.context, trust=trust)
 

@@ -156,7 +156,7 @@ def test_uv_serves_what_the_host_lacks() -> None:
     found = resolve_on(replace(HOST, uv_pythons=("3.14.1", "3.8.20")), spec({"python": "3.8"}))
     assert found.host is not None
     assert (found.host.python.version, found.host.python.path) == ("3.8.20", "")
-    rendered = dockerfile.render(found, spec(), sources={}, given_datasets=set(), recipe="script")
+    rendered = dockerfile.render(found, spec(), sources={}, given_datasets=set())
     script, layout = rendered.dockerfile, json.loads(bytes(rendered.context["reprokit/venv.json"]))  # type: ignore[arg-type]
     assert layout == {"workdir": "/workspace", "prefix": "", "uv": "3.8.20"}
     assert "uv python install" not in script, "where foreign code runs, no interpreter can be written"
@@ -186,7 +186,7 @@ def test_the_script_holds_every_step_in_its_order_and_is_shell() -> None:
         files={"a b.py": "x", "tools/run.sh": "#!/bin/sh\n", "odd": FileSpec(text="x", mode=0o600)},
         datasets={"d": DatasetSpec(path="data/d", generate="python make.py")},
     )
-    rendered = dockerfile.render(resolve_on(HOST, asked), asked, sources={}, given_datasets=set(), recipe="script")
+    rendered = dockerfile.render(resolve_on(HOST, asked), asked, sources={}, given_datasets=set())
     steps = [shlex.split(line)[1] for line in rendered.dockerfile.splitlines() if line.startswith("step ")]
     assert [step.split("==")[0] for step in steps] == [
         "make the virtual environment of $python",
@@ -210,9 +210,7 @@ def test_the_script_installs_each_step_of_pip_with_its_options() -> None:
     asked = spec(
         pip=(PipStepSpec(requirements=("six",)), PipStepSpec(requirements=("./mine",), options=("--no-deps",)))
     )
-    script = dockerfile.render(
-        resolve_on(HOST, asked), asked, sources={}, given_datasets=set(), recipe="script"
-    ).dockerfile
+    script = dockerfile.render(resolve_on(HOST, asked), asked, sources={}, given_datasets=set()).dockerfile
     lines = [line for line in script.splitlines() if line.startswith("pip install")]
     assert lines == ["pip install six", "pip install --no-deps ./mine"]
 
@@ -220,9 +218,7 @@ def test_the_script_installs_each_step_of_pip_with_its_options() -> None:
 def test_another_build_of_the_interpreter_is_another_environment() -> None:
     def tag(build: str) -> str:
         host = replace(HOST, pythons=(replace(HOST.pythons[0], build=build),))
-        return dockerfile.render(
-            resolve_on(host, spec()), spec(), sources={}, given_datasets=set(), recipe="script"
-        ).tag("base")
+        return dockerfile.render(resolve_on(host, spec()), spec(), sources={}, given_datasets=set()).tag("base")
 
     assert tag("3.11.2 (main, May) [GCC 12]") != tag("3.11.2 (main, June) [GCC 12]")
 

@@ -105,7 +105,7 @@ def test_the_python_is_one_that_can_import_it() -> None:
 def test_the_script_links_it_and_trials_see_nothing_else_of_that_folder() -> None:
     asked = spec(pip=(PipStepSpec(requirements=("torch==2.11.0",)),))
     environment = resolve_on(WITH_TORCH, asked)
-    made = dockerfile.render(environment, asked, sources={}, given_datasets=(), recipe="script")
+    made = dockerfile.render(environment, asked, sources={}, given_datasets=())
     assert f"link {SITE} torch\n" in made.dockerfile
     assert f'cp -R {SITE}/torch-2.11.0+cu130.dist-info "$site/"' in made.dockerfile
     assert "pip install torch==2.11.0\n" in made.dockerfile, "pip, inside, is who checks the version"
@@ -115,7 +115,7 @@ def test_the_script_links_it_and_trials_see_nothing_else_of_that_folder() -> Non
     ]
     other = replace(TORCH, distributions=(replace(TORCH.distributions[0], record="1" * 16), TORCH.distributions[1]))
     changed = resolve_on(replace(HOST, packages=(other,)), asked)
-    again = dockerfile.render(changed, asked, sources={}, given_datasets=(), recipe="script")
+    again = dockerfile.render(changed, asked, sources={}, given_datasets=())
     assert again.dockerfile != made.dockerfile, "another build of the same version makes another environment"
 
 

@@ -52,7 +52,7 @@ def rendered(axes: dict[str, str], pins: Pins | None = None, **environment: Any)
 def script(axes: dict[str, str], **host: Any) -> str:
     """The script that makes a virtual environment of a host."""
     spec = cell(axes)
-    return dockerfile.render(on_host(axes, **host), spec, sources={}, given_datasets=set(), recipe="script").dockerfile
+    return dockerfile.render(on_host(axes, **host), spec, sources={}, given_datasets=set()).dockerfile
 
 
 def artefact(name: str, version: str) -> Artefact:
