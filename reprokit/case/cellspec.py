@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+SanitizerKind = Literal["", "address", "thread", "undefined", "memcheck", "racecheck", "initcheck", "synccheck"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class FileSpec:
@@ -61,7 +63,7 @@ class EnvironmentSpec:
 
     ``pip``: requirements, or steps that are installed one after the other.
     ``conflicts``: whether versions that are known not to go together are refused, or are what the case is about.
-    ``sanitize``: the sanitizer with which C and C++ are compiled, '' = none.
+    ``sanitize``: the sanitizer with which C and C++ are compiled, or the tool that looks after kernels on a GPU.
     """
 
     image: str = ""
@@ -70,7 +72,7 @@ class EnvironmentSpec:
     pip_options: tuple[str, ...] = ()
     setup: str = ""
     conflicts: Literal["refuse", "allow"] = "refuse"
-    sanitize: Literal["", "address", "thread", "undefined"] = ""
+    sanitize: SanitizerKind = ""
 
     @property
     def pip_steps(self) -> tuple[PipStepSpec, ...]:

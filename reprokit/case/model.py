@@ -179,7 +179,8 @@ class EnvironmentSection(Model):
     sanitize: Sanitize = Field(
         "",
         description="address, thread or undefined: C and C++ of pip, of setup and of commands that use CFLAGS, "
-        "CXXFLAGS and LDFLAGS are compiled with this sanitizer, and an interpreter loads its library.",
+        "CXXFLAGS and LDFLAGS are compiled with this sanitizer, and an interpreter loads its library. memcheck, "
+        "racecheck, initcheck or synccheck: the command runs below this tool of NVIDIA's compute-sanitizer, on a GPU.",
     )
 
     @property

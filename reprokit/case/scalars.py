@@ -6,12 +6,12 @@ Each carries the JSON Schema that editors see, which allows what YAML would make
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from reprokit.case import units
+from reprokit.case import cellspec, units
 from reprokit.case.templates import is_template
 from reprokit.core.near_match import near
 
@@ -208,7 +208,7 @@ Conflicts = Annotated[
 Sanitize = Annotated[
     str,
     _checked(units.sanitizer, templated=True),
-    _choice("", "address", "thread", "undefined"),
+    _choice(*get_args(cellspec.SanitizerKind)),
 ]
 User = Annotated[str, _checked(units.user, templated=True), WithJsonSchema({"type": ["string", "integer"]})]
 GitUrl = Annotated[str, _checked(units.git_url, templated=True)]

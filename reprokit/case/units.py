@@ -11,8 +11,9 @@ import posixpath
 import re
 import shlex
 import signal
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 
+from reprokit.case.cellspec import SanitizerKind
 from reprokit.core import patterns
 from reprokit.core.near_match import near
 
@@ -183,9 +184,10 @@ def conflicts(text: str) -> Literal["refuse", "allow"]:
     return _one_of(text, "refuse", "allow")
 
 
-def sanitizer(text: str) -> Literal["", "address", "thread", "undefined"]:
-    """``address``, ``thread``, ``undefined``, or nothing."""
-    return _one_of(text, "address", "thread", "undefined") if text.strip() else ""
+def sanitizer(text: str) -> SanitizerKind:
+    """``address``, ``thread``, ``undefined``, a tool of compute-sanitizer, or nothing."""
+    kinds: tuple[SanitizerKind, ...] = get_args(SanitizerKind)
+    return _one_of(text, *kinds[1:]) if text.strip() else ""
 
 
 def user(text: str) -> str:

@@ -195,8 +195,14 @@ def render(
 def _sanitizer(kind: str) -> dict[str, object]:
     if not kind:
         return {}
-    library = sanitizing.SANITIZERS[kind].library
-    return {"flags": sanitizing.flags(kind), "library": library, "preloaded": sanitizing.PRELOADED}
+    own = sanitizing.SANITIZERS.get(kind)
+    return {
+        "kind": kind,
+        "flags": sanitizing.flags(kind),
+        "library": own.library if own else "",
+        "preloaded": sanitizing.PRELOADED,
+        "compute": "" if own else sanitizing.COMPUTE_SANITIZER,
+    }
 
 
 def _layout(host: OnHost, workdir: str) -> dict[str, str]:

@@ -1,4 +1,7 @@
-"""What gcc's and clang's sanitizers need: flags where C and C++ are compiled, settings where programs run. Pure."""
+"""What sanitizers need: flags where programs are compiled, settings and a tool where they run. Pure.
+
+Those of gcc and clang are compiled into a program; the tools of NVIDIA's compute-sanitizer run it, on a GPU.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +45,36 @@ SANITIZERS: Mapping[str, Sanitizer] = {
 }
 
 
+COMPUTE = ("memcheck", "racecheck", "initcheck", "synccheck")
+"""The tools of compute-sanitizer."""
+COMPUTE_SANITIZER = "/opt/reprokit/compute-sanitizer"
+"""Where an image has a script that starts it, wherever it lies."""
+FOUND_ERRORS = "1"
+"""Its exit status where it reports something of a program that passes, as AddressSanitizer's."""
+
+
+def unmet(spec: CellSpec) -> str:
+    """What a cell lacks that its sanitizer needs, in words; '' mostly.
+
+    Without a GPU there is nothing to look after; and without its driver compute-sanitizer kills what it starts.
+    """
+    if spec.environment.sanitize in COMPUTE and not spec.limits.gpus:
+        return f"environment.sanitize: {spec.environment.sanitize} is for kernels on a GPU: write resources.gpus: 1"
+    return ""
+
+
+def command(spec: CellSpec) -> tuple[str, ...]:
+    """The command of a cell's trials: its own, or compute-sanitizer's, which runs it."""
+    if spec.environment.sanitize not in COMPUTE:
+        return spec.command
+    options = ("--target-processes", "all", "--error-exitcode", FOUND_ERRORS)
+    return (COMPUTE_SANITIZER, "--tool", spec.environment.sanitize, *options, *spec.command)
+
+
 def flags(kind: str) -> dict[str, str]:
     """The variables by which what is compiled, while an image is built and by a command, gets a sanitizer."""
+    if kind in COMPUTE:
+        return {"NVCC_APPEND_FLAGS": "-lineinfo"}
     own = SANITIZERS[kind].flags
     compiled = f"{own} -fno-omit-frame-pointer -g"
     return {"CFLAGS": compiled, "CXXFLAGS": compiled, "LDFLAGS": own}
@@ -56,6 +87,8 @@ def variables(spec: CellSpec) -> dict[str, str]:
     """
     if not spec.environment.sanitize:
         return {}
+    if spec.environment.sanitize in COMPUTE:
+        return flags(spec.environment.sanitize)
     one = SANITIZERS[spec.environment.sanitize]
     if "python" not in spec.cell:
         return {**flags(spec.environment.sanitize), one.options: one.settings}

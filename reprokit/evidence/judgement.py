@@ -21,7 +21,7 @@ from reprokit.evidence.model import (
     Outcome,
 )
 from reprokit.evidence.native import Stacks, describe_crash_at, describe_hang, hang_at, split
-from reprokit.evidence.not_started import why_not_started
+from reprokit.evidence.not_started import why_not_checked, why_not_started
 from reprokit.evidence.observation import cause_of, observe, primary_crash, without_cuts
 from reprokit.evidence.text import LineNumbers, clean
 
@@ -44,11 +44,14 @@ def judge(failure: Failure, ending: Ending, text: str, known: Sequence[Known] = 
     exception = chosen_exception(failure, observation)
     crash = primary_crash(observation)
     unstarted = why_not_started(failure, ending, shown)
-    matched = _all(checks) and _is_evidence(failure, ending) and not unstarted
+    unchecked = "" if ending.timed_out or ending.oom or failure.output else why_not_checked(shown)
+    matched = _all(checks) and _is_evidence(failure, ending) and not unstarted and not unchecked
     outcome = Outcome.REPRODUCED if matched else _otherwise(ending)
     reason = _reason(outcome, ending, checks, exception, crash, stacks)
     if unstarted:
         reason = f"{describe_exit(ending.exit_code)}: {unstarted}"
+    elif unchecked:
+        outcome, reason = Outcome.INCONCLUSIVE, f"{describe_exit(ending.exit_code)}: {unchecked}"
     elif outcome is Outcome.DIFFERENT_FAILURE and (unnamed := _unnamed(checks, stacks)):
         outcome, reason = Outcome.INCONCLUSIVE, f"{reason}, and not all of its frames have names: {unnamed}"
     recognised = ""

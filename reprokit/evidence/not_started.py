@@ -35,6 +35,22 @@ _NO_SCRIPT_OF_NODE = re.compile(
 _TAIL = 8 * 1024
 
 
+_NOTHING_CHECKED = re.compile(
+    r"^=========(?: Error:| Warning:)? (Target application terminated before first instrumented API call"
+    r"|Internal Sanitizer Error: .*|Unable to .*)$",
+    re.M,
+)
+
+
+def why_not_checked(text: str) -> str:
+    """Why NVIDIA's compute-sanitizer did not look at (all of) the kernels of a program, by its words; '' mostly.
+
+    Its own exit status then says nothing about the program: without a GPU's driver it even kills what it starts.
+    """
+    said = _NOTHING_CHECKED.search(text) if "========= COMPUTE-SANITIZER" in text else None
+    return f"compute-sanitizer did not check it: {one_line(said[1], 200)}" if said else ""
+
+
 def why_not_started(failure: Failure, ending: Ending, text: str) -> str:
     """Say why the end of a trial is not the failure of a case, and what to write if it is; '' if it may be.
 

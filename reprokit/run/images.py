@@ -21,7 +21,7 @@ from reprokit.core.ownership import IMAGE_LABELS, INPUTS
 from reprokit.engine import site
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
 from reprokit.engine.sharing import REPOSITORIES, ImageShare, SharedImage
-from reprokit.environment import dockerfile, resolve
+from reprokit.environment import dockerfile, resolve, sanitizing
 from reprokit.environment.alternative import without_downloads, without_registry
 from reprokit.environment.measured import Measured
 from reprokit.environment.model import Environment, SourceTree
@@ -180,6 +180,8 @@ def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = Fals
         raise Unsupported("a lock holds a container image, to which a virtual environment of this host cannot keep")
     if spec.environment.sanitize and supply.host:
         raise Unsupported("environment.sanitize is for images: run it with --engine docker or podman")
+    if lacking := sanitizing.unmet(spec):
+        raise Unsupported(lacking)
     if task.held:
         environment, fetched = applying.applied(task.held, spec, partial(trees.of, task.file.trust))
     else:

@@ -113,7 +113,7 @@ def trial_of(task: Task, image: str, run_id: str, gpus: Sequence[Gpu] = (), *, t
     uuids = tuple(gpu.uuid for gpu in gpus)
     return Trial(
         image=image,
-        command=task.spec.command,
+        command=sanitizing.command(task.spec),
         env={
             **UNBUFFERED,
             **sanitizing.variables(task.spec),

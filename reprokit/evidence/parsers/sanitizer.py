@@ -28,12 +28,5 @@ PARSER = Parser(
             coarse=("rror",),
             pattern=r"^\S+:\d+:\d+: runtime error: .*",
         ),
-        # compute-sanitizer, by its documentation: no log of a GPU was recorded.
-        CrashRule(
-            kind="sanitizer",
-            needles=("========= Invalid __", "========= Error: Race reported"),
-            coarse=("========= ",),
-            pattern=r"^========= (?P<text>Invalid __\w+__ .*|Error: Race reported .*)",
-        ),
     ),
 )

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from reprokit.case.cellspec import CellSpec
+from reprokit.case.cellspec import CellSpec, Limits
 from reprokit.environment import sanitizing
 from tests.unit.environment.test_dockerfile import cell, rendered
 
@@ -38,3 +38,26 @@ def test_leaks_are_looked_for_where_no_interpreter_leaks_by_design() -> None:
 def test_without_it_nothing_changes() -> None:
     assert sanitizing.variables(cell({"os": "debian-12", "python": "3.11"})) == {}
     assert "fsanitize" not in rendered(cell({"os": "debian-12", "python": "3.11"}, pip=["example"])).dockerfile
+
+
+@pytest.mark.parametrize("kind", sanitizing.COMPUTE)
+def test_a_tool_for_the_gpu_runs_the_command_and_the_image_says_where_it_is_not(kind: str) -> None:
+    spec = dataclasses.replace(sanitized(kind, python="3.11"), limits=Limits(gpus=1))
+    assert sanitizing.unmet(spec) == ""
+    assert sanitizing.variables(spec) == {"NVCC_APPEND_FLAGS": "-lineinfo"}
+    tool, *words = sanitizing.command(spec)
+    assert tool == sanitizing.COMPUTE_SANITIZER
+    assert words[: words.index(spec.command[0])] == [
+        *("--tool", kind, "--target-processes", "all", "--error-exitcode", "1")
+    ]
+    assert tuple(words[-len(spec.command) :]) == spec.command
+    text = rendered(spec).dockerfile
+    assert f"sanitize: {kind} needs compute-sanitizer, which this image does not have" in text
+    assert text.index("NVCC_APPEND_FLAGS") < text.index("example") < text.index("needs compute-sanitizer")
+    assert "sanitizer.so" not in text
+
+
+def test_without_a_gpu_of_the_cell_it_is_not_run() -> None:
+    assert "write resources.gpus: 1" in sanitizing.unmet(sanitized("memcheck", python="3.11"))
+    assert sanitizing.unmet(sanitized("address", python="3.11")) == ""
+    assert sanitizing.command(sanitized("address", python="3.11")) == sanitized("address", python="3.11").command

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -276,3 +277,14 @@ def test_the_line_of_a_match_is_the_logs_own_however_long_others_are(pattern: st
     assert check.lines == (4,)
     [check] = judge(Failure(output=pattern), Ending(exit_code=1), f"{'x' * length} needle\nlast").checks
     assert check.lines == (1,)
+
+
+def test_a_gpu_sanitizer_that_checked_nothing_decides_nothing() -> None:
+    log = (Path(__file__).parents[2] / "golden" / "compute-sanitizer-no-gpu.log").read_text()
+    for signature in (Failure(exit_code=255), Failure(exit_code="nonzero")):
+        judgement = judge(signature, Ending(exit_code=255), log)
+        assert judgement.outcome is Outcome.INCONCLUSIVE
+        assert judgement.reason.startswith("exit status 255: compute-sanitizer did not check it: Target application")
+    # A case that is about these words says so.
+    asked = Failure(output="terminated before first instrumented API call")
+    assert judge(asked, Ending(exit_code=255), log).outcome is Outcome.REPRODUCED
