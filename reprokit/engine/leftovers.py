@@ -67,13 +67,32 @@ def private_folder(purpose: str, *, socket: bool = False) -> Iterator[Path]:
 
 
 def remove_tree(folder: Path) -> bool:
-    """Remove a folder with all that is in it, folders of ours that forbid it included; whether it is gone."""
+    """Remove a folder with all that is in it, folders of ours that forbid it included; whether it is gone.
+
+    What a tool that was killed has mounted below it is unmounted first, and never looked into: it may be the host's.
+    """
+    for mount in reversed(_mounts_below(folder)):
+        done = subprocess.run(["umount", "--lazy", "--", mount], check=False, capture_output=True)
+        if done.returncode:
+            return False
     with suppress(RecursionError):  # foreign code may have made folders in folders, thousands deep
         shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
         for words in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):  # neither follows a link that it finds below
             subprocess.run([*words, "--", str(folder)], check=False, capture_output=True)
     return not folder.exists()
+
+
+def _mounts_below(folder: Path) -> list[str]:
+    """The mount points at or below a folder, in the order in which they were mounted."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return []
+    top = str(folder.absolute())
+    escaped = re.compile(r"\\([0-7]{3})")
+    points = [escaped.sub(lambda octal: chr(int(octal[1], 8)), line.split(" ", 5)[4]) for line in lines]
+    return [point for point in points if point == top or point.startswith(f"{top}/")]
 
 
 def sweep_folders(roots: tuple[Path, ...] | None = None) -> list[str]:

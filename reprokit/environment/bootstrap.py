@@ -132,10 +132,9 @@ def make(
     target = scratch / "rootfs.tar"
     (scratch / "sources.list").write_text(sources_list(release, OFFICIAL[release.family]))
     if shutil.which("mmdebstrap"):
-        command = _mmdebstrap(release, archive, keyring, scratch, target)
         # A snapshot's index says that it is out of date, which is what it is for.
         old = ['--aptopt=Acquire::Check-Valid-Until "false"'] if snapshot else []
-        commands: Iterable[list[str]] = [[command[0], *old, *command[1:]]]
+        commands: Iterable[list[str]] = [_mmdebstrap(release, archive, keyring, scratch, target, old)]
     elif shutil.which("debootstrap"):
         if os.geteuid() != 0:
             raise Unsupported("debootstrap needs root; mmdebstrap does not: install it, or run as root")
@@ -169,13 +168,17 @@ def _environment(release: Release, scratch: Path) -> dict[str, str]:
     return dict(os.environ, SOURCE_DATE_EPOCH=str(release.epoch), TMPDIR=str(scratch), LC_ALL="C.UTF-8")
 
 
-def _mmdebstrap(release: Release, archive: Archive, keyring: Path, scratch: Path, target: Path) -> list[str]:
+def _mmdebstrap(
+    release: Release, archive: Archive, keyring: Path, scratch: Path, target: Path, options: Sequence[str]
+) -> list[str]:
     patterns = [f"--dpkgopt=path-exclude={pattern}" for pattern in EXCLUDED]
     included = (*INCLUDED, *INCLUDED_TOO.get(release.name, ()))
     patterns += [f"--dpkgopt=path-include={pattern}" for pattern in included]
     # Packages are read from "archive"; afterwards the image's own list names the official one.
     return [
+        *_apart(),
         "mmdebstrap",
+        *options,
         "--variant=minbase",
         "--include=apt",  # in Ubuntu it is not among the required packages
         "--format=tar",
@@ -192,10 +195,8 @@ def _mmdebstrap(release: Release, archive: Archive, keyring: Path, scratch: Path
 def _debootstrap(release: Release, archive: Archive, keyring: Path, scratch: Path, target: Path) -> Iterator[list[str]]:
     """The commands, one at a time: what is written between them needs what the one before has made."""
     root = scratch / "root"
-    # In namespaces of its own, debootstrap takes its mounts and processes with it, however it ends.
-    apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child"] if shutil.which("unshare") else []
     yield [
-        *apart,
+        *_apart(),
         "debootstrap",
         "--variant=minbase",
         f"--keyring={keyring}",
@@ -217,6 +218,15 @@ def _debootstrap(release: Release, archive: Archive, keyring: Path, scratch: Pat
         (root / "etc" / name).unlink(missing_ok=True)
     stamp = ["--sort=name", f"--mtime=@{release.epoch}", "--clamp-mtime", "--numeric-owner"]
     yield ["tar", *stamp, "--one-file-system", "-C", str(root), "-cf", str(target), "."]
+
+
+def _apart() -> list[str]:
+    """What takes the mounts and processes of a tool with it, however the tool ends: namespaces, for root."""
+    words = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
+    if os.geteuid() != 0 or not shutil.which(words[0]):
+        return []
+    allowed = subprocess.run([*words, "true"], check=False, capture_output=True)
+    return words if allowed.returncode == 0 else []
 
 
 def _execute(
@@ -249,8 +259,9 @@ def _execute(
     if cancel.is_set():
         raise Cancelled("stopped while a base image was made from packages")
     if process.returncode:
+        tool = next((name for name in ("mmdebstrap", "debootstrap") if name in command), command[0])
         raise EngineError(
-            f"{command[0]} could not make a base image (exit status {process.returncode}); its last lines:\n"
+            f"{tool} could not make a base image (exit status {process.returncode}); its last lines:\n"
             + "\n".join(f"  {line}" for line in lines)
         )
 

@@ -65,3 +65,36 @@ def test_a_folder_of_another_boot_or_pid_namespace_is_swept_by_its_lock(
         assert leftovers.orphan_folders((tmp_path,)) == [folder]
         assert leftovers.sweep_folders((tmp_path,)) == [f"temporary folder {folder}"]
     assert older.exists()
+
+
+MOUNTED = """
+import subprocess, sys
+from pathlib import Path
+from reprokit.engine.leftovers import remove_tree
+folder, host = map(Path, sys.argv[1:])
+for name in ("proc", "dev \\u00e9", "tmp"):
+    (folder / name).mkdir()
+subprocess.run(["mount", "--bind", host, folder / "proc"], check=True)
+subprocess.run(["mount", "--bind", host, folder / "dev \\u00e9"], check=True)
+subprocess.run(["mount", "-t", "tmpfs", "none", folder / "tmp"], check=True)
+(folder / "tmp" / "x").mkdir()
+subprocess.run(["mount", "--bind", host, folder / "tmp" / "x"], check=True)
+(folder / "shut").mkdir(mode=0)
+assert remove_tree(folder)
+"""
+
+
+def test_what_is_mounted_in_a_folder_that_is_left_is_not_removed(tmp_path: Path) -> None:
+    """A tool that makes root file systems and is killed leaves mounts of the host behind."""
+    apart = ["unshare", "--mount", "--map-root-user", "--user"]
+    if subprocess.run([*apart, "mount", "-t", "tmpfs", "none", "/mnt"], check=False, capture_output=True).returncode:
+        pytest.skip("needs unshare, and user namespaces")
+    folder, host = tmp_path / "left", tmp_path / "host"
+    folder.mkdir()
+    host.mkdir()
+    (host / "precious").write_text("of the host")
+    (host / "precious").chmod(0o440)
+    subprocess.run([*apart, sys.executable, "-c", MOUNTED, folder, host], check=True)
+    assert not folder.exists()
+    assert (host / "precious").read_text() == "of the host"
+    assert (host / "precious").stat().st_mode & 0o777 == 0o440
