@@ -99,6 +99,8 @@ def os(text: str, own: Sequence[str] = ()) -> str:
         r"~(\d\d\.\d\d)(?:\.\d+)?-Ubuntu\b", text, re.IGNORECASE
     ):  # the version of a kernel, as uname says
         return f"ubuntu-{found[1]}"
+    if found := re.search(r"\bdebian\b.*\+deb(\d{1,2})u", text, re.IGNORECASE):
+        return f"debian-{found[1]}"
     releases = OURS.releases()
     for name in (*own, *releases):
         family, _, version = name.partition("-")

@@ -151,7 +151,8 @@ def _cell(asked: Mapping[str, str], os: str) -> _Cell:
 def _systems(asked: Mapping[str, str], found: EnvironmentBlock) -> list[str]:
     """The releases that may serve an environment, the preferred ones first: its own, then the nearest of its family.
 
-    For one that names none, and behind those: the default, then releases with its glibc, then the newest.
+    For one that names none, and behind those: those that package its Python, the default, then releases with its glibc,
+    then the newest.
     """
     releases = OURS.releases()
     family, _, version = asked.get("os", "").lower().partition("-")
@@ -162,7 +163,13 @@ def _systems(asked: Mapping[str, str], found: EnvironmentBlock) -> list[str]:
     )
     newest = sorted(releases, key=lambda name: -releases[name].epoch)
     glibc = [name for name in newest if found.glibc and releases[name].glibc == found.glibc]
-    return list(dict.fromkeys([*([own] if own else []), *near, DEFAULT_OS, *glibc, *newest]))
+    names = list(dict.fromkeys([*([own] if own else []), *near, DEFAULT_OS, *glibc, *newest]))
+    python = ".".join(versions.parts(asked.get("python", ""))[:2])
+    if own or not python:
+        return names
+    # Of the releases that may serve it, first those whose own packages have that Python: any host can build these.
+    has = {name for name in names if any(versions.matches(python, one) for one in releases[name].pythons)}
+    return sorted(names, key=lambda name: (bool(near) and name not in near, name not in has))
 
 
 def _distance(one: str, other: str) -> tuple[int, int]:

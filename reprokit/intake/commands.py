@@ -83,7 +83,7 @@ _ROW = re.compile(
 """Rows of lists: ``name version``, ``name==version``, ``name: value``, ``name (build) version``."""
 _SAID = re.compile(
     r"\b(?:did not run|returned (?:a )?non|failed with|is not a|not found$|command not found|No such file"
-    r"|Leaving directory)"
+    r"|Leaving directory)|^Running (?:setup\.py|command)\b|\bCommand ['\"]"
     r"|^\S+ (?:is|was|are|has|can|cannot|does|did|will|failed|error|warning|fails|works|crashes|hangs)\b(?![-=./])"
 )
 _HAN = re.compile(r"[\u3040-\u9fff\uac00-\ud7af]")
@@ -192,6 +192,8 @@ def _of_program(rest: str, first: str) -> str | None:
     name = program_of(rest)
     role = roles().get(name)
     if name == "cc" and "@" in first:  # people who are to read a reply
+        return ""
+    if re.search(r"\bdiagnose\.py\b|\bcollect_env", first):
         return ""
     if _SCRIPT.match(rest) or (role in ("prep", "") and _PIPED.search(first)):
         return "run"
@@ -334,6 +336,7 @@ def portable(text: str) -> str:
 
     Backslashes in relative paths become slashes; paths with a drive letter stay, since nothing can replace them.
     """
+    text = re.sub(r"^py (?:-3(?:\.\d+)? )?(?=\S+\.py\b|-m )", "python ", text)
     text = _BACKSLASHED.sub(lambda match: match[0].replace("\\", "/"), text)
     if "\n" not in text:
         return text.strip()

@@ -316,7 +316,7 @@ class _Work:
             own = first and not first.file.startswith("<") and places.kind(first) == "own"
             known = f"; the traceback begins in {first.file}" if first and own else ""
             self.missing.append(f"The report shows no command and no program{known}: write it under command.")
-            self.data["command"] = placeholders.COMMAND
+            self.data["command"] = running.held(found.setup) + placeholders.COMMAND
         env = {name: value for found in self.merged for name, value in found.env.items()} | found.env
         if env:
             self.data["env"] = {name: value for name, value in env.items() if re.fullmatch(r"[^=\s\0]+", name)}

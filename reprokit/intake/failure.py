@@ -38,20 +38,24 @@ _TITLED = re.compile(
     r"|not ?implemented|module ?not ?found|file ?not ?found|unicode ?decode|unicode ?encode|overflow) ?error)\b)"
 )
 """In a title, a name is one, and so are its words."""
+_REMARKED = re.compile(
+    rf"#+[ \t]*(?:[-=]?>|raises?:?|gives?:?|throws?:?|>>>)?[ \t]*(?P<type>{_NAME})[:：]\s*(?P<message>\S.*)"
+)
+"""What a program's comment says that comes of a line."""
 _EXIT = re.compile(
     r"(?:exit(?:ed)?(?: with)?(?: (?:error )?(?:code|status))|exit code|return(?:ed)? code|退出代码|退出码"
     r"|退出状态)\s*[:：=]?\s*(?P<code>-?\d{1,10})\b(?P<rest>.*)",
     re.IGNORECASE,
 )
 _ENDS = {
-    **dict.fromkeys((139, -11), "SIGSEGV"),
-    **dict.fromkeys((134, -6), "SIGABRT"),
+    **dict.fromkeys((139, -11, -1073741819), "SIGSEGV"),
+    **dict.fromkeys((134, -6, -1073740791), "SIGABRT"),
     **dict.fromkeys((135, -7), "SIGBUS"),
     **dict.fromkeys((136, -8), "SIGFPE"),
     **dict.fromkeys((132, -4), "SIGILL"),
     **dict.fromkeys((137, -9), "SIGKILL"),
 }
-"""Exit statuses of programs that a signal ended."""
+"""Exit statuses of programs that a signal ended, and what Windows says in its place."""
 _STAMP = re.compile(r"^(?:#\d{1,4} )?\d{1,5}\.\d{1,3}(?=[ \n])", re.MULTILINE)
 """Seconds, as ``docker build`` writes them before each line of output."""
 _STARTED = frozenset({"CalledProcessError", "ChildFailedError"})
@@ -147,6 +151,9 @@ def _every(pieces: tuple[ReportPiece, ...]) -> tuple[Shown, ...]:
         ((-_weight(piece, shown, titles), number, shown) for number, (piece, shown) in enumerate(pasted + worded)),
         key=lambda entry: entry[:2],
     )
+    if not ranked:
+        last = (shown for piece in pieces if piece.code and (shown := _led_to(piece)))
+        ranked = [(0, number, shown) for number, shown in enumerate(last)]
     kept: list[Shown] = []
     for _, _, shown in ranked:
         if len(kept) < MOST and not (
@@ -179,8 +186,8 @@ def _weight(piece: ReportPiece, shown: Shown, titles: Sequence[ReportPiece]) -> 
         weight = 25 if not shown.echo else 8
     if sure and shown.words in ("hang", "signal"):
         weight = 58 if shown.words == "hang" else 66
-    if shown.words == "build":
-        weight = 6
+    if shown.words in ("build", "output"):
+        weight = 6 if shown.words == "build" else 9
     weight += 15 * named + 5 * bool(piece.code and _ERROR_WORDS.search(piece.under)) - 35 * interrupted
     return weight - (12 if piece.kind == "heading" and not sure else 0) - 5 * (set(shown.signature) == {"exception"})
 
@@ -240,6 +247,10 @@ def _in_piece(piece: ReportPiece) -> Iterator[Shown]:
         yield shown
         return
     if piece.info in _SOURCE:
+        for hit in _REMARKED.finditer(text):
+            at = text.count("\n", 0, hit.start()) + 1
+            yield _of_exception(ExceptionSeen(type=hit["type"], message=hit["message"], line=at, end_line=at), piece)
+            return
         return
     bare = next((hit for hit in _BARE.finditer(text) if hit["message"] or not hit["type"].endswith("Warning")), None)
     # An exception whose message mentions a signal or CUDA is still how the program ended.
@@ -251,7 +262,7 @@ def _in_piece(piece: ReportPiece) -> Iterator[Shown]:
         yield _of_exception(seen, piece)
     else:
         yield from _lines(piece, text)
-        yield from _worded(piece, table()["words"][:7])
+        yield from _worded(piece, table()["words"][:8])
         yield from _ended(piece)
 
 
@@ -281,6 +292,33 @@ def _lines(piece: ReportPiece, text: str) -> Iterator[Shown]:
                 echo=row.get("echo", False),
             )
             return
+
+
+def _led_to(piece: ReportPiece) -> Shown | None:
+    """The line of a short pasted text below words about an error that says most: one with such a word, or the only."""
+    lines = [line for line in piece.text.split("\n") if line.strip()]
+    if piece.info in _SOURCE or len(lines) > _SHORT or not _LEADS.search(piece.lead or piece.heading):
+        return None
+    chosen = next((line for line in lines if _ERROR_WORD.search(line)), lines[0] if len(lines) == 1 else "")
+    part, why = stable(chosen.strip())
+    if not part or not occurs(part, piece.text):
+        return None
+    line = piece.line + piece.text.split("\n").index(chosen)
+    note = f"line {line}; {why}; what stands where the report speaks of an error"
+    return Shown(signature={"output": part}, notes={"output": note}, line=line, last=line)
+
+
+_SHORT = 30
+"""Most lines of pasted text that is searched for a line that no rule knows."""
+_LEADS = re.compile(
+    r"\b(?:errors?|exceptions?|fails?|failed|crash\w*|traceback|message|throws?|raises?)\b|报错|错误|异常|提示",
+    re.IGNORECASE,
+)
+_ERROR_WORD = re.compile(
+    r"error|exception|fail|fatal|invalid|cannot|can't|unable|not (?:found|supported|implemented|available)|unsupported"
+    r"|abort|panic|assert|denied|missing|错误|失败|异常|无法|不支持",
+    re.IGNORECASE,
+)
 
 
 def _ended(piece: ReportPiece) -> Iterator[Shown]:
@@ -359,7 +397,8 @@ def _worded(piece: ReportPiece, rows: Sequence[Any], pieces: Sequence[ReportPiec
             if _DENIED.search(around[: hit.start() - start][-30:]) or re.search(row.get("not", r"(?!)"), around, re.I):
                 continue
             line = piece.line + piece.text.count("\n", 0, hit.start())
-            yield _of_words(row, line, one_line(around, 80), pieces)
+            said = hit["text"] if row.get("kind") == "output" else one_line(around, 80)
+            yield _of_words(row, line, said, pieces)
             return
 
 
@@ -391,6 +430,8 @@ def _of_words(row: Mapping[str, Any], line: int, around: str, pieces: Sequence[R
         signature = {"exit_code": "0", "output": f"{hit['text']}{hit['nan']}".strip()}
     elif kind == "nan":
         signature = {"exit_code": "0", "output": "/(?i)\\bnan\\b/"}
+    elif kind == "output":  # the words of the program itself
+        signature = {"output": around}
     elif kind == "exception":
         signature = {"exception": row["exception"]}
     elif kind == "build":  # an installation also fails without the network, say, which is not what was reported

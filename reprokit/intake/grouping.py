@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from reprokit.environment import versions, wording
+from reprokit.environment import versions
+from reprokit.intake import beside
 from reprokit.intake.environments import (
     EnvironmentBlock,
     Rank,
-    ReportedValue,
     find,
     lines,
     mentions,
@@ -22,7 +21,7 @@ from reprokit.intake.environments import (
     together,
 )
 from reprokit.intake.environments.mentions import Mention
-from reprokit.intake.environments.reading import BlockReader, system
+from reprokit.intake.environments.reading import BlockReader
 from reprokit.intake.failure import Shown
 from reprokit.intake.pieces import ParsedReport
 
@@ -76,10 +75,15 @@ def read(report: ParsedReport, shown: Shown | None, paths: str = "") -> Reported
     code = [line for line in lines.without(split, read) if line.number in of_code and not line.edge]
     said += islice(mentions.printed(code, own), _MENTIONS)
     compared = _from_sentences(result, said)
-    _from_system(result, prose, paths, report.title)
-    _from_devices(result, split)
-    _without_axis(result, prose)
-    _from_paths(result, report.text)
+    for found in (
+        beside.system_named(result.merged, prose, paths, report.title),
+        beside.device(result.merged, split),
+        beside.without_axis(result.merged[result.failing] if result.merged else None, prose),
+    ):
+        if found:
+            result.fill(found)
+    for found in beside.in_paths(result.merged, report.text):
+        result.fill(found)
     for thing in compared:
         _compare(result, thing)
     return result
@@ -207,144 +211,13 @@ def _role_of(nameless: set[str], has: EnvironmentBlock) -> str:
     return roles[0] if len(roles) == 1 else ""
 
 
-_NAMED_SYSTEM = re.compile(r"\b(?:on|in|under|using|with) (?:an? |my |the )?(\w+(?: linux)?)", re.IGNORECASE | re.ASCII)
-_SYSTEM = re.compile(
-    r"(?<![A-Za-z])(?:ubuntu|debian|centos|rhel|rocky|almalinux|fedora|opensuse"
-    r"|red ?hat(?: ?enterprise)?(?: ?linux)?(?: ?server)?|suse linux enterprise server|alpine|amazon|windows|win"
-    r"|mac ?os(?: x)?|os x)(?: (?:gnu/)?linux)?[ -]?(?:server |lts |rawhide/)?v?\d[\d.]{0,8}"
-    r"|\b(?:ubuntu|debian)[ -](?:bionic|focal|jammy|noble|buster|bullseye|bookworm|trixie)\b"
-    r"|\b(?:on|under|using) (?:my |a )?(?:windows|mac(?:os|book)?|os x)\b|\bmicrosoft windows\b"
-    r"|\b(?:windows (?:machine|server|pc|laptop|desktop|host)|macbook|darwin kernel"
-    r"|mac ?os (?:big sur|catalina|high sierra|mojave|monterey|sequoia|sonoma|ventura)|mac (?:m[1-5]|mini|studio|pro)"
-    r"|apple (?:silicon|m[1-5]))\b",
-    re.IGNORECASE | re.ASCII,
-)
-
-
-def _from_system(result: ReportedEnvironments, prose: Sequence[lines.ReportLine], paths: str, title: str) -> None:
-    """Take the one system that sentences name, or that paths show, where no block names one."""
-    if any(found.system in ("windows", "macos") or "os" in found.axes for found in result.merged):
-        return
-    linux = any(found.system for found in result.merged)  # as pandas says: "OS: Linux"
-    named: dict[str, int] = {}
-    for line in prose:
-        for hit in _SYSTEM.finditer(line.text):
-            if mentions.fails(mentions.clause_of(line.text, hit.start())) is not False:
-                named.setdefault(hit[0].lower(), line.number)
-    if any(wording.os(text) for text in named):  # of several systems, the one that a container can have
-        named = {text: at for text, at in named.items() if system(text) == "linux"}
-    kinds = {system(text) for text in named}
-    if linux and kinds - {"linux"}:
-        return
-    into = BlockReader(Rank.STATED)
-    if len(kinds) == 1 and named:
-        text = max(named, key=len)
-        into.system(text)
-        releases = {release for one in named if (release := wording.os(one))}
-        if len(releases) == 1:
-            into.claim("os", releases.pop(), text)
-        result.fill(into.found("stated", named[text], named[text], {}))
-    elif paths and not named and not linux:
-        result.fill(EnvironmentBlock(kind="paths", first=1, last=1, system=paths))
-    elif not named:
-        words = [(hit[1], line.number) for line in prose for hit in _NAMED_SYSTEM.finditer(line.text)]
-        families = {name: at for text, at in (*words, (title, 1)) if (name := wording.family(text))}
-        if len(families) == 1:
-            ((name, at),) = families.items()
-            into.claim("os", name, name, Rank.BUILT)
-            result.fill(into.found("stated", at, at, {}))
-
-
-_DEVICE = re.compile(
-    r"(?:(?:nvidia|geforce|tesla|quadro|amd|radeon|instinct) ?){0,3}\b(?:[RG]TX ?A?\d{3,4}(?: ?(?:ti|super|max-q))?"
-    r"|(?:tesla |nvidia )[A-Z]{1,2}\d{1,4}\w{0,3}|titan ?(?:x|xp|v|rtx)\b|A100|A800|H100|H200|H800|B200|V100|P100|K80"
-    r"|A10G?|A40|A6000|A5000|L40S?|T4|GB10|GB200|[345]0[5-9]0 ?(?:ti|super|d)?|jetson(?: \w+)?|MI\d{3}[AX]?"
-    r"|radeon(?: \w+){1,2})(?![\w.])",
-    re.IGNORECASE,
-)
-
-
-def _from_devices(result: ReportedEnvironments, split: Sequence[lines.ReportLine]) -> None:
-    """Take the first GPU that any line names, where no block names one."""
-    if any(found.gpus for found in result.merged):
-        return
-    for line in split:
-        if hit := _DEVICE.search(unicodedata.normalize("NFKC", line.text)):
-            gpus = (hit[0].strip(),)
-            result.fill(EnvironmentBlock(kind="stated", first=line.number, last=line.number, gpus=gpus))
-            return
-
-
-_NO_AXIS = re.compile(
-    r"(?<![\w./-])(?P<name>driver|rocm|hip|jetpack|l4t|vulkan(?: ?sdk)?|msvc|visual studio|docker|kernel|open ?mpi|icc"
-    r"|icpc|oneapi|node(?:\.?js)?|java|jdk|bazel|ninja|llvm|qt|boost|openssl|glslang|mkl|tensorrt|xcode|ndk)"
-    r"(?: version)?(?: \([^()]{1,30}\))?[ :：=v-]{0,4}(?P<version>\d[\d.]*\d)(?![\w.]*\w)",
-    re.IGNORECASE,
-)
-"""What belongs to an environment and has no axis in a case."""
-
-
-def _without_axis(result: ReportedEnvironments, prose: Sequence[lines.ReportLine]) -> None:
-    """Name in a comment what else the report says of the environment, for which a case has no axis."""
-    here = result.merged[result.failing] if result.merged else None
-    found = {"driver": here.driver} if here and here.driver else {}
-    texts = [f"{key}: {value}" for key, value in (here.values.items() if here else ())] + [line.text for line in prose]
-    for hit in (hit for text in texts[:_MENTIONS] for hit in _NO_AXIS.finditer(text[:_LINE])):
-        if hit["name"].lower() not in (here.packages if here else ()):
-            found.setdefault(hit["name"], hit["version"])
-    if found:
-        named = ", ".join(f"{name} {version}" for name, version in list(found.items())[:_LISTED])
-        remark = f"also reported, and not an axis of a case: {named}"
-        if here:
-            result.merged[result.failing] = replace(here, remarks=(*here.remarks, remark))
-        else:
-            result.fill(EnvironmentBlock(kind="stated", first=1, last=1, remarks=(remark,)))
-
-
-_LINE, _LISTED = 400, 8
-"""Characters of a line that are searched for them, and most of them that are listed."""
-
-_PYTHON_IN_PATH = re.compile(
-    r"--python[= ]([23]\.\d{1,2})\b|\bpython=([23]\.\d{1,2})\b|(?:^|[\s`$/])python([23]\.\d{1,2})[ \t]"
-    r"|major=([23]), minor=(\d{1,2}),|[/\\][Pp]ython[-/]?([23]\.\d{1,2})(?:[/\\]|\.\d)|[/\\]Python([23])(\d{1,2})[/\\]"
-    r"|-cp([23])(\d{1,2})-cp\d|cpython-([23])(\d{1,2})[.m-]",
-    re.MULTILINE,
-)
-_IN_PATH = (
-    ("python", _PYTHON_IN_PATH, "{}"),
-    ("cuda", re.compile(r"/cuda-(\d{1,2}\.\d)(?![\d.])"), "{}"),
-    ("cmake", re.compile(r"/cmake-(\d\.\d{1,2})(?![\d.])"), "{}"),
-    ("os", re.compile(r"(?:ubuntu[\d.]{0,8}~|#\d{1,4}~)(\d\d\.\d\d)(?![\d])"), "ubuntu-{}"),
-    ("os", re.compile(r"\+deb(\d\d)u\d"), "debian-{}"),
-    ("os", re.compile(r"-\d[\w.]{0,40}\.el(\d{1,2})(?:_\d{1,2})?\.(?:x86_64|aarch64|noarch)"), "rhel-{}"),
-    ("os", re.compile(r"-\d[\w.]{0,40}\.fc(\d\d)\.(?:x86_64|aarch64|noarch)"), "fedora-{}"),
-)
-"""(axis, pattern, value) of the names of files and packages."""
-
-
-def _from_paths(result: ReportedEnvironments, text: str) -> None:
-    """Take the one version that paths, wheels, packages and commands show, where nothing else does."""
-    for axis, pattern, form in _IN_PATH:
-        other = axis == "os" and any(found.system in ("windows", "macos") for found in result.merged)
-        if other or any("." in found.axes.get(axis, "") for found in result.merged):
-            continue
-        hits = list(pattern.finditer(text))
-        shown = {".".join(group for group in hit.groups() if group) for hit in hits}
-        if len(shown) != 1:
-            continue
-        line = text.count("\n", 0, hits[0].start()) + 1
-        version = form.format(shown.pop())
-        quote = f"line {line}"
-        claim = ReportedValue(axis=axis, version=version, rank=Rank.STATED, quote=quote)
-        remark = f"{axis} {version} is from the paths or commands in the report (first in {quote})"
-        result.fill(EnvironmentBlock(kind="paths", first=line, last=line, claims=(claim,), remarks=(remark,)))
-
-
 def system_of(text: str) -> str:
-    """``windows`` or ``macos`` where a text, with its home directories, has paths of such a system, else ''."""
+    """``windows``, ``macos`` or ``ubuntu`` where a text, with its homes and prompts, is from such a system, else ''."""
     if re.search(r"(?<![\w/])/Users/\w", text):
         return "macos"
-    return "windows" if re.search(r"(?<!\w)[A-Z]:\\\w[^\n]{0,200}?\\", text) else ""
+    if re.search(r"(?<!\w)[A-Z]:\\\w[^\n]{0,200}?\\", text):
+        return "windows"
+    return "ubuntu" if re.search(r"^ubuntu@|(?<![\w/])/home/ubuntu/", text, re.MULTILINE) else ""
 
 
 def failing(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from reprokit.evidence.text import clean
 
@@ -112,9 +112,10 @@ def cut(text: str) -> ParsedReport:
     cutter.run()
     prose = "\n".join(piece.text for piece in cutter.pieces if piece.kind == "prose")
     kept = cutter.pieces if len(cutter.pieces) <= MOST else [*cutter.pieces[: MOST // 2], *cutter.pieces[-MOST // 2 :]]
-    return ParsedReport(
-        text=text, pieces=tuple(kept), title=title or cutter.title(), pictures=len(_IMAGE.findall(prose))
-    )
+    title = title or cutter.title()
+    # What is right below the title is under no heading of its own.
+    kept = [replace(one, heading="") if one.code and one.heading == title else one for one in kept]
+    return ParsedReport(text=text, pieces=tuple(kept), title=title, pictures=len(_IMAGE.findall(prose)))
 
 
 def _outside_fences(text: str) -> str:

@@ -16,7 +16,8 @@ _GPU = re.compile(
     r"\.cuda\(|\bto\(\s?[\"']cuda|device\s?[=:(]{1,2}\s?[\"']?(?:cuda|gpu)\b|--gpus?\b|CUDAPlace|\bcuda\.jit\b|\buse_gpu\s?=\s?True"
     r"|--device[ =]cuda|--n-gpu-layers|-ngl \d|\bnvidia-smi\b|import (?:cupy|cudf|cuml|pycuda)\b|set_device\([\"']gpu"
     r"|\b(?:CUDA|NCCL|CUBLAS|CUDNN)\w{0,40} (?:runtime )?error|CUDA out of memory|no kernel image is available"
-    r"|\bmulti-?GPU\b|\bGpuMat\b|\bcudacodec\b|\bVolta\b|illegal memory access|invalid device function"
+    r"|\bmulti-?GPU\b|\b\w{1,20}\.(?:to_)?gpu\("
+    r"|\bGpuMat\b|\bcudacodec\b|\bVolta\b|illegal memory access|invalid device function"
     r"|Running on GPU|\bon (?:a |the )?GPU\b|使用 ?GPU|GPU ?(?:训练|预测|推理)",
     re.IGNORECASE,
 )

@@ -80,12 +80,14 @@ def run(found: Sequence[Shell], shown: Shown | None, pieces: Sequence[ReportPiec
     result = Running()
     chosen = _chosen(found, shown)
     lines = _sequence(found, chosen, shown) if chosen else []
+    program = _program(pieces, chosen)
+    if program is not None and chosen and not _calls(chosen, program) and _better(program, chosen, shown):
+        chosen, lines = None, []
     ran = set(lines)
     result.setup = [line for shell in found for line in shell.of("setup") if line not in ran]
     result.compiles = any(
         commands.BUILDS.search(line.text) for shell in found for line in shell.of("run", "setup", "prep")
     )
-    program = _program(pieces, chosen)
     if program is not None:
         program = _traced(program, shown)
         result.program = program
@@ -93,16 +95,15 @@ def run(found: Sequence[Shell], shown: Shown | None, pieces: Sequence[ReportPiec
         why = "" if program.named else "; the report does not name it"
         result.notes[("files", program.name)] = (f"lines {program.piece.line} to {program.piece.last}{why}",)
         result.missing += program.missing
-    if (
-        chosen is not None
-        and lines
-        and not (program is not None and not _calls(chosen, program) and _better(program, chosen, shown))
-    ):
+    if lines:
         _command(result, lines)
     elif program is not None:
         result.command = program.start
         result.notes[("command",)] = ("the report shows a program but no command for it",)
         result.compiles = result.compiles or program.compiles
+    elif script := _started(shown):
+        result.command = f"python {script}"
+        result.notes[("command",)] = ("the script in which the traceback begins; the report shows no arguments",)
     _variables(result, found, chosen)
     _configs(result, pieces)
     return result
@@ -134,6 +135,14 @@ def _program(pieces: Sequence[ReportPiece], chosen: Shell | None) -> scripts.Scr
     return next(iter(found), None)
 
 
+def _started(shown: Shown | None) -> str:
+    """The script of the reporter in which a traceback begins, where it was named relative to the current folder."""
+    first = next(iter(shown.frames if shown else ()), None)
+    file = first.file.replace("\\", "/") if first else ""
+    fits = first and first.function == "<module>" and re.fullmatch(r"(?:[\w-]+/)*[\w-]+\.py", file)
+    return file if first and fits and places.kind(first) == "own" else ""
+
+
 def _traced(program: scripts.Script, shown: Shown | None) -> scripts.Script:
     """The program with the name that the traceback gives the started script, where the report names it nowhere else."""
     frames = [frame for frame in (shown.frames if shown else ()) if frame.function == "<module>"][:1]
@@ -150,7 +159,9 @@ def _calls(shell: Shell, program: scripts.Script) -> bool:
 
 def _better(program: scripts.Script, shell: Shell, shown: Shown | None) -> bool:
     """Whether a quoted program, rather than a command somewhere in the text, is what fails."""
-    if not shell.of("run") or _score(shell, shown) >= _SURE:
+    if not shell.of("run"):
+        return program.whole and not (shown and shown.building)
+    if _score(shell, shown) >= _SURE:
         return False
     return program.score >= 6 or (program.score >= 4 and not _REPRODUCE.search(shell.piece.under))
 
@@ -165,6 +176,11 @@ _FINE = re.compile(
     re.IGNORECASE,
 )
 """Words around a command that does not fail."""
+_EXACT = re.compile(
+    r"\b(?:exact|failing|following) command|command (?:to reproduce|used|executed|line)\b|复现命令|执行命令|运行命令",
+    re.IGNORECASE,
+)
+"""Words before the command that failed."""
 _OR = re.compile(r"\b(?:or|alternatively|either|otherwise|if)\b|或者|否则|如果", re.IGNORECASE)
 
 
@@ -193,6 +209,7 @@ def _score(shell: Shell, shown: Shown | None) -> int:
         + 10 * (prints and shell.piece.kind != "prose")
         + 6 * (building and any(_INSTALLS.search(text) for text in texts))
         + 4 * bool(_REPRODUCE.search(shell.piece.under) or _REPRODUCE.search(shell.said))
+        + 6 * bool(_EXACT.search(shell.said))
         + 3 * (not shell.said)
         - 8 * bool(_FINE.search(shell.said or shell.piece.lead))
     )
@@ -256,11 +273,7 @@ def _command(result: Running, found: Sequence[CommandLine]) -> None:
     for line in found:
         text = commands.portable(line.text)
         if line.role == "elsewhere":
-            program = commands.program_of(text)
-            where = {"git": "sources"}.get(
-                program, "the image has" if program in ("pip", "apt", "apt-get") else "not here"
-            )
-            lines += [f"# {where}: {part}" for part in text.split("\n")]
+            lines.append(held([line]).rstrip("\n"))
             continue
         if line.role == "cd":
             folder = text.split(maxsplit=1)[1].strip("\"' /") if " " in text else ""
@@ -285,6 +298,20 @@ def _command(result: Running, found: Sequence[CommandLine]) -> None:
         result.missing.append("The command contains placeholders (<...>, path/to, xxx): fill them in.")
     if elsewhere := list(dict.fromkeys(_ELSEWHERE.findall(result.command))):
         result.missing.append(f"The command uses paths of the reporter's machine: {listed(elsewhere)}.")
+
+
+def held(setup: Sequence[CommandLine]) -> str:
+    """Installations as comments of a shell, which say where the case has what they install."""
+    lines = []
+    for line in setup[:_HELD]:
+        program = commands.program_of(line.text)
+        where = {"git": "sources"}.get(program, "the image has" if program in ("pip", "apt", "apt-get") else "not here")
+        lines += [f"# {where}: {part}\n" for part in commands.portable(line.text).split("\n")]
+    return "".join(lines)
+
+
+_HELD = 12
+"""Most installations that a command without another line lists."""
 
 
 def _devices(variables: Mapping[str, str]) -> int:

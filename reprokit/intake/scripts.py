@@ -151,6 +151,8 @@ def _python(piece: ReportPiece) -> Script | None:
     text = _source(piece)
     tree = _parsed(text)
     if tree is None or not tree.body:
+        if whole := _in_prose(piece):
+            return whole
         begins = _BEGINS.match(text.partition("\n")[0])
         part = (fenced or (begins and piece.kind == "fenced")) and _PART.search(text) and not _LOGGED.search(text)
         return _script(piece, text, score=0, whole=False) if part else None
@@ -209,7 +211,7 @@ def _in_prose(piece: ReportPiece) -> Script | None:
     """A Python program that was pasted without a fence: from its first import to the last line with which it parses."""
     lines = piece.text.split("\n")
     starts = [at for at, line in enumerate(lines) if _BEGINS.match(line)]
-    if not starts or piece.kind != "prose":
+    if not starts:
         return None
     body = lines[starts[0] : starts[0] + 300]
     indent = body[0][: len(body[0]) - len(body[0].lstrip())]

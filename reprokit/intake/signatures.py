@@ -52,6 +52,8 @@ def stable(message: str) -> tuple[str, str]:
         del parts[0]
     while parts and not _is_specific(parts[-1]):
         parts.pop()
+    if len(parts) == 1 and marks[0][0] == 0 and re.fullmatch(r"\W*[A-Za-z]{1,14}\W*", parts[0]):
+        return "", f"of the message {_shown(sentence)} only a word is sure to stay the same"
     if len(parts) == 1:
         return _bounded(parts[0].strip()), f"the part of {_shown(sentence)} without numbers, paths or values"
     if parts:

@@ -27,8 +27,10 @@ _LABELLED = re.compile(
     re.IGNORECASE,
 )
 _RAN = re.compile(
-    r"(?:\bran|\brun(?:ning)?|\bexecut\w+|\bstart\w*|\btyp(?:e|ed|ing)|\bwith|\bdo(?:ing)?|\bvia|运行|执行|使用|输入)(?:了|命令|指令)?(?:一[条个行句次])?[:：]?\s*"
-    r"(?P<rest>(?:[A-Z][A-Z0-9_]+=\S*\s+){0,8}(?:\./\S+|(?:python[\d.]*|torchrun|bash|sh|pip\d?|uv|conda|make|cmake)\s)[^,，。；;`\n\u3040-\u9fff]{1,300})",
+    r"(?:\bran|\brun(?:ning)?|\bexecut\w+|\bstart\w*|\btyp(?:e|ed|ing)|\bwith|\bdo(?:ing)?|\bvia|\busing"
+    r"|运行|执行|使用|输入)(?:了|命令|指令)?(?:一[条个行句次])?[:：]?\s*"
+    r"(?P<rest>(?:[A-Z][A-Z0-9_]+=\S*\s+){0,8}(?:sudo )?"
+    r"(?:\./\S+|(?:python[\d.]*|torchrun|bash|sh|pip\d?|uv|conda|make|cmake)\s)[^,，。；;`\n\u3040-\u9fff]{1,300})",
     re.IGNORECASE,
 )
 _GIVES = re.compile(

@@ -73,6 +73,7 @@ _OWN_NAMES = re.compile(
     r"|No module named ['\"]?(\w{2,40})"
     r"|\bmodule ['\"](\w{2,40})|\bgrep (?:-\w+ )?['\"]?([A-Za-z][\w-]{1,40})"
     r"|https?://git(?:hub|ee|lab)\.com/[\w.-]{1,60}/([\w.-]{2,60})/(?:issues|pull|releases)"
+    r"|\b(?:install|installed|use|using|running) ([a-z][a-z0-9_-]{1,40})(?:[ =]{1,2}|-| version )v?\d+\.\d+\.\d"
     r"|^[#*\s]{0,6}(?:the )?versions? of ([A-Za-z][\w-]{1,40})|^[#*\s]{0,6}([A-Za-z][\w-]{1,40}) versions?\b",
     re.MULTILINE | re.IGNORECASE,
 )
@@ -81,7 +82,8 @@ _PREPOSITIONS = frozenset(
         r"\s+",
         "with in to on from version versions since after before v release was is works worked work fails failed using "
         "use and or until by at than under the be for only not also even still back it that this my a an of via "
-        "between installed tried tested latest current newest old new stable python-version",
+        "between installed tried tested latest current newest old new stable python-version framework library package "
+        "software tool app project code repo model server plugin system compiler driver tag branch commit file api",
     )
 )
 """Words before a version whose name is elsewhere in the sentence; behind any other word, it is of that word."""
@@ -202,8 +204,8 @@ def _role(name: str, own: Collection[str]) -> str:
     name = name.lower().strip("-._:")
     if re.fullmatch(r"python[23]?|py[23]?", name):
         return "python"
-    role = ROLES.get(name, "known")
-    role = f"package {name}" if role == "known" and name in own and name not in _PREPOSITIONS else role
+    role = ROLES.get(name, "")
+    role = f"package {name}" if not role and name in own and name not in _PREPOSITIONS else role
     return role if role.partition(" ")[0] in _SEVERAL else ""
 
 
@@ -279,6 +281,8 @@ def _versions(text: str, own: Collection[str]) -> Iterator[tuple[int, str, str, 
         last = role or _last_named(before, own) or last
         if role and (whole or role in BY_NAME):
             found.append((hit.start(), role, _bare(hit[0]), True))
+        elif whole and (since := re.search(rf"(?P<name>{_NAME})\s?>=\s?$", before)) and _role(since["name"], own):
+            found.append((hit.start(), _role(since["name"], own), _bare(hit[0]), False))
         elif whole and not re.search(r"[<>~!]=?\s*$|[\w.]/$|[/@-]$", before):
             behind = _BEHIND.match(text, hit.end())
             if behind and (role := _role(behind["name"], own)):

@@ -72,7 +72,7 @@ def test_a_console_in_plain_text() -> None:
     assert case.command == "# the image has: pip install frobnicate==2.1\ncd demo\npython demo.py --rate 3\n"
     assert case.env == {"OMP_NUM_THREADS": "1"}
     assert case.environment.pip == ("frobnicate==2.1",)
-    assert case.matrix.axes == {"os": ("debian-12",), "python": ("3.10",)}
+    assert case.matrix.axes == {"os": ("ubuntu-22.04",), "python": ("3.10",)}
     failure = case.expect.failure
     assert (failure.exception, failure.message) == ("SpinError", "cannot spin at")
     assert failure.frames == ("core.py:start", "spin.py:_spin")
@@ -526,3 +526,88 @@ def test_an_installation_that_fails_in_words_only_is_not_a_finding_until_a_line_
     assert case.command == "pip install wheely"
     log = "Could not fetch URL https://example.org/simple/wheely/: certificate verify failed"
     assert judge(case.expect.failure, Ending(exit_code=1), log).outcome is not Outcome.REPRODUCED
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        (
+            '```\nTraceback (most recent call last):\n  File "tools/fit.py", line 3, in <module>\n    f()\nKeyError\n',
+            "python tools/fit.py",
+        ),
+        (
+            "Exact command to reproduce: python fit.py --x\n\nI installed it with\n\n```\n$ python get.py --all\n```",
+            "python fit.py --x",
+        ),
+        ("```\nC:\\> py fit.py\nKeyError: 1\n```", "python fit.py"),
+        ("I built it using sudo make -j4, and it fails.\n\nerror: it is broken", "sudo make -j4"),
+        (
+            "Run it:\n\n```\n$ pip install wobble\n```\n\n```python\nimport wobble\nwobble.go()\n```\n\nKeyError: 1",
+            "python repro.py",
+        ),
+    ],
+)
+def test_the_command_that_fails(text: str, command: str) -> None:
+    assert str(draft(f"# It dies\n\n{text}\n").data["command"]).strip() == command
+
+
+def test_an_installation_is_named_where_no_command_is() -> None:
+    failed = 'Traceback (most recent call last):\n  File "/a/b.py", line 1, in f\n    g()\nKeyError: 1'
+    made = draft(f"# It is slow\n\n```\n$ pip install wobble==1.2.3\n```\n\n```\n{failed}\n```\n").data
+    assert str(made["command"]).startswith("# the image has: pip install wobble==1.2.3\n")
+
+
+COMPILED = """```
+a.cc:1:2: error: redundant move in wobble
+Traceback (most recent call last):
+  File "b.py", line 1, in f
+    run()
+subprocess.CalledProcessError: Command 'cmake' failed
+```
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "failure"),
+    [
+        (
+            "```python\nimport wobble\nwobble.go()\n# WobbleError: it is not round\n```",
+            {"exception": "WobbleError", "message": "it is not round"},
+        ),
+        (
+            "I get this error:\n\n```\nwobble: the wheel is not supported here\n```",
+            {"output": "wobble: the wheel is not supported here"},
+        ),
+        ("```\nwob.error: the wheel is gone\n```", {"exception": "wob.error", "message": "the wheel is gone"}),
+        ("Process finished with exit code -1073741819 (0xC0000005)", {"signal": "SIGSEGV"}),
+        (
+            COMPILED,
+            {"output": "redundant move in wobble"},
+        ),
+    ],
+)
+def test_the_failure_that_a_report_shows(text: str, failure: dict[str, str]) -> None:
+    assert draft(f"# It dies\n\n{text}\n").data["expect"]["failure"] == failure
+
+
+def test_a_program_behind_a_traceback_and_one_with_its_output() -> None:
+    traceback = '  File "x.py", line 3, in <module>\n    f()\nKeyError: 1\n'
+    for text in (
+        f"It says:\nTraceback (most recent call last):\n{traceback}import wobble\nwobble.go()\n",
+        f"```\nimport wobble\nwobble.go()\n\n>>> \nTraceback (most recent call last):\n{traceback}```\n",
+    ):
+        (program,) = draft(f"# It dies\n\n{text}").data["files"].values()
+        assert str(program).startswith("import wobble\nwobble.go()\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "os"),
+    [
+        ("Python: 3.9.7", "debian-11"),
+        ("Python: 3.10.2", "ubuntu-22.04"),
+        ("Python: 3.11.4", "debian-12"),
+        ("OS: Ubuntu\nPython: 3.12", "ubuntu-24.04"),
+    ],
+)
+def test_the_release_is_one_that_packages_the_python(text: str, os: str) -> None:
+    assert draft(f"# It dies\n\n{text}\nnumpy: 1.26.4\n\nKeyError: 1\n").data["matrix"]["os"] == [os]
