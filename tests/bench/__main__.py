@@ -334,6 +334,14 @@ def throughput(folder: Path) -> None:
         print(line, flush=True)
 
 
+def fleet(folder: Path) -> None:
+    """Cells that wait, on eight workers of a real Ray cluster, two of which are killed: half an hour for 10,000."""
+    from tests.bench.fleet import report
+
+    for line in report(folder, OPTIONS.cells):
+        print(line, flush=True)
+
+
 BENCHES = {
     "throughput": throughput,
     "peers": peers,
@@ -357,8 +365,9 @@ BENCHES = {
     "pages": pages,
     "nulls": nulls,
     "repeated": repeated,
+    "fleet": fleet,
 }
-LONG = ("nulls", "repeated", "servers", "peers", "bugsinpy")
+LONG = ("nulls", "repeated", "servers", "peers", "bugsinpy", "fleet")
 """What takes long, some of it hours, or needs files, and is run only where it is named."""
 OPTIONS = argparse.Namespace()
 
@@ -374,6 +383,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="benchmarks, see below; default: all but the long ones"
     )
+    parser.add_argument("--cells", type=int, default=10_000, help="cells of fleet (%(default)s)")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of peers (%(default)s)")
     parser.add_argument("--bugsinpy", type=Path, metavar="DIR", help="a clone of https://github.com/soarsmu/BugsInPy")
     parser.add_argument(

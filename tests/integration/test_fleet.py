@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -26,7 +27,7 @@ title: A toy
 matrix: {a: ["1", "2"], b: [u, v, w, x, y]}
 environment: {image: "%(image)s"}
 env: {A: "{{ a }}"}
-command: [sh, -c, 'sleep 2; test "$A" = 1 || { echo boom; exit 3; }']
+command: [sh, -c, 'date +%%s; sleep 3; date +%%s; test "$A" = 1 || { echo boom; exit 3; }']
 expect:
   failure: {exit_code: 3, output: boom}
   reproduces: [{a: "2"}]
@@ -102,6 +103,12 @@ def test_a_node_that_is_killed_loses_nothing_and_doubles_nothing(
     assert [cell["verdict"] for cell in cells] == ["not-reproduced"] * 5 + ["reproduced"] * 5
     assert all((tmp_path / "store" / cell["trials"][0]["log"]).exists() for cell in cells)
     assert {cell["details"]["node"]["id"] for cell in cells} <= set(cluster["ids"])
+    ran: dict[str, list[tuple[int, int]]] = {}
+    for cell in cells:
+        began, ended = (tmp_path / "store" / cell["trials"][0]["log"]).read_text().split()[:2]
+        ran.setdefault(cell["details"]["node"]["id"], []).append((int(began), int(ended)))
+    # A node of one CPU has one cell at a time, also while the cell talks to the driver.
+    assert all(a[1] <= b[0] for some in ran.values() for a, b in itertools.pairwise(sorted(some)))
     assert all(
         one["id"] in ("", cluster["ids"][2]) for cell in cells for one in cell["details"]["node"].get("lost", ())
     )

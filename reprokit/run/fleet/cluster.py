@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import socket
@@ -16,7 +17,7 @@ from reprokit.core.text import one_line
 from reprokit.run.fleet import carried
 from reprokit.run.fleet.address import HERE, check_address
 from reprokit.run.fleet.node import serve
-from reprokit.run.fleet.orders import FleetEvent, Lost, Order, ServedImage
+from reprokit.run.fleet.orders import CommonParts, FleetEvent, Lost, Order, ServedImage, common_parts, packed, unpacked
 from reprokit.run.fleet.placing import Needs, Node, NodeReport
 
 KNOCK = 10.0
@@ -79,7 +80,7 @@ def _init(ray: Any, on: str) -> None:
         where = "RAY_ADDRESS" if on == HERE and os.environ.get("RAY_ADDRESS") else f"--on {on}"
         raise EngineError(f"{where}: no Ray cluster answers ({one_line(str(error), 200)}): {start}") from None
     except Exception as error:  # Ray has no class of its own for another version, and gRPC several
-        said = one_line(str(error), 400)
+        said = one_line(" ".join(str(error).split()), 400)
         if "version" in said.lower() and "mismatch" in said.lower().replace("versions", ""):
             raise UsageError(
                 f"--on {on}: the cluster has another Python or Ray than this machine ({said}): install the cluster's "
@@ -115,6 +116,7 @@ class RayCluster:
         self._mailbox: Any = None
         self._taking: Any = None
         self._serve = ray.remote(_serve)
+        self._common: dict[tuple[int, ...], tuple[CommonParts, Any]] = {}
 
     def nodes(self) -> Sequence[Node]:
         """See :class:`Cluster`."""
@@ -178,10 +180,17 @@ class RayCluster:
                 head = {"node:__internal_head__": 0.001}
                 self._mailbox = self._ray.remote(carried.Mailbox).options(num_cpus=0, resources=head).remote()
                 self._taking = self._mailbox.take.remote(LOOK)
-            name = f"reprokit {order.task.case.id}"
-            self._flying[self._serve.options(**options, name=name).remote(order, self._mailbox)] = order.key
+            serve = self._serve.options(**options, name=f"reprokit {order.task.case.id}")
+            self._flying[serve.remote(packed(order), [self._kept(common_parts(order))], self._mailbox)] = order.key
         except Exception as error:
             raise EngineError(f"the Ray cluster went away: {one_line(str(error), 200)}") from error
+
+    def _kept(self, common: CommonParts) -> Any:
+        """A reference to parts that orders have in common, which nodes fetch once. Holds them, so that ids stay."""
+        key = tuple(map(id, common))
+        if key not in self._common:
+            self._common[key] = common, self._ray.put(common)
+        return self._common[key][1]
 
     def wait(self, seconds: float) -> tuple[list[tuple[int, ServedImage | Lost]], list[FleetEvent]]:
         """See :class:`Cluster`."""
@@ -238,8 +247,14 @@ class RayCluster:
             self._ray.shutdown()
 
 
-def _serve(order: Order, mailbox: Any) -> ServedImage:
-    """On a node, in a process of Ray's."""
+@functools.lru_cache(maxsize=8)
+def _fetched(common: Any) -> CommonParts:
+    found: CommonParts = common.future().result()
+    return found
+
+
+def _serve(content: bytes, common: Sequence[Any], mailbox: Any) -> ServedImage:
+    """On a node, in a process of Ray's. It waits in futures: a task in ``ray.get`` gives its CPU to the next one."""
     import ray
 
     def exchange(events: list[FleetEvent], answered: bool) -> bool:
@@ -247,8 +262,9 @@ def _serve(order: Order, mailbox: Any) -> ServedImage:
         if not answered:
             return False
         try:
-            return bool(ray.get(asked))
+            return bool(asked.future().result())
         except ray.exceptions.RayError:
             return True  # the driver is gone, and with it whoever would take the result
 
+    order = unpacked(content, _fetched(common[0]))
     return serve(order, ray.get_runtime_context().get_node_id(), exchange)

@@ -59,6 +59,7 @@ class FleetRunner:
         self.engine_info: EngineInfo | None = described(cluster.nodes(), cluster.version)
         self._run_id = run_id
         self._request = request
+        self._ordered = replace(request, on="")
         self._cluster = cluster
         self._folder = folder
         self._listener = listener
@@ -156,8 +157,7 @@ class FleetRunner:
     def _order(self, job: Job, key: int) -> Order:
         with self._lock:
             bases = dict(self._bases)
-        request = replace(self._request, on="")
-        return Order(key=key, run_id=self._run_id, request=request, task=job.task, record=job.record, bases=bases)
+        return Order(key=key, run_id=self._run_id, request=self._ordered, task=job.task, record=job.record, bases=bases)
 
     def _heard(self, event: FleetEvent) -> None:
         _, kind, *arguments = event

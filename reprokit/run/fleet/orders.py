@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from reprokit.case.files import CaseFile
+from reprokit.case.model import Case
 from reprokit.evidence.records import CellRecord
 from reprokit.evidence.spans import Timings
 from reprokit.run.request import Request
@@ -29,6 +33,48 @@ class Order:
     task: Task
     record: CellRecord | None = None
     bases: Mapping[str, str] = field(default_factory=dict)
+
+
+CommonParts = tuple[CaseFile, Case, Case | None, Request]
+"""What the orders of a case have in common: for a case of many cells, most of their bytes."""
+
+
+def common_parts(order: Order) -> CommonParts:
+    """What an order has in common with others."""
+    file = order.task.file
+    return file, file.case, file.fixed, order.request
+
+
+def packed(order: Order) -> bytes:
+    """The order without its common parts."""
+    stream = io.BytesIO()
+    pickler = _Pickler(stream)
+    pickler.numbers = {id(part): number for number, part in enumerate(common_parts(order)) if part is not None}
+    pickler.dump(order)
+    return stream.getvalue()
+
+
+def unpacked(content: bytes, common: CommonParts) -> Order:
+    """The order whose common parts are these. ``content``: of :func:`packed`."""
+    unpickler = _Unpickler(io.BytesIO(content))
+    unpickler.common = common
+    order = unpickler.load()
+    assert isinstance(order, Order)
+    return order
+
+
+class _Pickler(pickle.Pickler):
+    numbers: Mapping[int, int]
+
+    def persistent_id(self, value: Any) -> int | None:
+        return self.numbers.get(id(value))
+
+
+class _Unpickler(pickle.Unpickler):
+    common: CommonParts
+
+    def persistent_load(self, number: int) -> Any:
+        return self.common[number]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from reprokit.environment.host import HostFacts
 from reprokit.run.fleet.node import NodeInvocation, serve
-from reprokit.run.fleet.orders import FleetEvent, Lost, Order, ServedImage
+from reprokit.run.fleet.orders import FleetEvent, Lost, Order, ServedImage, common_parts, packed, unpacked
 from reprokit.run.fleet.placing import Needs, Node, NodeReport
 from tests.unit.fakes import FakeEngine
 
@@ -71,7 +71,7 @@ class FakeCluster:
             nth = len(chosen.served)
             self._flying.add(order.key)
             self.most = max(self.most, len(self._flying))
-        self._threads.submit(self._serve, chosen, order, nth)
+        self._threads.submit(self._serve, chosen, unpacked(packed(order), common_parts(order)), nth)
 
     def _serve(self, node: FakeNode, order: Order, nth: int) -> None:
         name = node.node.id

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import io
+import pickle
 import signal
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from reprokit.case.matrix import Selection
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import EngineError, Unsupported, UsageError
 from reprokit.engine.protocol import Trial
@@ -19,6 +23,9 @@ from reprokit.evidence.records import CellRecord
 from reprokit.report.publishing import Scrubber
 from reprokit.run.fleet import dispatching, joining, placing
 from reprokit.run.fleet.address import check_address
+from reprokit.run.fleet.cluster import connect
+from reprokit.run.fleet.orders import Order, common_parts, packed, unpacked
+from reprokit.run.plan import load_all, plan
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
 from reprokit.search.explain.repeating import planner
@@ -283,3 +290,33 @@ def test_nodes_that_cannot_serve_are_named_and_none_at_all_is_an_error() -> None
 def test_what_is_not_an_address_is_refused(on: str) -> None:
     with pytest.raises(UsageError, match=r"--on .*(expected ray|names no port)"):
         check_address(on)
+
+
+def test_an_order_travels_without_what_all_orders_of_its_case_have_in_common(tmp_path: Path) -> None:
+    values = str([str(number) for number in range(2000)])
+    (tmp_path / "toy.yaml").write_text(CASE.replace("[u, v, w, x, y, z]", values) + "fix: {env: {A: '1'}}\n")
+    request = Request(cases=(str(tmp_path / "toy.yaml"),), fix=True, selection=Selection(only=({"b": ("7",)},)))
+    tasks = plan(load_all(request.cases), request)
+    orders = [Order(key=1, run_id="a", request=request, task=task) for task in (tasks[0], tasks[-1])]
+    assert len(pickle.dumps(orders[0])) > 100_000
+    for order in orders:
+        assert len(packed(order)) < 10_000
+        got = unpacked(packed(order), common_parts(order))
+        assert got == order
+        assert got.task.case is order.task.case
+
+
+def test_a_cluster_of_another_python_is_wrong_usage_and_both_versions_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def init(**options: object) -> None:  # as Ray 2.60 says it
+        raise RuntimeError(
+            "Version mismatch: The cluster was started with:\n    Ray: 2.60.0\n    Python: 3.11.7\n"
+            "This process on node 127.0.0.1 was started with:\n    Ray: 2.60.0\n    Python: 3.12.1\n"
+        )
+
+    ray = SimpleNamespace(__version__="2.60.0", init=init, is_initialized=lambda: False)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    with pytest.raises(UsageError, match=r"(?s)Python: 3\.11\.7 .*Python: 3\.12\.1.*install the cluster's versions"):
+        connect("ray", "auto")
