@@ -431,8 +431,7 @@ class Runner:
         """
         try:
             share = None if image.bundled else self._shares(image.trust)
-            shared = as_shared(image, ready.image.tag, ready.bases)
-            if share and share.owes(shared):
+            if share and share.owes(shared := as_shared(image, ready.image.tag, ready.bases)):
                 share.push(shared, self._cancel)
         except Cancelled:
             pass  # its cells are decided, and the next run that needs it pushes it

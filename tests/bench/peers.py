@@ -57,7 +57,7 @@ def report(folder: Path, rounds: int) -> Iterator[str]:
     programs = _installed(folder / "peers")
     for name in ("tox", "asv"):
         said = subprocess.run([programs / name, "--version"], capture_output=True, text=True, check=True)
-        yield f"{(said.stdout or said.stderr).split(' from ')[0].strip()}"
+        yield f"{name} {next(word for word in said.stdout.split() if word[0].isdigit())}"
     (folder / "program.py").write_text(PROGRAM, encoding="utf-8")
     took: dict[tuple[str, str], list[float]] = {}
     for number in range(rounds + 1):
