@@ -151,6 +151,7 @@ class RegistryShare:
                 self._off |= {"fetch", "push"}
                 self._say(f"{self._what('does not serve images')}, and they are built here: {_plain(error)}")
             else:
+                self._off.add("steps")  # BuildKit tries a layer that is corrupt for minutes
                 self._say(f"registry_images: {asked} cannot be fetched, and is built here: {_plain(error)}")
             return None
 
@@ -179,7 +180,7 @@ class RegistryShare:
     def steps(self, image: SharedImage) -> tuple[str, ...]:
         """As :meth:`ImageShare.steps`."""
         try:
-            if "fetch" in self._off or not self.engine().info().capabilities.steps:
+            if self._off & {"fetch", "steps"} or not self.engine().info().capabilities.steps:
                 return ()
             return tuple(self._name(replace(image, repository=STEPS, version=step)) for step in image.steps)
         except _FAILURES:  # whoever builds meets it again

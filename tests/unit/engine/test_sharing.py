@@ -185,7 +185,9 @@ def test_a_registry_that_serves_nothing_is_asked_once_and_said_once(world: World
 def test_one_image_that_is_corrupt_says_nothing_of_the_others(world: World) -> None:
     world.registry.error = "filesystem layer verification failed for digest sha256:1"
     _, share = world.machine("one")
+    assert share.steps(replace(IMAGE, steps=("aa",)))
     assert share.fetch(IMAGE, world.never) is None
+    assert share.steps(replace(IMAGE, steps=("aa",))) == ()  # whose layers may be corrupt as well
     world.registry.error = ""
     world.registry.put(NAME, ImageInfo(tag=NAME, id="good", labels={"inputs": "5f0c"}))
     assert share.fetch(IMAGE, world.never) is not None
