@@ -242,10 +242,8 @@ def build_of(tag: str, dockerfile: str, context: dict[str, bytes | Path] | None 
 
 def site_build(tag: str, base: str, script: str) -> Build:
     """A build of one step with all that steps of ours have of the site, where ``pip`` is ours."""
-    step = (
-        "{% import 'macros.j2' as m %}RUN {{ m.apt_mounts() }} {{ m.pip_run() }} {{ m.site() }} . /run/reprokit/site.sh"
-    )
-    text = f"FROM {base}\n{dockerfile._templates().from_string(step).render(pins=None)} && {script}\n"
+    step = "RUN {{ m.apt_mounts(none) }} {{ m.pip_run(none) }} {{ m.site }} . /run/reprokit/site.sh"
+    text = f"FROM {base}\n{dockerfile._templates().from_string(step).render()} && {script}\n"
     folder = Path(dockerfile.__file__).parents[2] / "dockerfiles"
     names = [name for name in dockerfile.SUPPORT if f"source=reprokit/{name}," in text]
     return build_of(tag, text, {f"reprokit/{name}": (folder / name).read_bytes() for name in names})

@@ -139,7 +139,7 @@ class Build:
     def connect(self) -> socket.socket:
         """A connection."""
         one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        one.settimeout(10)
+        one.settimeout(60)
         one.connect(str(self.address.socket))
         return one
 

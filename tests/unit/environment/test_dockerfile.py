@@ -26,7 +26,7 @@ from reprokit.core.errors import Unsupported, UsageError
 from reprokit.environment import Supply, dockerfile, resolve
 from reprokit.environment.lock import asked_digest
 from reprokit.environment.model import SourceTree
-from tests.conftest import as_files
+from tests.conftest import as_files, site_build
 from tests.unit.serving import serving
 
 HADOLINT = shutil.which("hadolint", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
@@ -398,6 +398,12 @@ PIP = Path(dockerfile.__file__).parents[2] / "dockerfiles" / "keeping_pip.py"
 
 
 @pytest.mark.system
+def test_the_step_that_tests_on_an_engine_build_has_all_that_steps_have_of_the_site() -> None:
+    build = site_build("a:b", "c", "true")
+    assert all(f"id={name}" in build.dockerfile for name in ("apt_conf", "pip_conf", "site_env", "gateway"))
+    assert "reprokit/site.sh" in build.context
+
+
 def test_pip_that_keeps_downloads_is_pip() -> None:
     """With whatever pip this interpreter has; the real-engine tests show that it keeps."""
     pytest.importorskip("pip")
