@@ -85,6 +85,8 @@ def postgres_server(programs: Path) -> Iterator[PostgresServer]:
         with (folder / "data" / "postgresql.conf").open("a") as config:
             config.write(f"listen_addresses = '127.0.0.1'\nport = {server.port}\nfsync = off\nmax_connections = 60\n")
             config.write(f"unix_socket_directories = '{folder}'\n")
+            # Not in /dev/shm, which every process of that user may clear.
+            config.write("dynamic_shared_memory_type = mmap\n")
         server.start()
         try:
             server.says("CREATE ROLE open LOGIN", "CREATE ROLE closed LOGIN PASSWORD 'secret-word'")

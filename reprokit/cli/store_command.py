@@ -163,7 +163,8 @@ def _again(folder: Path) -> int:
 @command.command("copy")
 @click.argument("source", metavar="FROM", type=options.StoreType())
 @click.argument("target", metavar="TO", type=options.StoreType())
-def copy(source: Path, target: Path) -> int:
+@_json_option
+def copy(source: Path, target: Path, as_json: bool) -> int:
     """Add every run of the store FROM, with its logs, to the store TO: folders, or addresses of databases.
 
     Each run is copied whole, read again and compared. Repeat it after an interruption: it goes on with what is missing.
@@ -181,6 +182,9 @@ def copy(source: Path, target: Path) -> int:
         if place := files_of(target):
             place.check()
         done = copied(old, new)
+    if as_json:
+        _print("reprokit-store-copy/v1", dataclasses.asdict(done))
+        return 3 if done.problems else 0
     for problem in done.problems:
         echo(problem)
     runs = done.copied + done.same
@@ -193,20 +197,29 @@ def copy(source: Path, target: Path) -> int:
 
 
 @command.command("sync")
+@_json_option
 @options.store_option
-def sync(store_folder: Path | None) -> int:
+def sync(as_json: bool, store_folder: Path | None) -> int:
     """Deliver what this host still keeps for the database and the place of files of a store on a server."""
     from reprokit.store.delivery import deliver_all, undelivered
-    from reprokit.store.journal import pending
+    from reprokit.store.journal import path_of, pending
 
     folder = _folder(store_folder)
     before = {*pending(folder), *undelivered(folder)}
-    Store(folder, up_to_date=True).close()
+    with contextlib.closing(Store(folder, up_to_date=True)) as store:
+        refused = {run_id: str(error) for run_id, error in store.refused.items()}
     deliver_all(folder)
-    left = {*pending(folder), *undelivered(folder)}
+    left = {*pending(folder), *undelivered(folder)} - refused.keys()
+    delivered = before - left - refused.keys()
+    if as_json:
+        found = {"delivered": sorted(delivered), "not_ended": sorted(left), "refused": refused}
+        _print("reprokit-store-sync/v1", found)
+        return 3 if refused else 0
+    for run_id, why in refused.items():
+        echo(f"run {run_id}: {why}: it stays in {path_of(folder, run_id)}; remove that folder to give it up")
     open_ended = f"; {pluralize(len(left), 'run')} not ended" if left else ""
-    echo(f"{shown(folder)}: {pluralize(len(before - left), 'run')} delivered{open_ended}")
-    return 0
+    echo(f"{shown(folder)}: {pluralize(len(delivered), 'run')} delivered{open_ended}")
+    return 3 if refused else 0
 
 
 def _print(form: str, data: dict[str, Any]) -> None:

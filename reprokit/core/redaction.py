@@ -202,7 +202,11 @@ def without_passwords(text: str) -> str:
         user, colon, _ = match["login"].partition(":")
         return f"{match['scheme']}{user + colon if colon else ''}****@"
 
-    text = re.sub(r"([?&](?:ssl)?password=)[^&\s'\"]*", r"\1****", text)  # as libpq takes one
+    def hide_value(match: re.Match[str]) -> str:
+        secret = unquote(match["key"]).lower() in ("password", "sslpassword")  # as libpq takes one
+        return f"{match['begin']}{match['key']}=****" if secret else match[0]
+
+    text = re.sub(r"(?P<begin>[?&])(?P<key>[^=&?\s'\"]{8,33})=[^&\s'\"]*", hide_value, text)
     return patterns.BARE_LOGIN.sub(r"\1****@", patterns.URL_LOGIN.sub(hide, text))
 
 

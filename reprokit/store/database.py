@@ -63,6 +63,11 @@ class Store:
         """The database, for messages: a path, or an address without its password."""
         return self._opened.where
 
+    @property
+    def refused(self) -> Mapping[str, StoreError]:
+        """Runs of this host that the database does not take, and why: they are in their journals alone."""
+        return self._opened.refused
+
     def close(self) -> None:
         """Give the database back."""
         self._opened.close()

@@ -20,6 +20,7 @@ class Trouble(Enum):
     NEWER = "newer"
     REFUSED = "refused"
     UNREACHABLE = "unreachable"
+    VALUE = "value"
     OTHER = "other"
 
 

@@ -11,7 +11,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -48,13 +48,17 @@ _looked_at: set[Path] = set()
 
 @dataclass(frozen=True, kw_only=True)
 class OpenDatabase:
-    """An open database. ``path``: SQLite's file, None for another database. ``scratch``: where the file is a copy."""
+    """An open database. ``path``: SQLite's file, None for another database. ``scratch``: where the file is a copy.
+
+    ``refused``: runs whose journals here have a value that it does not take. They are in the way of no others.
+    """
 
     engine: Engine
     dialect: Dialect
     where: str
     path: Path | None
     scratch: TemporaryDirectory[str] | None = None
+    refused: dict[str, StoreError] = field(default_factory=dict)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -207,8 +211,13 @@ def _bring_up_to_date(opened: OpenDatabase, folder: Path, *, is_copy: bool = Fal
             with opened.transaction() as connection:
                 migrations.migrate(connection, opened.where, opened.dialect)
         for run_id in pending(folder):
-            if opened.catch_up(folder, run_id) and not is_copy:
-                settle(folder, run_id)
+            try:
+                if opened.catch_up(folder, run_id) and not is_copy:
+                    settle(folder, run_id)
+            except StoreError as error:
+                if error.trouble is not Trouble.VALUE:
+                    raise
+                opened.refused[run_id] = error
 
 
 def _hold(held: contextlib.ExitStack, folder: Path, where: str, seconds: float) -> None:

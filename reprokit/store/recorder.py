@@ -167,7 +167,9 @@ class Recorder:
 
         assert self._journal is not None
         try:
-            Store(self._folder, up_to_date=True).close()
+            with contextlib.closing(Store(self._folder, up_to_date=True)) as store:
+                if error := store.refused.get(self._journal.path.parent.name):
+                    raise error
             delivery.deliver(self._folder, self._journal.path.parent.name, ended=False)
             self._failed = None
         except StoreError as error:

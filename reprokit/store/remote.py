@@ -52,7 +52,8 @@ def checked_address(text: str) -> str:
     """The address of a database. Raises UsageError for one that cannot be a store, or has a password in it."""
     try:
         parts = urlsplit(text)
-        password = parts.password is not None or not _PASSWORDS.isdisjoint(parse_qs(parts.query))
+        keys = {key.lower() for key in parse_qs(parts.query, keep_blank_values=True)}
+        password = parts.password is not None or not _PASSWORDS.isdisjoint(keys)
     except ValueError as error:
         raise UsageError(f"the store {without_passwords(text)!r} is not an address: {error}; write {EXAMPLE}") from None
     if parts.scheme not in SCHEMES or not text.startswith(f"{parts.scheme}://"):

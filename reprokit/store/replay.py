@@ -36,7 +36,7 @@ def replay(connection: Connection, folder: Path, run_id: str) -> bool:
         for entry in entries(path_of(folder, run_id), end):
             end = entry.end
             ended = ended or entry.kind == "finish"
-            with suppress(KeyError, TypeError, ValueError, AttributeError):
+            with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError):
                 apply(connection, run_id, entry.kind, entry.data)
     except FileNotFoundError:
         return True

@@ -168,7 +168,7 @@ def test_a_database_of_version_1_is_brought_up_to_date_by_the_same_steps(address
     store.put(run("run-1", cell(1, trials=(TRIAL,), verdict=Verdict.REPRODUCED)), {"sha256:1": ("c", "t", "text")})
     new = {table: shape(store, table) for table in tables.metadata.tables}
     with store.engine.begin() as connection:
-        connection.execute(text("DROP TABLE version, journals"))
+        connection.execute(text("DROP TABLE version, journals, summaries, summarised, layouts"))
         connection.execute(text("ALTER TABLE trials DROP COLUMN failure, DROP COLUMN usage"))
         connection.execute(text("ALTER TABLE cells DROP COLUMN reused_from"))  # with the indexes that have it
         connection.execute(text("DROP INDEX cells_in_time_long"))
@@ -238,6 +238,29 @@ def test_16_runs_of_4_hosts_write_at_once_and_nothing_is_lost_or_twice(address: 
         ]
     assert len(store.results()) == 16 * 12
     assert store.faults() == []
+
+
+def test_a_journal_that_the_database_refuses_is_in_the_way_of_no_other(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = folder_of(address)
+    for run_id, code in (("run-1", 1), ("run-2", 2**40), ("run-3", 3)):
+        recorder = begun(folder, run_id, cell(1))
+        recorder.decide(cell(1, verdict=Verdict.REPRODUCED, trials=(dataclasses.replace(TRIAL, exit_code=code),)))
+        recorder.finish(**END)
+        if code == 2**40:
+            with pytest.raises(RecordError, match="refuses a value"):
+                recorder.close()
+        else:
+            assert recorder.close() == ""
+    assert sorted(one.id for one in Store(folder).runs()) == ["run-1", "run-3"]
+    assert invoke(["store", "sync", "--store", address]) == 3
+    assert "run run-2: the store's database" in capsys.readouterr().out
+    assert invoke(["store", "sync", "--json", "--store", address]) == 3
+    found = json.loads(capsys.readouterr().out)
+    assert (list(found["refused"]), found["not_ended"]) == (["run-2"], [])
+    assert invoke(["store", "check", "--store", address]) == 3
+    assert "run-2" in capsys.readouterr().out
 
 
 def test_a_run_that_two_hosts_write_has_what_both_decided(

@@ -780,6 +780,29 @@ class StoreRebuild(Document):
     old: str | None
 
 
+class StoreCopy(Document):
+    """What `store copy` did. `copied`, `same`: runs that were not there like this, and that were; of both together
+    `cells` and `trials` were compared by digest. `problems`: what was left out or differs."""
+
+    format: Literal["reprokit-store-copy/v1"]
+    copied: int
+    same: int
+    cells: int
+    trials: int
+    logs: int
+    problems: list[str]
+
+
+class StoreSync(Document):
+    """What `store sync` delivered: ids of runs. `not_ended`: runs that go on, of which there is more to come.
+    `refused`: runs that the database does not take, and why."""
+
+    format: Literal["reprokit-store-sync/v1"]
+    delivered: list[str]
+    not_ended: list[str]
+    refused: dict[str, str]
+
+
 class ListedRun(Document):
     """A run. `exit_status` is null while it is not finished; `search`: its kind, where it is one."""
 

@@ -27,6 +27,9 @@ _SETTINGS = (
     "SET LOCAL jit = off"  # compiling takes longer than any of our queries
 )
 
+_DATA = "22"
+"""The class of states that are about a value."""
+
 _MIGRATING = 0x52507274
 """The advisory lock of whoever changes tables; those of runs are other numbers."""
 
@@ -101,6 +104,8 @@ class Postgres:
         for states, words, trouble, sentence in _KNOWN:
             if state in states or (not state and re.search(words, said, re.IGNORECASE)):
                 return StoreError(f"the store's database {where} {sentence.format(error=said)}", trouble)
+        if state.startswith(_DATA) or (not state and type(error).__name__ == "DataError"):
+            return StoreError(f"the store's database {where} refuses a value ({said})", Trouble.VALUE)
         return StoreError(
             f"the store's database {where} cannot be used ({said}): see the log of the server, or name another store "
             "with --store",

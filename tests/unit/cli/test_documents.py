@@ -36,6 +36,8 @@ COMMANDS = {
     "store check": ["store", "check", "--json"],
     "store import": ["store", "import", "runs.tar.gz", "--store", "other", "--json"],
     "store rebuild": ["store", "rebuild", "--json"],
+    "store copy": ["store", "copy", "store", "copied", "--json"],
+    "store sync": ["store", "sync", "--json"],
     "config": ["config", "--json"],
     "gc": ["gc", "--json"],
 }

@@ -60,6 +60,8 @@ def test_a_folder_that_came_from_elsewhere_names_no_server(tmp_path: Path) -> No
     [
         ("postgresql://me:hunter2@db.example/x", "has a password in its address"),
         ("postgresql://me@db.example/x?password=hunter2", "has a password in its address"),
+        ("postgresql://me@db.example/x?PassWord=hunter2", "has a password in its address"),
+        ("mysql://me@db.example/x?p%61ssword=hunter2", "neither a folder nor the address of a database"),
         ("postgresql://me@db.example/x?sslmode=require&sslpassword=hunter2", "has a password in its address"),
         ("mysql://me@db.example/x", "neither a folder nor the address of a database"),
         ("postgres://me:hunter2@db.example/x", "neither a folder nor the address of a database"),
