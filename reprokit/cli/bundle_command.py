@@ -38,9 +38,9 @@ Examples:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=options.TargetType(path_type=Path, dir_okay=False),
     required=True,
-    help="The file to write: .tar.zst, .tar.gz or .tar.",
+    help="The file to write: .tar.zst, .tar.gz or .tar; also s3://BUCKET/KEY.",
 )
 @click.option("-y", "--yes", is_flag=True, help="Bundle the case even if its text seems to contain a secret.")
 @options.engine_option
@@ -49,7 +49,7 @@ def command(
     what: str,
     cell: str | None,
     case_id: str | None,
-    output: Path,
+    output: Path | str,
     yes: bool,
     engine: str | None,
     store_folder: Path | None,
@@ -61,8 +61,9 @@ def command(
     measured, and run.sh, which needs Docker or Podman alone. Private things are removed from logs and measurements; the
     case and the image are not changed. Real data, GPUs and their driver are not in it.
     """
-    options.check_writable("--output", output)
-    bundle.check_target(output)
+    if isinstance(output, Path):
+        options.check_writable("--output", output)
+    bundle.check_target(Path(output))
     store = options.store_of(store_folder)
     subject = choosing.subject_of(store, what, case_id)
     if subject.run is None:
@@ -73,19 +74,21 @@ def command(
             "or bundle it as it is with --yes"
         )
     chosen, scrub = _cell(subject.run, cell), Scrubber([subject.run])
-    made = bundle.write(
-        registry.make(engine or chosen.details.engine_kind or "auto"),
-        subject.run,
-        chosen,
-        load_text(chosen.case_path, subject.text),
-        store=store.folder,
-        target=output,
-        scrub=scrub,
-        cancel=threading.Event(),
-    )
-    size = f"{output.stat().st_size / 1e6:.0f} MB"
+    with options.written(output) as target:
+        made = bundle.write(
+            registry.make(engine or chosen.details.engine_kind or "auto"),
+            subject.run,
+            chosen,
+            load_text(chosen.case_path, subject.text),
+            store=store.folder,
+            target=target,
+            scrub=scrub,
+            cancel=threading.Event(),
+        )
+        size = f"{target.stat().st_size / 1e6:.0f} MB"
     echo(f"{output}: {label(chosen.cell)}: {chosen.verdict}: {first_line(chosen.reason)}; {size}")
-    echo(f"run it with: tar xf {output} && sh {made.file.case.id}/run.sh")
+    name = Path(output).name if isinstance(output, str) else output
+    echo(f"run it with: tar xf {name} && sh {made.file.case.id}/run.sh")
     if made.datasets:
         echo(f"not in it: the data of {', '.join(made.datasets)}", err=True)
     if scrub.left_out:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -247,6 +248,27 @@ def store_option(function: F) -> F:
         help="Where runs are recorded: a folder, or postgresql://USER@HOST/DATABASE [default: .reprokit in the "
         "project, or $REPROKIT_STORE].",
     )(function)
+
+
+class TargetType(click.Path):
+    """A file to write: a path, or ``file:///PATH``; ``s3://BUCKET/KEY`` stays the text that :func:`written` takes."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """A path, or the address of an object in a bucket. Raises UsageError for another address."""
+        from reprokit.store import targets
+
+        if isinstance(value, str) and targets.is_remote(value):
+            return value
+        return super().convert(str(targets.local(value)) if isinstance(value, str) else value, param, ctx)
+
+
+def written(target: Path | str) -> AbstractContextManager[Path]:
+    """The file to write for a target of :class:`TargetType`: it is sent to its bucket when the block ends."""
+    from reprokit.store import targets
+
+    return targets.sent(target) if isinstance(target, str) else nullcontext(target)
 
 
 class StoreType(click.Path):

@@ -51,8 +51,8 @@ Examples:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
-    help="The folder of the pages, or the file of another format [default for these: standard output].",
+    type=options.TargetType(path_type=Path, allow_dash=True),
+    help="The folder of the pages, or the file of another format, also s3://BUCKET/KEY [default: standard output].",
 )
 @click.option("--format", "name", type=click.Choice(list(formats())), default="html", show_default=True, help=_help())
 @click.option("--serve", is_flag=True, help="Serve the pages on this machine, until Ctrl-C.")
@@ -78,7 +78,7 @@ Examples:
 @options.store_option
 def command(
     what: tuple[str, ...],
-    output: Path | None,
+    output: Path | str | None,
     name: str,
     serve: bool,
     port: int,
@@ -104,6 +104,8 @@ def command(
         raise UsageError("say where the pages go: -o FOLDER (or --serve to look at them here, or another --format)")
     if output == Path("-"):
         raise UsageError("-o -: pages are a folder; name one")
+    if isinstance(output, str):
+        raise UsageError(f"-o {output}: pages are a folder of files: write them to a folder, and copy that")
     store = options.store_of(store_folder)
     request = _request(store, what, folder, runs)
     assert isinstance(form, PagesFormat)
@@ -199,12 +201,14 @@ def _serve(store: Store, pages: _Pages, output: Path | None, port: int) -> int:
     return 0
 
 
-def _write(form: RunFormat, what: str, output: Path, store_folder: Path | None) -> int:
+def _write(form: RunFormat, what: str, output: Path | str, store_folder: Path | None) -> int:
     """One run in a format that is one text."""
-    options.check_writable("-o", output)
+    if isinstance(output, Path):
+        options.check_writable("-o", output)
     store = options.store_of(store_folder)
     run = _run(store, what)
-    options.write_file(output, form.text(run, FormatSources.of(store, run)))
+    with options.written(output) as target:
+        options.write_file(target, form.text(run, FormatSources.of(store, run)))
     return 0
 
 

@@ -102,8 +102,9 @@ class FolderFiles:
 class BucketFiles:
     """``s3://BUCKET/PREFIX``, by fsspec; with the settings of the AWS tools (variables, profiles, AWS_ENDPOINT_URL)."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, what: str = "the place of the store's files") -> None:
         self.where = address
+        self._what = what
         self._root = address.partition("://")[2]
         self._known: Any = None
 
@@ -128,7 +129,7 @@ class BucketFiles:
 
     def put(self, path: Path, name: str) -> None:
         """An object is there whole, or not at all."""
-        with _translated(self.where):
+        with _translated(self.where, what=self._what):
             self._system.put_file(str(path), f"{self._root}/{name}")
 
     def get(self, name: str, target: Path) -> None:
@@ -153,12 +154,19 @@ class BucketFiles:
         with _translated(self.where):
             self._system.pipe_file(f"{self._root}/{MARK}", _MARK_TEXT.encode())
 
+    def probe(self, name: str) -> None:
+        """The same with an object that is removed again, where this user may do that."""
+        with _translated(self.where, what=self._what):
+            self._system.pipe_file(f"{self._root}/{name}", b"")
+        with suppress(Exception):
+            self._system.rm_file(f"{self._root}/{name}")
+
 
 _MARK_TEXT = "Logs of the runs of a reprokit store lie below runs/.\n"
 
 
 @contextmanager
-def _translated(where: str, missing: str = "") -> Iterator[None]:
+def _translated(where: str, missing: str = "", what: str = "the place of the store's files") -> Iterator[None]:
     """Whatever goes wrong as a StoreError. ``missing``: a name of which FileNotFoundError says that it is not there."""
     try:
         yield
@@ -167,9 +175,11 @@ def _translated(where: str, missing: str = "") -> Iterator[None]:
     except FileNotFoundError as error:
         if missing:
             raise FileNotFoundError(2, f"not in {where}", missing) from error
-        raise _unusable(where, error, "does not exist", "make it, or name another place (files)") from error
+        raise _unusable(what, where, error, "does not exist", "make it, or name another place") from error
     except PermissionError as error:
-        raise _unusable(where, error, "refuses this user", "ask its owner for the right to read and write") from error
+        raise _unusable(
+            what, where, error, "refuses this user", "ask its owner for the right to read and write"
+        ) from error
     except Exception as error:  # whatever a client of a network raises
         credentials = type(error).__name__ in ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound")
         hint = (
@@ -177,12 +187,12 @@ def _translated(where: str, missing: str = "") -> Iterator[None]:
             if credentials
             else "check the address and the network"
         )
-        raise _unusable(where, error, "cannot be used", hint) from error
+        raise _unusable(what, where, error, "cannot be used", hint) from error
 
 
-def _unusable(where: str, error: BaseException, what: str, hint: str) -> StoreError:
+def _unusable(place: str, where: str, error: BaseException, what: str, hint: str) -> StoreError:
     said = " ".join(str(error).split())[:300]
-    return StoreError(f"the place of the store's files, {where}, {what} ({said}): {hint}", Trouble.UNREACHABLE)
+    return StoreError(f"{place}, {where}, {what} ({said}): {hint}", Trouble.UNREACHABLE)
 
 
 def make(remote: Remote) -> Files | None:

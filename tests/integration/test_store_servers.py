@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import http.server
 import json
@@ -21,7 +22,7 @@ from reprokit.cli import invoke
 from reprokit.core.errors import RecordError, UsageError
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
-from reprokit.store import copying, delivery, recorder, tables
+from reprokit.store import copying, delivery, recorder, tables, targets
 from reprokit.store.database import Store
 from reprokit.store.errors import StoreError, Trouble
 from reprokit.store.journal import pending
@@ -400,6 +401,29 @@ class refusing:
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+def test_a_report_goes_to_a_bucket_whole_or_not_at_all(
+    bucket: str, s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Store(tmp_path / "own").put(run("run-1", cell(1)), {})
+    report = ["report", "run-1", "--format", "csv", "--store", str(tmp_path / "own"), "-o"]
+    assert invoke([*report, f"{bucket}/out.csv"]) == 0
+    assert invoke([*report, f"file://{tmp_path}/out.csv"]) == 0
+    assert s3fs().cat_file(f"{bucket}/out.csv") == (tmp_path / "out.csv").read_bytes()
+    assert s3fs().find(bucket) == [f"{bucket}/out.csv".removeprefix("s3://")]
+    assert invoke([*report, "s3://reprokit-none/out.csv"]) == 2
+    assert invoke([*report, bucket.rpartition("/")[0]]) == 2
+    assert "write s3://BUCKET/KEY" in capsys.readouterr().err
+    with tcp_proxy(port_of(s3)) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.port}")
+        sent = contextlib.ExitStack()
+        sent.enter_context(targets.sent(f"{bucket}/out.csv")).write_text("another report")
+        proxy.cut()
+        with pytest.raises(StoreError, match="the place of this file, s3://"):
+            sent.close()
+    s3_host(s3, monkeypatch)
+    assert s3fs().cat_file(f"{bucket}/out.csv") == (tmp_path / "out.csv").read_bytes()
 
 
 def test_a_store_is_copied_to_a_server_and_back_and_an_interrupted_copy_goes_on(

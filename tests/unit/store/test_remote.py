@@ -146,7 +146,7 @@ class Said(Exception):
         ("cannot execute INSERT in a read-only transaction", "25006", Trouble.READ_ONLY),
         ("could not extend file: No space left on device", "53100", Trouble.FULL),
         ("deadlock detected", "40P01", Trouble.BUSY),
-        ("value out of range", "22003", Trouble.OTHER),
+        ("value out of range", "22003", Trouble.VALUE),
     ],
 )
 def test_each_error_of_a_server_has_its_kind(said: str, state: str | None, trouble: Trouble) -> None:
