@@ -95,6 +95,11 @@ def _mounts_below(folder: Path) -> list[str]:
     return [point for point in points if point == top or point.startswith(f"{top}/")]
 
 
+def places() -> tuple[Path, ...]:
+    """The folders in which such folders are."""
+    return tuple({Path(tempfile.gettempdir()), Path("/tmp")})
+
+
 def sweep_folders(roots: tuple[Path, ...] | None = None) -> list[str]:
     """Remove such folders of this user whose owner is gone; returns what was removed, in words."""
     return [f"temporary folder {folder}" for folder in orphan_folders(roots) if remove_tree(folder)]
@@ -103,7 +108,7 @@ def sweep_folders(roots: tuple[Path, ...] | None = None) -> list[str]:
 def orphan_folders(roots: tuple[Path, ...] | None = None) -> list[Path]:
     """Such folders of this user whose owner is gone."""
     found = []
-    for root in roots or tuple({Path(tempfile.gettempdir()), Path("/tmp")}):
+    for root in roots or places():
         for folder in sorted(root.glob("reprokit-*")):
             with suppress(OSError):
                 if not folder.is_symlink() and folder.lstat().st_uid == os.getuid() and _is_left_folder(folder):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from reprokit.engine import leftovers
 from reprokit.engine.site import authorities, network, pipconfig
 
 KEPT = ("REPROKIT_VENV_AS_ROOT", "PATH", "TMPDIR", "UPDATE_SNAPSHOTS")
@@ -29,4 +30,5 @@ def _no_settings_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> It
         patch.setattr(pipconfig, "SYSTEM", home / "absent")
         patch.setattr(authorities, "ANCHORS", ())
         patch.setattr(network, "APT_FILES", ())
+        patch.setattr(leftovers, "places", lambda: (home,))  # never folders of other processes of this machine
         yield
