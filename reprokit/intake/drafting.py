@@ -279,6 +279,9 @@ class _Work:
             self.works = {name: value for name, value in fine.items() if value != bad.get(name)}
             if claimed := grouping.reproduces(matrix.cells, self.statements):
                 self.notes[("expect",)] = (f"as the report says, reproduces: {claimed}; not confirmed by a run",)
+        if tools := [name for name in running.tools(self.running, matrix.cells) if name not in wanted.apt]:
+            wanted.apt += tools
+            wanted.notes.setdefault("apt", []).append(f"{', '.join(tools)}: programs that the command starts")
         environment: dict[str, Any] = {}
         pip = _steps(wanted.pip, self.installed.unisolated)
         for key, value in (("apt", wanted.apt), ("pip", pip), ("pip_options", [*map(literal, wanted.options)])):

@@ -393,6 +393,23 @@ def needs_tree(result: Running, shown: Shown | None) -> str:
     return ""
 
 
+def tools(result: Running, cells: Sequence[Mapping[str, str]]) -> list[str]:
+    """Debian's packages of the programs that the command builds something with, where no axis brings them."""
+    lines = [line for line in result.command.split("\n") if not line.startswith("#")]
+    used = {commands.program_of(part) for line in lines for part in commands.split(line)}
+    axes = {name for cell in cells for name in cell}
+    if not used & _BUILDERS:
+        return []
+    needed = [] if axes & {"gcc", "clang"} else ["build-essential"]
+    needed += ["make"] if not needed and used & {"make", "cmake"} else []
+    return (
+        needed + ["cmake"] * ("cmake" in used - axes) + ["ninja-build"] * bool(re.search(r"\bNinja\b", result.command))
+    )
+
+
+_BUILDERS = frozenset({"gcc", "g++", "cc", "c++", "make", "cmake", "ninja"})
+
+
 def module(result: Running) -> str:
     """The package that ``python -m`` starts, '' where it is in Python's standard library, or in the case."""
     found = _MODULE.search(result.command)

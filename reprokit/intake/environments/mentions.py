@@ -89,7 +89,10 @@ _PREPOSITIONS = frozenset(
 """Words before a version whose name is elsewhere in the sentence; behind any other word, it is of that word."""
 _TITLED = re.compile(r"(?<![\w./@-])([A-Za-z][A-Za-z0-9_-]{1,40})(?: version)?[ =]{1,2}v?\d+\.\d+\.\d+\b", re.ASCII)
 _SYSTEMS = frozenset({"macos", "windows", "linux", "kernel", "os", "driver", "big", "ventura", "sonoma", "pr", "issue"})
-_LINK = re.compile(r"https?://\S{1,500}|`[^`\n]{80,}`|\S{120,}|\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?")
+_LINK = re.compile(
+    r"\[(?:GCC|Clang|MSC)\b[^\]\n]{0,80}\]|https?://\S{1,500}|`[^`\n]{80,}`|\S{120,}|\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?"
+)
+"""What names no version of the environment; in brackets is what compiled Python."""
 _WHOLE = re.compile(rf"(?P<name>{_NAME})(?:,? version|[:=,]{{1,2}})?[ \t]{{0,40}}(?P<version>{_VERSION})", re.ASCII)
 """A line of a program that prints its version."""
 _FILE = re.compile(

@@ -31,6 +31,8 @@ _ASIDE = re.compile(
 )
 """Text of a form rather than of the reporter: ``(e.g., 1.0)``, ``如 Windows``."""
 _DRIVER = re.compile(r"driver|驱动|nvidia-smi|supported|最高支持")
+_COMPILED = re.compile(r"\[(?:GCC|Clang|MSC)\b[^\]]{0,80}\]")
+"""What compiled Python, rather than a compiler of the environment."""
 _ASKED = re.compile(r"\[? ?(?:e\.g\.?|请您?(?:提供|描述|注明|填写))", re.IGNORECASE)
 """A value that is still the form's own text."""
 _ITEM_NAMES = sorted(
@@ -98,6 +100,7 @@ def pair(line: ReportLine) -> KeyValue | None:
 def items(text: str, line: int) -> Iterator[KeyValue]:
     """The names with versions in a text: ``Ubuntu 20.04，Python 3.8, CUDA 11.2 / cuDNN 8.1``."""
     text = text if "nvidia-smi" in text.lower() else _ASIDE.sub("", text)
+    text = _COMPILED.sub("", text)
     if system := _SYSTEM.search(text):
         yield KeyValue("OS", system[0], "platform", line)
     for found in _ITEM.finditer(text):

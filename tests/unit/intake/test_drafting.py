@@ -611,3 +611,12 @@ def test_a_program_behind_a_traceback_and_one_with_its_output() -> None:
 )
 def test_the_release_is_one_that_packages_the_python(text: str, os: str) -> None:
     assert draft(f"# It dies\n\n{text}\nnumpy: 1.26.4\n\nKeyError: 1\n").data["matrix"]["os"] == [os]
+
+
+@pytest.mark.parametrize(
+    ("command", "apt"),
+    [("gcc a.c", ["build-essential"]), ("cmake . && make -j4", ["build-essential", "cmake"]), ("python a.py", None)],
+)
+def test_what_the_command_builds_with_is_installed(command: str, apt: list[str] | None) -> None:
+    made = draft(f"# It dies\n\n```\n$ {command}\nerror: it is broken\n```\n").data
+    assert made.get("environment", {}).get("apt") == apt

@@ -38,6 +38,7 @@ SAID = [
     ("1.10.1 版本的 scipy 不会出现这个问题，1.11.0 版本会出现", "scipy+1.10.1 scipy-1.11.0"),
     ("works on py3.10, fails on python311", "python+3.10 python-3.11"),
     ("It needs scipy 1.9 or newer.", ""),
+    ("3.7.3 (default, Mar 27 2019) [GCC 7.3.0]", ""),
     ("the latest version of scipy (1.10.1)", "scipy?1.10.1"),
     ("Using version 1.10.1 of scipy", "scipy?1.10.1"),
     ("### Version of scipy\n\n1.10.1", "scipy?1.10.1"),
@@ -200,6 +201,11 @@ def test_a_version_below_the_name_of_what_it_is_of() -> None:
 def test_the_compiler_is_read_behind_its_name() -> None:
     made = draft("# It dies\n\n- OS: Ubuntu 22.04\n- Compiler: cmake 3.22.1, gcc 11.3.0\n\n```\n$ make -j4\n```\n")
     assert made.data["matrix"]["gcc"] == ["11.3"]
+
+
+def test_what_compiled_python_is_no_compiler_of_the_environment() -> None:
+    text = "commit: None\npython: 3.7.3 (default)\n[GCC 7.3.0]\npython-bits: 64\nOS: Linux\nnumpy: 1.17.3\n"
+    assert "gcc" not in draft(f"# It dies\n\n{text}\n{PROGRAM}").data["matrix"]
 
 
 def test_cuda_in_a_list_without_spaces_and_as_a_toolkit() -> None:
