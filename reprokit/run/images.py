@@ -303,6 +303,24 @@ def name_of(
     return image.name(_starts(engine, measurements, image, lambda _: None, cancel, seen, since, keeper, share))
 
 
+def bases_here(engine: Engine, image: ImageSpec, seen: SeenBases) -> dict[str, ImageInfo] | None:
+    """What the image starts from, by reference, where the engine has all of it; nothing is made or fetched."""
+    from reprokit.engine import bases
+
+    found: dict[str, ImageInfo] = {}
+    for base in image.environment.images:
+        if (here := bases.standing(engine, base, seen)) is None:
+            return None
+        found[base.reference] = here
+    return found
+
+
+def is_here(engine: Engine, image: ImageSpec, seen: SeenBases) -> bool:
+    """Whether the engine has the image; where it is not sure of a base, it does not."""
+    found = bases_here(engine, image, seen)
+    return found is not None and engine.image(image.name(found)) is not None
+
+
 def _starts(
     engine: Engine,
     measurements: Measurements,

@@ -47,11 +47,22 @@ from reprokit.run.confirming import Planner, Repeater, repeatable
 from reprokit.run.debug_files import DebugFiles, servers
 from reprokit.run.deciding import Decisions
 from reprokit.run.gpus import GpuAllocation, GpuScheduler
-from reprokit.run.images import BuiltImage, ImageSpec, SourceTrees, as_shared, image_record, make_ready, name_of, wanted
+from reprokit.run.images import (
+    BuiltImage,
+    ImageSpec,
+    SourceTrees,
+    as_shared,
+    image_record,
+    is_here,
+    make_ready,
+    name_of,
+    wanted,
+)
 from reprokit.run.keeping.collecting import Keeper
 from reprokit.run.limits import granted
 from reprokit.run.listener import Listener
 from reprokit.run.mixing import check_engine
+from reprokit.run.preparing import Builds
 from reprokit.run.priority_semaphore import PrioritySemaphore
 from reprokit.run.ratios import Pairs
 from reprokit.run.recovering import ENGINE_WAIT, EngineRecovery, check_awake, slept
@@ -379,12 +390,12 @@ class Runner:
                     alone.update(self._start(ready, ours, start, at_once=work is not None))
                 self._offer(image, ready)
 
-            builds: list[Future[None]] = []
+            builds = Builds(builders, prepare, partial(self._needs_no_build, context, len(groups) > jobs and not built))
             try:
                 for image, waiting in groups:
                     times = ImageTimer(self._timer, self._timer.image([task.number for task in waiting]))
-                    builds.append(builders.submit(prepare, image, waiting, times, time.monotonic()))
-                wait(builds)
+                    builds.start(image, waiting, times, time.monotonic())
+                builds.wait()
                 wait(list(runs))
                 _one_by_one(alone)
                 reused = {record.number for record in self.records if record.reused_from}
@@ -392,11 +403,20 @@ class Runner:
                 self._confirm(context, supply, ran, submit)
             except KeyboardInterrupt:
                 self._cancel.set()
-                stop(lambda: (*builds, *runs), self._listener.note)
+                stop(lambda: (*builds.started, *runs), self._listener.note)
                 raise
         if interrupts.left():
             with contextlib.suppress(EngineError):  # it went away again: the next run does it
                 self._sweep(engine, "when the engine went away")
+
+    def _needs_no_build(self, context: TrialContext, look: bool, image: ImageSpec) -> bool:
+        """Whether nothing is gained by preparing an image later: it is here, or no others wait (``look`` is false)."""
+        if not look or image.bundled or self._since:
+            return True
+        try:
+            return is_here(context.engine, image, self._seen)
+        except ReprokitError:  # what is wrong is said where the image is made
+            return True
 
     def _left_by_reuse(self, context: TrialContext, image: ImageSpec, waiting: list[Task]) -> list[Task]:
         """The tasks that have to run; the others are decided by an earlier run, in just this image."""

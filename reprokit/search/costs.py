@@ -6,8 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from reprokit.core.errors import Unsupported
-from reprokit.engine import bases
-from reprokit.run.images import SourceTrees, wanted
+from reprokit.run.images import SourceTrees, bases_here, wanted
 from reprokit.run.sources import SourceError
 
 if TYPE_CHECKING:
@@ -35,9 +34,8 @@ def cost(
     except (Unsupported, SourceError):
         return NOT_SERVED, ""
     text = image.rendered.dockerfile
-    found = {base.reference: bases.standing(engine, base, seen) for base in image.environment.images}
-    standing = {name: base for name, base in found.items() if base is not None}
-    if len(standing) < len(found):
+    standing = bases_here(engine, image, seen)
+    if standing is None:
         return NEW_BASE + unshared(text, known), text
     return (0 if engine.image(image.name(standing)) else unshared(text, known)), text
 

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -97,6 +98,25 @@ def test_cells_that_differ_in_env_only_share_one_image_and_are_judged(project: P
     assert len(project.engine.built) == 1
     assert [cell.as_expected for cell in project.cells] == [True] * 4
     assert "2 not-reproduced, 2 reproduced; all as expected" in project.output.getvalue()
+
+
+def test_cells_whose_image_is_there_do_not_wait_for_the_builds_of_others(project: Project) -> None:
+    case = CASE.replace("command: toy", "environment: {setup: 'echo {{ a }}'}\ncommand: toy")
+    project.case.write_text(case.replace('["1", "2"]', '["3"]').replace("reproduces", "known: []\n  #"))
+    assert project.run(jobs=1) == 0
+    began, late = threading.Event(), []
+
+    def behave(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        if trial.env["A"] == "3":
+            began.set()
+        return toy(trial, sink)
+
+    project.engine.behave = behave
+    project.engine.make = lambda build: late.append(began.wait(60))
+    project.case.write_text(case.replace('["1", "2"]', '["1", "2", "3"]'))
+    project.session = project.new_session()
+    assert project.run(jobs=1) == 0
+    assert late == [True, True]
 
 
 def test_a_second_run_builds_and_measures_nothing(project: Project) -> None:
