@@ -1,8 +1,8 @@
 """``python -m tests.bench [NAME...]``: figures as ratios measured in one run; medians of several rounds.
 
-Needs a container engine for ``warm``, ``many``, ``flood``, ``peers``, ``bugsinpy``, ``nulls`` and ``repeated``; the
-last two take hours, and ``peers`` installs tox and asv into a folder of its own. Nothing here is a test: figures are to
-be read, not asserted.
+Needs a container engine for ``warm``, ``cold``, ``many``, ``flood``, ``peers``, ``bugsinpy``, ``nulls`` and
+``repeated``; the last two take hours, and ``peers`` installs tox and asv into a folder of its own. Nothing here is a
+test: figures are to be read, not asserted.
 """
 
 from __future__ import annotations
@@ -110,28 +110,35 @@ def library(folder: Path) -> None:
 
 
 def warm(folder: Path) -> None:
-    """A warm run of six cells against ``xargs -P`` over docker run, plain, and with the very limits of the trials."""
-    case = str(REPOSITORY / "cases" / "ptxas_unknown_arch.yaml")
-    run = [*REPROKIT, "run", case, "--store", str(folder / "store")]
-    seconds(run, folder=folder)
-    show = [*REPROKIT, "show", "last", "--store", str(folder / "store"), "--repeat"]
-    jobs = str(max(2, os.cpu_count() or 2))
-    scripts: dict[str, list[str]] = {"plain": [], "limits": []}
-    for number in range(1, 7):
-        line = subprocess.run([*show, str(number)], capture_output=True, text=True, check=True).stdout
-        image = line.index("reprokit/img:")
-        for kind, text in (("limits", line), ("plain", "docker run --rm " + line[image:])):
-            script = folder / f"{kind}-{number}.sh"
-            script.write_text(text)
-            scripts[kind].append(str(script))
-    xargs = ["xargs", "-P", jobs, "-I", "{}", "sh", "-c", "sh {} >/dev/null 2>&1 || true"]
-    for kind, what in (("plain", "plain docker run --rm"), ("limits", "docker run --rm with the trials' limits")):
-        against(
-            "six warm cells",
-            lambda: seconds(run, folder=folder),
-            lambda kind=kind: seconds(xargs, folder=folder, shell_input="\n".join(scripts[kind])),  # type: ignore[misc]
-            f"xargs -P {jobs} over {what}",
-        )
+    """24 cells whose image is there against ``xargs -P2`` over docker run with the limits of the trials."""
+    from tests.bench import matrices
+
+    for line in matrices.warm(folder):
+        print(line, flush=True)
+
+
+def cold(folder: Path) -> None:
+    """Twelve images that share layers, none of them built, against a loop of docker build."""
+    from tests.bench import matrices
+
+    for line in matrices.cold(folder):
+        print(line, flush=True)
+
+
+def endless(folder: Path) -> None:
+    """A log of 10 GB, judged as it streams, beside grep of the same stream."""
+    from tests.bench import matrices
+
+    for line in matrices.endless(folder):
+        print(line, flush=True)
+
+
+def nights(folder: Path) -> None:
+    """How long GPUs are idle in a year of nights, on a simulated engine in virtual time."""
+    from tests.bench.gpu_nights import report
+
+    for line in report():
+        print(line, flush=True)
 
 
 def many(folder: Path) -> None:
@@ -350,6 +357,9 @@ BENCHES = {
     "matrix": matrix,
     "library": library,
     "warm": warm,
+    "cold": cold,
+    "endless": endless,
+    "nights": nights,
     "many": many,
     "flood": flood,
     "trials": trials,
@@ -367,7 +377,7 @@ BENCHES = {
     "repeated": repeated,
     "fleet": fleet,
 }
-LONG = ("nulls", "repeated", "servers", "peers", "bugsinpy", "fleet")
+LONG = ("nulls", "repeated", "nights", "servers", "peers", "bugsinpy", "fleet")
 """What takes long, some of it hours, or needs files, and is run only where it is named."""
 OPTIONS = argparse.Namespace()
 

@@ -177,7 +177,15 @@ def test_who_is_waited_for_is_said(project: Project, tmp_path: Path, monkeypatch
     holder = Leases(tmp_path / "leases", run="other", in_use=lambda gpu, died: "").claim(GPUS, 4)
     assert holder.attempt()
     monkeypatch.setattr(gpus.os, "getpid", lambda: -1)  # another process holds it
-    threading.Timer(0.5, holder.close).start()
+
+    def let_go() -> None:
+        for _ in range(6000):
+            if "waits" in project.output.getvalue():
+                break
+            threading.Event().wait(0.01)
+        holder.close()
+
+    threading.Thread(target=let_go).start()
     assert project.run() == 0
     note = next(line for line in project.output.getvalue().splitlines() if "waits" in line)
     assert note.startswith("note: toy waits for a GPU: GPU 0 (GPU-0) is held by pid ")
