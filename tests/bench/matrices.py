@@ -21,6 +21,8 @@ CELLS, ROUNDS = 24, 5
 PACKAGES = ("bc", "dc", "ed", "file", "jq", "less", "m4", "patch", "pv", "rsync", "tree", "xxd")
 """One for each cold image: small packages of Debian, each with something to download and to unpack."""
 COLD_ROUNDS = 3
+LABEL = "reprokit-bench-cold"
+"""On every image of a cold matrix, and the name of a file in it: a label alone would leave layers to be found."""
 GIGABYTES = 10
 
 
@@ -76,14 +78,14 @@ def warm(folder: Path) -> Iterator[str]:
 def cold(folder: Path) -> Iterator[str]:
     """Twelve images that share layers, none of them built, against a loop of ``docker build`` over the same folders.
 
-    Each side and round has a base image of its own, so that no layer is there before, and nothing has to be removed.
+    Each side and round has a base image with a file of its own, so that no layer is there before.
     """
     names: list[str] = []
 
     def matrix() -> Path:
         """A case on a new base image, which the engine has."""
         name = f"reprokit-bench-cold:{uuid.uuid4().hex[:12]}"
-        recipe = f"FROM reprokit/base:debian-12\nLABEL round={name}\n"
+        recipe = f"FROM reprokit/base:debian-12\nLABEL {LABEL}={name}\nRUN echo {name} > /etc/{LABEL}\n"
         subprocess.run(
             ["docker", "build", "-q", "-t", name, "-"], input=recipe.encode(), check=True, capture_output=True
         )
@@ -123,7 +125,7 @@ def cold(folder: Path) -> Iterator[str]:
         yield from against(f"{len(PACKAGES)} cold images against a loop of docker build", ours, loop, COLD_ROUNDS)
     finally:
         mine = subprocess.run(
-            ["docker", "images", "-q", "--filter", "label=org.reprokit.case=cold"], capture_output=True, text=True
+            ["docker", "images", "-q", "--filter", f"label={LABEL}"], capture_output=True, text=True
         ).stdout.split()
         subprocess.run(["docker", "rmi", "-f", *names, *mine], capture_output=True, check=False)
 
