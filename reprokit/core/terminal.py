@@ -56,11 +56,6 @@ def shown(text: str) -> str:
     return "".join(f"\x1b[{part}m" if at % 2 else visible(part) for at, part in enumerate(parts))
 
 
-def unstyled(text: str) -> str:
-    """The text without the marks of :func:`style`."""
-    return _MARK.sub("", text)
-
-
 def echo(text: object = "", *, err: bool = False, nl: bool = True, file: IO[Any] | None = None) -> None:
     """Print a text that may hold anything; colours only where a terminal shows them."""
     click.echo(shown(str(text)), err=err, nl=nl, file=file)

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import click
 import pytest
 
 from reprokit.cli import doctor
@@ -21,7 +22,7 @@ from reprokit.cli.doctor.ground import Ground
 from reprokit.cli.doctor_command import lines
 from reprokit.core import ownership
 from reprokit.core.errors import EngineError
-from reprokit.core.terminal import unstyled
+from reprokit.core.terminal import shown as on_terminal
 from reprokit.core.text import size
 from reprokit.engine.site import Settings
 from reprokit.engine.venv import host as venv_host
@@ -142,7 +143,7 @@ def test_lines_fit_the_terminal_and_commands_are_not_wrapped() -> None:
         Finding(check="one", status=Status.WARN, text="short", fix=long.strip()),
         Finding(check="two", status=Status.INFO, text="short", fix="set this or that in the configuration " * 4),
     ]
-    shown = [unstyled(line) for line in lines(found, 80)]
+    shown = [click.unstyle(on_terminal(line)) for line in lines(found, 80)]
     assert [line for line in shown if len(line) > 80 and "$" not in line] == []
     assert any(line.endswith(long.strip()) for line in shown)
     assert shown[0] == "one"
