@@ -294,6 +294,9 @@ class Dispatcher:
             if others and len(job.lost) < ATTEMPTS - 1:
                 self._repeat(job, record.reason)
                 return
+        if verdict is Verdict.BUILD_FAILED and record is not None and self._refuse_without_images(job, record.reason):
+            self._again(job)
+            return
         for event in served.events:
             if event[1] != "began":
                 self._heard(event)
@@ -306,6 +309,16 @@ class Dispatcher:
         if group.leader is job:
             self._lead_on(group, served)
         self._spread(group)
+
+    def _refuse_without_images(self, job: Job, reason: str) -> bool:
+        """Whether a build that failed without images can be tried where they are made: the nodes that are left then."""
+        without = {name: reason for name, node in self._nodes.items() if not placing.makes_images(node)}
+        refused = {**job.refused, **without}
+        if job.node not in without or not placing.places(job.task, self._nodes.values(), self._catalog, refused):
+            return False
+        for one in (job, *job.group.waiting):
+            one.refused.update(without)
+        return True
 
     def _lead_on(self, group: NodeGroup, served: ServedImage | None) -> None:
         """The leader is over: its image is there, or failed for all, or the next one tries."""

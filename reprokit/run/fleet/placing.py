@@ -86,6 +86,11 @@ def refusal(task: Task, node: Node, catalog: Catalog) -> str:
     return ""
 
 
+def makes_images(node: Node) -> bool:
+    """Whether a build there may change all of the system: a virtual environment lacks much that an image has."""
+    return node.report.engine is not None and node.report.engine.capabilities.images
+
+
 def needs_of(task: Task, nodes: Sequence[Node], catalog: Catalog) -> Needs:
     """What a task asks of Ray so that each of ``nodes`` can serve it.
 

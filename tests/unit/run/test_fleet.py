@@ -9,6 +9,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,8 +17,9 @@ import pytest
 
 from reprokit.case.matrix import Selection
 from reprokit.cli.display.screen import Screen
-from reprokit.core.errors import EngineError, Unsupported, UsageError
-from reprokit.engine.protocol import Trial
+from reprokit.core.errors import BuildFailed, EngineError, Unsupported, UsageError
+from reprokit.engine.capabilities import Capabilities
+from reprokit.engine.protocol import EngineInfo, Trial
 from reprokit.evidence.model import Ending
 from reprokit.evidence.records import CellRecord
 from reprokit.report.publishing import Scrubber
@@ -178,14 +180,34 @@ def test_an_engine_that_fails_on_one_node_is_not_a_failure_of_the_others(tmp_pat
 
 
 def test_a_failed_build_is_that_of_all_cells_of_the_image(fleet: Fleet) -> None:
-    from reprokit.core.errors import BuildFailed
-
     for node in fleet.nodes:
         node.engine.build_error = BuildFailed("it failed", step="RUN x", tail=("no such thing",))
     assert fleet.run() == 3
     assert set(fleet.verdicts) == {"build-failed"}
     assert sum(len(node.served) for node in fleet.nodes) == 1
     assert [cell.number for cell in fleet.cells] == list(range(1, 13))
+
+
+@pytest.mark.usefixtures("at_home")
+class WithoutImages(FakeEngine):
+    def info(self) -> EngineInfo:
+        return replace(super().info(), capabilities=Capabilities(images=False))
+
+
+def test_a_build_that_fails_without_images_is_tried_where_images_are_made(tmp_path: Path, cache: None) -> None:
+    host, images = FakeNode("host", WithoutImages(toy)), FakeNode("images", FakeEngine(toy))
+    host.engine.build_error = BuildFailed("it failed: /opt is read-only", step="RUN x", tail=())
+    fleet = Fleet(tmp_path, host, images)
+    assert fleet.run() == 0
+    assert fleet.verdicts == AS_ON_ONE_HOST
+    assert (len(host.served), len(images.served)) == (1, 12)
+    images.engine.built.clear()
+    images.engine.build_error = host.engine.build_error
+    fleet.new_session()
+    assert fleet.run() == 3
+    assert set(fleet.verdicts) == {"build-failed"}
+    assert fleet.cells[0].details.node is not None
+    assert fleet.cells[0].details.node.name == "images"
 
 
 @pytest.mark.usefixtures("at_home")
