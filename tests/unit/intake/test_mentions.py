@@ -203,7 +203,7 @@ def test_the_compiler_is_read_behind_its_name() -> None:
     assert made.data["matrix"]["gcc"] == ["11.3"]
 
 
-def test_what_compiled_python_is_no_compiler_of_the_environment() -> None:
+def test_what_compiled_python_is_not_a_compiler_of_the_environment() -> None:
     text = "commit: None\npython: 3.7.3 (default)\n[GCC 7.3.0]\npython-bits: 64\nOS: Linux\nnumpy: 1.17.3\n"
     assert "gcc" not in draft(f"# It dies\n\n{text}\n{PROGRAM}").data["matrix"]
 
