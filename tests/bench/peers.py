@@ -47,6 +47,7 @@ def track_program():
     subprocess.run([sys.executable, {program!r}, version("packaging"), version("six")], check=True)
     return 0
 """
+Run = Callable[[], tuple[float, float]]
 REPROKIT = [sys.executable, "-m", "reprokit"]
 JOBS = "2"
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -59,11 +60,11 @@ def report(folder: Path, rounds: int) -> Iterator[str]:
         said = subprocess.run([programs / name, "--version"], capture_output=True, text=True, check=True)
         yield f"{name} {next(word for word in said.stdout.split() if word[0].isdigit())}"
     (folder / "program.py").write_text(PROGRAM, encoding="utf-8")
-    took: dict[tuple[str, str], list[float]] = {}
+    took: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for number in range(rounds + 1):
         place = folder / f"round-{number}"
         place.mkdir()
-        runs: dict[str, Callable[[], float]] = {
+        runs: dict[str, Run] = {
             "docker": _ours(place, "docker"),
             "venv": _ours(place, "venv"),
             "tox": _tox(place, programs / "tox", folder / "program.py"),
@@ -71,18 +72,20 @@ def report(folder: Path, rounds: int) -> Iterator[str]:
         }
         for kind in ("cold", "warm"):
             for name, run in runs.items():
-                seconds = run()
+                figures = run()
                 if number:  # the first round fills the caches of downloads, and Debian's layers
-                    took.setdefault((kind, name), []).append(seconds)
+                    took.setdefault((kind, name), []).append(figures)
     for kind in ("cold", "warm"):
         for peer in ("tox", "asv"):
             for name in ("docker", "venv"):
-                ours, theirs = took[kind, name], took[kind, peer]
-                ratio = median(a / b for a, b in zip(ours, theirs, strict=True))
-                yield (
-                    f"{kind}, engine {name} against {peer}: {median(ours):.1f} s against {median(theirs):.1f} s, "
-                    f"ratio {ratio:.2f} (median of {rounds})"
-                )
+                for column, what in enumerate(("s", "s of processor time")):
+                    if column and name == "docker":  # its containers are not our children
+                        continue
+                    ours = [figures[column] for figures in took[kind, name]]
+                    theirs = [figures[column] for figures in took[kind, peer]]
+                    ratio = median(a / b for a, b in zip(ours, theirs, strict=True))
+                    both = f"{median(ours):.1f} against {median(theirs):.1f} {what}"
+                    yield f"{kind}, engine {name} against {peer}: {both}, ratio {ratio:.2f} (median of {rounds})"
 
 
 def _installed(folder: Path) -> Path:
@@ -92,8 +95,9 @@ def _installed(folder: Path) -> Path:
     return folder / "bin"
 
 
-def _timed(words: Sequence[object], folder: Path, **more: str) -> float:
-    began = time.perf_counter()
+def _timed(words: Sequence[object], folder: Path, **more: str) -> tuple[float, float]:
+    """Seconds, and seconds of processor time of the command and what it started here."""
+    before, began = os.times(), time.perf_counter()
     done = subprocess.run(
         [str(word) for word in words],
         cwd=folder,
@@ -104,10 +108,12 @@ def _timed(words: Sequence[object], folder: Path, **more: str) -> float:
     )
     if done.returncode:
         sys.exit(f"{' '.join(map(str, words))} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-    return time.perf_counter() - began
+    after, ended = os.times(), time.perf_counter()
+    used = after.children_user + after.children_system - before.children_user - before.children_system
+    return ended - began, used
 
 
-def _ours(folder: Path, engine: str) -> Callable[[], float]:
+def _ours(folder: Path, engine: str) -> Run:
     """A case with an option of pip that no case had before, so that nothing of earlier rounds serves."""
     python = "3.11" if engine == "docker" else PYTHON
     case = {
@@ -130,7 +136,7 @@ def _ours(folder: Path, engine: str) -> Callable[[], float]:
     return lambda: _timed([*words, "--store", folder / f"store-{engine}"], folder, REPROKIT_VENV_AS_ROOT="yes")
 
 
-def _tox(folder: Path, tox: Path, program: Path) -> Callable[[], float]:
+def _tox(folder: Path, tox: Path, program: Path) -> Run:
     names = {
         package: {f"{package[0]}{version.replace('.', '')}": version for version in versions}
         for package, versions in MATRIX.items()
@@ -149,7 +155,7 @@ def _tox(folder: Path, tox: Path, program: Path) -> Callable[[], float]:
     return lambda: _timed([tox, "run-parallel", "-p", JOBS], place)
 
 
-def _asv(folder: Path, asv: Path, program: Path) -> Callable[[], float]:
+def _asv(folder: Path, asv: Path, program: Path) -> Run:
     place = folder / "asv"
     (place / "benchmarks").mkdir(parents=True)
     (place / "benchmarks/__init__.py").touch()
