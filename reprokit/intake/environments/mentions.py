@@ -101,6 +101,7 @@ _FILE = re.compile(
     re.ASCII,
 )
 """Files and folders of an installed package."""
+_NUMBERED = re.compile(r"\d\.[\dx*]|(?:g\+\+|gcc|clang|cuda|cudnn|py|python)[ -]?\d", re.IGNORECASE)
 _FORM = re.compile(r"\bversions?\b[^.]{0,30}$|版本\S{0,4}$", re.IGNORECASE)
 _ANSWER = re.compile(rf"({_VERSION})(?:[\s,;(（].{{0,40}})?$", re.ASCII)
 """The answer below a question of a form for a version."""
@@ -180,12 +181,13 @@ def find(lines: Sequence[ReportLine], own: Collection[str], title: str = "") -> 
         text = re.sub(r"^\s*[-*+](?=\w)", "", _LINK.sub(" ", "  ".join(line.cells) if line.cells else line.text))
         if asked and (answer := _ANSWER.match(text)):
             yield Mention(role=asked, version=_bare(answer[1]), line=line.number, words=text, named=True)
-        yield from printed([line], own)
+        if re.search(r"\d\.\d", text):
+            yield from printed([line], own)
         asked = (_first_named(text, own) or about) if _FORM.search(text) else ""
         for sentence in _split(_SENTENCE, text):
             about = about or subject
             subject = _first_named(sentence, own) or (subject if not line.cells or in_table else about)
-            if re.search(r"\d\.[\dx*]|\d", sentence):
+            if _NUMBERED.search(sentence):
                 yield from _of_sentence(sentence, line.number, own, subject)
         in_table = bool(line.cells)
 
