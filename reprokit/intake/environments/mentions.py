@@ -239,6 +239,8 @@ def _of_sentence(text: str, line: int, own: Collection[str], subject: str) -> It
         (at, Mention(role=role, version=version, line=line, words=words, named=named and not asked_for))
         for at, role, version, named in _versions(text, own)
     ]
+    if not every:
+        return
     waiting: list[Mention] = []
     last: bool | None = None
     said = fails(text)
