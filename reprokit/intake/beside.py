@@ -100,15 +100,16 @@ def without_axis(here: EnvironmentBlock | None, prose: Sequence[lines.ReportLine
     texts = [f"{key}: {value}" for key, value in (here.values.items() if here else ())] + [line.text for line in prose]
     texts = [text[:_LINE] for text in texts[:_LINES]]
     for hit in (hit for text in texts for hit in _NO_AXIS.finditer(text)):
-        if hit["name"].lower() not in (here.packages if here else ()):
-            found.setdefault(hit["name"], hit["version"])
+        name = hit["name"].lower()
+        if name not in (here.packages if here else ()) and name not in map(str.lower, found):
+            found[hit["name"]] = hit["version"]
     if rare := next((one for text in texts if (one := _PROCESSOR.search(text))), None):
         found.setdefault("processor", rare[0])
     if not found:
         return None
     named = ", ".join(f"{name} {version}" for name, version in list(found.items())[:_LISTED])
     remark = f"also reported, and not an axis of a case: {named}"
-    return EnvironmentBlock(kind="stated", first=1, last=1, remarks=(remark,))
+    return EnvironmentBlock(kind=here.kind if here else "stated", first=1, last=1, remarks=(remark,))
 
 
 _PROCESSOR = re.compile(
