@@ -25,7 +25,7 @@ MOST_LINES = 200
 """Most commands of prose that belong together."""
 MOST = 50
 """Most lines of one command."""
-_TILE = r"(?:\([\w.-]+\)\s*)?"
+_TILE = r"(?:\([^()\n]{1,80}\)\s*)?"
 PROMPT = re.compile(
     rf"^\s*{_TILE}(?:[\w.<>-]+@[\w.<>-]+[:\s~][^\n$#%]{{0,80}}[$#%] ?|\[[\w.<>-]+@[^\]\n]{{1,80}}\][$#%] ?"
     rf"|(?:ba|z|)sh-\d[\d.]*[$#] ?|[$%❯➜] (?=[\w./(])|\$(?=[a-z./])"
@@ -36,7 +36,9 @@ PROMPT = re.compile(
 """What shells and notebooks print before a command."""
 _CONTINUES = re.compile(r"^>(?: |$)")
 """What shells print before the further lines of a command."""
-_ASSIGN = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&|]*)(?:\s+|$)")
+_BUILT = re.compile(r"^(?:g?make(?:\[\d+\])?: (?:\*\*\*|Entering)|ninja: build stopped|FAILED: )", re.MULTILINE)
+"""What builds print, beside the lines of the compiler that they start."""
+_ASSIGN = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>\"[^\"]*\"|'[^']*'|(?:\\.|[^\s;&|\\])*)(?:\s+|$)")
 _EXPORT = re.compile(r"^(?:export|set|setenv|SET|declare -x|ENV)\s+(?P<rest>[A-Za-z_]\w*[ =].*)$")
 _POWERSHELL = re.compile(r"^\$env:(?P<name>\w+)\s*=\s*(?P<value>.*)$", re.IGNORECASE)
 _BACKSLASHED = re.compile(
@@ -118,15 +120,18 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> Shell:
     """The command lines of pasted text. ``taken``: spans of lines that are something else, such as an environment."""
     shell = Shell(piece)
     lines = piece.text.split("\n")
-    prompted = any(PROMPT.match(line) for line in lines)
     known = piece.info in SHELLS
+    if known and re.match(r"> ?[\w./]", lines[0]):  # a prompt, and not what a shell prints before further lines
+        lines = [f"$ {line[1:].lstrip()}" if line.startswith(">") else line for line in lines]
+    prompted = any(PROMPT.match(line) for line in lines)
     if not (known or piece.info in _PLAIN_INFO or prompted):
         return shell
-    output = False
+    output = _BUILT.search(piece.text) is not None
+    sure = prompted or (known and sum(bool(line.strip()) for line in lines) == 1)
     for text, at in _logical(lines, only_prompted=prompted):
         if within(piece.line + at, taken):
             continue
-        role = role_of(text, lenient=known or prompted)
+        role = role_of(text, lenient=known or prompted, sure=sure)
         if role and not (output and not prompted and _compiles(text)):
             shell.lines += parts(text, piece.line + at, role)
         elif text.strip() and not prompted and not _COMMENT.match(text):
@@ -159,8 +164,11 @@ def program_of(text: str) -> str:
     return name if name in roles() else re.sub(r"-?\d+(?:\.\d+)*$", "", name)
 
 
-def role_of(text: str, *, lenient: bool = False) -> str:
-    """The role of a command line (:class:`CommandLine`), '' for other text. ``lenient``: only commands are expected."""
+def role_of(text: str, *, lenient: bool = False, sure: bool = False) -> str:
+    """The role of a command line (:class:`CommandLine`), '' for other text.
+
+    ``lenient``: only commands are expected; ``sure``: it is one, whatever program it starts.
+    """
     bare = text.strip()
     if not bare or len(bare) > LONGEST or _COMMENT.match(bare):
         return ""
@@ -168,7 +176,7 @@ def role_of(text: str, *, lenient: bool = False) -> str:
         return "export"
     parts = split(bare)
     if len(parts) > 1:
-        roles = [role_of(part, lenient=lenient) for part in parts]
+        roles = [role_of(part, lenient=lenient, sure=sure) for part in parts]
         return next((role for role in ("run", "setup", "prep", "cd", "export") if role in roles), "")
     _, rest = assignments(bare)
     rest = _WRAPPERS.sub("", rest)
@@ -179,7 +187,7 @@ def role_of(text: str, *, lenient: bool = False) -> str:
         return ""
     role = _of_program(rest, first)
     if role is None and lenient and _LOOKS.match(rest) and "Error" not in first and ": " not in first[:60]:
-        role = "run" if _OPTIONS.search(first) else ""
+        role = "run" if sure or _OPTIONS.search(first) else ""
     return role or ""
 
 

@@ -33,6 +33,13 @@ _RAN = re.compile(
     r"(?:\./\S+|(?:python[\d.]*|torchrun|bash|sh|pip\d?|uv|conda|make|cmake)\s)[^,，。；;`\n\u3040-\u9fff]{1,300})",
     re.IGNORECASE,
 )
+_WHEN = re.compile(
+    r"\b(?:when|if|after|while|once|as soon as) (?:I|we|you) "
+    r"(?P<rest>(?:pip\d?|uv|conda|poetry|npm|docker|make|cmake|python[\d.]*) [^,，。；;`\n]{1,200}?)"
+    r"(?= (?:I|we|you|it|and|then|the) |[,:]|$)",
+    re.IGNORECASE,
+)
+"""A command in the place of a verb: ``when I pip install wib I get``."""
 _GIVES = re.compile(
     r"(?P<rest>\S+(?: \S+){1,12}?) (?:results? in|fails? with|gives?|returns?|produces?|throws?|raises?|reports?)"
     r"(?: (?:the following|this|an?)(?: errors?| output| message)?| errors?)?\s*[:：]"
@@ -96,7 +103,7 @@ def _said(piece: ReportPiece, line: str) -> tuple[list[str], bool]:
     labelled = _LABELLED.match(line)
     if labelled and role_of(labelled["rest"]):
         return [labelled["rest"]], False
-    if ran := _RAN.search(line):
+    if ran := _WHEN.search(line) or _RAN.search(line):
         return [ran["rest"].strip().rstrip(".")], False
     # Under a heading that asks for the command, any line with an option is one, even of an unknown program.
     return ([bare], True) if _ASKED.search(piece.heading) and _OPTION.match(bare) else ([], False)
