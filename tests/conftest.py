@@ -40,8 +40,8 @@ hypothesis.settings.register_profile("quick", deadline=None, max_examples=25)  #
 hypothesis.settings.load_profile("reprokit")
 
 # CI runs the tests as root; builds and trials of the engine venv are those of the user nobody nevertheless.
-os.environ.pop("DEBUGINFOD_URLS", None)  # of the distribution: no test asks a server that it did not start
 os.environ.setdefault("REPROKIT_VENV_AS_ROOT", "yes")
+os.environ.pop("DEBUGINFOD_URLS", None)  # of the distribution: no test asks a server that it did not start
 
 BROWSER = Path(__file__).parent / "browser"
 LONGEST = ("test_cases.py", "test_case_from_issue.py", "test_nightly.py")
