@@ -15,6 +15,8 @@ FAILS = "```\nwobble: error: cannot read the file\n```\n"
         ("```shell\nwobble check\n```\n\n" + FAILS, "wobble check"),
         ("```shell\n> wobble-server --port 80\nwobble: error: cannot open\n```\n", "wobble-server --port 80"),
         ("```sh\n(venv) me-MacBook:src me$ wobble\nwobble: error: cannot open\n```\n", "wobble"),
+        # The home is left out of the text before: ~>pip.
+        ("```\n(base) C:\\Users\\me>pip install wobble\nERROR: No matching distribution found for w\n```\n", "wobble"),
         ("```\nCPPFLAGS=-I/a\\ -std=c++11 cmake -D CMAKE_CXX_COMPILER=b ../\n```\n\n" + FAILS, "../"),
         (
             (
