@@ -434,7 +434,7 @@ def test_a_long_message_takes_no_time() -> None:
         essence(piece * 50_000)
 
 
-LAST_LINE = {"python-exit-message", "python-only-ignored"}
+LAST_LINE = {"compute-sanitizer-no-gpu", "python-exit-message", "python-only-ignored"}
 """Logs that are identified by their last line alone."""
 
 
