@@ -35,7 +35,8 @@ class Subject:
 
     ``base``: what a Dockerfile starts from. ``left``: what is left of a trial that carries that word. ``opened``: the
     Python expression that opens the engine in another process, '' where that cannot see what this one does.
-    ``repeats``: whether the line that repeats a trial works in a shell of this host.
+    ``repeats``: whether the line that repeats a trial works in a shell of this host. ``lingers``: ``left`` shows what
+    was killed for the moment that the kernel of a busy host takes to end it.
     """
 
     entry: EngineEntry
@@ -44,6 +45,7 @@ class Subject:
     base: str = ""
     opened: str = ""
     repeats: bool = True
+    lingers: bool = False
 
     @property
     def unenforced(self) -> dict[str, str]:
@@ -88,14 +90,6 @@ def _containers(*client: str) -> Callable[[str], list[str]]:
 
 
 def _processes(word: str) -> list[str]:
-    """As :func:`_processes_now`, with the moment that the kernel of a busy host takes to end what was killed."""
-    deadline = time.monotonic() + 60
-    while (found := _processes_now(word)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return found
-
-
-def _processes_now(word: str) -> list[str]:
     """Processes of this host with that word in their command line, and folders that trials of this process made."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
@@ -137,14 +131,16 @@ def _venv(request: pytest.FixtureRequest) -> Iterator[Subject]:
     request.getfixturevalue("venv_sandbox")
     entry = registry.entry("venv")
     with reachable_cache():
-        yield Subject(entry=entry, engine=entry.open({}), left=_processes, opened="registry.make('venv')")
+        yield Subject(entry=entry, engine=entry.open({}), left=_processes, lingers=True, opened="registry.make('venv')")
 
 
 def _toy(request: pytest.FixtureRequest) -> Iterator[Subject]:
     request.getfixturevalue("venv_sandbox")  # the toy measures this host as the engine venv does
     top = request.getfixturevalue("tmp_path_factory").mktemp("toy")
     opened = f"toy_engine.ToyEngine(Path({str(top)!r}))"
-    yield Subject(entry=toy_engine.ENTRY, engine=toy_engine.ToyEngine(top), left=_processes, opened=opened)
+    yield Subject(
+        entry=toy_engine.ENTRY, engine=toy_engine.ToyEngine(top), left=_processes, lingers=True, opened=opened
+    )
 
 
 def _fake(request: pytest.FixtureRequest) -> Iterator[Subject]:
@@ -163,7 +159,7 @@ def _fake(request: pytest.FixtureRequest) -> Iterator[Subject]:
 
     fake = FakeEngine(behave, make, frozenset({"memory", "cpus", "pids", "network", "mounts"}))
     entry = EngineEntry(kind="fake", help="the fake of the unit tests", open=lambda environ: fake)
-    yield Subject(entry=entry, engine=fake, left=_processes, base="debian:12", repeats=False)
+    yield Subject(entry=entry, engine=fake, left=_processes, lingers=True, base="debian:12", repeats=False)
 
 
 real = pytest.mark.integration

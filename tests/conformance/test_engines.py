@@ -220,7 +220,7 @@ def test_time_limit_stops_what_ignores_sigterm(subject: Subject, image: str) -> 
     assert time.monotonic() - start < 200
     assert output.startswith(word)
     assert "asked to stop" in output
-    assert subject.left(word) == []
+    assert nothing_left(subject, word)
 
 
 def test_time_limit_counts_while_output_floods(subject: Subject, image: str) -> None:
@@ -240,7 +240,7 @@ def test_cancelling_ends_a_trial_at_once(subject: Subject, image: str) -> None:
     with pytest.raises(Cancelled):
         subject.engine.run(asked, lambda _: cancel.set(), cancel)
     assert time.monotonic() - start < 200
-    assert subject.left(word) == []
+    assert nothing_left(subject, word)
     with pytest.raises(Cancelled):
         subject.engine.run(asked, lambda _: None, cancel)
 
@@ -253,7 +253,7 @@ def test_a_failing_sink_leaves_nothing(subject: Subject, image: str) -> None:
 
     with pytest.raises(OSError, match="disk full"):
         subject.engine.run(trial(image, f"echo x; sleep 300; echo {word}", labels=labels(word)), broken, never())
-    assert subject.left(word) == []
+    assert nothing_left(subject, word)
 
 
 @pytest.mark.parametrize(("end", "code"), [("", 137), ("; exit 3", 3)])
@@ -408,6 +408,11 @@ def gone(subject: Subject, word: str) -> bool:
     return subject.left(word) == []
 
 
+def nothing_left(subject: Subject, word: str) -> bool:
+    """Whether nothing is left of a trial that was ended: containers at once, processes in a moment."""
+    return gone(subject, word) if subject.lingers else subject.left(word) == []
+
+
 def test_ctrl_c_leaves_nothing(subject: Subject, image: str) -> None:
     word = uuid.uuid4().hex
     process = child(subject, image, word)
@@ -415,7 +420,7 @@ def test_ctrl_c_leaves_nothing(subject: Subject, image: str) -> None:
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=30) != 0
-    assert subject.left(word) == []
+    assert nothing_left(subject, word)
 
 
 def test_what_a_killed_process_left_is_swept_and_nothing_else(subject: Subject, image: str) -> None:
@@ -431,7 +436,7 @@ def test_what_a_killed_process_left_is_swept_and_nothing_else(subject: Subject, 
     finally:
         alive.send_signal(signal.SIGINT)
         alive.wait(timeout=30)
-    assert subject.left(neighbour) == []
+    assert nothing_left(subject, neighbour)
 
 
 def test_a_program_has_the_terminal_of_the_user(subject: Subject, image: str) -> None:
@@ -449,7 +454,7 @@ def test_a_program_has_the_terminal_of_the_user(subject: Subject, image: str) ->
         user.sees(b"<typed>")
         shell.join(PATIENCE)
     assert [(one.exit_code, one.timed_out) for one in ended] == [(7, False)]
-    assert subject.left(word) == []
+    assert nothing_left(subject, word)
 
 
 def test_a_terminal_is_given_back_when_its_trial_is_cancelled(subject: Subject, image: str) -> None:
@@ -476,7 +481,7 @@ def test_a_terminal_is_given_back_when_its_trial_is_cancelled(subject: Subject, 
         assert user.modes() == before
     assert len(raised) == 1
     subject.engine.sweep()
-    assert subject.left(word) == []
+    assert nothing_left(subject, word)
 
 
 def _no_log(data: bytes) -> None:
