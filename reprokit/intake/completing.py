@@ -17,6 +17,7 @@ from reprokit.environment.axes import AXES
 from reprokit.environment.axis import Axis
 from reprokit.intake import interview, naming
 from reprokit.intake.draft import Draft, literal
+from reprokit.intake.running import GUESSED
 
 _LINES = re.compile(r"\blines? \d+(?: (?:to|and) \d+)?(?:, \d+)*")
 _NO_COMMAND, _NO_FAILURE = "The report shows no command", "The report shows no failure"
@@ -78,9 +79,10 @@ def known(made: Draft, axes: Sequence[Axis] = AXES) -> interview.Answers:
     if "include" in matrix:  # the report says which combinations there are
         have |= dict.fromkeys((axis.name for axis in axes if axis.name not in have), ())
     packages = [text for one in made.data.get("environment", {}).get("pip", ()) for text in _requirements(one)]
+    stated = placeholders.COMMAND not in str(made.data["command"]) and GUESSED not in made.notes.get(("command",), ())
     return interview.Answers(
         title=None if made.data["title"] == naming.UNTITLED else str(made.data["title"]),
-        command=None if placeholders.COMMAND in str(made.data["command"]) else str(made.data["command"]),
+        command=str(made.data["command"]) if stated else None,
         axes=have,
         pip=tuple(packages) if packages or matrix else None,
         failure=None if unseen else " ".join(map(str, failure.values())) or " ",
@@ -115,6 +117,7 @@ def completed(made: Draft, answers: interview.Answers, folder: Path, known_words
         notes.pop(("title",), None)
     if before.command is None and answers.command:
         data["command"] = literal(for_shell(scrubbed(answers.command, "the command")))
+        notes.pop(("command",), None)
         found = interview.files_named(answers.command, folder, data.get("files", {}))
         texts = {name: literal(for_shell(scrubbed(text, name), name)) for name, text in found.texts.items()}
         if texts:

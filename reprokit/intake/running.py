@@ -40,6 +40,8 @@ _ELSEWHERE = re.compile(
 """Absolute paths that no image contains."""
 _INSTALLS = re.compile(r"\binstall\b|setup\.py\s+\w+|^(?:make|cmake|ninja|bazel|meson|uv|conda|mamba)\b|\bbuild")
 _MODULE = re.compile(r"\s-m\s+(?P<module>[\w.]+)")
+GUESSED = "the script in which the traceback begins; the report shows no arguments"
+"""The comment on a command that the report does not state."""
 
 
 @dataclass
@@ -103,7 +105,7 @@ def run(found: Sequence[Shell], shown: Shown | None, pieces: Sequence[ReportPiec
         result.compiles = result.compiles or program.compiles
     elif script := _started(shown):
         result.command = f"python {script}"
-        result.notes[("command",)] = ("the script in which the traceback begins; the report shows no arguments",)
+        result.notes[("command",)] = (GUESSED,)
     _variables(result, found, chosen)
     _configs(result, pieces)
     return result
