@@ -63,7 +63,7 @@ def command(
     """
     if isinstance(output, Path):
         options.check_writable("--output", output)
-    bundle.check_target(Path(output))
+    bundle.check_target(output)
     store = options.store_of(store_folder)
     subject = choosing.subject_of(store, what, case_id)
     if subject.run is None:
@@ -87,8 +87,8 @@ def command(
         )
         size = f"{target.stat().st_size / 1e6:.0f} MB"
     echo(f"{output}: {label(chosen.cell)}: {chosen.verdict}: {first_line(chosen.reason)}; {size}")
-    name = Path(output).name if isinstance(output, str) else output
-    echo(f"run it with: tar xf {name} && sh {made.file.case.id}/run.sh")
+    name, how = (Path(output).name, "fetch it, and run") if isinstance(output, str) else (output, "run")
+    echo(f"{how} it with: tar xf {name} && sh {made.file.case.id}/run.sh")
     if made.datasets:
         echo(f"not in it: the data of {', '.join(made.datasets)}", err=True)
     if scrub.left_out:

@@ -53,11 +53,11 @@ class Bundled:
     architecture: str
 
 
-def check_target(target: Path) -> None:
-    """Raise UsageError for a file of a kind that cannot be written here."""
-    if not target.name.endswith(BUNDLES):
+def check_target(target: Path | str) -> None:
+    """Raise UsageError for a file, or an object of a bucket, of a kind that cannot be written here."""
+    if not str(target).endswith(BUNDLES):
         raise UsageError(f"{target}: expected a name that ends in {', '.join(BUNDLES)}")
-    if target.name.endswith(".zst"):
+    if str(target).endswith(".zst"):
         open_zstd("write")
 
 
