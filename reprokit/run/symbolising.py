@@ -45,8 +45,7 @@ class Symboliser:
 
         Raises Cancelled, EngineLost.
         """
-        data = log.read_bytes()
-        if not self._files.urls or b"\n[reprokit: module 0x" not in data:
+        if not self._files.urls or b"\n[reprokit: module 0x" not in (data := log.read_bytes()):
             return
         text = data.decode("utf-8", "surrogateescape")
         modules = wanted(text)
@@ -125,16 +124,19 @@ class Symboliser:
         for line in said.split("\n"):
             if not line.startswith("@"):
                 continue
-            number, offset, functions = json.loads(line[1:])
-            if number < 0:
-                ended = True
-            elif offset < 0:
-                self._unread[order[number]] = f"gdb cannot read its debug file: {one_line(functions, 200)}"
-            else:
-                self._names[order[number], offset] = tuple(
-                    Named(function=without_parameters(function), file=file, line=line)
-                    for function, file, line in functions
-                )
+            try:
+                number, offset, functions = json.loads(line[1:])
+                if number < 0:
+                    ended = True
+                elif offset < 0:
+                    self._unread[order[number]] = f"gdb cannot read its debug file: {one_line(functions, 200)}"
+                else:
+                    self._names[order[number], offset] = tuple(
+                        Named(function=without_parameters(function), file=file, line=line)
+                        for function, file, line in functions
+                    )
+            except (ValueError, TypeError, AttributeError, LookupError):
+                continue  # words of gdb itself, or a line that was cut off
         if not ended:
             for build_id in order:
                 self._unread.setdefault(build_id, f"its debug file was not read: {why or 'gdb said nothing'}")

@@ -82,6 +82,16 @@ def test_a_container_sees_the_files_and_nothing_else_and_frames_get_their_names(
     assert len(engine.trials) == 1
 
 
+def test_lines_of_gdb_itself_and_one_that_was_cut_off_are_skipped(log: Path) -> None:
+    def behave(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        sink(b"@plt: no section\n@[1]\n@[9, 16, []]\n@[0, 4352, [7]]\n@null\n")
+        NAMED(trial, sink)
+        sink(b'@[0, 4608, [["inn')
+        return Ending(exit_code=0)
+
+    assert "#0  0x00007f0000001100 in inner () at ext.c:1 from /opt/libext.so\n" in rewritten(log, FakeEngine(behave))
+
+
 @pytest.mark.parametrize(
     ("behave", "why"),
     [
