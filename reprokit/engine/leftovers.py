@@ -89,7 +89,7 @@ def _mounts_below(folder: Path) -> list[str]:
         lines = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
     except OSError:
         return []
-    top = str(folder.absolute())
+    top = str(folder.parent.resolve() / folder.name)  # as the kernel names it, wherever links lead to it
     escaped = re.compile(r"\\([0-7]{3})")
     points = [escaped.sub(lambda octal: chr(int(octal[1], 8)), line.split(" ", 5)[4]) for line in lines]
     return [point for point in points if point == top or point.startswith(f"{top}/")]

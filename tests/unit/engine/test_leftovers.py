@@ -94,7 +94,8 @@ def test_what_is_mounted_in_a_folder_that_is_left_is_not_removed(tmp_path: Path)
     host.mkdir()
     (host / "precious").write_text("of the host")
     (host / "precious").chmod(0o440)
-    subprocess.run([*apart, sys.executable, "-c", MOUNTED, folder, host], check=True)
+    (tmp_path / "link").symlink_to(tmp_path)  # as /tmp may be one
+    subprocess.run([*apart, sys.executable, "-c", MOUNTED, tmp_path / "link" / "left", host], check=True)
     assert not folder.exists()
     assert (host / "precious").read_text() == "of the host"
     assert (host / "precious").stat().st_mode & 0o777 == 0o440
