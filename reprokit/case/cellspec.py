@@ -26,6 +26,8 @@ class FileSpec:
 class Limits:
     """Resources of one trial. Sizes in bytes, times in seconds, ``cpus`` in cores; None = engine's default.
 
+    ``gpu_model``: words of the name of each GPU's model.
+
     ``disk``: what it writes to its container; ``build_time``: of its image. These two are the site's: no case has them.
 
     ``backtrace``: the stacks of crashes, and of what runs at the time limit, are taken.
@@ -36,6 +38,7 @@ class Limits:
 
     gpus: int = 0
     gpu_memory: int | None = None
+    gpu_model: str | None = None
     cpus: float | None = None
     memory: int | None = None
     shm_size: int | None = None

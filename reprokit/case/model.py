@@ -37,6 +37,7 @@ from reprokit.case.scalars import (
     GitRef,
     GitUrl,
     Glob,
+    GpuModel,
     Image,
     Memory,
     Network,
@@ -246,6 +247,11 @@ class Resources(Model):
 
     gpus: Count = Field("0", description="Number of GPUs.")
     gpu_memory: Size | None = Field(None, description="The least memory of each GPU, such as 16g.")
+    gpu_model: GpuModel | None = Field(
+        None,
+        description="Words of the model's name, as the driver gives it: V100 accepts a Tesla V100-SXM2-16GB. As a "
+        "template over an axis it makes the model an axis.",
+    )
     cpus: Cores | None = Field(None, description="CPU cores, such as 4 or 0.5.")
     memory: Memory | None = Field(None, description="Memory limit, such as 16g.")
     shm_size: Size | None = Field(None, description="Size of /dev/shm, as in Compose, such as 1g.")

@@ -173,6 +173,7 @@ class _Fill:
         return Limits(
             gpus=self.parsed(at("gpus"), resources.gpus, units.count),
             gpu_memory=self.optional(at("gpu_memory"), resources.gpu_memory, units.size),
+            gpu_model=self.optional(at("gpu_model"), resources.gpu_model, units.gpu_model),
             cpus=self.optional(at("cpus"), resources.cpus, units.cores),
             memory=self.optional(at("memory"), resources.memory, units.memory),
             shm_size=self.optional(at("shm_size"), resources.shm_size, units.size),

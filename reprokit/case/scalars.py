@@ -211,6 +211,7 @@ Sanitize = Annotated[
     _choice(*get_args(cellspec.SanitizerKind)),
 ]
 User = Annotated[str, _checked(units.user, templated=True), WithJsonSchema({"type": ["string", "integer"]})]
+GpuModel = Annotated[str, _checked(units.gpu_model, templated=True), _loose()]
 GitUrl = Annotated[str, _checked(units.git_url, templated=True)]
 GitRef = Annotated[str, _checked(units.git_ref, templated=True), _loose()]
 Patch = Annotated[str, _checked(units.unified_diff, templated=True)]

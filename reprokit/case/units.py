@@ -197,6 +197,18 @@ def user(text: str) -> str:
     return text
 
 
+def gpu_model(text: str) -> str:
+    """Words of the name of a GPU's model: ``V100``, ``RTX 4090``."""
+    if not words_of_model(text) or not text.isprintable():
+        raise ValueError("words of a GPU's model such as V100 or RTX 4090")
+    return text
+
+
+def words_of_model(name: str) -> list[str]:
+    """The words of the name of a GPU's model, in lower case: what hyphens, too, stand between."""
+    return [word for word in re.split(r"[^a-z0-9.]+", name.lower()) if word]
+
+
 def below_workdir(text: str) -> str:
     """The path, normalised, of something below workdir."""
     if not text.strip():

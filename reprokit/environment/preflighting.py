@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reprokit.case import units
 from reprokit.case.cellspec import CellSpec
 from reprokit.core.errors import Unsupported
 from reprokit.environment import versions
@@ -26,6 +27,7 @@ def preflight(spec: CellSpec, facts: HostFacts, catalog: Catalog = OURS) -> None
         raise Unsupported(f"{found}{why}; the case asks for {wanted}")
     if len(facts.gpus) < wanted:
         raise Unsupported(f"this host has {_count(len(facts.gpus))}{why}; the case asks for {wanted}")
+    _model(spec, facts, wanted)
     _memory(spec, facts, wanted)
     cuda = spec.cell.get("cuda")
     if cuda is not None and cuda != versions.NONE:
@@ -39,10 +41,10 @@ def preflight(spec: CellSpec, facts: HostFacts, catalog: Catalog = OURS) -> None
 
 
 def able(spec: CellSpec, facts: HostFacts, catalog: Catalog = OURS) -> tuple[Gpu, ...]:
-    """The GPUs of the host on which a cell can run: large enough, and known to its CUDA version."""
+    """The GPUs of the host on which a cell can run: of its model, large enough, and known to its CUDA version."""
     least, cuda = spec.limits.gpu_memory or 0, spec.cell.get("cuda", versions.NONE)
     # A GPU that does not tell its memory is not excluded by it.
-    large = (gpu for gpu in facts.gpus if gpu.memory == 0 or gpu.memory >= least)
+    large = (gpu for gpu in _of_model(spec, facts) if gpu.memory == 0 or gpu.memory >= least)
     return tuple(gpu for gpu in large if cuda == versions.NONE or not _unknown_to(cuda, gpu, catalog))
 
 
@@ -50,17 +52,39 @@ def _count(gpus: int) -> str:
     return f"{gpus} GPU" if gpus == 1 else f"{gpus} GPUs"
 
 
+def _of_model(spec: CellSpec, facts: HostFacts) -> list[Gpu]:
+    """The GPUs whose name has the words of the model that the case asks for, one after the other."""
+    asked = units.words_of_model(spec.limits.gpu_model or "")
+
+    def has(name: str) -> bool:
+        words = units.words_of_model(name)
+        return any(words[start : start + len(asked)] == asked for start in range(len(words)))
+
+    return [gpu for gpu in facts.gpus if not asked or has(gpu.name)]
+
+
+def _model(spec: CellSpec, facts: HostFacts, wanted: int) -> None:
+    if len(found := _of_model(spec, facts)) < wanted:
+        names = ", ".join(dict.fromkeys(gpu.name for gpu in facts.gpus))
+        raise Unsupported(
+            f"the case asks for {_count(wanted)} of the model {spec.limits.gpu_model}; this host has {len(found)} of "
+            f"it (its GPUs: {names})"
+        )
+
+
 def _memory(spec: CellSpec, facts: HostFacts, wanted: int) -> None:
     least = spec.limits.gpu_memory
     if least is None:
         return
     # A GPU that does not tell its memory is not excluded by it.
-    large = [gpu for gpu in facts.gpus if gpu.memory == 0 or gpu.memory >= least]
+    fit = _of_model(spec, facts)
+    large = [gpu for gpu in fit if gpu.memory == 0 or gpu.memory >= least]
     if len(large) < wanted:
-        most = max(gpu.memory for gpu in facts.gpus)
+        most = max(gpu.memory for gpu in fit)
+        model = f" of the model {spec.limits.gpu_model}" if spec.limits.gpu_model else ""
         raise Unsupported(
-            f"the case asks for {_count(wanted)} with {least / GIB:.1f} GiB of memory; this host has {len(large)} such "
-            f"(the largest has {most / GIB:.1f} GiB)"
+            f"the case asks for {_count(wanted)}{model} with {least / GIB:.1f} GiB of memory; this host has "
+            f"{len(large)} such (the largest has {most / GIB:.1f} GiB)"
         )
 
 

@@ -19,6 +19,7 @@ class GpuRecord(JsonRecord):
 
     ``memory``: bytes. ``uncorrected``: uncorrected ECC errors since the driver was loaded. ``clock``, ``memory_clock``:
     MHz. ``throttled``: what held the clock down. ``others``: processes that computed on it then: the trial's are gone.
+    ``xids``: Xid errors that the driver reported of it during the trial.
     """
 
     name: str
@@ -33,6 +34,7 @@ class GpuRecord(JsonRecord):
     memory_clock: int = field(default=0, metadata=ABSENT)
     throttled: tuple[str, ...] = field(default=(), metadata=ABSENT)
     others: int = field(default=0, metadata=ABSENT)
+    xids: tuple[int, ...] = field(default=(), metadata=ABSENT)
 
     def __str__(self) -> str:
         words = [self.name, f"driver {self.driver}" if self.driver else ""]
@@ -43,6 +45,7 @@ class GpuRecord(JsonRecord):
         words.append(f"compute mode {self.compute_mode}" if self.compute_mode not in ("", "default") else "")
         words.append(f"throttled: {' and '.join(self.throttled)}" if self.throttled else "")
         words.append(f"used by {self.others} other process(es)" if self.others else "")
+        words.append(f"Xid {', '.join(map(str, self.xids))}" if self.xids else "")
         return ", ".join(word for word in words if word)
 
 

@@ -17,6 +17,7 @@ from reprokit.core.interrupts import GaveUp
 from reprokit.core.ownership import process_start_time
 from reprokit.engine.gpus import discovery, lost
 from reprokit.engine.gpus.leases import ANSWER_HOLDS, LeaseHolder, LeaseRequest, Leases, default_folder
+from reprokit.engine.gpus.xids import XidWatch
 from reprokit.environment import preflighting
 from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.host import Gpu, HostFacts
@@ -42,15 +43,24 @@ class GpuAllocation:
         self._scheduler = scheduler
         self._task = task
         self._claim = claim
+        self._begin = 0
 
     @property
     def gpus(self) -> tuple[Gpu, ...]:
         """What it holds now, in the host's order."""
         return self._claim.gpus
 
-    def why_lost(self, text: str, now: HostFacts) -> str:
+    def begin(self) -> None:
+        """A trial begins: errors of before are not of it."""
+        self._begin = self._scheduler.xids.mark()
+
+    def _xids(self) -> tuple[tuple[str, int], ...]:
+        return self._scheduler.xids.since(self._begin, {gpu.uuid for gpu in self.gpus})
+
+    def why_lost(self, text: str | None, now: HostFacts) -> str:
         """Why a failure is the GPU's and not the case's, '' when it is not; ``text`` is what log or engine say.
 
+        ``text`` is None for a failure that matches the signature: that is the finding, unless the GPU is gone.
         ``now``: what the driver says after it. A GPU that it no longer knows is not leased again in this run.
         """
         if now.driver is None:
@@ -59,12 +69,17 @@ class GpuAllocation:
             why = f"{self._names(missing)} was lost during the trial" + (f" ({now.note})" if now.note else "")
             self._scheduler.forget(missing, why)
             return why
-        words = lost.said(text)
-        return f"the trial lost its GPU ({words!r})" if words else ""
+        if text is None:
+            return ""
+        if words := lost.said(text):
+            return f"the trial lost its GPU ({words!r})"
+        failed = [(uuid, xid) for uuid, xid in self._xids() if xid in lost.XIDS]
+        return "; ".join(f"the driver reported Xid {xid} of {uuid} during the trial" for uuid, xid in failed)
 
     def records(self, now: HostFacts) -> tuple[GpuRecord, ...]:
         """What a trial had, as the driver says after it; of one that it no longer knows, what it said before."""
         found = {gpu.uuid: gpu for gpu in now.gpus}
+        xids = self._xids()
         return tuple(
             GpuRecord(
                 name=gpu.name,
@@ -73,6 +88,7 @@ class GpuAllocation:
                 compute=gpu.compute,
                 driver=now.driver or "",
                 others=len(gpu.processes),
+                xids=tuple(xid for uuid, xid in xids if uuid == gpu.uuid),
                 **vars(gpu.state),
             )
             for gpu in (found.get(gpu.uuid, gpu) for gpu in self.gpus)
@@ -150,6 +166,7 @@ class GpuScheduler:
         self._semaphore = semaphore
         self._pool = ThreadPoolExecutor(semaphore.count, "gpu")
         self._thread: threading.Thread | None = None
+        self.xids = XidWatch()
 
     def __enter__(self) -> GpuScheduler:
         return self
@@ -162,10 +179,11 @@ class GpuScheduler:
             self._changed.notify_all()
         if isinstance(error, GaveUp):
             self._pool.shutdown(wait=False)
-            return
-        if self._thread is not None:
-            self._thread.join()
-        self._pool.shutdown()
+        else:
+            if self._thread is not None:
+                self._thread.join()
+            self._pool.shutdown()
+        self.xids.close()
 
     def submit(
         self, task: Task, work: Callable[[GpuAllocation], None], refuse: Callable[[Exception], None]
@@ -178,6 +196,7 @@ class GpuScheduler:
         entry = _Waiting(task, work, refuse, able, self.claim(task, able))
         with self._changed:
             if self._thread is None:
+                self.xids.start()
                 self._thread = threading.Thread(target=self._serve, name="gpu-scheduler")
                 self._thread.start()
             self._waiting.append(entry)

@@ -93,6 +93,7 @@ class Symboliser:
                 trial.limits,
                 gpus=0,
                 gpu_memory=None,
+                gpu_model=None,
                 memory=max(trial.limits.memory, _MEMORY) if trial.limits.memory else None,
                 timeout=SECONDS,
                 network="none",

@@ -242,6 +242,8 @@ def _steady(
         debugged, missing = image, ""
         if task.spec.limits.backtrace:
             debugged, missing = context.debuggers.over(context.engine, image, task.file.trust, context.cancel)
+        if allocation:
+            allocation.begin()
         gpus = allocation.gpus if allocation else ()
         trial = trial_of(task, debugged, context.run_id, gpus, traced=debugged != image)
         try:
@@ -259,8 +261,7 @@ def _steady(
             if record.outcome is Outcome.PASSED:
                 return record, trial
             log = context.folder / record.log
-            # What the signature asks for is the finding, whatever its words are; a GPU that is gone is not one.
-            said = "" if record.outcome is Outcome.REPRODUCED else log.read_text("utf-8", "replace")
+            said = None if record.outcome is Outcome.REPRODUCED else log.read_text("utf-8", "replace")
             why = allocation.why_lost(said, now)
             if not why:
                 return record, trial

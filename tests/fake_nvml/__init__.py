@@ -44,6 +44,11 @@ class FakeNvml:
         new.write_text("\n".join(lines) + "\n")
         new.replace(self.file)  # at once: another process may be reading
 
+    def xid(self, uuid: str, number: int) -> None:
+        """The driver reports an Xid error of this GPU."""
+        with self.file.with_name(f"{self.file.name}.xids").open("a") as file:
+            file.write(f"{uuid} {number}\n")
+
 
 def four_gpus(state: str = "ok") -> list[str]:
     """Four V100, the last one in ``state``."""

@@ -8,6 +8,8 @@
  *
  * "more" are words such as "mode=3 ecc=1 errors=2 sm=1980 mem=2619 reasons=4"; what is not named is not supported.
  *
+ * A line "GPU-uuid 79" that is added to the file FAKE_NVML.xids is an Xid error, for who registered for it before.
+ *
  * "lost" has a handle and fails at every question with NVML_ERROR_GPU_IS_LOST; "gone" fails already for its handle.
  */
 #include <stdio.h>
@@ -15,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, GPU_IS_LOST = 15 };
+enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, TIMEOUT = 10, GPU_IS_LOST = 15 };
 
 typedef struct { char uuid[96], name[96], state[16], pids[128], more[128]; unsigned long long memory; int major, minor; } Gpu;
 typedef struct { char driver[80]; int cuda, init; unsigned count; Gpu gpus[16]; } Host;
@@ -181,4 +183,54 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *handle, unsigned *count, Proce
         if (processes && number < room) processes[number] = (Process){.pid = (unsigned)atoi(word)};
     *count = number;
     return number > room ? INSUFFICIENT_SIZE : SUCCESS;
+}
+
+typedef struct { void *device; unsigned long long type, data; unsigned gpu_instance, compute_instance; } Event;
+typedef struct { long read; unsigned registered; } Events;
+
+static FILE *xids(void) {
+    char path[4096];
+    const char *host_file = getenv("FAKE_NVML");
+    snprintf(path, sizeof path, "%s.xids", host_file ? host_file : "");
+    return fopen(path, "r");
+}
+
+int nvmlEventSetCreate(void **set) {
+    Events *events = calloc(1, sizeof *events);
+    FILE *file = xids();
+    if (file) {
+        fseek(file, 0, SEEK_END);
+        events->read = ftell(file);
+        fclose(file);
+    }
+    *set = events;
+    return SUCCESS;
+}
+/* Type 8: critical Xid errors. */
+int nvmlDeviceRegisterEvents(void *handle, unsigned long long types, void *set) {
+    Gpu gpu;
+    int error = of(handle, &gpu);
+    if (!error && types != 8) error = NOT_SUPPORTED;
+    if (!error) ((Events *)set)->registered |= 1u << ((size_t)handle - 1);
+    return error;
+}
+int nvmlEventSetWait_v2(void *set, Event *event, unsigned milliseconds) {
+    Events *events = set;
+    for (unsigned waited = 0; waited <= milliseconds; waited += 10, usleep(10000)) {
+        Host found = host();
+        FILE *file = xids();
+        char uuid[96];
+        unsigned long long xid;
+        if (!file) continue;
+        fseek(file, events->read, SEEK_SET);
+        int read = fscanf(file, "%95s %llu", uuid, &xid);
+        events->read = read == 2 ? ftell(file) : events->read;
+        fclose(file);
+        for (unsigned index = 0; read == 2 && index < found.count; index++)
+            if (!strcmp(found.gpus[index].uuid, uuid) && events->registered & 1u << index) {
+                *event = (Event){.device = (void *)(size_t)(index + 1), .type = 8, .data = xid};
+                return SUCCESS;
+            }
+    }
+    return TIMEOUT;
 }

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 
 from reprokit.environment.host import Gpu, HostFacts
 
+XIDS = (48, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120)
+"""Xid errors of a GPU that failed: docs.nvidia.com/deploy/xid-errors. A program's own error gives 13, 31, 43 or 45."""
+
 _WORDS = re.compile(
     # NVML's and nvidia-smi's words for NVML_ERROR_GPU_IS_LOST.
     r"GPU is lost|GPU has fallen off the bus"
-    # The kernel's: docs.nvidia.com/deploy/xid-errors; 13, 31, 43 and 45 are what a program's own error causes.
-    r"|NVRM: Xid \(PCI:[^)]*\): (?:48|62|63|64|74|79|92|94|95|119|120)\b"
+    # The kernel's.
+    rf"|NVRM: Xid \(PCI:[^)]*\): (?:{'|'.join(map(str, XIDS))})\b"
     # A container that lost its devices while it ran: NVIDIA/nvidia-container-toolkit issue 48.
     r"|Failed to initialize NVML: Unknown Error"
     # cudaErrorECCUncorrectable: the memory of the GPU is broken.

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from reprokit.engine.gpus import discovery, nvml
+from reprokit.engine.gpus.xids import XidWatch
 from tests.fake_nvml import H200, V100, FakeNvml, four_gpus
+from tests.gpu.conftest import within
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -97,3 +99,34 @@ def test_without_the_package_nvidia_smi_is_asked(
     facts = discovery.facts()
     assert (facts.asked, [gpu.uuid for gpu in facts.gpus]) == ("nvidia-smi", ["GPU-1"])
     assert facts.note == "nvidia-smi failed: GPU is lost"
+
+
+def test_xid_errors_are_heard_of_from_the_mark_on_and_of_the_gpus_asked_for(loaded: FakeNvml) -> None:
+    loaded.gpus(*four_gpus())
+    loaded.xid("GPU-0", 13)
+    watch = XidWatch()
+    watch.start()
+    try:
+        mark = watch.mark()
+        loaded.xid("GPU-1", 79)
+        loaded.xid("GPU-0", 31)
+        loaded.xid("GPU-0", 31)
+        loaded.xid("GPU-0", 45)
+        assert within(60, lambda: len(watch.since(mark, {"GPU-0"})) == 2)
+        assert watch.since(mark, {"GPU-0"}) == (("GPU-0", 31), ("GPU-0", 45))
+        assert watch.since(mark, {"GPU-0", "GPU-1"})[0] == ("GPU-1", 79)
+        assert watch.since(watch.mark(), {"GPU-0", "GPU-1"}) == ()
+    finally:
+        watch.close()
+
+
+def test_a_driver_that_hangs_or_has_no_events_ends_nothing(loaded: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml, "SECONDS", 0.5)
+    for init in (-1, 9):
+        loaded.gpus(*four_gpus(), init=init)
+        watch = XidWatch()
+        watch.start()
+        assert watch.since(watch.mark(), {"GPU-0"}) == ()
+        watch.close()
+        assert watch._process is not None
+        assert watch._process.poll() is not None

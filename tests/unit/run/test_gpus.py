@@ -14,6 +14,7 @@ import pytest
 from reprokit.core.errors import EngineError
 from reprokit.engine.gpus import discovery
 from reprokit.engine.gpus.leases import LeaseRequest, Leases
+from reprokit.engine.gpus.xids import XidWatch
 from reprokit.engine.protocol import Trial
 from reprokit.environment.host import Gpu, GpuState, HostFacts
 from reprokit.evidence.model import Ending
@@ -120,6 +121,21 @@ def test_gpu_memory_decides_which_gpus_qualify(project: Project) -> None:
     assert large == {("GPU-3",)}
     assert ("GPU-3",) not in small
     assert not seen.twice
+
+
+def test_the_model_of_the_gpu_can_be_an_axis(project: Project, machine: Host) -> None:
+    machine.gpus = (*GPUS[:2], replace(GPUS[2], name="NVIDIA H200"), replace(GPUS[3], name="NVIDIA A100-SXM4-80GB"))
+    project.session = project.new_session()
+    text = CASE.replace("b: [x, y]", "b: [v100, H200, A10]")
+    assert text != CASE
+    project.case.write_text(text + 'resources: {gpus: 1, gpu_model: "{{ b }}"}\n')
+    project.run(jobs=2)
+    had = {(trial.env["B"], trial.gpus) for trial in project.engine.trials}
+    assert {gpus for b, gpus in had if b == "H200"} == {("GPU-2",)}
+    assert {gpus for b, gpus in had if b == "v100"} <= {("GPU-0",), ("GPU-1",)}
+    refused = {cell.reason for cell in project.cells if cell.cell["b"] == "A10"}
+    [reason] = refused
+    assert reason.startswith("the case asks for 1 GPU of the model A10; this host has 0 of it (its GPUs: Tesla V100, ")
 
 
 def test_cells_that_wait_for_a_gpu_do_not_hold_up_those_that_need_none(project: Project, tmp_path: Path) -> None:
@@ -359,6 +375,62 @@ def test_such_words_are_a_finding_where_the_signature_asks_for_them(project: Pro
     project.run(jobs=1)
     assert project.verdicts == ["reproduced"] * 4
     assert len(project.engine.trials) == 4
+
+
+class Reported(XidWatch):
+    """A driver that reports what a test says."""
+
+    def start(self) -> None:
+        pass
+
+    def report(self, uuid: str, xid: int) -> None:
+        self._heard.append((uuid, xid))
+
+
+@pytest.mark.parametrize(("xid", "trials"), [(79, 8), (31, 4)])
+def test_an_xid_of_a_gpu_that_failed_leads_to_one_retry_and_one_of_a_program_is_recorded(
+    project: Project, monkeypatch: pytest.MonkeyPatch, xid: int, trials: int
+) -> None:
+    watch = Reported()
+    monkeypatch.setattr(gpus, "XidWatch", lambda: watch)
+    project.case.write_text(ONE)
+    tries: list[str] = []
+
+    def once(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        tries.append(trial.env["A"] + trial.env["B"])
+        if tries.count(tries[-1]) == 1:
+            watch.report(trial.gpus[0], xid)
+            watch.report("GPU-3", 48)
+            sink(b"CUDA error\n")
+            return Ending(exit_code=1)
+        return toy(trial, sink)
+
+    project.engine.behave = once
+    project.run(jobs=1)
+    assert len(tries) == trials
+    for cell in project.cells:
+        (trial,) = cell.trials
+        assert trial.usage is not None
+        assert trial.usage.gpus[0].xids == ((31,) if xid == 31 else ())
+        assert ("Xid 31" in used(trial.usage)) == (xid == 31)
+
+
+def test_an_xid_is_a_finding_where_the_failure_matches_the_signature(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = Reported()
+    monkeypatch.setattr(gpus, "XidWatch", lambda: watch)
+    project.case.write_text(ONE)
+
+    def booms(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        watch.report(trial.gpus[0], 94)
+        sink(b"boom\n")
+        return Ending(exit_code=3)
+
+    project.engine.behave = booms
+    project.run(jobs=1)
+    assert project.verdicts == ["reproduced"] * 4
+    assert project.cells[0].trials[0].usage.gpus[0].xids == (94,)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
