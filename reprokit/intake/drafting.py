@@ -21,6 +21,7 @@ from reprokit.intake import (
     grouping,
     naming,
     pieces,
+    placing,
     projects,
     requirements,
     resources,
@@ -180,7 +181,7 @@ class _Work:
 
     def _sources(self) -> None:
         """The trees that the report clones, or that of the project whose script the command runs."""
-        script = running.needs_tree(self.running, self.shown)
+        script = placing.needs_tree(self.running, self.shown)
         clones = self.installed.clones
         if not script and not clones:
             self.project = None
@@ -199,7 +200,7 @@ class _Work:
             self.notes[("sources", folder, "ref")] = (why,)
             self.notes[("sources", folder)] = (self.project.why or "the known repository of that project",)
         self.data["sources"] = sources
-        running.place(self.running, self.shown, self.project)
+        placing.place(self.running, self.shown, self.project)
 
     def _ref(self, project: Project, branch: str) -> tuple[str, str]:
         """(what is checked out of a tree, why)."""
@@ -236,7 +237,7 @@ class _Work:
         imports = [
             *(program.imports if program and program.name.endswith(".py") else ()),
             *requirements.imported(frames),
-            *([started] if (started := running.module(self.running)) else []),
+            *([started] if (started := placing.module(self.running)) else []),
             *([seen.type.partition(".")[0]] if seen and "." in seen.type else []),
         ]
         brought = [self.project.package, self.project.pip] if self.project else []
@@ -279,7 +280,7 @@ class _Work:
             self.works = {name: value for name, value in fine.items() if value != bad.get(name)}
             if claimed := grouping.reproduces(matrix.cells, self.statements):
                 self.notes[("expect",)] = (f"as the report says, reproduces: {claimed}; not confirmed by a run",)
-        if tools := [name for name in running.tools(self.running, matrix.cells) if name not in wanted.apt]:
+        if tools := [name for name in placing.tools(self.running, matrix.cells) if name not in wanted.apt]:
             wanted.apt += tools
             wanted.notes.setdefault("apt", []).append(f"{', '.join(tools)}: programs that the command starts")
         environment: dict[str, Any] = {}

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import posixpath
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from reprokit.core.redaction import for_shell
 from reprokit.evidence import frames as places
-from reprokit.evidence.model import Frame
-from reprokit.intake import commands, installing, projects, scripts, spoken_commands
+from reprokit.intake import commands, failing_command, scripts, spoken_commands
 from reprokit.intake.commands import CommandLine, Shell
 from reprokit.intake.failure import Shown
 from reprokit.intake.pieces import ReportPiece
-from reprokit.intake.projects import Project
 
 WORKDIR = "/workspace"
 _HOST_PATHS = frozenset(
@@ -26,20 +23,12 @@ _HOST_PATHS = frozenset(
     }
 )
 """Variables with folders of the reporter's machine; an image has its own."""
-_REPRODUCE = re.compile(
-    r"reproduc|repro\b|command|to run|how to|steps|script|run\b|ran\b|launch|train|invoke|execut|复现|重现|命令"
-    r"|指令|运行"
-    r"|执行|训练|启动|尝试",
-    re.IGNORECASE,
-)
-_SCRIPT = re.compile(r"(?:^|\s)(?P<path>[\w./~+-]+\.(?:py|sh))(?=\s|$)")
+SCRIPT = re.compile(r"(?:^|\s)(?P<path>[\w./~+-]+\.(?:py|sh))(?=\s|$)")
 _ELSEWHERE = re.compile(
     r"(?:(?<=[\s=\"'])|^)((?:[A-Za-z]:[\\/]|~/|/(?!(?:workspace|tmp|usr|bin|etc|dev|proc|sys|opt)\b))[\w./\\~+-]+)",
     re.M,
 )
 """Absolute paths that no image contains."""
-_INSTALLS = re.compile(r"\binstall\b|setup\.py\s+\w+|^(?:make|cmake|ninja|bazel|meson|uv|conda|mamba)\b|\bbuild")
-_MODULE = re.compile(r"\s-m\s+(?P<module>[\w.]+)")
 GUESSED = "the script in which the traceback begins; the report shows no arguments"
 """The comment on a command that the report does not state."""
 
@@ -80,8 +69,8 @@ def run(found: Sequence[Shell], shown: Shown | None, pieces: Sequence[ReportPiec
     ``found``: of :func:`shells`; ``shown``: the failure of the report; ``pieces``: all of the report.
     """
     result = Running()
-    chosen = _chosen(found, shown)
-    lines = _sequence(found, chosen, shown) if chosen else []
+    chosen = failing_command.chosen(found, shown)
+    lines = failing_command.sequence(found, chosen, shown) if chosen else []
     program = _program(pieces, chosen)
     if program is not None and chosen and not _calls(chosen, program) and _better(program, chosen, shown):
         chosen, lines = None, []
@@ -129,7 +118,7 @@ def _program(pieces: Sequence[ReportPiece], chosen: Shell | None) -> scripts.Scr
     if called:
         return called[0]
     best = next((program for program in found if not program.named), None)
-    names = [hit["path"] for line in chosen.of("run") for hit in _SCRIPT.finditer(line.text)]
+    names = [hit["path"] for line in chosen.of("run") for hit in SCRIPT.finditer(line.text)]
     if best and len(names) == 1 and not best.missing and re.fullmatch(r"(?:\./)?[\w-]+\.\w+", names[0]):
         name = names[0].removeprefix("./")
         if name.rpartition(".")[2] == best.name.rpartition(".")[2]:
@@ -163,109 +152,9 @@ def _better(program: scripts.Script, shell: Shell, shown: Shown | None) -> bool:
     """Whether a quoted program, rather than a command somewhere in the text, is what fails."""
     if not shell.of("run"):
         return program.whole and not (shown and shown.building)
-    if _score(shell, shown) >= _SURE:
+    if failing_command.score(shell, shown) >= failing_command.SURE:
         return False
-    return program.score >= 6 or (program.score >= 4 and not _REPRODUCE.search(shell.piece.under))
-
-
-_MOST = 200
-"""Most lines of one command."""
-_SURE = 10
-"""The score of a shell whose command failed for sure: it starts the traceback's script, or prints the failure."""
-_FINE = re.compile(
-    r"\b(?:works?|worked|fine|fix(?:e[ds])?|solve[ds]?|workaround|resolved?|instead|succeeds?|expected"
-    r"|(?:without|no) (?:error|problem|issue)s?)\b|正常|可以|解决|没有?问题|成功",
-    re.IGNORECASE,
-)
-"""Words around a command that does not fail."""
-_EXACT = re.compile(
-    r"\b(?:exact|failing|following) command|command (?:to reproduce|used|executed|line)\b|复现命令|执行命令|运行命令",
-    re.IGNORECASE,
-)
-"""Words before the command that failed."""
-_OR = re.compile(r"\b(?:or|alternatively|either|otherwise|if)\b|或者|否则|如果", re.IGNORECASE)
-
-
-def _failing(shell: Shell, shown: Shown | None, only: bool) -> bool:
-    """Whether a shell has a line that may be what failed: an installation where that failed, or nothing else runs."""
-    return bool(shell.of("run") or (shell.of("setup") and (only or (shown and shown.building))))
-
-
-def _chosen(found: Sequence[Shell], shown: Shown | None) -> Shell | None:
-    """The shell whose command failed, the first of the most likely ones; an installation only where nothing runs."""
-    only = not any(shell.of("run") for shell in found) and (shown is None or shown.building or not shown.frames)
-    candidates = [shell for shell in found if _failing(shell, shown, only)]
-    before = [shell for shell in candidates if shown and shell.lines[0].line <= shown.line]
-    scores = [_score(shell, shown) + 2 * bool(before and shell is before[-1]) for shell in candidates]
-    return candidates[scores.index(max(scores))] if candidates else None
-
-
-def _score(shell: Shell, shown: Shown | None) -> int:
-    """How likely a shell has the command that failed."""
-    texts = [line.text for line in shell.of("run", "setup")]
-    script = posixpath.basename(shown.frames[0].file.replace("\\", "/")) if shown and shown.frames else ""
-    building = bool(shown and shown.building)
-    prints = shown is not None and shell.lines[0].line < shown.line <= shell.piece.last and not shell.said
-    return (
-        12 * (script.endswith(".py") and any(script in text for text in texts))
-        + 10 * (prints and shell.piece.kind != "prose")
-        + 6 * (building and any(_INSTALLS.search(text) for text in texts))
-        + 4 * bool(_REPRODUCE.search(shell.piece.under) or _REPRODUCE.search(shell.said))
-        + 6 * bool(_EXACT.search(shell.said))
-        + 3 * (not shell.said)
-        - 8 * bool(_FINE.search(shell.said or shell.piece.lead))
-    )
-
-
-def _sequence(found: Sequence[Shell], chosen: Shell, shown: Shown | None) -> list[CommandLine]:
-    """The lines of the chosen shell, behind those of shells right above it that prepare them, up to the failure.
-
-    Without installations that a case holds elsewhere, unless such a one failed.
-    """
-    shells = [chosen]
-    at = next(number for number, shell in enumerate(found) if shell is chosen)
-    for shell in reversed(found[:at]):
-        if not _goes_on(shell, shells[0], shown):
-            break
-        shells.insert(0, shell)
-    for shell in found[at + 1 :] if not shown or not chosen.lines[0].line <= shown.line <= chosen.piece.last else ():
-        if not _goes_on(shells[-1], shell, shown):
-            break
-        shells.append(shell)
-    lines = [line for shell in shells for line in shell.lines][:_MOST]
-    if shown and lines and lines[0].line < shown.line <= chosen.piece.last:
-        lines = [line for line in lines if line.line <= shown.line]
-    installs = not any(line.role == "run" for line in lines) or bool(
-        shown and shown.building and not any(line.role == "run" for line in chosen.lines)
-    )
-    lines = [
-        line if line.role != "setup" or _stays(line, installs) else replace(line, role="elsewhere") for line in lines
-    ]
-    while lines and lines[-1].role not in ("run", "setup"):
-        lines.pop()
-    return lines
-
-
-def _goes_on(shell: Shell, below: Shell, shown: Shown | None) -> bool:
-    """Whether the commands of one shell are the next steps after those of another, with no failure between them."""
-    near = below.lines[0].line - shell.lines[-1].line <= 8 and shell.piece.heading == below.piece.heading
-    text = below.said or below.piece.lead
-    if shell.said or below.said or not near or _OR.search(text) or _FINE.search(text) or _same(shell, below):
-        return False
-    return not (shown and shell.lines[-1].line < shown.line < below.lines[0].line)
-
-
-def _stays(line: CommandLine, installs: bool) -> bool:
-    """Whether an installation is a part of the command: it failed, or it is of a tree. Trees come from ``sources``."""
-    return (installs or installing.of_tree(line)) and not re.match(
-        r"\s*git\s+(?:clone|checkout|switch|submodule)", line.text
-    )
-
-
-def _same(one: Shell, other: Shell) -> bool:
-    """Whether both run the same kind of program, so that they are two tries rather than two steps."""
-    kinds = [{commands.program_of(line.text) for line in shell.of("run")} for shell in (one, other)]
-    return bool(kinds[0] & kinds[1] - {"cmake", "make", "ninja"})
+    return program.score >= 6 or (program.score >= 4 and not failing_command.REPRODUCE.search(shell.piece.under))
 
 
 def _command(result: Running, found: Sequence[CommandLine]) -> None:
@@ -325,7 +214,7 @@ def _variables(result: Running, found: Sequence[Shell], chosen: Shell | None) ->
     """Take the variables that exports set, except folders of the reporter's machine, and those with which it works."""
     taken: list[int] = []
     for shell in found:
-        for line in () if _FINE.search(shell.said) else shell.of("export"):
+        for line in () if failing_command.FINE.search(shell.said) else shell.of("export"):
             for name, value in commands.exported(line.text).items():
                 if "$" in value or "`" in value:
                     kept = shell is chosen or name in _HOST_PATHS
@@ -376,110 +265,3 @@ def _configs(result: Running, pieces: Sequence[ReportPiece]) -> None:
             result.missing.append(
                 f"{where} show {config.kind.upper()} configuration that no command uses: it is not in the case."
             )
-
-
-# -- where it runs -------------------------------------------------------------------------------------------------
-
-
-def needs_tree(result: Running, shown: Shown | None) -> str:
-    """The script that the command starts but the case does not contain, '' where there is none.
-
-    Where the report shows no command: the script in which its traceback begins, if it belongs to a known project.
-    """
-    if not result.command and shown and projects.in_frames(shown.frames):
-        return shown.frames[0].file
-    for script in _SCRIPT.finditer(result.command.replace("\\\n", " ")):
-        path = posixpath.normpath(script["path"])
-        if path not in result.files and not path.startswith(("/", "~")):
-            return script["path"]
-    return ""
-
-
-def tools(result: Running, cells: Sequence[Mapping[str, str]]) -> list[str]:
-    """Debian's packages of the programs that the command builds something with, where no axis brings them."""
-    lines = [line for line in result.command.split("\n") if not line.startswith("#")]
-    used = {commands.program_of(part) for line in lines for part in commands.split(line)}
-    axes = {name for cell in cells for name in cell}
-    if not used & _BUILDERS:
-        return []
-    needed = [] if axes & {"gcc", "clang"} else ["build-essential"]
-    needed += ["make"] if not needed and used & {"make", "cmake"} else []
-    return (
-        needed + ["cmake"] * ("cmake" in used - axes) + ["ninja-build"] * bool(re.search(r"\bNinja\b", result.command))
-    )
-
-
-_BUILDERS = frozenset({"gcc", "g++", "cc", "c++", "make", "cmake", "ninja"})
-
-
-def module(result: Running) -> str:
-    """The package that ``python -m`` starts, '' where it is in Python's standard library, or in the case."""
-    found = _MODULE.search(result.command)
-    name = found["module"].partition(".")[0] if found else ""
-    held = any(path.split("/")[0] in (name, f"{name}.py") for path in result.files)
-    return "" if held or name in sys.stdlib_module_names else name
-
-
-def place(result: Running, shown: Shown | None, project: Project | None) -> None:
-    """Run the command in the project's tree: ``cd`` to where it was started, PYTHONPATH for what it imports.
-
-    Changes ``result``; does nothing where the command starts no script of the project.
-    """
-    frames = shown.frames if shown else ()
-    root = projects.folder_of(frames, project) if project else ""
-    script = _SCRIPT.search(result.command.replace("\\\n", " "))
-    own = re.search(r"^\s*cd\s+(\S+)", result.command, re.MULTILINE)
-    if project is None or (script and script["path"] in result.files):
-        return
-    if script is None:
-        if own is None and commands.BUILDS.search(result.command):
-            result.command = f"cd {project.name}\n{result.command}".rstrip("\n") + "\n"
-            result.notes[("command",)] = (*result.notes.get(("command",), ()), "it builds the tree, hence cd")
-        return
-    cwd, why = _started_in(frames, script["path"], root, project)
-    if own is None or not (own[1].strip("\"'") + "/").startswith(f"{project.name}/"):
-        result.command = f"cd {cwd}\n{result.command}" + ("" if result.command.endswith("\n") else "\n")
-        result.notes[("command",)] = (*result.notes.get(("command",), ()), why)
-        for name in [name for name in result.files if name.endswith((".yml", ".yaml", ".json"))]:
-            moved = posixpath.join(cwd, name)
-            result.files[moved] = result.files.pop(name)
-            result.notes[("files", moved)] = result.notes.pop(("files", name), ())
-    if _MODULE.search(result.command) or "PYTHONPATH" in result.env or "PYTHONPATH" in result.command:
-        return
-    if found := _imported_from(frames, root):
-        folder, package, line = found
-        below = posixpath.join(WORKDIR, project.name, folder[len(root) :].strip("/")).rstrip("/")
-        result.env["PYTHONPATH"] = below
-        result.notes[("env", "PYTHONPATH")] = (
-            (
-                f"not in the report: its frames import {package} from {folder}, which is not the folder of the script "
-                f"({line}), so it was installed from there or on the path"
-            ),
-        )
-
-
-def _started_in(frames: Sequence[Frame], script: str, root: str, project: Project) -> tuple[str, str]:
-    """(folder below workdir, why) in which a script, named relative to it, was started."""
-    file = frames[0].file.replace("\\", "/") if frames else ""
-    relative = posixpath.normpath(script)
-    if root and file.endswith(f"/{relative}") and (file + "/").startswith(root + "/"):
-        inside = file[: -len(relative)].rstrip("/")[len(root) :].strip("/")
-        return posixpath.join(project.name, inside).rstrip("/"), f"the traceback's script is {file}, hence cd"
-    return (
-        project.name,
-        f"{script} is assumed to be in {project.name}'s tree: the report does not say where it was started",
-    )
-
-
-def _imported_from(frames: Sequence[Frame], root: str) -> tuple[str, str, str] | None:
-    """(folder, package, script's folder) where the frames import a package from outside of the script's folder."""
-    files = [frame.file.replace("\\", "/") for frame in frames if places.kind(frame) == "own"]
-    if not files or not root or not files[0].startswith(f"{root}/"):
-        return None
-    folder = posixpath.dirname(files[0])
-    for file in files[1:]:
-        if file.startswith(f"{root}/") and not file.startswith(f"{folder}/"):
-            package = file[len(root) + 1 :].partition("/")[0]
-            if package.isidentifier():
-                return root, package, folder
-    return None

@@ -1,0 +1,118 @@
+"""Which of the commands that a report shows is the one that failed, with the steps that prepare it. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from reprokit.intake import commands, installing
+from reprokit.intake.commands import CommandLine, Shell
+from reprokit.intake.failure import Shown
+
+REPRODUCE = re.compile(
+    r"reproduc|repro\b|command|to run|how to|steps|script|run\b|ran\b|launch|train|invoke|execut|复现|重现|命令"
+    r"|指令|运行"
+    r"|执行|训练|启动|尝试",
+    re.IGNORECASE,
+)
+_INSTALLS = re.compile(r"\binstall\b|setup\.py\s+\w+|^(?:make|cmake|ninja|bazel|meson|uv|conda|mamba)\b|\bbuild")
+_MOST = 200
+"""Most lines of one command."""
+SURE = 10
+"""The score of a shell whose command failed for sure: it starts the traceback's script, or prints the failure."""
+FINE = re.compile(
+    r"\b(?:works?|worked|fine|fix(?:e[ds])?|solve[ds]?|workaround|resolved?|instead|succeeds?|expected"
+    r"|(?:without|no) (?:error|problem|issue)s?)\b|正常|可以|解决|没有?问题|成功",
+    re.IGNORECASE,
+)
+"""Words around a command that does not fail."""
+_EXACT = re.compile(
+    r"\b(?:exact|failing|following) command|command (?:to reproduce|used|executed|line)\b|复现命令|执行命令|运行命令",
+    re.IGNORECASE,
+)
+"""Words before the command that failed."""
+_OR = re.compile(r"\b(?:or|alternatively|either|otherwise|if)\b|或者|否则|如果", re.IGNORECASE)
+
+
+def _failing(shell: Shell, shown: Shown | None, only: bool) -> bool:
+    """Whether a shell has a line that may be what failed: an installation where that failed, or nothing else runs."""
+    return bool(shell.of("run") or (shell.of("setup") and (only or (shown and shown.building))))
+
+
+def chosen(found: Sequence[Shell], shown: Shown | None) -> Shell | None:
+    """The shell whose command failed, the first of the most likely ones; an installation only where nothing runs."""
+    only = not any(shell.of("run") for shell in found) and (shown is None or shown.building or not shown.frames)
+    candidates = [shell for shell in found if _failing(shell, shown, only)]
+    before = [shell for shell in candidates if shown and shell.lines[0].line <= shown.line]
+    scores = [score(shell, shown) + 2 * bool(before and shell is before[-1]) for shell in candidates]
+    return candidates[scores.index(max(scores))] if candidates else None
+
+
+def score(shell: Shell, shown: Shown | None) -> int:
+    """How likely a shell has the command that failed."""
+    texts = [line.text for line in shell.of("run", "setup")]
+    script = posixpath.basename(shown.frames[0].file.replace("\\", "/")) if shown and shown.frames else ""
+    building = bool(shown and shown.building)
+    prints = shown is not None and shell.lines[0].line < shown.line <= shell.piece.last and not shell.said
+    return (
+        12 * (script.endswith(".py") and any(script in text for text in texts))
+        + 10 * (prints and shell.piece.kind != "prose")
+        + 6 * (building and any(_INSTALLS.search(text) for text in texts))
+        + 4 * bool(REPRODUCE.search(shell.piece.under) or REPRODUCE.search(shell.said))
+        + 6 * bool(_EXACT.search(shell.said))
+        + 3 * (not shell.said)
+        - 8 * bool(FINE.search(shell.said or shell.piece.lead))
+    )
+
+
+def sequence(found: Sequence[Shell], chosen: Shell, shown: Shown | None) -> list[CommandLine]:
+    """The lines of the chosen shell, behind those of shells right above it that prepare them, up to the failure.
+
+    Without installations that a case holds elsewhere, unless such a one failed.
+    """
+    shells = [chosen]
+    at = next(number for number, shell in enumerate(found) if shell is chosen)
+    for shell in reversed(found[:at]):
+        if not _goes_on(shell, shells[0], shown):
+            break
+        shells.insert(0, shell)
+    for shell in found[at + 1 :] if not shown or not chosen.lines[0].line <= shown.line <= chosen.piece.last else ():
+        if not _goes_on(shells[-1], shell, shown):
+            break
+        shells.append(shell)
+    lines = [line for shell in shells for line in shell.lines][:_MOST]
+    if shown and lines and lines[0].line < shown.line <= chosen.piece.last:
+        lines = [line for line in lines if line.line <= shown.line]
+    installs = not any(line.role == "run" for line in lines) or bool(
+        shown and shown.building and not any(line.role == "run" for line in chosen.lines)
+    )
+    lines = [
+        line if line.role != "setup" or _stays(line, installs) else replace(line, role="elsewhere") for line in lines
+    ]
+    while lines and lines[-1].role not in ("run", "setup"):
+        lines.pop()
+    return lines
+
+
+def _goes_on(shell: Shell, below: Shell, shown: Shown | None) -> bool:
+    """Whether the commands of one shell are the next steps after those of another, with no failure between them."""
+    near = below.lines[0].line - shell.lines[-1].line <= 8 and shell.piece.heading == below.piece.heading
+    text = below.said or below.piece.lead
+    if shell.said or below.said or not near or _OR.search(text) or FINE.search(text) or _same(shell, below):
+        return False
+    return not (shown and shell.lines[-1].line < shown.line < below.lines[0].line)
+
+
+def _stays(line: CommandLine, installs: bool) -> bool:
+    """Whether an installation is a part of the command: it failed, or it is of a tree. Trees come from ``sources``."""
+    return (installs or installing.of_tree(line)) and not re.match(
+        r"\s*git\s+(?:clone|checkout|switch|submodule)", line.text
+    )
+
+
+def _same(one: Shell, other: Shell) -> bool:
+    """Whether both run the same kind of program, so that they are two tries rather than two steps."""
+    kinds = [{commands.program_of(line.text) for line in shell.of("run")} for shell in (one, other)]
+    return bool(kinds[0] & kinds[1] - {"cmake", "make", "ninja"})
