@@ -15,10 +15,11 @@ from typing import Any
 from reprokit.case import units
 from reprokit.case.axes import KnownAxes
 from reprokit.case.descriptions import dotted, listing
+from reprokit.case.inspection import RAW_HINT
 from reprokit.case.locate import line_in, names_in, tags
 from reprokit.case.model import FIX_CHANGES, FIX_KEYS, RESERVED, TEMPLATED
 from reprokit.case.structure import FormatProblem
-from reprokit.case.templates import RAW_HINT, inspect, is_template
+from reprokit.case.templates import inspect, is_template
 from reprokit.case.tree import CaseTree, Loc
 from reprokit.core.near_match import near, nearest
 

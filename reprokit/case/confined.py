@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from reprokit.case.sandbox import RenderError, filled
+from reprokit.case.inspection import RenderError
 
 MEMORY = 160 * 1024**2
 """Bytes of address space of the child. It starts with about 30 MB."""
@@ -119,6 +119,8 @@ def render_confined(text: str, values: Mapping[str, str]) -> str:
 
 def serve() -> None:
     """The child: answer each line of stdin with one on stdout, until stdin ends."""
+    from reprokit.case.sandbox import filled
+
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     signal.signal(signal.SIGPROF, _late)

@@ -11,12 +11,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context
 from jinja2.sandbox import SandboxedEnvironment
 
-MAX_TEXT = 16 * 1024**2
-"""Largest text, in characters, that a template may produce."""
-
-
-class RenderError(ValueError):
-    """A template that cannot be rendered with the values of one cell; the text says why."""
+from reprokit.case.inspection import MAX_TEXT, RenderError
 
 
 class _Sandbox(SandboxedEnvironment):

@@ -16,12 +16,14 @@ from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo, echo_data
 from reprokit.engine import site
 from reprokit.engine.gpus import discovery
+from reprokit.environment.cases import load_all
 from reprokit.github.matrix import Runners, plan
 from reprokit.github.timings import known
-from reprokit.run.plan import cells_of, load_all, promised_of
+from reprokit.run.plan import cells_of
 from reprokit.run.plan import plan as tasks_of
 from reprokit.run.predicting import predict
 from reprokit.run.request import Request
+from reprokit.run.spec import promised_of
 from reprokit.run.supplying import supply_of
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from reprokit.cli import options
+from reprokit.environment.cases import load_all
 from reprokit.run import rendering
-from reprokit.run.plan import load_all, plan
+from reprokit.run.plan import plan
 
 
 @click.command("render", epilog="Example: reprokit render cases/ptxas_unknown_arch.yaml --cuda 12.0 -o out/")

@@ -15,10 +15,10 @@ from reprokit.core.errors import CaseError, RecordError, UsageError
 from reprokit.core.interrupts import signals
 from reprokit.core.terminal import echo
 from reprokit.core.text import pluralize
+from reprokit.environment.cases import load_all
 from reprokit.report.formats import PagesFormat, RunFormat, formats
 from reprokit.report.html.building import PagesRequest
 from reprokit.report.publishing import FormatSources, Scrub, Scrubber
-from reprokit.run.plan import load_all
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -12,7 +13,7 @@ from typing import Any, TextIO
 from reprokit.case import files, matrix, schema
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, Partial, Selection
-from reprokit.core.errors import CaseError, ReprokitError, UsageError
+from reprokit.core.errors import CaseError, Problem, ReprokitError, UsageError
 from reprokit.environment.axes import KNOWN
 
 SCHEMA_FILE = "reprokit.schema.json"
@@ -22,6 +23,26 @@ _VERSION = re.compile(r"[0-9]+(\.[0-9]+)*(\.[x*])?|none")
 def load(source: str, *, stdin: TextIO | None = None) -> list[CaseFile]:
     """The cases of a CASE argument: see :func:`reprokit.case.files.load`."""
     return files.load(source, KNOWN, stdin=stdin)
+
+
+def load_all(sources: Iterable[str]) -> list[CaseFile]:
+    """The cases of several CASE arguments. Raises CaseError with the problems of all of them, and UsageError."""
+    files: list[CaseFile] = []
+    problems: list[Problem] = []
+    for source in dict.fromkeys(sources):
+        try:
+            files += load(source)
+        except CaseError as error:
+            problems += error.problems
+    if problems:
+        raise CaseError(problems)
+    unique = {(os.path.realpath(file.path), file.digest): file for file in files}
+    first: dict[str, CaseFile] = {}
+    for file in unique.values():
+        other = first.setdefault(file.case.id, file)
+        if other is not file:
+            raise UsageError(f"{other.path} and {file.path} both have the id {file.case.id!r}: ids must be unique")
+    return list(unique.values())
 
 
 def load_text(path: str, text: str) -> CaseFile:

@@ -8,20 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
+from typing import TYPE_CHECKING
 
 from reprokit.case.cellspec import CellSpec
 from reprokit.core.errors import Unsupported
 from reprokit.environment.host import Host
 from reprokit.environment.model import HostPackage
 
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
 
 def served(host: Host, spec: CellSpec) -> tuple[HostPackage, ...]:
     """The packages of the host that a cell asks for. Raises Unsupported where it asks for them otherwise."""
+    if not host.packages:
+        return ()
+    from packaging.utils import canonicalize_name
+
     known = {str(canonicalize_name(one.name)): one for one in host.packages}
-    asked = {str(canonicalize_name(one.name)): one for one in _requirements(spec)} if known else {}
+    asked = {str(canonicalize_name(one.name)): one for one in _requirements(spec)}
     found: list[HostPackage] = []
     for name, requirement in asked.items():
         if name not in known:
@@ -56,6 +61,8 @@ def _exact(requirement: Requirement) -> bool:
 
 
 def _requirements(spec: CellSpec) -> Iterator[Requirement]:
+    from packaging.requirements import InvalidRequirement, Requirement
+
     for step in spec.environment.pip_steps:
         for text in step.requirements:
             try:

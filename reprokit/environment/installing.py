@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from packaging.utils import canonicalize_name
-
 from reprokit.case.cellspec import EnvironmentSpec, PipStepSpec
 
 if TYPE_CHECKING:
@@ -128,6 +126,8 @@ def _without_parts(pins: Pins, environment: Environment) -> list[list[Artefact]]
 
 def _part_of(one: Artefact, environment: Environment) -> str:
     """The axis whose wheel a file is, '' for one that is of none."""
+    from packaging.utils import canonicalize_name
+
     for part in environment.parts.values():
         if canonicalize_name(one.name) in {canonicalize_name(wheel.partition("==")[0]) for wheel in part.wheels}:
             return part.axis

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from packaging.utils import canonicalize_name
-
 from reprokit.case.cellspec import CellSpec, FileSpec
 from reprokit.case.matrix import cell_key
 from reprokit.environment.axes import AXES, AXIS_NAMES
@@ -124,6 +122,8 @@ class Pins:
     @property
     def installed(self) -> Mapping[str, str]:
         """Name -> version of what pip has installed after its last step."""
+        from packaging.utils import canonicalize_name
+
         files = (one for group in (self.pip_itself, *self.steps) for one in group)
         return {canonicalize_name(one.name): one.version for one in files} | dict(self.local)
 

@@ -3,11 +3,3 @@
 Takes logs and how processes ended, gives verdicts with their reasons. The same log gives the same verdict later, by the
 same version of the rules. Never runs anything.
 """
-
-from __future__ import annotations
-
-from reprokit.evidence.judgement import judge
-from reprokit.evidence.log_trimmer import LogTrimmer
-from reprokit.evidence.observation import observe
-
-__all__ = ["LogTrimmer", "judge", "observe"]

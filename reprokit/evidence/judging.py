@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from reprokit.case.model import Failure
-from reprokit.evidence import judge
 from reprokit.evidence.details import FailureRecord
-from reprokit.evidence.judgement import describe_exit
+from reprokit.evidence.judgement import describe_exit, judge
 from reprokit.evidence.leaking import leaked
 from reprokit.evidence.model import Ending, ExceptionSeen, Judgement, Outcome, Verdict
 from reprokit.evidence.records import ExceptionRecord, TrialRecord

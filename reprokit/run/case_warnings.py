@@ -16,7 +16,7 @@ from reprokit.environment.catalog import Catalog
 from reprokit.environment.existing import nonexistent
 from reprokit.environment.resolving import without_check
 from reprokit.environment.supply import BASE_SOURCES, Supply
-from reprokit.run.plan import spec_of
+from reprokit.run.spec import spec_of
 
 MOST_CELLS = 1000
 """Cells of a case that are looked at; of a larger matrix, none."""

@@ -21,12 +21,13 @@ from reprokit.core.ownership import IMAGE_LABELS, INPUTS
 from reprokit.engine import site
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
 from reprokit.engine.sharing import REPOSITORIES, ImageShare, SharedImage
-from reprokit.environment import dockerfile, resolve, sanitizing
+from reprokit.environment import dockerfile, sanitizing
 from reprokit.environment.alternative import without_downloads, without_registry
 from reprokit.environment.measured import Measured
 from reprokit.environment.model import Environment, SourceTree
 from reprokit.environment.on_host import resolve_on
 from reprokit.environment.probe import VERSION as PROBE_VERSION
+from reprokit.environment.resolving import resolve
 from reprokit.environment.supply import Supply
 from reprokit.evidence.records import ImageRecord
 from reprokit.run import probe, sources

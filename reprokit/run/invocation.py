@@ -17,7 +17,7 @@ from reprokit.core.ownership import hold_lock, ownership
 from reprokit.engine import site
 from reprokit.engine.gpus import discovery
 from reprokit.engine.gpus.policy import leasable
-from reprokit.environment.cases import load_text
+from reprokit.environment.cases import load_all, load_text
 from reprokit.environment.catalog import Catalog
 from reprokit.environment.granting import Caps
 from reprokit.environment.host import HostFacts
@@ -29,7 +29,6 @@ from reprokit.run.display import Display
 from reprokit.run.keeping.collecting import Keeper, Wanted
 from reprokit.run.keeping.holders import Holder, holders
 from reprokit.run.listener import Listener
-from reprokit.run.plan import load_all
 from reprokit.run.request import Request
 from reprokit.run.runner import Runner, servable
 from reprokit.run.supplying import supply_of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,45 +10,24 @@ from reprokit.case.cellspec import CellSpec
 from reprokit.case.comparing import FEWEST_TRIALS
 from reprokit.case.files import CaseFile
 from reprokit.case.filters import choose
-from reprokit.case.matrix import Cell, is_own, label, matches
+from reprokit.case.matrix import Cell
 from reprokit.case.model import Case
-from reprokit.case.render import TemplateProblem, render
-from reprokit.core.errors import CaseError, Problem, UsageError
+from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.engine import registry
-from reprokit.environment.cases import load, select
+from reprokit.environment.cases import select
 from reprokit.environment.existing import nonexistent
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.ratio import MOST_PAIRS
 from reprokit.evidence.sequential import Trials
-from reprokit.evidence.verdict import expected
 from reprokit.run import datasets
 from reprokit.run.chosen import cells_named
 from reprokit.run.comparing import with_references
 from reprokit.run.locking.held import held
 from reprokit.run.request import Request
+from reprokit.run.spec import promised_of, spec_of
 from reprokit.run.supplying import site_catalog
 from reprokit.run.task import Task
-
-
-def load_all(sources: Iterable[str]) -> list[CaseFile]:
-    """The cases of several CASE arguments. Raises CaseError with the problems of all of them, and UsageError."""
-    files: list[CaseFile] = []
-    problems: list[Problem] = []
-    for source in dict.fromkeys(sources):
-        try:
-            files += load(source)
-        except CaseError as error:
-            problems += error.problems
-    if problems:
-        raise CaseError(problems)
-    unique = {(os.path.realpath(file.path), file.digest): file for file in files}
-    first: dict[str, CaseFile] = {}
-    for file in unique.values():
-        other = first.setdefault(file.case.id, file)
-        if other is not file:
-            raise UsageError(f"{other.path} and {file.path} both have the id {file.case.id!r}: ids must be unique")
-    return list(unique.values())
 
 
 def plan(files: Sequence[CaseFile], request: Request) -> list[Task]:
@@ -197,24 +175,6 @@ def _enough(trials: Trials, case: Case) -> Trials:
     if case.expect.ratio is not None:
         return Trials.of(MOST_PAIRS + 1)
     return replace(trials, max=max(trials.max, FEWEST_TRIALS)) if case.expect.compare is not None else trials
-
-
-def promised_of(file: CaseFile, cell: Cell) -> Verdict | None:
-    """The verdict that a case expects of a cell, without its fix; None where it expects none."""
-    own, expect = is_own(cell, file.case.matrix.axes, file.case.matrix.include), file.case.expect
-    if any(matches(cell, partial) for known in expect.known for partial in known.reproduces):
-        return Verdict.DIFFERENT_FAILURE
-    return expected(expect.reproduces, cell, own)
-
-
-def spec_of(file: CaseFile, case: Case, variant: str, cell: Cell) -> CellSpec:
-    """A cell of a case file, as it stands or with its fix. Raises CaseError when a template fails for the cell."""
-    try:
-        return replace(render(case, cell), reproduces=promised_of(file, cell) is Verdict.REPRODUCED)
-    except TemplateProblem as error:
-        message = f"{error.message} (in the cell {label(cell)})"
-        problem = file.problem(error.loc, message, error.hint, fixed=variant == "fix")
-        raise CaseError([problem]) from error
 
 
 def _given(spec: CellSpec, given: Mapping[str, Path], checked: dict[tuple[str, str], Path]) -> Mapping[str, Path]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from reprokit.environment.cases import load_all
 from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.origin import WorkflowRecord
 from reprokit.run.chosen import Chosen
-from reprokit.run.plan import load_all, plan
+from reprokit.run.plan import plan
 from reprokit.run.request import Request
 from reprokit.run.trials import blank
 from reprokit.store.merging.joining import Missing

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell
 from reprokit.core.errors import CaseError, Unsupported
-from reprokit.environment import Supply, preflight, resolve
 from reprokit.environment.host import HostFacts
-from reprokit.run.plan import spec_of
+from reprokit.environment.preflighting import preflight
+from reprokit.environment.resolving import resolve
+from reprokit.environment.supply import Supply
+from reprokit.run.spec import spec_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.interrupts import signals
 from reprokit.core.text import build_times, pluralize, seconds
 from reprokit.engine import site
+from reprokit.environment.cases import load_all
 from reprokit.environment.catalog import Catalog
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, exit_status
 from reprokit.evidence.spans import KEY, Timings
@@ -25,7 +26,7 @@ from reprokit.run.keeping.estimating import check_room
 from reprokit.run.last_time import only_failed
 from reprokit.run.limits import check_run_time
 from reprokit.run.listener import Listener
-from reprokit.run.plan import check_locks, load_all, plan
+from reprokit.run.plan import check_locks, plan
 from reprokit.run.request import Request
 from reprokit.run.task import Task
 from reprokit.run.trials import blank

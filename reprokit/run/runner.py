@@ -32,10 +32,10 @@ from reprokit.core.errors import (
 )
 from reprokit.engine import site
 from reprokit.engine.gpus.policy import odd_request
-from reprokit.environment import preflight
 from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.granting import Caps
 from reprokit.environment.host import HostFacts
+from reprokit.environment.preflighting import preflight
 from reprokit.environment.steps import short_step
 from reprokit.environment.supply import Supply
 from reprokit.evidence.model import Verdict

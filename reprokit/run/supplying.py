@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from reprokit.engine import registry, site
-from reprokit.engine.bases import detect_source
 from reprokit.environment.catalog import Catalog
 from reprokit.environment.supply import Supply
-from reprokit.run.request import Request
+
+if TYPE_CHECKING:
+    from reprokit.run.request import Request
 
 
 def site_catalog() -> Catalog:
@@ -20,6 +23,8 @@ def supply_of(request: Request) -> Supply:
         measure = registry.entry(request.engine).host
         assert measure is not None, f"the engine {request.engine} makes environments by a script, and measures no host"
         return Supply(base_source="bootstrap", host=measure(), catalog=site_catalog())
+    from reprokit.engine.bases import detect_source
+
     settings = site.settings()
     return Supply(
         base_source=detect_source(request.base_images),

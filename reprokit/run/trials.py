@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 
-from reprokit import environment
 from reprokit.case.cellspec import Limits
 from reprokit.case.trust import ALLOWANCES
 from reprokit.core.errors import EngineError, EngineLost, Unsupported
@@ -18,15 +17,15 @@ from reprokit.core.text import one_line
 from reprokit.engine.gpus import discovery
 from reprokit.engine.outputs import Collector
 from reprokit.engine.protocol import Engine, EngineInfo, Mount, Trial
-from reprokit.environment import sanitizing
+from reprokit.environment import comparing, sanitizing
 from reprokit.environment.catalog import Catalog
 from reprokit.environment.debugging import CAPABILITY
 from reprokit.environment.host import Gpu
 from reprokit.environment.measured import Measured
-from reprokit.evidence import LogTrimmer
 from reprokit.evidence.details import BaseRecord, CellDetails, LimitsRecord, LockRecord, SourceRecord, StartImageRecord
 from reprokit.evidence.failure_details import with_failures
 from reprokit.evidence.judging import concluded, judged
+from reprokit.evidence.log_trimmer import LogTrimmer
 from reprokit.evidence.model import RULES_VERSION, Outcome, Verdict
 from reprokit.evidence.records import CellRecord, ImageRecord, TrialRecord
 from reprokit.evidence.usage import Usage
@@ -172,8 +171,8 @@ def _lock_record(image: ImageSpec) -> LockRecord | None:
 
 def mismatches(task: Task, ready: BuiltImage, catalog: Catalog) -> list[str]:
     """Where the image measures otherwise than the cell asks, in words."""
-    differs = environment.compare(task.cell, ready.measured, catalog)
-    differs += environment.compare_builds(task.spec, ready.measured, catalog)
+    differs = comparing.compare(task.cell, ready.measured, catalog)
+    differs += comparing.compare_builds(task.spec, ready.measured, catalog)
     if task.held:
         own = not task.datasets
         differs += departures(task.held.lock, task.held.entry, ready.image.tag, ready.measured, comparable=own)

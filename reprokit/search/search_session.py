@@ -34,6 +34,7 @@ from reprokit.case.matrix import cell_key, label
 from reprokit.core.errors import CaseError, ReprokitError, UsageError
 from reprokit.core.interrupts import signals
 from reprokit.core.text import pluralize
+from reprokit.environment.cases import load_all
 from reprokit.evidence.details import CellDetails
 from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.reading import Reading, reading
@@ -44,7 +45,7 @@ from reprokit.run.display import Display
 from reprokit.run.images import SourceTrees
 from reprokit.run.invocation import Invocation, load_again, new_id, now
 from reprokit.run.listener import Listener, Silent
-from reprokit.run.plan import load_all, task_of
+from reprokit.run.plan import task_of
 from reprokit.run.request import Request
 from reprokit.run.resuming import UNDECIDED, is_over, out_of_sight
 from reprokit.run.runner import Runner

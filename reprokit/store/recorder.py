@@ -9,6 +9,7 @@ Where one of both does not take it, nothing is lost: the journal and the logs ar
 from __future__ import annotations
 
 import contextlib
+import importlib
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,6 +28,7 @@ from reprokit.store.places import LOCK, below
 from reprokit.store.remote import remote_of
 from reprokit.store.sqlite_file import DATABASE, version
 
+IMPORT_SECONDS = 0.5
 SYNC_SECONDS = 1.0
 UPDATE_SECONDS = 5.0
 LONGEST_SECONDS = 60.0
@@ -184,6 +186,9 @@ class Recorder:
     def _tend(self) -> None:
         assert self._journal is not None
         pause, done = UPDATE_SECONDS, 0
+        if not self._end.wait(IMPORT_SECONDS):
+            # SQLAlchemy takes 0.2 s, in which programs run already: else the end of the run waits for it.
+            importlib.import_module("reprokit.store.database")
         while not self._end.wait(pause):
             if (size := self._journal.size) > done:
                 pause = min(2 * pause, LONGEST_SECONDS) if self._update() else UPDATE_SECONDS

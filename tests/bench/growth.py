@@ -14,8 +14,8 @@ from reprokit.case.markdown import blocks
 from reprokit.case.model import Failure
 from reprokit.core.errors import ReprokitError
 from reprokit.core.redaction import scrub
-from reprokit.evidence import judge
 from reprokit.evidence.build_failure import explain
+from reprokit.evidence.judgement import judge
 from reprokit.evidence.model import Ending
 from reprokit.evidence.text import clean
 from reprokit.intake.drafting import MOST, draft

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from reprokit.case.model import Failure
-from reprokit.evidence import LogTrimmer
+from reprokit.evidence.log_trimmer import LogTrimmer
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, TrialRecord
 from reprokit.report.publishing import Scrubber

@@ -151,7 +151,8 @@ def endless(folder: Path) -> Iterator[str]:
 
 def _judge(folder: Path) -> None:
     from reprokit.case.model import Failure
-    from reprokit.evidence import LogTrimmer, judge
+    from reprokit.evidence.judgement import judge
+    from reprokit.evidence.log_trimmer import LogTrimmer
     from reprokit.evidence.model import Ending
 
     failure, size, began = Failure(exception="ValueError", message="boom"), 0, time.process_time()

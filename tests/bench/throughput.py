@@ -79,7 +79,8 @@ def _library(folder: Path) -> None:
 def _dockerfiles(folder: Path) -> None:
     from reprokit.case.matrix import expand
     from reprokit.case.render import render
-    from reprokit.environment import cases, dockerfile, resolve
+    from reprokit.environment import cases, dockerfile
+    from reprokit.environment.resolving import resolve
     from reprokit.environment.supply import Supply
 
     case = {
@@ -111,7 +112,8 @@ def _dockerfiles(folder: Path) -> None:
 def _judging(folder: Path) -> None:
     """As of a trial: the stream is trimmed to a log file, by what its signature looks for, and that file is judged."""
     from reprokit.case.model import Failure
-    from reprokit.evidence import LogTrimmer, judge
+    from reprokit.evidence.judgement import judge
+    from reprokit.evidence.log_trimmer import LogTrimmer
     from reprokit.evidence.model import Ending
 
     failure = Failure(exception="ValueError", message="boom")

@@ -20,7 +20,8 @@ from reprokit.case.render import TemplateProblem, render
 from reprokit.core.errors import ReprokitError
 from reprokit.engine.site import config
 from reprokit.environment import cases
-from reprokit.evidence import build_failure, judge
+from reprokit.evidence import build_failure
+from reprokit.evidence.judgement import judge
 from reprokit.evidence.log_trimmer import LogTrimmer
 from reprokit.evidence.model import Ending
 from reprokit.github import issue

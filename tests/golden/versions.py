@@ -17,9 +17,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from reprokit.case.model import Failure
-from reprokit.evidence import crashes, judge, observe
+from reprokit.evidence import crashes
 from reprokit.evidence.fingerprint import FINGERPRINT_VERSION
+from reprokit.evidence.judgement import judge
 from reprokit.evidence.model import RULES_VERSION, Ending, Judgement, Outcome
+from reprokit.evidence.observation import observe
 from reprokit.evidence.parser import Parser
 from reprokit.evidence.parsers import parsers
 from reprokit.evidence.text import clean

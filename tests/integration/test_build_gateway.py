@@ -25,9 +25,10 @@ from reprokit.core.errors import BuildFailed
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import Build, Progress
 from reprokit.engine.site import Site
-from reprokit.environment import Supply, resolve
 from reprokit.environment.dockerfile import render
 from reprokit.environment.model import SourceTree
+from reprokit.environment.resolving import resolve
+from reprokit.environment.supply import Supply
 from tests.conftest import docker, never, remove_image
 from tests.integration.test_engine_pip import PASSWORD, _Index, host, output_of, python, wheel  # noqa: F401
 from tests.unit.environment.builders import cell

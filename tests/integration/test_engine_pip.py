@@ -22,7 +22,8 @@ from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import Progress
 from reprokit.engine.site import network, pipconfig
 from reprokit.engine.site.config import Settings
-from reprokit.environment import Supply, resolve
+from reprokit.environment.resolving import resolve
+from reprokit.environment.supply import Supply
 from tests.conftest import docker, never, remove_image, site_build, trial
 from tests.unit.environment.builders import cell
 

@@ -15,8 +15,11 @@ from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, Limit
 from reprokit.engine import bases, site
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import Build, ImageInfo, Mount, Progress
-from reprokit.environment import Supply, bootstrap, compare, dockerfile, resolve
+from reprokit.environment import bootstrap, dockerfile
 from reprokit.environment.catalog import OURS
+from reprokit.environment.comparing import compare
+from reprokit.environment.resolving import resolve
+from reprokit.environment.supply import Supply
 from reprokit.run.probe import measure
 from tests.conftest import as_files, remove_image, trial
 

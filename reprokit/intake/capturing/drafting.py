@@ -15,7 +15,7 @@ from reprokit.core import redaction
 from reprokit.core.redaction import Omitted
 from reprokit.core.text import one_line
 from reprokit.environment.catalog import OURS
-from reprokit.evidence import judge
+from reprokit.evidence.judgement import judge
 from reprokit.evidence.text import clean
 from reprokit.intake import naming
 from reprokit.intake.axes import unavailable

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-from reprokit import environment
 from reprokit.case.matrix import as_group
 from reprokit.case.matrix import matches as covers
+from reprokit.environment import comparing
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.text import LineNumbers, clean
 from reprokit.report import comparison
@@ -128,7 +128,7 @@ def _asked(record: CellRecord) -> list[dict[str, Any]]:
     """What the cell asks for beside what was measured; ``differs`` says how, '' where it does not or none can tell."""
     return [
         {"name": one.axis, "asked": one.asked, "measured": one.measured, "differs": one.differs}
-        for one in environment.compared(record.cell, record.environment)
+        for one in comparing.compared(record.cell, record.environment)
     ]
 
 

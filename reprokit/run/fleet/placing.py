@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from reprokit.core.errors import Unsupported
 from reprokit.core.text import pluralize
 from reprokit.engine.protocol import EngineInfo
-from reprokit.environment import preflight, preflighting
+from reprokit.environment import preflighting
 from reprokit.environment.axes import AXIS_NAMES
 from reprokit.environment.catalog import Catalog
 from reprokit.environment.dockerfile import build_reads_files
 from reprokit.environment.granting import shown_bytes
 from reprokit.environment.host import HostFacts
+from reprokit.environment.preflighting import preflight
 from reprokit.run.limits import check_limits
 from reprokit.run.task import Task
 

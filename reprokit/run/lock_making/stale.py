@@ -10,13 +10,14 @@ from reprokit.case.files import CaseFile
 from reprokit.case.matrix import label
 from reprokit.case.read import LOCK_SUFFIX
 from reprokit.core.errors import ReprokitError
+from reprokit.environment.cases import load_all
 from reprokit.environment.lock import Lock, LockEntry, PinnedEnvironment
 from reprokit.environment.supply import Supply
 from reprokit.run.images import SourceTrees, wanted
 from reprokit.run.locking import file
 from reprokit.run.locking.held import fault
 from reprokit.run.locking.verify import another_image
-from reprokit.run.plan import load_all, plan
+from reprokit.run.plan import plan
 from reprokit.run.request import Request
 from reprokit.run.task import Task
 

@@ -10,9 +10,10 @@ from reprokit.case.cellspec import CellSpec
 from reprokit.core.errors import BuildFailed
 from reprokit.engine import site
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
-from reprokit.environment import bootstrap, resolve
+from reprokit.environment import bootstrap
 from reprokit.environment.lock import PinnedEnvironment
 from reprokit.environment.model import Environment, SourceTree
+from reprokit.environment.resolving import resolve
 from reprokit.run import sources
 from reprokit.run.locking import verify
 from reprokit.run.locking.bases import ensure as ensure_base

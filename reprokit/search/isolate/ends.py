@@ -11,7 +11,7 @@ from reprokit.case.matrix import Cell, Partial, expand, label, matches, no_axis,
 from reprokit.core.errors import UsageError
 from reprokit.environment.axes import AXIS_NAMES, KNOWN
 from reprokit.evidence.model import Verdict
-from reprokit.run.plan import promised_of
+from reprokit.run.spec import promised_of
 
 MANY = 300
 """Most candidates for either cell among which the closest two are chosen."""

@@ -19,7 +19,8 @@ from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.records import CellRecord
-from reprokit.run.plan import cells_of, promised_of
+from reprokit.run.plan import cells_of
+from reprokit.run.spec import promised_of
 from reprokit.search.queries import Candidate, Query, Search
 from reprokit.search.reduce import candidates, summary
 from reprokit.search.reduce.algorithm import Reduced, reduced

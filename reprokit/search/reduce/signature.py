@@ -9,9 +9,9 @@ from typing import Any
 
 from reprokit.case.model import Failure
 from reprokit.core.text import one_line
-from reprokit.evidence import judge
 from reprokit.evidence.fingerprint import last_words
 from reprokit.evidence.frames import relevant_frames
+from reprokit.evidence.judgement import judge
 from reprokit.evidence.model import Ending, ExceptionSeen, Outcome
 from reprokit.evidence.normalise import essence
 from reprokit.evidence.observation import without_cuts

@@ -18,7 +18,7 @@ from reprokit.case.model import Failure
 from reprokit.core.errors import CaseError
 from reprokit.core.patterns import LONGEST, PatternError, compiled
 from reprokit.environment.cases import load_text
-from reprokit.evidence import judge
+from reprokit.evidence.judgement import judge
 from reprokit.evidence.model import Ending, Outcome
 from tests.unit.limits import within
 

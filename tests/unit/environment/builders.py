@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
-from reprokit.environment import Environment, Supply, dockerfile, probe, resolve
+from reprokit.environment import dockerfile, probe
 from reprokit.environment.host import Host
 from reprokit.environment.lock import Artefact, LockedBase, Pins
 from reprokit.environment.measured import Measured
-from reprokit.environment.model import Interpreter
+from reprokit.environment.model import Environment, Interpreter
 from reprokit.environment.on_host import resolve_on
+from reprokit.environment.resolving import resolve
+from reprokit.environment.supply import Supply
 
 HERE = Supply(base_source="bootstrap")
 HOST = Host(

@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 
 from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
 from reprokit.core.errors import Unsupported, UsageError
-from reprokit.environment import Environment, Supply, resolve, tables, versions
+from reprokit.environment import tables, versions
 from reprokit.environment.catalog import OURS, Catalog, Compilers
+from reprokit.environment.model import Environment
+from reprokit.environment.resolving import resolve
+from reprokit.environment.supply import Supply
 from tests.conftest import as_files
 
 HERE = Supply(base_source="bootstrap")

@@ -23,9 +23,11 @@ from hypothesis import strategies as st
 
 from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, FileSpec, Limits, PipStepSpec, SourceSpec
 from reprokit.core.errors import Unsupported, UsageError
-from reprokit.environment import Supply, dockerfile, resolve
+from reprokit.environment import dockerfile
 from reprokit.environment.lock import asked_digest
 from reprokit.environment.model import SourceTree
+from reprokit.environment.resolving import resolve
+from reprokit.environment.supply import Supply
 from tests.conftest import as_files, site_build
 from tests.unit.serving import serving
 

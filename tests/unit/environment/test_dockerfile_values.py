@@ -16,8 +16,10 @@ from reprokit.case import emit
 from reprokit.case.matrix import expand
 from reprokit.case.render import TemplateProblem, render
 from reprokit.core.errors import CaseError, Unsupported, UsageError
-from reprokit.environment import Supply, cases, dockerfile, resolve
+from reprokit.environment import cases, dockerfile
 from reprokit.environment.model import SourceTree
+from reprokit.environment.resolving import resolve
+from reprokit.environment.supply import Supply
 from tests import dockerfile_grammar as grammar
 
 Shape = list[tuple[str, tuple[str, ...], str]]

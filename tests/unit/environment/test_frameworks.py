@@ -13,9 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.core.errors import Unsupported
-from reprokit.environment import Supply, compare_builds, frameworks, probe, regenerate, resolve, versions
+from reprokit.environment import frameworks, probe, regenerate, versions
 from reprokit.environment.catalog import OURS
+from reprokit.environment.comparing import compare_builds
 from reprokit.environment.measured import Measured
+from reprokit.environment.resolving import resolve
+from reprokit.environment.supply import Supply
 from tests.unit.environment.test_compatibility import cell
 
 HERE = Supply(base_source="bootstrap")

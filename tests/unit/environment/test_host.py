@@ -10,8 +10,9 @@ import pytest
 from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
 from reprokit.core.errors import Unsupported
 from reprokit.engine.gpus import discovery, nvml
-from reprokit.environment import host, preflight
+from reprokit.environment import host
 from reprokit.environment.host import HostFacts
+from reprokit.environment.preflighting import preflight
 
 V100 = "0, GPU-5a0e, Tesla V100-SXM2-16GB, 16384, 7.0, 470.82.01\n"
 V100 += "1, GPU-77c1, Tesla V100-SXM2-16GB, 16384, 7.0, 470.82.01\n"

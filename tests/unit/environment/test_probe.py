@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from reprokit.core.errors import EngineError
 from reprokit.engine.protocol import ImageInfo, Trial
-from reprokit.environment import compare, probe
+from reprokit.environment import probe
+from reprokit.environment.comparing import compare
 from reprokit.environment.measured import Measured, ProbeError
 from reprokit.evidence.model import Ending
 from reprokit.run.probe import measure

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from reprokit.case.cellspec import EnvironmentSpec, PipStepSpec
 from reprokit.core.errors import Unsupported, UsageError
-from reprokit.environment import Supply, resolve, versions
+from reprokit.environment import versions
 from reprokit.environment.alternative import without_downloads, without_registry
 from reprokit.environment.catalog import OURS
+from reprokit.environment.resolving import resolve
+from reprokit.environment.supply import Supply
 from tests.unit.environment.builders import cell
 
 BOOTSTRAP, REGISTRY = Supply(base_source="bootstrap"), Supply(base_source="registry")

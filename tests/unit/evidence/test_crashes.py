@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from reprokit.evidence import crashes, observe
-from reprokit.evidence.observation import primary_crash
+from reprokit.evidence import crashes
+from reprokit.evidence.observation import observe, primary_crash
 from reprokit.evidence.parsers import parsers
 
 DOCUMENTED = [

@@ -10,8 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reprokit.case.model import Failure
-from reprokit.evidence import LogTrimmer, judge
 from reprokit.evidence.fingerprint import FINGERPRINT_VERSION
+from reprokit.evidence.judgement import judge
+from reprokit.evidence.log_trimmer import LogTrimmer
 from reprokit.evidence.model import Ending, Fingerprint
 from reprokit.evidence.normalise import essence, normalise
 from tests.unit.evidence.test_golden import LOGS, load

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from reprokit.case.model import Failure
-from reprokit.evidence import LogTrimmer, judge, observe
+from reprokit.evidence.judgement import judge
+from reprokit.evidence.log_trimmer import LogTrimmer
 from reprokit.evidence.model import Ending, ExceptionSeen, Outcome
+from reprokit.evidence.observation import observe
 from tests.golden import FOLDER, LOGS, load
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reprokit.case.model import Failure
-from reprokit.evidence import judge
+from reprokit.evidence.judgement import judge
 from reprokit.evidence.model import Ending, Outcome
 from reprokit.evidence.text import clean, clean_bytes
 from tests.unit.limits import within

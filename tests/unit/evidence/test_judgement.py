@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from reprokit.case.model import Expect, Failure, Known
-from reprokit.evidence import judge
+from reprokit.evidence.judgement import judge
 from reprokit.evidence.judging import concluded, judged
 from reprokit.evidence.match import HANDLED, LONG_LINE, frames_match, type_matches
 from reprokit.evidence.model import RULES_VERSION, Ending, ExceptionSeen, Frame, Outcome

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from reprokit.case.model import Failure
 from reprokit.core.patterns import compiled
-from reprokit.evidence import LogTrimmer, judge, observe
-from reprokit.evidence.log_trimmer import BLOCK, Trimmed
+from reprokit.evidence.judgement import judge
+from reprokit.evidence.log_trimmer import BLOCK, LogTrimmer, Trimmed
 from reprokit.evidence.model import Ending, Outcome
+from reprokit.evidence.observation import observe
 from reprokit.evidence.text import LineNumbers, clean, clean_bytes
 from reprokit.evidence.watch import Watch
 from tests.unit.limits import examples

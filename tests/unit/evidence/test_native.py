@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reprokit.case.model import Expect, Failure
-from reprokit.evidence import judge
+from reprokit.evidence.judgement import judge
 from reprokit.evidence.judging import judged
 from reprokit.evidence.model import Ending, Frame, Outcome
 from reprokit.evidence.native import frame_matches, merged, split, stack_matches

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.evidence import crashes, observe, parsers
+from reprokit.evidence import crashes, parsers
+from reprokit.evidence.observation import observe
 from reprokit.evidence.parser import Parser, Trait
 from tests.golden import LOGS
 from tests.golden.versions import found_by, golden_logs

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.case.model import Failure
-from reprokit.evidence import judge
+from reprokit.evidence.judgement import judge
 from reprokit.evidence.model import Ending, Outcome
 from reprokit.evidence.native import split
 from reprokit.evidence.symbols import Module, Named, named, wanted, without_parameters

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reprokit.evidence import observe
 from reprokit.evidence.model import ExceptionSeen
-from reprokit.evidence.observation import last_exception
+from reprokit.evidence.observation import last_exception, observe
 from tests.unit.limits import examples
 
 NAMES = st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True).filter(

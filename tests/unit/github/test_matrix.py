@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from reprokit.cli import invoke
 from reprokit.core.errors import UsageError
+from reprokit.environment.cases import load_all
 from reprokit.environment.supply import Supply
 from reprokit.github import matrix
 from reprokit.github.partition import Bounds, ImageLayer, WorkUnit, cut
 from reprokit.run import chosen
-from reprokit.run.plan import load_all, plan
+from reprokit.run.plan import plan
 from reprokit.run.request import Request
 from reprokit.run.task import Task
 

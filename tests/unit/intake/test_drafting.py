@@ -12,7 +12,7 @@ from reprokit.case import placeholders
 from reprokit.case.files import CaseFile
 from reprokit.core.errors import UsageError
 from reprokit.environment.cases import load, load_text
-from reprokit.evidence import judge
+from reprokit.evidence.judgement import judge
 from reprokit.evidence.model import Ending, Outcome
 from reprokit.intake import texts
 from reprokit.intake.draft import render

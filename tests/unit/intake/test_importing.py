@@ -19,7 +19,7 @@ from reprokit.case.render import render
 from reprokit.cli import invoke
 from reprokit.core.errors import UsageError
 from reprokit.environment.cases import load
-from reprokit.evidence import judge
+from reprokit.evidence.judgement import judge
 from reprokit.evidence.model import Ending
 from reprokit.intake.importing import bug as checks
 from reprokit.intake.importing import nearest

@@ -20,6 +20,7 @@ from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import BuildFailed, EngineError, Unsupported, UsageError
 from reprokit.engine.capabilities import Capabilities
 from reprokit.engine.protocol import EngineInfo, Trial
+from reprokit.environment.cases import load_all
 from reprokit.evidence.model import Ending
 from reprokit.evidence.records import CellRecord
 from reprokit.report.publishing import Scrubber
@@ -27,7 +28,7 @@ from reprokit.run.fleet import dispatching, joining, placing
 from reprokit.run.fleet.address import check_address
 from reprokit.run.fleet.cluster import connect
 from reprokit.run.fleet.orders import Order, common_parts, packed, unpacked
-from reprokit.run.plan import load_all, plan
+from reprokit.run.plan import plan
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
 from reprokit.search.explain.repeating import planner

@@ -12,17 +12,20 @@ import pytest
 
 from reprokit.core.errors import BuildFailed, Unsupported
 from reprokit.engine.protocol import Engine, EngineInfo
-from reprokit.environment import Supply, bootstrap, resolve
+from reprokit.environment import bootstrap
+from reprokit.environment.cases import load_all
 from reprokit.environment.catalog import OURS
 from reprokit.environment.dockerfile import render
 from reprokit.environment.installing import index_options
 from reprokit.environment.lock import Artefact, Lock, LockedBase, LockedCell, LockEntry, Pins, base_reference
 from reprokit.environment.measured import Measured
+from reprokit.environment.resolving import resolve
+from reprokit.environment.supply import Supply
 from reprokit.run.locking import file
 from reprokit.run.locking.bases import departures as base_departures
 from reprokit.run.locking.bases import ensure
 from reprokit.run.locking.verify import departures, explained
-from reprokit.run.plan import load_all, plan
+from reprokit.run.plan import plan
 from reprokit.run.request import Request
 
 CASES = Path(__file__).parents[3] / "cases"

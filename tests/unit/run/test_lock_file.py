@@ -10,6 +10,7 @@ import pytest
 
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import Unsupported, UsageError
+from reprokit.environment.cases import load_all
 from reprokit.environment.lock import (
     Artefact,
     Lock,
@@ -26,7 +27,7 @@ from reprokit.run.lock_making import updating
 from reprokit.run.lock_making.stale import identity, stale
 from reprokit.run.locking import file
 from reprokit.run.locking.held import asked_of, held
-from reprokit.run.plan import load_all, plan
+from reprokit.run.plan import plan
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
 from reprokit.run.task import Task

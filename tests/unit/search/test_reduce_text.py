@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reprokit.case.model import Failure
 from reprokit.case.tree import CaseTree, Loc, parse
-from reprokit.evidence import judge
+from reprokit.evidence.judgement import judge
 from reprokit.evidence.model import Ending, Outcome
 from reprokit.search.reduce import shell
 from reprokit.search.reduce.edit import rewrite

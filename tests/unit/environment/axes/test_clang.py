@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from reprokit.core.errors import Unsupported
-from reprokit.environment import compare
 from reprokit.environment.axes.clang import said
 from reprokit.environment.catalog import OURS
+from reprokit.environment.comparing import compare
 from tests.unit.environment.builders import measured, on_host, rendered, resolved, script
 
 PROGRAMS = {"clang": {"/usr/bin/clang": "14.0.6", "/usr/bin/clang-16": "16.0.6"}}

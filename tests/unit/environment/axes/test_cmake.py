@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from reprokit.core.errors import Unsupported
-from reprokit.environment import compare
 from reprokit.environment.axes.cmake import said
 from reprokit.environment.catalog import OURS
+from reprokit.environment.comparing import compare
 from reprokit.environment.versions import order
 from tests.unit.environment.builders import artefact, measured, on_host, pins, rendered, resolved, script
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.environment import compare, compared, probe
+from reprokit.environment import probe
 from reprokit.environment.axes import AXES, AXIS_NAMES, RESOLVING
 from reprokit.environment.axis import Axis
 from reprokit.environment.catalog import OURS
-from reprokit.environment.comparing import Compared
+from reprokit.environment.comparing import Compared, compare, compared
 from reprokit.environment.measured import FURTHER, Measured
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -83,7 +83,10 @@ def test_a_new_axis_is_one_file(tmp_path: Path) -> None:
     (tmp_path / "reprokit" / "environment" / "axes" / "madeup.py").write_text(text)
     program = """
         import sys
-        from reprokit.environment import compare, probe, resolve, Supply, dockerfile
+        from reprokit.environment import probe, dockerfile
+        from reprokit.environment.comparing import compare
+        from reprokit.environment.resolving import resolve
+        from reprokit.environment.supply import Supply
         from reprokit.environment.cases import json_schema, load_text
         from reprokit.environment.measured import Measured
         from reprokit.case.render import render
