@@ -185,7 +185,7 @@ def _bootstrapped(
         # Another process may have made it while we waited.
         found = present()
         if share and (found is None or news):
-            on_progress(Progress(number=0, total=0, name="look for the base image in the registry"))
+            on_progress(Progress(number=0, total=0, name="look for the base image on other machines"))
             fetched = share.fetch(shared, cancel)
             if fetched is None and found is not None:
                 share.push(shared, cancel)

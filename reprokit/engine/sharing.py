@@ -13,14 +13,17 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from reprokit.case.trust import Trust
 from reprokit.core.errors import Cancelled, EngineError, Unsupported
 from reprokit.engine.failure import is_registry_down
 from reprokit.engine.protocol import Engine, ImageInfo
+
+if TYPE_CHECKING:
+    from reprokit.environment.model import Base
 
 REPOSITORIES: Mapping[Trust, str] = {Trust.OWN: "own", Trust.REVIEWED: "reviewed", Trust.STRANGER: "untrusted"}
 """Where images lie below the site's prefix: levels of trust share no images."""
@@ -47,6 +50,22 @@ class SharedImage:
 
 class ImageShare(Protocol):
     """Where images come from that another machine has built. No method raises but Cancelled."""
+
+    def bases(self, key: str, images: Sequence[Base], cancel: threading.Event) -> Mapping[str, ImageInfo] | None:
+        """Name what the image of another machine is built on, where that image is to be taken as it is.
+
+        Args:
+            key: The same for tasks that share the image, on all machines.
+            images: What it starts from.
+            cancel: When it is set, no one is asked any more.
+
+        Returns:
+            The base images of that machine, by reference, which give the image its name; None: images of others are
+            found by the base images of this machine.
+        """
+
+    def took(self, key: str, bases: Mapping[str, ImageInfo]) -> None:
+        """Remember that the image was taken which is built on these."""
 
     def exchanged(self, image: SharedImage) -> bool:
         """Say whether the store has fetched or pushed the image before, or never will.
@@ -123,6 +142,13 @@ class RegistryShare:
     _said: set[str] = field(default_factory=set, repr=False)
     _off: set[str] = field(default_factory=set, repr=False)
     _pushed: set[str] = field(default_factory=set, repr=False)
+
+    def bases(self, key: str, images: Sequence[Base], cancel: threading.Event) -> Mapping[str, ImageInfo] | None:
+        """As :meth:`ImageShare.bases`: machines share base images, too."""
+        return None
+
+    def took(self, key: str, bases: Mapping[str, ImageInfo]) -> None:
+        """As :meth:`ImageShare.took`."""
 
     def exchanged(self, image: SharedImage) -> bool:
         """As :meth:`ImageShare.exchanged`."""

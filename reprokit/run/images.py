@@ -262,6 +262,10 @@ def make_ready(
     times = times or ImageTimer(Timer())
     if image.bundled:
         return _loaded(engine, measurements, image, image.bundled, cancel, keeper)
+    if share and not fresh and not since and not is_here(engine, image, seen):
+        found = _taken(engine, measurements, image, on_progress, cancel, keeper, waits, share, times)
+        if found is not None:
+            return found
     with times.span("base"):
         found_bases = _starts(engine, measurements, image, on_progress, cancel, seen, since, keeper, share)
     tag = image.name(found_bases)
@@ -362,6 +366,47 @@ def _loaded(
     return BuiltImage(image=found, bases={base.tag: base}, built=False, seconds=seconds, measured=measured)
 
 
+def _taken(
+    engine: Engine,
+    measurements: Measurements,
+    image: ImageSpec,
+    on_progress: Callable[[Progress], None],
+    cancel: threading.Event,
+    keeper: Keeper,
+    waits: Callable[[], bool],
+    share: ImageShare,
+    times: ImageTimer,
+) -> BuiltImage | None:
+    """The image as another machine has it, with what it is built on there; None where it is not to be taken."""
+    theirs = share.bases(image.key, image.environment.images, cancel)
+    if not theirs:
+        return None
+    started = time.monotonic()
+    tag = image.name(theirs)
+    keeper.uses.begin(tag, cancel)
+    try:
+        with locked(_lock(tag), cancel, "image"), keeper.room(tag, cancel, waits=waits), times.span("fetch"):
+            found = engine.image(tag)
+            if fetched := found is None:
+                on_progress(Progress(number=0, total=0, name="take the image from another machine"))
+                found = share.fetch(as_shared(image, tag, theirs), cancel)
+        if found is None:
+            keeper.uses.end(tag)
+            return None
+        share.took(image.key, theirs)
+        seconds = time.monotonic() - started
+        with times.span("measuring"):
+            measured = measure(engine, measurements, found, cancel=cancel)
+    except BaseException:
+        keeper.uses.end(tag)
+        raise
+    return BuiltImage(image=found, bases=theirs, built=False, seconds=seconds, measured=measured, fetched=fetched)
+
+
+def _lock(tag: str) -> Path:
+    return cache.folder("locks") / f"image-{tag.rpartition(':')[2]}.lock"
+
+
 def _find_or_build(
     engine: Engine,
     measurements: Measurements,
@@ -382,13 +427,12 @@ def _find_or_build(
     built = fetched = False
     if found is None or fresh:
         # Two that need the same image, such as a search and what it builds ahead, build it once.
-        lock = cache.folder("locks") / f"image-{tag.rpartition(':')[2]}.lock"
-        with locked(lock, cancel, "image"):
+        with locked(_lock(tag), cancel, "image"):
             found = None if fresh else engine.image(tag)
             shared = as_shared(image, tag, found_bases)
             if found is None and share and not fresh:
                 with keeper.room(tag, cancel, waits=waits):
-                    on_progress(Progress(number=0, total=0, name="look for the image in the registry"))
+                    on_progress(Progress(number=0, total=0, name="look for the image on other machines"))
                     with times.span("fetch"):
                         found = share.fetch(shared, cancel)
                 fetched, asked = found is not None, time.monotonic()

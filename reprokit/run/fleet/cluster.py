@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
 import logging
 import os
 import socket
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
 from reprokit import __version__
-from reprokit.core.errors import EngineError, UsageError
+from reprokit.core.errors import Cancelled, EngineError, UsageError
 from reprokit.core.text import one_line
 from reprokit.run.fleet import carried
 from reprokit.run.fleet.address import HERE, check_address
-from reprokit.run.fleet.node import serve
+from reprokit.run.fleet.node import NodeGiver, NodeInvocation, serve
 from reprokit.run.fleet.orders import CommonParts, FleetEvent, Lost, Order, ServedImage, common_parts, packed, unpacked
 from reprokit.run.fleet.placing import Needs, Node, NodeReport
 
@@ -26,6 +28,8 @@ LOOK = 2.0
 """Seconds between two looks at which nodes are alive."""
 GREETING = 120.0
 """Seconds that nodes have for their reports: a fresh machine imports slowly."""
+SILENCE = 300.0
+"""Seconds that another node has to give an image, or a part of it."""
 EXTRA = "install the extra 'ray': pip install '.[ray]' in a checkout, or pip install 'ray[client]'"
 
 
@@ -253,6 +257,42 @@ def _fetched(common: Any) -> CommonParts:
     return found
 
 
+class _RayPeer:
+    """The giver of another node: an actor, which ends with this process."""
+
+    def __init__(self, run_id: str, engine: str, node: str) -> None:
+        import ray
+
+        there = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
+        self._errors = ray.exceptions
+        self._actor = ray.remote(NodeGiver).options(num_cpus=0, scheduling_strategy=there).remote(run_id, engine)
+
+    def ask(self, cancel: threading.Event, method: str, *arguments: Any) -> Any:
+        """See :class:`~reprokit.run.fleet.peers.ImagePeer`."""
+        deadline = time.monotonic() + SILENCE
+        try:
+            answer = getattr(self._actor, method).remote(*arguments).future()
+            while not cancel.is_set() and time.monotonic() < deadline:
+                with suppress(concurrent.futures.TimeoutError, TimeoutError):
+                    return answer.result(timeout=LOOK)
+        except self._errors.RayTaskError as error:
+            raise EngineError(one_line(str(error.cause), 300)) from None
+        except self._errors.RayError as error:
+            raise EngineError(one_line(str(error), 200)) from None
+        if cancel.is_set():
+            raise Cancelled("stopped while an image came from another node")
+        raise EngineError(f"it did not answer for {SILENCE:g} s")
+
+    def close(self) -> None:
+        """See :class:`~reprokit.run.fleet.peers.ImagePeer`."""
+        self._actor.close.remote()
+
+
+@functools.lru_cache(maxsize=1)  # a process of Ray serves one driver
+def _invocation(run_id: str) -> NodeInvocation:
+    return NodeInvocation(run_id, connect=_RayPeer)
+
+
 def _serve(content: bytes, common: Sequence[Any], mailbox: Any) -> ServedImage:
     """On a node, in a process of Ray's. It waits in futures: a task in ``ray.get`` gives its CPU to the next one."""
     import ray
@@ -267,4 +307,4 @@ def _serve(content: bytes, common: Sequence[Any], mailbox: Any) -> ServedImage:
             return True  # the driver is gone, and with it whoever would take the result
 
     order = unpacked(content, _fetched(common[0]))
-    return serve(order, ray.get_runtime_context().get_node_id(), exchange)
+    return serve(order, ray.get_runtime_context().get_node_id(), exchange, _invocation)

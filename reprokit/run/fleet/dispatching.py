@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 import threading
 import time
@@ -10,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from reprokit.core.errors import EngineError
 from reprokit.environment.catalog import Catalog
@@ -34,14 +36,17 @@ WAIT = 0.1
 class NodeGroup:
     """Cells that probably share an image. ``leader``: the one that goes first; ``homes``: nodes that have the image.
 
-    ``waiting``: jobs that wait for the leader. ``spread``: whether its cells leave the homes. ``image_seconds``: what
-    the image took; ``took``: what its cells took, which had it.
+    ``waiting``: jobs that wait for the leader. ``taken``: whether its cells go to nodes that take the image from a home
+    in ``take_seconds``; ``spread``: whether they go to all nodes, which make it in ``image_seconds``. ``took``: what
+    its cells took, which had it.
     """
 
     waiting: deque[Job] = field(default_factory=deque)
     leader: Job | None = None
     homes: set[str] = field(default_factory=set)
+    taken: bool = False
     spread: bool = False
+    take_seconds: float = math.inf
     image_seconds: float = 0.0
     took: list[float] = field(default_factory=list)
     looked: float = 0.0
@@ -231,7 +236,7 @@ class Dispatcher:
         nodes = placing.places(job.task, self._nodes.values(), self._catalog, job.refused)
         homes = [node for node in nodes if node.id in job.group.homes]
         if homes and not job.group.spread:
-            nodes = homes
+            nodes = [node for node in nodes if node in homes or (job.group.taken and placing.takes_images(node, homes))]
         if not nodes:
             verdict = Verdict.ENGINE_ERROR if job.lost or not self._nodes else Verdict.UNSUPPORTED
             why = placing.unserved(job.task, list(self._nodes.values()), self._catalog, job.refused)
@@ -302,6 +307,10 @@ class Dispatcher:
                 self._heard(event)
         if record is not None and job.record is None and record.image is not None:
             group.homes.add(served.node)
+            if record.image.fetched:
+                group.take_seconds = min(group.take_seconds, record.image.seconds)
+            elif record.image.size and group.take_seconds == math.inf:
+                group.take_seconds = placing.take_seconds(record.image.size)
             if record.seconds is not None and not record.image.built:
                 group.took.append(time.monotonic() - job.began if job.began else record.seconds)
         self._landed(job, served)
@@ -340,13 +349,18 @@ class Dispatcher:
         group.looked = time.monotonic()
         waiting = [(bucket, job) for bucket, line in self._lines.items() for job in line if job.group is group]
         homes = [self._nodes[name] for name in group.homes if name in self._nodes]
-        if waiting and placing.leaves_home(
+        if not waiting:
+            return
+        leaves = partial(
+            placing.leaves_home,
             waiting=len(waiting),
             slots=placing.slots(homes, waiting[0][0][1]),
             cell_seconds=statistics.median(group.took[-20:]),
-            image_seconds=group.image_seconds,
-        ):
-            group.spread = True
+        )
+        taken = group.taken or leaves(image_seconds=group.take_seconds)
+        spread = leaves(image_seconds=group.image_seconds)
+        if (taken, spread) != (group.taken, group.spread):
+            group.taken, group.spread = taken, spread
             for bucket, job in waiting:
                 self._lines[bucket].remove(job)
                 self._queue(job)

@@ -157,7 +157,15 @@ class FleetRunner:
     def _order(self, job: Job, key: int) -> Order:
         with self._lock:
             bases = dict(self._bases)
-        return Order(key=key, run_id=self._run_id, request=self._ordered, task=job.task, record=job.record, bases=bases)
+        return Order(
+            key=key,
+            run_id=self._run_id,
+            request=self._ordered,
+            task=job.task,
+            record=job.record,
+            bases=bases,
+            homes=tuple(sorted(job.group.homes)),
+        )
 
     def _heard(self, event: FleetEvent) -> None:
         _, kind, *arguments = event

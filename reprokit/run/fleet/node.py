@@ -23,6 +23,7 @@ from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.evidence.spans import Timings
 from reprokit.run.fleet.orders import FleetEvent, KeptFile, Order, ServedImage
+from reprokit.run.fleet.peers import Giver, ImagePeer, PeerShare
 from reprokit.run.fleet.placing import NodeReport
 from reprokit.run.invocation import Invocation
 from reprokit.run.listener import Listener
@@ -32,7 +33,9 @@ from reprokit.run.trials import decided, kept_folder
 from reprokit.store.folder import SeenBases, make_folder
 
 if TYPE_CHECKING:
+    from reprokit.case.trust import Trust
     from reprokit.engine.protocol import Engine
+    from reprokit.engine.sharing import ImageShare
 
 BEAT = 1.0
 """Seconds between two exchanges with the driver."""
@@ -146,14 +149,31 @@ class NodeInvocation(Invocation):
 
     timings: Timings | None = None
 
-    def __init__(self, run_id: str, engine: Callable[[], Engine] | None = None) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        engine: Callable[[], Engine] | None = None,
+        connect: Callable[[str, str, str], ImagePeer] | None = None,
+    ) -> None:
         super().__init__(
             make_folder(cache.folder("fleet") / run_id),
             display=_NoDisplay(),
             engine=engine,
             confirming=lambda _: self._once,
         )
+        self._run_id = run_id
+        self._connect = connect
+        self._homes: tuple[str, ...] = ()
+        self._asked = kinds.AUTO
         self._more: tuple[int, int] | None = None
+
+    def _shares(self, request: Request, listener: Listener) -> Callable[[Trust], ImageShare | None]:
+        """Images come from other nodes, unless the site has a registry for them."""
+        if site.settings().registry_images or self._connect is None:
+            return super()._shares(request, listener)
+        connect = functools.partial(self._connect, self._run_id, self._asked)
+        share = PeerShare(lambda: self._open_engine(request), self._homes, connect, self.folder, listener.note)
+        return lambda trust: share
 
     def _once(self, records: Sequence[CellRecord], running: Any) -> int | None:
         """Asks for one trial more of the cell that the order names."""
@@ -178,6 +198,7 @@ class NodeInvocation(Invocation):
         for reference, digest in order.bases.items():
             if seen.digest(reference) != digest:
                 seen.keep(reference, digest)
+        self._homes, self._asked = order.homes, order.request.engine
         runner = self._runner(order.run_id, request, None, events, compares=False)
         cancelled(runner.cancel)
         self._more = None
@@ -207,21 +228,24 @@ def _missing(task: Task, request: Request) -> str:
     return f"{', '.join(lacking)}: no such folder on this node" if lacking else ""
 
 
-@functools.lru_cache(maxsize=1)  # a process of Ray serves one driver
-def _invocation(run_id: str) -> NodeInvocation:
-    return NodeInvocation(run_id)
+class NodeGiver(Giver):
+    """Gives images of this node to others that serve the run, from the engine that serves orders here."""
+
+    def __init__(self, run_id: str, engine: str) -> None:
+        super().__init__(lambda: registry.make(_kind(engine)), make_folder(cache.folder("fleet") / run_id))
 
 
 def serve(
     order: Order,
     node: str,
     exchange: Callable[[list[FleetEvent], bool], bool],
-    invocation: Callable[[str], NodeInvocation] = _invocation,
+    invocation: Callable[[str], NodeInvocation],
 ) -> ServedImage:
     """Serve an order. ``exchange`` passes events on, waits for the answer if it is to, and gives whether to stop.
 
     ``invocation``: what the cells of a run have in common here, by the run's id.
     """
+    order = replace(order, homes=tuple(home for home in order.homes if home != node))
     events = Events(order.key)
     events.tell("began", node)
     exchange(events.take(), False)

@@ -24,7 +24,8 @@ arguments."""
 class Order:
     """One cell to be decided; one trial more where it has a ``record``. ``key``: of this attempt.
 
-    ``bases``: the digest that each base image of a registry had when the run's store met it first.
+    ``bases``: the digest that each base image of a registry had when the run's store met it first. ``homes``: nodes
+    that have the image.
     """
 
     key: int
@@ -33,6 +34,7 @@ class Order:
     task: Task
     record: CellRecord | None = None
     bases: Mapping[str, str] = field(default_factory=dict)
+    homes: tuple[str, ...] = ()
 
 
 CommonParts = tuple[CaseFile, Case, Case | None, Request]

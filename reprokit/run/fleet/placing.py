@@ -19,6 +19,10 @@ from reprokit.environment.preflighting import preflight
 from reprokit.run.limits import check_limits
 from reprokit.run.task import Task
 
+MOST_BYTES = 1 << 30
+"""The largest image that nodes give each other: of larger ones a copy on both disks and a transfer take too long."""
+TAKE_SECONDS, TAKE_SPEED = 5.0, 20e6
+"""What it takes to take an image from another node: a guess, until one was taken. Saving and loading it count."""
 QUEUED = 2
 """Tasks that Ray is given for each that its nodes can run at a time: the next one is there when one ends."""
 
@@ -90,6 +94,18 @@ def refusal(task: Task, node: Node, catalog: Catalog) -> str:
 def makes_images(node: Node) -> bool:
     """Whether a build there may change all of the system: a virtual environment lacks much that an image has."""
     return node.report.engine is not None and node.report.engine.capabilities.images
+
+
+def takes_images(node: Node, homes: Iterable[Node]) -> bool:
+    """Whether a node can take images of one of ``homes`` as they are there."""
+    engines = [one.report.engine for one in (node, *homes)]
+    architectures = {engine.architecture for engine in engines[1:] if engine and engine.capabilities.archives}
+    return engines[0] is not None and engines[0].capabilities.archives and engines[0].architecture in architectures
+
+
+def take_seconds(size: int) -> float:
+    """How long it probably takes to take an image of so many bytes from another node."""
+    return TAKE_SECONDS + size / TAKE_SPEED if size <= MOST_BYTES else math.inf
 
 
 def needs_of(task: Task, nodes: Sequence[Node], catalog: Catalog) -> Needs:

@@ -7,11 +7,16 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
+from reprokit.core import cache
+from reprokit.core.errors import EngineError
 from reprokit.environment.host import HostFacts
 from reprokit.run.fleet.node import NodeInvocation, serve
 from reprokit.run.fleet.orders import FleetEvent, Lost, Order, ServedImage, common_parts, packed, unpacked
+from reprokit.run.fleet.peers import Giver
 from reprokit.run.fleet.placing import Needs, Node, NodeReport
+from reprokit.store.folder import make_folder
 from tests.unit.fakes import FakeEngine
 
 
@@ -34,6 +39,19 @@ class FakeNode:
         return Node(id=f"{self.name}-id", name=self.name, cpus=self.cpus, gpus=len(self.facts.gpus), report=report)
 
 
+class FakePeer:
+    """Implements :class:`reprokit.run.fleet.peers.ImagePeer`."""
+
+    def __init__(self, giver: Giver) -> None:
+        self._giver = giver
+
+    def ask(self, cancel: threading.Event, method: str, *arguments: Any) -> Any:
+        return getattr(self._giver, method)(*arguments)
+
+    def close(self) -> None:
+        self._giver.close()
+
+
 class FakeCluster:
     """Implements :class:`reprokit.run.fleet.cluster.Cluster`."""
 
@@ -51,8 +69,6 @@ class FakeCluster:
         self._lock = threading.Lock()
 
     def nodes(self) -> Sequence[Node]:
-        from reprokit.core.errors import EngineError
-
         if self.down:
             raise EngineError(self.down)
         return [node.node for node in self.alive.values()]
@@ -88,11 +104,16 @@ class FakeCluster:
             return self._stopped.is_set()
 
         try:
-            own = NodeInvocation(order.run_id, lambda: node.engine)
+            own = NodeInvocation(order.run_id, lambda: node.engine, self._connect)
             outcome: ServedImage | Lost = serve(order, name, exchange, lambda run_id: own)
         except Exception as error:
             outcome = Lost(why=f"internal error of reprokit: {error!r}")
         self._happened.put((order.key, outcome if name in self.alive else Lost(why="the node died")))
+
+    def _connect(self, run_id: str, engine: str, node: str) -> FakePeer:
+        if node not in self.alive:
+            raise EngineError("the node died")
+        return FakePeer(Giver(lambda: self.alive[node].engine, make_folder(cache.folder("fleet") / run_id)))
 
     def wait(self, seconds: float) -> tuple[list[tuple[int, ServedImage | Lost]], list[FleetEvent]]:
         landed: list[tuple[int, ServedImage | Lost]] = []
