@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -55,7 +55,8 @@ def matrix(
     framework's version), used unchanged.
     """
     result = DraftMatrix()
-    asked = [_asked(found, compiles=compiles) for found in environments]
+    asked = [dict(found.axes) for found in environments]
+    light = [frozenset() if compiles else _listed_only(found) for found in environments]
     if not compiles:
         for number, (found, versions_) in enumerate(zip(environments, asked, strict=True)):
             gcc = asked[failing].get("gcc", "")
@@ -66,7 +67,7 @@ def matrix(
                 )
             versions_["gcc"] = gcc
     os_notes: dict[str, dict[str, None]] = {}
-    for number, (found, cell) in enumerate(zip(environments, _cells(asked, environments), strict=True)):
+    for number, (found, cell) in enumerate(zip(environments, _cells(asked, light, environments), strict=True)):
         result.dropped += [text for text in cell.dropped if text not in result.dropped]
         if cell.note:
             glibc = found.glibc if cell.note.endswith(_UNNAMED) else ""
@@ -78,22 +79,15 @@ def matrix(
     return result
 
 
-def _asked(found: EnvironmentBlock, *, compiles: bool) -> dict[str, str]:
-    """Axis -> version as written, for the known axes. What programs list incidentally counts where it is used."""
-    return {
-        axis: version
-        for axis, version in found.axes.items()
-        if axis in REPORTED or compiles or found.claim(axis).rank is Rank.STATED
-    }
+def _listed_only(found: EnvironmentBlock) -> frozenset[str]:
+    """The axes that programs list incidentally: they are in the case, and do not decide on its system."""
+    return frozenset(axis for axis in found.axes if axis not in REPORTED and found.claim(axis).rank is not Rank.STATED)
 
 
-_NEAREST = {
-    "python": (0, 2), "cuda": (1, 99), "cudnn": (1, 99), "gcc": (3, 99), "clang": (3, 99), "cmake": (0, 99),
-    "nccl": (0, 99),
-}  # fmt: skip
-"""How far a version may be from the reported one that is not available: in its first number, and in its second."""
-_LEFT_OUT, _NEAR, _OTHER_SYSTEM = 4000, 2000, 1000
-"""How much it costs that an axis is left out, that it has another version, and that the system is another one."""
+_NEAREST = {"python": 0, "cuda": 99, "cudnn": 99, "gcc": 3, "clang": 3, "cmake": 1, "nccl": 0}
+"""How far the first number of a version may be from the reported one that is not available."""
+_LEFT_OUT, _NEAR, _OTHER_SYSTEM, _OTHER_FAMILY = 4000, 2000, 1000, 1500
+"""How much it costs that an axis is left out or has another version, and that the release or its family is another."""
 
 
 @dataclass(frozen=True)
@@ -106,15 +100,17 @@ class _Cell:
     note: str = ""
 
 
-def _cells(asked: Sequence[Mapping[str, str]], environments: Sequence[EnvironmentBlock]) -> list[_Cell]:
+def _cells(
+    asked: Sequence[Mapping[str, str]], light: Sequence[Collection[str]], environments: Sequence[EnvironmentBlock]
+) -> list[_Cell]:
     """An available cell for each environment, on a system on which all that it asks for is available together.
 
     Where no system has all, it is the one on which least is left out, or near what is asked for. Environments without a
     system get the same one if that costs none of them a version: one difference less to examine.
     """
     options = [
-        {name: _cell(one, name) for name in _systems(one, found)}
-        for one, found in zip(asked, environments, strict=True)
+        {name: _cell(one, name, few) for name in _systems(one, found)}
+        for one, few, found in zip(asked, light, environments, strict=True)
     ]
     chosen = [min(cells, key=lambda name: cells[name].cost) for cells in options]
     unnamed = [number for number, one in enumerate(asked) if not release_of(one.get("os", ""))]
@@ -128,19 +124,39 @@ def _cells(asked: Sequence[Mapping[str, str]], environments: Sequence[Environmen
     ]
 
 
-def _cell(asked: Mapping[str, str], os: str) -> _Cell:
-    """The cell on a system, with every axis that is available there."""
-    own = release_of(asked.get("os", ""))
-    cell, dropped, cost = {"os": os}, [], _OTHER_SYSTEM if own and own != os else 0
+def _cell(asked: Mapping[str, str], os: str, light: Collection[str]) -> _Cell:
+    """The cell on a system, with every axis that is available there. ``light``: axes that cost nothing.
+
+    Where cuDNN is not available for the CUDA that is nearest, with another CUDA if that has one.
+    """
+    cell = _filled(asked, os, light, ())
+    if "cuda" in cell.values and "cudnn" in asked and "cudnn" not in cell.values:
+        others = _nearest("cuda", cell.values["cuda"], "")[:_TRIED]
+        return min([cell, *(_filled(asked, os, light, (one,)) for one in others)], key=lambda one: one.cost)
+    return cell
+
+
+_TRIED = 8
+"""Most versions of CUDA that are tried for a cuDNN."""
+
+
+def _filled(asked: Mapping[str, str], os: str, light: Collection[str], cuda: Sequence[str]) -> _Cell:
+    own, family = release_of(asked.get("os", "")), asked.get("os", "").partition("-")[0]
+    cost = _OTHER_SYSTEM if own and own != os else 0
+    cost += _OTHER_FAMILY if family in FAMILIES and family != os.partition("-")[0] else 0
+    cell: dict[str, str] = {"os": os}
+    dropped = []
     for axis in ORDER[1:]:
         text = asked.get(axis, "").removesuffix(".*")
         if not re.fullmatch(r"\d+(?:\.\d+)*", text):
             if text and text != versions.NONE:
                 dropped.append(f"{axis} {text!r} is not a version")
             continue
-        value, why, near = _served(cell, axis, text)
+        value, why, near = _served(cell, axis, text, cuda if axis == "cuda" else ())
         first, second = _apart(value, text) if near else (0, 0)
-        cost += _NEAR + 100 * first + second if near else 0 if value else _LEFT_OUT
+        first = second if axis == "python" else first
+        if axis not in light:
+            cost += _NEAR + 100 * first + second if near else 0 if value else _LEFT_OUT
         if value:
             cell[axis] = value
         if why:
@@ -202,8 +218,11 @@ def _listed(dropped: Sequence[str]) -> str:
     return "; ".join(text.replace(" was reported and is left out: ", ": ") for text in dropped)
 
 
-def _served(cell: Mapping[str, str], axis: str, text: str) -> tuple[str, str, bool]:
-    """(available value, why it differs, whether it is another version): two parts, or one with another minor."""
+def _served(cell: Mapping[str, str], axis: str, text: str, only: Sequence[str] = ()) -> tuple[str, str, bool]:
+    """(available value, why it differs, whether it is another version): two parts, or one with another minor.
+
+    ``only``: the versions that may stand for one that is not available, where not all of them may.
+    """
     parts = versions.parts(text)
     asked = ".".join(parts[: PARTS[axis]])
     reason = unavailable({**cell, axis: asked})
@@ -214,7 +233,7 @@ def _served(cell: Mapping[str, str], axis: str, text: str) -> tuple[str, str, bo
         return parts[0], why, False
     # Only the cause: the alternatives are long, and validate lists them, too.
     reason = re.split(": its | [(]|; ", reason)[0]
-    for value in _nearest(axis, asked, cell.get("cuda", "")):
+    for value in only or _nearest(axis, asked, cell.get("cuda", "")):
         if not unavailable({**cell, axis: value}):
             return value, f"{axis} {text} was reported and is not available ({reason}): {value} is the nearest", True
     return "", f"{axis} {text} was reported and is left out: {reason}", False
@@ -231,7 +250,7 @@ def _nearest(axis: str, asked: str, cuda: str) -> tuple[str, ...]:
         for os in OURS.releases()
         for one in BY_NAME[axis].releases({"os": os, "cuda": cuda}, OURS)
     }
-    near = {one: far for one in found if (far := _apart(one, asked))[0] <= most[0] and (far[0] or far[1] <= most[1])}
+    near = {one: far for one in found if (far := _apart(one, asked))[0] <= most}
     return tuple(sorted(near, key=lambda one: (near[one], versions.order(one)[0] < versions.order(asked)[0], one)))
 
 

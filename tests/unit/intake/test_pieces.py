@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from reprokit.evidence.text import find
@@ -234,11 +236,32 @@ def test_unavailable_versions_are_left_out_and_noted() -> None:
     from reprokit.intake.axes import matrix
 
     found = matrix([environment(4, os="Plan 9", python="2.3", cuda="7.5", cudnn="4")], 0, compiles=False)
-    assert found.data == {"os": ["debian-12"]}
+    assert "python" not in found.data
     text = " ".join(note for notes in found.notes.values() for note in notes)
     assert "Plan 9 was reported, which is not available" in text
-    assert "cuda 7.5 was reported and is left out: " in text
+    assert re.search(rf"cuda 7.5 was reported and is not available .*{found.data['cuda'][0]} is the nearest", text)
+    assert re.search(rf"cudnn 4 was reported and is not available .*{found.data['cudnn'][0]} is the nearest", text)
     assert "python 2.3 was reported and is left out: " in text
+
+
+def test_what_a_program_lists_is_in_the_case_and_does_not_decide_on_its_system() -> None:
+    from reprokit.intake.axes import matrix
+    from reprokit.intake.environments import find
+
+    (found,) = find(
+        "PyTorch version: 1.0.0\nIs debug build: No\nOS: Ubuntu 18.04.1 LTS\nClang version: 16.0.6\n"
+        "CMake version: version 3.27.4\nPython version: 3.6"
+    )
+    cell = matrix([found], 0, compiles=False).cells[0]
+    assert (cell["os"], cell["cmake"]) == ("ubuntu-18.04", "3.27")
+    assert matrix([found], 0, compiles=True).cells[0]["os"] != "ubuntu-18.04"
+
+
+def test_a_cuda_is_chosen_that_has_the_cudnn() -> None:
+    from reprokit.intake.axes import matrix
+
+    found = matrix([environment(1, os="ubuntu-16.04", cuda="8.0", cudnn="5.1")], 0, compiles=False)
+    assert found.cells == [{"os": "ubuntu-18.04", "cuda": "11.0", "cudnn": "8.5"}]
 
 
 @pytest.mark.parametrize(
@@ -255,7 +278,7 @@ def test_unavailable_versions_are_left_out_and_noted() -> None:
         ({"os": "ubuntu-22.04", "python": "3.10"}, "ubuntu-22.04 3.10", ""),
         (
             {"python": "3.8", "cuda": "10.2", "cudnn": "7.6"},
-            "ubuntu-18.04 11.0 8.5 3.8",
+            "ubuntu-20.04 11.0 8.5 3.8",
             "a release that has cuda 11.0",
         ),
         ({"os": "Plan 9", "python": "3.9"}, "debian-11 3.9", "that has python 3.9: Plan 9 was reported"),
