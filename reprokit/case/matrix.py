@@ -247,6 +247,9 @@ def label(cell: Partial) -> str:
     return " ".join(f"{name}={value}" for name, value in cell.items()) or "(the only cell)"
 
 
+_KEY = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, sort_keys=True).encode
+
+
 def cell_key(cell: Mapping[str, str]) -> str:
     """Canonical text of a cell: the same for the same values, whatever their order."""
-    return json.dumps(dict(sorted(cell.items())), separators=(",", ":"), ensure_ascii=False)
+    return _KEY(dict(cell))

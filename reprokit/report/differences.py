@@ -112,14 +112,13 @@ def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Map
         "sources": {source: tree.commit or tree.digest for source, tree in details.sources.items()},
         "kernel": {"release": host.kernel, "engine version": host.engine},
     }
-    _sort_packages(facts, measured.packages)
     for concern, values in asked.items():
         facts.setdefault(concern, {}).update(values)
     return EnvironmentFacts(
         name=name,
         title=f"{cell.case_id}: {cell_name(cell)}",
         verdict=f"{cell.verdict or 'undecided'} ({expectation(cell)})" if cell.expected else str(cell.verdict),
-        facts=_known(facts),
+        facts=_with(_known(facts), measured.packages),
         measured=cell.environment is not None,
     )
 
@@ -137,9 +136,9 @@ def of_entry(name: str, entry: LockEntry) -> EnvironmentFacts:
         "sources": {source: tree.commit or tree.digest for source, tree in entry.sources.items()},
     }
     pip = {one.name: one.version for group in GROUPS for one in pins.group(group)} | dict(pins.installed)
-    _sort_packages(facts, {"pip": pip, "apt": {**pins.base.packages, **pins.apt}})
+    packages = {"pip": pip, "apt": {**pins.base.packages, **pins.apt}}
     cells = ", ".join(" ".join(f"{key}={value}" for key, value in one.cell.items()) for one in entry.cells)
-    return EnvironmentFacts(name=name, title=cells, facts=_known(facts), locked=True)
+    return EnvironmentFacts(name=name, title=cells, facts=_with(_known(facts), packages), locked=True)
 
 
 def _builds(frameworks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -153,12 +152,36 @@ def _builds(frameworks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _sort_packages(facts: dict[str, dict[str, Any]], packages: Mapping[str, Mapping[str, str]]) -> None:
+@dataclass(frozen=True, eq=False)
+class _Same:
+    """Packages, the key of what is made of them: cells of an image share them."""
+
+    packages: Mapping[str, Mapping[str, str]]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.packages is self.packages
+
+    def __hash__(self) -> int:
+        return id(self.packages)
+
+
+def _with(facts: dict[str, dict[str, str]], packages: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+    """The facts and these packages, by concern."""
+    for concern, values in _sorted_packages(_Same(packages)).items():
+        facts[concern] = {**facts[concern], **values} if facts.get(concern) else values
+    return facts
+
+
+@lru_cache(maxsize=256)
+def _sorted_packages(of: _Same) -> dict[str, dict[str, str]]:
+    facts: dict[str, dict[str, Any]] = {}
+    packages = of.packages
     for name, version in packages.get("pip", {}).items():
         concern, plain = _of_pip(name)
         facts.setdefault(concern, {})[plain] = version
     for name, version in packages.get("apt", {}).items():
         facts.setdefault("libraries (apt)" if name.startswith("lib") else "other packages (apt)", {})[name] = version
+    return _known(facts)
 
 
 @lru_cache(maxsize=4096)

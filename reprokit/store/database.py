@@ -248,8 +248,8 @@ class Store:
             self._opened.dialect.reading(connection)
             return summaries.read(connection, cases)
 
-    def records(self, places: Collection[CellPlace]) -> dict[CellPlace, CellRecord]:
-        """The whole cells, with their trials, that are in these places."""
+    def records(self, places: Collection[CellPlace], *, trials: bool = True) -> dict[CellPlace, CellRecord]:
+        """The whole cells that are in these places, with their ``trials`` or without."""
         found: dict[CellPlace, CellRecord] = {}
         table = tables.cells.c
         with self._reading() as connection:
@@ -258,7 +258,8 @@ class Store:
                 runs = itertools.groupby(some, lambda place: place[0])
                 wanted = (and_(table.run_id == run, table.number.in_([at for _, at in each])) for run, each in runs)
                 cells = connection.execute(select(tables.cells).where(or_(*wanted))).all()
-                by_cell = _trials_by_cell(connection, tables.trials.c.cell_id.in_([cell.id for cell in cells]))
+                ids = [cell.id for cell in cells]
+                by_cell = _trials_by_cell(connection, tables.trials.c.cell_id.in_(ids)) if trials else {}
                 for cell in cells:
                     found[cell.run_id, cell.number] = cell_of(cell, tuple(by_cell.get(cell.id, ())))
         return found

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from reprokit.case.matrix import as_group
 from reprokit.case.matrix import matches as covers
 from reprokit.environment import comparing
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
@@ -30,6 +30,8 @@ MOST = 200_000
 """Characters of a log that come with the page; of a longer one its ends, and what was judged."""
 AROUND = 50
 """Of a longer one: lines around what was judged."""
+NAME, ONLY = 0, 1
+"""In a line of ``byHand``: what a page names by the cell's number, and the cell as an option takes it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +59,8 @@ def cell_data(
     ``comparison``: see :func:`reprokit.report.comparison.to_page`.
     ``build``: the step that failed and its last lines. ``asked``: ``{name, asked, measured, differs}``. ``facts`` and
     ``packages``: what is known of the environment, concern -> name -> value, as ``reprokit diff`` compares it.
-    ``byHand``: lines that build the image and repeat a trial on any machine. ``trials``: ``{number, outcome, exitCode,
+    ``byHand``: lines that build the image and repeat a trial on any machine, each as pieces of text, :data:`NAME` and
+    :data:`ONLY`: without these, cells of an image have the same. ``trials``: ``{number, outcome, exitCode,
     seconds, oom, timedOut, used, reason, exception, stacks, lines, file, note}``; its log is ``logNUMBER``, see
     :func:`excerpt`; ``used``: processor time and memory in words; ``stacks``: see :func:`.stacks.to_page`.
     """
@@ -132,7 +135,7 @@ def _asked(record: CellRecord) -> list[dict[str, Any]]:
     ]
 
 
-def _by_hand(known: RecordedCase, record: CellRecord) -> list[str]:
+def _by_hand(known: RecordedCase, record: CellRecord) -> list[list[str | int]]:
     """See :func:`cell_data`. [] where that is not all that it takes, as with data of the machine that ran it.
 
     The image that ``reprokit render`` writes holds the files of the case, which a trial has mounted.
@@ -140,19 +143,27 @@ def _by_hand(known: RecordedCase, record: CellRecord) -> list[str]:
     tag = record.image.tag if record.image else ""
     if not tag or not record.repeat or record.dockerfile.startswith("#!") or not _in_matrix(known, record):
         return []
-    words = shlex.split(record.repeat)
-    mounts = [word for word in words if word.startswith("--mount=")]
-    if any(f"-{record.case_id}-{record.variant}/files/" not in word for word in mounts):
-        return []
-    name = f"repro-{record.number}"
-    only = ["--only", as_group(record.cell)] if record.cell else []
+    run = _run_line(record.repeat, tag, f"-{record.case_id}-{record.variant}/files/")
     fix = record.variant == "fix"
-    render = ["reprokit", "render", record.case_path, *only, *["--fix"] * fix, "-o", name]
-    run = [name if word == tag else word for word in words if word not in mounts]
+    only: list[str | int] = [" --only ", ONLY] if record.cell else []
+    render = [f"reprokit render {shlex.quote(record.case_path)}", *only, f"{' --fix' if fix else ''} -o ", NAME]
     # The case's folder comes first where the fix has another image; where both have the same, there is but one.
-    folder = f'"$(ls -d {name}/*/ | tail -n 1)"' if fix else f"{name}/*/"
+    folder: list[str | int] = [' "$(ls -d ', NAME, '/*/ | tail -n 1)"'] if fix else [" ", NAME, "/*/"]
     # Until Docker 23, BuildKit has to be asked for.
-    return [shlex.join(render), f"DOCKER_BUILDKIT=1 docker build -t {name} {folder}", shlex.join(run)]
+    build = ["DOCKER_BUILDKIT=1 docker build -t ", NAME, *folder]
+    return [render, build, list(run)] if run else []
+
+
+@lru_cache(maxsize=1024)  # most cells of an image have the same
+def _run_line(repeat: str, tag: str, files: str) -> tuple[str | int, ...]:
+    """The line that repeats a trial, with NAME in place of the image; () where it mounts more than ``files``."""
+    words = shlex.split(repeat)
+    mounts = [word for word in words if word.startswith("--mount=")]
+    kept = [word for word in words if word not in mounts]
+    if any(files not in word for word in mounts) or tag not in kept:
+        return ()
+    at = kept.index(tag)
+    return (f"{shlex.join(kept[:at])} ", NAME, f" {shlex.join(kept[at + 1 :])}")
 
 
 def _in_matrix(known: RecordedCase, record: CellRecord) -> bool:

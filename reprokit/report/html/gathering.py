@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -121,9 +120,9 @@ def _current(store: Store, history: CaseHistory, engines: set[str], last: RunRec
     """See :class:`RecordedCase`. Of each series only the cells that can be the answer are read."""
     serving = [series for series in history.series if series.engine in engines]
     newest = [one for series in serving for sure in (False, True) if (one := series.newest(conclusive=sure))]
-    pool: dict[str, Measured] = {}
+    pool = Pool()
     places = {one.place for one in newest}
-    records = {place: _lean(record, pool) for place, record in store.records(places).items()}
+    records = {place: _lean(record, pool) for place, record in store.records(places, trials=False).items()}
     ranks = {run_id: at for at, run_id in enumerate(history.runs)}
     newest_first = sorted(records, key=lambda place: (ranks[place[0]], place[1]), reverse=True)
     digest = next((records[place].case_digest for place in newest_first if place[0] == last.id), None)
@@ -167,9 +166,21 @@ def _first(series: Series, ranks: Mapping[str, int]) -> tuple[int, int]:
     return ranks[first.run_id], first.number
 
 
-def _lean(record: CellRecord, pool: dict[str, Measured]) -> CellRecord:
-    """A record without what only its own page shows; equal environments are one object."""
-    environment = record.environment
-    if environment is not None:
-        environment = pool.setdefault(json.dumps(environment.to_json(), sort_keys=True), environment)
-    return replace(record, dockerfile="", repeat="", trials=(), environment=environment)
+class Pool:
+    """Equal environments of an image as one object: what is made of it is made once, and memory holds it once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Measured] = {}
+
+    def environment(self, record: CellRecord) -> Measured | None:
+        """The environment of a record, or an equal one that was seen before."""
+        own = record.environment
+        if own is None or record.image is None:
+            return own
+        known = self._known.setdefault(record.image.tag, own)
+        return known if known == own else own
+
+
+def _lean(record: CellRecord, pool: Pool) -> CellRecord:
+    """A record without what only its own page shows."""
+    return replace(record, dockerfile="", repeat="", trials=(), environment=pool.environment(record))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import marshal
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,14 @@ KEPT = 50_000
 _PLAIN = (str, int, float, type(None))
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+def _key(value: Any) -> bytes | str:
+    """What equal values have in common, and others do not. Marshalling takes a third of the time of JSON."""
+    try:
+        return marshal.dumps(value, 2)  # later versions tell objects from each other that are equal
+    except ValueError:  # not made of Python's own types
+        return _encode(value)
 
 
 class Packer:
@@ -52,7 +61,7 @@ class Packer:
         """What stands for a value of that name: itself, or where a large one is kept."""
         # Words of ours stay as they are, so that the same text under another name may become something else.
         where = name if name in NAMES or name in FREE else ""
-        key = (where, value if isinstance(value, _PLAIN) else _encode(value), type(value))
+        key = (where, value if isinstance(value, _PLAIN) else _key(value), type(value))
         if key not in self._texts:
             if len(self._texts) >= KEPT:
                 self._texts.clear()

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reprokit.case.matrix import as_group
 from reprokit.core.redaction import scrub
 from reprokit.environment.measured import Measured
 from reprokit.evidence.records import CellRecord, ImageRecord, RunRecord
@@ -18,7 +19,7 @@ from reprokit.evidence.text import LineNumbers
 from reprokit.report.history.series import gather
 from reprokit.report.html.building import PagesRequest, build, thinned
 from reprokit.report.html.case import case_data
-from reprokit.report.html.cell import Log, cell_data, excerpt
+from reprokit.report.html.cell import NAME, ONLY, Log, cell_data, excerpt
 from reprokit.report.html.gathering import RecordedCase, known_cases
 from reprokit.report.html.overview import VERDICTS
 from tests.unit.nights import CASE, Nights
@@ -127,8 +128,10 @@ FILES = "--mount=type=bind,source=/home/me/store/runs/r/001-nightly-case/files/g
 
 
 def by_hand(nights: Nights, repeat: str, **changes: Any) -> list[str]:
-    """The lines by hand of a cell that ``repeat`` repeats."""
-    return list(cell(nights, 2, image=IMAGE, repeat=repeat, dockerfile="FROM x", **changes)["byHand"])
+    """The lines by hand of a cell that ``repeat`` repeats, as the page puts them together."""
+    data = cell(nights, 2, image=IMAGE, repeat=repeat, dockerfile="FROM x", **changes)
+    pieces = {NAME: f"repro-{data['number']}", ONLY: as_group(data["cell"])}
+    return ["".join(pieces.get(one, one) for one in line) for line in data["byHand"]]
 
 
 def test_lines_by_hand_need_nothing_of_the_machine_that_ran_it(nights: Nights) -> None:

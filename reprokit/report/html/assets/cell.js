@@ -275,8 +275,10 @@
 
   const byHand = (cell) => {
     const parts = [];
-    if (cell.byHand.length) parts.push(h("p", null, "On any machine with Docker and reprokit, which writes the Dockerfile and its context:"), copyable(cell.byHand.join("\n"), "Lines to build and run it by hand", true));
-    if (cell.repeat) parts.push(fold("As it ran, on the machine that ran it", () => copyable(cell.repeat, "The line that repeats a trial where it ran", true), !cell.byHand.length));
+    const pieces = [`repro-${cell.number}`, reprokit.parts.quoted(Object.entries(cell.cell).map(([axis, value]) => `${axis}=${value}`).join(","))];
+    const lines = cell.byHand.map((line) => line.map((piece) => (typeof piece === "number" ? pieces[piece] : piece)).join(""));
+    if (lines.length) parts.push(h("p", null, "On any machine with Docker and reprokit, which writes the Dockerfile and its context:"), copyable(lines.join("\n"), "Lines to build and run it by hand", true));
+    if (cell.repeat) parts.push(fold("As it ran, on the machine that ran it", () => copyable(cell.repeat, "The line that repeats a trial where it ran", true), !lines.length));
     return parts.length ? section("Repeat it by hand", parts) : null;
   };
 
