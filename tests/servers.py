@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,10 +120,14 @@ def s3_server() -> Iterator[str]:
 
 
 class TcpProxy:
-    """Passes connections to a port of loopback until :meth:`cut`, and again after :meth:`listen`."""
+    """Passes connections to a port of loopback until :meth:`cut`, and again after :meth:`listen`.
 
-    def __init__(self, port: int) -> None:
+    ``watch``: sees what clients send before it is passed on, which waits for that.
+    """
+
+    def __init__(self, port: int, watch: Callable[[bytes], object] = lambda data: None) -> None:
         self._target = port
+        self._watch = watch
         self.port = free_port()
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
@@ -169,6 +173,8 @@ class TcpProxy:
                     data = source.recv(65536)
                     if not data:
                         raise OSError
+                    if source is ours:
+                        self._watch(data)
                     (theirs if source is ours else ours).sendall(data)
         with self._lock:
             self._open -= {ours, theirs}
@@ -177,9 +183,9 @@ class TcpProxy:
 
 
 @contextlib.contextmanager
-def tcp_proxy(port: int) -> Iterator[TcpProxy]:
+def tcp_proxy(port: int, watch: Callable[[bytes], object] = lambda data: None) -> Iterator[TcpProxy]:
     """A proxy before a port of loopback."""
-    proxy = TcpProxy(port)
+    proxy = TcpProxy(port, watch)
     try:
         yield proxy
     finally:

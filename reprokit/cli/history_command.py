@@ -24,7 +24,7 @@ from reprokit.report.history.series import gather
 from reprokit.report.labels import case_names, served_by, summary
 
 if TYPE_CHECKING:
-    from reprokit.evidence.records import RunRecord
+    from reprokit.evidence.records import CellOutline, CellRecord, RunRecord
     from reprokit.report.history.series import CaseHistory, Series
     from reprokit.store.database import Store
 
@@ -94,14 +94,14 @@ def command(
 def _runs(store: Store, limit: int, as_json: bool) -> None:
     runs = store.outlines(limit)
     if as_json:
-        found = {"format": RUNS_FORMAT, "runs": [_run_json(run) for run in runs]}
+        found = {"format": RUNS_FORMAT, "runs": [_run_json(*one) for one in runs]}
         echo_data(json.dumps(found, indent=2, ensure_ascii=False))
         return
-    for run in runs:
-        echo(_line(run))
+    for one in runs:
+        echo(_line(*one))
 
 
-def _run_json(run: RunRecord) -> dict[str, Any]:
+def _run_json(run: RunRecord, cells: Sequence[CellOutline]) -> dict[str, Any]:
     return {
         "id": run.id,
         "started_at": run.started_at,
@@ -109,17 +109,17 @@ def _run_json(run: RunRecord) -> dict[str, Any]:
         "exit_status": run.exit_status,
         "engine": run.engine,
         "search": run.request.search and run.request.search.kind,
-        "cases": list(dict.fromkeys(cell.case_id for cell in run.cells)),
-        "verdicts": Counter(str(cell.verdict) if cell.verdict else "undecided" for cell in run.cells),
+        "cases": list(dict.fromkeys(cell.case_id for cell in cells)),
+        "verdicts": Counter(str(cell.verdict) if cell.verdict else "undecided" for cell in cells),
     }
 
 
-def _line(run: RunRecord) -> str:
-    names = case_names(cell.case_id for cell in run.cells)
+def _line(run: RunRecord, cells: Sequence[CellRecord | CellOutline]) -> str:
+    names = case_names(cell.case_id for cell in cells)
     if run.request.search:
         names = f"{run.request.search.kind} {names}".rstrip()
     status = "unfinished" if run.exit_status is None else f"exit {run.exit_status}"
-    return f"{run.id}  {run.started_at}  {status:>10}  {names}: {summary(run.cells)}{served_by(run.engine)}"
+    return f"{run.id}  {run.started_at}  {status:>10}  {names}: {summary(cells)}{served_by(run.engine)}"
 
 
 def _forget(store: Store, reference: str, yes: bool) -> int:
@@ -129,8 +129,8 @@ def _forget(store: Store, reference: str, yes: bool) -> int:
         raise UsageError(f"run {run.id} is in progress: stop {run.owner} first")
     if not yes:
         if not sys.stdin.isatty():
-            raise UsageError(f"{_line(run)}\nthere is no terminal to ask at: give --yes to remove this run")
-        echo(_line(run))
+            raise UsageError(f"{_line(run, run.cells)}\nthere is no terminal to ask at: give --yes to remove this run")
+        echo(_line(run, run.cells))
         if not confirm("Remove this run with its logs?"):
             raise UsageError("nothing was removed")
     store.forget(run.id)

@@ -233,6 +233,16 @@ class Result(NamedTuple):
         return self.run_id, self.number
 
 
+class CellOutline(NamedTuple):
+    """What a cell came to, without what it was made of and its trials."""
+
+    case_id: str
+    verdict: Verdict | None
+    expected: Verdict | None
+    as_expected: bool | None
+    reused_from: str | None
+
+
 def exit_status(cells: tuple[CellRecord, ...] | list[CellRecord]) -> int:
     """The contract's exit status for decided cells: 0, 1 (a departure) or 3 (something inconclusive)."""
     if any(cell.as_expected is False for cell in cells):

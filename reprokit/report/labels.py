@@ -10,7 +10,7 @@ from reprokit.case.matrix import label
 from reprokit.core.text import build_times, first_line, pluralize, seconds
 from reprokit.engine import registry
 from reprokit.evidence.model import Verdict
-from reprokit.evidence.records import CellRecord, ImageRecord
+from reprokit.evidence.records import CellOutline, CellRecord, ImageRecord
 from reprokit.evidence.sequential import CONFIDENCE, failure_rate_bound
 
 
@@ -83,13 +83,13 @@ def _is_measured(cell: CellRecord) -> bool:
     return first is not None and bool(details.ratio or details.comparison or leaks)
 
 
-def summary(cells: Sequence[CellRecord]) -> str:
+def summary(cells: Sequence[CellRecord | CellOutline]) -> str:
     """``2 reproduced, 4 not-reproduced; all as expected``; and how many of them did not run."""
     reused = sum(cell.reused_from is not None for cell in cells)
     return _summary(cells) + (f"; {reused} reused from earlier runs" if reused else "")
 
 
-def _summary(cells: Sequence[CellRecord]) -> str:
+def _summary(cells: Sequence[CellRecord | CellOutline]) -> str:
     counts = Counter(cell.verdict.value if cell.verdict else "undecided" for cell in cells)
     words = ", ".join(f"{count} {name}" for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
     departures = sum(cell.as_expected is False for cell in cells)

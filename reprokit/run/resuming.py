@@ -53,14 +53,13 @@ def find(store: Store, cases: Sequence[str] | None) -> RunRecord | None:
         and (cases is None or list(run.request.cases) == list(cases))
         and is_over(run, unseen)
     ]
-    stopped: set[str] = {run.id for run in runs if run.exit_status in (None, 130)}
-    open_ended: set[str] = set()
-    for result in store.results():
-        if result.verdict in UNDECIDED:
-            stopped.add(result.run_id)
-        elif result.verdict is not None and not result.verdict.conclusive:
-            open_ended.add(result.run_id)
-    found = next((run for chosen in (stopped, open_ended) for run in runs if run.id in chosen), None)
+    verdicts = store.verdicts([run.id for run in runs])
+
+    def is_stopped(run: RunRecord) -> bool:
+        return run.exit_status in (None, 130) or not verdicts.get(run.id, set()).isdisjoint(UNDECIDED)
+
+    inconclusive = (run for run in runs if any(one and not one.conclusive for one in verdicts.get(run.id, ())))
+    found = next(filter(is_stopped, runs), None) or next(inconclusive, None)
     if found is None and unseen and cases is None:
         raise UsageError(f"nothing to resume: {out_of_sight(unseen[0])}")
     return store.run(found.id) if found else None

@@ -24,7 +24,7 @@ from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.run.task import Task
 from reprokit.run.trials import kept_folder, limits_record
 from reprokit.store.errors import StoreError
-from reprokit.store.places import below
+from reprokit.store.places import below, open_log
 
 if TYPE_CHECKING:
     from reprokit.store.database import Store
@@ -130,6 +130,7 @@ class Reuse:
         for trial in earlier.cell.trials:
             log = place / Path(trial.log).name
             try:
+                os.close(open_log(self._folder, trial.log))  # which another host may have
                 _link(below(self._folder, *Path(trial.log).parts), below(self._folder, *log.parts))
             except (OSError, StoreError):
                 return None

@@ -8,9 +8,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Engine, Row, and_, func, or_, select
 
@@ -18,7 +17,7 @@ from reprokit.core.errors import UsageError
 from reprokit.core.json_record import member
 from reprokit.core.locks import locked
 from reprokit.evidence.model import Verdict
-from reprokit.evidence.records import CellPlace, CellRecord, Result, RunRecord, TrialRecord
+from reprokit.evidence.records import CellOutline, CellPlace, CellRecord, Result, RunRecord, TrialRecord
 from reprokit.store import summaries, tables, writing
 from reprokit.store.delivery import mark_of
 from reprokit.store.errors import StoreError, Trouble, unreadable
@@ -31,6 +30,10 @@ from reprokit.store.remote import shown
 from reprokit.store.replay import replay
 from reprokit.store.rows import bare_run, cell_of, trial_of
 from reprokit.store.summaries import Layout, Summary
+
+Name = TypeVar("Name", str, CellPlace)
+SOME = 200
+"""Runs or cells that one query names."""
 
 
 class Store:
@@ -204,17 +207,36 @@ class Store:
             query = select(tables.runs).order_by(tables.runs.c.started_at.desc(), tables.runs.c.id.desc()).limit(limit)
             return [bare_run(row) for row in connection.execute(query)]
 
-    def outlines(self, limit: int | None) -> Iterator[RunRecord]:
-        """The newest runs first, with what their cells came to, and without what they were made of and their trials."""
+    def outlines(self, limit: int | None) -> Iterator[tuple[RunRecord, Sequence[CellOutline]]]:
+        """The newest runs first, each without its cells, and what these came to."""
         table = tables.cells.c
-        kept = table.number, table.case_id, table.verdict, table.expected, table.details, table.reused_from
-        bare = {"case_path": "", "case_digest": "", "cell": {}}
-        for run in self.runs(limit):
+        kept = table.run_id, table.case_id, table.verdict, table.expected, table.as_expected, table.reused_from
+        runs = self.runs(limit)
+        words: dict[str | None, Verdict | None] = {None: None}
+        for at in range(0, len(runs), SOME):
+            some = {run.id: (run, list[CellOutline]()) for run in runs[at : at + SOME]}
             with self._reading() as connection:
-                rows = connection.execute(select(*kept).where(table.run_id == run.id).order_by(table.number))
-                cells = (CellRecord.from_json({**bare, **row._asdict(), "details": row.details or {}}) for row in rows)
-                run = replace(run, cells=tuple(cells))
-            yield run
+                query = select(*kept).where(table.run_id.in_(some)).order_by(table.run_id, table.number)
+                for run_id, case_id, verdict, expected, *others in connection.execute(query):
+                    one = CellOutline(case_id, _verdict(verdict, words), _verdict(expected, words), *others)
+                    some[run_id][1].append(one)
+            yield from some.values()
+
+    def verdicts(
+        self, runs: Collection[str], *, case_id: str | None = None, digest: str | None = None
+    ) -> dict[str, set[Verdict | None]]:
+        """What the cells that ran in these runs came to; of a case, or of that state of one, where it is named."""
+        table, found = tables.cells.c, dict[str, set[Verdict | None]]()
+        query = select(table.run_id, table.verdict).distinct().where(table.reused_from.is_(None))
+        if case_id is not None:
+            query = query.where(table.case_id == case_id)
+        if digest is not None:
+            query = query.where(table.case_digest == digest)
+        for some in _chunks(runs):
+            with self._reading() as connection:
+                for run_id, verdict in connection.execute(query.where(table.run_id.in_(some))):
+                    found.setdefault(run_id, set()).add(_verdict(verdict, {None: None}))
+        return found
 
     def results(self, cases: Collection[str] = ()) -> list[Result]:
         """Every recorded cell that ran, of all cases or of these; those of one cell in no order of time.
@@ -326,10 +348,10 @@ class Store:
             return connection.scalar(select(tables.cases.c.text).where(tables.cases.c.digest == digest)) or ""
 
 
-def _chunks(places: Collection[CellPlace], size: int = 200) -> Iterator[Sequence[CellPlace]]:
+def _chunks(names: Collection[Name]) -> Iterator[Sequence[Name]]:
     """As many at a time as any database takes in one query."""
-    ordered = sorted(places)
-    return (ordered[at : at + size] for at in range(0, len(ordered), size))
+    ordered = sorted(names)
+    return (ordered[at : at + SOME] for at in range(0, len(ordered), SOME))
 
 
 def _run(connection: Connection, row: Row[Any]) -> RunRecord:

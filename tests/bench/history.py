@@ -14,7 +14,11 @@ from pathlib import Path
 from sqlalchemy import insert
 
 from reprokit.case.matrix import cell_key
+from reprokit.cli.history_command import _line
 from reprokit.report.history.series import gather
+from reprokit.report.html.gathering import known_cases
+from reprokit.report.html.overview import row
+from reprokit.run.resuming import find
 from reprokit.store import tables
 from reprokit.store.database import Store
 from reprokit.store.remote import folder_of
@@ -47,6 +51,9 @@ def queries(folder: Path, trials: int) -> Iterator[str]:
                 "history of a case": lambda store=store: gather(store, ["case-1"]),  # type: ignore[misc]
                 "changes, overview": lambda store=store: gather(store),  # type: ignore[misc]
                 "of that, the rows": lambda store=store: store.results(),  # type: ignore[misc]
+                "list of 20 runs": lambda store=store: [_line(*one) for one in store.outlines(20)],  # type: ignore[misc]
+                "rows of the overview page": lambda store=store: list(map(row, known_cases(store))),  # type: ignore[misc]
+                "what can be resumed": lambda store=store: find(store, None),  # type: ignore[misc]
             }
             for what, ask in asked.items():
                 ask()

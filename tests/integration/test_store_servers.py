@@ -124,8 +124,9 @@ def numbers(store: Store, run_id: str) -> list[int]:
         on_sqlite.test_what_was_decided_is_read_back_whole_and_the_rest_is_undecided,
         on_sqlite.test_what_was_last_seen_of_a_case_is_its_newest_run,
         on_sqlite.test_a_run_is_found_by_a_unique_beginning,
+        on_sqlite.test_what_the_cells_of_runs_came_to_is_read_without_the_cells,
     ],
-    ids=["whole", "last", "beginning"],
+    ids=["whole", "last", "beginning", "outlines"],
 )
 def test_what_holds_on_sqlite_holds_on_postgresql(
     check,

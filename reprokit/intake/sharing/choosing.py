@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from reprokit.evidence.records import RunRecord
     from reprokit.store.database import Store
 
+RUNS = 20
+"""Runs that are asked for at once: the answer is mostly among the newest."""
 _SAYS_NOTHING = (None, Verdict.ENGINE_ERROR, Verdict.CANCELLED)
 _LEFT_OUT = re.compile(r"^# *- [a-z-]+(?:, \d+ times)?:(?= env \w| .*\blines? \d)", re.MULTILINE)
 """How a line begins in which a draft says what it left out, and where: ``# - aws-access-key: line 20``."""
@@ -64,8 +65,7 @@ def _of_file(store: Store | None, what: str, case_id: str | None) -> Subject:
     if len(files) > 1 and case_id not in files:
         raise UsageError(f"{what} has {len(files)} cases; choose one with --case ID ({', '.join(list(files)[:5])})")
     file = files[case_id] if case_id else next(iter(files.values()))
-    verdicts = [(run.id, cell.verdict) for run, cell in store.of_case(file.digest)] if store else ()
-    run = _newest(store, verdicts) if store else None
+    run = _newest(store, digest=file.digest) if store else None
     return Subject(
         run=run.of_case(file.case.id) if run else None,
         title=file.case.title,
@@ -94,7 +94,7 @@ def _known(store: Store, subject: Subject) -> Subject:
 def _run(store: Store, what: str) -> RunRecord | None:
     """The run that is named, or the newest one of all or of a case that says something about it; None without one."""
     if what == "last":
-        if not (found := _newest(store, ((one.run_id, one.verdict) for one in store.results()), searches=True)):
+        if not (found := _newest(store, searches=True)):
             raise UsageError(
                 f"no run in {store.folder} says anything about its case; name a run (see: reprokit history), "
                 "or share a case as it is: reprokit share CASE.yaml"
@@ -102,23 +102,27 @@ def _run(store: Store, what: str) -> RunRecord | None:
         return found
     if what not in store.case_ids():
         return store.run(what)
-    found = _newest(store, ((one.run_id, one.verdict) for one in store.results([what])))
+    found = _newest(store, case_id=what)
     if found is None and store.last_seen(what) is None:
         raise UsageError(f"the case {what!r} was only searched: name the run of a search")
     return found.of_case(what) if found else None
 
 
 def _newest(
-    store: Store, verdicts: Iterable[tuple[str, Verdict | None]], *, searches: bool = False
+    store: Store, *, case_id: str | None = None, digest: str | None = None, searches: bool = False
 ) -> RunRecord | None:
-    """Of the runs with these verdicts the newest with a conclusive one, else with one that is about the case at all."""
-    ranks: dict[str, int] = {}
-    for run_id, verdict in verdicts:
-        rank = 2 if verdict in _SAYS_NOTHING else 1 if not (verdict and verdict.conclusive) else 0
-        ranks[run_id] = min(rank, ranks.get(run_id, rank))
-    runs = [run.id for run in store.runs(limit=None) if run.id in ranks and (searches or not run.searches)]
-    best = min(runs, key=lambda run_id: ranks[run_id], default=None)
-    return store.run(best) if best and ranks[best] < 2 else None
+    """Of the runs, of a case or of a state of one, the newest that is conclusive, else that is about the bug."""
+    ids = [run.id for run in store.runs(limit=None) if searches or not run.searches]
+    second = None
+    for at in range(0, len(ids), RUNS):
+        some = ids[at : at + RUNS]
+        found = store.verdicts(some, case_id=case_id, digest=digest)
+        for run_id in some:
+            verdicts = found.get(run_id, set()).difference(_SAYS_NOTHING)
+            if any(one and one.conclusive for one in verdicts):
+                return store.run(run_id)
+            second = second or (run_id if verdicts else None)
+    return store.run(second) if second else None
 
 
 def _last_digest(store: Store, case_id: str) -> str:

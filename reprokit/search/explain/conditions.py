@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
 from reprokit.environment.versions import NONE
@@ -72,6 +73,7 @@ Conditions = tuple[Conjunction, ...]
 """Any of these."""
 
 
+@lru_cache(maxsize=4096)
 def text(value: Value) -> str:
     """A value as text, in quotes where it could be read as more than one word; ``absent`` for None."""
     if value is None:

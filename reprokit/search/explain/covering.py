@@ -87,10 +87,10 @@ def separate(bad: Sequence[Cell], good: Sequence[Cell], first: Collection[str] =
     cells = sorted({tuple(cell.get(axis) for axis in values) for cell in bad}, key=repr)
     count = len(cells)
     cells += sorted({tuple(cell.get(axis) for axis in values) for cell in good}, key=repr)
-    pieces, equals, missing = _pieces(values, cells, first)
-    everything = (1 << len(cells)) - 1
     failing = (1 << count) - 1
-    search = _Search(bad=failing, good=everything & ~failing, pieces=pieces, equals=equals)
+    passing = ((1 << len(cells)) - 1) & ~failing
+    pieces, equals, missing = _pieces(values, cells, first, failing, passing)
+    search = _Search(bad=failing, good=passing, pieces=pieces, equals=equals, axes=len(values))
     covers = search.run()
     answers = {one: None for cover in covers for one in itertools.islice(_answers(cover, [*values]), MOST_ALIKE)}
     ranked = sorted(answers, key=lambda one: _cost(one, list(values), first))
@@ -110,9 +110,18 @@ def _values(cells: Sequence[Cell]) -> dict[str, list[Value]]:
 
 
 def _pieces(
-    values: Mapping[str, Sequence[Value]], cells: Sequence[tuple[Value, ...]], first: Collection[str]
+    values: Mapping[str, Sequence[Value]],
+    cells: Sequence[tuple[Value, ...]],
+    first: Collection[str],
+    failing: int,
+    passing: int,
 ) -> tuple[list[_Piece], list[_Piece], float]:
-    """All pieces, the shortest first; one per value of an axis; how many values the shortest of others would name."""
+    """The pieces of which an answer can be made, the shortest first; one per value of an axis; how many values the
+    shortest of others would name.
+
+    What covers nothing that reproduces, or excludes nothing that passes, is a part of no answer; nor is what does not
+    exclude all that passes, where no other axis does.
+    """
     grouped: dict[int, list[AxisCondition]] = {}
     equals = []
     missing = math.inf
@@ -129,6 +138,9 @@ def _pieces(
                 equals.append(_Piece(mask, 1, (condition,), frozenset([axis])))
     pieces = []
     for mask, alike in grouped.items():
+        left = mask & passing
+        if not mask & failing or left == passing or (left and len(values) == 1):
+            continue
         size = min(condition.size for condition in alike)
         short = sorted(
             (condition for condition in alike if condition.size == size),
@@ -175,6 +187,7 @@ class _Search:
     good: int
     pieces: list[_Piece]
     equals: list[_Piece]
+    axes: int
     complete: bool = True
     budget: int = 0
     terms: dict[int, list[_Term]] = field(default_factory=dict)
@@ -187,9 +200,10 @@ class _Search:
         for piece in self.pieces:
             for axis in piece.axes:
                 longest[axis] = max(piece.size, longest.get(axis, 0))
-        best = min(best, MOST_CONDITIONS * sum(longest.values()))
+        most = sum(longest.values())  # values that a term can name
+        best = min(best, MOST_CONDITIONS * most)
         limit = 0
-        while limit < best and self.complete:
+        while limit < min(best, most) and self.complete:
             limit += 1
             self._find(limit)
             cheaper, found = self._covers(best)
@@ -210,9 +224,9 @@ class _Search:
                 if total > limit or not self.complete:
                     return  # the pieces behind it name no fewer
                 covered, left = mask & piece.mask, against & piece.mask
-                if not covered or left == against or not _of_several_axes((*chosen, piece)):
+                if not covered or left == against or (chosen and not _of_several_axes((*chosen, piece))):
                     continue
-                if left and total < limit:
+                if left and total < limit and len(chosen) + 1 < self.axes:
                     grow(index + 1, covered, left, total, (*chosen, piece))
                 elif not left and total == limit:
                     self._keep(_Term(covered, total, (*chosen, piece)))

@@ -90,6 +90,25 @@ def test_what_was_last_seen_of_a_case_is_its_newest_run(tmp_path: Path) -> None:
     assert (seen[0].id, [one.number for one in seen[1]]) == ("run-2", [1])
 
 
+def test_what_the_cells_of_runs_came_to_is_read_without_the_cells(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s")
+    store.put(
+        run("run-1", cell(1, verdict=Verdict.REPRODUCED, expected=Verdict.REPRODUCED), cell(2, case_digest="sha256:2")),
+        {},
+    )
+    taken = cell(1, verdict=Verdict.FLAKY, expected=Verdict.NOT_REPRODUCED, reused_from="run-1:1")
+    store.put(run("run-2", taken, cell(2, case_id="d", verdict=Verdict.BUILD_FAILED)), {})
+    assert [(one.id, outline) for one, outline in store.outlines(10)] == [
+        (one.id, [(c.case_id, c.verdict, c.expected, c.as_expected, c.reused_from) for c in store.run(one.id).cells])
+        for one in store.runs()
+    ]
+    assert [one.id for one, _ in store.outlines(1)] == ["run-2"]
+    both = ["run-1", "run-2", "run-3"]
+    assert store.verdicts(both) == {"run-1": {Verdict.REPRODUCED, None}, "run-2": {Verdict.BUILD_FAILED}}
+    assert store.verdicts(both, case_id="c") == {"run-1": {Verdict.REPRODUCED, None}}
+    assert store.verdicts(both, digest="sha256:2") == {"run-1": {None}}
+
+
 def test_a_run_is_found_by_a_unique_beginning(tmp_path: Path) -> None:
     store = Store(tmp_path / "s")
     for name in ("run-1", "run-2"):
