@@ -18,6 +18,7 @@ from reprokit.intake.table import table
 SHELLS = frozenset(
     {"bash", "sh", "shell", "zsh", "console", "shell-session", "bat", "cmd", "batch", "powershell", "ps1", "terminal"}
 )
+_RECIPES = frozenset({"dockerfile", "docker", "yaml", "yml"})
 _PLAIN_INFO = frozenset({"", "text", "txt", "plain", "none", "log", "shellscript", "output", "plaintext"})
 LONGEST = 20_000
 """Most characters of a command line."""
@@ -29,7 +30,7 @@ _TILE = r"(?:\([^()\n]{1,80}\)\s*)?"
 PROMPT = re.compile(
     rf"^\s*{_TILE}(?:[\w.<>-]+@[\w.<>-]+[:\s~][^\n$#%]{{0,80}}[$#%] ?|\[[\w.<>-]+@[^\]\n]{{1,80}}\][$#%] ?"
     rf"|(?:ba|z|)sh-\d[\d.]*[$#] ?|[$%❯➜] (?=[\w./(])|\$(?=[a-z./])"
-    r"|[`╰└]?[─-]+[$>#❯] ?(?=[\w./])|[\w.-]+:[^\s$]{1,60} [\w.-]{1,40}[$%] (?=\S)"
+    r"|[`╰└]?[─-]+[$>#❯] ?(?=[\w./])(?!Running in |[0-9a-f]{12}$)|[\w.<>-]+:[^\s$]{1,60} [\w.<>-]{1,40}[$%] (?=\S)"
     r"|(?:PS )?(?:[A-Z]:\\|~\\|~(?=>))[^>\n]{0,120}>\s*|(?:In \[\d+\]: )?[!%](?=(?:pip|conda|git|python|bash|cd|apt)\b)"
     r"|!(?=[a-z]))"
 )
@@ -191,7 +192,10 @@ def role_of(text: str, *, lenient: bool = False, sure: bool = False) -> str:
     return role or ""
 
 
-_SCRIPT = re.compile(r"(?:\.{1,2}/|~/|/)?[\w./+-]+\.(?:sh|py|out|bash|bat|exe)(?:\s|$)|\.{1,2}[/\\][\w./\\+-]+(?:\s|$)")
+_SCRIPT = re.compile(
+    r"(?:\.{1,2}/|~/|/)?[\w./+-]+\.(?:sh|out|bash|bat|exe)(?:\s|$)|(?:\.{1,2}/|~/|/)[\w./+-]+\.py(?:\s|$)"
+    r"|[\w-][\w./+-]*\.py\s+(?:-|\S+[./=])|\.{1,2}[/\\][\w./\\+-]+(?:\s|$)"
+)
 _PIPED = re.compile(r"\|\s*(?:sudo\s+)?(?:bash|sh|\S*python\S*)(?:\s|$)")
 
 
@@ -199,7 +203,7 @@ def _of_program(rest: str, first: str) -> str | None:
     """The role of a command by its program and its first words; None for an unknown program."""
     name = program_of(rest)
     role = roles().get(name)
-    if name == "cc" and "@" in first:  # people who are to read a reply
+    if (name == "cc" and "@" in first) or rest == ".":  # people who are to read a reply; a sentence's end
         return ""
     if re.search(r"\bdiagnose\.py\b|\bcollect_env", first):
         return ""
@@ -220,10 +224,15 @@ _INSTALLING = {
     "poetry": r"install|add|lock|update",
     "uv": r"pip|add|sync|tool|venv|lock|build|python",
     "conda": r"install|create|env|update",
+    "docker": r"build|buildx|compose",
 }
 _RUNNING = dict.fromkeys(("npm", "yarn", "pnpm"), r"run|test|start|build|exec|dev") | dict.fromkeys(
     ("uv", "poetry", "conda", "pipx"), "run"
 )
+
+
+_OUTCOME = re.compile(r"(?:succe|fail|work|error|crash|hang|pass)\w*[.,!]?|command|ok|done", re.IGNORECASE)
+"""Words about an installation, in the place of what is installed."""
 
 
 def _of_installer(name: str, rest: str) -> str:
@@ -235,7 +244,9 @@ def _of_installer(name: str, rest: str) -> str:
         "conda" if name in ("mamba", "micromamba") else name,
         r"install|add|update|upgrade|wheel|download|build-dep|-\S*|\d\S*|~?/?\S+",
     )
-    alone = sub in ("install", "add") and len(words) < 3 and name not in _RUNNING
+    alone = (
+        sub in ("install", "add") and name not in _RUNNING and (len(words) < 3 or bool(_OUTCOME.fullmatch(words[2])))
+    )
     return "setup" if re.fullmatch(wanted, sub) and not alone else ""
 
 
@@ -345,6 +356,7 @@ def portable(text: str) -> str:
     Backslashes in relative paths become slashes; paths with a drive letter stay, since nothing can replace them.
     """
     text = re.sub(r"^py (?:-3(?:\.\d+)? )?(?=\S+\.py\b|-m )", "python ", text)
+    text = re.sub(r"^(?=[\w-][\w./-]*\.py(?:\s|$))", "python ", text)
     text = _BACKSLASHED.sub(lambda match: match[0].replace("\\", "/"), text)
     if "\n" not in text:
         return text.strip()

@@ -320,7 +320,7 @@ class _Work:
             own = first and not first.file.startswith("<") and places.kind(first) == "own"
             known = f"; the traceback begins in {first.file}" if first and own else ""
             self.missing.append(f"The report shows no command and no program{known}: write it under command.")
-            self.data["command"] = running.held(found.setup) + placeholders.COMMAND
+            self.data["command"] = running.held(found.steps) + placeholders.COMMAND
         env = {name: value for found in self.merged for name, value in found.env.items()} | found.env
         if env:
             self.data["env"] = {name: value for name, value in env.items() if re.fullmatch(r"[^=\s\0]+", name)}
@@ -381,7 +381,8 @@ class _Work:
             return
         self.data["expect"] = {"compare": {"outputs": ["result.txt"], "reference": {"cell": self.works}}}
         self.notes[("expect", "compare")] = (f"{note}; what the command prints is compared with the cell that works",)
-        self.data["command"] = f"{{\n{str(self.data['command']).strip()}\n}} | tee {running.WORKDIR}/result.txt\n"
+        if placeholders.MARK not in (command := str(self.data["command"]).strip()):
+            self.data["command"] = f"{{\n{command}\n}} | tee {running.WORKDIR}/result.txt\n"
 
     def _resources(self) -> None:
         texts = "\n".join([self.running.command, *self.running.files.values()])

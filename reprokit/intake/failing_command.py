@@ -10,6 +10,8 @@ from dataclasses import replace
 from reprokit.intake import commands, installing
 from reprokit.intake.commands import CommandLine, Shell
 from reprokit.intake.failure import Shown
+from reprokit.intake.pieces import ReportPiece
+from reprokit.intake.scripts import languages
 
 REPRODUCE = re.compile(
     r"reproduc|repro\b|command|to run|how to|steps|script|run\b|ran\b|launch|train|invoke|execut|复现|重现|命令"
@@ -33,12 +35,22 @@ _EXACT = re.compile(
     re.IGNORECASE,
 )
 """Words before the command that failed."""
-_OR = re.compile(r"\b(?:or|alternatively|either|otherwise|if)\b|或者|否则|如果", re.IGNORECASE)
+_FAILS = re.compile(r"\b(?:fail\w*|errors?|crash\w*|get|got|hangs?)\b|报错|失败|错误|出现", re.IGNORECASE)
+"""Words of a sentence about a command that failed."""
+_BUILDS = re.compile(rf"{commands.BUILDS.pattern}|(?:^|/)(?:build|configure|bootstrap)[\w-]*(?:\.sh)?(?:\s|$)")
+_PASSES = re.compile(r"\s*#.*\b(?:works?|fine|pass(?:es|ed)?|ok|succeeds?)\b|\s*#.*(?:正常|成功|可以)", re.IGNORECASE)
+"""A comment above a command that does not fail."""
+_BLANK = re.compile(
+    r"\[[A-Z][A-Z_]{3,}\]|\s\.{3}(?:\s|$)|/?path/to/|<(?:your|path|model|script|file)[\w -]*>", re.IGNORECASE
+)
+"""What a command has where the reader is to fill in something."""
+OR = re.compile(r"\b(?:or|alternatively|either|otherwise|if)\b|或者|否则|如果", re.IGNORECASE)
 
 
 def _failing(shell: Shell, shown: Shown | None, only: bool) -> bool:
     """Whether a shell has a line that may be what failed: an installation where that failed, or nothing else runs."""
-    return bool(shell.of("run") or (shell.of("setup") and (only or (shown and shown.building))))
+    alone = only and (not shell.said or _FAILS.search(shell.said))
+    return bool(shell.of("run") or (shell.of("setup") and (alone or (shown and shown.building))))
 
 
 def chosen(found: Sequence[Shell], shown: Shown | None) -> Shell | None:
@@ -47,7 +59,25 @@ def chosen(found: Sequence[Shell], shown: Shown | None) -> Shell | None:
     candidates = [shell for shell in found if _failing(shell, shown, only)]
     before = [shell for shell in candidates if shown and shell.lines[0].line <= shown.line]
     scores = [score(shell, shown) + 2 * bool(before and shell is before[-1]) for shell in candidates]
+    full = {name for one in candidates if not (_blank(one) or _works(one)) for name in _programs(one)}
+    scores = [
+        one - 6 * (_blank(shell) and _programs(shell) <= full) for one, shell in zip(scores, candidates, strict=True)
+    ]
     return candidates[scores.index(max(scores))] if candidates else None
+
+
+def _works(shell: Shell) -> bool:
+    """Whether the words around a command say that it does not fail."""
+    return bool(FINE.search(shell.said or shell.piece.lead))
+
+
+def _blank(shell: Shell) -> bool:
+    """Whether a command has a place that the reader is to fill in."""
+    return any(_BLANK.search(line.text) for line in shell.of("run"))
+
+
+def _programs(shell: Shell) -> set[str]:
+    return {commands.program_of(line.text) for line in shell.of("run")}
 
 
 def score(shell: Shell, shown: Shown | None) -> int:
@@ -55,6 +85,7 @@ def score(shell: Shell, shown: Shown | None) -> int:
     texts = [line.text for line in shell.of("run", "setup")]
     script = posixpath.basename(shown.frames[0].file.replace("\\", "/")) if shown and shown.frames else ""
     building = bool(shown and shown.building)
+    builds = not building and all(commands.BUILDS.search(text) for text in texts)
     prints = shown is not None and shell.lines[0].line < shown.line <= shell.piece.last and not shell.said
     return (
         12 * (script.endswith(".py") and any(script in text for text in texts))
@@ -63,11 +94,27 @@ def score(shell: Shell, shown: Shown | None) -> int:
         + 4 * bool(REPRODUCE.search(shell.piece.under) or REPRODUCE.search(shell.said))
         + 6 * bool(_EXACT.search(shell.said))
         + 3 * (not shell.said)
-        - 8 * bool(FINE.search(shell.said or shell.piece.lead))
+        - 3 * builds
+        - 8 * _works(shell)
     )
 
 
-def sequence(found: Sequence[Shell], chosen: Shell, shown: Shown | None) -> list[CommandLine]:
+def others(found: Sequence[Shell], chosen: Shell | None, lines: Sequence[CommandLine]) -> list[CommandLine]:
+    """What else the report installs and builds, each once; not what it says that solves the problem."""
+    builds = any(commands.BUILDS.search(line.text) for line in lines)
+    kept: dict[str, CommandLine] = {}
+    for shell in found:
+        if not _works(shell):
+            for line in shell.of("setup", "run"):
+                made = line.role == "setup" or (not builds and shell is not chosen and _BUILDS.search(line.text))
+                if made and not any(line.text in one.text for one in lines):
+                    kept.setdefault(line.text, line)
+    return list(kept.values())
+
+
+def sequence(
+    found: Sequence[Shell], chosen: Shell, shown: Shown | None, pieces: Sequence[ReportPiece] = ()
+) -> list[CommandLine]:
     """The lines of the chosen shell, behind those of shells right above it that prepare them, up to the failure.
 
     Without installations that a case holds elsewhere, unless such a one failed.
@@ -75,14 +122,14 @@ def sequence(found: Sequence[Shell], chosen: Shell, shown: Shown | None) -> list
     shells = [chosen]
     at = next(number for number, shell in enumerate(found) if shell is chosen)
     for shell in reversed(found[:at]):
-        if not _goes_on(shell, shells[0], shown):
+        if not _goes_on(shell, shells[0], shown, pieces):
             break
         shells.insert(0, shell)
     for shell in found[at + 1 :] if not shown or not chosen.lines[0].line <= shown.line <= chosen.piece.last else ():
-        if not _goes_on(shells[-1], shell, shown):
+        if not _goes_on(shells[-1], shell, shown, pieces):
             break
         shells.append(shell)
-    lines = [line for shell in shells for line in shell.lines][:_MOST]
+    lines = [line for shell in shells for line in _without_fine(shell)][:_MOST]
     if shown and lines and lines[0].line < shown.line <= chosen.piece.last:
         lines = [line for line in lines if line.line <= shown.line]
     installs = not any(line.role == "run" for line in lines) or bool(
@@ -96,11 +143,29 @@ def sequence(found: Sequence[Shell], chosen: Shell, shown: Shown | None) -> list
     return lines
 
 
-def _goes_on(shell: Shell, below: Shell, shown: Shown | None) -> bool:
-    """Whether the commands of one shell are the next steps after those of another, with no failure between them."""
-    near = below.lines[0].line - shell.lines[-1].line <= 8 and shell.piece.heading == below.piece.heading
+def _without_fine(shell: Shell) -> list[CommandLine]:
+    """The lines of a shell; without those below a comment that says that they work."""
+    text = shell.piece.text.split("\n")
+    fine = {
+        line
+        for line in shell.of("run")
+        if line.line > shell.piece.line and _PASSES.match(text[line.line - shell.piece.line - 1])
+    }
+    keeps = any(line not in fine for line in shell.of("run"))
+    return [replace(line, role="elsewhere") if keeps and line in fine else line for line in shell.lines]
+
+
+def _goes_on(shell: Shell, below: Shell, shown: Shown | None, pieces: Sequence[ReportPiece]) -> bool:
+    """Whether the commands of one shell are the next steps after those of another, with no failure between them.
+
+    Programs that the report shows between them do not count.
+    """
+    first, last = shell.lines[-1].line, below.lines[0].line
+    between = [piece for piece in pieces if first < piece.line and piece.last < last and piece.info in languages()]
+    gap = last - first - sum(piece.last - piece.line + 3 for piece in between)
+    near = gap <= 8 and shell.piece.heading == below.piece.heading
     text = below.said or below.piece.lead
-    if shell.said or below.said or not near or _OR.search(text) or FINE.search(text) or _same(shell, below):
+    if shell.said or below.said or not near or OR.search(text) or FINE.search(text) or _same(shell, below):
         return False
     return not (shown and shell.lines[-1].line < shown.line < below.lines[0].line)
 
@@ -108,11 +173,10 @@ def _goes_on(shell: Shell, below: Shell, shown: Shown | None) -> bool:
 def _stays(line: CommandLine, installs: bool) -> bool:
     """Whether an installation is a part of the command: it failed, or it is of a tree. Trees come from ``sources``."""
     return (installs or installing.of_tree(line)) and not re.match(
-        r"\s*git\s+(?:clone|checkout|switch|submodule)", line.text
+        r"\s*(?:\w+=\S+ )*(?:git\s+(?:clone|checkout|switch|submodule)|(?:sudo )?docker)", line.text
     )
 
 
 def _same(one: Shell, other: Shell) -> bool:
     """Whether both run the same kind of program, so that they are two tries rather than two steps."""
-    kinds = [{commands.program_of(line.text) for line in shell.of("run")} for shell in (one, other)]
-    return bool(kinds[0] & kinds[1] - {"cmake", "make", "ninja"})
+    return bool(_programs(one) & _programs(other) - {"cmake", "make", "ninja"})

@@ -222,7 +222,7 @@ def _pasted(piece: ReportPiece) -> tuple[Shown, ...]:
 
 def _in_piece(piece: ReportPiece) -> Iterator[Shown]:
     text = _STAMP.sub("", ends(piece.text))
-    text = _begun(notebooks.as_tracebacks(text))
+    text = notebooks.indented(_begun(notebooks.as_tracebacks(text)))
     observation = observe(text)
     exception, crash = last_exception(observation), primary_crash(observation)
     if crash is None and exception is None:  # pip indents the output of a compiler, replies quote it
@@ -482,7 +482,7 @@ def _of_exception(seen: ExceptionSeen, piece: ReportPiece) -> Shown:
     if why:
         notes["message" if text else "exception"] = why if text else f"{notes['exception']}; {why}"
     frames, which = identifying_frames(seen.frames)
-    if frames:
+    if frames and not notebooks.NAMELESS.search(piece.text):  # where a name is torn, others may be, too
         signature["frames"] = frames
         notes["frames"] = which
     building = bool(re.search(r"compil|build|setup\.py|wheel|CUDA_HOME|cpp_extension", seen.message)) and any(

@@ -103,7 +103,9 @@ def _pip(words: Sequence[str]) -> tuple[list[str], list[str]]:
             options.append(word)
         elif word.startswith("--") and (name := word.partition("=")[0]) in _KEPT_OPTIONS and "=http" in word:
             options.append(f"{name} {shlex.quote(word.partition('=')[2])}")
-        elif _REQUIREMENT.fullmatch(word) or re.match(r"(?:git\+)?https://\S+", word):
+        elif (_REQUIREMENT.fullmatch(word) and not word.endswith((".whl", ".gz", ".zip"))) or re.match(
+            r"(?:git\+)?https://\S+", word
+        ):
             found.append(word)
     return found, options
 

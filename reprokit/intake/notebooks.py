@@ -35,6 +35,33 @@ def as_tracebacks(text: str) -> str:
     return "\n".join(lines)
 
 
+_LOOSE = re.compile(r'[ \t]*(?P<where>File ".+", line \d+)(?:, in ?(?P<function>\S*))?[ \t]*$')
+_UNINDENTED = re.compile(r"^(?: ?|\t)File \".+\", line \d+", re.MULTILINE)
+NAMELESS = re.compile(r'^[ \t]*File ".+", line \d+, in ?$', re.MULTILINE)
+"""A frame whose function a web page took for a tag of its own."""
+
+
+def indented(text: str) -> str:
+    """``text`` with the indentation of a traceback that lost some: pages and mails drop it. On the same lines."""
+    if "Traceback (most recent" not in text or not _UNINDENTED.search(text):
+        return text
+    lines = text.split("\n")
+    inside = source = False
+    for at, line in enumerate(lines):
+        frame = _LOOSE.match(line) if inside else None
+        if "Traceback (most recent call last)" in line:
+            inside, source = True, False
+        elif frame:
+            lines[at] = f"  {frame['where']}, in {frame['function'] or '<module>'}"
+            source = True
+        elif source and line.strip():
+            lines[at] = f"    {line.strip()}"
+            source = re.fullmatch(r"\s*[\^~]+\s*", (lines[at + 1] if at + 1 < len(lines) else "")) is not None
+        elif line.strip() and not line.startswith("  "):
+            inside = False
+    return "\n".join(lines)
+
+
 def _rewrite(lines: list[str], at: int, kind: str) -> int:
     """Rewrite one traceback in place; returns the index of the line after it."""
     frame: tuple[int, str, str] | None = None

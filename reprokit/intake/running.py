@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from reprokit.core.redaction import for_shell
 from reprokit.evidence import frames as places
-from reprokit.intake import commands, failing_command, scripts, spoken_commands
+from reprokit.intake import commands, failing_command, installing, projects, scripts, spoken_commands
 from reprokit.intake.commands import CommandLine, Shell
 from reprokit.intake.failure import Shown
 from reprokit.intake.pieces import ReportPiece
@@ -38,6 +39,7 @@ class Running:
     """What a drafted case runs: ``command``, ``env`` and ``files`` of the format.
 
     ``notes``: place -> comments; ``missing``: as in a draft. ``setup``: the report's lines that prepare something;
+    ``steps``: those, and builds, outside of the command, which has them as comments;
     ``compiles``: something is compiled; ``program``: the script that becomes a file; ``devices``: GPUs of the command.
     """
 
@@ -47,6 +49,7 @@ class Running:
     notes: dict[tuple[str | int, ...], tuple[str, ...]] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     setup: list[CommandLine] = field(default_factory=list)
+    steps: list[CommandLine] = field(default_factory=list)
     compiles: bool = False
     program: scripts.Script | None = None
     devices: int = 0
@@ -70,31 +73,39 @@ def run(found: Sequence[Shell], shown: Shown | None, pieces: Sequence[ReportPiec
     """
     result = Running()
     chosen = failing_command.chosen(found, shown)
-    lines = failing_command.sequence(found, chosen, shown) if chosen else []
+    lines = failing_command.sequence(found, chosen, shown, pieces) if chosen else []
     program = _program(pieces, chosen)
     if program is not None and chosen and not _calls(chosen, program) and _better(program, chosen, shown):
         chosen, lines = None, []
     ran = set(lines)
     result.setup = [line for shell in found for line in shell.of("setup") if line not in ran]
+    result.steps = failing_command.others(found, chosen, lines)
+    if program is None and not lines:
+        program = _of_traceback(shown, pieces)
     result.compiles = any(
         commands.BUILDS.search(line.text) for shell in found for line in shell.of("run", "setup", "prep")
     )
     if program is not None:
         program = _traced(program, shown)
         result.program = program
-        result.files[program.name] = program.text
-        why = "" if program.named else "; the report does not name it"
-        result.notes[("files", program.name)] = (f"lines {program.piece.line} to {program.piece.last}{why}",)
+        where = f"lines {program.piece.line} to {program.piece.last}"
+        if lines or not program.alone:
+            result.files[program.name] = program.text
+            why = "" if program.named else "; the report does not name it"
+            result.notes[("files", program.name)] = (f"{where}{why}",)
         result.missing += program.missing
     if lines:
         _command(result, lines)
     elif program is not None:
         result.command = program.start
-        result.notes[("command",)] = ("the report shows a program but no command for it",)
+        why = "the report shows a program but no command for it"
+        result.notes[("command",)] = (f"line {program.piece.line}" if program.alone else why,)
         result.compiles = result.compiles or program.compiles
     elif script := _started(shown):
         result.command = f"python {script}"
         result.notes[("command",)] = (GUESSED,)
+    if result.command and result.steps:
+        result.command = held(result.steps) + result.command.rstrip("\n") + "\n"
     _variables(result, found, chosen)
     _configs(result, pieces)
     return result
@@ -134,6 +145,25 @@ def _started(shown: Shown | None) -> str:
     return file if first and fits and places.kind(first) == "own" else ""
 
 
+def _of_traceback(shown: Shown | None, pieces: Sequence[ReportPiece]) -> scripts.Script | None:
+    """The import of a package with which a traceback leaves the reporter's own files: the rest of them matters not."""
+    frames = shown.frames if shown else ()
+    piece = next((one for one in pieces if shown and one.line <= shown.line <= one.last), None)
+    own = list(itertools.takewhile(lambda frame: places.kind(frame) == "own" and frame.function == "<module>", frames))
+    local = {posixpath.basename(frame.file.replace("\\", "/")).removesuffix(".py") for frame in own}
+    if (
+        not own
+        or not piece
+        or projects.in_frames(frames)
+        or (len(own) < len(frames) and places.kind(frames[len(own)]) == "own")
+    ):
+        return None
+    found = scripts.statement(piece, own[-1])
+    if found and (len(own) == 1 or not local & set(found.imports)):
+        return found if len(own) == 1 else replace(found, name="repro.py", named=False)
+    return None
+
+
 def _traced(program: scripts.Script, shown: Shown | None) -> scripts.Script:
     """The program with the name that the traceback gives the started script, where the report names it nowhere else."""
     frames = [frame for frame in (shown.frames if shown else ()) if frame.function == "<module>"][:1]
@@ -171,9 +201,13 @@ def _command(result: Running, found: Sequence[CommandLine]) -> None:
             up = folder.count("..")
             if text.split()[-1].startswith(("/", "~", "$")) or re.match(r"[A-Za-z]:|<", folder) or up > depth:
                 result.missing.append(f"line {line.line}: {text} uses a folder of the reporter's machine; left out.")
+                lines.append(held([line]).rstrip("\n"))
                 continue
             depth += len([part for part in folder.split("/") if part not in ("", ".", "..")]) - up
         elif line.role == "export" and ("$" not in text or text.partition("=")[0].split()[-1] in _HOST_PATHS):
+            taken = [_variable(result, *one, line.line) for one in commands.exported(text).items()]
+            if not all(taken):
+                lines.append(held([line]).rstrip("\n"))
             continue
         elif not re.search(r"&&|;|\|", text):
             variables, rest = commands.assignments(text)
@@ -192,17 +226,18 @@ def _command(result: Running, found: Sequence[CommandLine]) -> None:
 
 
 def held(setup: Sequence[CommandLine]) -> str:
-    """Installations as comments of a shell, which say where the case has what they install."""
+    """Steps of the report as comments of a shell, which say where the case has what they install."""
     lines = []
     for line in setup[:_HELD]:
-        program = commands.program_of(line.text)
-        where = {"git": "sources"}.get(program, "the image has" if program in ("pip", "apt", "apt-get") else "not here")
+        program = commands.program_of(line.text) if line.role in ("setup", "elsewhere") else ""
+        found = installing.installs([line])
+        where = "the image has" if found.pip or found.apt else "sources" if program == "git" else "not here"
         lines += [f"# {where}: {part}\n" for part in commands.portable(line.text).split("\n")]
     return "".join(lines)
 
 
 _HELD = 12
-"""Most installations that a command without another line lists."""
+"""Most steps that a command lists as comments."""
 
 
 def _devices(variables: Mapping[str, str]) -> int:
@@ -244,6 +279,11 @@ def _variable(result: Running, name: str, value: str, line: int) -> bool:
 
 def _configs(result: Running, pieces: Sequence[ReportPiece]) -> None:
     """Put configuration that the command names into a file; note other snippets."""
+    used = "\n".join([result.command, *result.files.values()])
+    for name, piece in scripts.data_files(pieces, used):
+        if name not in result.files:
+            result.files[name] = piece.text.strip("\n") + "\n"
+            result.notes[("files", name)] = (f"lines {piece.line} to {piece.last}; the program names it",)
     named = re.findall(r"[\w./-]+\.(?:ya?ml|json|ini|cfg|toml)\b", result.command)
     for config in scripts.configs(pieces):
         where = f"lines {config.piece.line} to {config.piece.last}"

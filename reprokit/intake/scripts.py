@@ -9,10 +9,12 @@ import posixpath
 import re
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+from reprokit.evidence.model import Frame
+from reprokit.intake.commands import PROMPT
 from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.table import table
 
@@ -81,8 +83,17 @@ class Script:
     whole: bool = True
 
     @property
+    def alone(self) -> bool:
+        """Whether it is one short statement, which ``python -c`` runs."""
+        text = self.text.strip()
+        plain = not self.named and self.whole and self.language.suffix == ".py" and not self.undefined
+        return plain and len(text) < 100 and not re.search(r'[\n"$`!\\]', text)
+
+    @property
     def start(self) -> str:
         """The commands that run it."""
+        if self.alone:
+            return f'python -c "{self.text.strip()}"'
         return self.language.start.format(file=self.name, stem=posixpath.basename(self.name).rpartition(".")[0])
 
     @property
@@ -121,7 +132,7 @@ def programs(pieces: Sequence[ReportPiece]) -> list[Script]:
     An example that uses what another one before it defines goes on behind that one.
     """
     found: list[Script] = []
-    for piece in pieces:
+    for piece in [part for one in pieces for part in (list(_shown(one)) if one.code else []) or [one]]:
         program = _python(piece) or _other(piece) if piece.code else _in_prose(piece)
         if program:
             found.append(_joined(program, found) or program)
@@ -145,25 +156,34 @@ def _joined(program: Script, before: Sequence[Script]) -> Script | None:
 
 
 def _python(piece: ReportPiece) -> Script | None:
-    if len(piece.text) > MOST or not (piece.info in _PYTHON or piece.info in ("", "text") or piece.kind == "console"):
+    if len(piece.text) > MOST or (piece.info in languages() and piece.info not in _PYTHON):
         return None
     fenced = piece.info in _PYTHON
     text = _source(piece)
     tree = _parsed(text)
+    if tree is None and (fenced or _IMPORTS.search(text)) and (straight := _straightened(text)):
+        text, tree = straight, _parsed(straight)
+    if not (fenced or piece.info in ("", "text") or piece.kind == "console") and (tree is None or not _imports(tree)):
+        return None
     if tree is None or not tree.body:
         if whole := _in_prose(piece):
             return whole
         begins = _BEGINS.match(text.partition("\n")[0])
-        part = (fenced or (begins and piece.kind == "fenced")) and _PART.search(text) and not _LOGGED.search(text)
+        coded = piece.kind == "fenced" and (begins or _is_code(text))
+        part = (fenced or coded) and _PART.search(text) and not _LOGGED.search(text)
         return _script(piece, text, score=0, whole=False) if part else None
     imports = _imports(tree)
     calls = any(isinstance(node, (ast.Expr, ast.Assign, ast.With, ast.For, ast.If, ast.Try)) for node in tree.body)
     acts = any(isinstance(node, ast.Call) for statement in tree.body for node in ast.walk(statement))
+    acts = acts or any(isinstance(statement, ast.Try) for statement in tree.body)
     typed = bool(_TYPED.search(piece.text))
     alone = all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in tree.body)
     if not (fenced or (imports and ((acts and calls) or typed or alone))):
-        part = acts and calls and piece.kind == "fenced" and _REPRODUCE.search(piece.under) and not _LOGGED.search(text)
-        return _script(piece, text, score=-1, whole=False) if part else None
+        coded = (acts and calls and bool(_REPRODUCE.search(piece.under) or _is_code(text))) or bool(
+            _DEFINES.match(text)
+        )
+        shown = coded and piece.kind == "fenced" and not _LOGGED.search(text)
+        return _script(piece, text, score=-1, whole=False) if shown else None
     undefined = _undefined(tree)
     score = 4 * bool(imports) + 2 * bool(_REPRODUCE.search(piece.under)) + fenced - 4 * bool(undefined)
     if not (typed or alone or (acts and calls)):
@@ -209,7 +229,8 @@ def _other(piece: ReportPiece) -> Script | None:
 
 def _in_prose(piece: ReportPiece) -> Script | None:
     """A Python program that was pasted without a fence: from its first import to the last line with which it parses."""
-    lines = piece.text.split("\n")
+    logged = _LOGGED.search(piece.text)
+    lines = piece.text[: logged.start() if logged else None].split("\n")
     starts = [at for at, line in enumerate(lines) if _BEGINS.match(line)]
     if not starts:
         return None
@@ -228,9 +249,102 @@ def _in_prose(piece: ReportPiece) -> Script | None:
     return None
 
 
+_IMPORTS = re.compile(r"^\s*(?:import|from)\s+\w", re.MULTILINE)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f]")
+_DEFINES = re.compile(r"(?:@\w.*\n)*(?:def|class) \w+.*:\s*\n\s+\S")
+_CODE = re.compile(
+    r"\s*(?:[\w.,\[\]'\" *:-]+ ?[-+*/|&]?= ?\S.*|\w[\w.]*\(.*|[\])}]+[,)\]}]*|#.*|@\w.*|['\"].*"
+    r"|(?:import|from|def|class|for|with|if|elif|else|try|except|return|print)\b.*)"
+)
+_CALLS = re.compile(r"^\s*[\w., ]+ = \w[\w.]*\(|^\w[\w.]*\(\w", re.MULTILINE)
+
+
+def _is_code(text: str) -> bool:
+    """Whether nearly all lines of a text, two or more, look like statements of Python, and one calls something."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    fits = sum(bool(_CODE.fullmatch(line[:300]) or line.startswith((" ", "\t"))) for line in lines)
+    return (
+        len(lines) > 1
+        and fits >= 0.9 * len(lines)
+        and bool(re.search(r"^\s*[\w., ]+ = \w[\w.]*\(|^\w[\w.]*\(\w", text, re.M))
+    )
+
+
+def _straightened(text: str) -> str:
+    """A program whose lines were indented by accident, with the indentation that Python expects; '' where none fits."""
+    lines = text.expandtabs(4).split("\n")
+    for _ in range(_REPAIRS):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                ast.parse("\n".join(lines))
+        except IndentationError as error:
+            at = (error.lineno or 0) - 1
+            if not error.msg.startswith("unexpected") or not 0 <= at < len(lines):
+                return ""
+            depth = len(lines[at]) - len(lines[at].lstrip())
+            above = next((line for line in reversed(lines[:at]) if line.strip()), "")
+            wanted = len(above) - len(above.lstrip())
+            while at < len(lines) and (not lines[at].strip() or len(lines[at]) - len(lines[at].lstrip()) >= depth):
+                lines[at] = lines[at][min(depth - wanted, len(lines[at])) :] if lines[at].strip() else lines[at]
+                at += 1
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return ""
+        else:
+            return "\n".join(lines)
+    return ""
+
+
+_REPAIRS = 50
+"""Most blocks of a program whose indentation is repaired."""
+
+
+_CAT = re.compile(r"(?:cat|more|less|type)\s+(?P<name>(?:[\w.-]+/)*[\w-]+(?:\.\w+)?)\s*$")
+
+
+def _shown(piece: ReportPiece) -> Iterator[ReportPiece]:
+    """The files that a console shows by ``cat``, each as a piece that its name leads to."""
+    lines = piece.text.split("\n")
+    typed = [
+        (at, hit.end()) for at, line in enumerate(lines) if (hit := PROMPT.match(line)) and not hit[0].startswith("!")
+    ]
+    for (at, end), following in zip(typed, [*(at for at, _ in typed), len(lines)][1:], strict=True):
+        if (cat := _CAT.match(lines[at][end:])) and following > at + 1:
+            text = "\n".join(lines[at + 1 : following]).strip("\n")
+            info = {".py": "python"}.get(posixpath.splitext(cat["name"])[1], "")
+            yield replace(piece, kind="fenced", text=text, line=piece.line + at + 1, info=info, lead=cat["name"])
+
+
+def statement(piece: ReportPiece, frame: Frame) -> Script | None:
+    """The import at which a traceback in a piece begins; None where it begins with another statement."""
+    lines = piece.text.split("\n")
+    name = re.compile(rf'\s*File "{re.escape(frame.file)}", line {frame.line}\b')
+    at = next((number for number, line in enumerate(lines[:-1]) if name.match(line)), -1)
+    text = lines[at + 1].strip() if at >= 0 else ""
+    tree = _parsed(text) if re.match(r"(?:import|from) ", text) else None
+    if tree is None:
+        return None
+    one = replace(piece, text=text, line=piece.line + at + 1, lead="", heading="")
+    file = posixpath.basename(frame.file.replace("\\", "/"))
+    found = _script(one, text, score=0, imports=_imports(tree))
+    return replace(found, name=file, named=True) if re.fullmatch(r"[\w-]+\.py", file) else found
+
+
+def data_files(pieces: Sequence[ReportPiece], used: str) -> Iterator[tuple[str, ReportPiece]]:
+    """(name, piece) of pasted files, such as tables, that a program or a command names: their names are right above."""
+    for piece in pieces:
+        if piece.kind != "fenced" or piece.info in languages() or len(piece.lead) > 80 or len(piece.text) > MOST:
+            continue
+        names = set(
+            re.findall(r"(?<![\w/.])[\w-]+\.(?:csv|tsv|txt|xml|html|md|dat|log|in|toml|rst)(?![\w/])", piece.lead)
+        )
+        if len(names) == 1 and (name := names.pop()) and re.search(rf"(?<![\w.-]){re.escape(name)}(?!\w)", used):
+            yield name, piece
+
+
 def _source(piece: ReportPiece) -> str:
     """The program in a piece: only the typed lines where it is the text of a console."""
-    text = piece.text
+    text = _CONTROL.sub("", piece.text)
     if _CELL.search(text) and ">>>" not in text:
         text = _CELL.sub(">>> ", re.sub(r"^\s*\.\.\.: ?", "... ", text, flags=re.MULTILINE))
     if not _TYPED.search(text):

@@ -18,6 +18,7 @@ from reprokit.intake.commands import (
     sentence,
     within,
 )
+from reprokit.intake.failing_command import FINE, OR
 from reprokit.intake.pieces import ReportPiece
 
 _MARK = re.compile(r"^\s*(?:>\s?)*\s*(?:(?:[-*+•]|\(?\d{1,2}[.)、])\s+)?(?:>\s*(?=\w))?")
@@ -26,13 +27,48 @@ _LABELLED = re.compile(
     r"^\s*(?:[-*]\s*)?(?:\*\*)?[^:：`]{0,60}(?:command|run|指令|命令|运行|执行)[^:：`\n]{0,30}[:：](?:\*\*)?\s*(?P<rest>[^\s*].*)$",
     re.IGNORECASE,
 )
+_VERB = (
+    r"(?:\bran|\brun(?:ning|s)?|\bexecut\w+|\binvok\w+|\blaunch\w*|\bcall(?:ed|ing)|\bstart\w*|\btyp(?:e|ed|ing)"
+    r"|\bwith|\bdo(?:ing)?|\bvia|\busing|\bused?|\bby|运行|执行|使用|输入|启动|通过|用)(?:了|命令|指令)?"
+    r"(?:一[条个行句次])?[:：]?\s*(?:the (?:command|script) )?"
+)
 _RAN = re.compile(
-    r"(?:\bran|\brun(?:ning)?|\bexecut\w+|\bstart\w*|\btyp(?:e|ed|ing)|\bwith|\bdo(?:ing)?|\bvia|\busing"
-    r"|运行|执行|使用|输入)(?:了|命令|指令)?(?:一[条个行句次])?[:：]?\s*"
-    r"(?P<rest>(?:[A-Z][A-Z0-9_]+=\S*\s+){0,8}(?:sudo )?"
-    r"(?:\./\S+|(?:python[\d.]*|torchrun|bash|sh|pip\d?|uv|conda|make|cmake)\s)[^,，。；;`\n\u3040-\u9fff]{1,300})",
+    rf"{_VERB}(?P<rest>(?:[A-Z][A-Z0-9_]+=\S*\s+){{0,8}}(?:sudo )?"
+    r"(?:\./\S+|(?:python[\d.]*|torchrun|bash|sh|pip\d?|uv|conda|make|cmake|bazel|pytest|tox|docker|npm|cargo)\s)"
+    r"[^,，。；;`\n\u3040-\u9fff]{1,300})",
     re.IGNORECASE,
 )
+_STARTED = re.compile(
+    r"(?:\bran|\brun(?:ning|s)?|\bexecut\w+|\binvok\w+|\blaunch(?:ed|ing)?|运行|执行|启动)了?"
+    r"(?: the| my| this| script)?\s*(?P<rest>(?:[\w-]+/)*[\w-]+\.(?:py|sh)(?![\w/])"
+    r"(?: --?[a-z][^,，。；;`\n\u3040-\u9fff]{0,200})?|(?:make|cmake|ninja|tox|pytest)"
+    r"(?=[:：,，.。;]|\s*$| (?:fails|fail|failed|I|it|and|but|gives|with|results|报|出|时)\b|时|报|后|出))",
+    re.IGNORECASE,
+)
+"""A script or a program without arguments behind such a verb."""
+_FIRST = re.compile(
+    r"(?<![\w-])(?P<rest>make|cmake|ninja|make install)\s*(?:后|之后|以后|完|成功)[,，]?\s*(?=运行|执行|测试)"
+)
+"""What was run before that, in Chinese."""
+_REST = re.compile(
+    r"\s+(?:to (?:build|train|run|start|install|test|compile|reproduce|launch|get|see|do)"
+    r"|and (?:I|it|we|then|got|get|see)|but|which|(?:I|we) (?:get|got|see|saw)|it (?:fails|crashes|gives|hangs)"
+    r"|(?:gives?|fails?|crashes|hangs|returns?|throws?|raises?) )\b.*$"
+)
+"""What goes on behind a command in a sentence."""
+_NAMED = re.compile(
+    r"^\s*(?:[-*+•]\s+|\d+[.)、]\s*)?(?:\*\*)?[^:：`\n]{1,100}[:：](?:\*\*)?\s*`?(?P<rest>(?:sudo )?"
+    r"(?:(?:python\S* -m )?pip\d? install|(?:conda|mamba|uv pip|npm|apt|apt-get) install"
+    r"|bazel (?:build|test|run)|docker build"
+    r"|cargo (?:build|run|test)|cmake -|make -|python\S* (?:-\w |\S+\.py)|torchrun -|pytest -|go (?:build|run|test))"
+    r"[^`\n]{1,500})`?$"
+)
+"""An answer in a form: what is before the colon may be anything."""
+_ALONE = frozenset({"make", "make install", "cmake", "ninja", "tox", "pytest"})
+"""Programs that people name in a sentence without an argument, where they start them."""
+_CD = re.compile(r"^cd [\w.-]+(?:/[\w.-]+)+/?(?= [a-z])")
+_STEP = re.compile(r"^\s*(?:\d{1,2}|[a-z])[.)、]\s|^\s*(?:Step|步骤)\s*\d", re.IGNORECASE)
+"""Items of numbered lists, whose commands are the steps of one sequence."""
 _WHEN = re.compile(
     r"\b(?:when|if|after|while|once|as soon as) (?:I|we|you) "
     r"(?P<rest>(?:pip\d?|uv|conda|poetry|npm|docker|make|cmake|python[\d.]*) [^,，。；;`\n]{1,200}?)"
@@ -56,13 +92,17 @@ def in_prose(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> list[
     """
     found: list[Shell] = []
     lines = piece.text.split("\n")
-    together, skip = -2, -1
+    together, skip, step = -2, -1, False
     for number, line in enumerate(lines):
         if len(line) > 5000 or number <= skip or not line.strip() or within(piece.line + number, taken):
             together += not line.strip()  # an empty line tears nothing
             continue
         texts, whole = _said(piece, line)
-        shell = found[-1] if whole and together >= number - 1 and found else Shell(piece, said="" if whole else line)
+        item = bool(_STEP.match(line))
+        step = step and (item or line.startswith((" ", "\t"))) and not (FINE.search(line) or OR.search(line))
+        shell = found[-1] if found and (step or (whole and together >= number - 1)) else Shell(piece)
+        if shell.lines == []:
+            shell.said = "" if whole else _clause(line, texts[0]) if texts else line
         for text in texts:
             text = _continued(text.strip(), lines[number + 1 : number + 1 + MOST])
             skip = number + text.count("\n")
@@ -70,15 +110,28 @@ def in_prose(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> list[
             if not role and _ASKED.search(piece.heading) and _OPTION.match(text) and not sentence(text):
                 role = "run"
             named = role not in ("run", "setup") or whole or " " in text or "/" in text
+            named = named or (text in _ALONE and not re.search(rf"[`'\"“‘]{text}[`'\"”’]", line))
             if role and named and len(shell.lines) < MOST_LINES:
                 shell.lines += [
                     part for part in parts(text, piece.line + number, role) if part not in shell.lines[-20:]
                 ]
         if shell.lines and not (found and shell is found[-1]):
             found.append(shell)
-        if whole and shell.lines:
-            together = skip
+        if shell.lines:
+            together = skip if whole else together
+            step = step or item
     return found
+
+
+def _clause(line: str, text: str) -> str:
+    """The sentence of a line that has a text."""
+    at = max(line.find(text.split("\n")[0][:40]), 0)
+    ends = [hit.end() for hit in re.finditer(r"[。！？；;]|(?<=\w)[.!?](?= [A-Z])", line)]
+    return line[
+        max((end for end in ends if end <= at), default=0) : min(
+            (end for end in ends if end > at + len(text)), default=len(line)
+        )
+    ]
 
 
 def _said(piece: ReportPiece, line: str) -> tuple[list[str], bool]:
@@ -103,8 +156,15 @@ def _said(piece: ReportPiece, line: str) -> tuple[list[str], bool]:
     labelled = _LABELLED.match(line)
     if labelled and role_of(labelled["rest"]):
         return [labelled["rest"]], False
-    if ran := _WHEN.search(line) or _RAN.search(line):
-        return [ran["rest"].strip().rstrip(".")], False
+    if (named := _NAMED.match(line)) and role_of(named["rest"]):
+        return [named["rest"].rstrip(".")], False
+    if folder := _CD.match(bare):  # what follows is a remark
+        return [folder[0]], True
+    if ran := _WHEN.search(line) or _RAN.search(line) or _STARTED.search(line):
+        text = re.sub(r"(?<![\s.])\.$", "", _REST.sub("", ran["rest"]).strip())
+        starter = {".py": "python ", ".sh": "bash "}.get(text.partition(" ")[0][-3:], "")
+        text = text if text.startswith(("./", "python", "bash", "sh ")) else starter + text
+        return [*(first["rest"] for first in _FIRST.finditer(line)), text], False
     # Under a heading that asks for the command, any line with an option is one, even of an unknown program.
     return ([bare], True) if _ASKED.search(piece.heading) and _OPTION.match(bare) else ([], False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from reprokit.case import placeholders
 from reprokit.intake.drafting import draft
 
 FAILS = "```\nwobble: error: cannot read the file\n```\n"
@@ -40,3 +41,140 @@ def test_the_command_is_found(text: str, command: str) -> None:
 def test_a_fence_of_output_without_a_command_is_not_run() -> None:
     text = "# It fails\n\n```sh\nwobble begins\nreading the file\nwobble: error: cannot read the file\n```\n"
     assert "TODO(reprokit)" in str(draft(text).data["command"])
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        # sentences
+        ("When I was running make:\n\nwib.c:3:1: error: unknown type name 'wob'\n", "make"),
+        (
+            "I used cmake -DWOBBLE=1 -GNinja .. to build.\n\nIt ends with CMake Error: no wobble is here.\n",
+            "cmake -DWOBBLE=1 -GNinja ..",
+        ),
+        ("My steps: make后运行wobble_test.py 报段错误。\n", "make\npython wobble_test.py"),
+        ("执行了 wobble/train.py --lr 0.1，程序卡住了。\n", "python wobble/train.py --lr 0.1"),
+        ("It hangs when I launch train_wobble.sh on two machines.\n", "bash train_wobble.sh"),
+        (
+            "We invoke the command python -m wobble.serve --port 1 and it segfaults.\n",
+            "python -m wobble.serve --port 1",
+        ),
+        # answers in forms
+        (
+            "Basic build: bazel build //wobble:wobble_test\n\nERROR: no such package wobble here\n",
+            "bazel build //wobble:wobble_test",
+        ),
+        ("The line of our CI: cargo build --release\n\nerror[E0308]: mismatched types\n", "cargo build --release"),
+        # a remark behind a folder; a folder of the machine stays readable
+        (
+            "1. cd wobble/examples note that it was moved\n2. python3 wobble.py\n\nIt segfaults.\n",
+            "cd wobble/examples\npython3 wobble.py",
+        ),
+        (
+            "```\ncd /data/wobble\npython3 wobble.py\n```\n\nIt segfaults.\n",
+            "# not here: cd /data/wobble\npython3 wobble.py",
+        ),
+        # steps of a list, with words around them
+        (
+            "1. Create it: `python make.py --new`\n2. Then start it: `python serve.py --port 1`\n\nIt segfaults.\n",
+            "python make.py --new\npython serve.py --port 1",
+        ),
+        # what a step between programs prepares
+        (
+            (
+                "```sh\ntar xf wobble.tar\n```\nwith this\n```cpp\n#include <w.h>\n\nint main() {\n  w(1);\n  w(2);\n"
+                "  w(3);\n  w(4);\n}\n```\nthen\n```sh\ng++ a.cpp -lw\na.cpp: undefined reference to `w(int)'\n```\n"
+            ),
+            "tar xf wobble.tar\ng++ a.cpp -lw",
+        ),
+        # what works is not what fails
+        (
+            "```\n# A -> hangs\n./wobble --a\n# B -> passes\n./wobble --b\n```\n\nIt hangs.\n",
+            "./wobble --a",
+        ),
+        (
+            "It hangs:\n\n```\nwobble.py --model [MODEL]\n```\n\nAll:\n\n```\nwobble.py --model a.bin --n 1\n```\n",
+            "python wobble.py --model a.bin --n 1",
+        ),
+        # one import is a command
+        ("```python\nimport wobble\n```\n\nIt segfaults.\n", 'python -c "import wobble"'),
+        (
+            (
+                'Traceback (most recent call last):\n  File "main.py", line 3, in <module>\n    import wobble.core\n'
+                '  File "/usr/lib/python3/dist-packages/wobble/core.py", line 1, in <module>\n    import wib\n'
+                "ImportError: libwib.so: cannot open shared object file\n"
+            ),
+            "python main.py",
+        ),
+        # a container of the reporter's own is not started in one
+        (
+            "Version 1.\n\n```\ndocker build . -t wobble\n```\n\nIt fails with exit code 3.\n",
+            "# not here: docker build . -t wobble\n",
+        ),
+    ],
+)
+def test_commands_of_many_forms(text: str, command: str) -> None:
+    found = str(draft(f"# Wobble is broken\n\nDebian 12.\n\n{text}").data["command"])
+    assert found.strip("\n").partition("echo 'TODO")[0] == command
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I hope that someone can make it work. It segfaults.\n",
+        "**Expected**: pip install success\n\nERROR: No matching distribution found for wobble\n",
+        'Thread 1 "python3" received signal SIGSEGV.\n',
+        "See configs/wobble.py and tools/train.py in the tree. It segfaults.\n",
+        "```\nStep 3/4 : RUN wobble\n ---> Running in 0123456789ab\nSegmentation fault\n```\n",
+        "How you installed it (pip, source): pip\n\nIt segfaults.\n",
+        "Upgrading by pip install -U wobble fixes it. It segfaults with the old one.\n",
+    ],
+)
+def test_other_text_becomes_no_command(text: str) -> None:
+    found = str(draft(f"# Wobble\n\nDebian 12.\n\n{text}").data["command"])
+    assert [line for line in found.split("\n") if line and not line.startswith("#")] == [placeholders.COMMAND]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "first"),
+    [
+        (
+            "$ cat wobble.py\nimport wobble\nwobble.go()\n$ python wobble.py\nSegmentation fault",
+            "wobble.py",
+            "import wobble",
+        ),
+        (
+            "import wobble\n\n wobble.go()\n x = wobble.Wob()\n print(x)",
+            "repro.py",
+            "import wobble\n\nwobble.go()\nx =",
+        ),
+        (
+            "model = wobble.Model(3)\nfor x in data:\n    model.go(x) <-- it fails here\nprint(model.state())",
+            "repro.py",
+            "model = ",
+        ),
+        ("def wobble_all(depth):\n    for i in range(depth):\n        go(i)", "repro.py", "def wobble_all"),
+    ],
+)
+def test_programs_of_many_forms(text: str, name: str, first: str) -> None:
+    made = draft(f"# Wobble is broken\n\nDebian 12. It segfaults:\n\n```\n{text}\n```\n").data
+    assert made["files"][name].startswith(first)
+    assert f"python {name}" in made["command"]
+
+
+def test_a_file_that_the_program_reads_is_in_the_case() -> None:
+    text = (
+        "```python\nimport wobble\nwobble.read('points.csv')\n```\n\npoints.csv\n```\nid,x\n1,2\n```\n\nIt segfaults.\n"
+    )
+    assert draft(f"# Wobble is broken\n\n{text}").data["files"]["points.csv"] == "id,x\n1,2\n"
+
+
+def test_a_traceback_without_its_indentation_names_the_script() -> None:
+    text = (
+        "```python\nimport wobble\nx = wobble.Wob()\nx.go(1)\n```\n\nTraceback (most recent call last):\n"
+        'File "wobble_bug.py", line 3, in\nx.go(1)\nFile "/usr/lib/python3/dist-packages/w/init.py", line 9, in go\n'
+        "raise ValueError('no wobble')\nValueError: no wobble\n"
+    )
+    made = draft(f"# Wobble is broken\n\n{text}").data
+    assert made["command"] == "python wobble_bug.py"
+    assert made["expect"]["failure"] == {"exception": "ValueError", "message": "no wobble"}

@@ -543,7 +543,7 @@ def test_an_installation_that_fails_in_words_only_is_not_a_finding_until_a_line_
         ("I built it using sudo make -j4, and it fails.\n\nerror: it is broken", "sudo make -j4"),
         (
             "Run it:\n\n```\n$ pip install wobble\n```\n\n```python\nimport wobble\nwobble.go()\n```\n\nKeyError: 1",
-            "python repro.py",
+            "# the image has: pip install wobble\npython repro.py",
         ),
     ],
 )
