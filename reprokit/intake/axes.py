@@ -55,6 +55,7 @@ def matrix(
     framework's version), used unchanged.
     """
     result = DraftMatrix()
+    compiles = compiles or _compared("gcc", environments)
     asked = [dict(found.axes) for found in environments]
     light = [frozenset() if compiles else _listed_only(found) for found in environments]
     if not compiles:
@@ -79,12 +80,18 @@ def matrix(
     return result
 
 
+def _compared(axis: str, environments: Sequence[EnvironmentBlock]) -> bool:
+    """Whether sentences compare versions of an axis."""
+    stated = {found.axes.get(axis, "") for found in environments if found.kind == "stated"}
+    return any(stated - {found.axes.get(axis, "")} - {""} for found in environments if axis in found.axes)
+
+
 def _listed_only(found: EnvironmentBlock) -> frozenset[str]:
     """The axes that programs list incidentally: they are in the case, and do not decide on its system."""
     return frozenset(axis for axis in found.axes if axis not in REPORTED and found.claim(axis).rank is not Rank.STATED)
 
 
-_NEAREST = {"python": 0, "cuda": 99, "cudnn": 99, "gcc": 3, "clang": 3, "cmake": 1, "nccl": 0}
+_NEAREST = {"python": 0, "cuda": 3, "cudnn": 4, "gcc": 3, "clang": 3, "cmake": 1, "nccl": 0}
 """How far the first number of a version may be from the reported one that is not available."""
 _LEFT_OUT, _NEAR, _OTHER_SYSTEM, _OTHER_FAMILY = 4000, 2000, 1000, 1500
 """How much it costs that an axis is left out or has another version, and that the release or its family is another."""

@@ -34,7 +34,7 @@ _LEAD = re.compile(r"[:：]\s*$")
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\)|^\s*File \".+\", line \d+")
 _PROGRAM = re.compile(r"(?:import [a-z_][\w., ]*|from [a-z_][\w.]* import .*)$")
 """A program without a fence, right behind a traceback."""
-_TREE = re.compile(r"^[ \t]*(?:[│|][ \t]*)*(?:├|└|\|--|`--|\+--)")
+_TREE = re.compile(r"^[ \t]*(?:[│|][ \t]*)*(?:├|└|\|--(?!-*[:|])|`--|\+--)")
 _PROMPT = re.compile(
     r"^\s*(?:>>> |\.\.\. |In \[\d+\]: ?|(?:\([\w.-]+\)\s*)?(?:[\w.<>-]+@[\w.<>-]+[:\s][^\n$#]{0,80})?\$ (?=\S)"
     r"|[\w.<>-]+@[\w.<>-]+:[^\n$#]{0,80}[$#] ?(?=\S)|(?:PS )?(?:[A-Z]:|~)\\[^>\n]{0,120}>)"

@@ -8,7 +8,7 @@ packages, and of what the report itself imports, installs or shows in a path. Wh
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -21,7 +21,7 @@ from reprokit.intake.table import table
 _CLAUSE = re.compile(
     r"(?:[,;:()，；：。！？、（）!?]|\.(?=\s|$)|\s[-–—]+\s"
     r"|\b(?:but|and|while|whereas|however|although|though|yet|then|so|until)\b"
-    r"|但是|但|而|不过|却|然而)",
+    r"|但是|但|而|(?<![译跑行])不过|却|然而)",
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"[。！？!?]|\.(?=\s|$)")
@@ -65,7 +65,11 @@ _ASKED_FOR = re.compile(
     r"|should|or (?:newer|later|above|higher|greater|older|earlier))\b|以上|以下|至少|要求|建议|推荐|支持",
     re.IGNORECASE,
 )
-"""A sentence about versions that something asks for, rather than has."""
+"""A clause about versions that something asks for, rather than has."""
+_OWN = re.compile(
+    r"\b(?:I|I'm|we|my|our|have|has|had|installed|am|currently|using)\b|我|目前|当前|现在|已?安装|使用", re.IGNORECASE
+)
+"""A clause behind it that is about what is there again."""
 _OWN_NAMES = re.compile(
     r"^\s{0,12}(?:>>> |\.\.\. )?(?:import|from)\s+([A-Za-z_]\w{1,40})|(?:site|dist)-packages[/\\]([A-Za-z_]\w{1,40})"
     r"|\b(?:pip3?|conda|mamba|uv) (?:pip )?(?:install|show) (?:-\S+ ){0,3}([A-Za-z][\w.-]{1,40})"
@@ -103,6 +107,14 @@ _FILE = re.compile(
 """Files and folders of an installed package."""
 _NUMBERED = re.compile(r"\d\.[\dx*]|(?:g\+\+|gcc|clang|cuda|cudnn|py|python)[ -]?\d", re.IGNORECASE)
 _FORM = re.compile(r"\bversions?\b[^.]{0,30}$|版本\S{0,4}$", re.IGNORECASE)
+_OPPOSITE = re.compile(
+    r"(?:\binstead of|\brather than|\bin place of|(?:slow|wors|fast|bett|larg|small)\w* than"
+    r"|\b(?:compared|relative) (?:to|with)|\bvs\.?|\bversus|而不是|代替|相比|比)\s*(?:the |version )?"
+    r"(?:[\w.-]{1,40}(?:==| ))?$",
+    re.IGNORECASE,
+)
+"""Text before a version of which the sentence says the opposite."""
+_INSTALLED = re.compile(r"\b(?:installed|currently|i (?:have|had|use|am))\b|目前|当前|现在用|我用的", re.IGNORECASE)
 _ANSWER = re.compile(rf"({_VERSION})(?:[\s,;(（].{{0,40}})?$", re.ASCII)
 """The answer below a question of a form for a version."""
 _SEVERAL = frozenset({"package", *BY_NAME}) - {"os"}
@@ -172,7 +184,7 @@ def titled(title: str) -> frozenset[str]:
 def find(lines: Sequence[ReportLine], own: Collection[str], title: str = "") -> Iterator[Mention]:
     """Every version that a sentence of the lines names. ``own``: more names of packages; ``title``: the report's."""
     about = subject = _first_named(title, own)
-    in_table, asked = False, ""
+    in_table, asked, of_form = False, "", ""
     for line in lines:
         if line.blank or line.edge:
             subject, in_table = about, False
@@ -180,10 +192,13 @@ def find(lines: Sequence[ReportLine], own: Collection[str], title: str = "") -> 
             continue
         text = re.sub(r"^\s*[-*+](?=\w)", "", _LINK.sub(" ", "  ".join(line.cells) if line.cells else line.text))
         if asked and (answer := _ANSWER.match(text)):
-            yield Mention(role=asked, version=_bare(answer[1]), line=line.number, words=text, named=True)
+            words = f"{of_form} {text}"
+            yield Mention(
+                role=asked, version=_bare(answer[1]), line=line.number, words=words, named=True, fails=fails(of_form)
+            )
         if re.search(r"\d\.\d", text):
             yield from printed([line], own)
-        asked = (_first_named(text, own) or about) if _FORM.search(text) else ""
+        asked, of_form = (_first_named(text, own) or about, text) if _FORM.search(text) else ("", "")
         for sentence in _split(_SENTENCE, text):
             about = about or subject
             subject = _first_named(sentence, own) or (subject if not line.cells or in_table else about)
@@ -234,13 +249,14 @@ def _of_sentence(text: str, line: int, own: Collection[str], subject: str) -> It
             yield Mention(role=subject, version=before, line=line, words=words, fails=False)
             yield Mention(role=subject, version=after, line=line, words=words, fails=True)
             return
-    asked_for = bool(_ASKED_FOR.search(text))
+    asked_for = _asked_for(text)
     every = [
-        (at, Mention(role=role, version=version, line=line, words=words, named=named and not asked_for))
+        (at, Mention(role=role, version=version, line=line, words=words, named=named and not asked_for(at)))
         for at, role, version, named in _versions(text, own)
     ]
     if not every:
         return
+    opposite = {one.version for at, one in every if _OPPOSITE.search(text[max(0, at - 80) : at])}
     waiting: list[Mention] = []
     last: bool | None = None
     said = fails(text)
@@ -249,7 +265,8 @@ def _of_sentence(text: str, line: int, own: Collection[str], subject: str) -> It
         clause, found = text[start:stop], []
         for one in (one for at, one in every if start <= at < stop):
             subject = one.role or subject
-            found.append(replace(one, role=subject))
+            named = one.named or bool(not asked_for(start) and _INSTALLED.search(clause))
+            found.append(replace(one, role=subject, named=named))
         start = following
         if not clause.strip():
             continue
@@ -265,13 +282,26 @@ def _of_sentence(text: str, line: int, own: Collection[str], subject: str) -> It
             waiting = []
         has = bool(_HAS.search(clause)) and bool(found)
         verdict = said if verdict is None else verdict
-        found = [replace(one, fails=verdict) for one in found]
+        found = [replace(one, fails=None if verdict is None else verdict ^ (one.version in opposite)) for one in found]
         if verdict is None:
             waiting += found
             continue
         yield from (*(replace(one, fails=verdict) for one in waiting), *found)
         waiting, last = [], verdict
     yield from (replace(one, fails=last) for one in waiting)
+
+
+def _asked_for(text: str) -> Callable[[int], bool]:
+    """Whether at a place of a sentence it is about what something asks for."""
+    if not _ASKED_FOR.search(text):
+        return lambda at: False
+    begins, asks, start = [], False, 0
+    for stop, following in (*(found.span() for found in _CLAUSE.finditer(text)), (len(text), len(text))):
+        clause = text[start:stop]
+        asks = bool(_ASKED_FOR.search(clause)) or (asks and not _OWN.search(clause))
+        begins.append((start, asks))
+        start = following
+    return lambda at: next(asks for first, asks in reversed(begins) if first <= at)
 
 
 def _versions(text: str, own: Collection[str]) -> Iterator[tuple[int, str, str, bool]]:
@@ -296,10 +326,16 @@ def _versions(text: str, own: Collection[str]) -> Iterator[tuple[int, str, str, 
                 found.append((hit.start(), role, _bare(hit[0]), True))
             elif _MARKED.search(before) and last:
                 found.append((hit.start(), last, _bare(hit[0]), True))
-            elif not name or name["name"].lower().strip("-._") in _PREPOSITIONS or _MARKED.search(before):
+            elif not name or _no_name(name["name"]) or _MARKED.search(before):
                 found.append((hit.start(), "", _bare(hit[0]), False))
         end = hit.end()
     yield from sorted(found)
+
+
+def _no_name(word: str) -> bool:
+    """Whether a word before a version is none of its names: ``with``, ``upgraded to``."""
+    word = word.lower().strip("-._")
+    return word in _PREPOSITIONS or bool(re.search(r"[a-z]{3}(?:ed|ing)$", word))
 
 
 def _last_named(text: str, own: Collection[str]) -> str:
