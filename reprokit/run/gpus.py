@@ -132,7 +132,8 @@ class GpuScheduler:
     A cell acquires ``semaphore`` before its GPUs, and keeps both until its last trial has ended: no GPU is held while
     programs that need none are waited for. ``waits(task, who)`` hears of a cell that waits for GPUs, ``note`` of what
     the user should know. ``others``: what becomes of a GPU on which a program computes that is not of reprokit: it is
-    leased all the same (share), once that has ended (wait), or not in this run (refuse).
+    leased all the same (share), once that has ended (wait), or not in this run (refuse). Of cells that wait, that with
+    the most ``seconds`` is first, else that with the lowest number.
     """
 
     def __init__(
@@ -148,8 +149,10 @@ class GpuScheduler:
         cancel: threading.Event,
         note: Callable[[str], None],
         waits: Callable[[Task, str], None],
+        seconds: Callable[[Task], float] = lambda task: 0.0,
     ) -> None:
         self.cancel = cancel
+        self._seconds = seconds
         self._facts = facts
         self._catalog = catalog
         self._engine = engine
@@ -200,7 +203,7 @@ class GpuScheduler:
                 self._thread = threading.Thread(target=self._serve, name="gpu-scheduler")
                 self._thread.start()
             self._waiting.append(entry)
-            self._waiting.sort(key=lambda entry: entry.task.number)
+            self._waiting.sort(key=lambda entry: (-self._seconds(entry.task), entry.task.number))
             self._changed.notify_all()
         return entry.done
 

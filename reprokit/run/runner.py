@@ -61,6 +61,7 @@ from reprokit.run.images import (
 from reprokit.run.keeping.collecting import Keeper
 from reprokit.run.limits import granted
 from reprokit.run.listener import Listener
+from reprokit.run.longest_first import KnownSeconds, TrialWorkers
 from reprokit.run.mixing import check_engine
 from reprokit.run.preparing import Builds
 from reprokit.run.priority_semaphore import PrioritySemaphore
@@ -90,7 +91,7 @@ def _with(task: Task, limits: Limits) -> Task:
 
 
 def _submit(
-    workers: Workers,
+    workers: TrialWorkers,
     scheduler: GpuScheduler,
     runs: list[Future[None]],
     task: Task,
@@ -98,7 +99,7 @@ def _submit(
     refuse: Callable[[Exception], None],
 ) -> Future[None]:
     """Start ``run`` in a thread, with the task's GPUs where it asks for some, and add it to ``runs``."""
-    started = scheduler.submit(task, run, refuse) if task.spec.limits.gpus else workers.submit(run)
+    started = scheduler.submit(task, run, refuse) if task.spec.limits.gpus else workers.start(task, run)
     runs.append(started)
     return started
 
@@ -193,6 +194,7 @@ class Runner:
         self._compares = compares
         self._of_image: Callable[[ImageSpec], ImageSpec] = lambda image: image
         self._ready: dict[int, BuiltImage] = {}
+        self._seconds = KnownSeconds({})
         self._decisions = Decisions(folder, recorder, listener, self._cancel)
         self._timer = Timer()
 
@@ -361,7 +363,7 @@ class Runner:
         # Twice as many threads as programs may run: the next containers are made while the last ones are removed.
         with (
             Workers(jobs, "build") as builders,
-            Workers(2 * jobs, "trial") as workers,
+            TrialWorkers(2 * jobs, "trial", self._seconds) as workers,
             self._scheduler(context) as scheduler,
         ):
             runs: list[Future[None]] = []
@@ -474,7 +476,7 @@ class Runner:
 
         started: list[Future[None]] = []
         later: dict[int, Callable[[], Future[None]]] = {}
-        for task in tasks:
+        for task in sorted(tasks, key=lambda task: -self._seconds(task)):
             self._ready[task.number] = ready
             if at_once or task.reference is None:
                 started.append(start(task))
@@ -564,6 +566,7 @@ class Runner:
             semaphore=context.semaphore,
             cancel=self._cancel,
             note=self._listener.note,
+            seconds=self._seconds,
             waits=lambda task, who: self._listener.state([task.number], "waiting", f"for a GPU: {who}"),
         )
 
@@ -585,14 +588,21 @@ class Runner:
             self._listener.note(f"left behind {how}, removed: {text}")
 
     def _group(self, tasks: Sequence[Task], supply: Supply) -> list[tuple[ImageSpec, list[Task]]]:
-        """Tasks by the image that they share: first those on which a GPU would wait, else as their first task."""
+        """Tasks by the image that they share: first those on which a GPU would wait, then those with the longest cells,
+        else as their first task.
+        """
+        self._seconds = KnownSeconds.of(self._folder, tasks)
         images: dict[str, tuple[ImageSpec, list[Task]]] = {}
         for task in tasks:
             if image := self._decisions.serve(task, lambda task: self._of_image(wanted(task, supply, self._trees))):
                 images.setdefault(image.key, (image, []))[1].append(task)
         for _, waiting in images.values():
             self._listener.state([task.number for task in waiting], "queued")
-        return sorted(images.values(), key=lambda image: not any(task.spec.limits.gpus for task in image[1]))
+
+        def order(image: tuple[ImageSpec, list[Task]]) -> tuple[bool, float]:
+            return not any(task.spec.limits.gpus for task in image[1]), -max(map(self._seconds, image[1]))
+
+        return sorted(images.values(), key=order)
 
     def _prepare(
         self,

@@ -13,11 +13,12 @@ import shutil
 import sqlite3
 import stat
 import time
+from collections.abc import Collection
 from contextlib import closing
 from pathlib import Path
 
 from reprokit.core.files import open_regular
-from reprokit.store.errors import foreign, newer, store_error
+from reprokit.store.errors import StoreError, foreign, newer, store_error
 
 DATABASE = "reprokit.db"
 CURRENT = 6
@@ -56,6 +57,27 @@ def version(path: Path) -> int:
 def is_writable(path: Path) -> bool:
     """Whether this user may write the file, and others beside it, as SQLite does."""
     return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+
+
+def last_seconds(folder: Path, cases: Collection[str]) -> dict[tuple[str, str, str], float]:
+    """Case id, cell key and variant -> seconds of the cells in the newest run of each case.
+
+    It serves the order of a run alone: nothing where the database is on a server, of another version, or does not
+    answer at once.
+    """
+    path, found = folder / DATABASE, dict[tuple[str, str, str], float]()
+    with contextlib.suppress(OSError, sqlite3.Error, StoreError):
+        if not is_writable(path) or version(path) != CURRENT:
+            return found
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)) as connection:
+            for case in cases:
+                rows = connection.execute(
+                    "SELECT cell_key, variant, seconds FROM cells WHERE seconds IS NOT NULL AND case_id = ?1 "
+                    "AND run_id = (SELECT max(run_id) FROM cells WHERE case_id = ?1)",
+                    (case,),
+                )
+                found |= {(case, key, variant): seconds for key, variant, seconds in rows}
+    return found
 
 
 def _numbers(path: Path) -> tuple[int, int]:
