@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from reprokit.environment import wording
 from reprokit.intake.environments import EnvironmentBlock, Rank, ReportedValue, lines, mentions
 from reprokit.intake.environments.reading import BlockReader, system
+from reprokit.intake.table import table
 
 _NAMED_SYSTEM = re.compile(r"\b(?:on|in|under|using|with) (?:an? |my |the )?(\w+(?: linux)?)", re.IGNORECASE | re.ASCII)
 _SYSTEM = re.compile(
@@ -120,39 +122,47 @@ _PROCESSOR = re.compile(
 _LINE, _LINES, _LISTED = 400, 1000, 8
 """Characters of a line and lines that are searched for them, and most of them that are listed."""
 
-_PYTHON_IN_PATH = re.compile(
-    r"--python[= ]([23]\.\d{1,2})\b|\bpython=([23]\.\d{1,2})\b|(?:^|[\s`$/])python([23]\.\d{1,2})[ \t]"
-    r"|major=([23]), minor=(\d{1,2}),|[/\\][Pp]ython[-/]?([23]\.\d{1,2})(?:[/\\]|\.\d)|[/\\]Python([23])(\d{1,2})[/\\]"
-    r"|-cp([23])(\d{1,2})-cp\d|cpython-([23])(\d{1,2})[.m-]",
-    re.MULTILINE,
-)
-_IN_PATH = (
-    ("python", _PYTHON_IN_PATH, "{}"),
-    ("cuda", re.compile(r"/cuda-(\d{1,2}\.\d)(?![\d.])"), "{}"),
-    ("cmake", re.compile(r"/cmake-(\d\.\d{1,2})(?![\d.])"), "{}"),
-    ("os", re.compile(r"(?:ubuntu[\d.]{0,8}~|#\d{1,4}~)(\d\d\.\d\d)(?![\d])"), "ubuntu-{}"),
-    ("os", re.compile(r"\+deb(\d\d)u\d"), "debian-{}"),
-    ("os", re.compile(r"-\d[\w.]{0,40}\.el(\d{1,2})(?:_\d{1,2})?\.(?:x86_64|aarch64|noarch)"), "rhel-{}"),
-    ("os", re.compile(r"-\d[\w.]{0,40}\.fc(\d\d)\.(?:x86_64|aarch64|noarch)"), "fedora-{}"),
-)
-"""(axis, pattern, value) of the names of files and packages."""
+
+@dataclass(frozen=True)
+class VersionPattern:
+    """A row of the table ``shown``: what lines of logs, paths and commands show of an axis."""
+
+    axis: str
+    pattern: re.Pattern[str]
+    form: str
+
+    def values(self, text: str) -> dict[str, int]:
+        """The values in a text, with the place of the first."""
+        found: dict[str, int] = {}
+        for hit in self.pattern.finditer(text):
+            version = ".".join(group for group in hit.groups() if group)
+            if self.form == "packaged":
+                version = wording.packaged(version)
+            elif self.axis == "os":
+                version = self.form.format(re.sub(r"^(\d\d)(\d\d)$", r"\1.\2", version))
+            if version:
+                found.setdefault(version, hit.start())
+        return found
 
 
-def in_paths(merged: Sequence[EnvironmentBlock], text: str) -> Iterator[EnvironmentBlock]:
-    """The one version that paths, wheels, packages and commands show, where nothing else does."""
+SHOWN = tuple(VersionPattern(row["axis"], re.compile(row["pattern"]), row.get("as", "")) for row in table()["shown"])
+
+
+def shown(merged: Sequence[EnvironmentBlock], text: str) -> Iterator[EnvironmentBlock]:
+    """The one version that logs, paths, wheels, packages and commands show, where nothing else does."""
     taken = set()
-    for axis, pattern, form in _IN_PATH:
+    for row in SHOWN:
+        axis = row.axis
         other = axis == "os" and any(found.system in ("windows", "macos") for found in merged)
-        if other or axis in taken or any("." in found.axes.get(axis, "") for found in merged):
+        if other or axis in taken or any(re.search(r"[.-]\d", found.axes.get(axis, "")) for found in merged):
             continue
-        hits = list(pattern.finditer(text))
-        shown = {".".join(group for group in hit.groups() if group) for hit in hits}
-        if len(shown) != 1:
+        hits = row.values(text)
+        if len(hits) != 1:
             continue
         taken.add(axis)
-        line = text.count("\n", 0, hits[0].start()) + 1
-        version = form.format(shown.pop())
+        ((version, at),) = hits.items()
+        line = text.count("\n", 0, at) + 1
         quote = f"line {line}"
         claim = ReportedValue(axis=axis, version=version, rank=Rank.STATED, quote=quote)
-        remark = f"{axis} {version} is from the paths or commands in the report (first in {quote})"
+        remark = f"{axis} {version} is from the output, paths or commands in the report (first in {quote})"
         yield EnvironmentBlock(kind="paths", first=line, last=line, claims=(claim,), remarks=(remark,))

@@ -82,7 +82,7 @@ def read(report: ParsedReport, shown: Shown | None, paths: str = "") -> Reported
     ):
         if found:
             result.fill(found)
-    for found in beside.in_paths(result.merged, report.text):
+    for found in beside.shown(result.merged, report.text):
         result.fill(found)
     for thing in compared:
         _compare(result, thing)

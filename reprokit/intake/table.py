@@ -10,9 +10,10 @@ from typing import Any
 ROWS: Mapping[tuple[str, str], str] = {
     ("commands", ""): "programs examples",
     ("datasets", "*"): "needs any under files readers",
-    ("environments", ""): "programs blocks roles called packages recipes",
+    ("environments", ""): "programs blocks shown roles called packages recipes",
     ("environments", "programs"): "kind starts goes_on blanks facts values examples",
     ("environments", "blocks"): "kind keys example",
+    ("environments", "shown"): "axis pattern as examples",
     ("failures", ""): "lines words",
     ("failures", "lines"): "pattern building echo examples",
     ("failures", "words"): "pattern kind signal exception not note examples",

@@ -333,7 +333,7 @@ def _versions(text: str, own: Collection[str]) -> Iterator[tuple[int, str, str, 
 
 
 def _no_name(word: str) -> bool:
-    """Whether a word before a version is none of its names: ``with``, ``upgraded to``."""
+    """Whether a word before a version does not name it: ``with``, ``upgraded to``."""
     word = word.lower().strip("-._")
     return word in _PREPOSITIONS or bool(re.search(r"[a-z]{3}(?:ed|ing)$", word))
 

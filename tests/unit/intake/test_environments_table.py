@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from reprokit.intake import beside
 from reprokit.intake.environments import find, mentions
 from reprokit.intake.table import ROWS, check, table
 
@@ -42,6 +43,20 @@ def test_a_program_without_examples_is_not_in_the_table() -> None:
 def test_names_in_the_table_have_no_blanks() -> None:
     lists = [*(table()["recipes"][name] for name in ("with_value", "kept", "flags", "options")), table()["packages"]]
     assert [name for names in lists for name in names if " " in name] == []
+
+
+SHOWN = [(row, text, value) for row in table()["shown"] for text, value in row["examples"].items()]
+
+
+@pytest.mark.parametrize(("row", "text", "value"), SHOWN)
+def test_what_a_line_shows(row: dict[str, Any], text: str, value: str) -> None:
+    (found,) = (one for one in beside.SHOWN if one.pattern.pattern == row["pattern"])
+    assert list(found.values(f"some words\n{text}\nothers")) == [value]
+    assert list(found.values("[GCC 11.4.0] on linux, Apple clang version 15.0.0, cmake_minimum 3.10")) == []
+
+
+def test_a_shown_value_without_examples_is_not_in_the_table() -> None:
+    assert all(row["examples"] for row in table()["shown"])
 
 
 STATEMENTS = [(text, fails) for row in table("statements")["statements"] for text, fails in row["examples"].items()]

@@ -261,13 +261,13 @@ def test_compilers_that_a_sentence_compares_are_an_axis_though_nothing_is_compil
     from reprokit.intake import grouping
     from reprokit.intake.axes import matrix
 
-    for between, gcc in (("fails", ["9.4", "11.2"]), ("is used", None)):
+    for between, gcc in (("fails", ["9.4", "11.2"]), ("was used", None)):
         read = grouping.read(pieces.cut(f"# Wobbles\n\nIt works with gcc 9.4, gcc 11.2 {between}.\n"), None)
         found = matrix(read.merged, read.failing, compiles=False)
         assert (sorted(found.data.get("gcc", []), key=float) == gcc) == (gcc is not None)
 
 
-def test_a_table_of_results_is_no_tree_of_folders() -> None:
+def test_a_table_of_results_does_not_become_a_tree_of_folders() -> None:
     found = pieces.cut("# T\n\n| scipy | result |\n|---|---|\n| 1.10 | ok |\n\nroot\n|-- a.txt\n|-- b.txt\n")
     assert [one.kind for one in found.pieces] == ["heading", "prose", "tree"]
 
