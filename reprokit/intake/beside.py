@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from reprokit.environment import wording
-from reprokit.intake.environments import EnvironmentBlock, Rank, ReportedValue, lines, mentions
+from reprokit.intake.environments import EnvironmentBlock, Rank, ReportedValue, images, lines, mentions
 from reprokit.intake.environments.reading import BlockReader, system
 from reprokit.intake.table import table
 
@@ -88,8 +88,7 @@ def device(merged: Sequence[EnvironmentBlock], split: Sequence[lines.ReportLine]
 
 
 _NO_AXIS = re.compile(
-    r"(?<![\w./-])(?P<name>driver|rocm|hip|jetpack|l4t|vulkan(?: ?sdk)?|msvc|visual studio|docker|kernel|open ?mpi|icc"
-    r"|icpc|oneapi|node(?:\.?js)?|java|jdk|bazel|ninja|llvm|qt|boost|openssl|glslang|mkl|tensorrt|xcode|ndk)"
+    rf"(?<![\w./-])(?P<name>{'|'.join(table()['no_axis'])})"
     r"(?: version)?(?: \([^()]{1,30}\))?[ :：=v-]{0,4}(?P<version>\d[\d.]*\d)(?![\w.]*\w)",
     re.IGNORECASE,
 )
@@ -97,30 +96,90 @@ _NO_AXIS = re.compile(
 
 
 def without_axis(here: EnvironmentBlock | None, prose: Sequence[lines.ReportLine]) -> EnvironmentBlock | None:
-    """A comment that names what else the report says of the environment, for which a case has no axis."""
+    """What else the report says of the environment, for which a case has no axis: a comment, and as reported."""
     found = {"driver": here.driver} if here and here.driver else {}
-    texts = [f"{key}: {value}" for key, value in (here.values.items() if here else ())] + [line.text for line in prose]
-    texts = [text[:_LINE] for text in texts[:_LINES]]
-    for hit in (hit for text in texts for hit in _NO_AXIS.finditer(text)):
-        name = hit["name"].lower()
-        if name not in (here.packages if here else ()) and name not in map(str.lower, found):
-            found[hit["name"]] = hit["version"]
-    if rare := next((one for text in texts if (one := _PROCESSOR.search(text))), None):
+    found |= {"glibc": here.glibc} if here and here.glibc else {}
+    listed = [f"{key}: {value}"[:_LINE] for key, value in (here.values.items() if here else ())][:_LINES]
+    spoken = [line.text[:_LINE] for line in prose][:_LINES]
+    stated: dict[str, str] = {}
+    for text in (*listed, *spoken):
+        for hit in _NO_AXIS.finditer(text):
+            name = hit["name"].lower()
+            if name not in (here.packages if here else ()) and name not in map(str.lower, found):
+                found[hit["name"]] = hit["version"]
+                stated |= {} if text in listed else {hit["name"]: hit["version"]}
+    if rare := next((one for text in (*listed, *spoken) if (one := _PROCESSOR.search(text))), None):
         found.setdefault("processor", rare[0])
     if not found:
         return None
     named = ", ".join(f"{name} {version}" for name, version in list(found.items())[:_LISTED])
     remark = f"also reported, and not an axis of a case: {named}"
-    return EnvironmentBlock(kind=here.kind if here else "stated", first=1, last=1, remarks=(remark,))
+    kind = here.kind if here else "stated"
+    return EnvironmentBlock(kind=kind, first=1, last=1, remarks=(remark,), values=stated)
 
 
 _PROCESSOR = re.compile(
-    r"(?<![\w./-])(?:aarch64|arm64|armv\d\w?|ppc64le|s390x|riscv64|loongarch64|i[36]86)(?![\w.])"
+    r"(?<![\w./])(?:aarch64|arm64|armv\d\w?|ppc64le|s390x|riscv64|loongarch64|i[36]86)(?![\w.])"
     r"|\bM[1-5](?: Pro| Max| Ultra)?\b(?=.{0,20}(?:mac|apple|chip|arm))",
     re.IGNORECASE,
 )
 _LINE, _LINES, _LISTED = 400, 1000, 8
 """Characters of a line and lines that are searched for them, and most of them that are listed."""
+
+
+_VARIABLE = re.compile(
+    rf"(?<![\w$%{{./-])(?P<name>(?P<known>(?:{'|'.join(table()['variables'])})[A-Z0-9_a-z]*)|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)"
+    r"\s?=\s?(?P<value>\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|[^\s,;，；。)）\"'|&]{1,200})"
+)
+_OF_VARIABLES = re.compile(r"\benv\b|environment|variable|\bexport|\bset(?:ting)?\b|环境变量|变量|设置", re.IGNORECASE)
+_TRIED = re.compile(r"\bhelp|\btried\b|\beffect\b|\bdifference\b|尝试|试过|无效|没用", re.IGNORECASE)
+
+
+def variables(prose: Sequence[lines.ReportLine]) -> EnvironmentBlock | None:
+    """The environment variables that sentences and items name, unless it works with them, or they were only tried."""
+    found: dict[str, str] = {}
+    fine: list[str] = []
+    first, above = 0, ""
+    for line in prose:
+        for hit in _VARIABLE.finditer(line.text) if "=" in line.text else ():
+            if not (hit["known"] or _OF_VARIABLES.search(line.text) or _OF_VARIABLES.search(above)):
+                continue
+            value, clause = hit["value"].strip("\"'").rstrip("."), mentions.clause_of(line.text, hit.start())
+            if mentions.fails(clause) is False or _TRIED.search(line.text):
+                fine.append(f"{hit['name']}={value}")
+            else:
+                first = first or line.number
+                found.setdefault(hit["name"], value)
+        above = line.text or above
+    remarks = [f"the report also tried {', '.join(dict.fromkeys(fine))}: not in env"] if fine else []
+    if not (found or remarks):
+        return None
+    return EnvironmentBlock(kind="stated", first=first or 1, last=first or 1, env=found, remarks=tuple(remarks))
+
+
+_IMAGE = re.compile(
+    r"(?<![\w/.:@-])((?:nvcr\.io/|nvidia/cuda|(?:[\w.-]+/)?(?:pytorch/pytorch|tensorflow/tensorflow|paddlepaddle/paddle)|rocm/"
+    r"|vllm/|huggingface/)[\w./-]{0,80}:[\w.-]{1,80}\w|(?:python|gcc|ubuntu|debian|centos|fedora|rockylinux):\d[\w.-]{0,60}\w)"
+)
+_OF_IMAGES = re.compile(r"docker|\bimage|container|podman|\bNGC\b|镜像|容器", re.IGNORECASE)
+
+
+def image(merged: Sequence[EnvironmentBlock], prose: Sequence[lines.ReportLine]) -> EnvironmentBlock | None:
+    """The one container image that sentences name."""
+    if any(found.image for found in merged):
+        return None
+    hits = [
+        (hit[1], line.number)
+        for line in prose
+        for hit in _IMAGE.finditer(line.text)
+        if mentions.fails(line.text) is not False and ("/" in hit[1] or _OF_IMAGES.search(line.text))
+    ]
+    if len({name for name, _ in hits}) != 1:
+        return None
+    name, at = hits[0]
+    into = BlockReader(Rank.STATED)
+    images.read(name, into)
+    return into.found("stated", at, at, {"image": name})
 
 
 @dataclass(frozen=True)

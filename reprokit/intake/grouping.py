@@ -78,6 +78,8 @@ def read(report: ParsedReport, shown: Shown | None, paths: str = "") -> Reported
     for found in (
         beside.system_named(result.merged, prose, paths, report.title),
         beside.device(result.merged, split),
+        beside.image(result.merged, prose),
+        beside.variables(prose),
         beside.without_axis(result.merged[result.failing] if result.merged else None, prose),
     ):
         if found:

@@ -94,7 +94,8 @@ _PREPOSITIONS = frozenset(
 _TITLED = re.compile(r"(?<![\w./@-])([A-Za-z][A-Za-z0-9_-]{1,40})(?: version)?[ =]{1,2}v?\d+\.\d+\.\d+\b", re.ASCII)
 _SYSTEMS = frozenset({"macos", "windows", "linux", "kernel", "os", "driver", "big", "ventura", "sonoma", "pr", "issue"})
 _LINK = re.compile(
-    r"\[(?:GCC|Clang|MSC)\b[^\]\n]{0,80}\]|https?://\S{1,500}|`[^`\n]{80,}`|\S{120,}|\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?"
+    r"\[(?:GCC|Clang|MSC)\b[^\]\n]{0,80}\]|(?<![\w.])[\w.-]{1,60}/[\w./-]{1,80}:[\w.-]{1,80}"
+    r"|https?://\S{1,500}|`[^`\n]{80,}`|\S{120,}|\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?"
 )
 """What names no version of the environment; in brackets is what compiled Python."""
 _WHOLE = re.compile(rf"(?P<name>{_NAME})(?:,? version|[:=,]{{1,2}})?[ \t]{{0,40}}(?P<version>{_VERSION})", re.ASCII)

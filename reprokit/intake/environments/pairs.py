@@ -24,7 +24,9 @@ ROLES |= {name: f"package {package}" for name, package in _WORDS["called"].items
 
 _PAIR = re.compile(r"([^:：=]{1,90}?)\s*(?:[:：]|={1,2}>?|-{1,2}\s?>)\s*(.*)")
 _COLUMNS = re.compile(r"(\S{1,40}(?: \S{1,60}){0,5})(?: {2,}|\t+)(\S.*)")
-_SUFFIX = re.compile(r"\s*(?:\.(?:__)?version(?:__)?|versions?|版本号?|信息|型号|info|information)$")
+_SUFFIX = re.compile(
+    r"\s*(?:['’]s )?(?:\.(?:__)?version(?:__)?|versions?(?: used)?|版本号?|信息|型号|info|information)$"
+)
 _ASIDE = re.compile(
     r"[(（][^()（）]{0,200}[)）]|\[ ?(?:e\.g|optional|如|例如)[^\[\]]{0,200}\]|"
     r"(?:请|例如|比如|如|e\.g\.?)(?=[^:：]{0,80}$).{0,80}$|(?<=\w)，如.{0,80}$"
@@ -46,7 +48,7 @@ _ITEM = re.compile(
     re.IGNORECASE,
 )
 _LISTED = re.compile(
-    r"(?:and )?([A-Za-z][\w.-]{1,40})(?: version|\s?==?|:|@)?\s?v?(\d+(?:\.\w+){1,5}(?:\+[\w.]+)?)", re.ASCII
+    r"(?:and )?([A-Za-z][\w.-]{1,40})(?: version|\s?==?|:|@)?\s?\(?v?(\d+(?:\.\w+){1,5}(?:\+[\w.]+)?)\)?", re.ASCII
 )
 _SYSTEM = re.compile(
     r"(?<![A-Za-z])(?:ubuntu|ubantu|debian|centos|windows|win|macos|mac os x?|rocky|fedora|red hat)[ -]{0,2}"

@@ -88,3 +88,35 @@ def test_an_environment_that_works_is_not_the_failing_one() -> None:
     assert grouping.failing(groups, None, found) == 0
     assert grouping.failing(groups, None, [None, None]) == 0
     assert grouping.failing(groups, None, [found[1], None]) == 1
+
+
+VARIABLES = [
+    ("It dies even with NCCL_P2P_DISABLE=1 set.", {"NCCL_P2P_DISABLE": "1"}),
+    ("Environment variables:\n\n- WOBBLE_LEVEL=3", {"WOBBLE_LEVEL": "3"}),
+    ("设置了环境变量 `FLAGS_use_wobble=0.5` 之后出现错误", {"FLAGS_use_wobble": "0.5"}),
+    ("The program has BATCH_SIZE=32 in it", {}),
+    ("It works with OMP_NUM_THREADS=1.", {}),
+    ("OMP_NUM_THREADS=1 does not help", {}),
+    ("cmake -DCUDA_ARCH=70 fails", {}),
+]
+
+
+@pytest.mark.parametrize(("text", "env"), VARIABLES)
+def test_variables_in_sentences_are_set_unless_it_works_with_them(text: str, env: dict[str, str]) -> None:
+    assert draft(f"{REPORT}{text}\n").data.get("env", {}) == env
+
+
+def test_a_variable_with_which_it_works_is_named_in_a_comment() -> None:
+    assert "the report also tried OMP_NUM_THREADS=1" in render(draft(f"{REPORT}It works with OMP_NUM_THREADS=1.\n"))
+
+
+def test_an_image_in_a_sentence_is_read() -> None:
+    found = draft(f"{REPORT}I see it in `nvidia/cuda:11.8.0-cudnn8-devel-ubuntu22.04`.\n")
+    assert found.data["matrix"] == {"os": ["ubuntu-22.04"], "cuda": ["11.8"], "cudnn": ["8"]}
+    assert "matrix" not in draft(f"{REPORT}See python:3 and line fit.py:12, and localhost:8080.\n").data
+
+
+def test_what_has_no_axis_is_reported_as_it_was_said() -> None:
+    found = draft(f"{REPORT}I use Python 3.11 with Open MPI 4.1.2 and bazel 5.3.0.\n")
+    assert found.data["report"]["environments"] == [{"Open MPI": "4.1.2", "bazel": "5.3.0"}]
+    assert "not an axis of a case: Open MPI 4.1.2, bazel 5.3.0" in render(found)
