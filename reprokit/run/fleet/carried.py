@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import platform
 import sys
+from pathlib import Path
 from typing import Any
 
 MOST_EVENTS = 10_000
 """Events that wait for the driver; a node that has more waits."""
 
 
-def greet(version: str, engine: str) -> Any:
-    """The report of this node, or in words why it cannot serve a run of reprokit ``version``."""
+def source_digest(package: str) -> str:
+    """A hash of the modules of a package at this path, which differs between two checkouts of one version."""
+    digest, root = hashlib.sha256(), Path(package).parent
+    for place in sorted(root.rglob("*.py")):
+        digest.update(f"{place.relative_to(root).as_posix()}\0".encode())
+        digest.update(hashlib.sha256(place.read_bytes()).digest())
+    return digest.hexdigest()[:12]
+
+
+def greet(version: str, source: str, engine: str) -> Any:
+    """The report of this node, or in words why it cannot serve a run of reprokit ``version`` with that source."""
     here = f"Python {platform.python_version()} in {sys.executable}"
     try:
         import reprokit
@@ -21,10 +32,14 @@ def greet(version: str, engine: str) -> Any:
     if reprokit.__version__ != version:
         return f"{here} has reprokit {reprokit.__version__}, and here is {version}: install the same version on both"
     try:
+        if (found := source_digest(reprokit.__file__)) != source:
+            what = f"reprokit {version} of another source ({found} in {reprokit.__file__}), and here is {source}"
+            return f"{here} has {what}: check the same commit out on both, or install the same release"
         from reprokit.run.fleet.node import report
-    except ImportError as error:
-        return f"reprokit cannot be imported by {here}: {error}"
-    return report(engine)
+
+        return report(engine)
+    except Exception as error:
+        return f"reprokit {version} does not work in {here}: {type(error).__name__}: {error}"
 
 
 class Mailbox:

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import reprokit
 from reprokit.case.matrix import Selection
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import BuildFailed, EngineError, Unsupported, UsageError
@@ -24,7 +25,7 @@ from reprokit.environment.cases import load_all
 from reprokit.evidence.model import Ending
 from reprokit.evidence.records import CellRecord
 from reprokit.report.publishing import Scrubber
-from reprokit.run.fleet import dispatching, joining, placing
+from reprokit.run.fleet import carried, dispatching, joining, placing
 from reprokit.run.fleet.address import check_address
 from reprokit.run.fleet.cluster import connect
 from reprokit.run.fleet.orders import Order, common_parts, packed, unpacked
@@ -307,6 +308,21 @@ def test_nodes_that_cannot_serve_are_named_and_none_at_all_is_an_error() -> None
     ]
     with pytest.raises(EngineError, match=r"--on ray: no node .*\n.*no CPU\n.*reprokit 0\.1"):
         joining.check_nodes([idle, other], "ray")
+
+
+def test_a_node_with_another_source_of_the_same_version_says_so(tmp_path: Path) -> None:
+    ours = carried.source_digest(reprokit.__file__)
+    assert f"has reprokit {reprokit.__version__}, and here is 0.0.1" in carried.greet("0.0.1", ours, "venv")
+    said = carried.greet(reprokit.__version__, "0123456789ab", "venv")
+    assert f"of another source ({ours} in " in said
+    assert "and here is 0123456789ab: check the same commit out" in said
+    init = tmp_path / "__init__.py"
+    init.write_text("")
+    empty = carried.source_digest(str(init))
+    (tmp_path / "__init__.pyc").write_text("compiled")
+    assert carried.source_digest(str(init)) == empty
+    (tmp_path / "more.py").write_text("")
+    assert carried.source_digest(str(init)) != empty
 
 
 @pytest.mark.parametrize("on", ["head:10001", "ray://head", "ray://head:0", "ray://head:http", "slurm"])
