@@ -5,6 +5,8 @@ RELEASE_VENV ?= .venv-release
 # make fuzz: seconds for each target, and which of them (all).
 SECONDS ?= 60
 TARGETS ?=
+# make unit: half as many workers again as processors, since some tests wait for sockets and processes.
+UNIT_WORKERS ?= $(shell echo $$(($$(nproc) * 3 / 2)))
 # make gpu-wheels: the Python of the machine that has the GPU.
 GPU_MACHINE_PYTHON ?= 3.12
 # A dockerd that was started here: the demo's goes on running, the tests' is stopped.
@@ -53,7 +55,7 @@ lint: venv ## Style, types, words, which room imports from which, and whether ev
 	@found=$$($(VENV)/bin/python -m pytest -q -n 0 --collect-only tests 2>&1) || { echo "$$found" | grep -v '::'; exit 1; }
 
 unit: venv ## The fast tests: no engine, and nothing that starts whole programs
-	$(VENV)/bin/python -m pytest tests/unit -n auto --dist worksteal --hypothesis-profile=quick -m "not integration and not system"
+	$(VENV)/bin/python -m pytest tests/unit -n $(UNIT_WORKERS) --dist worksteal --hypothesis-profile=quick -m "not integration and not system"
 
 system: venv ## What starts whole programs, or takes the sizes of real life; no engine
 	$(VENV)/bin/python -m pytest -n auto --dist worksteal -m system

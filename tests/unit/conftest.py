@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from reprokit.engine import leftovers
 from reprokit.engine.site import authorities, network, pipconfig
+from reprokit.store.dialects import sqlite
 
 KEPT = ("REPROKIT_VENV_AS_ROOT", "PATH", "TMPDIR", "UPDATE_SNAPSHOTS")
 """Variables that unit tests see as they are; UPDATE_SNAPSHOTS is the developer's own request."""
@@ -31,4 +36,21 @@ def _no_settings_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> It
         patch.setattr(authorities, "ANCHORS", ())
         patch.setattr(network, "APT_FILES", ())
         patch.setattr(leftovers, "places", lambda: (home,))  # never folders of other processes of this machine
+        yield
+
+
+def pytest_collection_finish() -> None:
+    """Look no more for garbage among the thousands of tests themselves."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _statements_are_compiled_once() -> Iterator[None]:
+    """Let the hundreds of stores share what SQLAlchemy compiles, a quarter of what a test with a store costs."""
+    compiled: dict[Any, Any] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SQLiteDialect_pysqlite, "__eq__", lambda one, other: type(one) is type(other))
+        patch.setattr(SQLiteDialect_pysqlite, "__hash__", lambda one: hash(type(one)))
+        patch.setattr(sqlite, "create_engine", lambda at: create_engine(at).execution_options(compiled_cache=compiled))
         yield

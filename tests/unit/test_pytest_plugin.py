@@ -16,6 +16,7 @@ from tests.unit.fakes import FakeEngine
 from tests.unit.run.test_runner import CASE, toy
 
 pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.system
 assert reprokit.api  # loaded once for all: pytester forgets what is imported in its runs
 
 Pytest = Callable[..., pytest.RunResult]

@@ -64,6 +64,7 @@ def ruled_out(text: str) -> set[str]:
     return {found.group().lower().strip() for found in RULED_OUT.finditer(re.sub(r"\s+", " ", text))}
 
 
+@pytest.mark.system  # `make lint` runs it
 @pytest.mark.parametrize("room", sorted({path.relative_to(ROOT).parts[:2] for path in [*CODE, *TESTS]}))
 def test_code_uses_the_words_of_the_glossary(room: tuple[str, ...]) -> None:
     wrong = [

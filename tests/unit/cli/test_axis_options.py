@@ -26,6 +26,7 @@ def test_a_value_that_is_not_a_version_is_wrong_usage(capsys: pytest.CaptureFixt
     assert "--cmake newest: expected a version (digits and dots) or none" in capsys.readouterr().err
 
 
+@pytest.mark.system
 def test_the_last_value_of_a_list_is_completed() -> None:
     environ = {
         **os.environ,

@@ -142,6 +142,7 @@ def test_one_that_waits_keeps_what_it_has_and_the_others_nothing(desk: Desk) -> 
     assert other.attempt()
 
 
+@pytest.mark.system
 def test_a_holder_that_is_killed_leaves_its_gpus_free_and_that_is_asked_about(
     desk: Desk, another: type[Another]
 ) -> None:
@@ -155,6 +156,7 @@ def test_a_holder_that_is_killed_leaves_its_gpus_free_and_that_is_asked_about(
     assert desk.asked == [("GPU-0", True), ("GPU-3", False)]
 
 
+@pytest.mark.system
 def test_a_gpu_on_which_a_dead_holders_program_runs_is_not_leased(desk: Desk, another: type[Another]) -> None:
     another(1).kill()  # type: ignore[call-arg, arg-type]
     desk.used = {"GPU-0": "container abc still uses it"}

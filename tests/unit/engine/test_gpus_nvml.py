@@ -42,6 +42,7 @@ def seen_by_a_process(fake: FakeNvml) -> dict[str, Any]:
     return facts
 
 
+@pytest.mark.system
 def test_a_process_finds_the_library_and_its_gpus(fake: FakeNvml) -> None:
     fake.gpus(f"GPU-a|{V100}|ok|41,42", f"GPU-b|{H200}|mig", driver="535.104.05", cuda=12020)
     facts = seen_by_a_process(fake)

@@ -96,6 +96,7 @@ def test_pip_config_file(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.system
 def test_it_agrees_with_pip_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipconfig, "SYSTEM", Path("/etc/pip.conf"))  # which pip reads as well
     environ = home(

@@ -406,6 +406,7 @@ def test_the_step_that_tests_on_an_engine_build_has_all_that_steps_have_of_the_s
     assert "reprokit/site.sh" in build.context
 
 
+@pytest.mark.system
 def test_pip_that_keeps_downloads_is_pip() -> None:
     """With whatever pip this interpreter has; the real-engine tests show that it keeps."""
     pytest.importorskip("pip")

@@ -284,6 +284,7 @@ def test_running_the_proposed_cells_leads_to_one_explanation(
         pytest.fail("it never ends")
 
 
+@pytest.mark.system
 def test_many_cells_are_explained_within_the_budget_too() -> None:
     chance = random.Random(1)
     cells = [{f"axis{at}": str(chance.randrange(5)) for at in range(10)} for _ in range(10_000)]
