@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-__version__ = "0.1.0"
+from reprokit.core.version import __version__ as __version__
 
 TYPE_CHECKING = False  # the module typing takes a third of the start
 if TYPE_CHECKING:

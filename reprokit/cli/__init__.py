@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reprokit import __version__
 from reprokit.core import interrupts
 from reprokit.core.errors import CaseError, ReprokitError
 from reprokit.core.terminal import echo, echo_traceback
+from reprokit.core.version import __version__
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

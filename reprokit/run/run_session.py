@@ -8,12 +8,12 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reprokit import __version__
 from reprokit.case.matrix import Cell, Selection, cell_key, label
 from reprokit.case.trust import Trust
 from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.interrupts import signals
 from reprokit.core.text import build_times, pluralize, seconds
+from reprokit.core.version import __version__
 from reprokit.engine import site
 from reprokit.environment.cases import load_all
 from reprokit.environment.catalog import Catalog

@@ -29,11 +29,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reprokit import __version__
 from reprokit.case.matrix import cell_key, label
 from reprokit.core.errors import CaseError, ReprokitError, UsageError
 from reprokit.core.interrupts import signals
 from reprokit.core.text import pluralize
+from reprokit.core.version import __version__
 from reprokit.environment.cases import load_all
 from reprokit.evidence.details import CellDetails
 from reprokit.evidence.model import RULES_VERSION, Verdict

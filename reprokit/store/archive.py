@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import IO, Any, BinaryIO
 
-from reprokit import __version__
 from reprokit.core import json_text
 from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.files import open_regular
 from reprokit.core.text import pluralize
+from reprokit.core.version import __version__
 from reprokit.evidence.records import RunRecord
 from reprokit.store.copying import snapshot
 from reprokit.store.database import Store

@@ -10,9 +10,9 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
-from reprokit import __version__
 from reprokit.case.matrix import as_group
 from reprokit.cli.agents.calling import CommandFailed, Finished, call
+from reprokit.core.version import __version__
 from reprokit.environment.axes import AXIS_NAMES
 
 INSTRUCTIONS = """\

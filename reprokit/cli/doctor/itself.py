@@ -7,11 +7,11 @@ import shutil
 import sys
 from collections.abc import Iterator
 
-from reprokit import __version__
 from reprokit.cli.doctor.finding import Finding, Voice, install
 from reprokit.cli.doctor.ground import Ground
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
+from reprokit.core.version import __version__
 from reprokit.engine.site import config
 from reprokit.environment import tables
 

@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from reprokit import __version__
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import label
 from reprokit.core.errors import EngineError, UsageError
+from reprokit.core.version import __version__
 from reprokit.engine.protocol import Engine, Trial
 from reprokit.engine.repeat import docker_run_words
 from reprokit.evidence.records import CellRecord, RunRecord

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reprokit import __version__
 from reprokit.core.private_patterns import PEM
+from reprokit.core.version import __version__
 from reprokit.evidence.records import TrialRecord
 from reprokit.evidence.spans import of_findings
 from reprokit.evidence.text import CUT_MARK

@@ -13,9 +13,9 @@ MOST_EVENTS = 10_000
 """Events that wait for the driver; a node that has more waits."""
 
 
-def source_digest(package: str) -> str:
-    """A hash of the modules of a package at this path, which differs between two checkouts of one version."""
-    digest, root = hashlib.sha256(), Path(package).parent
+def source_digest(version: str) -> str:
+    """A hash of the modules of the reprokit whose core/version.py this is: it differs between two checkouts."""
+    digest, root = hashlib.sha256(), Path(version).parents[1]
     for place in sorted(root.rglob("*.py")):
         digest.update(f"{place.relative_to(root).as_posix()}\0".encode())
         digest.update(hashlib.sha256(place.read_bytes()).digest())
@@ -26,14 +26,14 @@ def greet(version: str, source: str, engine: str) -> Any:
     """The report of this node, or in words why it cannot serve a run of reprokit ``version`` with that source."""
     here = f"Python {platform.python_version()} in {sys.executable}"
     try:
-        import reprokit
+        from reprokit.core import version as own
     except ImportError:
         return f"{here} has no reprokit: install version {version} there, as here"
-    if reprokit.__version__ != version:
-        return f"{here} has reprokit {reprokit.__version__}, and here is {version}: install the same version on both"
+    if own.__version__ != version:
+        return f"{here} has reprokit {own.__version__}, and here is {version}: install the same version on both"
     try:
-        if (found := source_digest(reprokit.__file__)) != source:
-            what = f"reprokit {version} of another source ({found} in {reprokit.__file__}), and here is {source}"
+        if (found := source_digest(own.__file__)) != source:
+            what = f"reprokit {version} of another source ({found} in {Path(own.__file__).parents[1]}), and here is {source}"
             return f"{here} has {what}: check the same commit out on both, or install the same release"
         from reprokit.run.fleet.node import report
 

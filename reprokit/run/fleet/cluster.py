@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
-import reprokit
+from reprokit.core import version
 from reprokit.core.errors import Cancelled, EngineError, UsageError
 from reprokit.core.text import one_line
 from reprokit.run.fleet import carried
@@ -116,7 +116,7 @@ class RayCluster:
         self._flying: dict[Any, int] = {}
         with suppress(AttributeError, ValueError):
             ray.cloudpickle.register_pickle_by_value(carried)
-        self._source = carried.source_digest(reprokit.__file__)
+        self._source = carried.source_digest(version.__file__)
         self._greet = ray.remote(carried.greet)
         self._mailbox: Any = None
         self._taking: Any = None
@@ -156,7 +156,7 @@ class RayCluster:
                 here = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(name, soft=False)
                 options = {"num_cpus": 0, "max_retries": 0, "scheduling_strategy": here}
                 greet = self._greet.options(**options).remote
-                self._greetings[greet(reprokit.__version__, self._source, self._engine)] = found
+                self._greetings[greet(version.__version__, self._source, self._engine)] = found
 
     def _report(self, greeting: Any) -> NodeReport:
         try:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reprokit import __version__
 from reprokit.case.matrix import cell_key, label
 from reprokit.core.errors import ReprokitError, Unsupported, UsageError
 from reprokit.core.files import write
 from reprokit.core.ownership import IMAGE_LABELS
 from reprokit.core.text import pluralize
+from reprokit.core.version import __version__
 from reprokit.engine.protocol import Build
 from reprokit.environment import dockerfile
 from reprokit.environment.lock import Lock, LockedCell, LockedSource, LockEntry

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from packaging.utils import canonicalize_name
 
-from reprokit import __version__
 from reprokit.core.errors import BuildFailed, ReprokitError, Unsupported
+from reprokit.core.version import __version__
 from reprokit.environment.lock import GROUPS, Artefact, Lock, LockEntry
 from reprokit.environment.measured import Measured
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from reprokit import __version__
 from reprokit.case.matrix import label
 from reprokit.core.text import one_line, pluralize
+from reprokit.core.version import __version__
 from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.sequential import failure_rate_bound

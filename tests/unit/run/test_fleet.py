@@ -15,9 +15,9 @@ from types import SimpleNamespace
 
 import pytest
 
-import reprokit
 from reprokit.case.matrix import Selection
 from reprokit.cli.display.screen import Screen
+from reprokit.core import version
 from reprokit.core.errors import BuildFailed, EngineError, Unsupported, UsageError
 from reprokit.engine.capabilities import Capabilities
 from reprokit.engine.protocol import EngineInfo, Trial
@@ -311,18 +311,19 @@ def test_nodes_that_cannot_serve_are_named_and_none_at_all_is_an_error() -> None
 
 
 def test_a_node_with_another_source_of_the_same_version_says_so(tmp_path: Path) -> None:
-    ours = carried.source_digest(reprokit.__file__)
-    assert f"has reprokit {reprokit.__version__}, and here is 0.0.1" in carried.greet("0.0.1", ours, "venv")
-    said = carried.greet(reprokit.__version__, "0123456789ab", "venv")
+    ours = carried.source_digest(version.__file__)
+    assert f"has reprokit {version.__version__}, and here is 0.0.1" in carried.greet("0.0.1", ours, "venv")
+    said = carried.greet(version.__version__, "0123456789ab", "venv")
     assert f"of another source ({ours} in " in said
     assert "and here is 0123456789ab: check the same commit out" in said
-    init = tmp_path / "__init__.py"
-    init.write_text("")
-    empty = carried.source_digest(str(init))
+    one = tmp_path / "core" / "version.py"
+    one.parent.mkdir()
+    one.write_text("")
+    alone = carried.source_digest(str(one))
     (tmp_path / "__init__.pyc").write_text("compiled")
-    assert carried.source_digest(str(init)) == empty
+    assert carried.source_digest(str(one)) == alone
     (tmp_path / "more.py").write_text("")
-    assert carried.source_digest(str(init)) != empty
+    assert carried.source_digest(str(one)) != alone
 
 
 @pytest.mark.parametrize("on", ["head:10001", "ray://head", "ray://head:0", "ray://head:http", "slurm"])
