@@ -62,6 +62,9 @@ class CrashRule:
 class StackFormat:
     """How a native stack is printed. ``line`` is a regular expression with the group ``function``.
 
+    Every line of a stack has to match it, those that name only a file too, where the group matches nothing: the first
+    other line ends the stack.
+
     ``needle``: a plain text that is in every log with such a stack; '': it is read only in a log that holds the needle
     of another format. ``title``: the start of the line two above the first; '' where stacks have no title.
     ``outermost_first``: as in Python's tracebacks.

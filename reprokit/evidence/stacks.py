@@ -104,13 +104,13 @@ def _native(lines: Sequence[str], formats: Sequence[StackFormat]) -> list[str]:
 
 
 def _functions(lines: Sequence[str], patterns: Sequence[re.Pattern[str]]) -> list[str]:
-    """The functions of consecutive lines that match."""
-    found = []
+    """The functions of consecutive lines that match; a line may match without one."""
+    found: list[str] = []
     for line in lines:
         match = next((match for pattern in patterns if (match := pattern.match(line))), None)
         if match is None:
             break
-        found.append(match["function"])
+        found += filter(None, [match["function"]])
     return found
 
 

@@ -33,7 +33,8 @@ def greet(version: str, source: str, engine: str) -> Any:
         return f"{here} has reprokit {own.__version__}, and here is {version}: install the same version on both"
     try:
         if (found := source_digest(own.__file__)) != source:
-            what = f"reprokit {version} of another source ({found} in {Path(own.__file__).parents[1]}), and here is {source}"
+            place = Path(own.__file__).parents[1]
+            what = f"reprokit {version} of another source ({found} in {place}), and here is {source}"
             return f"{here} has {what}: check the same commit out on both, or install the same release"
         from reprokit.run.fleet.node import report
 

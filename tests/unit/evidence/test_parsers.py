@@ -9,8 +9,9 @@ import pytest
 
 from reprokit.evidence import crashes, parsers
 from reprokit.evidence.observation import observe
-from reprokit.evidence.parser import Parser, Trait
-from tests.golden import LOGS
+from reprokit.evidence.parser import Parser, StackFormat, Trait
+from reprokit.evidence.stacks import _native
+from tests.golden import LOGS, load
 from tests.golden.versions import found_by, golden_logs
 
 ALL = parsers.parsers()
@@ -34,24 +35,32 @@ def test_names_precedences_and_kinds_are_each_of_one_parser() -> None:
     assert len(kinds) == len(set(kinds))
 
 
+@pytest.mark.parametrize(
+    "parser", [one for one in ALL if one.stack and one.stack.needle], ids=lambda parser: parser.name
+)
+def test_the_stack_is_read_from_a_golden_log(parser: Parser) -> None:
+    assert parser.stack
+    assert any(_native(load(name)[0].split("\n"), [parser.stack]) for name in golden_logs(parser))
+
+
 def test_every_golden_log_specifies_a_parser() -> None:
     assert {name for parser in ALL for name in golden_logs(parser)} == set(LOGS)
 
 
-RUST = """
+INVENTED = """
 from reprokit.evidence.parser import CrashRule, Parser, Trait
 
 PARSER = Parser(
-    name="rust", traits=frozenset({Trait.NATIVE}), golden=("rust-*",), version="1",
-    crashes=(CrashRule(kind="rust-panic", needles=("panicked at",), pattern=r"^thread '.*' panicked at .*"),),
+    name="invented", traits=frozenset({Trait.NATIVE}), golden=("invented-*",), version="1",
+    crashes=(CrashRule(kind="invented-fall", needles=("fell down at",), pattern=r"^part '.*' fell down at .*"),),
 )
 """
 
 
 @pytest.fixture
-def rust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def invented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """One more parser, as one more module of the package."""
-    (tmp_path / "rust.py").write_text(RUST, encoding="utf-8")
+    (tmp_path / "invented.py").write_text(INVENTED, encoding="utf-8")
     cached = (parsers.parsers, parsers._by_kind, crashes.text_rules, crashes.coarse_texts, crashes.byte_rules)
     monkeypatch.setattr(parsers, "__path__", [*parsers.__path__, str(tmp_path)])
     for each in cached:
@@ -62,11 +71,17 @@ def rust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         each.cache_clear()
 
 
-@pytest.mark.usefixtures("rust")
+@pytest.mark.usefixtures("invented")
 def test_one_module_is_enough_for_one_more_parser() -> None:
-    log = "start\nthread 'main' panicked at src/main.rs:2:5: out of luck\nnote: run with RUST_BACKTRACE=1\n"
+    log = "start\npart 'main' fell down at stairs:2:5: out of luck\nend\n"
     [crash] = observe(log).crashes
-    assert (crash.kind, crash.line) == ("rust-panic", 2)
-    assert crash.text == "thread 'main' panicked at src/main.rs:2:5: out of luck"
-    assert "panicked at" in crashes.coarse_texts()
-    assert [*crashes.spans(log.encode(), "panicked at")] == [(6, 6 + len(crash.text))]
+    assert (crash.kind, crash.line) == ("invented-fall", 2)
+    assert crash.text == "part 'main' fell down at stairs:2:5: out of luck"
+    assert "fell down at" in crashes.coarse_texts()
+    assert [*crashes.spans(log.encode(), "fell down at")] == [(6, 6 + len(crash.text))]
+
+
+def test_lines_of_a_stack_without_a_function_are_passed_over() -> None:
+    form = StackFormat(line=r" +(?:\d+: (?P<function>.+)|at .*)")
+    lines = ["part 'main' fell down", "   0: inner", "      at stairs:2:5", "   1: outer", "end", "   2: later"]
+    assert _native(lines, [form]) == ["inner", "outer"]
