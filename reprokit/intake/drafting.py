@@ -41,11 +41,6 @@ from reprokit.intake.troubles import ReportedTrouble
 
 KeyPath = tuple[str | int, ...]
 
-_COMMIT = re.compile(
-    r"(?:commit|revision|\bsha1?|git hash|HEAD(?: is now)? at|提交)(?: id| hash)?\W{1,5}(?=[a-f]*\d)([0-9a-f]{7,40})\b",
-    re.IGNORECASE,
-)
-
 
 def draft(text: str, *, url: str = "", source: str = "the report", failure: int = 0) -> Draft:
     """The draft of a case from a report, in English or Chinese. ``url``: its address; ``source``: its name in messages.
@@ -183,9 +178,13 @@ class _Work:
         """The trees that the report clones, or that of the project whose script the command runs."""
         script = placing.needs_tree(self.running, self.shown)
         clones = self.installed.clones
+        tree = projects.stated(self.report.lines)
         if not script and not clones:
             self.project = None
+            self._stated_tree(tree)
             return
+        if self.project is None and tree and tree.project and not tree.project.built:
+            self.project = replace(tree.project, why=f"line {tree.line} names it")
         if self.project is None:
             self.missing.append(
                 f"{script} is a program of the reporter, or of a project that the report does not name: add it "
@@ -202,6 +201,20 @@ class _Work:
         self.data["sources"] = sources
         placing.place(self.running, self.shown, self.project)
 
+    def _stated_tree(self, tree: projects.StatedTree | None) -> None:
+        """The tree that the report names without a command in it."""
+        if tree and tree.project:
+            name = tree.project.name
+            ref, why = (tree.ref, "as the report says") if tree.ref else projects.ref_of(tree.project, "")
+            self.data["sources"] = {name: {"git": tree.project.git, "ref": ref, "path": name}}
+            self.notes[("sources", name, "ref")] = (why,)
+            self.notes[("sources", name)] = (f"line {tree.line} names it: no command of the case uses it yet",)
+        elif tree:
+            self.missing.append(
+                f"Line {tree.line} names the commit {tree.ref}: the report does not say of which repository. Add it to "
+                "sources if the case is built from it."
+            )
+
     def _ref(self, project: Project, branch: str) -> tuple[str, str]:
         """(what is checked out of a tree, why)."""
         if refs := self.installed.refs:
@@ -210,9 +223,9 @@ class _Work:
             return branch, "as the report checks it out"
         if project is self.project and (version := self._version()) and project.tag:
             return projects.ref_of(project, version)
-        if commit := _COMMIT.search(self.report.text):
-            line = self.report.text.count("\n", 0, commit.start()) + 1
-            return commit[1], f"line {line} names this commit"
+        tree = projects.stated(self.report.lines)
+        if tree and tree.ref and tree.project in (None, project):
+            return tree.ref, f"line {tree.line} names this commit"
         return projects.ref_of(project, self._version() if project is self.project else "")
 
     def _version(self) -> str:

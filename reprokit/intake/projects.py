@@ -20,7 +20,8 @@ _ISSUE = re.compile(
 class Project:
     """A project and its repository. ``name``: its folder; ``tag``: the format of release tags, '' = unknown.
 
-    ``package``, ``pip``: its import name and pip package; ``why``: how it was found.
+    ``package``, ``pip``: its import name and pip package; ``why``: how it was found. ``built``: it is built from its
+    tree, and programs of reports are not in it.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Project:
     package: str = ""
     pip: str = ""
     why: str = ""
+    built: bool = False
 
 
 @cache
@@ -71,12 +73,65 @@ def named(words: Iterable[str]) -> list[Project]:
     known = table()
     by_pip = {project.pip: project for project in known.values() if project.pip}
     found = [known.get(word.lower()) or by_pip.get(word.lower()) for word in words]
-    return list(dict.fromkeys(project for project in found if project))
+    return list(dict.fromkeys(project for project in found if project and not project.built))
 
 
 def in_frames(frames: Sequence[Frame]) -> Project | None:
     """The first project of the table whose checkout is in a traceback; None for none."""
-    return next((project for project in table().values() if folder_of(frames, project)), None)
+    return next((one for one in table().values() if not one.built and folder_of(frames, one)), None)
+
+
+_COMMIT = re.compile(
+    r"(?:(?:commit|revision|\bsha1?|git hash|HEAD(?: is now)? at|提交)(?: id| hash)?\W{1,5}"
+    r"|\b(?:build|version)[:= ]{1,3}\d{1,6} ?\(|\bfrom source[^\n\w]{1,4}|版本\s?[:：]\s?)"
+    r"(?=[a-f]*\d)([0-9a-f]{7,40})\b",
+    re.IGNORECASE,
+)
+_LINK = re.compile(
+    r"https?://(?:github\.com|gitlab\.com|gitee\.com)/[\w.-]{1,60}/(?P<repo>[\w.-]{1,80}?)(?:\.git)?"
+    r"(?:/commit/(?P<commit>[0-9a-f]{7,40})\b|/?(?=[\s)>\]\"'，。,;]|\.\s|$))",
+    re.MULTILINE,
+)
+_OTHER_COMMIT = re.compile(
+    r"\bfix|\bsince\b|\brecent\b|\bbroke|\bbreak|git\+http|introduc|\bcaus|regress|bisect|revert|culprit|引入|修复|\bPR\b",
+    re.IGNORECASE,
+)
+_TO_BUILD = re.compile(
+    r"reproduc|\brepro\b|test ?case|\bdemo\b|\bminimal\b|\bbuild(?:ing)?\b|\bcompil|\bclone|source code"
+    r"|\bcode (?:is|and|here)|复现|源码|代码|编译",
+    re.IGNORECASE,
+)
+"""Words around the address of a tree that the report is about."""
+
+
+@dataclass(frozen=True)
+class StatedTree:
+    """What a report says of the tree in which it fails. ``project``: None where only a commit is named."""
+
+    project: Project | None
+    ref: str
+    line: int
+
+
+def stated(lines: Sequence[str]) -> StatedTree | None:
+    """The commit that a report was built from, or the one repository that it names for its program or its build."""
+    named: dict[str, StatedTree] = {}
+    above = ""
+    for number, line in enumerate(lines, 1):
+        text = line[:1000]
+        commit = _COMMIT.search(text) if re.search(r"[0-9a-f]{7}", text) else None
+        link = _LINK.search(text) if "://" in text else None
+        if _OTHER_COMMIT.search(text):
+            continue
+        project = of_url(link[0]) if link else None
+        if commit or (link and link["commit"]):
+            words = (re.sub(r"[ _-]", "", name) for name in re.findall(r"[A-Za-z][\w.+-]*(?: Runtime)?", text))
+            known = next((table()[word.lower()] for word in words if word.lower() in table()), None)
+            return StatedTree(project or known, (link and link["commit"]) or (commit[1] if commit else ""), number)
+        if project and _TO_BUILD.search(f"{above} {text}"):
+            named.setdefault(project.git.lower(), StatedTree(project, "", number))
+        above = text or above
+    return next(iter(named.values())) if len(named) == 1 else None
 
 
 def ref_of(project: Project, version: str) -> tuple[str, str]:

@@ -379,3 +379,38 @@ def test_nan_in_the_output_is_the_failure_and_a_comment_is_left_out() -> None:
     shown = failure.find(pieces.cut("# It gives the wrong result\n\nIt returns\n```\nArray([nan, 0.])\n```\n").pieces)
     assert shown is not None
     assert shown.signature == {"exit_code": "0", "output": "Array([nan"}
+
+
+HASH = "4463c3b455e921c55a102622849b249d0ad1dd48"
+STATED = [
+    (
+        f"ncnn commit [4463c3b](https://github.com/Tencent/ncnn/commit/{HASH})",
+        ("https://github.com/Tencent/ncnn", HASH),
+    ),
+    ("ONNX Runtime build from source (6b3b4fe)", ("https://github.com/microsoft/onnxruntime", "6b3b4fe")),
+    ("build: 3615 (c81f3bbb)", (None, "c81f3bbb")),
+    ("Minimal reproduction: https://github.com/acme/wobble", ("https://github.com/acme/wobble", "")),
+    ("复现代码见 https://gitee.com/acme/wobble。", ("https://gitee.com/acme/wobble", "")),
+    (f"Fixed by https://github.com/acme/wobble/commit/{HASH}", None),
+    ("It is broken since commit 6b3b4fe", None),
+    ("See https://github.com/acme/wobble/issues/12 and the docs at https://github.com/acme/other", None),
+    ("To build: https://github.com/acme/one\nand code is in https://github.com/acme/two", None),
+]
+
+
+@pytest.mark.parametrize(("text", "wanted"), STATED)
+def test_the_tree_that_a_report_states(text: str, wanted: tuple[str | None, str] | None) -> None:
+    from reprokit.intake import projects
+
+    found = projects.stated(text.split("\n"))
+    assert (found and (found.project and found.project.git, found.ref)) == wanted
+
+
+def test_a_stated_commit_is_the_source_or_is_said_to_be_missing() -> None:
+    from reprokit.intake.drafting import draft
+
+    known = draft(f"# It wobbles\n\nncnn commit {HASH} fails\n").data["sources"]
+    assert known == {"ncnn": {"git": "https://github.com/Tencent/ncnn", "ref": HASH, "path": "ncnn"}}
+    other = draft("# It wobbles\n\nbuild: 3615 (c81f3bbb) fails\n")
+    assert "sources" not in other.data
+    assert any("the commit c81f3bbb: the report does not say of which repository" in text for text in other.missing)
