@@ -11,6 +11,7 @@ import posixpath
 import re
 import shlex
 import signal
+from functools import lru_cache
 from typing import Literal, TypeVar, get_args
 
 from reprokit.case.cellspec import SanitizerKind
@@ -234,6 +235,7 @@ def one_line(text: str) -> str:
     return text
 
 
+@lru_cache(maxsize=4096)  # cells of a matrix, and cases of a folder, share most of them
 def options(text: str) -> str:
     """Options of a program on one line, which a shell would take apart."""
     try:

@@ -28,7 +28,7 @@ from reprokit.store.places import LOCK, below
 from reprokit.store.remote import remote_of
 from reprokit.store.sqlite_file import DATABASE, version
 
-IMPORT_SECONDS = 0.5
+IMPORT_SECONDS = 0.2
 SYNC_SECONDS = 1.0
 UPDATE_SECONDS = 5.0
 LONGEST_SECONDS = 60.0

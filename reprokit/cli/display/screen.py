@@ -10,11 +10,10 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, TextIO, cast
 
 from reprokit.case.files import CaseFile
-from reprokit.cli.display.live import LiveListener, print_table
 from reprokit.cli.display.output import Output
 from reprokit.cli.display.plain import PlainListener
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.report import explanation, failures
+from reprokit.report import failures
 from reprokit.report.labels import caveat, summary, totals
 from reprokit.run.listener import Listener
 from reprokit.run.resuming import UNDECIDED, offer
@@ -54,6 +53,7 @@ class Screen:
                 return
             # Importing rich takes 0.1 s, which only a terminal needs.
             from reprokit.cli.display.console import console
+            from reprokit.cli.display.live import LiveListener
 
             self._console = console(cast("IO[str]", self._out))
             with LiveListener(self._console) as listener:
@@ -83,6 +83,8 @@ class Screen:
             )
             return
         if len(cells) > 1:
+            from reprokit.report import explanation
+
             for line in explanation.at_the_end(explanation.of_run(record, file_of), record.id):
                 self.say(line)
         if said := caveat(cells):
@@ -99,5 +101,7 @@ class Screen:
     def _table(self, cells: Sequence[CellRecord]) -> bool:
         if self._console is None:
             return False
+        from reprokit.cli.display.live import print_table
+
         print_table(self._console, cells)
         return True

@@ -6,6 +6,8 @@ import contextlib
 import io
 import os
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import TextIO
@@ -142,3 +144,9 @@ def test_shown_lines_are_those_of_the_program(pieces: list[bytes]) -> None:
     expected = plain(whole.rpartition(b"\n")[0].removesuffix(b"\r").decode(errors="replace")).split("\n")
     assert stream.getvalue() == "".join(f"  #7 | {line}\n" for line in expected if b"\n" in whole)
     assert not re.search("[\0-\x08\x0b-\x1f\x7f-\x9f]", stream.getvalue())
+
+
+def test_lines_without_a_terminal_need_no_rich() -> None:
+    program = "import sys; import reprokit.cli.run_command, reprokit.cli.display.screen; print('rich' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
