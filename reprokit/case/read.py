@@ -59,7 +59,7 @@ def read(source: str, stdin: TextIO | None = None) -> Iterator[Text | Problem]:
     elif source.lower().startswith(("http://", "https://")):
         yield _fetch(source)
     elif "://" in source:
-        raise UsageError(f"{source}: only http:// and https:// addresses can be read")
+        raise UsageError(f"{source}: only http:// and https:// addresses can be read, and bundles at s3://BUCKET/KEY")
     elif Path(source).is_dir():
         yield from _folder(Path(source))
     else:

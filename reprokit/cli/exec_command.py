@@ -6,7 +6,6 @@ import codecs
 import contextlib
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from reprokit.cli import opening, options
 from reprokit.cli.display.plain import columns
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import UsageError
+from reprokit.core.leftovers import private_folder
 from reprokit.core.terminal import echo, echo_data
 from reprokit.report import outputs
 
@@ -118,8 +118,8 @@ def command(context: click.Context, /, **given: Any) -> int:
 @contextlib.contextmanager
 def _kept_stdin() -> Iterator[Path]:
     """Standard input to its end, as a file in a folder that every user of a container may read."""
-    with tempfile.TemporaryDirectory(prefix="reprokit-stdin-") as scratch:
-        file = Path(scratch, "given", "stdin")
+    with private_folder("stdin") as scratch:
+        file = scratch / "given" / "stdin"
         try:
             file.parent.mkdir(mode=0o755)
             with file.open("wb") as writer:

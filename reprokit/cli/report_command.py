@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +12,20 @@ import click
 from reprokit.cli import options
 from reprokit.core.errors import CaseError, RecordError, UsageError
 from reprokit.core.interrupts import signals
+from reprokit.core.leftovers import private_folder
 from reprokit.core.terminal import echo
 from reprokit.core.text import pluralize
 from reprokit.environment.cases import load_all
 from reprokit.report.formats import PagesFormat, RunFormat, formats
+from reprokit.report.html import writing
 from reprokit.report.html.building import PagesRequest
 from reprokit.report.publishing import FormatSources, Scrub, Scrubber
+from reprokit.store import targets
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
     from reprokit.evidence.records import RunRecord
+    from reprokit.report.html.building import Built
     from reprokit.store.database import Store
 
 PORT = 8000
@@ -41,6 +44,7 @@ def _help() -> str:
 Examples:
   reprokit report -o site/                     # every case that was run, as pages that open from the disk
   reprokit report ptxas-unknown-arch -o site/  # one case
+  reprokit report -o s3://BUCKET/site          # to a bucket that serves pages
   reprokit report --serve                      # to look at here and now
   reprokit report --format junit -o out.xml    # the last run
   reprokit report 20260101-1 --format csv
@@ -52,7 +56,7 @@ Examples:
     "-o",
     "--output",
     type=options.TargetType(path_type=Path, allow_dash=True),
-    help="The folder of the pages, or the file of another format, also s3://BUCKET/KEY [default: standard output].",
+    help="The folder of the pages, or the file of another format, also s3://BUCKET/... [default: standard output].",
 )
 @click.option("--format", "name", type=click.Choice(list(formats())), default="html", show_default=True, help=_help())
 @click.option("--serve", is_flag=True, help="Serve the pages on this machine, until Ctrl-C.")
@@ -104,12 +108,17 @@ def command(
         raise UsageError("say where the pages go: -o FOLDER (or --serve to look at them here, or another --format)")
     if output == Path("-"):
         raise UsageError("-o -: pages are a folder; name one")
-    if isinstance(output, str):
-        raise UsageError(f"-o {output}: pages are a folder of files: write them to a folder, and copy that")
+    if isinstance(output, str) and serve:
+        raise UsageError(f"-o {output}: --serve shows a folder of this host: leave out one of the two")
     store = options.store_of(store_folder)
     request = _request(store, what, folder, runs)
     assert isinstance(form, PagesFormat)
     pages = _Pages(form, request, str if as_recorded else form.scrubber(store.runs(limit=None)))
+    if isinstance(output, str):
+        with targets.sent_folder(output, writing.MARKER, writing.is_ours, writing.LAST) as made:
+            built = pages.form.write(store, made, pages.request, pages.scrub)
+        _say(pages, built, f"{output.rstrip('/')}/index.html")
+        return 0
     if serve:
         return _serve(store, pages, output, port)
     assert output is not None
@@ -181,10 +190,12 @@ def _build(store: Store, pages: _Pages, target: Path) -> None:
         built = pages.form.write(store, target, pages.request, pages.scrub)
     except OSError as error:
         raise RecordError(f"{target}: the report cannot be written: {error.strerror}") from error
+    _say(pages, built, str(target / "index.html"))
+
+
+def _say(pages: _Pages, built: Built, index: str) -> None:
     size = f"{built.bytes / 1e6:.1f} MB in {pluralize(built.files, 'file')}"
-    echo(
-        f"{target / 'index.html'}: {pluralize(built.cases, 'case')}, {pluralize(built.cells, 'page')} of cells, {size}"
-    )
+    echo(f"{index}: {pluralize(built.cases, 'case')}, {pluralize(built.cells, 'page')} of cells, {size}")
     if isinstance(pages.scrub, Scrubber) and pages.scrub.left_out:
         echo(f"left out of the texts: {', '.join(pages.scrub.left_out)} (--as-recorded keeps them)")
     if built.left_out:
@@ -194,8 +205,8 @@ def _build(store: Store, pages: _Pages, target: Path) -> None:
 def _serve(store: Store, pages: _Pages, output: Path | None, port: int) -> int:
     from reprokit.report.html.serving import serve
 
-    with signals(), tempfile.TemporaryDirectory(prefix="reprokit-report-") as scratch:
-        target = output or Path(scratch)
+    with signals(), private_folder("report") as scratch:
+        target = output or scratch / "site"
         _build(store, pages, target)
         serve(target, port, lambda url: echo(f"{url}  (Ctrl-C ends it)"))
     return 0

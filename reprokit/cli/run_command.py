@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-import tempfile
 from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ import click
 from reprokit.cli import options
 from reprokit.cli.timings import show, timings_options
 from reprokit.core.errors import UsageError
+from reprokit.core.leftovers import private_folder
 from reprokit.core.terminal import echo
 from reprokit.environment.axes import AXIS_NAMES
 
@@ -269,10 +270,12 @@ def _is_bundle(given: dict[str, Any]) -> bool:
 def _run_bundle(session: Session, request: Request) -> int:
     """Run the cell of a bundle, and say whether it gives the verdict that was recorded. Raises as Session.start."""
     from reprokit.intake.sharing import unbundling
+    from reprokit.store import targets
 
     [path] = request.cases
-    with tempfile.TemporaryDirectory(prefix="reprokit-bundle-") as folder:
-        found = unbundling.opened(Path(path), Path(folder))
+    copied = targets.fetched(path) if targets.is_remote(path) else nullcontext(Path(path))
+    with copied as bundle, private_folder("bundle") as folder:
+        found = unbundling.opened(bundle, folder, path)
         file = unbundling.admitted(found, path, request)
         request, tasks = unbundling.tasks_of(found, file, request)
         status = session.begin(request, [file], tasks)

@@ -22,8 +22,8 @@ from typing import Any
 
 import grpc
 
+from reprokit.core.leftovers import private_folder
 from reprokit.engine import messages
-from reprokit.engine.leftovers import private_folder
 from reprokit.engine.wire import Hijacked
 
 _SECRET = "/moby.buildkit.secrets.v1.Secrets/GetSecret"

@@ -108,11 +108,14 @@ class Wire:
         if client is None:
             import docker
 
+            from reprokit.engine.credential_helpers import limit
+
             where = self.endpoint
             with self._lock, errors(where.url):
                 kwargs: dict[str, Any] = {"tls": where.tls} if where.tls else {}
                 client = docker.APIClient(where.url, version=self._version or "auto", timeout=ANSWER_WITHIN, **kwargs)
                 self._version = client.api_version
+                limit(vars(client)["_auth_configs"])
             self._local.client = client
         return client
 

@@ -175,8 +175,8 @@ class Request:
 
 
 def is_bundle(source: str) -> bool:
-    """Whether a CASE argument is a bundle, by its name."""
-    return source.endswith(BUNDLES) and "://" not in source
+    """Whether a CASE argument is a bundle, by its name: a file, or an object in a bucket."""
+    return source.endswith(BUNDLES) and ("://" not in source or source.startswith("s3://"))
 
 
 def default_jobs() -> int:

@@ -21,6 +21,7 @@ from typing import IO, Any, BinaryIO
 from reprokit.core import json_text
 from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.files import open_regular
+from reprokit.core.leftovers import private_folder
 from reprokit.core.text import pluralize
 from reprokit.core.version import __version__
 from reprokit.evidence.records import RunRecord
@@ -53,12 +54,12 @@ def back_up(store: Store, target: Path) -> int:
     if target.resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"{target} is in the store: name a file outside of {folder}")
     marks, begun = set(pending(folder)), set(recorded(folder))
-    with tempfile.TemporaryDirectory(prefix="reprokit-backup-") as scratch, _archive(target) as archive:
-        copy = Path(scratch) / DATABASE
+    with private_folder("backup") as scratch, _archive(target) as archive:
+        copy = scratch / DATABASE
         if store.file is not None:
             backup(store.file, copy)
         else:  # what is restored is a store in a folder, which `reprokit store copy` brings to a server again
-            snapshot(store, Path(scratch)).close()
+            snapshot(store, scratch).close()
         archive.add(copy, DATABASE)
         known = {str(path.relative_to(folder)): path for path in _files(folder)}
         for name in _elsewhere(store, known):

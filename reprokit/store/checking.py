@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from reprokit.core.leftovers import private_folder
 from reprokit.core.text import pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import RunRecord
@@ -42,8 +42,8 @@ def check(folder: Path) -> CheckResult:
     except StoreError as error:
         done.problems.append(str(error))
     known = {run.id: run for run in _runs(store, done)} if store else {}
-    with tempfile.TemporaryDirectory(prefix="reprokit-check-") as scratch:
-        own = Store(Path(scratch), f"sqlite:///{Path(scratch) / DATABASE}")
+    with private_folder("check") as scratch:
+        own = Store(scratch, f"sqlite:///{scratch / DATABASE}")
         for run_id in recorded(folder):
             done.journals += 1
             _check_journal(folder, run_id, done)

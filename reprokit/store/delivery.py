@@ -13,12 +13,11 @@ from typing import Any
 
 from reprokit.core.files import write
 from reprokit.store.errors import StoreError
-from reprokit.store.files import Files, files_of
+from reprokit.store.files import THREADS, Files, files_of
 from reprokit.store.journal import entries, path_of
 from reprokit.store.places import below, is_log, is_name, log_path, unlinked
 
 UPLOADS = "uploads"
-THREADS = 8
 BATCH = 100
 """Cells between two notes of how far it is."""
 

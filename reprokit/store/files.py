@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,6 +20,8 @@ INSTALL = "pip install 'reprokit[s3]'"
 MARK = "reprokit-store.txt"
 """Written before each run, so that a place that takes nothing is found out while nothing is lost."""
 CONNECT_SECONDS, READ_SECONDS, ATTEMPTS = 10, 30, 2
+THREADS = 8
+"""Files that are uploaded side by side."""
 
 
 class Files(Protocol):
@@ -127,27 +129,33 @@ class BucketFiles:
             self._known.retries = ATTEMPTS
         return self._known
 
-    def put(self, path: Path, name: str) -> None:
-        """An object is there whole, or not at all."""
+    def put(self, path: Path, name: str, kind: str = "") -> None:
+        """An object is there whole, or not at all. ``kind``: its Content-Type."""
+        kinds = {"ContentType": kind} if kind else {}
         with _translated(self.where, what=self._what):
-            self._system.put_file(str(path), f"{self._root}/{name}")
+            self._system.put_file(str(path), f"{self._root}/{name}", **kinds)
 
     def get(self, name: str, target: Path) -> None:
         """See :class:`Files`."""
-        with _translated(self.where, missing=name):
+        with _translated(self.where, missing=name, what=self._what):
             self._system.get_file(f"{self._root}/{name}", str(target))
 
     def names(self, below: str) -> set[str]:
         """See :class:`Files`."""
-        with _translated(self.where):
-            return {found.removeprefix(f"{self._root}/") for found in self._system.find(f"{self._root}/{below}/")}
+        with _translated(self.where, what=self._what):
+            place = f"{self._root}/{below}".rstrip("/")
+            return {found.removeprefix(f"{self._root}/") for found in self._system.find(f"{place}/")}
 
     def remove(self, below: str) -> None:
         """See :class:`Files`."""
-        names = self.names(below)
-        with _translated(self.where):
-            if names:
-                self._system.rm([f"{self._root}/{name}" for name in names])
+        self.remove_all(self.names(below))
+
+    def remove_all(self, names: Iterable[str]) -> None:
+        """Remove these objects."""
+        places = [f"{self._root}/{name}" for name in names]
+        with _translated(self.where, what=self._what):
+            if places:
+                self._system.rm(places)
 
     def check(self) -> None:
         """By writing a small object."""

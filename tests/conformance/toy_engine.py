@@ -22,10 +22,9 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from reprokit.core import ownership
+from reprokit.core import leftovers, ownership
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError, ImageGone, Unsupported
 from reprokit.core.files import newest, used_bytes
-from reprokit.engine import leftovers
 from reprokit.engine.capabilities import Capabilities
 from reprokit.engine.entry import EngineEntry
 from reprokit.engine.kept import ENVIRONMENT, Kept

@@ -385,6 +385,12 @@ class refusing:
 
     def __enter__(self) -> str:
         class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.do_PUT()
+
+            def do_HEAD(self) -> None:
+                self.do_PUT()
+
             def do_PUT(self) -> None:
                 body = b"<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
                 self.send_response(403)
@@ -425,6 +431,94 @@ def test_a_report_goes_to_a_bucket_whole_or_not_at_all(
             sent.close()
     s3_host(s3, monkeypatch)
     assert s3fs().cat_file(f"{bucket}/out.csv") == (tmp_path / "out.csv").read_bytes()
+
+
+def test_pages_go_to_a_bucket_with_what_leads_to_them_last(
+    bucket: str, s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store(tmp_path / "own")
+    for at in (1, 2):
+        store.put(run(f"run-{at}", decided(tmp_path / "own", f"run-{at}", 1)), {"sha256:1": ("c", "t", "text")})
+    report = ["report", "--store", str(tmp_path / "own"), "-o"]
+    monkeypatch.chdir(tmp_path)
+    root = bucket.removeprefix("s3://")
+    assert invoke([*report, str(tmp_path / "site")]) == 0
+    assert invoke([*report, f"{bucket}/"]) == 0
+    said = capsys.readouterr().out
+    assert f"{bucket}/index.html: 1 case, 2 pages of cells" in said
+    own = {path.relative_to(tmp_path / "site").as_posix() for path in (tmp_path / "site").rglob("*") if path.is_file()}
+    assert {name.removeprefix(f"{root}/") for name in s3fs().find(root)} == own
+    for name in own:
+        assert s3fs().cat_file(f"{root}/{name}") == (tmp_path / "site" / name).read_bytes()
+    kinds = {name: s3fs().info(f"{root}/{name}")["ContentType"] for name in ("index.html", "data/overview.js")}
+    assert kinds == {"index.html": "text/html; charset=utf-8", "data/overview.js": "text/javascript; charset=utf-8"}
+
+    s3fs().pipe_file(f"{root}/robots.txt", b"theirs")
+    store.forget("run-1")
+    assert invoke([*report, bucket]) == 0
+    now = {name.removeprefix(f"{root}/") for name in s3fs().find(root)}
+    assert now < {*own, "robots.txt"}  # pages of the run that is gone are gone, and what is not ours stays
+    assert {"robots.txt", "index.html"} < now
+
+    index = s3fs().cat_file(f"{root}/index.html")
+    store.put(run("run-3", cell(1, case_id="another")), {})
+    put = targets.BucketFiles.put
+    with tcp_proxy(port_of(s3)) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.port}")
+
+        def cut(files: targets.BucketFiles, path: Path, name: str, kind: str = "") -> None:
+            if name == "data/overview.js":
+                proxy.cut()
+            put(files, path, name, kind)
+
+        monkeypatch.setattr(targets.BucketFiles, "put", cut)
+        assert invoke([*report, bucket]) == 2
+        assert f"the place of the pages, {bucket}, cannot be used" in capsys.readouterr().err
+    monkeypatch.undo()
+    s3_host(s3, monkeypatch)
+    assert s3fs().cat_file(f"{root}/index.html") == index
+    assert b"another" not in s3fs().cat_file(f"{root}/data/overview.js")
+    assert invoke([*report, bucket]) == 0  # it can be done again
+    assert b"another" in s3fs().cat_file(f"{root}/data/overview.js")
+
+    s3fs().pipe_file(f"{root}-else/theirs", b"")
+    for target, words in (
+        (f"{bucket}-else", "holds theirs and is not a report of reprokit"),
+        ("s3://reprokit-none/site", "does not exist"),
+        ("s3://me@host/site", "write s3://BUCKET/PREFIX"),
+    ):
+        assert invoke([*report, target]) == 2
+        assert words in capsys.readouterr().err
+    with refusing() as refused:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", refused)
+        assert invoke([*report, bucket]) == 2
+    assert "refuses this user" in capsys.readouterr().err
+
+
+def test_a_bundle_is_read_from_a_bucket(
+    bucket: str, s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    s3fs().pipe_file(f"{bucket}/bug.tar", b"not a bundle")
+    run_it = ["run", "--store", str(tmp_path / "own")]
+
+    def refused(address: str, *words: str) -> None:
+        assert invoke([*run_it, address]) == 2
+        said = capsys.readouterr().err
+        assert all(word in said for word in (address, *words)), said
+        assert not list(tmp_path.glob("*reprokit*"))  # no copy stays
+
+    refused(f"{bucket}/bug.tar", "copy it again")
+    refused(f"{bucket}/none.tar.zst", "there is no such object in the bucket")
+    refused("s3://reprokit-none/bug.tar", "there is no such object")
+    refused(f"{bucket}/case.yaml", "bundles at s3://BUCKET/KEY")
+    with refusing() as forbidden:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", forbidden)
+        assert invoke([*run_it, "s3://reprokit-none/bug.tar"]) == 2
+    assert "the place of this file, s3://reprokit-none, refuses this user" in capsys.readouterr().err
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
+    assert invoke([*run_it, f"{bucket}/bug.tar"]) == 2
+    assert "cannot be used" in capsys.readouterr().err
 
 
 def test_a_store_is_copied_to_a_server_and_back_and_an_interrupted_copy_goes_on(
@@ -516,6 +610,55 @@ def test_a_database_that_cannot_be_used_is_refused_with_what_to_do(
     refused(address, "was written by a newer reprokit (version 99", "upgrade reprokit")
     server.says("DROP TABLE trials", database=database)
     refused(address, "its tables are another program's")
+
+
+def test_check_and_backup_of_a_server_that_is_newer_read_only_or_goes_away(
+    server: PostgresServer,
+    address: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    database = address.rpartition("/")[2]
+    folder = folder_of(address)
+    for name in ("run-1", "run-2"):
+        Store(folder).put(run(name, decided(folder, name, 1), cell(2)), {"sha256:1": ("c", "t", "text")})
+    server.says("GRANT SELECT ON ALL TABLES IN SCHEMA public TO closed", database=database)
+    monkeypatch.setenv("PGPASSWORD", "secret-word")
+    archive = tmp_path / "backup.tar"
+
+    def asked(given: str, status: int, *words: str) -> None:
+        """``store check`` and ``store backup`` say so, and no half of an archive stays."""
+        for line in (["check"], ["backup", str(archive)]):
+            assert invoke(["store", *line, "--store", given]) == (status if line == ["check"] else min(status, 2))
+            printed = capsys.readouterr()
+            assert all(word in printed.out + printed.err for word in words), (line, printed)
+        assert archive.exists() is (status == 0)
+        assert [path.name for path in tmp_path.glob(".backup*")] == []
+        archive.unlink(missing_ok=True)
+
+    reader = server.address(database, user="closed")
+    asked(reader, 0)  # who may only read can do both; the logs are on the host that ran
+
+    with tcp_proxy(server.port) as proxy:
+        away = server.address(database, port=proxy.port)
+        taken = Store.run
+
+        def cut(store: Store, reference: str):  # type: ignore[no-untyped-def]
+            if reference == "run-1":  # the older one: in the middle
+                proxy.cut()
+            return taken(store, reference)
+
+        monkeypatch.setattr(Store, "run", cut)
+        asked(away, 3, "cannot be reached")
+        monkeypatch.setattr(Store, "run", taken)
+
+    server.says("INSERT INTO cells SELECT * FROM cells LIMIT 0", database=database)
+    server.says("ALTER TABLE cells DROP CONSTRAINT cells_run_id_fkey", "DELETE FROM runs", database=database)
+    assert invoke(["store", "check", "--store", address]) == 3
+    assert "4 rows of cells belong to nothing in runs" in capsys.readouterr().out
+    server.says("UPDATE version SET number = 99", database=database)
+    asked(address, 3, "was written by a newer reprokit (version 99", "upgrade reprokit")
 
 
 def test_a_server_that_is_stopped_in_mid_run_leaves_every_verdict_on_record(

@@ -24,9 +24,9 @@ import reprokit
 from reprokit.case.cellspec import Limits
 from reprokit.case.trust import Trust
 from reprokit.core.errors import EngineError, Unsupported
+from reprokit.core.leftovers import remove_tree
 from reprokit.engine import registry
 from reprokit.engine import site as sites
-from reprokit.engine.leftovers import remove_tree
 from reprokit.engine.protocol import Build, Mount, Progress, Trial
 from reprokit.engine.site import Site
 from reprokit.engine.venv import bubblewrap, building, host, inside, keeping, trials

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
-from reprokit.engine import leftovers
+from reprokit.core import leftovers
 from reprokit.engine.site import authorities, network, pipconfig
 from reprokit.store.dialects import sqlite
 

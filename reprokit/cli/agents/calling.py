@@ -6,12 +6,13 @@ import json
 import signal
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
+
+from reprokit.core.leftovers import private_folder
 
 GRACE = 90.0
 """Seconds that a command has after Ctrl-C, to remove its containers and to write its record."""
@@ -47,8 +48,8 @@ class CommandFailed(Exception):
 
 async def call(*words: str, minutes: float) -> Finished:
     """Run ``reprokit WORDS``. It cannot ask anything: what would be asked is refused, with what to pass instead."""
-    with tempfile.TemporaryDirectory(prefix="reprokit-mcp-") as folder:
-        out, err = Path(folder, "out"), Path(folder, "err")
+    with private_folder("mcp") as folder:
+        out, err = folder / "out", folder / "err"
         with out.open("wb") as to, err.open("wb") as errors:
             process = await anyio.open_process(
                 [sys.executable, "-m", "reprokit", *words],

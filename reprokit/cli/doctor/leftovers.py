@@ -7,11 +7,10 @@ from typing import Any
 
 from reprokit.cli.doctor.finding import Finding, Voice
 from reprokit.cli.doctor.ground import Ground
-from reprokit.core import ownership
+from reprokit.core import leftovers, ownership
 from reprokit.core.files import used_bytes
 from reprokit.core.ownership import OwnerState
 from reprokit.core.text import pluralize, size
-from reprokit.engine import leftovers
 from reprokit.evidence.origin import OwnerRecord
 from reprokit.run.keeping.collecting import Wanted, stock
 from reprokit.run.keeping.holders import TEMPORARY, holders

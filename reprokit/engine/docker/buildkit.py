@@ -103,9 +103,11 @@ def credentials(wire: Wire, host: str) -> tuple[str, str]:
     import docker.auth
     import docker.errors
 
+    from reprokit.engine.credential_helpers import limit
+
     name = "docker.io" if host in {"registry-1.docker.io", "index.docker.io"} else host
     try:
-        found = docker.auth.load_config(credstore_env=None).resolve_authconfig(name) or {}
+        found = limit(docker.auth.load_config(credstore_env=None)).resolve_authconfig(name) or {}
     except docker.errors.DockerException:
         return "", ""  # a broken credential helper: anonymous, and the registry says what it thinks of that
     if token := found.get("IdentityToken") or found.get("identitytoken"):

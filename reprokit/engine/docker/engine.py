@@ -8,9 +8,9 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reprokit.core import ownership
+from reprokit.core import leftovers, ownership
 from reprokit.core.errors import EngineError
-from reprokit.engine import containers, images, leftovers, runtimes
+from reprokit.engine import containers, images, runtimes
 from reprokit.engine.disk import Disk
 from reprokit.engine.docker import ENTRY
 from reprokit.engine.kept import Kept

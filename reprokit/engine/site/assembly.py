@@ -17,8 +17,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from reprokit.case.trust import ALLOWANCES, Allowance, Trust
-from reprokit.core import cache, netrc_file, redaction
-from reprokit.engine import leftovers
+from reprokit.core import cache, leftovers, netrc_file, redaction
 from reprokit.engine.site import authorities, credentials, network, pipconfig, providers
 from reprokit.engine.site.config import Settings
 from reprokit.engine.site.config import load as load_settings

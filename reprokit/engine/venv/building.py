@@ -18,7 +18,7 @@ from pathlib import Path
 from reprokit.engine import site as sites
 from reprokit.engine import failure
 from reprokit.engine.failure import LONGEST_LINE, TAIL
-from reprokit.engine.leftovers import private_folder
+from reprokit.core.leftovers import private_folder
 from reprokit.engine.named_hosts import named_hosts
 from reprokit.engine.protocol import Build, ImageInfo, Progress, say_downloads
 from reprokit.engine.venv import beneath, keeping, layout, sandbox

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from reprokit.case.cellspec import Limits
 from reprokit.engine.container_spec import PIDS
-from reprokit.engine.leftovers import is_left, owned_name
+from reprokit.core.leftovers import is_left, owned_name
 
 CONTROLLERS = ("memory", "cpu", "pids")
 PERIOD = 100_000

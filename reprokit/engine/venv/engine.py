@@ -10,7 +10,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reprokit.engine import leftovers, runtimes
+from reprokit.core import leftovers
+from reprokit.engine import runtimes
 from reprokit.engine.kept import Kept
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
 from reprokit.engine.venv import ENTRY, cgroups, keeping

@@ -17,7 +17,7 @@ from typing import Any
 
 from reprokit.engine import site as sites
 from reprokit.case.cellspec import Limits
-from reprokit.engine.leftovers import private_folder
+from reprokit.core.leftovers import private_folder
 from reprokit.engine.protocol import Trial
 from reprokit.engine.venv import bubblewrap, cgroups, keeping, layout, sandbox, trials
 from reprokit.environment import versions

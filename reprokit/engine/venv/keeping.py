@@ -17,7 +17,7 @@ from typing import Any
 from reprokit.core import cache
 from reprokit.core.files import newest, used_bytes
 from reprokit.engine.kept import DOWNLOADS, ENVIRONMENT, INTERPRETER, Kept
-from reprokit.engine.leftovers import remove_tree
+from reprokit.core.leftovers import remove_tree
 from reprokit.engine.protocol import ImageInfo
 from reprokit.core.errors import EngineError, ImageGone
 from reprokit.core.locks import locked, locked_if_free

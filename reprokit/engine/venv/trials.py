@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from reprokit.engine.container_spec import MODIFIED
-from reprokit.engine.leftovers import private_folder
+from reprokit.core.leftovers import private_folder
 from reprokit.engine.protocol import Slot, Trial
 from reprokit.engine.usage import Meter
 from reprokit.engine.venv import beneath, cgroups, keeping, layout, sandbox

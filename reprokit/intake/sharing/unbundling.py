@@ -77,10 +77,10 @@ class Damaged(Exception):
     """Why the file is not a bundle that can be taken; without the file's name."""
 
 
-def opened(path: Path, folder: Path) -> OpenBundle:
-    """Read a bundle, and write its image as an archive into ``folder``. Raises UsageError."""
+def opened(path: Path, folder: Path, name: str) -> OpenBundle:
+    """Read a bundle, and write its image as an archive into ``folder``. ``name``: for messages. Raises UsageError."""
     if not path.is_file():
-        raise UsageError(f"{path}: there is no such file, or it is not a plain one")
+        raise UsageError(f"{name}: there is no such file, or it is not a plain one")
     try:
         with path.open("rb") as raw:
             whole = _Part(raw.read, path.stat().st_size)
@@ -92,12 +92,12 @@ def opened(path: Path, folder: Path) -> OpenBundle:
             raise Damaged(f"its format is {about.format[:80]!r}, and this reprokit reads {FORMAT}: update reprokit")
         text = texts["case.yaml"].decode("utf-8")
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise UsageError(f"{name}: cannot be read: {error.strerror or error}") from None
     except Damaged as error:
-        raise UsageError(f"{path}: {error}") from None
+        raise UsageError(f"{name}: {error}") from None
     except (*_BROKEN, *_zstd_errors()) as error:
         what = type(error).__name__
-        raise UsageError(f"{path}: not a bundle of reprokit, or a damaged one ({what}): copy it again") from None
+        raise UsageError(f"{name}: not a bundle of reprokit, or a damaged one ({what}): copy it again") from None
     image = BundledImage(archive=folder / "image.tar", tag=_name(image_id))
     return OpenBundle(
         digest=f"sha256:{whole.digest.hexdigest()}", about=about, text=text, image=image, image_id=f"sha256:{image_id}"

@@ -20,6 +20,8 @@ FORMAT = "reprokit-report/v1"
 MARKER = "reprokit-report.json"
 OURS = ("data", "assets", "index.html", ".nojekyll", MARKER)
 """What a report consists of, in the order in which it is put in place. Anything else beside it is not ours."""
+LAST = ("data/overview.js", "index.html")
+"""What leads to all other files."""
 STAGE = ".reprokit-new-"
 
 Clean = Callable[[str], str]
@@ -116,6 +118,11 @@ def replacing(target: Path, clean: Clean) -> Iterator[Folder]:
             shutil.rmtree(stage, ignore_errors=True)
     finally:
         os.close(handle)
+
+
+def is_ours(path: str) -> bool:
+    """Whether a file of the folder is one of a report's."""
+    return path.partition("/")[0] in OURS
 
 
 def check(target: Path) -> None:

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from reprokit.core import cache, json_text
 from reprokit.core.errors import Cancelled, EngineError, ReprokitError
 from reprokit.core.files import write
+from reprokit.core.leftovers import private_folder
 from reprokit.core.locks import locked_if_free
 from reprokit.core.text import one_line
 from reprokit.engine import bases
-from reprokit.engine.leftovers import private_folder
 from reprokit.engine.protocol import Engine, ImageInfo
 from reprokit.engine.sharing import SharedImage
 from reprokit.environment.granting import shown_bytes

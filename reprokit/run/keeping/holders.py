@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Protocol
 
 from reprokit.case.trust import ALLOWANCES
-from reprokit.core import cache
+from reprokit.core import cache, leftovers
 from reprokit.core.errors import EngineError
 from reprokit.core.files import newest, used_bytes
 from reprokit.core.locks import locked_if_free
-from reprokit.engine import leftovers, registry
+from reprokit.engine import registry
 from reprokit.engine.kept import Kept
 from reprokit.engine.protocol import Engine
 from reprokit.run.keeping.planning import LOG

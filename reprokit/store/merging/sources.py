@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from sqlalchemy.exc import DatabaseError
 
 from reprokit.core.errors import UsageError
+from reprokit.core.leftovers import private_folder
 from reprokit.evidence.records import RunRecord
 from reprokit.store.database import Store
 from reprokit.store.journal import FILE, recorded
@@ -67,16 +67,16 @@ def read(name: str, folder: Path) -> StoreSource:
         return StoreSource(
             name=name, folder=folder, problem="holds no store: the job was stopped before it ran anything"
         )
-    with tempfile.TemporaryDirectory(prefix="reprokit-merge-") as scratch:
+    with private_folder("merge") as scratch:
         try:
             # A copy: opening a database finishes what was half written, and makes tables that it lacks.
             for file in (folder / f"{DATABASE}{suffix}" for suffix in ("", "-wal", "-shm", "-journal")):
                 if file.is_file() and not file.is_symlink():
-                    shutil.copyfile(file, Path(scratch) / file.name)
-            return _read(name, folder, Path(scratch))
+                    shutil.copyfile(file, scratch / file.name)
+            return _read(name, folder, scratch)
         except (UsageError, DatabaseError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             cause = error.__cause__ or error  # the store tells of a path, which here is the copy's
-            reason = str(getattr(cause, "orig", None) or cause).replace(scratch, str(folder))
+            reason = str(getattr(cause, "orig", None) or cause).replace(str(scratch), str(folder))
             return StoreSource(name=name, folder=folder, problem=f"cannot be read: {' '.join(reason.split())}")
 
 

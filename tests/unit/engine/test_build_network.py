@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.engine.leftovers import private_folder
+from reprokit.core.leftovers import private_folder
 from reprokit.engine.named_hosts import named_hosts
 from reprokit.engine.protocol import Build
 from reprokit.engine.site.gateway import RELAY_PORT

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.core.errors import EngineError, Unsupported, UsageError
-from reprokit.engine.leftovers import remove_tree
+from reprokit.core.leftovers import remove_tree
 from reprokit.engine.site import config
 from reprokit.engine.venv import beneath, bubblewrap, host, inside
 from reprokit.engine.venv.bubblewrap import SandboxMount, SandboxProgram

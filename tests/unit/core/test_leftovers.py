@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.core import owner_lock
-from reprokit.engine import leftovers
+from reprokit.core import leftovers, owner_lock
 
 
 def test_private_folders_are_private_and_swept(tmp_path: Path) -> None:
@@ -33,7 +32,7 @@ def test_private_folders_are_private_and_swept(tmp_path: Path) -> None:
 
 MAKER = """
 import sys
-from reprokit.engine.leftovers import private_folder
+from reprokit.core.leftovers import private_folder
 with private_folder("test") as folder:
     print(folder, flush=True)
     sys.stdin.read()
@@ -70,7 +69,7 @@ def test_a_folder_of_another_boot_or_pid_namespace_is_swept_by_its_lock(
 MOUNTED = """
 import subprocess, sys
 from pathlib import Path
-from reprokit.engine.leftovers import remove_tree
+from reprokit.core.leftovers import remove_tree
 folder, host = map(Path, sys.argv[1:])
 for name in ("proc", "dev \\u00e9", "tmp"):
     (folder / name).mkdir()

@@ -1,4 +1,4 @@
-"""Folders that a build needs for a moment: private, named after their owner, and swept when that owner has exited."""
+"""Folders that are needed for a moment: private, named after their owner, and swept when that owner has exited."""
 
 from __future__ import annotations
 
