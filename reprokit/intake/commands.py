@@ -35,6 +35,11 @@ PROMPT = re.compile(
     r"|!(?=[a-z]))"
 )
 """What shells and notebooks print before a command."""
+STEP_OF_IMAGE = re.compile(
+    r"\b(?:The command|process) ['\"]/bin/(?:ba)?sh(?: -\w+)* -c (?P<rest>.{1,5000}?)['\"] "
+    r"(?:returned a non-zero|did not complete)"
+)
+"""What ``docker build`` says of the step that failed."""
 _CONTINUES = re.compile(r"^>(?: |$)")
 """What shells print before the further lines of a command."""
 _BUILT = re.compile(r"^(?:g?make(?:\[\d+\])?: (?:\*\*\*|Entering)|ninja: build stopped|FAILED: )", re.MULTILINE)
@@ -137,6 +142,9 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> Shell:
             shell.lines += parts(text, piece.line + at, role)
         elif text.strip() and not prompted and not _COMMENT.match(text):
             output = bool(shell.lines) or output
+    for step in STEP_OF_IMAGE.finditer(piece.text):
+        line = piece.line + piece.text.count("\n", 0, step.start())
+        shell.lines += parts(step["rest"], line, role_of(step["rest"], lenient=True) or "run")
     return shell
 
 
@@ -192,6 +200,7 @@ def role_of(text: str, *, lenient: bool = False, sure: bool = False) -> str:
     return role or ""
 
 
+_INTERPRETERS = frozenset({"python", "ipython", "node", "bash", "sh", "zsh", "ruby", "julia", "php", "psql", "sqlite3"})
 _SCRIPT = re.compile(
     r"(?:\.{1,2}/|~/|/)?[\w./+-]+\.(?:sh|out|bash|bat|exe)(?:\s|$)|(?:\.{1,2}/|~/|/)[\w./+-]+\.py(?:\s|$)"
     r"|[\w-][\w./+-]*\.py\s+(?:-|\S+[./=])|\.{1,2}[/\\][\w./\\+-]+(?:\s|$)"
@@ -203,8 +212,8 @@ def _of_program(rest: str, first: str) -> str | None:
     """The role of a command by its program and its first words; None for an unknown program."""
     name = program_of(rest)
     role = roles().get(name)
-    if (name == "cc" and "@" in first) or rest == ".":  # people who are to read a reply; a sentence's end
-        return ""
+    if (name == "cc" and "@" in first) or rest == "." or (rest == name and name in _INTERPRETERS):
+        return ""  # people who are to read a reply; a sentence's end; what a program is typed into
     if re.search(r"\bdiagnose\.py\b|\bcollect_env", first):
         return ""
     if _SCRIPT.match(rest) or (role in ("prep", "") and _PIPED.search(first)):
@@ -226,9 +235,13 @@ _INSTALLING = {
     "conda": r"install|create|env|update",
     "docker": r"build|buildx|compose",
 }
-_RUNNING = dict.fromkeys(("npm", "yarn", "pnpm"), r"run|test|start|build|exec|dev") | dict.fromkeys(
-    ("uv", "poetry", "conda", "pipx"), "run"
-)
+_RUNNING = dict.fromkeys(("npm", "yarn", "pnpm"), r"run|test|start|build|exec|dev|publish|audit") | {
+    "uv": "run|init|publish|export|tree",
+    "poetry": "run|init|new|build|publish|export",
+    "conda": "run|build|pack|clean",
+    "pipx": "run",
+}
+"""What these do beside installations: it fails where the report is about the program itself."""
 
 
 _OUTCOME = re.compile(r"(?:succe|fail|work|error|crash|hang|pass)\w*[.,!]?|command|ok|done", re.IGNORECASE)

@@ -72,7 +72,7 @@ def draft(text: str, *, url: str = "", source: str = "the report", failure: int 
 @lru_cache(maxsize=1)
 def _read(text: str) -> tuple[tuple[Omitted, ...], ParsedReport, Sequence[ReportedTrouble], bool]:
     """What was left out of a text, its pieces and its troubles, which are the same for the draft of each trouble."""
-    scrubbed = scrub(texts.shortened(text, texts.MOST))
+    scrubbed = scrub(texts.squeezed(texts.shortened(text, texts.MOST)))
     report = pieces.cut(scrubbed.text)
     return (scrubbed.omitted, report, *troubles.find(report))
 
@@ -249,6 +249,7 @@ class _Work:
         seen = self.shown.exception if self.shown else None
         imports = [
             *(program.imports if program and program.name.endswith(".py") else ()),
+            *(["pytest"] if program and program.tests and program.start in self.running.command else []),
             *requirements.imported(frames),
             *([started] if (started := placing.module(self.running)) else []),
             *([seen.type.partition(".")[0]] if seen and "." in seen.type else []),

@@ -31,11 +31,15 @@ FINE = re.compile(
 )
 """Words around a command that does not fail."""
 _EXACT = re.compile(
-    r"\b(?:exact|failing|following) command|command (?:to reproduce|used|executed|line)\b|复现命令|执行命令|运行命令",
+    r"\b(?:exact|failing|following) command|returned a non-zero code|did not complete successfully"
+    r"|command (?:to reproduce|used|executed|line)\b|复现命令|执行命令|运行命令",
     re.IGNORECASE,
 )
 """Words before the command that failed."""
-_FAILS = re.compile(r"\b(?:fail\w*|errors?|crash\w*|get|got|hangs?)\b|报错|失败|错误|出现", re.IGNORECASE)
+_FAILS = re.compile(
+    r"\b(?:returned a non-zero|did not complete|fail\w*|errors?|crash\w*|get|got|hangs?)\b|报错|失败|错误|出现",
+    re.IGNORECASE,
+)
 """Words of a sentence about a command that failed."""
 _BUILDS = re.compile(rf"{commands.BUILDS.pattern}|(?:^|/)(?:build|configure|bootstrap)[\w-]*(?:\.sh)?(?:\s|$)")
 _PASSES = re.compile(r"\s*#.*\b(?:works?|fine|pass(?:es|ed)?|ok|succeeds?)\b|\s*#.*(?:正常|成功|可以)", re.IGNORECASE)
@@ -107,7 +111,7 @@ def others(found: Sequence[Shell], chosen: Shell | None, lines: Sequence[Command
         if not _works(shell):
             for line in shell.of("setup", "run"):
                 made = line.role == "setup" or (not builds and shell is not chosen and _BUILDS.search(line.text))
-                if made and not any(line.text in one.text for one in lines):
+                if made and not _BLANK.search(line.text) and not any(line.text in one.text for one in lines):
                     kept.setdefault(line.text, line)
     return list(kept.values())
 
@@ -132,11 +136,14 @@ def sequence(
     lines = [line for shell in shells for line in _without_fine(shell)][:_MOST]
     if shown and lines and lines[0].line < shown.line <= chosen.piece.last:
         lines = [line for line in lines if line.line <= shown.line]
-    installs = not any(line.role == "run" for line in lines) or bool(
-        shown and shown.building and not any(line.role == "run" for line in chosen.lines)
-    )
+    ran = max((number for number, line in enumerate(lines) if line.role == "run"), default=-1)
+    building = bool(shown and shown.building)
+    installs = ran < 0 or (building and not chosen.of("run"))
     lines = [
-        line if line.role != "setup" or _stays(line, installs) else replace(line, role="elsewhere") for line in lines
+        line
+        if line.role != "setup" or _stays(line, installs or (building and number > ran))
+        else replace(line, role="elsewhere")
+        for number, line in enumerate(lines)
     ]
     while lines and lines[-1].role not in ("run", "setup"):
         lines.pop()
@@ -161,13 +168,19 @@ def _goes_on(shell: Shell, below: Shell, shown: Shown | None, pieces: Sequence[R
     Programs that the report shows between them do not count.
     """
     first, last = shell.lines[-1].line, below.lines[0].line
-    between = [piece for piece in pieces if first < piece.line and piece.last < last and piece.info in languages()]
-    gap = last - first - sum(piece.last - piece.line + 3 for piece in between)
-    near = gap <= 8 and shell.piece.heading == below.piece.heading
+    gap = last - first
+    if gap > _NEAR:
+        between = [piece for piece in pieces if first < piece.line and piece.last < last and piece.info in languages()]
+        gap -= sum(piece.last - piece.line + 3 for piece in between)
+    near = gap <= _NEAR and shell.piece.heading == below.piece.heading
     text = below.said or below.piece.lead
     if shell.said or below.said or not near or OR.search(text) or FINE.search(text) or _same(shell, below):
         return False
     return not (shown and shell.lines[-1].line < shown.line < below.lines[0].line)
+
+
+_NEAR = 8
+"""Most lines between two steps."""
 
 
 def _stays(line: CommandLine, installs: bool) -> bool:
@@ -179,4 +192,12 @@ def _stays(line: CommandLine, installs: bool) -> bool:
 
 def _same(one: Shell, other: Shell) -> bool:
     """Whether both run the same kind of program, so that they are two tries rather than two steps."""
-    return bool(_programs(one) & _programs(other) - {"cmake", "make", "ninja"})
+    started = [{_started(line.text) for line in shell.of("run")} for shell in (one, other)]
+    return bool(started[0] & started[1] - {"cmake", "make", "ninja"})
+
+
+def _started(text: str) -> str:
+    """The program that a command starts, with the script or the module that it is given."""
+    name = commands.program_of(text)
+    script = re.search(r"\s(?:-m\s+\S+|\S+\.(?:py|sh|js)(?=\s|$))", text)
+    return f"{name}{script[0]}" if script else name

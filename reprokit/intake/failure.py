@@ -26,7 +26,7 @@ from reprokit.intake.signatures import identifying_frames, readable, stable
 from reprokit.intake.table import table as read
 
 _NAME = (
-    r"(?!java|org\.|com\.)(?:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|NotFound|Warning)"
+    r"(?!java|org\.|com\.|Conda|ResolvePackage|PackagesNotFound|Unsatisfiable|LibMamba)(?:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|NotFound|Warning)"
     r"|(?:[a-z_]\w*\.)+error(?=: ))"
 )
 _BARE = re.compile(rf"^(?:E\s+)?(?P<type>{_NAME})(?:[:：]\s*(?P<message>\S.*))?$", re.MULTILINE)
@@ -42,6 +42,8 @@ _REMARKED = re.compile(
     rf"#+[ \t]*(?:[-=]?>|raises?:?|gives?:?|throws?:?|>>>)?[ \t]*(?P<type>{_NAME})[:：]\s*(?P<message>\S.*)"
 )
 """What a program's comment says that comes of a line."""
+_OUTPUT = re.compile(rf"^(?P<type>{_NAME}): (?P<message>\S+ \S+ .*)", re.MULTILINE)
+"""What a program printed, pasted behind it."""
 _EXIT = re.compile(
     r"(?:exit(?:ed)?(?: with)?(?: (?:error )?(?:code|status))|exit code|return(?:ed)? code|退出代码|退出码"
     r"|退出状态)\s*[:：=]?\s*(?P<code>-?\d{1,10})\b(?P<rest>.*)",
@@ -91,7 +93,7 @@ class Shown:
     ``frames``: of its traceback, outermost first; ``others``: how many more failures the report shows. ``words``: what
     it is where people only write of it (a kind of the table). ``building``: it failed while something was installed or
     compiled. ``echo``: it only repeats another failure. ``ratio``: how many times as slow, 0 where that is not the bug.
-    ``missing``: what is still to be written, '' for nothing.
+    ``missing``: what is still to be written, '' for nothing. ``inline``: a sentence goes on around it.
     """
 
     signature: dict[str, Any]
@@ -106,6 +108,7 @@ class Shown:
     words: str = ""
     ratio: float = 0.0
     missing: str = ""
+    inline: bool = False
 
     @property
     def title(self) -> str:
@@ -183,7 +186,7 @@ def _weight(piece: ReportPiece, shown: Shown, titles: Sequence[ReportPiece]) -> 
     elif piece.code:
         weight = 60 if shown.frames else 40 if not shown.echo else 20
     else:
-        weight = 25 if not shown.echo else 8
+        weight = (25 if not shown.echo else 8) - 3 * shown.inline
     if sure and shown.words in ("hang", "signal"):
         weight = 58 if shown.words == "hang" else 66
     if shown.words in ("build", "output"):
@@ -247,7 +250,7 @@ def _in_piece(piece: ReportPiece) -> Iterator[Shown]:
         yield shown
         return
     if piece.info in _SOURCE:
-        for hit in _REMARKED.finditer(text):
+        for hit in (*_REMARKED.finditer(text), *_OUTPUT.finditer(text)):
             at = text.count("\n", 0, hit.start()) + 1
             yield _of_exception(ExceptionSeen(type=hit["type"], message=hit["message"], line=at, end_line=at), piece)
             return
@@ -351,7 +354,8 @@ def _in_words(piece: ReportPiece, pieces: Sequence[ReportPiece]) -> Iterator[Sho
     if exception is not None and exception.frames:
         yield _of_exception(exception, piece)
         return
-    found = _BARE.search(unquoted) or _WITHIN.search(unquoted)
+    alone = _BARE.search(unquoted)
+    found = alone or next((hit for hit in _WITHIN.finditer(unquoted) if not _UNRELATED.search(_line_of(hit))), None)
     line = unquoted.count("\n", 0, found.start()) + 1 if found else 0
     # A line that names an exception is identified by it, even if it also looks like a crash.
     if crash is not None and crash.line != line:
@@ -360,7 +364,10 @@ def _in_words(piece: ReportPiece, pieces: Sequence[ReportPiece]) -> Iterator[Sho
         quote = found.groupdict().get("quote") or ""
         text = found["message"].strip().rstrip("。，,")
         text = text.partition(quote)[0] if quote and text.count(quote) % 2 else text
-        yield _of_exception(ExceptionSeen(type=found["type"], message=text, line=line, end_line=line), piece)
+        seen = ExceptionSeen(type=found["type"], message=text, line=line, end_line=line)
+        yield replace(_of_exception(seen, piece), inline=not alone)
+        if not alone:
+            yield from (one for one in _lines(piece, unquoted) if not one.echo)
     elif piece.kind == "heading" and (named := _TITLED.search(piece.text)):
         note = {"exception": f"line {piece.line}"}
         kind = named["type"] or re.sub(
@@ -376,6 +383,18 @@ def _in_words(piece: ReportPiece, pieces: Sequence[ReportPiece]) -> Iterator[Sho
         if part and occurs(part, piece.text):
             at = piece.line + unquoted.count("\n", 0, hit.start())
             yield Shown(signature={"output": part}, notes={"output": f"line {at}; {why}"}, line=at, last=at, echo=True)
+
+
+def _line_of(hit: re.Match[str]) -> str:
+    """The line around a match."""
+    end = hit.string.find("\n", hit.end())
+    return hit.string[hit.string.rfind("\n", 0, hit.start()) + 1 : end if end >= 0 else None]
+
+
+_UNRELATED = re.compile(
+    r"\bnot (?:my|the|this|our) (?:issue|problem|bug)|\bunrelated\b|与此无关|不是(?:这个|该)问题", re.IGNORECASE
+)
+"""Words about an error that is not what is reported."""
 
 
 def _unquoted(line: str) -> str:
@@ -397,7 +416,7 @@ def _worded(piece: ReportPiece, rows: Sequence[Any], pieces: Sequence[ReportPiec
             if _DENIED.search(around[: hit.start() - start][-30:]) or re.search(row.get("not", r"(?!)"), around, re.I):
                 continue
             line = piece.line + piece.text.count("\n", 0, hit.start())
-            said = hit["text"] if row.get("kind") == "output" else one_line(around, 80)
+            said = hit["text"] if row.get("kind") == "output" or row.get("quotes") else one_line(around, 80)
             yield _of_words(row, line, said, pieces)
             return
 
@@ -433,7 +452,7 @@ def _of_words(row: Mapping[str, Any], line: int, around: str, pieces: Sequence[R
     elif kind == "output":  # the words of the program itself
         signature = {"output": around}
     elif kind == "exception":
-        signature = {"exception": row["exception"]}
+        signature = {"exception": row["exception"], **({"message": around} if row.get("quotes") else {})}
     elif kind == "build":  # an installation also fails without the network, say, which is not what was reported
         signature = {"exit_code": "nonzero", "output": placeholders.OUTPUT}
     elif kind in ("slow", "leak", "wrong"):
@@ -482,7 +501,7 @@ def _of_exception(seen: ExceptionSeen, piece: ReportPiece) -> Shown:
     if why:
         notes["message" if text else "exception"] = why if text else f"{notes['exception']}; {why}"
     frames, which = identifying_frames(seen.frames)
-    if frames and not notebooks.NAMELESS.search(piece.text):  # where a name is torn, others may be, too
+    if frames and not notebooks.torn(piece.text):
         signature["frames"] = frames
         notes["frames"] = which
     building = bool(re.search(r"compil|build|setup\.py|wheel|CUDA_HOME|cpp_extension", seen.message)) and any(

@@ -37,13 +37,15 @@ def as_tracebacks(text: str) -> str:
 
 _LOOSE = re.compile(r'[ \t]*(?P<where>File ".+", line \d+)(?:, in ?(?P<function>\S*))?[ \t]*$')
 _UNINDENTED = re.compile(r"^(?: ?|\t)File \".+\", line \d+", re.MULTILINE)
-NAMELESS = re.compile(r'^[ \t]*File ".+", line \d+, in ?$', re.MULTILINE)
+_TORN = re.compile(r"^ +\S.*\n(?!Traceback|During|The above)\S.*\n  File \"", re.MULTILINE)
+"""A line of a traceback that a terminal broke."""
+_NAMELESS = re.compile(r'^[ \t]*File ".+", line \d+, in ?$', re.MULTILINE)
 """A frame whose function a web page took for a tag of its own."""
 
 
 def indented(text: str) -> str:
     """``text`` with the indentation of a traceback that lost some: pages and mails drop it. On the same lines."""
-    if "Traceback (most recent" not in text or not _UNINDENTED.search(text):
+    if "Traceback (most recent" not in text or not (_UNINDENTED.search(text) or _TORN.search(text)):
         return text
     lines = text.split("\n")
     inside = source = False
@@ -58,8 +60,16 @@ def indented(text: str) -> str:
             lines[at] = f"    {line.strip()}"
             source = re.fullmatch(r"\s*[\^~]+\s*", (lines[at + 1] if at + 1 < len(lines) else "")) is not None
         elif line.strip() and not line.startswith("  "):
-            inside = False
+            following = lines[at + 1] if at + 1 < len(lines) else ""
+            torn = inside and (following.startswith("  File ") or not (line[0].isalpha() or line[0] in "_\"'<["))
+            lines[at] = f"    {line}" if torn else line
+            inside = torn
     return "\n".join(lines)
+
+
+def torn(text: str) -> bool:
+    """Whether names of functions may be incomplete in a traceback, since a page or a terminal broke its lines."""
+    return bool(_NAMELESS.search(text) or _TORN.search(text))
 
 
 def _rewrite(lines: list[str], at: int, kind: str) -> int:

@@ -149,6 +149,7 @@ def _of_traceback(shown: Shown | None, pieces: Sequence[ReportPiece]) -> scripts
     """The import of a package with which a traceback leaves the reporter's own files: the rest of them matters not."""
     frames = shown.frames if shown else ()
     piece = next((one for one in pieces if shown and one.line <= shown.line <= one.last), None)
+    frames = tuple(replace(frame, file=frame.file.replace("\\", "/")) for frame in frames)
     own = list(itertools.takewhile(lambda frame: places.kind(frame) == "own" and frame.function == "<module>", frames))
     local = {posixpath.basename(frame.file.replace("\\", "/")).removesuffix(".py") for frame in own}
     if (
@@ -158,7 +159,7 @@ def _of_traceback(shown: Shown | None, pieces: Sequence[ReportPiece]) -> scripts
         or (len(own) < len(frames) and places.kind(frames[len(own)]) == "own")
     ):
         return None
-    found = scripts.statement(piece, own[-1])
+    found = scripts.statement(piece, (shown.frames if shown else ())[len(own) - 1])
     if found and (len(own) == 1 or not local & set(found.imports)):
         return found if len(own) == 1 else replace(found, name="repro.py", named=False)
     return None

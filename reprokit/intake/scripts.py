@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from reprokit.evidence.model import Frame
+from reprokit.intake import notebooks
 from reprokit.intake.commands import PROMPT
 from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.table import table
@@ -61,7 +62,7 @@ _PART = re.compile(
     r"^\s*(?:import|from|def|class|for|with|async|@\w|if|try|return)\b|^\s*[\w.,\[\]'\" ]+ ?= ?\S|\w\(", re.M
 )
 _BEGINS = re.compile(r"\s*(?:import \w[\w., ]*|from [\w.]+ import .*|class \w+.{0,80}:|def \w+\(.{0,200}\).{0,40}:)$")
-_LOGGED = re.compile(r"Traceback \(most recent|^\s*File \"|^\w*(?:Error|Exception)\b", re.MULTILINE)
+_LOGGED = re.compile(r"Traceback \(most recent|^[ \t]*File \"|^\w{0,80}(?:Error|Exception)\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,10 +91,17 @@ class Script:
         return plain and len(text) < 100 and not re.search(r'[\n"$`!\\]', text)
 
     @property
+    def tests(self) -> bool:
+        """Whether it only defines tests, which pytest runs."""
+        return self.language.suffix == ".py" and bool(_TESTS.search(self.text)) and not _MAIN.search(self.text)
+
+    @property
     def start(self) -> str:
         """The commands that run it."""
         if self.alone:
             return f'python -c "{self.text.strip()}"'
+        if self.tests:
+            return f"python -m pytest {self.name}"
         return self.language.start.format(file=self.name, stem=posixpath.basename(self.name).rpartition(".")[0])
 
     @property
@@ -178,7 +186,8 @@ def _python(piece: ReportPiece) -> Script | None:
     acts = acts or any(isinstance(statement, ast.Try) for statement in tree.body)
     typed = bool(_TYPED.search(piece.text))
     alone = all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in tree.body)
-    if not (fenced or (imports and ((acts and calls) or typed or alone))):
+    tests = bool(_TESTS.search(text))
+    if not (fenced or tests or (imports and ((acts and calls) or typed or alone))):
         coded = (acts and calls and bool(_REPRODUCE.search(piece.under) or _is_code(text))) or bool(
             _DEFINES.match(text)
         )
@@ -186,7 +195,7 @@ def _python(piece: ReportPiece) -> Script | None:
         return _script(piece, text, score=-1, whole=False) if shown else None
     undefined = _undefined(tree)
     score = 4 * bool(imports) + 2 * bool(_REPRODUCE.search(piece.under)) + fenced - 4 * bool(undefined)
-    if not (typed or alone or (acts and calls)):
+    if not (typed or alone or tests or (acts and calls)):
         return _script(piece, text, score=min(score, 0), whole=False, imports=imports)
     return _script(piece, text, score=score, imports=imports, undefined=undefined)
 
@@ -203,8 +212,9 @@ def _script(
 ) -> Script:
     language = language or languages()["python"]
     name = _named(piece, (language.suffix,))
+    tests = language.suffix == ".py" and _TESTS.search(text) and not _MAIN.search(text)
     return Script(
-        name=name or f"repro{language.suffix}",
+        name=name or f"{'test_' if tests else ''}repro{language.suffix}",
         text=text.strip("\n") + "\n",
         piece=piece,
         language=language,
@@ -249,7 +259,11 @@ def _in_prose(piece: ReportPiece) -> Script | None:
     return None
 
 
-_IMPORTS = re.compile(r"^\s*(?:import|from)\s+\w", re.MULTILINE)
+_IMPORTS = re.compile(r"^[ \t]*(?:import|from)\s+\w", re.MULTILINE)
+_TESTS = re.compile(
+    r"^(?:async )?def test_\w*\(|^class Test\w*\b.*:\s*\n(?:.*\n){0,99}?[ \t]+(?:async )?def test_", re.MULTILINE
+)
+_MAIN = re.compile(r"^(?:if __name__|unittest\.main|pytest\.main|[\w.]*test_\w+\(|print\()", re.MULTILINE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f]")
 _DEFINES = re.compile(r"(?:@\w.*\n)*(?:def|class) \w+.*:\s*\n\s+\S")
 _CODE = re.compile(
@@ -273,7 +287,7 @@ def _is_code(text: str) -> bool:
 def _straightened(text: str) -> str:
     """A program whose lines were indented by accident, with the indentation that Python expects; '' where none fits."""
     lines = text.expandtabs(4).split("\n")
-    for _ in range(_REPAIRS):
+    for _ in range(_REPAIRS if len(text) < _LONG else 0):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -297,6 +311,8 @@ def _straightened(text: str) -> str:
 
 _REPAIRS = 50
 """Most blocks of a program whose indentation is repaired."""
+_LONG = 20_000
+"""Characters of a program from which on its indentation is not repaired."""
 
 
 _CAT = re.compile(r"(?:cat|more|less|type)\s+(?P<name>(?:[\w.-]+/)*[\w-]+(?:\.\w+)?)\s*$")
@@ -317,7 +333,7 @@ def _shown(piece: ReportPiece) -> Iterator[ReportPiece]:
 
 def statement(piece: ReportPiece, frame: Frame) -> Script | None:
     """The import at which a traceback in a piece begins; None where it begins with another statement."""
-    lines = piece.text.split("\n")
+    lines = notebooks.as_tracebacks(piece.text).split("\n")
     name = re.compile(rf'\s*File "{re.escape(frame.file)}", line {frame.line}\b')
     at = next((number for number, line in enumerate(lines[:-1]) if name.match(line)), -1)
     text = lines[at + 1].strip() if at >= 0 else ""
@@ -345,6 +361,8 @@ def data_files(pieces: Sequence[ReportPiece], used: str) -> Iterator[tuple[str, 
 def _source(piece: ReportPiece) -> str:
     """The program in a piece: only the typed lines where it is the text of a console."""
     text = _CONTROL.sub("", piece.text)
+    if text.partition("\n")[0].strip().lower() in languages():  # the language, a line too low
+        text = text.partition("\n")[2]
     if _CELL.search(text) and ">>>" not in text:
         text = _CELL.sub(">>> ", re.sub(r"^\s*\.\.\.: ?", "... ", text, flags=re.MULTILINE))
     if not _TYPED.search(text):

@@ -27,6 +27,8 @@ _VOLATILE = re.compile(
 """Text that changes between runs or machines: addresses, paths, numbers, and brackets around them."""
 _HOME = re.compile(r"(?<![\w~])~(?:[/\\][\w.@~+/\\-]*|(?=$|[\s'\"]))")
 _SENTENCE = re.compile(r"(?<=[^\d\s])[.!?]\s+(?=[A-Z\[(])|(?<=[\d)\]])\.\s+(?=[A-Z])|[。！？]|\n")
+_ORIGINAL = re.compile(r"\boriginal (?:error|exception) (?:is|was):\s*(?P<text>\S.*)", re.DOTALL | re.IGNORECASE)
+"""What programs write before the message that they add advice to."""
 _PADDLE_CLASS = re.compile(rf"^\((?:{'|'.join(ENFORCE)})\)\s*|^(?:{'|'.join(ENFORCE)})Error:\s*")
 
 
@@ -36,6 +38,8 @@ def stable(message: str) -> tuple[str, str]:
     It is the first sentence; where that has numbers, paths or values, a pattern (``/.../``) that takes any in their
     places, or the text before or behind a single one.
     """
+    if original := _ORIGINAL.search(message):
+        message = original["text"].strip()
     own = essence(message)
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     first = next((line for line in lines if own.startswith(" ".join(line.split())[:60])), lines[0] if lines else "")

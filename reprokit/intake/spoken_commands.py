@@ -9,6 +9,7 @@ from reprokit.intake.commands import (
     MOST,
     MOST_LINES,
     PROMPT,
+    STEP_OF_IMAGE,
     Shell,
     assignments,
     parts,
@@ -136,6 +137,8 @@ def _clause(line: str, text: str) -> str:
 
 def _said(piece: ReportPiece, line: str) -> tuple[list[str], bool]:
     """(the texts in a line of prose that may be commands, whether one is all of the line)."""
+    if step := STEP_OF_IMAGE.search(line):
+        return [step["rest"]], False
     bare = _MARK.sub("", line).strip()
     bare = bare[hit.end() :] if (hit := PROMPT.match(bare)) else bare
     if (quoted := re.fullmatch(r"(`+)([^`]+)\1[.。,，;；]?", bare)) and len(quoted[2]) < 2000:

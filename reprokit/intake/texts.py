@@ -124,6 +124,15 @@ def shortened(text: str, most: int, most_lines: int = MOST_LINES) -> str:
     return f"{head}[reprokit: {cut} bytes ({lines} lines) cut]\n{tail}"
 
 
+_BLANKS = re.compile(r"(?<=\S)[ \t]{65,}|^[ \t]{201,}", re.MULTILINE)
+
+
+def squeezed(text: str) -> str:
+    """A text without blanks at the ends of lines, and with fewer where there are so many that they tell nothing."""
+    lines = [line.rstrip(" \t") if line.endswith((" " * 3, "\t")) else line for line in text.split("\n")]
+    return _BLANKS.sub(lambda hit: hit[0][:64], "\n".join(lines))
+
+
 # -- web pages -----------------------------------------------------------------------------------------------------
 
 

@@ -101,6 +101,9 @@ def pair(line: ReportLine) -> KeyValue | None:
 
 def items(text: str, line: int) -> Iterator[KeyValue]:
     """The names with versions in a text: ``Ubuntu 20.04，Python 3.8, CUDA 11.2 / cuDNN 8.1``."""
+    text = re.sub(
+        r"[ \t]{3,}|(?<=([。，,；;.]))\1+", lambda hit: hit[0][:2], text
+    )  # runs, in which patterns try each place
     text = text if "nvidia-smi" in text.lower() else _ASIDE.sub("", text)
     text = _COMPILED.sub("", text)
     if system := _SYSTEM.search(text):

@@ -20,6 +20,10 @@ PIECES = {
     "installations": "pip install name{n}==1.{n}\n",
     "sentences": "It works with numpy 1.{n} and fails with scipy 2.{n}.\n\n",
     "containers": "docker run --gpus all -e A{n}=b image:{n}.1 bash\n",
+    "blanks": "It fails" + " " * 500 + "{n}\n",
+    "blanks at ends": "{n}" + " " * 99 + "\n",
+    "steps": "{n}. run `python a{n}.py` first\n",
+    "shown files": "```\n$ cat a{n}.py\nimport b\n```\n",
     "fences": "```\n$ python a{n}.py\n```\n",
 }
 
@@ -53,7 +57,7 @@ def test_four_times_the_text_is_at_most_four_times_the_work(piece: str) -> None:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("name", ["exports", "empty lines", "installations"])
+@pytest.mark.parametrize("name", ["exports", "empty lines", "installations", "blanks", "blanks at ends"])
 def test_a_large_text_is_read_within_limits(name: str) -> None:
     text = repeated(PIECES[name], 300_000 // len(PIECES[name]))
     with within(seconds=60, megabytes=200):

@@ -1,0 +1,79 @@
+"""Which failure of a report becomes the signature, by how the report shows it."""
+
+from __future__ import annotations
+
+import pytest
+
+from reprokit.intake.drafting import draft
+
+
+@pytest.mark.parametrize(
+    ("text", "signature"),
+    [
+        # the message behind advice
+        (
+            (
+                '```\nTraceback (most recent call last):\n  File "a.py", line 1, in <module>\n    import w\n'
+                "ImportError: NOTE: you may set PATH. The original error is:\nwob.dll is not a valid image\n```\n"
+            ),
+            {"exception": "ImportError", "message": "wob.dll is not a valid image"},
+        ),
+        # a sentence about another error, above the output of the compiler
+        (
+            (
+                "With docker I get ModuleNotFoundError: No module named 'wob' but this is not my issue.\n\n"
+                "wibc++: error: unrecognized wobble option '-mwob'\n"
+            ),
+            {"output": "error: unrecognized wobble option"},
+        ),
+        # what a program printed, in the program's own fence
+        (
+            "```python\nimport wob\nwob.go()\n# output\nValueError: the wobble has an odd shape.\n```\n",
+            {"exception": "ValueError", "message": "the wobble has an odd shape"},
+        ),
+        # a terminal broke the lines: the last exception of the chain counts, and no frame is sure
+        (
+            (
+                '```\nTraceback (most recent call last):\n  File "w.pyx", line 1, in wob.core.Reader\n._go\n'
+                "TypeError: it cannot be cast\n\nDuring handling of the above exception, another exception occurred:\n"
+                "Traceback (most recent call last):\n  File \"a.py\", line 3, in go\n    wob.read(x, y={'a'\n:int})\n"
+                '  File "w.pyx", line 9, in wob.core.Reader\n._convert\nValueError: it cannot be converted\n```\n'
+            ),
+            {"exception": "ValueError", "message": "it cannot be converted"},
+        ),
+        # conda raises nothing that Python prints as a traceback
+        (
+            "```\nResolvePackageNotFound:\n  - wibble==9.2\n```\n",
+            {"output": "ResolvePackageNotFound"},
+        ),
+        # a program with its folder
+        (
+            "```\n$ make\n/opt/bin/wibc: Error: -Os is not available here\nmake: *** [wib.o] Error 1\n```\n",
+            {"output": "Error: -Os is not available here"},
+        ),
+        # Python's words in sentences
+        ("Then a wibble does not have an attribute wob any more.\n", {"exception": "AttributeError"}),
+        ("It ends with list index out of range.\n", {"exception": "IndexError", "message": "list index out of range"}),
+        ("After the update the server sends a 404 Not Found for it.\n", {"output": "404 Not Found"}),
+    ],
+)
+def test_the_failure_of_a_report(text: str, signature: dict[str, str]) -> None:
+    assert draft(f"# Wobble\n\nDebian 12.\n\n{text}").data["expect"]["failure"] == signature
+
+
+def test_a_program_of_tests_is_run_by_pytest() -> None:
+    text = "```python\nfrom wob import go\n\n\ndef test_go():\n    assert go() == 1\n```\n\nIt segfaults.\n"
+    made = draft(f"# Wobble\n\n{text}").data
+    assert made["command"] == "python -m pytest test_repro.py"
+    assert made["environment"]["pip"] == ["pytest"]
+
+
+def test_the_language_on_the_first_line_of_a_fence_is_not_the_program() -> None:
+    made = draft("# Wobble\n\n```\npython\nimport wob\nx = wob.go()\nprint(x)\n```\n\nIt segfaults.\n").data
+    assert made["command"] == "python repro.py"
+    assert made["files"] == {"repro.py": "import wob\nx = wob.go()\nprint(x)\n"}
+
+
+def test_the_step_of_an_image_that_failed_is_the_command() -> None:
+    text = "```\nStep 3/4 : RUN wobble --x\nThe command '/bin/sh -c wobble --x 3' returned a non-zero code: 139\n```\n"
+    assert draft(f"# Wobble\n\n{text}").data["command"] == "wobble --x 3"
