@@ -11,7 +11,7 @@ MEASURES = ("leaks", "slower_than", "more_memory_than")
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Leaks(_Model):

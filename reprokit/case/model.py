@@ -91,7 +91,7 @@ TEMPLATED = ("environment", "sources", "files", "datasets", "env", "command", "r
 class Model(BaseModel):
     """Base: unknown keys are errors, instances are immutable."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
 class Report(Model):

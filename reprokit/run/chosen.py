@@ -37,7 +37,7 @@ class Chosen:
 class _Cells(BaseModel):
     """The cells of one case that have the same axes, as a table: it is a third as long as a mapping per cell."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     path: str = Field(min_length=1)
     digest: str = Field(pattern=r"^sha256:[0-9a-f]{64}$")
