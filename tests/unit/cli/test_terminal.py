@@ -198,6 +198,7 @@ ALLOWED = {
     "engine/venv/inside.py",
     "engine/venv/packages_inside.py",  # run by an environment of the host
     "engine/gpus/nvml.py",  # a process of its own, for the one that reads it
+    "engine/gpus/xids.py",
 }
 PRINTERS = {"echo", "secho", "style", "echo_via_pager", "prompt", "confirm", "print_exc", "print_exception"}
 
