@@ -101,11 +101,16 @@ def test_what_waits_is_cancelled_with_the_run() -> None:
         started.set()
         held.wait(60)
 
+    def release(_: Future[None]) -> None:
+        if all(future.cancelled() for future in futures[1:]):
+            held.set()
+
     def stop() -> None:
         with TrialWorkers(1, "trial", lambda _: 0.0) as workers:
             futures.extend(workers.start(task, block) for _ in range(3))
             assert started.wait(60)
-            threading.Timer(0.05, held.set).start()
+            for future in futures[1:]:
+                future.add_done_callback(release)
             raise OSError("the disk is full")
 
     with pytest.raises(OSError, match="full"):
