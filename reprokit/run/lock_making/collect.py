@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -176,7 +177,7 @@ def _asked_inside(
         "reprokit/asked.json": json.dumps(asked, sort_keys=True).encode(),
     }
     rendered = dockerfile.render_one("hashes.j2", files, image=image)
-    tag = lock_tag(rendered)
+    tag = lock_tag()
     build = Build(tag=tag, dockerfile=rendered.dockerfile, context=rendered.context, labels=IMAGE_LABELS)
     try:
         made = engine.build(build, site.current(), on_progress, cancel)
@@ -192,9 +193,9 @@ def _asked_inside(
     return found
 
 
-def lock_tag(rendered: dockerfile.Rendered) -> str:
-    """The name of an image that is removed at once."""
-    return TAG_PREFIX + rendered.tag("").rpartition(":")[2]
+def lock_tag() -> str:
+    """A name for an image that is removed at once: of its own, since another process may lock the same cell."""
+    return TAG_PREFIX + uuid.uuid4().hex
 
 
 def _read(engine: Engine, image: ImageInfo, cancel: threading.Event) -> dict[str, Any]:

@@ -202,7 +202,7 @@ def _before(image: ImageSpec, ready: BuiltImage, task: Task) -> Iterator[Build]:
         environment = replace(image.environment, pip=image.environment.pip[:count], setup="")
         rendered = dockerfile.render(environment, spec, sources=image.sources, given_datasets=set(spec.datasets))
         yield Build(
-            tag=lock_tag(rendered),
+            tag=lock_tag(),
             dockerfile=rendered.starting_from(names),
             context=rendered.context,
             labels=IMAGE_LABELS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -11,7 +12,7 @@ from typing import cast
 import pytest
 
 from reprokit.core.errors import BuildFailed, Unsupported
-from reprokit.engine.protocol import Engine, EngineInfo
+from reprokit.engine.protocol import Engine, EngineInfo, Trial
 from reprokit.environment import bootstrap
 from reprokit.environment.cases import load_all
 from reprokit.environment.catalog import OURS
@@ -21,12 +22,15 @@ from reprokit.environment.lock import Artefact, Lock, LockedBase, LockedCell, Lo
 from reprokit.environment.measured import Measured
 from reprokit.environment.resolving import resolve
 from reprokit.environment.supply import Supply
+from reprokit.evidence.model import Ending
+from reprokit.run.lock_making.collect import _asked_inside
 from reprokit.run.locking import file
 from reprokit.run.locking.bases import departures as base_departures
 from reprokit.run.locking.bases import ensure
 from reprokit.run.locking.verify import departures, explained
 from reprokit.run.plan import plan
 from reprokit.run.request import Request
+from tests.unit.fakes import FakeEngine
 
 CASES = Path(__file__).parents[3] / "cases"
 
@@ -224,3 +228,22 @@ def test_a_lock_of_another_processor_architecture_is_unsupported(locked: tuple[L
 
     with pytest.raises(Unsupported, match="made on amd64, and this engine is of arm64"):
         ensure(cast(Engine, Other()), locked[1], lambda image: {}, threading.Event(), lambda progress: None)
+
+
+def test_two_that_lock_one_cell_at_a_time_do_not_remove_each_others_images() -> None:
+    engine = FakeEngine()
+
+    def take() -> None:
+        assert _asked_inside(engine, "reprokit/img:1", {}, threading.Event(), lambda _: None) == {"refused": []}
+
+    def printing(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        if len(engine.trials) == 1:
+            own = trial.image.removeprefix("sha256:")
+            take()  # another process, from beginning to end
+            assert own in engine.built
+        sink(b'{"refused": []}')
+        return Ending(exit_code=0)
+
+    engine.behave = printing
+    take()
+    assert engine.built == []
