@@ -33,7 +33,8 @@ class Subject:
     """An engine under test.
 
     ``base``: what a Dockerfile starts from. ``left``: what is left of a trial that carries that word. ``opened``: the
-    Python expression that opens the engine in another process, '' where that cannot see what this one does.
+    Python expression that opens the engine in another process, with what that imports (``CHILD`` of test_engines.py):
+    ``registry.make('KIND')``, or '' where that process cannot see what this one does.
     ``repeats``: whether the line that repeats a trial works in a shell of this host. ``lingers``: ``left`` shows what
     was killed for the moment that the kernel of a busy host takes to end it.
     """

@@ -387,7 +387,6 @@ def child(subject: Subject, image: str, word: str) -> subprocess.Popen[str]:
         [sys.executable, "-c", CHILD.format(opened=subject.opened, image=image)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
         text=True,
         env={**os.environ, "PYTHONPATH": root},
     )
