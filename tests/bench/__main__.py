@@ -231,6 +231,14 @@ def servers(folder: Path) -> None:
         print(line, flush=True)
 
 
+def machines(folder: Path) -> None:
+    """Sixteen runs at once through one registry, one PostgreSQL and one bucket."""
+    from tests.bench.machines import report
+
+    for line in report(folder):
+        print(line, flush=True)
+
+
 def claims(folder: Path) -> None:
     """How often "reproduces exactly when" is said of random failures, and what it costs to say it of others."""
     from tests.bench.claims import report
@@ -365,6 +373,7 @@ BENCHES = {
     "trials": trials,
     "history": history,
     "servers": servers,
+    "machines": machines,
     "transitions": transitions,
     "claims": claims,
     "explaining": explaining,
@@ -377,7 +386,7 @@ BENCHES = {
     "repeated": repeated,
     "fleet": fleet,
 }
-LONG = ("nulls", "repeated", "nights", "servers", "peers", "bugsinpy", "fleet")
+LONG = ("nulls", "repeated", "nights", "servers", "machines", "peers", "bugsinpy", "fleet")
 """What takes long, some of it hours, or needs files, and is run only where it is named."""
 OPTIONS = argparse.Namespace()
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import shutil
 import subprocess
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ from tests.integration.test_run import User
 from tests.integration.test_sharing import Machines
 from tests.integration.test_store_servers import s3fs
 from tests.registry_server import Registry, registry_server
-from tests.servers import PostgresServer, postgres_programs, postgres_server, s3_server
+from tests.servers import PostgresServer, postgres_programs, postgres_server, s3_server, tcp_proxy, wait_until
 
 pytestmark = [
     pytest.mark.integration,
@@ -72,6 +73,18 @@ class Team(Machines):
     def made(self, run: RunRecord) -> str:
         """What the build of the image wrote in which a run's first trial ran, and no other build writes."""
         return read_log(self.folder, run.cells[0].trials[0].log).decode()
+
+
+class HeldPushes:
+    """What a proxy before a registry sees: ``held`` is set when an image is pushed, which waits for ``passed``."""
+
+    def __init__(self) -> None:
+        self.held, self.passed = threading.Event(), threading.Event()
+
+    def __call__(self, data: bytes) -> None:
+        if b"POST /v2/team/own/" in data:
+            self.held.set()
+            self.passed.wait(600)
 
 
 @pytest.fixture(scope="module")
@@ -160,4 +173,55 @@ def test_a_second_machine_builds_nothing_and_both_have_one_history(
     assert [(one["cell"]["how"], one["engine"], one["words"]) for one in found] == [
         ("good", "docker", "not reproducing -> reproducing")
     ]
+    assert invoke(["store", "check"]) == 0
+
+
+def test_machines_that_are_killed_or_build_the_same_at_once_cost_the_others_nothing(
+    team: Team, database: PostgresServer, registry: Registry, podman_service: str
+) -> None:
+    import psycopg
+
+    port = int(registry.address.rpartition(":")[2])
+    with contextlib.ExitStack() as held:
+        pushes = HeldPushes(), HeldPushes()
+        for one in pushes:
+            held.callback(one.passed.set)
+        proxies = [held.enter_context(tcp_proxy(port, one)) for one in pushes]
+        shares = [{"REPROKIT_REGISTRY_IMAGES": f"127.0.0.1:{one.port}/team"} for one in proxies]
+        one = team.machine("one", **shares[0])
+        two = team.machine("two", "podman", CONTAINER_HOST=podman_service, **shares[1])
+        assert team.recorded() == []  # which makes the tables
+        with psycopg.connect(team.database) as connection:
+            connection.execute("LOCK TABLE cells IN SHARE ROW EXCLUSIVE MODE")
+            killed = one.starts("run", "case.yaml")
+            try:
+                assert pushes[0].held.wait(300)
+                waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = '{}'"
+                wait_until(lambda: database.says(waiting.format(team.database.rpartition("/")[2])) != "0", 300)
+            finally:
+                killed.kill()
+                killed.communicate()
+        assert team.recorded() == []  # of the transaction that was cut off there is nothing
+
+        proxies[0].cut()  # else Docker would go on with the push that no one waits for any more
+        proxies[0].listen()
+        pushes[0].held.clear()
+        both = two.starts("run", "case.yaml"), one.starts("run", "case.yaml")
+        assert all(each.held.wait(300) for each in pushes)  # each has an image of its own, and the registry none
+        for each in pushes:
+            each.passed.set()
+        for process in both:
+            team.ends(process)
+    lost, *found = team.recorded()
+    assert lost.exit_status is None  # what was in the journal of the killed one was delivered by the next run there
+    assert [verdicts(run) for run in found] == [["not-reproduced", "reproduced"]] * 2
+    mine, theirs = (next(run for run in found if run.engine == kind) for kind in ("docker", "podman"))
+    assert (built(mine), built(theirs)) == ([(False, False)] * 2, [(True, False)] * 2)
+    assert team.made(mine) != team.made(theirs)
+
+    team.forget()
+    team.machine("three").types("run", "case.yaml")
+    *_, last = team.recorded()
+    assert built(last) == [(False, True)] * 2
+    assert team.made(last) in (team.made(mine), team.made(theirs))
     assert invoke(["store", "check"]) == 0
