@@ -12,7 +12,11 @@ from reprokit.intake.environments import EnvironmentBlock, Rank, ReportedValue, 
 from reprokit.intake.environments.reading import BlockReader, system
 from reprokit.intake.table import table
 
-_NAMED_SYSTEM = re.compile(r"\b(?:on|in|under|using|with) (?:an? |my |the )?(\w+(?: linux)?)", re.IGNORECASE | re.ASCII)
+_NAMED_SYSTEM = re.compile(
+    r"\b(?:on|in|under|using|with) (?:an? |my |the )?(\w+(?: linux)?)"
+    r"|\b(\w+ linux)\b|\b(\w+) (?:machine|box|server|host|laptop|instance|vm)\b",
+    re.IGNORECASE | re.ASCII,
+)
 _SYSTEM = re.compile(
     r"(?<![A-Za-z])(?:ubuntu|debian|centos|rhel|rocky|almalinux|fedora|opensuse"
     r"|red ?hat(?: ?enterprise)?(?: ?linux)?(?: ?server)?|suse linux enterprise server|alpine|amazon|windows|win"
@@ -58,7 +62,11 @@ def system_named(
 
 def _family(prose: Sequence[lines.ReportLine], paths: str, title: str) -> EnvironmentBlock | None:
     """The one distribution that sentences name without a release."""
-    words = [(hit[1], line.number) for line in prose for hit in _NAMED_SYSTEM.finditer(line.text)]
+    words = [
+        (" ".join(filter(None, hit.groups())), line.number)
+        for line in prose
+        for hit in _NAMED_SYSTEM.finditer(line.text)
+    ]
     families = {name: at for text, at in (*words, (title, 1)) if (name := wording.family(text))}
     families = families or ({paths: 1} if paths else {})
     if len(families) != 1:

@@ -169,7 +169,9 @@ class _Work:
         if of_url and (projects.folder_of(frames, of_url) or of_url.tag):
             return of_url
         keys = [key for found in self.merged for key in (*found.values, *found.packages)]
-        named = projects.named(keys)
+        # One whose versions are compared is installed from the index in each cell.
+        versions = {name: {found.packages.get(name) for found in self.merged} for name in keys}
+        named = [one for one in projects.named(keys) if len(versions.get(one.pip, ())) < 2]
         return named[0] if named else of_url
 
     # -- the parts of the case -------------------------------------------------------------------------------------

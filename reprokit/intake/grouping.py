@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from reprokit.environment import versions
-from reprokit.intake import beside
+from reprokit.intake import beside as around
 from reprokit.intake.environments import (
     EnvironmentBlock,
     Rank,
@@ -76,15 +76,15 @@ def read(report: ParsedReport, shown: Shown | None, paths: str = "") -> Reported
     said += islice(mentions.printed(code, own), _MENTIONS)
     compared = _from_sentences(result, said)
     for found in (
-        beside.system_named(result.merged, prose, paths, report.title),
-        beside.device(result.merged, split),
-        beside.image(result.merged, prose),
-        beside.variables(prose),
-        beside.without_axis(result.merged[result.failing] if result.merged else None, prose),
+        around.system_named(result.merged, prose, paths, report.title),
+        around.device(result.merged, split),
+        around.image(result.merged, prose),
+        around.variables(prose),
+        around.without_axis(result.merged[result.failing] if result.merged else None, prose),
     ):
         if found:
             result.fill(found)
-    for found in beside.shown(result.merged, report.text):
+    for found in around.shown(result.merged, report.text):
         result.fill(found)
     for thing in compared:
         _compare(result, thing)
@@ -140,6 +140,7 @@ def _from_sentences(result: ReportedEnvironments, said: Sequence[Mention]) -> li
             by_role.setdefault(role, []).append(one)
     stated = EnvironmentBlock(kind="stated", first=0, last=0)
     compared = []
+    beside: list[tuple[str, Mention]] = []
     for role, found in list(by_role.items())[:_SAID]:
         fine = [one for one in found if one.fails is False]
         neutral = [one for one in found if one.fails is None and one.named]
@@ -151,6 +152,12 @@ def _from_sentences(result: ReportedEnvironments, said: Sequence[Mention]) -> li
             stated = _with(replace(stated, first=bad[0].line), role, bad[0])
         if thing.value and (fine or bad):
             compared.append(thing)
+        elif len({one.version for one in fine}) == 1:
+            beside.append((role, fine[0]))
+    for role, one in beside:
+        # ``with torch 2.1 it works on CUDA 11.8``: what is compared is another thing of the same sentence
+        if any(one.words == other.words for thing in compared for other in thing.fine if thing.bad):
+            stated = _with(replace(stated, first=stated.first or one.line), role, one)
     if stated.first:
         result.fill(stated)
     return compared[:_COMPARED]
@@ -210,7 +217,8 @@ def _role_of(nameless: set[str], has: EnvironmentBlock) -> str:
     """What the versions without a name are of: the only thing of the failing environment that has one of them."""
     roles = [f"package {name}" for name, version in has.packages.items() if version in nameless]
     roles += [axis for axis, version in has.axes.items() if any(same_version(version, text) for text in nameless)]
-    return roles[0] if len(roles) == 1 else ""
+    known = [role for role in roles if role.partition(" ")[2] in pairs.PACKAGES]
+    return next((few[0] for few in (roles, known) if len(few) == 1), "")
 
 
 def system_of(text: str) -> str:

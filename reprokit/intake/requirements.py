@@ -117,7 +117,8 @@ def _chosen(environments: Sequence[EnvironmentBlock], imports: Sequence[str], *,
         for name in found.packages:
             if few or name in relevant:
                 chosen.setdefault(name)
-    if not pip_fails:
+    compared = len({found.packages.get("pip") for found in environments}) > 1
+    if not (pip_fails or compared):
         chosen.pop("pip", None)
     return list(chosen)
 

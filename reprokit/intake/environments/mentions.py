@@ -20,7 +20,7 @@ from reprokit.intake.table import table
 
 _CLAUSE = re.compile(
     r"(?:[,;:()，；：。！？、（）!?]|\.(?=\s|$)|\s[-–—]+\s"
-    r"|\b(?:but|and|while|whereas|however|although|though|yet|then|so|until)\b"
+    r"|\b(?:but|and|while|where|whereas|however|although|though|yet|then|so|until)\b"
     r"|但是|但|而|(?<![译跑行])不过|却|然而)",
     re.IGNORECASE,
 )

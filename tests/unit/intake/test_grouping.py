@@ -120,3 +120,25 @@ def test_what_has_no_axis_is_reported_as_it_was_said() -> None:
     found = draft(f"{REPORT}I use Python 3.11 with Open MPI 4.1.2 and bazel 5.3.0.\n")
     assert found.data["report"]["environments"] == [{"Open MPI": "4.1.2", "bazel": "5.3.0"}]
     assert "not an axis of a case: Open MPI 4.1.2, bazel 5.3.0" in render(found)
+
+
+def test_what_stands_beside_a_comparison_is_stated_too() -> None:
+    found = draft(f"{REPORT}With torch 2.1.0 and CUDA 11.8 it works; the same code crashes with CUDA 12.1.\n").data
+    assert found["matrix"]["cuda"] == ["11.8", "12.1"]
+    assert "torch==2.1.0" in found["environment"]["pip"]
+
+
+def test_a_project_whose_versions_are_compared_is_installed_from_the_index() -> None:
+    found = draft(f"{REPORT}transformers 4.31.0 升级之后报错，降级到 4.30.2 就正常了。\n").data
+    assert found["matrix"]["transformers"] == ["4.30.2", "4.31.0"]
+    assert "sources" not in found
+
+
+def test_versions_of_pip_that_a_sentence_compares_are_installed() -> None:
+    found = draft(f"{REPORT}pip 23.1 fails where pip 22.3.1 succeeded.\n").data
+    assert found["matrix"]["pip"] == ["22.3.1", "23.1"]
+
+
+@pytest.mark.parametrize("text", ["Arch Linux, Python 3.11", "It is an AWS arch server", "on my arch"])
+def test_a_distribution_without_a_release_is_named(text: str) -> None:
+    assert "arch was reported" in render(draft(f"{REPORT}{text}\n"))
