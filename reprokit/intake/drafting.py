@@ -13,7 +13,7 @@ from reprokit.case import placeholders
 from reprokit.case.facts import requirement
 from reprokit.core.errors import UsageError
 from reprokit.core.redaction import Omitted, for_shell, scrub
-from reprokit.core.text import pluralize
+from reprokit.core.text import one_line, pluralize
 from reprokit.evidence import frames as places
 from reprokit.evidence.text import CUT_MARK
 from reprokit.intake import (
@@ -37,8 +37,11 @@ from reprokit.intake.environments import EnvironmentBlock, collected
 from reprokit.intake.installing import installs
 from reprokit.intake.pieces import ParsedReport
 from reprokit.intake.projects import Project
+from reprokit.intake.resources import of_device
 from reprokit.intake.troubles import ReportedTrouble
 
+_LISTED = 20
+"""Most other failures that a draft names."""
 KeyPath = tuple[str | int, ...]
 
 
@@ -63,9 +66,9 @@ def draft(text: str, *, url: str = "", source: str = "the report", failure: int 
     if sections:
         line = found[(failure or 1) - 1].line
         words = f"The text describes {len(found)} problems; this draft is about that in line {line}"
-        made = replace(
-            made, missing=(f"{words}: new --from with --failure N drafts another, --all each.", *made.missing)
-        )
+        listed = "; ".join(str(one) for one in found[:_LISTED])
+        words = f"{words}: new --from with --failure N drafts another, --all each: {listed}."
+        made = replace(made, missing=(words, *made.missing))
     return replace(made, troubles=tuple(map(str, found)) if len(found) > 1 else ())
 
 
@@ -375,9 +378,11 @@ class _Work:
             self.data["expect"] = {"failure": {"output": placeholders.OUTPUT}}
             return
         self.data["expect"] = {"failure": dict(shown.signature)}
-        if shown.words in ("slow", "wrong") and self.works and placeholders.MARK in str(shown.signature.get("output")):
-            self._compared(shown)
-            return
+        if shown.words in ("slow", "wrong") and placeholders.MARK in str(shown.signature.get("output")):
+            self.works = self.works or self._devices()
+            if self.works:
+                self._compared(shown)
+                return
         if shown.missing:
             self.missing.append(f"expect.failure: {shown.missing}.")
         for key, note in shown.notes.items():
@@ -385,8 +390,13 @@ class _Work:
         if shown.others:
             self.missing.append(
                 f"The report shows {pluralize(shown.others, 'other failure')}: a case is about one bug, and this draft "
-                f"is about the failure in line {shown.line}; --failure N drafts another."
+                f"is about the failure in line {shown.line}; --failure N drafts another: {self._others(shown)}."
             )
+
+    def _others(self, shown: failures.Shown) -> str:
+        """What else the report shows, in words and with its lines."""
+        rest = [one for one in failures.every(self.report.pieces) if one.line != shown.line][:_LISTED]
+        return "; ".join(f"line {one.line}: {one_line(one.title or one.words, 80)}" for one in rest)
 
     def _compared(self, shown: failures.Shown) -> None:
         """What is slow or wrong beside a cell in which it works, by the report, is compared with that."""
@@ -400,9 +410,21 @@ class _Work:
         if placeholders.MARK not in (command := str(self.data["command"]).strip()):
             self.data["command"] = f"{{\n{command}\n}} | tee {running.WORKDIR}/result.txt\n"
 
+    def _devices(self) -> dict[str, str]:
+        """The cell without a GPU, where the report says that it is right there, which makes an axis; {} else."""
+        matrix = self.data.get("matrix", {})
+        line = next((number for number, text in enumerate(self.report.lines, 1) if of_device(text)), 0)
+        if not line or {"include", "exclude", "device"} & set(matrix):
+            return {}
+        self.data["matrix"] = {**matrix, "device": ["gpu", "cpu"]}
+        self.notes[("matrix", "device")] = (f"line {line} compares them; the cell of the CPU gets no GPU",)
+        return {"device": "cpu"}
+
     def _resources(self) -> None:
         texts = "\n".join([self.running.command, *self.running.files.values()])
         found, notes = resources.needed(self.merged, texts, self.report.text, self.running.devices)
+        if "device" in self.works:
+            found = {**found, "gpus": f"{{{{ 0 if device == 'cpu' else {found.get('gpus', 1)} }}}}"}
         if found:
             self.data["resources"] = found
         self.notes |= {("resources", key): (note,) for key, note in notes.items()}

@@ -77,3 +77,36 @@ def test_the_language_on_the_first_line_of_a_fence_is_not_the_program() -> None:
 def test_the_step_of_an_image_that_failed_is_the_command() -> None:
     text = "```\nStep 3/4 : RUN wobble --x\nThe command '/bin/sh -c wobble --x 3' returned a non-zero code: 139\n```\n"
     assert draft(f"# Wobble\n\n{text}").data["command"] == "wobble --x 3"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "The result on the GPU is wrong. On the CPU it is correct.",
+        "It is slow on gpu compared to cpu.",
+        "There is a wrong result: it differs between CPU and GPU.",
+        "推理结果错误，CPU 上正常",
+        "GPU 推理结果和 CPU 不一致。",
+    ],
+)
+def test_what_is_right_on_the_cpu_is_compared_with_it(words: str) -> None:
+    made = draft(f"# Wobble\n\n{words}\n\nUbuntu 22.04, CUDA 11.8\n\n```\npython wobble.py\n```\n").data
+    assert made["matrix"]["device"] == ["gpu", "cpu"]
+    assert made["resources"]["gpus"] == "{{ 0 if device == 'cpu' else 1 }}"
+    found = made["expect"]
+    assert found.get("slower_than", {}).get("of", {"device": "cpu"}) == {"device": "cpu"}
+    assert found.get("compare", {}).get("reference", {"cell": {"device": "cpu"}}) == {"cell": {"device": "cpu"}}
+
+
+@pytest.mark.parametrize("words", ["It is wrong on my CPU.", "I have a CPU and a GPU. The result is wrong."])
+def test_a_device_that_is_only_named_is_not_compared(words: str) -> None:
+    assert "device" not in draft(f"# Wobble\n\n{words}\n\n```\npython wobble.py\n```\n").data.get("matrix", {})
+
+
+def test_the_other_failures_of_a_report_are_listed() -> None:
+    first, second = (
+        f'```\nTraceback (most recent call last):\n  File "a.py", line 1, in go\n    x\n{one}: it is odd\n```\n'
+        for one in ("KeyError", "TypeError")
+    )
+    (listed,) = (text for text in draft(f"# Wobble\n\n{first}\nThen:\n\n{second}").missing if "other failure" in text)
+    assert listed.endswith("--failure N drafts another: line 13: TypeError: it is odd.")
