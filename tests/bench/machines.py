@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections import Counter
@@ -22,6 +23,7 @@ def report(folder: Path) -> Iterator[str]:
     if programs is None:
         yield "Debian's package postgresql is not installed"
         return
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     with registry_server(folder / "registry") as registry, postgres_server(programs) as server, s3_server() as s3:
         team = Team(folder, registry.address, server.makes("machines"), s3)
         os.environ |= {**team.servers, "XDG_STATE_HOME": str(folder / "reader")}

@@ -127,9 +127,12 @@ def _pieces(
     missing = math.inf
     for (axis, some), column in zip(values.items(), zip(*cells, strict=True), strict=True):
         with_value = _masks(column)
+        alone = {value for value, mask in with_value.items() if mask & passing and len(values) == 1}
         conditions, not_made = of_axis(axis, some)
         missing = min(missing, not_made)
         for condition in conditions:
+            if not alone.isdisjoint(condition.accepted):
+                continue
             mask = 0
             for value in condition.accepted:
                 mask |= with_value[value]
@@ -138,8 +141,7 @@ def _pieces(
                 equals.append(_Piece(mask, 1, (condition,), frozenset([axis])))
     pieces = []
     for mask, alike in grouped.items():
-        left = mask & passing
-        if not mask & failing or left == passing or (left and len(values) == 1):
+        if not mask & failing or mask & passing == passing:
             continue
         size = min(condition.size for condition in alike)
         short = sorted(
