@@ -37,10 +37,11 @@ _EXACT = re.compile(
 )
 """Words before the command that failed."""
 _FAILS = re.compile(
-    r"\b(?:returned a non-zero|did not complete|fail\w*|errors?|crash\w*|get|got|hangs?)\b|报错|失败|错误|出现",
+    r"\b(?:returned a non-zero|did not complete|fail\w*|errors?|crash\w*|get|got|hangs?|only|just)\b"
+    r"|报错|失败|错误|出现|只",
     re.IGNORECASE,
 )
-"""Words of a sentence about a command that failed."""
+"""Words of a sentence about a command that failed, or the only one that was run."""
 _BUILDS = re.compile(rf"{commands.BUILDS.pattern}|(?:^|/)(?:build|configure|bootstrap)[\w-]*(?:\.sh)?(?:\s|$)")
 _PASSES = re.compile(r"\s*#.*\b(?:works?|fine|pass(?:es|ed)?|ok|succeeds?)\b|\s*#.*(?:正常|成功|可以)", re.IGNORECASE)
 """A comment above a command that does not fail."""
