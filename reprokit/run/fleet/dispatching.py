@@ -7,7 +7,7 @@ import math
 import statistics
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -24,6 +24,8 @@ from reprokit.run.fleet.orders import FleetEvent, Lost, Order, ServedImage
 from reprokit.run.fleet.placing import Needs, Node
 from reprokit.run.task import Task
 
+FAILURES = 3
+"""Cells in a row that fail by a node's fault, after which others are preferred: it would fail all of them, and fast."""
 ATTEMPTS = 3
 """How often a cell is given to a node before it counts as failed by the cluster."""
 LOOK = 0.5
@@ -107,6 +109,7 @@ class Dispatcher:
         self._keys = itertools.count(1)
         self._nodes: dict[str, Node] = {}
         self._hosts: dict[str, str] = {}
+        self._failures: Counter[str] = Counter()
         self._closing = threading.Event()
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="fleet", daemon=True)
@@ -207,11 +210,8 @@ class Dispatcher:
             for group in self._groups.values():
                 group.homes.discard(node.id)
         self._nodes = nodes
-        self._hosts.update({node.id: node.name for node in nodes.values()})
-        waiting = [job for line in self._lines.values() for job in line]
-        self._lines.clear()
-        for job in waiting:
-            self._queue(job)
+        self._hosts.update({node.id: node.host for node in nodes.values()})
+        self._queue_again()
         for key, (job, (names, _)) in self._flying.items():
             if not job.node and not any(name in nodes for name in names):
                 self._cluster.cancel(key)  # of its nodes none is left to begin it
@@ -242,8 +242,16 @@ class Dispatcher:
             why = placing.unserved(job.task, list(self._nodes.values()), self._catalog, job.refused)
             self._give_up(job, verdict, "; ".join([*map(str, job.lost[-1:]), why]))
             return
+        nodes = [node for node in nodes if self._failures[node.id] < FAILURES] or nodes
         needs = placing.needs_of(job.task, nodes, self._catalog)
         self._lines.setdefault((tuple(node.id for node in nodes), needs), deque()).append(job)
+
+    def _queue_again(self) -> None:
+        """Queue what waits, since other nodes are to serve it."""
+        waiting = [job for line in self._lines.values() for job in line]
+        self._lines.clear()
+        for job in waiting:
+            self._queue(job)
 
     def _send(self) -> None:
         flying: dict[Bucket, int] = {}
@@ -294,30 +302,48 @@ class Dispatcher:
             self._again(job)
             return
         if verdict is Verdict.ENGINE_ERROR and record is not None and not self._cancel.is_set():
+            self._fail(served.node, record.reason)
             job.refused[served.node] = record.reason
             others = placing.places(job.task, self._nodes.values(), self._catalog, job.refused)
             if others and len(job.lost) < ATTEMPTS - 1:
                 self._repeat(job, record.reason)
                 return
+        elif record is not None:
+            self._failures[served.node] = 0
         if verdict is Verdict.BUILD_FAILED and record is not None and self._refuse_without_images(job, record.reason):
             self._again(job)
             return
         for event in served.events:
             if event[1] != "began":
                 self._heard(event)
-        if record is not None and job.record is None and record.image is not None:
-            group.homes.add(served.node)
-            if record.image.fetched:
-                group.take_seconds = min(group.take_seconds, record.image.seconds)
-            elif record.image.size and group.take_seconds == math.inf:
-                group.take_seconds = placing.take_seconds(record.image.size)
-            if record.seconds is not None and not record.image.built:
-                group.took.append(time.monotonic() - job.began if job.began else record.seconds)
+        if record is not None and job.record is None:
+            self._learn(job, record)
         self._landed(job, served)
         self._over(job)
         if group.leader is job:
             self._lead_on(group, served)
         self._spread(group)
+
+    @staticmethod
+    def _learn(job: Job, record: CellRecord) -> None:
+        """What a decided cell says of the image of its group: where it is, and what it takes to have it there."""
+        group, image = job.group, record.image
+        if image is None:
+            return
+        group.homes.add(job.node)
+        if image.fetched:
+            group.take_seconds = min(group.take_seconds, image.seconds)
+        elif image.size and group.take_seconds == math.inf:
+            group.take_seconds = placing.take_seconds(image.size)
+        if record.seconds is not None and not image.built and not image.fetched:
+            group.took.append(time.monotonic() - job.began if job.began else record.seconds)
+
+    def _fail(self, node: str, why: str) -> None:
+        self._failures[node] += 1
+        if self._failures[node] == FAILURES and len(self._nodes) > 1:
+            here = self._nodes.get(node, node)
+            self._note(f"{here} failed {FAILURES} cells in a row, and others are preferred: {why}")
+            self._queue_again()
 
     def _refuse_without_images(self, job: Job, reason: str) -> bool:
         """Whether a build that failed without images can be tried where they are made: the nodes that are left then."""

@@ -278,8 +278,11 @@ def serve(
         if stopped.is_set():
             for stop in list(stops):
                 stop()
-    if failed:
+    if failed and not (isinstance(failed[0], (OSError, ReprokitError)) and order.record is None):
         raise failed[0]
+    if failed:  # a full disk, say: another node may serve the cell
+        why = decided(order.task, Verdict.ENGINE_ERROR, str(failed[0]))
+        return ServedImage(record=why, node=node, events=tuple(events.take()))
     own = invocation(order.run_id)
     store = own.folder
     folder = store / kept_folder(order.run_id, order.task)

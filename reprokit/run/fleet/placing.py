@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from reprokit.core.errors import Unsupported
-from reprokit.core.text import pluralize
+from reprokit.core.text import one_line, pluralize
 from reprokit.engine.protocol import EngineInfo
 from reprokit.environment import preflighting
 from reprokit.environment.axes import AXIS_NAMES
@@ -48,12 +48,17 @@ class Node:
     report: NodeReport = field(default_factory=NodeReport)
 
     def __str__(self) -> str:
-        return f"{self.name} (node {self.id[:8]})"
+        return f"{self.host} (node {self.id[:8]})"
+
+    @property
+    def host(self) -> str:
+        """Its name, on one line: it is the word of a machine that may be another user's."""
+        return one_line(self.name, 100)
 
     @property
     def trouble(self) -> str:
         """Why it serves no cell, '' where it does."""
-        return self.report.trouble or ("" if self.cpus >= 1 else "it offers Ray no CPU")
+        return " ".join(self.report.trouble.split()) or ("" if self.cpus >= 1 else "it offers Ray no CPU")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,7 @@ from reprokit.report.publishing import Scrubber
 from reprokit.run.fleet import carried, dispatching, joining, placing
 from reprokit.run.fleet.address import check_address
 from reprokit.run.fleet.cluster import connect
+from reprokit.run.fleet.node import NodeInvocation
 from reprokit.run.fleet.orders import Order, common_parts, packed, unpacked
 from reprokit.run.plan import plan
 from reprokit.run.request import Request
@@ -179,6 +181,41 @@ def test_an_engine_that_fails_on_one_node_is_not_a_failure_of_the_others(tmp_pat
     fleet.new_session()
     assert fleet.run() == 3
     assert set(fleet.verdicts) == {"engine-error"}
+
+
+def test_a_node_whose_disk_is_full_leaves_the_cells_to_others(
+    tmp_path: Path, cache: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fails at once, and would take every attempt of every cell."""
+    monkeypatch.setattr(placing, "leaves_home", lambda **_: True)
+    fleet = Fleet(tmp_path, FakeNode("full", FakeEngine(toy)), FakeNode("well", FakeEngine(toy), cpus=1))
+    full = fleet.nodes[0].engine
+    honest = NodeInvocation.serve
+
+    def serve(invocation: NodeInvocation, *arguments: Any) -> CellRecord | None:
+        if invocation._engine is not None and invocation._engine() is full:
+            raise OSError(28, "No space left on device")
+        return honest(invocation, *arguments)
+
+    monkeypatch.setattr(NodeInvocation, "serve", serve)
+    assert fleet.run() == 0
+    assert fleet.verdicts == AS_ON_ONE_HOST
+    assert "full (node full-id) failed 3 cells in a row, and others are preferred" in fleet.output.getvalue()
+    assert len(fleet.nodes[0].served) <= 3 + placing.QUEUED * 3
+    lost = [one.why for cell in fleet.cells if cell.details.node for one in cell.details.node.lost]
+    assert set(lost) == {"[Errno 28] No space left on device"}
+
+
+def test_names_of_nodes_are_shown_without_what_moves_a_terminal(tmp_path: Path, cache: None) -> None:
+    name = "evil\x1b[2J\u202e\n[1/1] all as expected"
+    fleet = Fleet(tmp_path, FakeNode(name, FakeEngine(toy), dies_in=1), FakeNode("well", FakeEngine(toy), dies_in=99))
+    assert fleet.run() == 0
+    bad = FakeNode(name, FakeEngine(), trouble=f"\x1b]0;t\x07{name}")
+    fleet.session._say(joining.check_nodes([bad.node, fleet.nodes[1].node], "ray")[1])
+    said = fleet.output.getvalue()
+    assert "evil" in said
+    assert not set("\x1b\x07\u202e") & set(said)
+    assert "\n[1/1] all" not in said
 
 
 def test_a_failed_build_is_that_of_all_cells_of_the_image(fleet: Fleet) -> None:
