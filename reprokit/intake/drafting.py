@@ -38,6 +38,7 @@ from reprokit.intake.installing import installs
 from reprokit.intake.pieces import ParsedReport
 from reprokit.intake.projects import Project
 from reprokit.intake.resources import of_device
+from reprokit.intake.shown import Shown
 from reprokit.intake.troubles import ReportedTrouble
 
 _LISTED = 20
@@ -393,12 +394,12 @@ class _Work:
                 f"is about the failure in line {shown.line}; --failure N drafts another: {self._others(shown)}."
             )
 
-    def _others(self, shown: failures.Shown) -> str:
+    def _others(self, shown: Shown) -> str:
         """What else the report shows, in words and with its lines."""
         rest = [one for one in failures.every(self.report.pieces) if one.line != shown.line][:_LISTED]
         return "; ".join(f"line {one.line}: {one_line(one.title or one.words, 80)}" for one in rest)
 
-    def _compared(self, shown: failures.Shown) -> None:
+    def _compared(self, shown: Shown) -> None:
         """What is slow or wrong beside a cell in which it works, by the report, is compared with that."""
         (note,) = shown.notes.values()
         if shown.words == "slow":

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from reprokit.intake import commands, installing
 from reprokit.intake.commands import CommandLine, Shell
-from reprokit.intake.failure import Shown
 from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.scripts import languages
+from reprokit.intake.shown import Shown
 
 REPRODUCE = re.compile(
     r"reproduc|repro\b|command|to run|how to|steps|script|run\b|ran\b|launch|train|invoke|execut|复现|重现|命令"

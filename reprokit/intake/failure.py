@@ -1,131 +1,21 @@
-"""The failures that a report shows, each as a signature: what stays the same when it happens again. Pure.
-
-Tracebacks and crashes are read as they are in logs (:mod:`reprokit.evidence`); other lines that programs print, and
-what people write, by ``data/failures.yaml``. A signature is held against its text before it is given.
-"""
+"""Which of the failures that a report shows is the one that it is about. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
 
-from reprokit.case import placeholders
-from reprokit.core.text import one_line
-from reprokit.evidence.fingerprint import fingerprint
-from reprokit.evidence.model import Crash, Ending, ExceptionSeen, Frame
-from reprokit.evidence.observation import last_exception, observe, primary_crash
-from reprokit.evidence.parser import Trait
-from reprokit.evidence.parsers import has
-from reprokit.evidence.text import find as occurs
-from reprokit.intake import notebooks
+from reprokit.intake import shown_failures
 from reprokit.intake.pieces import ReportPiece
-from reprokit.intake.signatures import identifying_frames, readable, stable
-from reprokit.intake.table import table as read
+from reprokit.intake.shown import Shown
+from reprokit.intake.signatures import readable
 
-_NAME = (
-    r"(?!java|org\.|com\.|Conda|ResolvePackage|PackagesNotFound|Unsatisfiable|LibMamba)(?:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|NotFound|Warning)"
-    r"|(?:[a-z_]\w*\.)+error(?=: ))"
-)
-_BARE = re.compile(rf"^(?:E\s+)?(?P<type>{_NAME})(?:[:：]\s*(?P<message>\S.*))?$", re.MULTILINE)
-_WITHIN = re.compile(rf"(?<![A-Za-z0-9_.'\"/])(?P<quote>[`'\"]?)(?P<type>{_NAME})[:：]\s*(?P<message>[^\n]+)")
-"""In running text, a name alone is not a failure: its message must follow."""
-_TITLED = re.compile(
-    r"(?<![\w.])(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\w+(?:Error|Exception))(?![\w(])"
-    r"|(?i:\b(?P<words>(?:attribute|type|value|key|index|runtime|import|assertion|name|syntax|recursion|zero ?division"
-    r"|not ?implemented|module ?not ?found|file ?not ?found|unicode ?decode|unicode ?encode|overflow) ?error)\b)"
-)
-"""In a title, a name is one, and so are its words."""
-_REMARKED = re.compile(
-    rf"#+[ \t]*(?:[-=]?>|raises?:?|gives?:?|throws?:?|>>>)?[ \t]*(?P<type>{_NAME})[:：]\s*(?P<message>\S.*)"
-)
-"""What a program's comment says that comes of a line."""
-_OUTPUT = re.compile(rf"^(?P<type>{_NAME}): (?P<message>\S+ \S+ .*)", re.MULTILINE)
-"""What a program printed, pasted behind it."""
-_EXIT = re.compile(
-    r"(?:exit(?:ed)?(?: with)?(?: (?:error )?(?:code|status))|exit code|return(?:ed)? code|退出代码|退出码"
-    r"|退出状态)\s*[:：=]?\s*(?P<code>-?\d{1,10})\b(?P<rest>.*)",
-    re.IGNORECASE,
-)
-_ENDS = {
-    **dict.fromkeys((139, -11, -1073741819), "SIGSEGV"),
-    **dict.fromkeys((134, -6, -1073740791), "SIGABRT"),
-    **dict.fromkeys((135, -7), "SIGBUS"),
-    **dict.fromkeys((136, -8), "SIGFPE"),
-    **dict.fromkeys((132, -4), "SIGILL"),
-    **dict.fromkeys((137, -9), "SIGKILL"),
-}
-"""Exit statuses of programs that a signal ended, and what Windows says in its place."""
-_STAMP = re.compile(r"^(?:#\d{1,4} )?\d{1,5}\.\d{1,3}(?=[ \n])", re.MULTILINE)
-"""Seconds, as ``docker build`` writes them before each line of output."""
-_STARTED = frozenset({"CalledProcessError", "ChildFailedError"})
-"""What Python raises where a program that it started failed."""
-_GOES_ON = re.compile(r"Exception in thread |Task exception was never retrieved|future: <Task")
-"""What Python prints above a traceback that does not end the program."""
-_FRAME = re.compile(r"^[ \t]+File \".+\", line \d+, in ", re.MULTILINE)
 _ERROR_WORDS = re.compile(
     r"error|traceback|exception|crash|log|output|actual|fail|problem|stack|报错|错误|异常|日志|崩溃|输出|信息",
     re.IGNORECASE,
 )
-_QUOTED_ERROR = re.compile(
-    r"(?:error(?: message)?|报错(?:信息)?|错误(?:信息|提示)?|提示)(?: (?:is|was|says|said))?\s*(?:[:：]|为|是)\s*"
-    r"(?P<quote>[`'\"“]*)(?P<text>[^`\"”\n]{10,300})",
-    re.IGNORECASE,
-)
-_ACTUAL = re.compile(r"\bactual(?:ly)?\b|\bgot\b|\binstead\b|实际|得到", re.IGNORECASE)
-_EXPECTED = re.compile(r"\bexpect|\bshould\b|\bcorrect\b|期望|预期|应该|正确", re.IGNORECASE)
-_NAN = re.compile(
-    r"^.*?(?P<text>\w[\w .-]{0,30}(?:[ =:]\s{0,3}\[?|\(\[))(?P<nan>-?nan)\b", re.IGNORECASE | re.MULTILINE
-)
-_TIMES = re.compile(r"(\d+(?:\.\d+)?)\s?(?:x|×|times|倍)\s*(?:as )?slow|慢\s?了?\s?(\d+(?:\.\d+)?)\s?倍", re.IGNORECASE)
-_SOURCE = frozenset(
-    {"python", "py", "c++", "cpp", "c", "cuda", "diff", "yaml", "json", "toml", "js", "ts", "java", "rust"}
-)
-"""Languages of fences that hold programs rather than their output."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shown:
-    """A failure in a report. ``signature``: ``expect.failure``; ``notes``: key -> origin; ``line``, ``last``: lines.
-
-    ``frames``: of its traceback, outermost first; ``others``: how many more failures the report shows. ``words``: what
-    it is where people only write of it (a kind of the table). ``building``: it failed while something was installed or
-    compiled. ``echo``: it only repeats another failure. ``ratio``: how many times as slow, 0 where that is not the bug.
-    ``missing``: what is still to be written, '' for nothing. ``inline``: a sentence goes on around it.
-    """
-
-    signature: dict[str, Any]
-    notes: dict[str, str] = field(default_factory=dict)
-    line: int = 0
-    last: int = 0
-    frames: tuple[Frame, ...] = ()
-    others: int = 0
-    exception: ExceptionSeen | None = None
-    building: bool = False
-    echo: bool = False
-    words: str = ""
-    ratio: float = 0.0
-    missing: str = ""
-    inline: bool = False
-
-    @property
-    def title(self) -> str:
-        """The failure in one line; '' where neither a type nor a message is known."""
-        kind = str(self.signature.get("exception") or self.signature.get("signal") or "")
-        text = readable(str(self.signature.get("message") or self.signature.get("output") or ""))
-        return ": ".join(part for part in (kind, text) if part and placeholders.MARK not in part)
-
-
-@cache
-def table() -> Mapping[str, Any]:
-    """The rules for lines and words, with their examples."""
-    flags = {"lines": re.MULTILINE, "words": re.MULTILINE | re.IGNORECASE}
-    return {
-        part: [{**row, "search": re.compile(row["pattern"], flags[part])} for row in rows]
-        for part, rows in read("failures").items()
-    }
 
 
 def find(pieces: Sequence[ReportPiece], about: int = 0) -> Shown | None:
@@ -148,14 +38,14 @@ def _every(pieces: tuple[ReportPiece, ...]) -> tuple[Shown, ...]:
     first below a heading about errors; another line that a program printed; what sentences say.
     """
     titles = [piece for piece in pieces if piece.kind == "heading"]
-    pasted = [(piece, shown) for piece in pieces if piece.code for shown in _pasted(piece)]
-    worded = [(piece, shown) for piece in pieces if not piece.code for shown in _in_words(piece, pieces)]
+    pasted = [(piece, shown) for piece in pieces if piece.code for shown in shown_failures.pasted(piece)]
+    worded = [(piece, shown) for piece in pieces if not piece.code for shown in shown_failures.in_words(piece, pieces)]
     ranked = sorted(
         ((-_weight(piece, shown, titles), number, shown) for number, (piece, shown) in enumerate(pasted + worded)),
         key=lambda entry: entry[:2],
     )
     if not ranked:
-        last = (shown for piece in pieces if piece.code and (shown := _led_to(piece)))
+        last = (shown for piece in pieces if piece.code and (shown := shown_failures.led_to(piece)))
         ranked = [(0, number, shown) for number, shown in enumerate(last)]
     kept: list[Shown] = []
     for _, _, shown in ranked:
@@ -164,13 +54,6 @@ def _every(pieces: tuple[ReportPiece, ...]) -> tuple[Shown, ...]:
         ):
             kept.append(shown)
     return tuple(kept)
-
-
-def ends(text: str) -> str:
-    """A text with only the first and the last part of a very long one, on the lines that they have."""
-    if len(text) <= 2 * _END:
-        return text
-    return text[:_END] + "\n" * text.count("\n", _END, -_END) + text[-_END:]
 
 
 def _weight(piece: ReportPiece, shown: Shown, titles: Sequence[ReportPiece]) -> int:
@@ -197,8 +80,6 @@ def _weight(piece: ReportPiece, shown: Shown, titles: Sequence[ReportPiece]) -> 
 
 MOST = 200
 """Most failures of one report."""
-_END = 50_000
-"""Characters of a piece that are read from its beginning, and from its end."""
 _STRONG = frozenset({"signal", "hang", "oom", "nan"})
 """Kinds of failures whose words hardly mean anything else."""
 
@@ -213,336 +94,3 @@ def same(one: Shown, other: Shown) -> bool:
         both = "exception" in one.signature and "exception" in other.signature
         return one.title == other.title or (both and len(kinds) == 1)
     return len(kinds) < 2 and (a in b or b in a)
-
-
-# -- pasted text ---------------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=1000)
-def _pasted(piece: ReportPiece) -> tuple[Shown, ...]:
-    return tuple(_in_piece(piece))
-
-
-def _in_piece(piece: ReportPiece) -> Iterator[Shown]:
-    text = _STAMP.sub("", ends(piece.text))
-    text = notebooks.indented(_begun(notebooks.as_tracebacks(text)))
-    observation = observe(text)
-    exception, crash = last_exception(observation), primary_crash(observation)
-    if crash is None and exception is None:  # pip indents the output of a compiler, replies quote it
-        text = "\n".join(re.sub(r"^[ \t>|]+", "", line) for line in text.split("\n"))
-        crash = primary_crash(observe(text))
-    if exception is not None and not exception.ignored:
-        shown = _of_exception(exception, piece)
-        # A program that starts others only says that one of them failed: what that one printed is the failure.
-        if _type(exception.type) in _STARTED:
-            if crash is not None and has(crash.kind, Trait.COMPILER):
-                yield _of_crash(crash, text, piece)
-                return
-            if (own := next(_lines(piece, text), None)) and not own.echo:
-                yield own
-                return
-        above = text.split("\n")[max(exception.line - 3, 0) : exception.line - 1]
-        if any(_GOES_ON.match(line) for line in above):
-            shown.signature["exit_code"] = "0"
-            shown.notes["exit_code"] = (
-                "Python goes on after such an exception; write nonzero if the program failed all the same"
-            )
-        yield shown
-        return
-    if piece.info in _SOURCE:
-        for hit in (*_REMARKED.finditer(text), *_OUTPUT.finditer(text)):
-            at = text.count("\n", 0, hit.start()) + 1
-            yield _of_exception(ExceptionSeen(type=hit["type"], message=hit["message"], line=at, end_line=at), piece)
-            return
-        return
-    bare = next((hit for hit in _BARE.finditer(text) if hit["message"] or not hit["type"].endswith("Warning")), None)
-    # An exception whose message mentions a signal or CUDA is still how the program ended.
-    if crash is not None and not (bare and text.count("\n", 0, bare.start()) + 1 == crash.line):
-        yield _of_crash(crash, text, piece)
-    elif bare:
-        line = text.count("\n", 0, bare.start()) + 1
-        seen = ExceptionSeen(type=bare["type"], message=bare["message"] or "", line=line, end_line=line)
-        yield _of_exception(seen, piece)
-    else:
-        yield from _lines(piece, text)
-        yield from _worded(piece, table()["words"][:8])
-        yield from _ended(piece)
-
-
-def _begun(text: str) -> str:
-    """Complete a traceback that was pasted without its first line, which replaces the line above its frames."""
-    first = _FRAME.search(text)
-    if first is None or not text.count("\n", 0, first.start()) or "Traceback (most recent call last)" in text:
-        return text
-    above = text.rindex("\n", 0, first.start() - 1) + 1 if text.count("\n", 0, first.start() - 1) else 0
-    return f"{text[:above]}Traceback (most recent call last):{text[first.start() - 1 :]}"
-
-
-def _lines(piece: ReportPiece, text: str) -> Iterator[Shown]:
-    """The first line that a rule of the table knows, by the first rule that knows one."""
-    for row in table()["lines"]:
-        hit = row["search"].search(text)
-        said = next((part for part in hit.groups() if part), hit[0]) if hit else ""
-        part, why = stable(said)
-        if hit and part and occurs(part, text):
-            line = piece.line + text.count("\n", 0, hit.start())
-            yield Shown(
-                signature={"output": part},
-                notes={"output": f"line {line}; {why}"},
-                line=line,
-                last=line,
-                building=row.get("building", False),
-                echo=row.get("echo", False),
-            )
-            return
-
-
-def _led_to(piece: ReportPiece) -> Shown | None:
-    """The line of a short pasted text below words about an error that says most: one with such a word, or the only."""
-    lines = [line for line in piece.text.split("\n") if line.strip()]
-    if piece.info in _SOURCE or len(lines) > _SHORT or not _LEADS.search(piece.lead or piece.heading):
-        return None
-    chosen = next((line for line in lines if _ERROR_WORD.search(line)), lines[0] if len(lines) == 1 else "")
-    part, why = stable(chosen.strip())
-    if not part or not occurs(part, piece.text):
-        return None
-    line = piece.line + piece.text.split("\n").index(chosen)
-    note = f"line {line}; {why}; what stands where the report speaks of an error"
-    return Shown(signature={"output": part}, notes={"output": note}, line=line, last=line)
-
-
-_SHORT = 30
-"""Most lines of pasted text that is searched for a line that no rule knows."""
-_LEADS = re.compile(
-    r"\b(?:errors?|exceptions?|fails?|failed|crash\w*|traceback|message|throws?|raises?)\b|报错|错误|异常|提示",
-    re.IGNORECASE,
-)
-_ERROR_WORD = re.compile(
-    r"error|exception|fail|fatal|invalid|cannot|can't|unable|not (?:found|supported|implemented|available)|unsupported"
-    r"|abort|panic|assert|denied|missing|错误|失败|异常|无法|不支持",
-    re.IGNORECASE,
-)
-
-
-def _ended(piece: ReportPiece) -> Iterator[Shown]:
-    """The end of a program with an exit status."""
-    hit = _EXIT.search(piece.text)
-    code = int(hit["code"]) if hit else 0
-    if hit is None or code == 0:
-        return
-    line = piece.line + piece.text.count("\n", 0, hit.start())
-    note = f"line {line}: exit status {code}"
-    if code in _ENDS:
-        signature = {"signal": _ENDS[code]}
-    elif 0 < code <= 255:
-        signature = {"exit_code": str(code)}
-    else:
-        signature = {"exit_code": "nonzero"}
-        note += " is specific to Windows; the one on Linux is not known"
-    yield Shown(signature=signature, notes=dict.fromkeys(signature, note), line=line, last=line, echo=code not in _ENDS)
-
-
-# -- sentences -----------------------------------------------------------------------------------------------------
-
-
-def _in_words(piece: ReportPiece, pieces: Sequence[ReportPiece]) -> Iterator[Shown]:
-    """Failures in prose: text that was pasted without a fence, an exception that a sentence names, and plain words."""
-    piece = replace(piece, text=ends(piece.text))
-    unquoted = "\n".join(map(_unquoted, piece.text.split("\n")))
-    observation = observe(unquoted)
-    exception, crash = last_exception(observation), primary_crash(observation)
-    if exception is not None and exception.frames:
-        yield _of_exception(exception, piece)
-        return
-    alone = _BARE.search(unquoted)
-    found = alone or next((hit for hit in _WITHIN.finditer(unquoted) if not _UNRELATED.search(_line_of(hit))), None)
-    line = unquoted.count("\n", 0, found.start()) + 1 if found else 0
-    # A line that names an exception is identified by it, even if it also looks like a crash.
-    if crash is not None and crash.line != line:
-        yield _of_crash(crash, unquoted, piece)
-    elif found and found["message"]:
-        quote = found.groupdict().get("quote") or ""
-        text = found["message"].strip().rstrip("。，,")
-        text = text.partition(quote)[0] if quote and text.count(quote) % 2 else text
-        seen = ExceptionSeen(type=found["type"], message=text, line=line, end_line=line)
-        yield replace(_of_exception(seen, piece), inline=not alone)
-        if not alone:
-            yield from (one for one in _lines(piece, unquoted) if not one.echo)
-    elif piece.kind == "heading" and (named := _TITLED.search(piece.text)):
-        note = {"exception": f"line {piece.line}"}
-        kind = named["type"] or re.sub(
-            r"(?i)(error|found|decode|encode|division|implemented)", _capital, named["words"].title()
-        )
-        yield Shown(signature={"exception": kind.replace(" ", "")}, notes=note, line=piece.line, last=piece.line)
-    else:
-        yield from _lines(piece, unquoted)
-    yield from _worded(piece, table()["words"], pieces)
-    yield from _ended(piece)
-    if hit := _QUOTED_ERROR.search(unquoted):
-        part, why = stable(hit["text"])
-        if part and occurs(part, piece.text):
-            at = piece.line + unquoted.count("\n", 0, hit.start())
-            yield Shown(signature={"output": part}, notes={"output": f"line {at}; {why}"}, line=at, last=at, echo=True)
-
-
-def _line_of(hit: re.Match[str]) -> str:
-    """The line around a match."""
-    end = hit.string.find("\n", hit.end())
-    return hit.string[hit.string.rfind("\n", 0, hit.start()) + 1 : end if end >= 0 else None]
-
-
-_UNRELATED = re.compile(
-    r"\bnot (?:my|the|this|our) (?:issue|problem|bug)|\bunrelated\b|与此无关|不是(?:这个|该)问题", re.IGNORECASE
-)
-"""Words about an error that is not what is reported."""
-
-
-def _unquoted(line: str) -> str:
-    """A line without marks of quotes, and without a backtick that begins or ends code of several lines."""
-    line = re.sub(r"^[ \t]*(?:>[ \t]?)+", "", line)
-    return re.sub(r"^\s*`|`\s*$", "", line, count=1) if line.count("`") % 2 else line
-
-
-def _capital(word: re.Match[str]) -> str:
-    return word[0].title()
-
-
-def _worded(piece: ReportPiece, rows: Sequence[Any], pieces: Sequence[ReportPiece] = ()) -> Iterator[Shown]:
-    """What the words of a piece say, by the first rule of the table that fits."""
-    for row in rows:
-        for hit in row["search"].finditer(piece.text):
-            start, end = piece.text.rfind("\n", 0, hit.start()) + 1, piece.text.find("\n", hit.end())
-            around = piece.text[start : end if end >= 0 else None]
-            if _DENIED.search(around[: hit.start() - start][-30:]) or re.search(row.get("not", r"(?!)"), around, re.I):
-                continue
-            line = piece.line + piece.text.count("\n", 0, hit.start())
-            said = hit["text"] if row.get("kind") == "output" or row.get("quotes") else one_line(around, 80)
-            yield _of_words(row, line, said, pieces)
-            return
-
-
-_DENIED = re.compile(
-    r"(?:\bno|\bnot|n't|\bwithout|\bnever|\bavoid|\bfix(?:e[ds])?|没有?|不会?|避免)\s+(?:a\s+|any\s+)?$", re.IGNORECASE
-)
-
-
-def _of_words(row: Mapping[str, Any], line: int, around: str, pieces: Sequence[ReportPiece]) -> Shown:
-    note = f"line {line}: {around!r}"
-    kind = row.get("kind", "signal")
-    signature: dict[str, Any] = {}
-    missing, ratio = "", 0.0
-    if kind == "signal":
-        signature = {"signal": row["signal"]}
-        missing = row.get("note", "")
-    elif kind == "oom":
-        signature = {"out_of_memory": "true"}
-        missing = "set resources.memory to what the reporter's machine has, so that it runs out here too"
-    elif kind == "hang":
-        signature = {"timed_out": "true"}
-        missing = "set resources.timeout to a little more than the command takes where it does not hang"
-    elif kind == "wrong" and (actual := _actual(pieces)):
-        signature = {"exit_code": "0", "output": actual[0]}
-        note += f"; line {actual[1]} is what it printed"
-    elif kind in ("nan", "wrong") and (
-        hit := next((_NAN.search(piece.text) for piece in pieces if _printed_nan(piece)), None)
-    ):
-        signature = {"exit_code": "0", "output": f"{hit['text']}{hit['nan']}".strip()}
-    elif kind == "nan":
-        signature = {"exit_code": "0", "output": "/(?i)\\bnan\\b/"}
-    elif kind == "output":  # the words of the program itself
-        signature = {"output": around}
-    elif kind == "exception":
-        signature = {"exception": row["exception"], **({"message": around} if row.get("quotes") else {})}
-    elif kind == "build":  # an installation also fails without the network, say, which is not what was reported
-        signature = {"exit_code": "nonzero", "output": placeholders.OUTPUT}
-    elif kind in ("slow", "leak", "wrong"):
-        texts = {"slow": placeholders.SLOW, "leak": placeholders.LEAK, "wrong": placeholders.RESULT}
-        signature = {"exit_code": "0", "output": texts[kind]}
-        times = _TIMES.search(around) if kind == "slow" else None
-        ratio = max(float(times[1] or times[2]) / 2, 1.2) if times else 1.5 if kind == "slow" else 0.0
-    return Shown(
-        signature=signature,
-        notes={next(iter(signature)): note},
-        line=line,
-        last=line,
-        words=kind,
-        missing=missing,
-        ratio=ratio,
-        building=kind == "build",
-        echo=kind == "build",
-    )
-
-
-def _printed_nan(piece: ReportPiece) -> bool:
-    return piece.code and piece.info not in _SOURCE and bool(_NAN.search(piece.text))
-
-
-def _actual(pieces: Sequence[ReportPiece]) -> tuple[str, int] | None:
-    """(what the program prints where the result is wrong, its line), where the report shows it below such words."""
-    for piece in pieces:
-        below = piece.lead or piece.heading
-        if piece.kind in ("fenced", "indented") and piece.info not in _SOURCE and _ACTUAL.search(below):
-            first = next((text for text in piece.text.split("\n") if text.strip()), "").strip()
-            if not _EXPECTED.search(below) and 2 <= len(first) <= 120 and not first.startswith(("/", ">>>", "$", "#")):
-                return first, piece.line
-    return None
-
-
-# -- exceptions and crashes ----------------------------------------------------------------------------------------
-
-
-def _of_exception(seen: ExceptionSeen, piece: ReportPiece) -> Shown:
-    line, last = piece.line + max(seen.line, 1) - 1, piece.line + max(seen.end_line, 1) - 1
-    signature: dict[str, Any] = {"exception": _type(seen.type)}
-    notes = {"exception": f"line {last}" if last == line else f"lines {line} to {last}"}
-    text, why = stable(seen.message)
-    if text and occurs(text, seen.message):
-        signature["message"] = text
-    if why:
-        notes["message" if text else "exception"] = why if text else f"{notes['exception']}; {why}"
-    frames, which = identifying_frames(seen.frames)
-    if frames and not notebooks.torn(piece.text):
-        signature["frames"] = frames
-        notes["frames"] = which
-    building = bool(re.search(r"compil|build|setup\.py|wheel|CUDA_HOME|cpp_extension", seen.message)) and any(
-        re.search(r"setuptools|distutils|pip/|cpp_extension|setup\.py", frame.file) for frame in seen.frames
-    )
-    return Shown(
-        signature=signature, notes=notes, line=line, last=last, frames=seen.frames, exception=seen, building=building
-    )
-
-
-def _type(dotted: str) -> str:
-    """The name without its module, which may change between versions; a lower-case name (``zlib.error``) keeps it."""
-    *_, module, name = ("", *dotted.split("."))
-    return f"{module}.{name}" if module and name.islower() else name
-
-
-def _of_crash(crash: Crash, text: str, piece: ReportPiece) -> Shown:
-    line = piece.line + max(crash.line, 1) - 1
-    identity = fingerprint(Ending(exit_code=None), text, crash=crash)
-    note = f"line {line}: {one_line(crash.text, 80)!r}"
-    if identity.kind == "signal" and re.fullmatch(r"SIG[A-Z]+", identity.message):
-        return Shown(signature={"signal": identity.message}, notes={"signal": note}, line=line, last=line)
-    if crash.kind == "oom-kill":
-        return Shown(signature={"out_of_memory": "true"}, notes={"out_of_memory": note}, line=line, last=line)
-    words = one_line(crash.text, 300)
-    if crash.kind == "linker-error":  # the first of them: the others follow from the same cause
-        first = re.search(r"undefined reference.*", text)
-        words = one_line(first[0], 300) if first else words
-    if crash.kind in {"compiler-error", "ptxas-fatal"} and (
-        found := re.search(r"(?:fatal )?error(?: #?\w+)?\s*:\s*(?P<text>.*)", words)
-    ):
-        words = found["text"]
-    part, why = stable(words.rpartition("what(): ")[2].strip())
-    signature: dict[str, Any] = {"output": part} if part and occurs(part, text) else {"exit_code": "nonzero"}
-    if crash.kind == "terminate" and "output" in signature:
-        signature["signal"] = "SIGABRT"
-    key = next(iter(signature))
-    return Shown(
-        signature=signature,
-        notes={key: f"{note}; {why}" if why else note},
-        line=line,
-        last=line,
-        building=has(crash.kind, Trait.COMPILER),
-    )

@@ -22,8 +22,8 @@ from reprokit.intake.environments import (
 )
 from reprokit.intake.environments.mentions import Mention
 from reprokit.intake.environments.reading import BlockReader
-from reprokit.intake.failure import Shown
 from reprokit.intake.pieces import ParsedReport
+from reprokit.intake.shown import Shown
 
 MOST = 64
 """Most environment blocks of one report that are read."""

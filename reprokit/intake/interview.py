@@ -21,6 +21,7 @@ from reprokit.intake.capturing import files
 from reprokit.intake.capturing.interpreter import words_of
 from reprokit.intake.draft import Draft, literal
 from reprokit.intake.pieces import cut
+from reprokit.intake.shown import Shown
 
 NONE = "-"
 """The answer that leaves an axis out."""
@@ -189,7 +190,7 @@ def files_named(command: str, folder: Path, have: Container[str] = ()) -> NamedF
     return NamedFiles(texts=gathered.texts, missing=tuple(missing))
 
 
-def failure_in(text: str) -> failure.Shown | None:
+def failure_in(text: str) -> Shown | None:
     """The failure that pasted output shows, None where there is none."""
     return failure.find(cut(f"~~~~~~\n{text}\n~~~~~~\n").pieces) if text.strip() else None
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from reprokit.evidence import frames as places
 from reprokit.evidence.model import Frame
 from reprokit.intake import commands, projects
-from reprokit.intake.failure import Shown
 from reprokit.intake.projects import Project
 from reprokit.intake.running import SCRIPT, WORKDIR, Running
+from reprokit.intake.shown import Shown
 
 _MODULE = re.compile(r"\s-m\s+(?P<module>[\w.]+)")
 

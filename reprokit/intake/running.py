@@ -12,8 +12,8 @@ from reprokit.core.redaction import for_shell
 from reprokit.evidence import frames as places
 from reprokit.intake import commands, failing_command, installing, projects, scripts, spoken_commands
 from reprokit.intake.commands import CommandLine, Shell
-from reprokit.intake.failure import Shown
 from reprokit.intake.pieces import ReportPiece
+from reprokit.intake.shown import Shown
 
 WORKDIR = "/workspace"
 _HOST_PATHS = frozenset(

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from reprokit.core.text import one_line
 from reprokit.intake import failure, pieces
-from reprokit.intake.failure import Shown
 from reprokit.intake.pieces import ParsedReport, ReportPiece
+from reprokit.intake.shown import Shown
 
 LEAST = 3
 """Fewest sections with a failure of their own that make a document of many troubles of a report."""

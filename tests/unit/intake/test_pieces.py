@@ -9,6 +9,7 @@ import pytest
 from reprokit.evidence.text import find
 from reprokit.intake import commands, failure, installing, notebooks, pieces, running, scripts, signatures, trees
 from reprokit.intake.environments import EnvironmentBlock, Rank, ReportedValue
+from reprokit.intake.shown import table as known
 from reprokit.intake.table import table
 
 
@@ -187,15 +188,13 @@ def test_a_quoted_file_of_the_command_is_in_the_case() -> None:
     assert found.command == "python train.py --config small.yml"
 
 
-@pytest.mark.parametrize(
-    ("text", "words"), [one for row in failure.table()["words"] for one in row["examples"].items()]
-)
+@pytest.mark.parametrize(("text", "words"), [one for row in known()["words"] for one in row["examples"].items()])
 def test_words_about_failures(text: str, words: str | None) -> None:
     shown = failure.find(pieces.cut(f"# {text}\n").pieces)
     assert (shown and (shown.signature.get("signal") or shown.words or None)) == words
 
 
-@pytest.mark.parametrize(("text", "part"), [one for row in failure.table()["lines"] for one in row["examples"].items()])
+@pytest.mark.parametrize(("text", "part"), [one for row in known()["lines"] for one in row["examples"].items()])
 def test_lines_that_programs_print(text: str, part: str) -> None:
     for form in (f"```\n{text}\n```\n", f"It says:\n\n{text}\n"):
         shown = failure.find(pieces.cut(form).pieces)
