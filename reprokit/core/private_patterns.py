@@ -240,7 +240,8 @@ def name_of(match: re.Match[str]) -> str:
 _SAYS = _any_case(
     "pass(?:word|wd|phrase|code)?",
     "p(?:wd|w)",
-    "pin(?: code)?",
+    # As a verb it comes before versions: "pin numpy==1.26.4", "pin it to 2.0".
+    r"pin(?: code)?(?=[ \t]{0,3}[:=是为]|[ \t]{1,3}(?:is|was)\b|[ \t]{1,3}[\"'`]?\d{4,12}(?![\w.]))",
     "credentials?",
     "secret(?:(?: access)?[ -]?(?:key|token|secret)s?(?: secret| id)?)?",
     "a(?:pi|ccess|ccount|uth)[ -]?(?:key|token|secret)s?(?: secret| id)?",
