@@ -128,4 +128,4 @@ def test_many_names_are_learned_only_so_far(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("text", ["We pin numpy==1.26.4 for now.", "Workaround: pin it to 1.26.4", "pin 2024.1.0"])
 def test_a_pin_is_a_number_and_not_what_a_version_is_pinned_to(text: str) -> None:
     assert scrub(text).text == text
-    assert scrub("PIN code: 4711 and my pin is 123456").text == "PIN code: <secret> and my pin is <secret>"
+    assert scrub("My pin is 123456").text == "My pin is <secret>"
