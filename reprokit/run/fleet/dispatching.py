@@ -234,6 +234,7 @@ class Dispatcher:
 
     def _queue(self, job: Job) -> None:
         nodes = placing.places(job.task, self._nodes.values(), self._catalog, job.refused)
+        nodes = [node for node in nodes if self._failures[node.id] < FAILURES] or nodes
         homes = [node for node in nodes if node.id in job.group.homes]
         if homes and not job.group.spread:
             nodes = [node for node in nodes if node in homes or (job.group.taken and placing.takes_images(node, homes))]
@@ -242,7 +243,6 @@ class Dispatcher:
             why = placing.unserved(job.task, list(self._nodes.values()), self._catalog, job.refused)
             self._give_up(job, verdict, "; ".join([*map(str, job.lost[-1:]), why]))
             return
-        nodes = [node for node in nodes if self._failures[node.id] < FAILURES] or nodes
         needs = placing.needs_of(job.task, nodes, self._catalog)
         self._lines.setdefault((tuple(node.id for node in nodes), needs), deque()).append(job)
 

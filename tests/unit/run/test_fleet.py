@@ -206,6 +206,26 @@ def test_a_node_whose_disk_is_full_leaves_the_cells_to_others(
     assert set(lost) == {"[Errno 28] No space left on device"}
 
 
+@pytest.mark.usefixtures("at_home")
+def test_cells_leave_the_node_of_their_image_once_its_disk_is_full(
+    tmp_path: Path, cache: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = Fleet(tmp_path, FakeNode("full", FakeEngine(toy), cpus=1), FakeNode("well", FakeEngine(toy)))
+    full, good = fleet.nodes[0].engine, iter(range(2))
+    honest = NodeInvocation.serve
+
+    def serve(invocation: NodeInvocation, *arguments: Any) -> CellRecord | None:
+        if invocation._engine is not None and invocation._engine() is full and next(good, None) is None:
+            raise OSError(28, "No space left on device")
+        return honest(invocation, *arguments)
+
+    monkeypatch.setattr(NodeInvocation, "serve", serve)
+    assert fleet.run() == 0
+    assert fleet.verdicts == AS_ON_ONE_HOST
+    assert len(full.built) == 1
+    assert len(fleet.nodes[0].served) <= 2 + dispatching.FAILURES + placing.QUEUED
+
+
 def test_names_of_nodes_are_shown_without_what_moves_a_terminal(tmp_path: Path, cache: None) -> None:
     name = "evil\x1b[2J\u202e\n[1/1] all as expected"
     fleet = Fleet(tmp_path, FakeNode(name, FakeEngine(toy), dies_in=1), FakeNode("well", FakeEngine(toy), dies_in=99))
