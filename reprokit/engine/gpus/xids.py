@@ -14,6 +14,7 @@ import threading
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from reprokit.engine.gpus import nvml
 
@@ -51,8 +52,8 @@ class XidWatch:
 
     def mark(self) -> int:
         """The moment now, for ``since``. Waits until the driver reports errors, or cannot."""
-        if self._process is not None:
-            self._ready.wait(nvml.SECONDS)
+        if self._process is not None and not self._ready.wait(nvml.SECONDS):
+            self._ready.set()  # the driver hangs: no further trial waits for it
         return len(self._heard)
 
     def since(self, mark: int, uuids: Collection[str]) -> tuple[tuple[str, int], ...]:
@@ -92,15 +93,28 @@ def main() -> None:
 
     pynvml.nvmlInit()
     events = pynvml.nvmlEventSetCreate()
+    uuids: dict[int | None, str] = {}
     for index in range(pynvml.nvmlDeviceGetCount()):
         with suppress(pynvml.NVMLError):  # a GPU that is lost, or that reports none
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            uuids[_address(handle)] = pynvml.nvmlDeviceGetUUID(handle)  # a GPU that is lost does not tell it any more
             pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, events)
     print("{}", flush=True)
-    while not select.select([sys.stdin], [], [], 0)[0]:
+    pause = 0.0
+    while not select.select([sys.stdin], [], [], pause)[0]:
+        pause = 0.0
         try:
             event = pynvml.nvmlEventSetWait_v2(events, _WAIT)
-            uuid = pynvml.nvmlDeviceGetUUID(event.device)
+            uuid = uuids.get(_address(event.device)) or pynvml.nvmlDeviceGetUUID(event.device)
         except pynvml.NVMLError_Timeout:
             continue
+        except pynvml.NVMLError:  # one GPU is lost, and the others report theirs
+            pause = _WAIT / 1000
+            continue
         print(json.dumps({"uuid": uuid, "xid": event.eventData}), flush=True)
+
+
+def _address(handle: Any) -> int | None:
+    import ctypes
+
+    return ctypes.cast(handle, ctypes.c_void_p).value

@@ -121,6 +121,21 @@ def test_xid_errors_are_heard_of_from_the_mark_on_and_of_the_gpus_asked_for(load
         watch.close()
 
 
+def test_an_xid_error_of_a_gpu_that_is_lost_by_it_is_heard_of_and_so_are_those_of_others(loaded: FakeNvml) -> None:
+    loaded.gpus(*four_gpus())
+    watch = XidWatch()
+    watch.start()
+    try:
+        mark = watch.mark()
+        loaded.gpus(*four_gpus("lost"))  # from now on it does not even tell its UUID
+        loaded.xid("GPU-3", 79)
+        loaded.xid("GPU-0", 31)
+        assert within(60, lambda: len(watch.since(mark, {"GPU-0", "GPU-3"})) == 2)
+        assert watch.since(mark, {"GPU-3"}) == (("GPU-3", 79),)
+    finally:
+        watch.close()
+
+
 def test_a_driver_that_hangs_or_has_no_events_ends_nothing(loaded: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvml, "SECONDS", 0.5)
     for init in (-1, 9):
@@ -128,6 +143,7 @@ def test_a_driver_that_hangs_or_has_no_events_ends_nothing(loaded: FakeNvml, mon
         watch = XidWatch()
         watch.start()
         assert watch.since(watch.mark(), {"GPU-0"}) == ()
+        assert watch._ready.is_set()  # so that no other trial waits for it
         watch.close()
         assert watch._process is not None
         assert watch._process.poll() is not None
