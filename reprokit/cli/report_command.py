@@ -116,7 +116,7 @@ def command(
     pages = _Pages(form, request, str if as_recorded else form.scrubber(store.runs(limit=None)))
     if isinstance(output, str):
         with targets.sent_folder(output, writing.MARKER, writing.is_ours, writing.LAST) as made:
-            built = pages.form.write(store, made, pages.request, pages.scrub)
+            built = _written(store, pages, made)
         _say(pages, built, f"{output.rstrip('/')}/index.html")
         return 0
     if serve:
@@ -186,11 +186,14 @@ def _files(folder: Path | None) -> Sequence[CaseFile]:
 
 def _build(store: Store, pages: _Pages, target: Path) -> None:
     """Write the pages, and report what was written and what was not. Raises RecordError where that fails."""
+    _say(pages, _written(store, pages, target), str(target / "index.html"))
+
+
+def _written(store: Store, pages: _Pages, target: Path) -> Built:
     try:
-        built = pages.form.write(store, target, pages.request, pages.scrub)
+        return pages.form.write(store, target, pages.request, pages.scrub)
     except OSError as error:
         raise RecordError(f"{target}: the report cannot be written: {error.strerror}") from error
-    _say(pages, built, str(target / "index.html"))
 
 
 def _say(pages: _Pages, built: Built, index: str) -> None:

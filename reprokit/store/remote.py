@@ -75,6 +75,7 @@ def checked_files(text: str) -> str:
         parts.scheme not in FILE_SCHEMES
         or (parts.scheme == "file" and (parts.netloc or not parts.path.startswith("/")))
         or (parts.scheme == "s3" and (not parts.netloc or "@" in parts.netloc))
+        or "?versionId=" in text  # s3fs would write all files to that one object
     ):
         raise UsageError(f"files {without_passwords(text)!r}: write file:///FOLDER or s3://BUCKET/PREFIX")
     return text.rstrip("/")

@@ -41,6 +41,7 @@ def sent(text: str) -> Iterator[Path]:
     Raises UsageError, before anything is made, where the bucket takes nothing.
     """
     files, key = _object(text)
+    _check_new(text)
     files.probe(f"{key}.{PROBE}")
     with private_folder("sent") as folder:
         made = folder / PurePosixPath(key).name
@@ -75,9 +76,11 @@ def sent_folder(text: str, marker: str, is_ours: Callable[[str], bool], last: Se
     bucket, _, prefix = text.removeprefix("s3://").partition("/")
     if not bucket or "@" in bucket:
         raise UsageError(f"{without_passwords(text)!r}: write s3://BUCKET/PREFIX")
-    files = BucketFiles(f"s3://{bucket}/{prefix}".rstrip("/"), what="the place of the pages")
+    _check_new(text)
+    files = BucketFiles(f"s3://{bucket}/{prefix.strip('/')}".rstrip("/"), what="the place of the pages")
     files.probe(PROBE)
-    there = {name for name in files.names("") if not name.endswith(PROBE)}
+    # An empty object whose name ends with a slash is what consoles make for a new folder.
+    there = {name for name in files.names("") if name and not name.endswith(("/", PROBE))}
     if there and marker not in there:
         raise UsageError(
             f"{text} holds {min(there)} and is not a report of reprokit (it has no {marker}): name another prefix, or "
@@ -99,6 +102,12 @@ def sent_folder(text: str, marker: str, is_ours: Callable[[str], bool], last: Se
         for name in last:
             put(name)
         files.remove_all(name for name in there.difference(names) if is_ours(name))
+
+
+def _check_new(text: str) -> None:
+    """Raises UsageError for a version of an object: s3fs writes to, and removes, the object itself."""
+    if "?versionId=" in text:
+        raise UsageError(f"{text}: a version of an object cannot be written: leave out ?versionId=...")
 
 
 def _object(text: str) -> tuple[BucketFiles, str]:

@@ -22,6 +22,7 @@ from reprokit.cli import invoke
 from reprokit.core.errors import RecordError, UsageError
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
+from reprokit.report.html import writing
 from reprokit.store import copying, delivery, recorder, tables, targets
 from reprokit.store.database import Store
 from reprokit.store.errors import StoreError, Trouble
@@ -433,6 +434,10 @@ def test_a_report_goes_to_a_bucket_whole_or_not_at_all(
     assert s3fs().cat_file(f"{bucket}/out.csv") == (tmp_path / "out.csv").read_bytes()
 
 
+def no_space(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
 def test_pages_go_to_a_bucket_with_what_leads_to_them_last(
     bucket: str, s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -486,9 +491,19 @@ def test_pages_go_to_a_bucket_with_what_leads_to_them_last(
         (f"{bucket}-else", "holds theirs and is not a report of reprokit"),
         ("s3://reprokit-none/site", "does not exist"),
         ("s3://me@host/site", "write s3://BUCKET/PREFIX"),
+        (f"{bucket}-else/theirs?versionId=1", "leave out ?versionId="),  # or their object would be gone
     ):
         assert invoke([*report, target]) == 2
         assert words in capsys.readouterr().err
+    assert invoke([*report, f"{bucket}-else/theirs?versionId=1", "--format", "csv"]) == 2
+    assert s3fs().exists(f"{root}-else/theirs")
+
+    s3fs().call_s3("put_object", Bucket=BUCKET, Key=f"{root.partition('/')[2]}-new/", Body=b"")  # a console's folder
+    with monkeypatch.context() as full:
+        full.setattr(writing.Folder, "text", no_space)
+        assert invoke([*report, f"{bucket}-new"]) == 3
+        assert "the report cannot be written: No space left on device" in capsys.readouterr().err
+    assert invoke([*report, f"{bucket}-new"]) == 0
     with refusing() as refused:
         monkeypatch.setenv("AWS_ENDPOINT_URL", refused)
         assert invoke([*report, bucket]) == 2
