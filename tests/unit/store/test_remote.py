@@ -81,7 +81,9 @@ def test_an_address_that_cannot_be_a_store_is_refused(
         assert "hunter2" not in text
 
 
-@pytest.mark.parametrize("files", ["gs://b/x", "s3://", "file://host/x", "s3://key:hunter2@b/x", "/folder", "s3://b/x?versionId=1"])
+@pytest.mark.parametrize(
+    "files", ["gs://b/x", "s3://", "file://host/x", "s3://key:hunter2@b/x", "/folder", "s3://b/x?versionId=1"]
+)
 def test_a_place_for_files_that_is_not_one_is_refused(files: str) -> None:
     with pytest.raises(UsageError, match="write file:///FOLDER or s3://BUCKET/PREFIX") as raised:
         remote.folder_of(ADDRESS, files)
