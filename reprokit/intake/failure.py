@@ -47,6 +47,8 @@ def _every(pieces: tuple[ReportPiece, ...]) -> tuple[Shown, ...]:
     if not ranked:
         last = (shown for piece in pieces if piece.code and (shown := shown_failures.led_to(piece)))
         ranked = [(0, number, shown) for number, shown in enumerate(last)]
+    if not ranked and (differs := shown_failures.differs(pieces)):
+        ranked = [(0, 0, differs)]
     kept: list[Shown] = []
     for _, _, shown in ranked:
         if len(kept) < MOST and not (
@@ -75,11 +77,26 @@ def _weight(piece: ReportPiece, shown: Shown, titles: Sequence[ReportPiece]) -> 
     if shown.words in ("build", "output"):
         weight = 6 if shown.words == "build" else 9
     weight += 15 * named + 5 * bool(piece.code and _ERROR_WORDS.search(piece.under)) - 35 * interrupted
+    weight += 15 * (piece.code and shown.echo and _begins_alike(shown, title))
+    if piece.code:
+        weight -= 60 * bool(_EXPECTED.match(piece.lead or piece.heading)) + 10 * bool(_ANOTHER.search(piece.lead))
     return weight - (12 if piece.kind == "heading" and not sure else 0) - 5 * (set(shown.signature) == {"exception"})
+
+
+def _begins_alike(shown: Shown, title: str) -> bool:
+    """Whether a title quotes the beginning of what a program printed."""
+    words = re.findall(r"\w+", readable(str(shown.signature.get("output") or "")))[:3]
+    return len(words) == 3 and " ".join(words).lower() in " ".join(re.findall(r"\w+", title)).lower()
 
 
 MOST = 200
 """Most failures of one report."""
+_EXPECTED = re.compile(r"\W*(?:the )?expect(?:ed|ation)?\b|\W*(?:it )?should\b|\W*(?:期望|预期|正确)", re.IGNORECASE)
+"""What is below such words is not the failure."""
+_ANOTHER = re.compile(
+    r"\b(?:another|different|other) (?:error|exception|problem|failure|issue)|另一个(?:错误|报错|问题)", re.IGNORECASE
+)
+"""Nor is this what the report is about."""
 _STRONG = frozenset({"signal", "hang", "oom", "nan"})
 """Kinds of failures whose words hardly mean anything else."""
 

@@ -15,7 +15,7 @@ from typing import Any
 from reprokit.case import placeholders
 from reprokit.core.text import one_line
 from reprokit.evidence.fingerprint import fingerprint
-from reprokit.evidence.model import Crash, Ending, ExceptionSeen
+from reprokit.evidence.model import Crash, Ending, ExceptionSeen, Observation
 from reprokit.evidence.observation import last_exception, observe, primary_crash
 from reprokit.evidence.parser import Trait
 from reprokit.evidence.parsers import has
@@ -23,7 +23,7 @@ from reprokit.evidence.text import find as occurs
 from reprokit.intake import notebooks
 from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.shown import Shown, table
-from reprokit.intake.signatures import identifying_frames, stable
+from reprokit.intake.signatures import LONGEST, identifying_frames, stable
 
 _NAME = (
     r"(?!java|org\.|com\.|Conda|ResolvePackage|PackagesNotFound|Unsatisfiable|LibMamba)(?:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|NotFound|Warning)"
@@ -117,6 +117,9 @@ def _in_piece(piece: ReportPiece) -> Iterator[Shown]:
             if (own := next(_lines(piece, text), None)) and not own.echo:
                 yield own
                 return
+            if child := _raised_by_child(observation, text):
+                yield _of_exception(child, piece)
+                return
         above = text.split("\n")[max(exception.line - 3, 0) : exception.line - 1]
         if any(_GOES_ON.match(line) for line in above):
             shown.signature["exit_code"] = "0"
@@ -141,8 +144,18 @@ def _in_piece(piece: ReportPiece) -> Iterator[Shown]:
         yield _of_exception(seen, piece)
     else:
         yield from _lines(piece, text)
-        yield from _worded(piece, table()["words"][:8])
+        yield from _worded(piece, [row for row in table()["words"] if row.get("pasted")])
         yield from _ended(piece)
+
+
+def _raised_by_child(observation: Observation, text: str) -> ExceptionSeen | None:
+    """The exception of a program that another started, above what the other says of it."""
+    seen = [one for one in observation.exceptions if _type(one.type) not in _STARTED and not one.ignored]
+    if seen:
+        return seen[-1]
+    hit = next((hit for hit in _BARE.finditer(text) if hit["message"] and _type(hit["type"]) not in _STARTED), None)
+    at = text.count("\n", 0, hit.start()) + 1 if hit else 0
+    return ExceptionSeen(type=hit["type"], message=hit["message"], line=at, end_line=at) if hit else None
 
 
 def _begun(text: str) -> str:
@@ -185,6 +198,20 @@ def led_to(piece: ReportPiece) -> Shown | None:
     line = piece.line + piece.text.split("\n").index(chosen)
     note = f"line {line}; {why}; what stands where the report speaks of an error"
     return Shown(signature={"output": part}, notes={"output": note}, line=line, last=line)
+
+
+def differs(pieces: Sequence[ReportPiece]) -> Shown | None:
+    """What a program printed, in a report that says only what it should have printed."""
+    told = next(
+        (piece for piece in pieces if re.match(r"\W*(?:expect|期望|预期)", piece.lead or piece.heading, re.I)), None
+    )
+    if told is None or (actual := _actual(pieces, commands=False)) is None:
+        return None
+    text, line = actual
+    note = f"line {line} is what it printed; the report says what it expects in line {told.line}"
+    return Shown(
+        signature={"exit_code": "0", "output": text}, notes={"exit_code": note}, line=line, last=line, words="wrong"
+    )
 
 
 _SHORT = 30
@@ -250,8 +277,9 @@ def in_words(piece: ReportPiece, pieces: Sequence[ReportPiece]) -> Iterator[Show
             r"(?i)(error|found|decode|encode|division|implemented)", _capital, named["words"].title()
         )
         yield Shown(signature={"exception": kind.replace(" ", "")}, notes=note, line=piece.line, last=piece.line)
-    else:
-        yield from _lines(piece, unquoted)
+    else:  # no program prints a title: one that begins like an echo is a person's sentence
+        told = piece.kind == "heading" and _TOLD.match(unquoted)
+        yield from (one for one in _lines(piece, unquoted) if not (one.echo and told))
     yield from _worded(piece, table()["words"], pieces)
     yield from _ended(piece)
     if hit := _QUOTED_ERROR.search(unquoted):
@@ -259,6 +287,9 @@ def in_words(piece: ReportPiece, pieces: Sequence[ReportPiece]) -> Iterator[Show
         if part and occurs(part, piece.text):
             at = piece.line + unquoted.count("\n", 0, hit.start())
             yield Shown(signature={"output": part}, notes={"output": f"line {at}; {why}"}, line=at, last=at, echo=True)
+
+
+_TOLD = re.compile(r"\W*(?:unable to|cannot|can't|could not|couldn't|failed to|failing to)\b", re.IGNORECASE)
 
 
 def _line_of(hit: re.Match[str]) -> str:
@@ -316,7 +347,7 @@ def _of_words(row: Mapping[str, Any], line: int, around: str, pieces: Sequence[R
     elif kind == "hang":
         signature = {"timed_out": "true"}
         missing = "set resources.timeout to a little more than the command takes where it does not hang"
-    elif kind == "wrong" and (actual := _actual(pieces)):
+    elif kind == "wrong" and (actual := _actual(pieces)) and not _NAN.search(actual[0]):
         signature = {"exit_code": "0", "output": actual[0]}
         note += f"; line {actual[1]} is what it printed"
     elif kind in ("nan", "wrong") and (
@@ -353,15 +384,42 @@ def _printed_nan(piece: ReportPiece) -> bool:
     return piece.code and piece.info not in _SOURCE and bool(_NAN.search(piece.text))
 
 
-def _actual(pieces: Sequence[ReportPiece]) -> tuple[str, int] | None:
-    """(what the program prints where the result is wrong, its line), where the report shows it below such words."""
+def _actual(pieces: Sequence[ReportPiece], commands: bool = True) -> tuple[str, int] | None:
+    """(what the program prints where the result is wrong, its line), where the report shows it below such words.
+
+    Or where it is quoted right behind a program, or all that a command printed; not the latter without ``commands``.
+    """
     for piece in pieces:
         below = piece.lead or piece.heading
         if piece.kind in ("fenced", "indented") and piece.info not in _SOURCE and _ACTUAL.search(below):
             first = next((text for text in piece.text.split("\n") if text.strip()), "").strip()
             if not _EXPECTED.search(below) and 2 <= len(first) <= 120 and not first.startswith(("/", ">>>", "$", "#")):
                 return first, piece.line
+    above: ReportPiece | None = None
+    for piece in pieces:
+        lines = [line.strip() for line in piece.text.split("\n")]
+        printed: list[str] = []
+        if piece.kind == "prose" and above is not None and above.info != "console":
+            quoted = [line[1:].strip() for line in lines if line.startswith(">")]
+            printed = quoted if len(quoted) == len([line for line in lines if line]) else []
+        elif piece.code and piece.info not in _SOURCE and _PRINTS.search(piece.lead) and not piece.lead.endswith("?"):
+            printed = lines if not re.match(r"[>$]|In \[|\w+@", lines[0]) else []
+        elif commands and piece.code and re.match(r"(?:[>$]|\S{0,40}[$#]) \S", lines[0]):
+            printed = lines[1:]
+        told = [line for line in printed if len(re.findall(r"\w", line)) > 1]
+        bad = _EXPECTED.search(piece.lead or piece.heading) or _FINE.search(piece.lead)
+        if len(told) == 1 and len(told[0]) <= 120 and not bad and not told[0].startswith(("/", ">>>", "$", "#")):
+            return told[0], piece.line + next(at for at, line in enumerate(lines) if told[0] in line)
+        above = piece if piece.code else None
     return None
+
+
+_PRINTS = re.compile(
+    r"(?:\b(?:shows?|prints?|printed|outputs?|returns?|returned|gives?|gave|yields?|produces?|results?)(?: (?:is|was))?"
+    r"|输出|结果|打印)(?:如下|为|是)?\W*$",
+    re.IGNORECASE,
+)
+_FINE = re.compile(r"\b(?:works?|worked|correct|fine|right|instead of)\b|正常|正确", re.IGNORECASE)
 
 
 # -- exceptions and crashes ----------------------------------------------------------------------------------------
@@ -403,6 +461,8 @@ def _of_crash(crash: Crash, text: str, piece: ReportPiece) -> Shown:
     if crash.kind == "oom-kill":
         return Shown(signature={"out_of_memory": "true"}, notes={"out_of_memory": note}, line=line, last=line)
     words = one_line(crash.text, 300)
+    if crash.kind == "assertion":  # the program and the place before it differ between machines
+        words = words[max(words.find("Assertion "), 0) :]
     if crash.kind == "linker-error":  # the first of them: the others follow from the same cause
         first = re.search(r"undefined reference.*", text)
         words = one_line(first[0], 300) if first else words
@@ -411,6 +471,8 @@ def _of_crash(crash: Crash, text: str, piece: ReportPiece) -> Shown:
     ):
         words = found["text"]
     part, why = stable(words.rpartition("what(): ")[2].strip())
+    if crash.kind == "assertion":  # as it is in the source, numbers too
+        part, why = words[:LONGEST].rstrip("."), "the assertion"
     signature: dict[str, Any] = {"output": part} if part and occurs(part, text) else {"exit_code": "nonzero"}
     if crash.kind == "terminate" and "output" in signature:
         signature["signal"] = "SIGABRT"

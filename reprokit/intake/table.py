@@ -16,7 +16,7 @@ ROWS: Mapping[tuple[str, str], str] = {
     ("environments", "shown"): "axis pattern as examples",
     ("failures", ""): "lines words",
     ("failures", "lines"): "pattern building echo examples",
-    ("failures", "words"): "pattern kind signal exception quotes not note examples",
+    ("failures", "words"): "pattern kind signal exception quotes pasted not note examples",
     ("languages", "*"): "infos start sign compiles needs",
     ("packages", "*"): "pip apt",
     ("projects", "*"): "git tag package pip why built",

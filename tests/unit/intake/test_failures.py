@@ -55,6 +55,57 @@ from reprokit.intake.drafting import draft
         ("Then a wibble does not have an attribute wob any more.\n", {"exception": "AttributeError"}),
         ("It ends with list index out of range.\n", {"exception": "IndexError", "message": "list index out of range"}),
         ("After the update the server sends a 404 Not Found for it.\n", {"output": "404 Not Found"}),
+        # the expression of an assertion stays as it is in the source
+        (
+            "```\nwibd: core.c:99: wib_open: Assertion `fd >= 0' failed.\n```\n",
+            {"output": "Assertion `fd >= 0' failed"},
+        ),
+        # what another program that it started raised, above what it says itself
+        (
+            (
+                '```\nTraceback (most recent call last):\n  File "t.py", line 3, in <module>\n    go()\n'
+                "ValueError: the wibble has no wob\nTraceback (most recent call last):\n"
+                '  File "/x/run.py", line 9, in launch\n    raise ChildFailedError(\nChildFailedError: \n===\n```\n'
+            ),
+            {"exception": "ValueError", "message": "the wibble has no wob"},
+        ),
+        # what is expected is not the failure
+        (
+            (
+                "# A wob is taken for a number\n\n## Expected in version 3\n\n```\nTypeError: a wob is no int\n```\n\n"
+                "## Log\n\n```\nSegmentation fault (core dumped)\n```\n"
+            ),
+            {"signal": "SIGSEGV"},
+        ),
+        # another error of the same report
+        (
+            (
+                "```\nwib.c:3:4: error: the wob cannot be inverted\n```\nWith a loop, another error comes:\n"
+                "```\nwib.c:9:1: error: the wob has no end\n```\n"
+            ),
+            {"output": "the wob cannot be inverted"},
+        ),
+        # the title quotes the line of the program, and has a word of a wrong result in it
+        (
+            "# Error: Size of a wibble is wrong (on my machine)\n\n```\nError: Size of a wibble is wrong: 4096\n```\n",
+            {"output": "Size of a wibble is wrong"},
+        ),
+        # a program's output: quoted behind it, below a word, all that the command printed
+        (
+            (
+                "# The weight is ignored\n\n```python\nimport wib\nprint(wib.way())\n```\n\n> [24, 34]\n\n"
+                "## Expected behavior\n\nBoth are the same.\n"
+            ),
+            {"exit_code": "0", "output": "[24, 34]"},
+        ),
+        (
+            "# A wib mean has a wrong value\n\n```python\nimport wib\n```\nwhich prints:\n```\n7.25\n```\n",
+            {"exit_code": "0", "output": "7.25"},
+        ),
+        (
+            "# Sorting gives the wrong order\n\n```\n$ wib sort a.txt\nbob ann\n```\n",
+            {"exit_code": "0", "output": "bob ann"},
+        ),
     ],
 )
 def test_the_failure_of_a_report(text: str, signature: dict[str, str]) -> None:
@@ -110,3 +161,15 @@ def test_the_other_failures_of_a_report_are_listed() -> None:
     )
     (listed,) = (text for text in draft(f"# Wobble\n\n{first}\nThen:\n\n{second}").missing if "other failure" in text)
     assert listed.endswith("--failure N drafts another: line 13: TypeError: it is odd.")
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        "# Unable to find the wob in wib 1.2.3\n\nIt is not in the list.\n",
+        "# The wob is ignored\n\n```\n$ wib install wob\nok, done\n```\n\n## Expected behavior\n\nIt uses the wob.\n",
+        "# A test passes\n\n```\nClang version: Could not collect\n```\n",
+    ],
+)
+def test_what_no_program_prints_where_it_fails_becomes_a_placeholder(report: str) -> None:
+    assert "TODO(reprokit)" in str(draft(report).data["expect"]["failure"])
