@@ -81,6 +81,7 @@ class Invocation:
         self._supplied: Supply | None = None
         self._recorder = Recorder(store_folder)
         self._facts = discovery.facts()
+        self._began: float | None = None
         self.record: RunRecord | None = None
 
     def _open_engine(self, request: Request) -> Engine:
@@ -136,6 +137,7 @@ class Invocation:
             shares=self._shares(request, listener),
             reuse=self._reuse(run_id, request, tasks),
             compares=compares,
+            began=self._began,
         )
 
     def _reuse(self, run_id: str, request: Request, tasks: Sequence[Task]) -> Reuse | None:

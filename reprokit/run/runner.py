@@ -143,6 +143,7 @@ class Runner:
     ``shares``: through what images of cases that are trusted so far are shared with other machines.
     ``keeper``: keeps what is on the disk within a budget, and what this run uses from being removed.
     ``compares``: judge cells by those that they are compared with; else whoever asked for them does.
+    ``began``: since when a registry's images count as they are now (``refresh_bases``), None for from now on.
     ``folder`` is the store's; without a ``recorder`` nothing is recorded, as for builds without a run.
     """
 
@@ -167,6 +168,7 @@ class Runner:
         shares: Callable[[Trust], ImageShare | None] = lambda trust: None,
         reuse: Reuse | None = None,
         compares: bool = True,
+        began: float | None = None,
     ) -> None:
         self.run_id = run_id
         self.request = request
@@ -176,7 +178,7 @@ class Runner:
         self._folder = folder
         self._measurements = Measurements(folder)
         self._seen = SeenBases(folder)
-        self._since = time.time() if request.refresh_bases else 0.0
+        self._since = (began or time.time()) if request.refresh_bases else 0.0
         self._facts = facts
         self._catalog = catalog
         self._caps = caps or Caps()

@@ -225,7 +225,7 @@ class FleetRunner:
         """What a node found behind the name of a base image is what every node takes from now on."""
         for reference, image in record.details.images.items():
             if image.digest and reference not in self._bases:
-                known = self._seen.digest(reference)
+                known = "" if self._request.refresh_bases else self._seen.digest(reference)
                 if not known:
                     self._seen.keep(reference, image.digest)
                 with self._lock:

@@ -161,6 +161,7 @@ class NodeInvocation(Invocation):
             engine=engine,
             confirming=lambda _: self._once,
         )
+        self._began = time.time()
         self._run_id = run_id
         self._connect = connect
         self._homes: tuple[str, ...] = ()
@@ -196,7 +197,7 @@ class NodeInvocation(Invocation):
             return decided(order.task, Verdict.UNSUPPORTED, why)
         seen = SeenBases(self.folder)
         for reference, digest in order.bases.items():
-            if seen.digest(reference) != digest:
+            if seen.digest(reference, self._began or 0.0) != digest:
                 seen.keep(reference, digest)
         self._homes, self._asked = order.homes, order.request.engine
         runner = self._runner(order.run_id, request, None, events, compares=False)

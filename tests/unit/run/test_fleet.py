@@ -21,7 +21,7 @@ from reprokit.cli.display.screen import Screen
 from reprokit.core import version
 from reprokit.core.errors import BuildFailed, EngineError, Unsupported, UsageError
 from reprokit.engine.capabilities import Capabilities
-from reprokit.engine.protocol import EngineInfo, Trial
+from reprokit.engine.protocol import EngineInfo, ImageInfo, Trial
 from reprokit.environment.cases import load_all
 from reprokit.evidence.model import Ending
 from reprokit.evidence.records import CellRecord
@@ -36,6 +36,7 @@ from reprokit.run.request import Request
 from reprokit.run.run_session import Session
 from reprokit.search.explain.repeating import planner
 from reprokit.store.database import Store
+from reprokit.store.folder import SeenBases
 from tests.unit.fakes import FakeEngine
 from tests.unit.run.fleet_fakes import FakeCluster, FakeNode
 
@@ -111,6 +112,36 @@ def test_verdicts_are_those_of_one_host_and_logs_come_home(fleet: Fleet) -> None
     assert str(fleet.folder / "cache") not in "".join(cell.repeat for cell in fleet.cells)
     assert fleet.cluster.closed
     assert not list((fleet.folder / "cache" / "reprokit" / "fleet").glob("*/runs/*/*"))
+
+
+class MovingTags(FakeEngine):
+    """Of a registry whose tags mean another image each time one is pulled."""
+
+    def __init__(self) -> None:
+        super().__init__(toy)
+        self.pulled: list[str] = []
+
+    def image(self, tag: str) -> ImageInfo | None:
+        return super().image(tag) if tag.removeprefix("sha256:").startswith("reprokit/") else None
+
+    def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
+        with self.lock:
+            self.pulled.append(f"sha256:{len(self.pulled):064}")
+            return ImageInfo(tag=reference, id=f"sha256:{reference}", digest=self.pulled[-1])
+
+
+def test_a_base_image_is_looked_up_again_once_for_a_run_and_stays_what_it_was_then(tmp_path: Path, cache: None) -> None:
+    engine = MovingTags()
+    fleet = Fleet(tmp_path, FakeNode("one", engine, cpus=1))
+    fleet.run()
+    seen = SeenBases(fleet.folder / "store")
+    (reference,) = fleet.cells[0].details.images
+    before, pulled = seen.digest(reference), len(engine.pulled)
+    assert before
+    fleet.new_session()
+    assert fleet.run(refresh_bases=True) == 0
+    assert len(engine.pulled) - pulled <= 1 + placing.QUEUED  # what was given to the node before any of it was decided
+    assert seen.digest(reference) in engine.pulled[pulled:]
 
 
 @pytest.fixture
