@@ -31,8 +31,10 @@ from reprokit.evidence.records import CellRecord
 from reprokit.evidence.sequential import Trials
 from reprokit.report import result
 from reprokit.report.formats import junit
+from reprokit.run.preparing import Builds
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
+from reprokit.run.stopping import Workers
 from reprokit.store import journal
 from reprokit.store.database import Store
 from tests.stored import finish
@@ -117,6 +119,17 @@ def test_cells_whose_image_is_there_do_not_wait_for_the_builds_of_others(project
     project.session = project.new_session()
     assert project.run(jobs=1) == 0
     assert late == [True, True]
+
+
+def test_a_build_waits_for_images_that_are_there_and_follow_after_it_was_looked_for() -> None:
+    order: list[object] = []
+    with Workers(1, "build") as workers:
+        builds = Builds(workers, order.append, lambda image: str(image) == "here")
+        builds.start("not here")  # type: ignore[arg-type]
+        builds.started[0].result(60)
+        builds.start("here")  # type: ignore[arg-type]
+        builds.wait()
+    assert order == ["here", "not here"]
 
 
 def test_a_second_run_builds_and_measures_nothing(project: Project) -> None:
