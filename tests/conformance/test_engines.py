@@ -418,7 +418,7 @@ def test_ctrl_c_leaves_nothing(subject: Subject, image: str) -> None:
     assert subject.left(word)
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=30) != 0
+    assert process.wait(timeout=60) != 0
     assert nothing_left(subject, word)
 
 
@@ -434,7 +434,7 @@ def test_what_a_killed_process_left_is_swept_and_nothing_else(subject: Subject, 
         assert subject.engine.image(image) is not None
     finally:
         alive.send_signal(signal.SIGINT)
-        alive.wait(timeout=30)
+        alive.wait(timeout=60)
     assert nothing_left(subject, neighbour)
 
 

@@ -308,7 +308,7 @@ def test_a_gpu_that_its_holder_loses_while_another_cell_reaches_for_it_is_not_le
 
     def late(claim: LeaseRequest) -> bool:
         if project.engine.trials:
-            given_back.wait(20)
+            given_back.wait(60)
         return attempt(claim)
 
     def close(allocation: gpus.GpuAllocation) -> None:

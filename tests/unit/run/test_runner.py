@@ -456,7 +456,7 @@ def test_ctrl_c_keeps_what_is_decided_and_resume_goes_on(project: Project) -> No
     def interrupt(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
         if len(project.engine.trials) <= 2:  # two containers are made, the first to get its turn is here
             os.kill(os.getpid(), signal.SIGINT)
-            assert project.engine.cancel.wait(10)
+            assert project.engine.cancel.wait(60)
         return toy(trial, sink)
 
     project.engine.behave = interrupt

@@ -336,7 +336,7 @@ def test_stopped_anywhere_it_takes_the_same_path_although_images_exist_by_then(
     def interrupted(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
         if len(done) == stop:
             os.kill(os.getpid(), signal.SIGINT)
-            assert stopped.engine.cancel.wait(10)
+            assert stopped.engine.cancel.wait(60)
             raise Cancelled("stopped")
         done.append(trial.env["CELL"] + trial.image)
         return BUILT_FAILS(trial, sink)
