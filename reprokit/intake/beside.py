@@ -23,6 +23,7 @@ _SYSTEM = re.compile(
     r"|mac ?os(?: x)?|os x)(?: (?:gnu/)?linux)?[ -]?(?:server |lts |rawhide/)?v?\d[\d.]{0,8}"
     r"|\b(?:ubuntu|debian)[ -](?:bionic|focal|jammy|noble|buster|bullseye|bookworm|trixie)\b"
     r"|\b(?:on|under|using) (?:my |a )?(?:windows|mac(?:os|book)?|os x)\b|\bmicrosoft windows\b"
+    r"|\b(?:windows|mac ?os(?: x)?|os x|mac)(?:系统|平台|环境)?[下上]"
     r"|\b(?:windows (?:machine|server|pc|laptop|desktop|host)|macbook|darwin kernel"
     r"|mac ?os (?:big sur|catalina|high sierra|mojave|monterey|sequoia|sonoma|ventura)|mac (?:m[1-5]|mini|studio|pro)"
     r"|apple (?:silicon|m[1-5]))\b",
@@ -97,7 +98,8 @@ def device(merged: Sequence[EnvironmentBlock], split: Sequence[lines.ReportLine]
 
 _NO_AXIS = re.compile(
     rf"(?<![\w./-])(?P<name>{'|'.join(table()['no_axis'])})"
-    r"(?: version)?(?: \([^()]{1,30}\))?[ :：=v-]{0,4}(?P<version>\d[\d.]*\d)(?![\w.]*\w)",
+    r"(?: version|版本号?)?(?: \([^()]{1,30}\))?[ :：=v_-]{0,4}"
+    r"(?P<version>\d[\d.]*\d(?:\.?(?:rc|alpha|beta|t|b)\d+(?:\.[a-z]?\d+)*)?)(?![\w.]*\w)",
     re.IGNORECASE,
 )
 """What belongs to an environment and has no axis in a case."""
@@ -127,7 +129,7 @@ def without_axis(here: EnvironmentBlock | None, prose: Sequence[lines.ReportLine
 
 
 _PROCESSOR = re.compile(
-    r"(?<![\w./])(?:aarch64|arm64|armv\d\w?|ppc64le|s390x|riscv64|loongarch64|i[36]86)(?![\w.])"
+    r"(?<![\w./])(?:aarch_?64|arm64|armv\d\w?|ppc64le|s390x|riscv64|loongarch64|i[36]86)(?![\w.])"
     r"|\bM[1-5](?: Pro| Max| Ultra)?\b(?=.{0,20}(?:mac|apple|chip|arm))",
     re.IGNORECASE,
 )

@@ -225,7 +225,7 @@ def system_of(text: str) -> str:
     """``windows``, ``macos`` or ``ubuntu`` where a text, with its homes and prompts, is from such a system, else ''."""
     if re.search(r"(?<![\w/])/Users/\w", text):
         return "macos"
-    if re.search(r"(?<!\w)[A-Z]:\\\w[^\n]{0,200}?\\", text):
+    if re.search(r"(?<!\w)(?:[A-Z]:\\\w[^\n]{0,200}?\\|[A-Za-z]:[\\/]\w[^\s\n]{0,200}?\.(?:exe|dll|bat)\b)", text):
         return "windows"
     return "ubuntu" if re.search(r"^ubuntu@|(?<![\w/])/home/ubuntu/", text, re.MULTILINE) else ""
 

@@ -43,7 +43,8 @@ _RULER = re.compile(r"^\s*(?:[-=*_]\s*){3,}$")
 _FRONT = re.compile(r"\A---[ \t]*\n(?P<body>.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
 _MAIL = re.compile(r"^(?:From|To|Cc|Date|Subject|Message-ID|Reply-To|主题|发件人|收件人|日期)\s*[:：]")
 _EXAMPLE = re.compile(
-    r"(?<=[:：])[ \t]*[(（](?:please|请提供|e\.g\.|for example|such as|eg[.,: ]|如|例如|例)[^)）\n]{0,200}[)）]"
+    r"[(（](?:e\.g\.|for example|such as|如|例如)(?:[^()（）\n]|[(（][^()（）\n]{0,40}[)）]){0,200}[)）](?=[ \t]*[:：])"
+    r"|(?<=[:：])[ \t]*[(（](?:please|请提供|e\.g\.|for example|such as|eg[.,: ]|如|例如|例)[^)）\n]{0,200}[)）]"
     r"|\[e\.g\.[^\]\n]{0,200}\]",
     re.IGNORECASE,
 )

@@ -25,7 +25,8 @@ from reprokit.intake.pieces import ReportPiece
 _MARK = re.compile(r"^\s*(?:>\s?)*\s*(?:(?:[-*+•]|\(?\d{1,2}[.)、])\s+)?(?:>\s*(?=\w))?")
 """Marks of quotes and lists before a command in prose."""
 _LABELLED = re.compile(
-    r"^\s*(?:[-*]\s*)?(?:\*\*)?[^:：`]{0,60}(?:command|run|指令|命令|运行|执行)[^:：`\n]{0,30}[:：](?:\*\*)?\s*(?P<rest>[^\s*].*)$",
+    r"^\s*(?:[-*]\s*)?(?:\*\*)?[^:：`]{0,160}"
+    r"(?:command ?(?:line)?|run|指令|命令|运行|执行)[^:：`\n]{0,30}[:：](?:\*\*)?\s*(?P<rest>[^\s*].*)$",
     re.IGNORECASE,
 )
 _VERB = (
@@ -82,7 +83,11 @@ _GIVES = re.compile(
     r"(?: (?:the following|this|an?)(?: errors?| output| message)?| errors?)?\s*[:：]"
 )
 """A command and what comes of it: ``make wib results in:``."""
-_ASKED = re.compile(r"\bcommands?\b|命令|指令", re.IGNORECASE)
+_ASKED = re.compile(r"\bcommand(?:s|[- ]?line)?\b|命令|指令", re.IGNORECASE)
+_STEPS = re.compile(r"\bsteps\b|reproduc|复现|重现|步骤", re.IGNORECASE)
+_LED = re.compile(r"[:：]\W*$")
+_UNKNOWN = re.compile(r"[a-z][\w.+-]*(?: +[a-z][\w./=-]*){0,2} +--?[A-Za-z][\w-]*(?:[ =][^\n\u3040-\u9fff]*)?")
+# How a command of any program looks, by itself or behind ``Command:``.
 _OPTION = re.compile(r"\s*[a-z][\w.+/-]*(?:\s+\S+){0,3}?\s+--?[A-Za-z]")
 
 
@@ -98,7 +103,7 @@ def in_prose(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> list[
         if len(line) > 5000 or number <= skip or not line.strip() or within(piece.line + number, taken):
             together += not line.strip()  # an empty line tears nothing
             continue
-        texts, whole = _said(piece, line)
+        texts, whole = _said(piece, line, next((one for one in reversed(lines[:number]) if one.strip()), ""))
         item = bool(_STEP.match(line))
         step = step and (item or line.startswith((" ", "\t"))) and not (FINE.search(line) or OR.search(line))
         shell = found[-1] if found and (step or (whole and together >= number - 1)) else Shell(piece)
@@ -108,7 +113,8 @@ def in_prose(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> list[
             text = _continued(text.strip(), lines[number + 1 : number + 1 + MOST])
             skip = number + text.count("\n")
             role = role_of(text, lenient=whole and bool(_ASKED.search(piece.heading)))
-            if not role and _ASKED.search(piece.heading) and _OPTION.match(text) and not sentence(text):
+            asked = _ASKED.search(piece.heading) and _OPTION.match(text) and not sentence(text)
+            if not role and (asked or (texts and _starts(text) and (whole or _ASKED.search(line)))):
                 role = "run"
             named = role not in ("run", "setup") or whole or " " in text or "/" in text
             named = named or (text in _ALONE and not re.search(rf"[`'\"“‘]{text}[`'\"”’]", line))
@@ -135,8 +141,16 @@ def _clause(line: str, text: str) -> str:
     ]
 
 
-def _said(piece: ReportPiece, line: str) -> tuple[list[str], bool]:
-    """(the texts in a line of prose that may be commands, whether one is all of the line)."""
+def _starts(text: str) -> bool:
+    """Whether a text starts a program that is in no table, with an option."""
+    words = text.split()[1:]
+    plain = sum(bool(re.fullmatch(r"[a-z]{2,}[,.]?", word)) for word in words)
+    options = sum(word.startswith("-") for word in words)
+    return bool(_UNKNOWN.fullmatch(text)) and not sentence(text) and plain <= options + 1
+
+
+def _said(piece: ReportPiece, line: str, above: str = "") -> tuple[list[str], bool]:
+    """(the texts in a line of prose that may be commands, whether one is all of it). ``above``: the line before."""
     if step := STEP_OF_IMAGE.search(line):
         return [step["rest"]], False
     bare = _MARK.sub("", line).strip()
@@ -157,7 +171,7 @@ def _said(piece: ReportPiece, line: str) -> tuple[list[str], bool]:
     if spans:
         return spans, False
     labelled = _LABELLED.match(line)
-    if labelled and role_of(labelled["rest"]):
+    if labelled and (role_of(labelled["rest"]) or (_ASKED.search(line) and _starts(labelled["rest"]))):
         return [labelled["rest"]], False
     if (named := _NAMED.match(line)) and role_of(named["rest"]):
         return [named["rest"].rstrip(".")], False
@@ -168,6 +182,8 @@ def _said(piece: ReportPiece, line: str) -> tuple[list[str], bool]:
         starter = {".py": "python ", ".sh": "bash "}.get(text.partition(" ")[0][-3:], "")
         text = text if text.startswith(("./", "python", "bash", "sh ")) else starter + text
         return [*(first["rest"] for first in _FIRST.finditer(line)), text], False
+    if _starts(bare) and (_STEPS.search(piece.heading) or _LED.search(above)):
+        return [bare], True
     # Under a heading that asks for the command, any line with an option is one, even of an unknown program.
     return ([bare], True) if _ASKED.search(piece.heading) and _OPTION.match(bare) else ([], False)
 

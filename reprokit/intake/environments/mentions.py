@@ -316,6 +316,8 @@ def _versions(text: str, own: Collection[str]) -> Iterator[tuple[int, str, str, 
         role = _role(name["name"], own) if name else ""
         if name and not role and "==" in name["mark"] and name["name"].lower() not in ROLES:
             role = f"package {name['name'].lower()}"
+        if name and not role and (two := _two_words(before[: name.end("name")])) in own:
+            role = f"package {two}"
         last = role or _last_named(before, own) or last
         if role and (whole or role in BY_NAME):
             found.append((hit.start(), role, _bare(hit[0]), True))
@@ -331,6 +333,12 @@ def _versions(text: str, own: Collection[str]) -> Iterator[tuple[int, str, str, 
                 found.append((hit.start(), "", _bare(hit[0]), False))
         end = hit.end()
     yield from sorted(found)
+
+
+def _two_words(text: str) -> str:
+    """The last two words of a text as the name of a package: ``the Wibble Core`` is ``wibble-core``."""
+    words = re.search(r"([A-Za-z]\w*) ([A-Za-z]\w*)$", text, re.ASCII)
+    return f"{words[1]}-{words[2]}".lower() if words else ""
 
 
 def _no_name(word: str) -> bool:

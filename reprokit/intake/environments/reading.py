@@ -115,7 +115,9 @@ def system(text: str) -> str:
         return "linux"
     if re.search(r"windows|(?<![a-z])win(?:[ -]?(?:7|8|10|11)\b|32|_amd64)", text, re.IGNORECASE):
         return "windows"
-    if re.search(r"\bmac ?os|\bdarwin\b|\bos x\b|\bmac(?:book)?\b|\bapple (?:silicon|m\d)\b", text, re.IGNORECASE):
+    if re.search(
+        r"\bmac ?os|\bdarwin\b|\bos x\b|\bmac(?:book)?(?![a-z\d])|\bapple (?:silicon|m\d)\b", text, re.IGNORECASE
+    ):
         return "macos"
     return "linux" if wording.os(text) or re.search(r"\blinux", text, re.IGNORECASE) else ""
 

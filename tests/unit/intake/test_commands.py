@@ -111,6 +111,31 @@ def test_a_fence_of_output_without_a_command_is_not_run() -> None:
             "Version 1.\n\n```\ndocker build . -t wobble\n```\n\nIt fails with exit code 3.\n",
             "# not here: docker build . -t wobble\n",
         ),
+        # programs that are in no table: a step, behind a label, below a sentence, with a whole path
+        (
+            "## Steps to Reproduce\n\n1. wibctl check -c thing_access\n2. See the list\n\nIt hangs.\n",
+            "wibctl check -c thing_access",
+        ),
+        ("## 复现步骤\n\n1. wibtool build -t x\n2. 看结果\n\n程序卡死。\n", "wibtool build -t x"),
+        (
+            "Commandline: wib-system-a -usb -drive file=a.img -boot a\n\nIt segfaults.\n",
+            "wib-system-a -usb -drive file=a.img -boot a",
+        ),
+        (
+            "在这个目录下设置好所有的环境变量之后，运行下面生成模型文件的命令：wibc  --op=a/b.json --out=c\n\n段错误\n",
+            "wibc  --op=a/b.json --out=c",
+        ),
+        (
+            "1. Launch it with this option:\nwib-vm -enable-kvm -m 6G ./x.img\n2. look at it\n\nIt hangs.\n",
+            "wib-vm -enable-kvm -m 6G ./x.img",
+        ),
+        (
+            '`/usr/local/lib/wib/examples/bench_rate --args "a=b" --duration 60`\n\nIt segfaults.\n',
+            '/usr/local/lib/wib/examples/bench_rate --args "a=b" --duration 60',
+        ),
+        # prompts of other shells
+        ("```\n~/src/wib % gcc -c -O1 a.c\na.c:3:4: error: no wob\n```\n", "gcc -c -O1 a.c"),
+        ("```\nλ uvx wib@1.2 check a.py\nerror: the wib went wrong\n```\n", "uvx wib@1.2 check a.py"),
     ],
 )
 def test_commands_of_many_forms(text: str, command: str) -> None:
@@ -128,6 +153,12 @@ def test_commands_of_many_forms(text: str, command: str) -> None:
         "```\nStep 3/4 : RUN wobble\n ---> Running in 0123456789ab\nSegmentation fault\n```\n",
         "How you installed it (pip, source): pip\n\nIt segfaults.\n",
         "Upgrading by pip install -U wobble fixes it. It segfaults with the old one.\n",
+        "## Steps to reproduce\n\n1. open the window - a new one\n2. click on save\n\nIt hangs.\n",
+        "## Steps\n\nuse the option -x to see it\n\nIt hangs.\n",
+        "## Steps to reproduce\n\n1. type something --verbose in it\n\nIt hangs.\n",
+        "## Reproduce\n\nthe value -x is wrong\n\nIt hangs.\n",
+        "The result of the command: wib failed --help does not help\n\nIt hangs.\n",
+        "Results:\nloss 0.5 -lr 0.1\n\nIt hangs.\n",
     ],
 )
 def test_other_text_becomes_no_command(text: str) -> None:

@@ -249,3 +249,22 @@ def test_the_version_in_a_title_names_the_package_of_the_text() -> None:
         "# Wobbler 4.7.7 hangs\n\nThe issue does not happen with wobbler 4.7.5.\n\n```\n$ wobbler-cli go --all\n```\n"
     )
     assert draft(text).data["matrix"]["wobbler"] == ["4.7.5", "4.7.7"]
+
+
+def test_the_example_in_the_label_of_a_form_is_not_the_answer() -> None:
+    assert "18.04" not in render(draft(f"# It dies\n\n--OS version (e.g., Ubuntu 18.04): wibos_2.1\n\n{PROGRAM}"))
+
+
+def test_a_package_of_two_words_is_known_by_its_import() -> None:
+    text = "- Wibble Core version: 0.17.0\n- Python version: 3.11\n\n```python\nimport wibble_core\n```\n"
+    assert draft(f"# It dies\n\n{text}").data["environment"]["pip"] == ["wibble-core==0.17.0"]
+
+
+@pytest.mark.parametrize("text", ["[INFO] linux; GNU C++ version 9.4.0; Wob 1", "It was built with gcc 9.4.0."])
+def test_what_compiled_a_program_is_the_compiler(text: str) -> None:
+    assert "gcc" in str(draft(f"# It dies\n\n```\n{text}\n```\n\n```\nmake\n```\n").data)
+
+
+@pytest.mark.parametrize("words", ["在 Mac OS X下执行它就会崩溃。", "MAC下会崩溃", "在Mac系统上运行会报错"])
+def test_a_chinese_sentence_names_the_system(words: str) -> None:
+    assert "the report is from macOS" in render(draft(f"# It dies\n\n{words}\n\n{PROGRAM}"))
