@@ -40,14 +40,17 @@ class XidWatch:
         """From now on."""
         if not (nvml.library() and nvml.installed()):
             return
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _START, str(Path(__file__).parents[3])],
-            stdin=subprocess.PIPE,  # it ends when this is closed, however this process ends
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,  # Ctrl-C is for the run
-        )
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _START, str(Path(__file__).parents[3])],
+                stdin=subprocess.PIPE,  # it ends when this is closed, however this process ends
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                start_new_session=True,  # Ctrl-C is for the run
+            )
+        except OSError:  # no memory, no process: errors are not heard of, as without NVML
+            return
         threading.Thread(target=self._read, args=(self._process,), name="xids", daemon=True).start()
 
     def mark(self) -> int:

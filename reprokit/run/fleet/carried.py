@@ -14,11 +14,16 @@ MOST_EVENTS = 10_000
 
 
 def source_digest(version: str) -> str:
-    """A hash of the modules of the reprokit whose core/version.py this is: it differs between two checkouts."""
+    """A hash of modules, tables and templates of the reprokit whose core/version.py this is: two checkouts differ."""
     digest, root = hashlib.sha256(), Path(version).parents[1]
-    for place in sorted(root.rglob("*.py")):
-        digest.update(f"{place.relative_to(root).as_posix()}\0".encode())
-        digest.update(hashlib.sha256(place.read_bytes()).digest())
+    # An installed package has the templates inside, a checkout beside it.
+    templates = next((place for place in (root / "dockerfiles", root.parent / "dockerfiles") if place.is_dir()), root)
+    found = {place.relative_to(root).as_posix(): place for place in root.rglob("*")}
+    found |= {f"dockerfiles/{place.name}": place for place in templates.iterdir() if templates != root}
+    for name in sorted(found):
+        if "__pycache__" not in name and found[name].suffix != ".pyc" and found[name].is_file():
+            digest.update(f"{name}\0".encode())
+            digest.update(hashlib.sha256(found[name].read_bytes()).digest())
     return digest.hexdigest()[:12]
 
 

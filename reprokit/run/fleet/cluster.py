@@ -267,7 +267,10 @@ class _RayPeer:
 
         there = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
         self._errors = ray.exceptions
-        self._actor = ray.remote(NodeGiver).options(num_cpus=0, scheduling_strategy=there).remote(run_id, engine)
+        try:
+            self._actor = ray.remote(NodeGiver).options(num_cpus=0, scheduling_strategy=there).remote(run_id, engine)
+        except self._errors.RayError as error:
+            raise EngineError(one_line(str(error), 200)) from None
 
     def ask(self, cancel: threading.Event, method: str, *arguments: Any) -> Any:
         """See :class:`~reprokit.run.fleet.peers.ImagePeer`."""

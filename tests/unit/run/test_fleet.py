@@ -404,14 +404,20 @@ def test_a_node_with_another_source_of_the_same_version_says_so(tmp_path: Path) 
     said = carried.greet(version.__version__, "0123456789ab", "venv")
     assert f"of another source ({ours} in " in said
     assert "and here is 0123456789ab: check the same commit out" in said
-    one = tmp_path / "core" / "version.py"
-    one.parent.mkdir()
+    one = tmp_path / "reprokit" / "core" / "version.py"
+    one.parent.mkdir(parents=True)
     one.write_text("")
     alone = carried.source_digest(str(one))
-    (tmp_path / "__init__.pyc").write_text("compiled")
+    (one.parent / "__init__.pyc").write_text("compiled")
     assert carried.source_digest(str(one)) == alone
-    (tmp_path / "more.py").write_text("")
-    assert carried.source_digest(str(one)) != alone
+    (tmp_path / "dockerfiles").mkdir()
+    seen = {alone}
+    for more in (one.parent / "more.py", one.parent / "table.yaml", tmp_path / "dockerfiles" / "pip.j2"):
+        more.write_text("")
+        seen.add(carried.source_digest(str(one)))
+    assert len(seen) == 4
+    (tmp_path / "dockerfiles").rename(tmp_path / "reprokit" / "dockerfiles")
+    assert carried.source_digest(str(one)) in seen
 
 
 @pytest.mark.parametrize("on", ["head:10001", "ray://head", "ray://head:0", "ray://head:http", "slurm"])
