@@ -39,7 +39,7 @@ def _checkout(folder: Path, file: str, old: str, new: str) -> dict[str, str]:
 def test_nodes_with_another_reprokit_are_named_and_not_used(tmp_path: Path) -> None:
     (tmp_path / "case.yaml").write_text(CASE)
     with ray_cluster(tmp_path) as cluster:
-        older = cluster.add(_checkout(tmp_path / "older", "__init__.py", f'"{__version__}"', '"0.0.1"'))
+        older = cluster.add(_checkout(tmp_path / "older", "core/version.py", f'"{__version__}"', '"0.0.1"'))
         edited = cluster.add(_checkout(tmp_path / "edited", "run/fleet/orders.py", "homes: tuple", "abodes: tuple"))
         run = cluster.run(tmp_path, "case.yaml", "--confirm", "never", "--base", "registry")
         assert run.wait(timeout=240) == 3
