@@ -29,12 +29,9 @@ class LimitedStore(Store):
         if self.exe is None:
             raise StoreError(f"{self.program} is not installed or not in PATH")
         try:
-            with subprocess.Popen([self.exe, subcmd], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-                try:
-                    said, _ = process.communicate(data_input, timeout=SECONDS)
-                except BaseException:
-                    process.kill()
-                    raise
+            done = subprocess.run(
+                [self.exe, subcmd], input=data_input or b"", stdout=subprocess.PIPE, timeout=SECONDS, check=False
+            )
         except subprocess.TimeoutExpired:
             raise StoreError(
                 f"{self.program} {subcmd} did not answer within {SECONDS:.0f} s: it may be waiting for a password, "
@@ -42,10 +39,10 @@ class LimitedStore(Store):
             ) from None
         except OSError as error:
             raise StoreError(f"{self.program} cannot be started: {error.strerror}") from error
-        if process.returncode:
-            failed = subprocess.CalledProcessError(process.returncode, self.exe, said)
+        if done.returncode:
+            failed = subprocess.CalledProcessError(done.returncode, self.exe, done.stdout)
             raise process_store_error(failed, self.program)
-        return said
+        return done.stdout
 
 
 def limit(logins: Any) -> Any:

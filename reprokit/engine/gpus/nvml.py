@@ -37,7 +37,12 @@ _THROTTLES = {
 }
 """nvmlClocksEventReasons, without those that say that nothing is to be done, or what was set on purpose."""
 
-_START = "import sys; sys.path[0] = sys.argv.pop(1); from reprokit.engine.gpus.nvml import main; main()"
+
+def in_own_process(module: str) -> list[str]:
+    """The command that runs ``main`` of a module of this package."""
+    # Not "-m", which would import from the user's folder whatever there has the name of a library.
+    start = f"import sys; sys.path[0] = sys.argv.pop(1); from {__package__}.{module} import main; main()"
+    return [sys.executable, "-c", start, str(Path(__file__).parents[3])]
 
 
 def library() -> bool:
@@ -63,8 +68,7 @@ def ask(seconds: float = SECONDS) -> dict[str, Any]:
     ``processes`` (pids that compute on it) and ``state``, the fields of GpuState. One that is lost is a problem, not a
     GPU. Raises OSError when NVML does not answer.
     """
-    # Not "-m", which would import from the user's folder whatever there has the name of a library.
-    code, said = answer([sys.executable, "-c", _START, str(Path(__file__).parents[3])], seconds)
+    code, said = answer(in_own_process("nvml"), seconds)
     with suppress(ValueError):
         found = json.loads(said.rpartition("\n")[2])
         if isinstance(found, dict):

@@ -13,15 +13,12 @@ import sys
 import threading
 from collections.abc import Collection
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from reprokit.engine.gpus import nvml
 
 _WAIT = 500
 """Milliseconds for which the process waits for an error until it looks whether it is still needed."""
-
-_START = "import sys; sys.path[0] = sys.argv.pop(1); from reprokit.engine.gpus.xids import main; main()"
 
 
 class XidWatch:
@@ -42,7 +39,7 @@ class XidWatch:
             return
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _START, str(Path(__file__).parents[3])],
+                nvml.in_own_process("xids"),
                 stdin=subprocess.PIPE,  # it ends when this is closed, however this process ends
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
