@@ -10,6 +10,8 @@ from typing import Any
 
 WRONG = "def greeting(name):\n    return 'Hello ' + name\n"
 RIGHT = "def greeting(name):\n    return 'Hello, ' + name\n"
+SETUP = "import pip, setuptools\nsetuptools.setup(name='greet', py_modules=['greet'])\n"
+"""Of its time: a build environment of its own has no pip."""
 OLD_TEST = "import unittest\n\n\nclass GreetingTest(unittest.TestCase):\n    def test_is_text(self):\n        pass\n"
 NEW_TEST = """\
 import unittest
@@ -56,6 +58,7 @@ def project(folder: Path) -> Project:
     commits = []
     for module, test in ((WRONG, OLD_TEST), (RIGHT, NEW_TEST)):
         (home / "greet.py").write_text(module)
+        (home / "setup.py").write_text(SETUP)
         (home / "tests/__init__.py").write_text("")
         (home / TEST).write_text(test)
         git(home, "add", "-A")

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_run import REPOSITORY, User
+from tests.integration.test_store_servers import s3_host, s3fs
 from tests.private_engine import private_engine
+from tests.servers import s3_server
 
 pytestmark = pytest.mark.integration
 CASE = REPOSITORY / "cases" / "ptxas_unknown_arch.yaml"
@@ -69,6 +71,18 @@ def test_it_runs_on_an_engine_without_any_image_or_network(bundle: Path, tmp_pat
             status, said = runs(bundle, "docker", DOCKER_HOST=other.url)
             assert (status, REFUSED in said) == (255, True), said
             assert "recorded: reproduced" in said
+
+
+def test_it_runs_from_a_bucket(bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with s3_server() as address:
+        s3_host(address, monkeypatch)
+        s3fs().mkdir("reprokit-bundles")
+        s3fs().put_file(str(bundle.parent / "bug.tar.gz"), "reprokit-bundles/bug.tar.gz")
+        user = User(tmp_path)
+        said = user.types("run", "s3://reprokit-bundles/bug.tar.gz", "--yes")
+        assert "same verdict as recorded: reproduced" in said
+        [cell] = user.cells()
+        assert (cell["verdict"], cell["cell"]["cuda"]) == ("reproduced", "11.7")
 
 
 def test_it_runs_in_podman(bundle: Path, podman_service: str) -> None:

@@ -13,7 +13,12 @@ __all__ = ["user"]
 
 def test_the_buggy_commit_fails_and_the_fix_passes(user: User) -> None:
     made = bug_datasets.project(user.folder)
-    bug_datasets.bugsinpy(user.folder / "data", made, files={"run_test.sh": f"python3 -m unittest {bug_datasets.ID}\n"})
+    files: dict[str, str | bytes] = {
+        "run_test.sh": f"python3 -m unittest {bug_datasets.ID}\n",
+        # With a requirement, a newer pip comes first: it builds apart from the environment, where no pip is.
+        "requirements.txt": f"six==1.16.0\n-e git+https://github.com/example/greet@{made.buggy}#egg=greet\n",
+    }
+    bug_datasets.bugsinpy(user.folder / "data", made, files=files)
     user.types("import", "bugsinpy", "data", "greet:1", "--out", "bugs")
     sources = [f"--source={name}={made.folder}" for name in ("greet", "greet-tests")]
     user.types("run", "bugs", "--fix", "--os", "debian-12", "--python", "3.11", *sources)

@@ -132,7 +132,10 @@ def _setup(steps: Sequence[Sequence[str]], project_itself: bool, tox: bool) -> s
         "export PIP_CONSTRAINT=/tmp/build-constraints.txt PIP_BUILD_CONSTRAINT=/tmp/build-constraints.txt",
     ]
     if project_itself:
-        lines.append("pip install .")
+        lines += [
+            "# A setup.py of that time may import pip, or the packages above: an isolated build has neither.",
+            "pip install . || { pip install setuptools wheel && pip install --no-build-isolation .; }",
+        ]
     if steps:
         lines.append("# setup.sh: the data set's own program goes on where a step fails.")
     for words in steps:
