@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,7 +29,7 @@ from reprokit.store.opening import open_database
 from reprokit.store.places import LOCK, RUNS, below, remove_run
 from reprokit.store.remote import shown
 from reprokit.store.replay import replay
-from reprokit.store.rows import bare_run, cell_of, trial_of
+from reprokit.store.rows import bare_run, cell_of, rows_of, trial_of
 from reprokit.store.summaries import Layout, Summary
 
 Name = TypeVar("Name", str, CellPlace)
@@ -187,7 +188,7 @@ class Store:
         """A run by id, by a unique beginning of it, or ``last``. Raises UsageError when there is none."""
         with self._reading() as connection:
             whole = (tables.runs.c.id != reference).asc()  # an id is found though another begins with it
-            query = select(tables.runs).order_by(whole, tables.runs.c.started_at.desc(), tables.runs.c.id.desc())
+            query = rows_of(tables.runs).order_by(whole, tables.runs.c.started_at.desc(), tables.runs.c.id.desc())
             if reference != "last":
                 query = query.where(tables.runs.c.id.startswith(reference, autoescape=True))
             rows = connection.execute(query.limit(2)).all()
@@ -204,7 +205,7 @@ class Store:
     def runs(self, limit: int | None = 100) -> list[RunRecord]:
         """The newest runs first, without their cells. ``limit`` None: all of them."""
         with self._reading() as connection:
-            query = select(tables.runs).order_by(tables.runs.c.started_at.desc(), tables.runs.c.id.desc()).limit(limit)
+            query = rows_of(tables.runs).order_by(tables.runs.c.started_at.desc(), tables.runs.c.id.desc()).limit(limit)
             return [bare_run(row) for row in connection.execute(query)]
 
     def outlines(self, limit: int | None) -> Iterator[tuple[RunRecord, Sequence[CellOutline]]]:
@@ -270,30 +271,31 @@ class Store:
             self._opened.dialect.reading(connection)
             return summaries.read(connection, cases)
 
-    def records(self, places: Collection[CellPlace], *, trials: bool = True) -> dict[CellPlace, CellRecord]:
-        """The whole cells that are in these places, with their ``trials`` or without."""
+    def records(self, places: Collection[CellPlace], *, lean: bool = False) -> dict[CellPlace, CellRecord]:
+        """The whole cells that are in these places; ``lean``: without trials, Dockerfile and repeat line."""
         found: dict[CellPlace, CellRecord] = {}
         table = tables.cells.c
         with self._reading() as connection:
             for some in _chunks(places):
                 # By run: of pairs in a list, SQLite looks at every cell.
                 runs = itertools.groupby(some, lambda place: place[0])
-                wanted = (and_(table.run_id == run, table.number.in_([at for _, at in each])) for run, each in runs)
-                cells = connection.execute(select(tables.cells).where(or_(*wanted))).all()
+                of_runs = (and_(table.run_id == run, table.number.in_([at for _, at in each])) for run, each in runs)
+                query = rows_of(tables.cells, ("dockerfile", "repeat") if lean else ()).where(or_(*of_runs))
+                cells = connection.execute(query).all()
                 ids = [cell.id for cell in cells]
-                by_cell = _trials_by_cell(connection, tables.trials.c.cell_id.in_(ids)) if trials else {}
+                by_cell = {} if lean else _trials_by_cell(connection, tables.trials.c.cell_id.in_(ids))
                 for cell in cells:
                     found[cell.run_id, cell.number] = cell_of(cell, tuple(by_cell.get(cell.id, ())))
         return found
 
     def of_case(self, digest: str) -> list[tuple[RunRecord, CellRecord]]:
         """Every recorded cell of that state of a case with its run, the newest first, without trials."""
-        query = select(tables.cells).join(tables.runs).where(tables.cells.c.case_digest == digest)
+        query = rows_of(tables.cells).join(tables.runs).where(tables.cells.c.case_digest == digest)
         order = tables.runs.c.started_at.desc(), tables.runs.c.id.desc(), tables.cells.c.number
         with self._reading() as connection:
             rows = connection.execute(query.order_by(*order)).all()
-            wanted = select(tables.runs).where(tables.runs.c.id.in_({row.run_id for row in rows}))
-            runs = {row.id: bare_run(row) for row in connection.execute(wanted)}
+            of_rows = rows_of(tables.runs).where(tables.runs.c.id.in_({row.run_id for row in rows}))
+            runs = {row.id: bare_run(row) for row in connection.execute(of_rows)}
             return [(runs[row.run_id], cell_of(row, ())) for row in rows]
 
     def last_seen(self, case_id: str) -> tuple[RunRecord, list[CellRecord]] | None:
@@ -304,12 +306,12 @@ class Store:
         with self._reading() as connection:
             of_case = select(tables.cells.c.run_id).where(tables.cells.c.case_id == case_id)
             plain = tables.runs.c.request["search"].as_string().is_(None)
-            newest = select(tables.runs).where(tables.runs.c.id.in_(of_case), plain)
+            newest = rows_of(tables.runs).where(tables.runs.c.id.in_(of_case), plain)
             order = tables.runs.c.started_at.desc(), tables.runs.c.id.desc()
             run = connection.execute(newest.order_by(*order).limit(1)).one_or_none()
             if run is None:
                 return None
-            cells = select(tables.cells).where(tables.cells.c.run_id == run.id, tables.cells.c.case_id == case_id)
+            cells = rows_of(tables.cells).where(tables.cells.c.run_id == run.id, tables.cells.c.case_id == case_id)
             rows = connection.execute(cells.order_by(tables.cells.c.number))
             return bare_run(run), [cell_of(row, ()) for row in rows]
 
@@ -356,11 +358,12 @@ def _chunks(names: Collection[Name]) -> Iterator[Sequence[Name]]:
 
 def _run(connection: Connection, row: Row[Any]) -> RunRecord:
     cells = connection.execute(
-        select(tables.cells).where(tables.cells.c.run_id == row.id).order_by(tables.cells.c.number)
+        rows_of(tables.cells).where(tables.cells.c.run_id == row.id).order_by(tables.cells.c.number)
     ).all()
     of_run = select(tables.cells.c.id).where(tables.cells.c.run_id == row.id)
     by_cell = _trials_by_cell(connection, tables.trials.c.cell_id.in_(of_run))
-    return bare_run(row, tuple(cell_of(cell, tuple(by_cell.get(cell.id, ()))) for cell in cells))
+    found = tuple(cell_of(cell, tuple(by_cell.get(cell.id, ()))) for cell in cells)
+    return replace(bare_run(row), cells=found)
 
 
 def _trials_by_cell(connection: Connection, where: ColumnElement[bool]) -> dict[int, list[TrialRecord]]:

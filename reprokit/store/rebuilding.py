@@ -19,7 +19,7 @@ from reprokit.store.database import Store
 from reprokit.store.errors import StoreError, Trouble, foreign
 from reprokit.store.journal import entries, path_of, recorded
 from reprokit.store.places import LOCK, unlinked
-from reprokit.store.rows import bare_run
+from reprokit.store.rows import bare_run, rows_of
 from reprokit.store.sqlite_file import DATABASE, copy_files, wal_of
 
 
@@ -121,7 +121,7 @@ def _read(old: Store, run_id: str, done: RebuildResult) -> RunRecord | None:
     cells: list[CellRecord] = []
     try:
         with old.engine.connect() as connection:
-            run = bare_run(connection.execute(select(tables.runs).where(tables.runs.c.id == run_id)).one())
+            run = bare_run(connection.execute(rows_of(tables.runs).where(tables.runs.c.id == run_id)).one())
             numbers = list(connection.scalars(select(tables.cells.c.number).where(tables.cells.c.run_id == run_id)))
     except (StoreError, ValueError, TypeError, KeyError, AttributeError):
         done.lost.append(f"run {run_id}")

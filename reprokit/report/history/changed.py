@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from reprokit.case.render import render
@@ -67,11 +68,19 @@ def _whole(texts: Texts, run: RunRecord, cell: CellRecord) -> EnvironmentFacts:
 def _asked(text: str, cell: CellRecord) -> Mapping[str, Mapping[str, str]]:
     """What the case, as it was, asks for in the cell: variables, command and limits. Nothing where it cannot tell."""
     file = recorded_case(text)
+    names = file.names if file else ()
+    return _rendered(text, cell.variant, tuple(one for one in cell.cell.items() if one[0] in names))
+
+
+@lru_cache(maxsize=1024)
+def _rendered(text: str, variant: str, used: Sequence[tuple[str, str]]) -> Mapping[str, Mapping[str, str]]:
+    """The same. ``used``: of the cell the axes that the case's templates name, which few cells of many differ in."""
+    file = recorded_case(text)
     if file is None:
         return {}
-    case = file.fixed if cell.variant == "fix" and file.fixed else file.case
+    case = file.fixed if variant == "fix" and file.fixed else file.case
     try:
-        spec = render(case, cell.cell)
+        spec = render(case, dict(used))
     except (ReprokitError, ValueError):
         return {}
     values = {one.name: getattr(spec.limits, one.name) for one in dataclasses.fields(spec.limits)}

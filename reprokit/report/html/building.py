@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from reprokit.evidence.text import CUT_MARK
 from reprokit.evidence.text import clean as plain
 from reprokit.report.html.case import case_data
 from reprokit.report.html.cell import MOST, Log, cell_data, judged, to_show, within
-from reprokit.report.html.gathering import Pool, RecordedCase, known_cases
+from reprokit.report.html.gathering import RecordedCase, known_cases
 from reprokit.report.html.overview import never_run, overview, row
 from reprokit.report.html.packing import CELLS, Packer
 from reprokit.report.html.timing import timing_data
@@ -120,7 +120,6 @@ def _case(
     last = next((run for run in reversed(known.runs) if run.id in known.results and not run.searches), known.runs[-1])
     data = case_data(known, lambda run, number: (run, number) in pages)
     folder.data(f"case/{name(known.id)}", {**data, "timing": timing(last.id)})
-    pool = Pool()
     for (run_id, part), numbers in itertools.groupby(sorted(pages), lambda page: (page[0], page[1] // CELLS)):
         run = known.history.runs[run_id]
         path = f"{name(run.id)}/{name(known.id)}/{part}"
@@ -129,10 +128,7 @@ def _case(
         def log(number: int, trial: TrialRecord, path: str = path) -> Log:
             return _log(store.folder, folder, f"{path}/{number}-{trial.number}.txt", trial, clean, built)
 
-        cells = [
-            replace(record, environment=pool.environment(record))
-            for record in sorted(records.values(), key=lambda record: record.number)
-        ]
+        cells = sorted(records.values(), key=lambda record: record.number)
         packer.write(
             f"cells/{path}", {one.number: cell_data(known, run, one, partial(log, one.number)) for one in cells}
         )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from reprokit.case.matrix import cell_key
-from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, Result, RunRecord
 from reprokit.report import explanation
@@ -34,8 +33,7 @@ class RecordedCase:
     cells. ``history``: the series of this case alone. ``current``: the newest verdict of each cell of the matrix and
     variant, of the case as it ran last and the engine that served it last, in the matrix's order; a conclusive verdict
     wins over a newer inconclusive one, as in ``reprokit explain CASE``. Its records are lean: without trials,
-    Dockerfile and repeat line. ``explained``: what these cells explain. ``changes``: the newest transitions, the
-    newest first.
+    Dockerfile and repeat line. ``explained``: what these cells explain. ``store``: where changes are read.
     """
 
     id: str
@@ -49,9 +47,17 @@ class RecordedCase:
     history: CaseHistory
     current: tuple[Recorded, ...]
     explained: Explained
-    changes: tuple[CellChange, ...]
+    store: Store = field(repr=False)
 
-    @property
+    @cached_property
+    def changes(self) -> tuple[CellChange, ...]:
+        """The newest transitions, the newest first: the overview does without them."""
+        found = [(one, each) for one in self.history.series for each in one.transitions if each.old is not None]
+        ranks = {run_id: at for at, run_id in enumerate(self.history.runs)}
+        found.sort(key=lambda pair: (ranks[pair[0].results[pair[1].after].run_id], _first(pair[0], ranks)))
+        return tuple(reversed(describe(self.store, self.history, found[-CHANGES:])))
+
+    @cached_property
     def plain_runs(self) -> tuple[RunRecord, ...]:
         """The runs that were not searches."""
         return tuple(run for run in self.runs if not run.searches)
@@ -97,9 +103,6 @@ def _known(store: Store, case_id: str, history: CaseHistory, file_of: FileOf) ->
     explained = explanation.of_records(records, file_of)
     newest = records[0]
     file = file_of(newest.case_digest)
-    found = [(one, each) for one in history.series for each in one.transitions if each.old is not None]
-    ranks = {run_id: at for at, run_id in enumerate(history.runs)}
-    found.sort(key=lambda pair: (ranks[pair[0].results[pair[1].after].run_id], _first(pair[0], ranks)))
     return RecordedCase(
         id=case_id,
         path=newest.case_path,
@@ -112,7 +115,7 @@ def _known(store: Store, case_id: str, history: CaseHistory, file_of: FileOf) ->
         history=history,
         current=tuple(current),
         explained=explained,
-        changes=tuple(reversed(describe(store, history, found[-CHANGES:]))),
+        store=store,
     )
 
 
@@ -120,9 +123,7 @@ def _current(store: Store, history: CaseHistory, engines: set[str], last: RunRec
     """See :class:`RecordedCase`. Of each series only the cells that can be the answer are read."""
     serving = [series for series in history.series if series.engine in engines]
     newest = [one for series in serving for sure in (False, True) if (one := series.newest(conclusive=sure))]
-    pool = Pool()
-    places = {one.place for one in newest}
-    records = {place: _lean(record, pool) for place, record in store.records(places, trials=False).items()}
+    records = store.records({one.place for one in newest}, lean=True)
     ranks = {run_id: at for at, run_id in enumerate(history.runs)}
     newest_first = sorted(records, key=lambda place: (ranks[place[0]], place[1]), reverse=True)
     digest = next((records[place].case_digest for place in newest_first if place[0] == last.id), None)
@@ -164,23 +165,3 @@ class _ByRun(Mapping[str, tuple[Result, ...]]):
 def _first(series: Series, ranks: Mapping[str, int]) -> tuple[int, int]:
     first = series.results[0]
     return ranks[first.run_id], first.number
-
-
-class Pool:
-    """Equal environments of an image as one object: what is made of it is made once, and memory holds it once."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, Measured] = {}
-
-    def environment(self, record: CellRecord) -> Measured | None:
-        """The environment of a record, or an equal one that was seen before."""
-        own = record.environment
-        if own is None or record.image is None:
-            return own
-        known = self._known.setdefault(record.image.tag, own)
-        return known if known == own else own
-
-
-def _lean(record: CellRecord, pool: Pool) -> CellRecord:
-    """A record without what only its own page shows."""
-    return replace(record, dockerfile="", repeat="", trials=(), environment=pool.environment(record))

@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
@@ -25,6 +25,9 @@ MOST_VALUES = 200
 """Most values of an axis that conditions are made of; an axis with more would only number the cells."""
 
 
+Op = Literal["=", "<", ">=", "!=", "between", "in", "not in"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class AxisCondition:
     """A condition on one axis. ``named``: the values in its text; ``accepted``: the values of ``seen`` that fulfil it.
@@ -34,7 +37,7 @@ class AxisCondition:
     """
 
     axis: str
-    op: Literal["=", "<", ">=", "!=", "between", "in", "not in"]
+    op: Op
     named: tuple[Value, ...]
     accepted: frozenset[Value] = field(compare=False)
     seen: frozenset[Value] = field(compare=False, repr=False)
@@ -123,44 +126,63 @@ def listed(axis: str, values: Iterable[Value]) -> list[Value]:
     return sorted(values, key=lambda value: (value is None, places.get(value or "", -1), str(value)))
 
 
-def of_axis(axis: str, values: Sequence[Value]) -> tuple[list[AxisCondition], float]:
+def of_axis(axis: str, values: Sequence[Value], without: Collection[Value] = ()) -> tuple[list[AxisCondition], float]:
     """The conditions on an axis that had these values, each set of values once, in its simplest form.
 
-    An axis of many values does not get every set; the second value is how many values the shortest missing set has.
+    ``without``: values that none of them may accept. An axis of many values does not get every set; the second value is
+    how many values the shortest missing set has.
     """
-    seen = frozenset(values)
-    found: dict[frozenset[Value], AxisCondition] = {}
-    for op, named, accepted in _forms(axis, values):
-        if 0 < len(accepted) < len(seen) and accepted not in found:
-            found[accepted] = AxisCondition(axis=axis, op=op, named=named, accepted=accepted, seen=seen)
-    most = max((one.size for one in found.values() if one.op == "in"), default=1)
+    seen, values = frozenset(values), listed(axis, values)
+    found: dict[int, tuple[Op, tuple[Value, ...]]] = {}
+    for op, named, mask in _forms(values, in_order(axis, values)):
+        if mask not in found:
+            found[mask] = op, named
+    for mask in (0, _mask(values, seen)):
+        found.pop(mask, None)
+    most = max((len(named) for op, named in found.values() if op == "in"), default=1)
     missing = 2 if len(seen) > MOST_RANGES else most + 1
-    return list(found.values()), missing if len(found) < 2 ** len(seen) - 2 else math.inf
+    barred = _mask(values, without)
+    conditions = [
+        AxisCondition(
+            axis=axis,
+            op=op,
+            named=named,
+            accepted=frozenset(value for at, value in enumerate(values) if mask >> at & 1),
+            seen=seen,
+        )
+        for mask, (op, named) in found.items()
+        if not mask & barred
+    ]
+    return conditions, missing if len(found) < 2 ** len(seen) - 2 else math.inf
 
 
-Form = tuple[Literal["=", "<", ">=", "!=", "between", "in", "not in"], tuple[Value, ...], frozenset[Value]]
+def _mask(values: Sequence[Value], some: Collection[Value]) -> int:
+    """A set of values as an integer with a bit for each: thousands of them are compared at little cost."""
+    return sum(1 << at for at, value in enumerate(values) if value in some)
 
 
-def _forms(axis: str, values: Sequence[Value]) -> Iterator[Form]:
+def _forms(values: Sequence[Value], ordered: Sequence[Value]) -> Iterator[tuple[Op, tuple[Value, ...], int]]:
     """Ways to name sets of values, the shorter and simpler first."""
-    seen, ordered = frozenset(values), in_order(axis, values)
-    values = listed(axis, values)
+    bits = {value: 1 << at for at, value in enumerate(values)}
+    every = _mask(values, bits)
+    below = [0, *itertools.accumulate(bits[value] for value in ordered)]
     for value in values:
-        yield "=", (value,), frozenset([value])
+        yield "=", (value,), bits[value]
     for at in range(1, len(ordered)):
-        yield ">=", (ordered[at],), frozenset(ordered[at:])
-        yield "<", (ordered[at],), frozenset(ordered[:at])
+        yield ">=", (ordered[at],), below[-1] - below[at]
+        yield "<", (ordered[at],), below[at]
     for value in values:
-        yield "!=", (value,), seen - {value}
+        yield "!=", (value,), every - bits[value]
     for first, last in itertools.combinations(range(len(ordered[:MOST_RANGES])), 2):
         if last > first + 1:  # a range of two values is simpler as a set
-            yield "between", (ordered[first], ordered[last]), frozenset(ordered[first : last + 1])
+            yield "between", (ordered[first], ordered[last]), below[last + 1] - below[first]
     made = 0
     for count in range(2, len(values)):
         made += math.comb(len(values), count)
         if made > MOST_SETS:
             return
         for some in itertools.combinations(values, count):
-            yield "in", some, frozenset(some)
+            mask = sum(bits[value] for value in some)
+            yield "in", some, mask
             if count < len(values) - count:
-                yield "not in", some, seen - frozenset(some)
+                yield "not in", some, every - mask

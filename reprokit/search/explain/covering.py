@@ -128,11 +128,9 @@ def _pieces(
     for (axis, some), column in zip(values.items(), zip(*cells, strict=True), strict=True):
         with_value = _masks(column)
         alone = {value for value, mask in with_value.items() if mask & passing and len(values) == 1}
-        conditions, not_made = of_axis(axis, some)
+        conditions, not_made = of_axis(axis, some, without=alone)
         missing = min(missing, not_made)
         for condition in conditions:
-            if not alone.isdisjoint(condition.accepted):
-                continue
             mask = 0
             for value in condition.accepted:
                 mask |= with_value[value]

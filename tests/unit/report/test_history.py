@@ -21,7 +21,9 @@ from reprokit.evidence.records import RequestRecord, SearchRecord
 from reprokit.evidence.sequential import Trials, figures
 from reprokit.report.history.changes import CellChange, describe
 from reprokit.report.history.series import gather
+from reprokit.report.html import gathering
 from reprokit.report.html.gathering import known_cases
+from reprokit.report.html.overview import row
 from reprokit.store import opening, sqlite_file
 from reprokit.store.database import Store
 from tests.documents import as_published
@@ -262,6 +264,16 @@ def test_a_run_in_progress_is_not_forgotten(nights: Nights, said: Said) -> None:
     nights.store.put(replace(nights.store.run(run.id), finished_at=None), {})
     assert f"run {run.id} is in progress" in said("history", "--forget", "last", "--yes", status=2)
     assert nights.store.run(run.id).cells
+
+
+def test_the_overview_does_not_read_what_changed(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
+    for state in "RRNN":
+        nights.run({"1": "N", "2": state})
+    with monkeypatch.context() as patched:
+        patched.setattr(gathering, "describe", lambda *_: pytest.fail("read"))
+        [known] = known_cases(nights.store)
+        assert row(known)["status"] == "departs"
+    assert [one.transition.words for one in known.changes] == ["reproducing -> gone"]
 
 
 def test_cells_that_the_matrix_does_not_have_count_only_where_it_has_none_of_them(nights: Nights, said: Said) -> None:

@@ -108,6 +108,16 @@ def test_the_explanation_names_its_axes(nights: Nights) -> None:
     assert explanation["axes"] == ["numpy"]
 
 
+def test_each_cell_has_what_the_case_asked_for_in_it(nights: Nights) -> None:
+    templated = CASE.replace("python go.py", "python go.py {{ numpy }}")
+    nights.run(
+        {"1": "N", "2": "R"}, case=f"{templated}env: {{A: '{{{{ numpy }}}}'}}\nfix: {{command: python fixed.py}}\n"
+    )
+    found = [cell(nights, 1), cell(nights, 2), cell(nights, 2, variant="fix")]
+    asked = [(one["facts"]["command"]["command"], one["facts"]["environment variables"]) for one in found]
+    assert asked == [("python go.py 1", {"A": "1"}), ("python go.py 2", {"A": "2"}), ("python fixed.py", {"A": "2"})]
+
+
 def test_what_was_asked_for_stands_beside_what_was_measured(nights: Nights) -> None:
     nights.run({"1": "N", "2": "R"})
     measured = Measured(os="ubuntu-22.04", packages={"pip": {"NumPy": "2.1"}, "apt": {}})

@@ -297,3 +297,24 @@ def test_many_cells_are_explained_within_the_budget_too() -> None:
     assert words(found.found) == "axis1 = 1 and axis2 >= 3, or axis3 = 4 and axis4 = 2"
     noise = explained(unique, lambda _: chance.random() < 0.3)
     assert (noise.claim, noise.minimal) == (Statement.NONE, False)
+
+
+@given(st.sets(st.sampled_from(["none", "9", "10", "11.2", "12", "a", None]), min_size=1), st.data())
+def test_conditions_that_accept_no_value_of_some_are_those_of_all_that_do_not(
+    values: set[str | None], data: st.DataObject
+) -> None:
+    without = data.draw(st.sets(st.sampled_from(sorted(values, key=str))))
+    every, missing = of_axis("cuda", sorted(values, key=str))
+    assert len({one.accepted for one in every}) == len(every)
+    for one in every:
+        if one.op in ("=", "in", "!=", "not in"):
+            assert one.accepted == (set(one.named) if one.op in ("=", "in") else values - set(one.named))
+        else:
+            line = in_order("cuda", values)
+            ends = [line.index(str(each)) for each in one.named]
+            first, last = {">=": (ends[0], len(line)), "<": (0, ends[0] - 1)}.get(one.op, (ends[0], ends[-1]))
+            assert one.accepted == set(line[first : last + 1])
+    assert of_axis("cuda", sorted(values, key=str), without) == (
+        [one for one in every if one.accepted.isdisjoint(without)],
+        missing,
+    )

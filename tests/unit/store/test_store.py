@@ -79,6 +79,21 @@ def test_what_was_decided_is_read_back_whole_and_the_rest_is_undecided(tmp_path:
     assert store.records([second.place, first.place]) == {("run-1", 1): decided, ("run-1", 2): cell(2)}
 
 
+def test_cells_are_read_without_what_is_large_and_what_they_have_in_common_once(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    environment = Measured(python="3.11.2", packages={"pip": {"six": "1.16.0"}, "apt": {}})
+    more = {"environment": environment, "dockerfile": "FROM x", "repeat": "docker run x", "trials": (TRIAL,)}
+    other = dataclasses.replace(environment, python="3.12.1")
+    whole = [cell(1, **more), cell(2, **more), cell(3, **{**more, "environment": other})]
+    store.put(run("run-1", *whole), {})
+    places = [("run-1", number) for number in (1, 2, 3)]
+    assert list(store.records(places).values()) == whole
+    lean = list(store.records(places, lean=True).values())
+    assert lean == [dataclasses.replace(one, dockerfile="", repeat="", trials=()) for one in whole]
+    assert lean[0].environment is lean[1].environment
+    assert lean[0].environment is not None
+
+
 def test_what_was_last_seen_of_a_case_is_its_newest_run(tmp_path: Path) -> None:
     store = Store(tmp_path)
     assert store.last_seen("c") is None
