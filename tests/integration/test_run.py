@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -355,9 +356,10 @@ def test_a_run_that_is_stopped_leaves_nothing_and_goes_on(
     user: User, engine: docker.DockerClient, how: signal.Signals
 ) -> None:
     user.write("case.yaml", SLOW)
-    user.types("build", "case.yaml")
+    found = re.search(r"reprokit/img:\w+", user.types("build", "case.yaml"))
+    assert found
     neighbour = engine.containers.run(
-        next(i.tags[0] for i in engine.images.list(filters={"label": "org.reprokit.image"}) if i.tags),
+        found[0],
         ["sleep", "300"],
         detach=True,
         labels={"neighbour": "1"},
