@@ -67,6 +67,7 @@ def host() -> Iterator[str]:
         patch.setenv("HOME", str(home))
         patch.setenv("SSH_AUTH_SOCK", f"{home}/agent CANARY")
         patch.setenv("PIP_INDEX_URL", "http://me:CANARY@index.invalid/simple")
+        patch.setenv("no_proxy", "127.0.0.1")
         patch.delenv("PIP_CONFIG_FILE", raising=False)
         tries = [f"echo; echo '@@ {name}'; ({script}) 2> /dev/null || true" for name, script in CANARIES.items()]
         yield (

@@ -95,6 +95,8 @@ def s3_host(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
         "AWS_ACCESS_KEY_ID": "key",
         "AWS_SECRET_ACCESS_KEY": "secret",
         "AWS_DEFAULT_REGION": "us-east-1",
+        "NO_PROXY": "127.0.0.1",
+        "no_proxy": "127.0.0.1",
     }
     for name, value in settings.items():
         monkeypatch.setenv(name, value)

@@ -48,6 +48,8 @@ class Team(Machines):
             "AWS_ACCESS_KEY_ID": "key",
             "AWS_SECRET_ACCESS_KEY": "secret",
             "AWS_DEFAULT_REGION": "us-east-1",
+            "NO_PROXY": "127.0.0.1",
+            "no_proxy": "127.0.0.1",
         }
 
     def machine(self, name: str, engine: str = "docker", **environment: str) -> User:

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from reprokit.core.addresses import is_loopback
 from reprokit.core.redaction import without_passwords
+from reprokit.engine.site.gateway.access import without_login
 
 if TYPE_CHECKING:
     import requests
@@ -35,7 +37,8 @@ def get(
     }
     chosen.update({key: value for key, value in proxies.items() if key in ("http", "https")})
     try:
-        if should_bypass_proxies(url, proxies.get("no_proxy")):
+        # A proxy's localhost is another host.
+        if is_loopback(without_login(url)) or should_bypass_proxies(url, proxies.get("no_proxy")):
             chosen = {}
         # pip sends the logins of a netrc as well.
         login = None if urlsplit(url).username else requests.utils.get_netrc_auth(url)

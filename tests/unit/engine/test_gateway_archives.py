@@ -168,6 +168,14 @@ def test_a_proxy_is_not_asked_for_what_is_not_public(world: World, tmp_path: Pat
     assert proxy.seen == []
 
 
+def test_no_proxy_is_asked_for_this_host() -> None:
+    proxied = proxy_of("http://proxy.local:8080").proxy
+    for host in ("127.0.0.1:8080", "localhost", "me:w0rd@[::1]:3141"):
+        assert proxied(f"http://{host}/simple") is None
+        assert proxied(f"https://{host}/simple") is None
+    assert proxied("http://127.0.0.1@index.example/") is not None
+
+
 @pytest.mark.parametrize("proxy", ["socks5://proxy.local:1080", "https://proxy.local:443", "http://"])
 def test_a_proxy_that_cannot_be_used_is_named(world: World, tmp_path: Path, proxy: str) -> None:
     with gateway(world, tmp_path, SiteAccess(proxies={"http_proxy": proxy})) as build:

@@ -114,6 +114,7 @@ def index(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Index]
     monkeypatch.delenv("PIP_NO_INDEX")
     with serving(Own) as address:
         monkeypatch.setenv("PIP_INDEX_URL", f"http://{address}/simple")
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # which is not asked for this host
         yield Own
 
 

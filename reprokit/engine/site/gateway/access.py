@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from reprokit.core.addresses import is_loopback
 from reprokit.engine.site.links import local_path
 
 DEFAULT_INDEX = "https://pypi.org/simple"
@@ -94,6 +95,8 @@ class SiteAccess:
             if mine:
                 return None if mine == "DIRECT" else urlsplit(mine)
         chosen = self.proxies.get(f"{scheme}_proxy") or self.proxies.get("all_proxy") or ""
+        if is_loopback(without_login(url)):  # a proxy's localhost is another host
+            return None
         if not chosen or bypasses(host, endpoint(url)[1], self.proxies.get("no_proxy", "")):
             return None
         return urlsplit(chosen if "://" in chosen else f"http://{chosen}")
