@@ -40,6 +40,8 @@ VENV_PREFIX = "reprokit/venv:"
 _USED = re.compile(r'reprokit/([\w.-]+)[,"]')
 """A file of the context's folder reprokit/ where a recipe uses it: mounted, or in the quotes of a shell."""
 _TEMPLATES: Mapping[Recipe, str] = {"dockerfile": "Dockerfile.j2", "script": "venv.sh.j2"}
+_SEED = "venv-seed.sh.j2"
+"""What the script of a virtual environment starts from."""
 _PREFIXES: Mapping[Recipe, str] = {"dockerfile": TAG_PREFIX, "script": VENV_PREFIX}
 FORMAT = "reprokit-image/v1"
 SUPPORT = (
@@ -188,6 +190,7 @@ def render(
             context[f"reprokit/{name}"] = "".join(line + "\n" for line in lines).encode()
     if environment.host:
         context["reprokit/relay.py"] = _support("relay.py")
+        context["reprokit/seed.sh"] = _templates().get_template(_SEED).render(env=environment).encode()
         context["reprokit/venv.json"] = json.dumps(_layout(environment.host, workdir)).encode()
     return Rendered(dockerfile=text, context=dict(sorted(context.items())), prefix=_PREFIXES[recipe])
 

@@ -63,8 +63,8 @@ def kept(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> keeping.KeptV
     user = User(tmp_path_factory.mktemp("kept"))
     user.write("case.yaml", CASE.format(id="kept"))
     user.types("build", "case.yaml", "--engine", "venv")
-    (folder,) = (keeping.top() / "environments").glob(f"*/{keeping.DESCRIPTION}")
-    found = keeping.find(f"reprokit/venv:{folder.parent.name}")
+    (tag,) = [one.key for one in keeping.kept() if one.key.startswith("reprokit/venv:")]
+    found = keeping.find(tag)
     assert found is not None
     return found
 

@@ -29,7 +29,7 @@ from reprokit.engine import registry
 from reprokit.engine import site as sites
 from reprokit.engine.protocol import Build, Mount, Progress, Trial
 from reprokit.engine.site import Site
-from reprokit.engine.venv import bubblewrap, building, host, inside, keeping, trials
+from reprokit.engine.venv import bubblewrap, building, host, inside, keeping, seeds, trials
 from reprokit.environment.dockerfile import render
 from reprokit.environment.on_host import resolve_on
 from reprokit.evidence.model import Ending
@@ -170,14 +170,20 @@ cd "$WORK"
 step setup
 {script}
 """
-"""What :func:`build_of` renders, without pip: it takes seconds to install."""
+"""What :func:`build_of` renders, without pip."""
+
+
+def quick(script: str, *, trust: Trust) -> Build:
+    """The build of an environment in which that script runs."""
+    asked = build_of("true", trust=trust)
+    context = {name: content for name, content in asked.context.items() if name != seeds.SCRIPT}
+    return replace(asked, dockerfile=QUICK.format(script=script), context=context)
 
 
 def built(script: str, *, trust: Trust = Trust.OWN) -> tuple[keeping.KeptVenv, str]:
     """An environment, and what its build printed."""
     said: list[Progress] = []
-    asked = replace(build_of("true", trust=trust), dockerfile=QUICK.format(script=script))
-    building.build(asked, Site(), said.append, threading.Event())
+    building.build(asked := quick(script, trust=trust), Site(), said.append, threading.Event())
     return keeping.get(asked.tag), "".join(one.log for one in said)
 
 
@@ -470,7 +476,7 @@ def test_an_untrusted_build_gets_no_setting_of_the_site(
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     said: list[Progress] = []
     script = "env; cat /tmp/*/secrets/* $CONTEXT/../secrets/* $PIP_CONFIG_FILE $NETRC /dev/null || true"
-    asked = replace(build_of("true", trust=Trust.STRANGER), dockerfile=QUICK.format(script=script))
+    asked = quick(script, trust=Trust.STRANGER)
     building.build(asked, sites.current(), said.append, threading.Event())
     assert "CANARY" not in "".join(one.log for one in said)
 

@@ -21,7 +21,7 @@ from reprokit.engine.failure import LONGEST_LINE, TAIL
 from reprokit.core.leftovers import private_folder
 from reprokit.engine.named_hosts import named_hosts
 from reprokit.engine.protocol import Build, ImageInfo, Progress, say_downloads
-from reprokit.engine.venv import beneath, keeping, layout, sandbox
+from reprokit.engine.venv import beneath, keeping, layout, sandbox, seeds
 from reprokit.engine.venv.bubblewrap import SandboxMount, SandboxProgram, shown
 from reprokit.core.errors import Cancelled
 from reprokit.engine.site import Served, Site
@@ -56,22 +56,49 @@ def build(
     with keeping.making(build.tag, cancel) as folder:
         if (kept := keeping.find(build.tag)) is not None:
             return kept.info
-        hosts = named_hosts(build)
-        with site.serving(build.trust, hosts=hosts, apart=True) as served, private_folder("build") as scratch:
-            for warning in served.warnings:
-                on_progress(Progress(number=0, total=0, name="site settings", log=f"warning: {warning}\n"))
-            steps = _Steps(build.dockerfile, on_progress, served.redact)
-            description = json.loads(bytes(build.context["reprokit/venv.json"]))
-            for program in _programs(build, folder, scratch, served, description):
-                ended = sandbox.run(program, steps.feed, cancel)
-                if ended.code:
-                    message = f"did not complete successfully: exit code: {ended.code}"
-                    raise failure.of_build(message, step=steps.name, tail=(*steps.tail, *served.refused))
-            say_downloads(served.fetched, on_progress)
-        for name in layout.PARTS:
-            with suppress(OSError):
-                (folder / name).rmdir()  # what the build left empty
+        if (seed := seeds.of(build)) is not None:
+            _sow(seed, folder, site, on_progress, cancel)
+        description = _make(build, folder, site, on_progress, cancel)
         return keeping.complete(folder, build.tag, description).info
+
+
+def _sow(
+    seed: Build, folder: Path, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event
+) -> None:
+    """Copy the environment of a seed into ``folder``; it is made before, unless it is there and in order."""
+    with keeping.making(seed.tag, cancel) as place:  # held until it is copied: nothing removes it meanwhile
+        kept = keeping.find(seed.tag)
+        if kept is not None and not seeds.is_sound(kept):
+            keeping.remove(seed.tag)
+            place.mkdir()
+            kept = None
+        if kept is None:
+            state = seeds.state()  # as it was before: what changes meanwhile makes it again
+            description = _make(seed, place, site, on_progress, cancel)
+            kept = keeping.complete(place, seed.tag, {**description, "state": state, "files": seeds.files(place)})
+        seeds.copy(kept, folder)
+
+
+def _make(
+    build: Build, folder: Path, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event
+) -> Mapping[str, str]:
+    """Run the programs of a build; what its context says of the environment."""
+    hosts = named_hosts(build)
+    with site.serving(build.trust, hosts=hosts, apart=True) as served, private_folder("build") as scratch:
+        for warning in served.warnings:
+            on_progress(Progress(number=0, total=0, name="site settings", log=f"warning: {warning}\n"))
+        steps = _Steps(build.dockerfile, on_progress, served.redact)
+        description: Mapping[str, str] = json.loads(bytes(build.context[seeds.DESCRIPTION]))
+        for program in _programs(build, folder, scratch, served, description):
+            ended = sandbox.run(program, steps.feed, cancel)
+            if ended.code:
+                message = f"did not complete successfully: exit code: {ended.code}"
+                raise failure.of_build(message, step=steps.name, tail=(*steps.tail, *served.refused))
+        say_downloads(served.fetched, on_progress)
+    for name in layout.PARTS:
+        with suppress(OSError):
+            (folder / name).rmdir()  # what the build left empty
+    return description
 
 
 def _programs(
@@ -88,7 +115,7 @@ def _programs(
     variables = layout.variables(folder)  # before there is a folder for CUDA
     parts = [folder / name for name in layout.PARTS]
     for place in (work, *parts):
-        place.mkdir()
+        place.mkdir(exist_ok=True)  # what the environment starts from is there
         layout.hand_over(place)
     environ = {
         **variables,

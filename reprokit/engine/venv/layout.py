@@ -144,4 +144,4 @@ def copy_tree(source: Path, target: Path) -> None:
     done = subprocess.run(["cp", "-a", "--reflink=auto", f"{source}/.", str(target)], check=False, capture_output=True)
     if done.returncode:
         why = done.stderr.decode(errors="replace").strip().partition("\n")[0]
-        raise EngineError(f"the work folder of the environment cannot be copied: {why}")
+        raise EngineError(f"the folder {source} of an environment cannot be copied: {why}")
