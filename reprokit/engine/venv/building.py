@@ -25,6 +25,7 @@ from reprokit.engine.venv import beneath, keeping, layout, sandbox, seeds
 from reprokit.engine.venv.bubblewrap import SandboxMount, SandboxProgram, shown
 from reprokit.core.errors import Cancelled
 from reprokit.engine.site import Served, Site
+from reprokit.engine.site.assembly import RELAYED
 from reprokit.engine.site.gateway import RELAY_PORT
 
 SECRETS = "/run/secrets"
@@ -189,9 +190,12 @@ def _secrets(served: Served, folder: Path) -> dict[str, str]:
 
 
 def _uv() -> dict[str, str]:
-    """Where uv has interpreters from: for the program that installs one, since an address may hold a login."""
+    """Where uv has interpreters from: for the program that installs one, since an address may hold a login.
+
+    That may be on this host: the gateway reaches it, the program does not.
+    """
     settings = sites.settings()
-    found = {}
+    found = {"HTTP_PROXY": RELAYED, "HTTPS_PROXY": RELAYED, "NO_PROXY": "", "no_proxy": ""}
     if settings.uv_python_mirror:
         found["UV_PYTHON_INSTALL_MIRROR"] = settings.uv_python_mirror
     if settings.uv_python_downloads:
