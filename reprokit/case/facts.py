@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from reprokit.case.matrix import Cell, expand
 from reprokit.case.model import Case
@@ -75,6 +76,7 @@ def facts(case: Case) -> CaseFacts:
     )
 
 
+@lru_cache(maxsize=4096)
 def canonical(name: str) -> str:
     """A package's name as pip compares it."""
     return re.sub(r"[-_.]+", "-", name).lower()

@@ -12,6 +12,8 @@ from reprokit.environment.axes import AXES
 from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.measured import Measured
 
+_KNOWN = {axis.name: axis for axis in AXES}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
@@ -29,14 +31,13 @@ def compared(cell: Mapping[str, str], measured: Measured | None, catalog: Catalo
     A free axis is compared where it names a Python package and the cell a version of it. What was not looked at is not
     compared: a recorded environment may be older than an axis, and without an image there is none (None).
     """
-    known = {axis.name: axis for axis in AXES}
     installed = {canonical(name): version for name, version in measured.packages["pip"].items()} if measured else {}
     found = []
     for name, asked in cell.items():
         have, differs = None, ""
-        if measured and name in known and name in measured:
-            have, differs = measured[name], known[name].differs(asked, measured, catalog)
-        elif name not in known and asked[:1].isdigit() and (have := installed.get(canonical(name))):
+        if measured and name in _KNOWN and name in measured:
+            have, differs = measured[name], _KNOWN[name].differs(asked, measured, catalog)
+        elif name not in _KNOWN and asked[:1].isdigit() and (have := installed.get(canonical(name))):
             same = versions.matches(asked, have)
             differs = "" if same else f"the cell asks for {name} {asked}, the image measures {have}"
         found.append(Compared(axis=name, asked=asked, measured=have, differs=differs))
@@ -45,8 +46,7 @@ def compared(cell: Mapping[str, str], measured: Measured | None, catalog: Catalo
 
 def compare(cell: Mapping[str, str], measured: Measured, catalog: Catalog = OURS) -> list[str]:
     """The differences in words, one per known axis: a free axis promises nothing of the image."""
-    known = {axis.name for axis in AXES}
-    return [one.differs for one in compared(cell, measured, catalog) if one.axis in known and one.differs]
+    return [one.differs for one in compared(cell, measured, catalog) if one.axis in _KNOWN and one.differs]
 
 
 def compare_builds(spec: CellSpec, measured: Measured, catalog: Catalog = OURS) -> list[str]:

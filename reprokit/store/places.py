@@ -97,14 +97,19 @@ def open_log(folder: Path, log: str) -> int:
 
 
 def _open_log(folder: Path, log: str) -> int:
-    *parents, name = log_path(folder, log).relative_to(folder).parts
+    if not is_log(log):
+        log_path(folder, log)  # which refuses it
+    *parents, name = log.split("/")
     at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for parent in parents:
             at = _inside(at, parent)
         file = os.open(name, _FILE, dir_fd=at)
-    except NotADirectoryError as error:
-        raise FileNotFoundError(*error.args) from error
+    except OSError as error:
+        log_path(folder, log)  # which says so where a link is in the way
+        if isinstance(error, NotADirectoryError):
+            raise FileNotFoundError(*error.args) from error
+        raise
     finally:
         os.close(at)
     if not stat.S_ISREG(os.fstat(file).st_mode):

@@ -67,11 +67,15 @@ class Packer:
                 self._texts.clear()
             plain = _encode(value)
             large = len(plain) >= SHARED_FROM
-            self._texts[key] = self._share(name, value, plain) if large else _encode(self._cleaned(name, value))
+            self._texts[key] = self._share(name, value, plain) if large else self._small(name, value, plain)
         return self._texts[key]
 
     def _cleaned(self, name: str, value: Any) -> Any:
         return cleaned({name: value}, self._clean)[name]
+
+    def _small(self, name: str, value: Any, plain: str) -> str:
+        shown = self._cleaned(name, value)
+        return plain if shown == value else _encode(shown)
 
     def _share(self, name: str, value: Any, plain: str) -> str:
         digest = hashlib.sha256(plain.encode("utf-8", "replace")).hexdigest()[:16]
