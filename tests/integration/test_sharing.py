@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from reprokit.engine.disk import Disk
+from reprokit.engine.disk import Disk, _in_turn
 from reprokit.engine.wire import Wire
 from tests.integration.test_run import User
 from tests.registry_server import LOGIN, Registry, registry_server
@@ -94,7 +94,8 @@ class Machines:
     def forget_steps(self, word: str) -> None:
         """Nor has BuildKit the steps whose text has a word of this test's own, and those that lie on them."""
         wire = Wire()
-        records = wire.client().df()["BuildCache"]
+        client = wire.client()
+        records = _in_turn(lambda: client.get(wire.url("/system/df"))).json()["BuildCache"]
         found: set[str] = set()
         while more := {
             one["ID"]
