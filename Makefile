@@ -54,8 +54,9 @@ lint: venv ## Style, types, words, which room imports from which, and whether ev
 	@echo "importing every test"
 	@found=$$($(VENV)/bin/python -m pytest -q -n 0 --collect-only tests 2>&1) || { echo "$$found" | grep -v '::'; exit 1; }
 
+# test_mcp.py has only system tests, and what it imports takes each worker more than half a second.
 unit: venv ## The fast tests: no engine, and nothing that starts whole programs
-	$(VENV)/bin/python -m pytest tests/unit -n $(UNIT_WORKERS) --dist worksteal --hypothesis-profile=quick -m "not integration and not system"
+	$(VENV)/bin/python -m pytest tests/unit --ignore=tests/unit/cli/test_mcp.py -n $(UNIT_WORKERS) --dist worksteal --hypothesis-profile=quick -m "not integration and not system"
 
 system: venv ## What starts whole programs, or takes the sizes of real life; no engine
 	$(VENV)/bin/python -m pytest -n auto --dist worksteal -m system

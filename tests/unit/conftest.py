@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +18,7 @@ from reprokit.core import leftovers
 from reprokit.engine.site import authorities, network, pipconfig
 from reprokit.store.dialects import sqlite
 
+ROOT = Path(__file__).parents[2]
 KEPT = ("REPROKIT_VENV_AS_ROOT", "PATH", "TMPDIR", "UPDATE_SNAPSHOTS")
 """Variables that unit tests see as they are; UPDATE_SNAPSHOTS is the developer's own request."""
 
@@ -39,10 +43,29 @@ def _no_settings_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> It
         yield
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Let each worker of xdist import a share of the modules first, whose bytecode the others then find.
+
+    In a fresh clone all of them would otherwise rewrite the asserts of all modules, in the same order at the same time.
+    """
+    gc.disable()  # until all is collected: nothing of it is garbage
+    if not hasattr(session.config, "workerinput"):
+        return
+    workers = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    own = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+    folders = (session.config.invocation_params.dir / argument for argument in session.config.args)
+    paths = sorted({path for folder in folders for path in folder.rglob("test_*.py")})
+    for path in paths[len(paths) * own // workers : len(paths) * (own + 1) // workers]:
+        with suppress(Exception, pytest.skip.Exception):  # what is wrong with it, the collection says
+            importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+
+
 def pytest_collection_finish() -> None:
     """Look no more for garbage among the thousands of tests themselves."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="session")
