@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from reprokit.store.folder import SeenBases
 
 REGISTRY = "registry-1.docker.io"
-ANSWER_SECONDS = 2.0
+ANSWER_SECONDS, NAMED_ANSWER_SECONDS = 2.0, 10.0
 MAX_ANSWER = 1_000_000
 """Bytes of a registry's answer to "are you there" that are read at most."""
 REMEMBERED_SECONDS = 600.0
@@ -115,7 +115,10 @@ def _missing(base: Base) -> NoReturn:
 
 
 def detect_source(setting: str) -> str:
-    """``registry`` or ``bootstrap``; ``auto`` asks whether a registry answers within 2 s, remembered for 10 min."""
+    """``registry`` or ``bootstrap``; ``auto`` asks whether a registry answers, remembered for 10 min.
+
+    One that the site names is waited for longer: it is expected to answer, be it or this host ever so busy.
+    """
     if setting in {"registry", "bootstrap"}:
         return setting
     if setting != "auto":
@@ -126,7 +129,7 @@ def detect_source(setting: str) -> str:
         known = json_text.loads(memory.read_text())
         if known["host"] == host and 0 <= time.time() - known["at"] < REMEMBERED_SECONDS:
             return "registry" if known["answers"] else "bootstrap"
-    answers = answering(host)
+    answers = answering(host, NAMED_ANSWER_SECONDS if _site_setting("registry") else ANSWER_SECONDS)
     with suppress(OSError):
         memory.parent.mkdir(parents=True, exist_ok=True)
         memory.write_text(json.dumps({"host": host, "answers": answers, "at": time.time()}))

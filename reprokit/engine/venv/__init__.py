@@ -1,9 +1,9 @@
 """``--engine venv``: the embedded engine, for machines without any container engine.
 
 An image is a folder with a virtual environment and the work folder; a container is a process of this host in a sandbox
-of bubblewrap, which shows it nothing that is not named, held by cgroups as far as the host permits them. What it cannot set (operating system,
-C library, compilers, driver, packages) is the host's, measured and recorded; :mod:`reprokit.environment.on_host`
-refuses the cells that ask otherwise.
+of bubblewrap, which shows it nothing that is not named, held by cgroups as far as the host permits them. What it cannot
+set (operating system, C library, compilers, driver, packages) is the host's, measured and recorded;
+:mod:`reprokit.environment.on_host` refuses the cells that ask otherwise.
 """
 
 from __future__ import annotations

@@ -151,7 +151,15 @@ def by_hand(program: SandboxProgram) -> list[str]:
         words = ["bwrap", "--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
         become = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
     words += [*_seen(_with_places(program.mounts), cut_off=program.cut_off), "--", *become]
-    return [*words, "env", "-C", program.folder, "-i", *(f"{name}={value}" for name, value in program.environ.items()), *program.command]
+    return [
+        *words,
+        "env",
+        "-C",
+        program.folder,
+        "-i",
+        *(f"{name}={value}" for name, value in program.environ.items()),
+        *program.command,
+    ]
 
 
 def _seen(mounts: Sequence[SandboxMount], *, cut_off: bool) -> list[str]:

@@ -15,18 +15,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from reprokit.engine import site as sites
-from reprokit.engine import failure
-from reprokit.engine.failure import LONGEST_LINE, TAIL
+from reprokit.core.errors import Cancelled
 from reprokit.core.leftovers import private_folder
+from reprokit.engine import failure
+from reprokit.engine import site as sites
+from reprokit.engine.failure import LONGEST_LINE, TAIL
 from reprokit.engine.named_hosts import named_hosts
 from reprokit.engine.protocol import Build, ImageInfo, Progress, say_downloads
-from reprokit.engine.venv import beneath, keeping, layout, sandbox, seeds
-from reprokit.engine.venv.bubblewrap import SandboxMount, SandboxProgram, shown
-from reprokit.core.errors import Cancelled
 from reprokit.engine.site import Served, Site
 from reprokit.engine.site.assembly import RELAYED
 from reprokit.engine.site.gateway import RELAY_PORT
+from reprokit.engine.venv import beneath, keeping, layout, sandbox, seeds
+from reprokit.engine.venv.bubblewrap import SandboxMount, SandboxProgram, shown
 
 SECRETS = "/run/secrets"
 """Where builds of images have the site's secrets, as the settings that are made for them say."""
@@ -45,9 +45,7 @@ MARK = b"\x1e"
 _CA = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS")
 
 
-def build(
-    build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event
-) -> ImageInfo:
+def build(build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event) -> ImageInfo:
     """Make the environment that ``build`` describes, unless another process just did.
 
     Raises BuildFailed, Cancelled, EngineError.
@@ -206,9 +204,7 @@ def _uv() -> dict[str, str]:
 class _Steps:
     """Takes a build's output apart into steps, and remembers the last lines of the current one."""
 
-    def __init__(
-        self, script: str, on_progress: Callable[[Progress], None], redact: Callable[[str], str]
-    ) -> None:
+    def __init__(self, script: str, on_progress: Callable[[Progress], None], redact: Callable[[str], str]) -> None:
         self._total = sum(line.startswith("step ") for line in script.splitlines())
         self._number = 0
         self._on_progress = on_progress
@@ -236,6 +232,4 @@ class _Steps:
                 self._on_progress(Progress(number=self._number, total=self._total, name=self.name))
             else:
                 self._lines.append(text)
-                self._on_progress(
-                    Progress(number=self._number, total=self._total, name=self.name, log=text + "\n")
-                )
+                self._on_progress(Progress(number=self._number, total=self._total, name=self.name, log=text + "\n"))

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reprokit.case.cellspec import Limits
-from reprokit.engine.container_spec import PIDS
 from reprokit.core.leftovers import is_left, owned_name
+from reprokit.engine.container_spec import PIDS
 
 CONTROLLERS = ("memory", "cpu", "pids")
 PERIOD = 100_000
@@ -111,15 +111,18 @@ def _mounted(mountinfo: str, kind: str) -> Path | None:
 
 
 def refusals() -> dict[str, str]:
-    """By controller: '' where limits can be set, else why not, as :class:`reprokit.environment.on_host.HostCapabilities` has it.
+    """By controller: '' where limits can be set, else why not.
 
-    Tried, not believed: a folder that looks writable may refuse all the same.
+    As :class:`reprokit.environment.on_host.HostCapabilities` has it. Tried, not believed: a folder that looks
+    writable may refuse all the same.
     """
     here = places()
     found = {}
     for name in CONTROLLERS:
         if name not in here:
-            found[name] = f"this user may not make control groups for {name} (root may; systemd-run --user --scope helps)"
+            found[name] = (
+                f"this user may not make control groups for {name} (root may; systemd-run --user --scope helps)"
+            )
             continue
         try:
             with held({name: here[name]}, Limits(memory=1 << 30, cpus=1.0)):

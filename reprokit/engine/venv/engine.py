@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reprokit.core import leftovers
+from reprokit.core.errors import EngineError, Unsupported
 from reprokit.engine import runtimes
 from reprokit.engine.kept import Kept
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
 from reprokit.engine.venv import ENTRY, cgroups, keeping
-from reprokit.core.errors import EngineError, Unsupported
 from reprokit.evidence.model import Ending
 
 if TYPE_CHECKING:

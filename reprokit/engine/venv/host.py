@@ -15,21 +15,20 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from reprokit.engine import site as sites
 from reprokit.case.cellspec import Limits
+from reprokit.core.errors import EngineError
+from reprokit.core.home import home
 from reprokit.core.leftovers import private_folder
+from reprokit.engine import site as sites
 from reprokit.engine.protocol import Trial
 from reprokit.engine.venv import bubblewrap, cgroups, keeping, layout, sandbox, trials
 from reprokit.environment import versions
 from reprokit.environment.axes import AXES
 from reprokit.environment.axis import HostPrograms
-from reprokit.environment.model import HostDistribution, HostPackage, Interpreter
-from reprokit.environment.host import Host
-from reprokit.environment.host import HostCapabilities
+from reprokit.environment.host import Host, HostCapabilities
 from reprokit.environment.measured import Measured
+from reprokit.environment.model import HostDistribution, HostPackage, Interpreter
 from reprokit.environment.probe import command
-from reprokit.core.errors import EngineError
-from reprokit.core.home import home
 
 SECONDS = 30
 """Time for a program of the host to tell its version."""
@@ -131,8 +130,7 @@ def host_packages() -> Iterator[HostPackage]:
         for name in names:
             one = dict(told.get(name, {"why": "its Python does not answer"}))
             several = tuple(
-                HostDistribution(**{**each, "entries": tuple(each["entries"])})
-                for each in one.pop("distributions", ())
+                HostDistribution(**{**each, "entries": tuple(each["entries"])}) for each in one.pop("distributions", ())
             )
             yield HostPackage(name=name, place=str(place), distributions=several, **one)
 
@@ -195,7 +193,7 @@ def candidates() -> list[str]:
 
 def _matching(folder: str | Path, pattern: str) -> list[Path]:
     """The matching files below a folder, sorted; none where this user may not look into it (Path.glob raises there)."""
-    return sorted(Path(folder, name) for name in glob.glob(pattern, root_dir=folder))
+    return sorted(Path(folder, name) for name in glob.glob(pattern, root_dir=folder))  # noqa: PTH207
 
 
 def _plain(path: Path) -> bool:
@@ -216,9 +214,10 @@ def programs(wanted: HostPrograms) -> Iterator[tuple[str, str]]:
     first = re.escape(wanted.names[0])
     for path in sorted(Path("/usr/bin").glob(f"{wanted.names[0]}*")):
         version = re.fullmatch(rf"{first}(-\d+(?:\.\d+)*)?", path.name)
-        if version and all(path.with_name(f"{name}{version[1] or ''}").exists() for name in wanted.names[1:]):
-            if found := re.search(r"\d+(\.\d+)*", _output([str(path), *wanted.version])):
-                yield str(path), found[0]
+        if not version or not all(path.with_name(f"{name}{version[1] or ''}").exists() for name in wanted.names[1:]):
+            continue
+        if found := re.search(r"\d+(\.\d+)*", _output([str(path), *wanted.version])):
+            yield str(path), found[0]
 
 
 def uv_version() -> str:

@@ -90,7 +90,12 @@ def answer(value: int, result: int) -> list[Step]:
 def call_filter(machine: str, *, unix: bool) -> bytes:
     """The filter of system calls, for seccomp(2). ``unix``: sockets of that family may be made."""
     permission, absent = _ERROR | errno.EPERM, _ERROR | errno.ENOSYS
-    steps: list[Step] = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, AUDIT_ARCH[machine]), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
+    steps: list[Step] = [
+        (_LOAD, 0, 0, 4),
+        (_EQUAL, 1, 0, AUDIT_ARCH[machine]),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, 0),
+    ]
     if machine == "x86_64":
         steps += [(_ABOVE, 0, 1, X32), (_RETURN, 0, 0, absent)]
     for number in (*KEYS[machine], *KERNEL[machine]):
@@ -204,7 +209,7 @@ def obey(child: int) -> None:
 
 
 def reaped(child: int) -> int | None:
-    """The exit status of a child, as a shell tells it, or None while it runs. Also takes leave of whatever else ended."""
+    """The exit status of a child, as a shell tells it, or None while it runs. Reaps whatever else ended, too."""
     with contextlib.suppress(ChildProcessError):
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)

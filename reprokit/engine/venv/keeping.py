@@ -1,7 +1,6 @@
 """Where environments are kept: a folder each in the user's cache, complete when it has its description."""
 
 from __future__ import annotations
-from reprokit.core import json_text
 
 import hashlib
 import json
@@ -14,19 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reprokit.core import cache
-from reprokit.core.files import newest, used_bytes
-from reprokit.engine.kept import DOWNLOADS, ENVIRONMENT, INTERPRETER, Kept
-from reprokit.core.leftovers import remove_tree
-from reprokit.engine.protocol import ImageInfo
+from reprokit.core import cache, json_text
 from reprokit.core.errors import EngineError, ImageGone
+from reprokit.core.files import newest, used_bytes
+from reprokit.core.leftovers import remove_tree
 from reprokit.core.locks import locked, locked_if_free
+from reprokit.engine.kept import DOWNLOADS, ENVIRONMENT, INTERPRETER, Kept
+from reprokit.engine.protocol import ImageInfo
 
 DESCRIPTION = "environment.json"
 
 
 def top() -> Path:
-    """The folder of everything that this engine keeps. Root's programs run as the user ``nobody``, who cannot enter root's home."""
+    """The folder of everything that this engine keeps. Root's run as ``nobody``, who cannot enter root's home."""
     if os.getuid() == 0 and not os.environ.get("XDG_CACHE_HOME"):
         return Path("/var/cache/reprokit/venv")
     return cache.folder("venv")
@@ -55,7 +54,7 @@ def host_state() -> str:
     """Changes whenever the host's packages do."""
     for database in ("/var/lib/dpkg/status", "/var/lib/rpm/rpmdb.sqlite", "/usr/lib/sysimage/rpm/rpmdb.sqlite"):
         with suppress(OSError):
-            found = os.stat(database)
+            found = Path(database).stat()
             return f"{found.st_mtime_ns} {found.st_size}"
     return ""
 

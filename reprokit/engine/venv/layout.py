@@ -7,10 +7,10 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from reprokit.core.errors import EngineError
 from reprokit.engine.venv import keeping
 from reprokit.engine.venv.bubblewrap import CUDA_PLACE, NOBODY, SandboxMount, shown
 from reprokit.environment.on_host import SHM
-from reprokit.core.errors import EngineError
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 HOME = "/home/repro"
@@ -68,7 +68,7 @@ def visible(leased: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
 def driver_folders(environ: Mapping[str, str]) -> list[str]:
     """Where the NVIDIA driver's libraries lie, if the system's own list of libraries does not lead to them."""
     folders = environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
-    return [folder for folder in folders if os.path.isabs(folder) and (Path(folder) / "libcuda.so.1").exists()]
+    return [folder for folder in folders if Path(folder).is_absolute() and (Path(folder) / "libcuda.so.1").exists()]
 
 
 def gpu_variables(leased: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
@@ -112,7 +112,10 @@ def hand_over(place: Path) -> None:
 
 def mounts(scratch: Path, *, user: str, shm_size: int | None = None) -> list[SandboxMount]:
     """Where the private folders of a program appear."""
-    read_only = [SandboxMount(source=str(scratch / name), target=f"/etc/{name}", kind="read-only") for name in ("passwd", "group")]
+    read_only = [
+        SandboxMount(source=str(scratch / name), target=f"/etc/{name}", kind="read-only")
+        for name in ("passwd", "group")
+    ]
     return [
         SandboxMount(source=str(scratch / "tmp"), target="/tmp"),
         SandboxMount(source=str(scratch / "vartmp"), target="/var/tmp"),

@@ -49,9 +49,13 @@ def described(one: metadata.Distribution, owners: "Counter[str]") -> dict[str, A
     site = os.path.realpath(str(one.locate_file("")))  # lib64 may be a link, which the sandbox does not show
     record = one.read_text("RECORD")
     if not record:
-        raise LookupError(f"{one.metadata['Name']} has no list of its files (RECORD): only what pip installed can be served")
+        raise LookupError(
+            f"{one.metadata['Name']} has no list of its files (RECORD): only what pip installed can be served"
+        )
     if json.loads(one.read_text("direct_url.json") or "{}").get("dir_info", {}).get("editable"):
-        raise LookupError(f"{one.metadata['Name']} is an editable install, whose modules lie elsewhere: install it without -e")
+        raise LookupError(
+            f"{one.metadata['Name']} is an editable install, whose modules lie elsewhere: install it without -e"
+        )
     entries = set()
     for path in one.files or ():
         parts = path.parts

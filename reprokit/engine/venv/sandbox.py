@@ -16,10 +16,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reprokit.engine.containers import GRACE
-from reprokit.engine.ending import DRAIN
 from reprokit.core.errors import Cancelled, EngineError
 from reprokit.core.tty import Master, Terminal, relay
+from reprokit.engine.containers import GRACE
+from reprokit.engine.ending import DRAIN
 from reprokit.engine.pace import Pace
 from reprokit.engine.stream import Joined
 from reprokit.engine.venv import bubblewrap

@@ -69,7 +69,7 @@ def files(folder: Path) -> str:
                     waiting.append(one.path)
                     rows.append([one.path])
                 elif one.is_symlink():
-                    rows.append([one.path, os.readlink(one.path)])
+                    rows.append([one.path, str(Path(one.path).readlink())])
                 else:
                     rows.append([one.path, str(found.st_size), str(found.st_mtime_ns)])
     return hashlib.sha256(json.dumps(sorted(rows)).encode()).hexdigest()

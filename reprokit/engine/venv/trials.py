@@ -9,14 +9,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from reprokit.engine.container_spec import MODIFIED
+from reprokit.core.errors import Cancelled, EngineError
 from reprokit.core.leftovers import private_folder
+from reprokit.engine.container_spec import MODIFIED
 from reprokit.engine.protocol import Slot, Trial
 from reprokit.engine.usage import Meter
 from reprokit.engine.venv import beneath, cgroups, keeping, layout, sandbox
 from reprokit.engine.venv.bubblewrap import SandboxMount, SandboxProgram
 from reprokit.environment.host import HostCapabilities
-from reprokit.core.errors import Cancelled, EngineError
 from reprokit.evidence.model import Ending
 from reprokit.evidence.usage import Usage
 

@@ -368,7 +368,7 @@ def test_silence_is_not_an_answer_and_costs_little() -> None:
 def test_auto_asks_once_and_remembers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[str] = []
     monkeypatch.setattr(bases, "_site_setting", lambda name: "")
-    monkeypatch.setattr(bases, "answering", lambda host: bool(asked.append(host)) or len(asked) > 1)
+    monkeypatch.setattr(bases, "answering", lambda host, seconds: bool(asked.append(host)) or len(asked) > 1)
     assert [bases.detect_source("auto") for _ in range(3)] == ["bootstrap"] * 3
     assert asked == [bases.REGISTRY]
     memory = tmp_path / "cache/reprokit/registry/answers.json"
@@ -391,5 +391,5 @@ def test_a_source_that_is_said_is_not_asked_for() -> None:
 def test_a_cache_that_cannot_be_written_changes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", os.fspath(tmp_path / "file"))
-    monkeypatch.setattr(bases, "answering", lambda host: True)
+    monkeypatch.setattr(bases, "answering", lambda host, seconds: True)
     assert bases.detect_source("auto") == "registry"
