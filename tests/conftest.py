@@ -36,7 +36,7 @@ for ignored in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
 
 # A machine that does other things as well makes any time limit of an example a matter of luck.
 hypothesis.settings.register_profile("reprokit", deadline=None)
-hypothesis.settings.register_profile("quick", deadline=None, max_examples=25)  # for `make unit`
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=10)  # for `make unit`
 hypothesis.settings.load_profile("reprokit")
 
 # CI runs the tests as root; builds and trials of the engine venv are those of the user nobody nevertheless.
