@@ -96,6 +96,7 @@ AS_ON_ONE_HOST = ["not-reproduced"] * 6 + ["reproduced"] * 6
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(dispatching, "WAIT", 0.01)
 
 
 @pytest.fixture

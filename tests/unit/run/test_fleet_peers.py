@@ -65,6 +65,7 @@ def fleet_of(folder: Path, *engines: ArchiveEngine) -> Fleet:
 def spreads(monkeypatch: pytest.MonkeyPatch, cache: None) -> None:
     monkeypatch.setattr(placing, "leaves_home", lambda **_: True)
     monkeypatch.setattr(dispatching, "LOOK", 0.0)
+    monkeypatch.setattr(dispatching, "WAIT", 0.01)
 
 
 def made(fleet: Fleet) -> list[tuple[int, int]]:
