@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from reprokit.case.cellspec import CellSpec
 from reprokit.case.facts import canonical
 from reprokit.environment import compatibility, frameworks, versions
-from reprokit.environment.axes import AXES
+from reprokit.environment.axes import BY_NAME
 from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.measured import Measured
-
-_KNOWN = {axis.name: axis for axis in AXES}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +33,9 @@ def compared(cell: Mapping[str, str], measured: Measured | None, catalog: Catalo
     found = []
     for name, asked in cell.items():
         have, differs = None, ""
-        if measured and name in _KNOWN and name in measured:
-            have, differs = measured[name], _KNOWN[name].differs(asked, measured, catalog)
-        elif name not in _KNOWN and asked[:1].isdigit() and (have := installed.get(canonical(name))):
+        if measured and name in BY_NAME and name in measured:
+            have, differs = measured[name], BY_NAME[name].differs(asked, measured, catalog)
+        elif name not in BY_NAME and asked[:1].isdigit() and (have := installed.get(canonical(name))):
             same = versions.matches(asked, have)
             differs = "" if same else f"the cell asks for {name} {asked}, the image measures {have}"
         found.append(Compared(axis=name, asked=asked, measured=have, differs=differs))
@@ -46,7 +44,7 @@ def compared(cell: Mapping[str, str], measured: Measured | None, catalog: Catalo
 
 def compare(cell: Mapping[str, str], measured: Measured, catalog: Catalog = OURS) -> list[str]:
     """The differences in words, one per known axis: a free axis promises nothing of the image."""
-    return [one.differs for one in compared(cell, measured, catalog) if one.axis in _KNOWN and one.differs]
+    return [one.differs for one in compared(cell, measured, catalog) if one.axis in BY_NAME and one.differs]
 
 
 def compare_builds(spec: CellSpec, measured: Measured, catalog: Catalog = OURS) -> list[str]:

@@ -25,7 +25,10 @@ DESCRIPTION = "environment.json"
 
 
 def top() -> Path:
-    """The folder of everything that this engine keeps. Root's run as ``nobody``, who cannot enter root's home."""
+    """The folder of everything that this engine keeps.
+
+    The programs that root starts run as the user ``nobody``, who cannot enter root's home.
+    """
     if os.getuid() == 0 and not os.environ.get("XDG_CACHE_HOME"):
         return Path("/var/cache/reprokit/venv")
     return cache.folder("venv")
