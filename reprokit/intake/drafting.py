@@ -274,6 +274,7 @@ class _Work:
             without=[name for name in brought if name],
             script=program.name if program else "",
             command=self.running.command,
+            failure=self.shown.title if self.shown else "",
         )
         self.missing += wanted.missing
         if started and started not in brought and not wanted.has(started):
@@ -439,7 +440,8 @@ class _Work:
         title = naming.title(self.report.title) or naming.title(self._made_title())
         self.data["title"] = title
         if not naming.title(self.report.title):
-            self.notes[("title",)] = ("the report has none; made from its failure",)
+            made_from = "failure" if self.shown else "first sentence"
+            self.notes[("title",)] = (f"the report has none; made from its {made_from}",)
         self.data["id"] = self._id(title)
         spans = [
             (found.first, found.last)
@@ -466,7 +468,13 @@ class _Work:
     def _made_title(self) -> str:
         failed = self.shown.title if self.shown else ""
         where = str(self.shown.signature["frames"][-1]) if self.shown and self.shown.signature.get("frames") else ""
-        return f"{failed} in {where}" if failed and where else failed or naming.UNTITLED
+        return f"{failed} in {where}" if failed and where else failed or self._first_sentence() or naming.UNTITLED
+
+    def _first_sentence(self) -> str:
+        """The first sentence of the line that tells the failure, else of the text."""
+        prose = self.report.lines[self.shown.line - 1].strip(" \t*->#") if self.shown else ""
+        prose = prose or description(self.report, [])
+        return re.split(r"(?<=[.!?])\s|[。！？\n]", prose, maxsplit=1)[0].rstrip(".")
 
     def _id(self, title: str) -> str:
         failed = self.shown.title if self.shown else ""

@@ -41,7 +41,8 @@ _PROMPT = re.compile(
 )
 _RULER = re.compile(r"^\s*(?:[-=*_]\s*){3,}$")
 _FRONT = re.compile(r"\A---[ \t]*\n(?P<body>.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
-_MAIL = re.compile(r"^(?:From|To|Cc|Date|Subject|Message-ID|Reply-To|主题|发件人|收件人|日期)\s*[:：]")
+_MAIL = re.compile(r"^(?:From|To|Cc|Date|Subject|Title|Message-ID|Reply-To|标题|主题|发件人|收件人|日期)\s*[:：]")
+_SUBJECT = re.compile(r"(?:subject|title|标题|主题)\s*[:：]\s*(.*\S)", re.IGNORECASE)
 _EXAMPLE = re.compile(
     r"[(（](?:e\.g\.|for example|such as|如|例如)(?:[^()（）\n]|[(（][^()（）\n]{0,40}[)）]){0,200}[)）](?=[ \t]*[:：])"
     r"|(?<=[:：])[ \t]*[(（](?:please|请提供|e\.g\.|for example|such as|eg[.,: ]|如|例如|例)[^)）\n]{0,200}[)）]"
@@ -153,14 +154,14 @@ def _closes(match: re.Match[str], fence: str) -> bool:
 
 
 def _subject(lines: Sequence[str]) -> str:
-    """The subject of a mail; '' where the text is not a mail."""
+    """The subject of a mail, or the title in a line of its own at the start; '' where there is none."""
     for line in lines[:20]:
         if not line.strip():
             continue
         if not _MAIL.match(line):
             return ""
-        if line.lower().startswith("subject") or line.startswith("主题"):
-            return re.split(r"[:：]", line, maxsplit=1)[1].strip()
+        if found := _SUBJECT.match(line):
+            return found[1]
     return ""
 
 

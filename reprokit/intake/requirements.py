@@ -20,6 +20,7 @@ MOST = 40
 
 _PACKAGE = re.compile(r"(?:^|.*/)(?:site|dist)-packages/(?P<name>[A-Za-z_]\w*)(?:/|\.py)")
 _RELEASE = re.compile(r"\d+(?:\.\d+)*(?:(?:a|b|rc)\d+)?(?:\.post\d+)?")
+_NO_LIBRARY = re.compile(r"\blib[\w+.-]{1,60}\.so\b")
 AXIS_NAMES = {
     "paddlepaddle": "paddle",
     "paddlepaddle-gpu": "paddle",
@@ -73,12 +74,14 @@ def wanted(
     without: Iterable[str],
     script: str = "",
     command: str = "",
+    failure: str = "",
 ) -> Requirements:
     """What to install. ``imports``: names that programs and tracebacks import; ``asked``: arguments of ``pip install``.
 
     ``options``, ``apt``: of the report's install commands. ``without``: packages that a source tree provides.
     ``script``: the program with these imports, for comments; ``command``: what fails: where that is pip, so is its
-    version installed.
+    version installed. ``failure``: the message of the failure: where a shared library is missing, libraries are not
+    installed beside the wheels, since the case would not fail with them.
     """
     result = Requirements(free=[{} for _ in environments], options=list(options))
     skip = {canonicalize_name(name) for name in without}
@@ -101,7 +104,8 @@ def wanted(
         result.notes.setdefault("pip", []).append(f"as the report says: {', '.join(new)}")
     for name in imports:
         _imported(result, name, have, script)
-    result.apt = list(dict.fromkeys([*apt, *_libraries(result.pip)]))
+    libraries = [] if _NO_LIBRARY.search(failure) else _libraries(result.pip)
+    result.apt = list(dict.fromkeys([*apt, *libraries]))
     if extra := [name for name in result.apt if name not in apt]:
         result.notes.setdefault("apt", []).append(
             f"{', '.join(extra)}: libraries that these wheels load but do not contain"

@@ -620,3 +620,15 @@ def test_the_release_is_one_that_packages_the_python(text: str, os: str) -> None
 def test_what_the_command_builds_with_is_installed(command: str, apt: list[str] | None) -> None:
     made = draft(f"# It dies\n\n```\n$ {command}\nerror: it is broken\n```\n").data
     assert made.get("environment", {}).get("apt") == apt
+
+
+def test_a_report_without_a_title_is_named_after_the_sentence_that_tells_its_failure() -> None:
+    text = "I use numpy 2.0.0 here.\nCalling np.in1d on an empty list hangs forever. I do not know why\n"
+    assert draft(text).data["title"] == "Calling np.in1d on an empty list hangs forever"
+
+
+def test_a_library_whose_absence_is_the_failure_is_not_installed() -> None:
+    text = "Seen with opencv-python 4.5.5 on Ubuntu 20.04, `python -c 'import cv2'`:\n\n```\nImportError: {}\n```\n"
+    missing = draft(text.format("libGL.so.1: cannot open shared object file: No such file or directory"))
+    assert "apt" not in missing.data["environment"]
+    assert "libgl1" in draft(text.format("numpy is too old")).data["environment"]["apt"]

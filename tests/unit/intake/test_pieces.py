@@ -34,6 +34,7 @@ def test_a_traceback_in_prose_ends_with_its_exception() -> None:
 
 def test_mails_and_front_matter_have_a_title() -> None:
     assert pieces.cut("From: a\nSubject: It breaks\n\nHello\n").title == "It breaks"
+    assert pieces.cut("标题：训练时卡死\n环境：Ubuntu 18.04\n").title == "训练时卡死"
     assert pieces.cut("---\ntitle: 'It breaks'\n---\nHello\n").title == "It breaks"
 
 
