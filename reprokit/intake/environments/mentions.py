@@ -96,8 +96,9 @@ _SYSTEMS = frozenset({"macos", "windows", "linux", "kernel", "os", "driver", "bi
 _LINK = re.compile(
     r"\[(?:GCC|Clang|MSC)\b[^\]\n]{0,80}\]|(?<![\w.])[\w.-]{1,60}/[\w./-]{1,80}:[\w.-]{1,80}"
     r"|https?://\S{1,500}|`[^`\n]{80,}`|\S{120,}|\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?"
+    r"|(?<![\w.-])\d{1,9}(?:\.\d{1,6})?\s?(?:[kKMGT]i?[Bb]|[mµnu]?s|secs?|seconds?|mins?|minutes?|hours?|fps|[MG]Hz|%|[秒倍])(?![\w-])"
 )
-"""What names no version of the environment; in brackets is what compiled Python."""
+"""What names no version of the environment: addresses, sizes, times; in brackets is what compiled Python."""
 _WHOLE = re.compile(rf"(?P<name>{_NAME})(?:,? version|[:=,]{{1,2}})?[ \t]{{0,40}}(?P<version>{_VERSION})", re.ASCII)
 """A line of a program that prints its version."""
 _FILE = re.compile(

@@ -26,6 +26,7 @@ SAID = [
     ("wobble==0.20.3 and frobnicate 1.2.3 are installed", "wobble?0.20.3 frobnicate?1.2.3"),
     ("see line 3.4, section 2.1 and https://example.org/numpy/1.2.3", ""),
     ("other words 1.2.3 and version 2", ""),
+    ("numpy took 3.5 s (7.1 ms before) and 6.2 MB of torch", ""),
     ("scipy 1.10.1 OK", "scipy+1.10.1"),
     ("The problem first appeared in scipy 1.11.0; 1.10.1 doesn't have it.", "scipy-1.11.0 scipy+1.10.1"),
     ("I can reproduce with scipy 1.11.0 but not with scipy 1.10.1.", "scipy-1.11.0 scipy+1.10.1"),
