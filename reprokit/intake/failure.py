@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from reprokit.intake import shown_failures
+from reprokit.case import placeholders
+from reprokit.intake import candidates, shown_failures
 from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.shown import Shown
 from reprokit.intake.signatures import readable
@@ -44,11 +45,8 @@ def _every(pieces: tuple[ReportPiece, ...]) -> tuple[Shown, ...]:
         ((-_weight(piece, shown, titles), number, shown) for number, (piece, shown) in enumerate(pasted + worded)),
         key=lambda entry: entry[:2],
     )
-    if not ranked:
-        last = (shown for piece in pieces if piece.code and (shown := shown_failures.led_to(piece)))
-        ranked = [(0, number, shown) for number, shown in enumerate(last)]
-    if not ranked and (differs := shown_failures.differs(pieces)):
-        ranked = [(0, 0, differs)]
+    if (kinds := _unclear(ranked[0][2] if ranked else None)) and (likely := candidates.best(pieces, kinds)):
+        ranked = [(0, 0, likely)]
     kept: list[Shown] = []
     for _, _, shown in ranked:
         if len(kept) < MOST and not (
@@ -56,6 +54,15 @@ def _every(pieces: tuple[ReportPiece, ...]) -> tuple[Shown, ...]:
         ):
             kept.append(shown)
     return tuple(kept)
+
+
+def _unclear(shown: Shown | None) -> tuple[str, ...]:
+    """The kinds of lines that say more than this failure; () where it says enough."""
+    if shown is None:
+        return ("printed", "error")
+    if placeholders.MARK in str(shown.signature.get("output")):
+        return {"wrong": ("printed",), "build": ("error",)}.get(shown.words, ())
+    return ("error",) if set(shown.signature) == {"exit_code"} else ()
 
 
 def _weight(piece: ReportPiece, shown: Shown, titles: Sequence[ReportPiece]) -> int:

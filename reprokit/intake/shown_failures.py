@@ -65,13 +65,6 @@ _STARTED = frozenset({"CalledProcessError", "ChildFailedError"})
 _GOES_ON = re.compile(r"Exception in thread |Task exception was never retrieved|future: <Task")
 """What Python prints above a traceback that does not end the program."""
 _FRAME = re.compile(r"^[ \t]+File \".+\", line \d+, in ", re.MULTILINE)
-_QUOTED_ERROR = re.compile(
-    r"(?:error(?: message)?|报错(?:信息)?|错误(?:信息|提示)?|提示)(?: (?:is|was|says|said))?\s*(?:[:：]|为|是)\s*"
-    r"(?P<quote>[`'\"“]*)(?P<text>[^`\"”\n]{10,300})",
-    re.IGNORECASE,
-)
-_ACTUAL = re.compile(r"\bactual(?:ly)?\b|\bgot\b|\binstead\b|实际|得到", re.IGNORECASE)
-_EXPECTED = re.compile(r"\bexpect|\bshould\b|\bcorrect\b|期望|预期|应该|正确", re.IGNORECASE)
 _NAN = re.compile(
     r"^.*?(?P<text>\w[\w .-]{0,30}(?:[ =:]\s{0,3}\[?|\(\[))(?P<nan>-?nan)\b", re.IGNORECASE | re.MULTILINE
 )
@@ -186,47 +179,6 @@ def _lines(piece: ReportPiece, text: str) -> Iterator[Shown]:
             return
 
 
-def led_to(piece: ReportPiece) -> Shown | None:
-    """The line of a short pasted text below words about an error that says most: one with such a word, or the only."""
-    lines = [line for line in piece.text.split("\n") if line.strip()]
-    if piece.info in _SOURCE or len(lines) > _SHORT or not _LEADS.search(piece.lead or piece.heading):
-        return None
-    chosen = next((line for line in lines if _ERROR_WORD.search(line)), lines[0] if len(lines) == 1 else "")
-    part, why = stable(chosen.strip())
-    if not part or not occurs(part, piece.text):
-        return None
-    line = piece.line + piece.text.split("\n").index(chosen)
-    note = f"line {line}; {why}; what stands where the report speaks of an error"
-    return Shown(signature={"output": part}, notes={"output": note}, line=line, last=line)
-
-
-def differs(pieces: Sequence[ReportPiece]) -> Shown | None:
-    """What a program printed, in a report that says only what it should have printed."""
-    told = next(
-        (piece for piece in pieces if re.match(r"\W*(?:expect|期望|预期)", piece.lead or piece.heading, re.I)), None
-    )
-    if told is None or (actual := _actual(pieces, commands=False)) is None:
-        return None
-    text, line = actual
-    note = f"line {line} is what it printed; the report says what it expects in line {told.line}"
-    return Shown(
-        signature={"exit_code": "0", "output": text}, notes={"exit_code": note}, line=line, last=line, words="wrong"
-    )
-
-
-_SHORT = 30
-"""Most lines of pasted text that is searched for a line that no rule knows."""
-_LEADS = re.compile(
-    r"\b(?:errors?|exceptions?|fails?|failed|crash\w*|traceback|message|throws?|raises?)\b|报错|错误|异常|提示",
-    re.IGNORECASE,
-)
-_ERROR_WORD = re.compile(
-    r"error|exception|fail|fatal|invalid|cannot|can't|unable|not (?:found|supported|implemented|available)|unsupported"
-    r"|abort|panic|assert|denied|missing|错误|失败|异常|无法|不支持",
-    re.IGNORECASE,
-)
-
-
 def _ended(piece: ReportPiece) -> Iterator[Shown]:
     """The end of a program with an exit status."""
     hit = _EXIT.search(piece.text)
@@ -282,11 +234,6 @@ def in_words(piece: ReportPiece, pieces: Sequence[ReportPiece]) -> Iterator[Show
         yield from (one for one in _lines(piece, unquoted) if not (one.echo and told))
     yield from _worded(piece, table()["words"], pieces)
     yield from _ended(piece)
-    if hit := _QUOTED_ERROR.search(unquoted):
-        part, why = stable(hit["text"])
-        if part and occurs(part, piece.text):
-            at = piece.line + unquoted.count("\n", 0, hit.start())
-            yield Shown(signature={"output": part}, notes={"output": f"line {at}; {why}"}, line=at, last=at, echo=True)
 
 
 _TOLD = re.compile(r"\W*(?:unable to|cannot|can't|could not|couldn't|failed to|failing to)\b", re.IGNORECASE)
@@ -347,9 +294,6 @@ def _of_words(row: Mapping[str, Any], line: int, around: str, pieces: Sequence[R
     elif kind == "hang":
         signature = {"timed_out": "true"}
         missing = "set resources.timeout to a little more than the command takes where it does not hang"
-    elif kind == "wrong" and (actual := _actual(pieces)) and not _NAN.search(actual[0]):
-        signature = {"exit_code": "0", "output": actual[0]}
-        note += f"; line {actual[1]} is what it printed"
     elif kind in ("nan", "wrong") and (
         hit := next((_NAN.search(piece.text) for piece in pieces if _printed_nan(piece)), None)
     ):
@@ -382,44 +326,6 @@ def _of_words(row: Mapping[str, Any], line: int, around: str, pieces: Sequence[R
 
 def _printed_nan(piece: ReportPiece) -> bool:
     return piece.code and piece.info not in _SOURCE and bool(_NAN.search(piece.text))
-
-
-def _actual(pieces: Sequence[ReportPiece], commands: bool = True) -> tuple[str, int] | None:
-    """(what the program prints where the result is wrong, its line), where the report shows it below such words.
-
-    Or where it is quoted right behind a program, or all that a command printed; not the latter without ``commands``.
-    """
-    for piece in pieces:
-        below = piece.lead or piece.heading
-        if piece.kind in ("fenced", "indented") and piece.info not in _SOURCE and _ACTUAL.search(below):
-            first = next((text for text in piece.text.split("\n") if text.strip()), "").strip()
-            if not _EXPECTED.search(below) and 2 <= len(first) <= 120 and not first.startswith(("/", ">>>", "$", "#")):
-                return first, piece.line
-    above: ReportPiece | None = None
-    for piece in pieces:
-        lines = [line.strip() for line in piece.text.split("\n")]
-        printed: list[str] = []
-        if piece.kind == "prose" and above is not None and above.info != "console":
-            quoted = [line[1:].strip() for line in lines if line.startswith(">")]
-            printed = quoted if len(quoted) == len([line for line in lines if line]) else []
-        elif piece.code and piece.info not in _SOURCE and _PRINTS.search(piece.lead) and not piece.lead.endswith("?"):
-            printed = lines if not re.match(r"[>$]|In \[|\w+@", lines[0]) else []
-        elif commands and piece.code and re.match(r"(?:[>$]|\S{0,40}[$#]) \S", lines[0]):
-            printed = lines[1:]
-        told = [line for line in printed if len(re.findall(r"\w", line)) > 1]
-        bad = _EXPECTED.search(piece.lead or piece.heading) or _FINE.search(piece.lead)
-        if len(told) == 1 and len(told[0]) <= 120 and not bad and not told[0].startswith(("/", ">>>", "$", "#")):
-            return told[0], piece.line + next(at for at, line in enumerate(lines) if told[0] in line)
-        above = piece if piece.code else None
-    return None
-
-
-_PRINTS = re.compile(
-    r"(?:\b(?:shows?|prints?|printed|outputs?|returns?|returned|gives?|gave|yields?|produces?|results?)(?: (?:is|was))?"
-    r"|输出|结果|打印)(?:如下|为|是)?\W*$",
-    re.IGNORECASE,
-)
-_FINE = re.compile(r"\b(?:works?|worked|correct|fine|right|instead of)\b|正常|正确", re.IGNORECASE)
 
 
 # -- exceptions and crashes ----------------------------------------------------------------------------------------

@@ -1,0 +1,149 @@
+"""Which line of a report becomes the signature where no rule knows it: wrong output, and lines about errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reprokit.intake.candidates import role
+from reprokit.intake.drafting import draft
+from reprokit.intake.shown import table
+
+PROGRAM = "```python\nimport wib\nprint(wib.go())\n```\n"
+
+
+def failure(text: str) -> Any:
+    return draft(text).data["expect"].get("failure")
+
+
+@pytest.mark.parametrize(
+    ("text", "output"),
+    [
+        ("# Rounding is wrong\n\n" + PROGRAM + "\n### Actual behaviour\n\n```\n7.25\n```\n", "7.25"),
+        ("# Sum of wibs\n\n" + PROGRAM + "I get:\n```\n[1, 2, 2]\n```\nI expect:\n```\n[1, 2, 3]\n```\n", "[1, 2, 2]"),
+        # the first line that differs from what is expected
+        (
+            "# Table of wibs\n\n" + PROGRAM + "**Expected**\n```\nname: wib\nsize: 4\n```\n"
+            "**Got**\n```\nname: wib\nsize: -4\n```\n",
+            "size: -4",
+        ),
+        ("# Wib gives the wrong sum\n\n" + PROGRAM + "shows\n```\n0 wob none\n```\n", "0 wob none"),
+        ("# 求和结果错误\n\n" + PROGRAM + "实际输出：\n```\n3.75 元\n```\n期望输出：\n```\n4.00 元\n```\n", "3.75 元"),
+        ("# 结果\n\n" + PROGRAM + "得到的结果是\n\n    wib=12, wob=12\n\n应该是 wib=12, wob=13\n", "wib=12, wob=12"),
+        ('# Alignment\n\n```cpp\nwib::print("{:<6}", -4); // expected: "-4    ", actual: "-40000"\n```\n', "-40000"),
+        ("# Names\n\n```python\nimport wib\nwib.name(3)  # returns 'wob three' instead of 'three'\n```\n", "wob three"),
+        ("# Upper case\n\n`wib -u` prints `STRAßE` instead of `STRASSE`.\n\nDebian 12\n", "STRAßE"),
+        (
+            "# mean is wrong\n\n```pycon\n>>> import wib\n>>> wib.mean([1, 2])\n1.75\n```\n\nIt should be 1.5.\n",
+            "1.75",
+        ),
+        # lines of one kind: the first
+        (
+            "# Counter\n\n"
+            + PROGRAM
+            + "There are lines printed, even though it should always be quiet:\n```\n"
+            + "".join(f"{n}0. left: 0\n" for n in range(1, 12))
+            + "```\n",
+            "10. left: 0",
+        ),
+        # the value that the title quotes
+        (
+            '# wib list returns "(no items)" after a restart\n\nThis is the output:\n```\n'
+            + "".join(f"{n}) key {n * 7}\n   part {chr(96 + n) * n}\n" for n in range(1, 8))
+            + "(no items)\n```\n",
+            "(no items)",
+        ),
+        (
+            (
+                "# GPU is gone\n\nAfter the installation it is not available, which results in:\n\n"
+                "```\n(box) $ python -c 'import wib; print(wib.gpu())'\nFalse\n```\n\n### Expected\n\n"
+                "It is available.\n"
+            ),
+            "/^False$/",
+        ),
+    ],
+)
+def test_wrong_output(text: str, output: str) -> None:
+    assert failure(text) == {"exit_code": "0", "output": output}
+
+
+@pytest.mark.parametrize(
+    ("text", "output"),
+    [
+        (
+            (
+                "# Loading ends\n\nIt is interrupted by:\n```\n"
+                "2026-03-02 09:32:08 [FAIL] wib reader has not enough memory\n```\n"
+            ),
+            "wib reader has not enough memory",
+        ),
+        (
+            "# [ERROR] wib set device failed\n\nlog：\n[INFO] wib init success\n[ERROR]  wib set device failed\n",
+            "wib set device failed",
+        ),
+        (
+            "# 参数检查\n\n调用 wib.scatter(a, b)，提示错误wib scatter must get the same types\n请问是什么原因？\n",
+            "wib scatter must get the same types",
+        ),
+        (
+            '# Old files\n\nWhen I open one it fails with "wib header is too short" since May.\n',
+            "wib header is too short",
+        ),
+        ("# 打开文件\n\n点击后报错：`wib header is too short`\n", "wib header is too short"),
+        (
+            (
+                "# Warning with the defaults\n\nIt raises a warning:\n```\n"
+                "/a/b/wib.py:6: UserWarning: ignoring the argument 'wob'\n  go()\n```\n"
+            ),
+            "UserWarning: ignoring the argument 'wob'",
+        ),
+        (
+            (
+                "# It doesn't build\n\n./autogen.sh\n\nMakefile.am:3: Wob library used but `WOB' is undefined\n"
+                "autowib: exit status: 1\n"
+            ),
+            "Wob library used but `WOB' is undefined",
+        ),
+        (
+            (
+                "# Wine of wib does not start\n\nThis is the output:\n```\n0024:fixme:wib:go stub\n"
+                "0024:err:wib:start could not map the selector\n```\n"
+            ),
+            "could not map the selector",
+        ),
+    ],
+)
+def test_lines_about_errors(text: str, output: str) -> None:
+    found = failure(text)
+    assert output in found["output"]
+    assert set(found) == {"output"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# The wob is ignored\n\n```\n$ wib install wob\nok, done\n```\n\n## Expected behavior\n\nIt uses the wob.\n",
+        "# Wrong sum\n\n" + PROGRAM + "### Expected output\n\n```\n4\n```\n",
+        "# Wrong sum\n\n" + PROGRAM + "With version 1 this works and prints\n```\n4.5\n```\n",
+        "# Wrong sum\n\nMy version:\n```\nwib 3.2 on amd64\n```\n",
+        "# A wrong order\n\nI run it with this configuration:\n```yaml\nwib: 3\nwob: 4\n```\n",
+        "# A wrong order\n\nInstalled with\n```\n$ pip install wib\nSuccessfully installed wib\n```\n",
+        "# Names\n\n```python\nimport wib\nwib.name(3)  # 'three'\nwib.name(4)  # 'four'\n```\n",
+        "# Docs\n\nIt should print `wob three` instead of nothing.\n",
+        "# Wib is odd\n\nI cannot find the wob in the list, and could not ask anyone.\n",
+        "# Wib is odd\n\n```\n[INFO] no errors found\n```\n",
+        "# Wib is odd\n\n```\n0 failed, 12 passed\n```\n",
+        "# 结果不对\n\n期望输出：\n```\n4.00 元\n```\n",
+    ],
+)
+def test_what_is_not_the_failure(text: str) -> None:
+    assert "TODO(reprokit)" in str(failure(text))
+
+
+CUES = [(row["role"], text, wanted) for row in table()["cues"] for text, wanted in row["examples"].items()]
+
+
+@pytest.mark.parametrize(("own", "text", "wanted"), CUES)
+def test_the_examples_of_cues(own: str, text: str, wanted: str | None) -> None:
+    assert role(text) == (wanted or own)
