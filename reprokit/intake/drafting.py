@@ -92,6 +92,8 @@ class _Work:
         self.missing: list[str] = []
         self.works: dict[str, str] = {}
         """What differs in a cell that works, by the report, from the one that fails."""
+        self.begins = ""
+        """Lines before the report's command, with axes in them."""
         self.shown = failures.find(report.pieces, about)
         reading = grouping.read(report, self.shown, system)
         if reading.found > grouping.MOST:
@@ -129,6 +131,7 @@ class _Work:
         for key in ("command", "env", "files"):
             if key in self.data:
                 self.data[key] = _literal(self.data[key])
+        self.data["command"] = self.begins + self.data["command"]
         notes = {place: texts for place, texts in self.notes.items() if texts}
         return Draft(data=self.data, notes=notes, missing=tuple(dict.fromkeys(self.missing)), omitted=omitted)
 
@@ -382,7 +385,7 @@ class _Work:
         self.data["expect"] = {"failure": dict(shown.signature)}
         told = str(shown.signature.get("output"))
         if shown.words in ("slow", "wrong") and (placeholders.MARK in told or "\n" in told):
-            self.works = self.works or self._devices()
+            self.works = self.works or self._devices() or (self._variants() if shown.words == "slow" else {})
             if self.works:
                 self._compared(shown)
                 return
@@ -422,6 +425,19 @@ class _Work:
         self.data["matrix"] = {**matrix, "device": ["gpu", "cpu"]}
         self.notes[("matrix", "device")] = (f"line {line} compares them; the cell of the CPU gets no GPU",)
         return {"device": "cpu"}
+
+    def _variants(self) -> dict[str, str]:
+        """The cell of a command that is fast, which the report does not tell, or not so that it is an axis; {} else."""
+        matrix = self.data.get("matrix", {})
+        if {"include", "exclude", "variant"} & set(matrix):
+            return {}
+        self.data["matrix"] = {**matrix, "variant": ["slow", "fast"]}
+        self.notes[("matrix", "variant")] = ("what is slow is compared with a command that is fast: write it there",)
+        if placeholders.MARK in str(self.data["command"]):
+            self.missing.append("Write the slow command, and where {{ variant }} is fast one that is fast.")
+        else:
+            self.begins = f"if [ {{{{ variant }}}} = fast ]; then\n  {placeholders.FAST}\nfi\n"
+        return {"variant": "fast"}
 
     def _resources(self) -> None:
         texts = "\n".join([self.running.command, *self.running.files.values()])

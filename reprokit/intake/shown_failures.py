@@ -69,6 +69,9 @@ _NAN = re.compile(
     r"^.*?(?P<text>\w[\w .-]{0,30}(?:[ =:]\s{0,3}\[?|\(\[))(?P<nan>-?nan)\b", re.IGNORECASE | re.MULTILINE
 )
 _TIMES = re.compile(r"(\d+(?:\.\d+)?)\s?(?:x|×|times|倍)\s*(?:as )?slow|慢\s?了?\s?(\d+(?:\.\d+)?)\s?倍", re.IGNORECASE)
+_TIME = re.compile(
+    r"(?<![\w.])(\d{1,6}(?:\.\d{1,6})?)[ \t]?(ms|s|secs?|seconds?|min|minutes?|hours?|毫秒|秒|分钟|小时)(?![A-Za-z])"
+)
 _SOURCE = frozenset(
     {"python", "py", "c++", "cpp", "c", "cuda", "diff", "yaml", "json", "toml", "js", "ts", "java", "rust"}
 )
@@ -309,8 +312,7 @@ def _of_words(row: Mapping[str, Any], line: int, around: str, pieces: Sequence[R
     elif kind in ("slow", "leak", "wrong"):
         texts = {"slow": placeholders.SLOW, "leak": placeholders.LEAK, "wrong": placeholders.RESULT}
         signature = {"exit_code": "0", "output": texts[kind]}
-        times = _TIMES.search(around) if kind == "slow" else None
-        ratio = max(float(times[1] or times[2]) / 2, 1.2) if times else 1.5 if kind == "slow" else 0.0
+        ratio = _ratio(around, pieces) if kind == "slow" else 0.0
     return Shown(
         signature=signature,
         notes={next(iter(signature)): note},
@@ -322,6 +324,16 @@ def _of_words(row: Mapping[str, Any], line: int, around: str, pieces: Sequence[R
         building=kind == "build",
         echo=kind == "build",
     )
+
+
+def _ratio(around: str, pieces: Sequence[ReportPiece]) -> float:
+    """A careful ratio for what is slow: half of what the words say, or of the only two times that the report names."""
+    if times := _TIMES.search(around):
+        return max(float(times[1] or times[2]) / 2, 1.2)
+    named = {hit for piece in pieces if not piece.code for hit in _TIME.findall(piece.text[:20_000])}
+    lengths = sorted(float(number) for number, _ in named)
+    alike = len(lengths) == 2 and len({unit.lower() for _, unit in named}) == 1 and lengths[0] > 0
+    return round(max(lengths[1] / lengths[0] / 2, 1.2), 1) if alike else 1.5
 
 
 def _printed_nan(piece: ReportPiece) -> bool:

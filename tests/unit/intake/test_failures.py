@@ -173,3 +173,28 @@ def test_the_other_failures_of_a_report_are_listed() -> None:
 )
 def test_what_no_program_prints_where_it_fails_becomes_a_placeholder(report: str) -> None:
     assert "TODO(reprokit)" in str(draft(report).data["expect"]["failure"])
+
+
+@pytest.mark.parametrize(
+    ("words", "ratio"),
+    [
+        ("It is slow.", "1.5"),
+        ("It is 10x slower with lists.", "5"),
+        ("It is slow: 40 s, mine of last year took 10 s.", "2"),
+        ("It is slow, 22 s and 35 s.", "1.2"),
+        ("It is slow: 40 s, 10 s and 11 s.", "1.5"),
+        ("训练很慢，40秒，别人 8秒", "2.5"),
+    ],
+)
+def test_what_is_slow_is_compared_with_a_command_to_be_written(words: str, ratio: str) -> None:
+    made = draft(f"# Wobble\n\n{words}\n\n```\npython wobble.py '{{{{ x }}}}'\n```\n").data
+    assert made["matrix"]["variant"] == ["slow", "fast"]
+    assert made["expect"] == {"slower_than": {"ratio": ratio, "of": {"variant": "fast"}}}
+    assert made["command"].startswith("if [ {{ variant }} = fast ]; then\n  echo 'TODO(reprokit): ")
+    assert made["command"].endswith("{% raw %}python wobble.py '{{ x }}'{% endraw %}")
+
+
+def test_what_is_slow_without_a_command_has_one_placeholder() -> None:
+    made = draft("# Wobble is slow\n\nIt is slow with lists.\n")
+    assert made.data["command"].startswith("echo 'TODO(reprokit): ")
+    assert any("{{ variant }}" in text for text in made.missing)
