@@ -12,11 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+from reprokit.intake import likely
 from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.table import table
 
 SHELLS = frozenset(
     {"bash", "sh", "shell", "zsh", "console", "shell-session", "bat", "cmd", "batch", "powershell", "ps1", "terminal"}
+    | {"ksh", "csh", "fish", "nu", "nushell", "shellsession", "sh-session", "bash-session", "dos", "pwsh"}
 )
 _RECIPES = frozenset({"dockerfile", "docker", "yaml", "yml"})
 _PLAIN_INFO = frozenset({"", "text", "txt", "plain", "none", "log", "shellscript", "output", "plaintext"})
@@ -28,8 +30,11 @@ MOST = 50
 """Most lines of one command."""
 _TILE = r"(?:\([^()\n]{1,80}\)\s*)?"
 PROMPT = re.compile(
-    rf"^\s*{_TILE}(?:[\w.<>-]+@[\w.<>-]+[:\s~][^\n$#%]{{0,80}}[$#%] ?|\[[\w.<>-]+@[^\]\n]{{1,80}}\][$#%] ?"
-    rf"|(?:ba|z|)sh-\d[\d.]*[$#] ?|[$%❯➜λ»] (?=[\w./(])|[~/][\w./-]{{0,80}} % (?=[\w./])|\$(?=[a-z./])"
+    rf"^\s*{_TILE}(?:\[[\d:. -]{{5,25}}\] ?)?(?:[\w.<>-]+@[\w.<>-]+[:\s~][^\n$#%]{{0,80}}[$#%] ?"
+    r"|\[[\w.<>-]+@[^\]\n]{1,80}\][$#%] ?"
+    rf"|(?:ba|z|)sh-\d[\d.]*[$#] ?|[$%❯➜λ»∞✗±] +(?:[\w.-]+ git:\(\S{{1,60}}\) (?:✗ )?)?(?=[\w./(])"
+    rf"|[\w.<>-]+@[\w.<>-]+[ :][~/][^\s>]{{0,80}}(?: \([^()\n]{{1,60}}\))?> (?=[\w./])"
+    r"|[~/][\w./-]{0,80} % (?=[\w./])|\$(?=[a-z./])"
     r"|[`╰└]?[─-]+[$>#❯] ?(?=[\w./])(?!Running in |[0-9a-f]{12}$)|[\w.<>-]+:[^\s$]{1,60} [\w.<>-]{1,40}[$%] (?=\S)"
     r"|(?:PS )?(?:[A-Z]:\\|~\\|~(?=>))[^>\n]{0,120}>\s*|(?:In \[\d+\]: )?[!%](?=(?:pip|conda|git|python|bash|cd|apt)\b)"
     r"|!(?=[a-z]))"
@@ -40,6 +45,14 @@ STEP_OF_IMAGE = re.compile(
     r"(?:returned a non-zero|did not complete)"
 )
 """What ``docker build`` says of the step that failed."""
+_MARK = re.compile(
+    r"^\s*(?:\+{1,3} |(?:execut(?:e|ing)|running|run|invok(?:e|ing)|calling|exec|cmd|command)(?: command)?[:=] *|> |\$)"
+    r"(?=[\w./\"'$])",
+    re.IGNORECASE,
+)
+"""What logs, and shells with ``set -x``, print before a command."""
+_WRAPPED = re.compile(r"\s*(?:--[a-z][\w-]*|-[a-zA-Z](?= \S))(?!.*\S {2,}\S)(?:[ =]|$)")
+"""A further line of a command that has no backslash before it."""
 _CONTINUES = re.compile(r"^>(?: |$)")
 """What shells print before the further lines of a command."""
 _BUILT = re.compile(r"^(?:g?make(?:\[\d+\])?: (?:\*\*\*|Entering)|ninja: build stopped|FAILED: )", re.MULTILINE)
@@ -122,8 +135,11 @@ class Shell:
         return [line for line in self.lines if line.role in roles]
 
 
-def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> Shell:
-    """The command lines of pasted text. ``taken``: spans of lines that are something else, such as an environment."""
+def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = (), subjects: frozenset[str] = frozenset()) -> Shell:
+    """The command lines of pasted text. ``taken``: spans of lines that are something else, such as an environment.
+
+    ``subjects``: the names that the report is about.
+    """
     shell = Shell(piece)
     lines = piece.text.split("\n")
     known = piece.info in SHELLS
@@ -133,11 +149,15 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> Shell:
     if not (known or piece.info in _PLAIN_INFO or prompted):
         return shell
     output = _BUILT.search(piece.text) is not None
-    sure = prompted or (known and sum(bool(line.strip()) for line in lines) == 1)
-    for text, at in _logical(lines, only_prompted=prompted):
+    texts = list(_logical(lines, only_prompted=prompted))
+    alone = sum(bool(text.strip()) for text, *_ in texts) == 1
+    sure = prompted or (known and alone)
+    around = [*("shell" for _ in range(known)), *("alone" for _ in range(alone)), *likely.around(piece)]
+    for text, at, place in texts:
         if within(piece.line + at, taken):
             continue
         role = role_of(text, lenient=known or prompted, sure=sure)
+        role = role or ("run" if unknown(text, *around, *place, subjects=subjects) else "")
         if role and not (output and not prompted and _compiles(text)):
             shell.lines += parts(text, piece.line + at, role)
         elif text.strip() and not prompted and not _COMMENT.match(text):
@@ -146,6 +166,21 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> Shell:
         line = piece.line + piece.text.count("\n", 0, step.start())
         shell.lines += parts(step["rest"], line, role_of(step["rest"], lenient=True) or "run")
     return shell
+
+
+def unknown(text: str, *places: str, subjects: frozenset[str] = frozenset()) -> bool:
+    """Whether a text is the command line of a program that no table names, by all that speaks for it."""
+    first = _WRAPPERS.sub("", assignments(text.strip())[1]).split("\n", 1)[0][:1000]
+    if (
+        program_of(first) in roles()
+        or not first
+        or _SHOWS.match(first)
+        or _ROW.match(first)
+        or _SAID.search(first)
+        or sentence(first)
+    ):
+        return False
+    return likely.likely(text, *places, subjects=subjects)
 
 
 def within(line: int, spans: Sequence[tuple[int, int]]) -> bool:
@@ -234,13 +269,14 @@ _INSTALLING = {
     "poetry": r"install|add|lock|update",
     "uv": r"pip|add|sync|tool|venv|lock|build|python",
     "conda": r"install|create|env|update",
-    "docker": r"build|buildx|compose",
+    "docker": r"build|buildx",
 }
 _RUNNING = dict.fromkeys(("npm", "yarn", "pnpm"), r"run|test|start|build|exec|dev|publish|audit") | {
     "uv": "run|init|publish|export|tree",
     "poetry": "run|init|new|build|publish|export",
     "conda": "run|build|pack|clean",
     "pipx": "run",
+    "docker": "exec|run|start|stop|restart|kill|compose|swarm|service|network|load|save",
 }
 """What these do beside installations: it fails where the report is about the program itself."""
 
@@ -330,8 +366,8 @@ def parts(text: str, line: int, role: str) -> Iterator[CommandLine]:
         yield CommandLine(text=text, line=line, role=role)
 
 
-def _logical(lines: Sequence[str], *, only_prompted: bool) -> Iterator[tuple[str, int]]:
-    """Command lines with their continuations, each with its first line (from 0)."""
+def _logical(lines: Sequence[str], *, only_prompted: bool) -> Iterator[tuple[str, int, tuple[str, ...]]]:
+    """Command lines with their continuations, each with its first line (from 0) and what is before it."""
     at = 0
     while at < len(lines):
         start, line = at, lines[at]
@@ -339,11 +375,16 @@ def _logical(lines: Sequence[str], *, only_prompted: bool) -> Iterator[tuple[str
         prompt = PROMPT.match(line)
         if only_prompted and not prompt:
             continue
-        body = [line[prompt.end() :] if prompt else line]
+        mark = None if prompt else _MARK.match(line)
+        body = [line[(prompt or mark).end() :] if prompt or mark else line]  # type: ignore[union-attr]
         while (
             at < len(lines) and body[-1].rstrip().endswith(("\\", " ^", " `")) and not body[-1].rstrip().endswith(":\\")
         ):
             body.append(_CONTINUES.sub("", lines[at]))
+            at += 1
+        while at < len(lines) and body[-1].strip() and _WRAPPED.match(lines[at]) and role_of(body[0]):
+            body[-1] += " \\"
+            body.append(lines[at])
             at += 1
         while prompt and at < len(lines) and _CONTINUES.match(lines[at]) and _is_open(body):
             body.append(_CONTINUES.sub("", lines[at]))
@@ -352,7 +393,7 @@ def _logical(lines: Sequence[str], *, only_prompted: bool) -> Iterator[tuple[str
             while at < len(lines) and body[-1].strip() != here[1]:
                 body.append(_CONTINUES.sub("", lines[at]) if prompt else lines[at])
                 at += 1
-        yield "\n".join(body).strip("\n"), start
+        yield "\n".join(body).strip("\n"), start, ("prompt",) if prompt else ("mark",) if mark else ()
 
 
 def _is_open(body: Sequence[str]) -> bool:

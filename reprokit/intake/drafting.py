@@ -102,7 +102,7 @@ class _Work:
             )
         self.environments, self.statements = reading.groups, reading.statements
         self.failing, self.merged = reading.failing, reading.merged
-        self.shells = running.shells(report.pieces, self._taken())
+        self.shells = running.shells(report.pieces, self._taken(), report.title)
         self.running = running.run(self.shells, self.shown, report.pieces)
         self.installed = installs(self.running.setup)
         self.project = self._project()
@@ -454,7 +454,7 @@ class _Work:
             )
 
     def _head(self) -> None:
-        title = naming.title(self.report.title) or naming.title(self._made_title())
+        title = naming.title(self.report.title) or naming.title(self._made_title()) or "A reported bug"
         self.data["title"] = title
         if not naming.title(self.report.title):
             made_from = "failure" if self.shown else "first sentence"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from bisect import bisect_left as bisect
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -68,7 +69,25 @@ def chosen(found: Sequence[Shell], shown: Shown | None) -> Shell | None:
     scores = [
         one - 6 * (_blank(shell) and _programs(shell) <= full) for one, shell in zip(scores, candidates, strict=True)
     ]
+    texts = sorted(line.text for shell in candidates for line in shell.of("run"))
+    scores = [
+        one - 5 * _shorter(shell, texts) - 6 * all(_CONTAINER.match(line.text) for line in shell.of("run", "setup"))
+        for one, shell in zip(scores, candidates, strict=True)
+    ]
     return candidates[scores.index(max(scores))] if candidates else None
+
+
+_CONTAINER = re.compile(r"(?:sudo\s+)?docker\s+(?:run|start|compose)\s")
+"""What starts a container, in which something else is run then."""
+
+
+def _shorter(shell: Shell, texts: Sequence[str]) -> bool:
+    """Whether other commands are those of a shell with more arguments, so that the shell only mentions them.
+
+    ``texts``: the commands of all shells, in order.
+    """
+    own = [f"{line.text} " for line in shell.of("run")]
+    return bool(own) and all("".join(texts[at : at + 1]).startswith(one) for one in own for at in [bisect(texts, one)])
 
 
 def _works(shell: Shell) -> bool:
@@ -130,7 +149,7 @@ def sequence(
         if not _goes_on(shell, shells[0], shown, pieces):
             break
         shells.insert(0, shell)
-    for shell in found[at + 1 :] if not shown or not chosen.lines[0].line <= shown.line <= chosen.piece.last else ():
+    for shell in found[at + 1 :]:
         if not _goes_on(shells[-1], shell, shown, pieces):
             break
         shells.append(shell)
@@ -194,11 +213,12 @@ def _stays(line: CommandLine, installs: bool) -> bool:
 def _same(one: Shell, other: Shell) -> bool:
     """Whether both run the same kind of program, so that they are two tries rather than two steps."""
     started = [{_started(line.text) for line in shell.of("run")} for shell in (one, other)]
-    return bool(started[0] & started[1] - {"cmake", "make", "ninja"})
+    return started[0] == started[1] and not started[0] <= {"cmake", "make", "ninja"}
 
 
 def _started(text: str) -> str:
     """The program that a command starts, with the script or the module that it is given."""
     name = commands.program_of(text)
     script = re.search(r"\s(?:-m\s+\S+|\S+\.(?:py|sh|js)(?=\s|$))", text)
-    return f"{name}{script[0]}" if script else name
+    words = re.match(r"\S+((?:\s+[a-z][a-z-]*(?=\s|$)){0,3})", text.strip())
+    return f"{name}{script[0] if script else words[1] if words else ''}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from reprokit.core.redaction import for_shell
 from reprokit.evidence import frames as places
-from reprokit.intake import commands, failing_command, installing, projects, scripts, spoken_commands
+from reprokit.intake import commands, failing_command, installing, likely, projects, scripts, spoken_commands
 from reprokit.intake.commands import CommandLine, Shell
 from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.shown import Shown
@@ -55,13 +55,15 @@ class Running:
     devices: int = 0
 
 
-def shells(pieces: Sequence[ReportPiece], taken: Sequence[tuple[int, int]]) -> list[Shell]:
+def shells(pieces: Sequence[ReportPiece], taken: Sequence[tuple[int, int]], title: str = "") -> list[Shell]:
     """The command lines of all pieces, except in the spans ``taken`` (environments, tracebacks)."""
     found = []
+    about = likely.subjects(title, pieces)
     for piece in pieces:
         if piece.kind in ("tree", "traceback", "heading"):
             continue
-        read = spoken_commands.in_prose(piece, taken) if piece.kind == "prose" else [commands.read(piece, taken)]
+        prose = piece.kind == "prose"
+        read = spoken_commands.in_prose(piece, taken, about) if prose else [commands.read(piece, taken, about)]
         found += [shell for shell in read if shell.lines]
     return found
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from reprokit.intake import likely
 from reprokit.intake.commands import (
     MOST,
     MOST_LINES,
@@ -16,7 +17,7 @@ from reprokit.intake.commands import (
     program_of,
     role_of,
     roles,
-    sentence,
+    unknown,
     within,
 )
 from reprokit.intake.failing_command import FINE, OR
@@ -71,6 +72,7 @@ _ALONE = frozenset({"make", "make install", "cmake", "ninja", "tox", "pytest"})
 _CD = re.compile(r"^cd [\w.-]+(?:/[\w.-]+)+/?(?= [a-z])")
 _STEP = re.compile(r"^\s*(?:\d{1,2}|[a-z])[.)、]\s|^\s*(?:Step|步骤)\s*\d", re.IGNORECASE)
 """Items of numbered lists, whose commands are the steps of one sequence."""
+_BULLET = re.compile(r"^\s*[-*+•]\s")
 _WHEN = re.compile(
     r"\b(?:when|if|after|while|once|as soon as) (?:I|we|you) "
     r"(?P<rest>(?:pip\d?|uv|conda|poetry|npm|docker|make|cmake|python[\d.]*) [^,，。；;`\n]{1,200}?)"
@@ -83,40 +85,60 @@ _GIVES = re.compile(
     r"(?: (?:the following|this|an?)(?: errors?| output| message)?| errors?)?\s*[:：]"
 )
 """A command and what comes of it: ``make wib results in:``."""
-_ASKED = re.compile(r"\bcommand(?:s|[- ]?line)?\b|命令|指令", re.IGNORECASE)
-_STEPS = re.compile(r"\bsteps\b|reproduc|复现|重现|步骤", re.IGNORECASE)
+_SHORT = 40
+"""Characters of a line that stands for a heading."""
 _LED = re.compile(r"[:：]\W*$")
-_UNKNOWN = re.compile(r"[a-z][\w.+-]*(?: +[a-z][\w./=-]*){0,2} +--?[A-Za-z][\w-]*(?:[ =][^\n\u3040-\u9fff]*)?")
-# How a command of any program looks, by itself or behind ``Command:``.
-_OPTION = re.compile(r"\s*[a-z][\w.+/-]*(?:\s+\S+){0,3}?\s+--?[A-Za-z]")
+_BEFORE = re.compile(
+    r"(?:\b(?:ran|re-?run(?:ning)?|run(?:ning|s)?|execut\w+|invok\w+|launch\w*|call(?:ed|ing)?|start\w*|typ(?:e|ed|ing)"
+    r"|enter\w*|issu(?:e|ed|ing)|with|do(?:ing)?|via|using|used?|by|then|try(?:ing)?|tried|after|when|following)|运行|执行|使用|输入|启动|通过|用|调用)(?:了|命令|指令|的)?"
+    r"(?:\s+(?:just|only|simply))?(?:\s+(?:the|a|this|my|following|below|command|script|simple|e\.g\.|eg)){0,3}\W{0,6}$",
+    re.IGNORECASE,
+)
+"""Words right before a command."""
+_AFTER = re.compile(
+    r"^\W{0,4}(?:(?:command|now|then|also|still|always|it|just|immediately) ){0,2}"
+    r"(?:fail|crash|hang|panic|g[ie]ve|return|print|throw|rais|abort|segfault|produc|report|exit|result|stop|show|output|报错|失败|出错|崩溃|时|后|出现|会)",
+    re.IGNORECASE,
+)
+"""Words right behind a command that fails."""
+_RUNS = re.compile(
+    r"(?:\b(?:ran|run(?:ning|s)?|execut(?:e|ed|ing)|invok(?:e|ed|ing)|launch(?:ed|ing)?|start(?:ed|ing)?)|运行|执行|启动|调用)"
+    r"(?:了|命令)?[:：]? ?(?:the (?:command|script) )?(?P<rest>[\w./~$][^,，。；;`\n\u3040-\u9fff]{1,300})",
+    re.IGNORECASE,
+)
+"""What stands behind a word for running."""
 
 
-def in_prose(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> list[Shell]:
+def in_prose(
+    piece: ReportPiece, taken: Sequence[tuple[int, int]] = (), subjects: frozenset[str] = frozenset()
+) -> list[Shell]:
     """Commands in prose: lines and items of lists that are commands, in backticks, after ``Command:`` or ``I ran``.
 
-    Lines and items that follow each other belong together; those in a sentence are by themselves.
+    Lines and items that follow each other belong together; those in a sentence are by themselves. ``subjects``: the
+    names that the report is about.
     """
     found: list[Shell] = []
     lines = piece.text.split("\n")
     together, skip, step = -2, -1, False
+    steps = bool(likely.STEPS.search(piece.under))
     for number, line in enumerate(lines):
         if len(line) > 5000 or number <= skip or not line.strip() or within(piece.line + number, taken):
             together += not line.strip()  # an empty line tears nothing
             continue
-        texts, whole = _said(piece, line, next((one for one in reversed(lines[:number]) if one.strip()), ""))
-        item = bool(_STEP.match(line))
+        above = next((one for one in reversed(lines[:number]) if one.strip()), "")
+        steps = steps or bool(likely.STEPS.search(line) and (_LED.search(line) or len(line) < _SHORT))
+        texts, whole = _said(line, above, [*likely.around(piece), *(["steps"] if steps else [])], subjects)
+        item = bool(_STEP.match(line) or (steps and _BULLET.match(line)))
         step = step and (item or line.startswith((" ", "\t"))) and not (FINE.search(line) or OR.search(line))
         shell = found[-1] if found and (step or (whole and together >= number - 1)) else Shell(piece)
         if shell.lines == []:
-            shell.said = "" if whole else _clause(line, texts[0]) if texts else line
-        for text in texts:
-            text = _continued(text.strip(), lines[number + 1 : number + 1 + MOST])
-            skip = number + text.count("\n")
-            role = role_of(text, lenient=whole and bool(_ASKED.search(piece.heading)))
-            asked = _ASKED.search(piece.heading) and _OPTION.match(text) and not sentence(text)
-            if not role and (asked or (texts and _starts(text) and (whole or _ASKED.search(line)))):
-                role = "run"
-            named = role not in ("run", "setup") or whole or " " in text or "/" in text
+            shell.said = "" if whole else _clause(line, texts[0][0]) if texts else line
+        for said, places in texts:
+            text = _continued(said.strip(), lines[number + 1 : number + 1 + MOST])
+            skip = max(skip, number + text.count("\n"))
+            role = role_of(text, lenient="asked" in places)
+            role = role or ("run" if unknown(text, *places, subjects=subjects) else "")
+            named = role not in ("run", "setup") or whole or " " in text or "/" in text or "verb" in places
             named = named or (text in _ALONE and not re.search(rf"[`'\"“‘]{text}[`'\"”’]", line))
             if role and named and len(shell.lines) < MOST_LINES:
                 shell.lines += [
@@ -125,7 +147,7 @@ def in_prose(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> list[
         if shell.lines and not (found and shell is found[-1]):
             found.append(shell)
         if shell.lines:
-            together = skip if whole else together
+            together = skip if whole and skip > number else number if whole else together
             step = step or item
     return found
 
@@ -141,51 +163,73 @@ def _clause(line: str, text: str) -> str:
     ]
 
 
-def _starts(text: str) -> bool:
-    """Whether a text starts a program that is in no table, with an option."""
-    words = text.split()[1:]
-    plain = sum(bool(re.fullmatch(r"[a-z]{2,}[,.]?", word)) for word in words)
-    options = sum(word.startswith("-") for word in words)
-    return bool(_UNKNOWN.fullmatch(text)) and not sentence(text) and plain <= options + 1
+def _said(
+    line: str, above: str, around: Sequence[str], subjects: frozenset[str]
+) -> tuple[list[tuple[str, Sequence[str]]], bool]:
+    """(the texts in a line of prose that may be commands, each with its places; whether one is all of the line).
 
-
-def _said(piece: ReportPiece, line: str, above: str = "") -> tuple[list[str], bool]:
-    """(the texts in a line of prose that may be commands, whether one is all of it). ``above``: the line before."""
+    ``above``: the line before; ``around``: the places of all of it.
+    """
     if step := STEP_OF_IMAGE.search(line):
-        return [step["rest"]], False
+        return [(step["rest"], ())], False
+    if _LED.search(above):
+        around = [*around, "asked" if likely.ASKED.search(above) and "asked" not in around else "led"]
     bare = _MARK.sub("", line).strip()
     bare = bare[hit.end() :] if (hit := PROMPT.match(bare)) else bare
+    around = [*around, *(["prompt"] if hit else []), "alone"]
     if (quoted := re.fullmatch(r"(`+)([^`]+)\1[.。,，;；]?", bare)) and len(quoted[2]) < 2000:
-        return [quoted[2].removeprefix("$ ")], True
+        return [(quoted[2].removeprefix("$ "), [*around, "mark"])], True
     if (gives := _GIVES.fullmatch(bare)) and role_of(gives["rest"]) in ("run", "setup"):
-        return [gives["rest"]], False
+        return [(gives["rest"], ())], False
     starts = hit or roles().get(program_of(assignments(bare)[1])) or re.match(r"\.{1,2}/\w|(?:export|cd)\s", bare)
     if starts and role_of(bare):
-        return [bare], True
-    spans = [text.removeprefix("$ ") for text in re.findall(r"`([^`\n]{3,2000})`", line)]
-    spans += [
-        text
-        for _, text in re.findall(r"(?<![\w=])(['\"“‘])(\w[^'\"“”‘’`\n]{5,300})['\"”’](?!\w)", line)
-        if role_of(text)
-    ]
+        return [(bare, around)], True
+    if "`" not in bare and unknown(bare, *around, subjects=subjects):
+        return [(bare, around)], True
+    spans = list(_spans(line, subjects))
     if spans:
         return spans, False
-    labelled = _LABELLED.match(line)
-    if labelled and (role_of(labelled["rest"]) or (_ASKED.search(line) and _starts(labelled["rest"]))):
-        return [labelled["rest"]], False
-    if (named := _NAMED.match(line)) and role_of(named["rest"]):
-        return [named["rest"].rstrip(".")], False
     if folder := _CD.match(bare):  # what follows is a remark
-        return [folder[0]], True
+        return [(folder[0], ())], True
+    return _in_sentence(line, subjects), False
+
+
+def _in_sentence(line: str, subjects: frozenset[str]) -> list[tuple[str, Sequence[str]]]:
+    """The command in a sentence without quotes: behind a label, or behind a verb."""
+    labelled = _LABELLED.match(line)
+    if labelled and (role_of(labelled["rest"]) or unknown(labelled["rest"], "asked", subjects=subjects)):
+        return [(labelled["rest"], ["asked"])]
+    if (named := _NAMED.match(line)) and role_of(named["rest"]):
+        return [(named["rest"].rstrip("."), ())]
     if ran := _WHEN.search(line) or _RAN.search(line) or _STARTED.search(line):
-        text = re.sub(r"(?<![\s.])\.$", "", _REST.sub("", ran["rest"]).strip())
+        text = _cut(ran["rest"])
         starter = {".py": "python ", ".sh": "bash "}.get(text.partition(" ")[0][-3:], "")
         text = text if text.startswith(("./", "python", "bash", "sh ")) else starter + text
-        return [*(first["rest"] for first in _FIRST.finditer(line)), text], False
-    if _starts(bare) and (_STEPS.search(piece.heading) or _LED.search(above)):
-        return [bare], True
-    # Under a heading that asks for the command, any line with an option is one, even of an unknown program.
-    return ([bare], True) if _ASKED.search(piece.heading) and _OPTION.match(bare) else ([], False)
+        if role_of(text):
+            return [*((first["rest"], ()) for first in _FIRST.finditer(line)), (text, ())]
+    for ran in _RUNS.finditer(line):
+        text = _cut(ran["rest"])
+        ends = line[ran.start("rest") + len(text) :]
+        places = ["verb", *(["fails"] if _AFTER.match(ends) else [])]
+        if unknown(text, *places, subjects=subjects):
+            return [(text, places)]
+    return []
+
+
+def _cut(text: str) -> str:
+    """A command without the rest of its sentence."""
+    return re.sub(r"(?<![\s.])\.$", "", _REST.sub("", text).strip())
+
+
+def _spans(line: str, subjects: frozenset[str]) -> Iterator[tuple[str, Sequence[str]]]:
+    """The quoted texts in a line, with the words around them."""
+    for span in re.finditer(r"`([^`\n]{3,2000})`", line):
+        before = line[max(0, span.start() - 60) : span.start()]
+        around = ["verb", *(["alone"] if " " in span[1] else [])] if _BEFORE.search(before) else []
+        yield span[1].removeprefix("$ "), [*around, *(["fails"] if _AFTER.match(line[span.end() :]) else [])]
+    for span in re.finditer(r"(?<![\w=])(['\"“‘])(\w[^'\"“”‘’`\n]{5,300})['\"”’](?!\w)", line):
+        if role_of(span[2]):
+            yield span[2], ()
 
 
 def _continued(text: str, following: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from importlib import resources
 from typing import Any
 
 ROWS: Mapping[tuple[str, str], str] = {
-    ("commands", ""): "programs examples",
+    ("commands", ""): "programs shapes words prompts examples",
     ("datasets", "*"): "needs any under files readers",
     ("environments", ""): "programs blocks shown no_axis variables roles called packages recipes",
     ("environments", "programs"): "kind starts goes_on blanks facts values examples",

@@ -1,0 +1,71 @@
+"""Commands of programs that no table names: found by how they look and where they stand."""
+
+from __future__ import annotations
+
+import pytest
+
+from reprokit.intake.drafting import draft
+
+
+def _command(text: str) -> str:
+    lines = str(draft(text).data["command"]).split("\n")
+    return "\n".join(line for line in lines if line and not line.startswith("#"))
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        (
+            "Steps:\n1. Run `wib init demo`\n2. `cd demo`\n3. Run `wib build --release`\n\nIt panics.\n",
+            "wib init demo\ncd demo\nwib build --release",
+        ),
+        (
+            (
+                "To Reproduce\n- create a cluster by this\n`wib cluster create --nodes 3`\n- stop a node and look\n"
+                "`wib node stop n2`\n`wib cluster slots`\n"
+            ),
+            "wib cluster create --nodes 3\nwib node stop n2\nwib cluster slots",
+        ),
+        (
+            "### Steps\n% wib++ a/b.cpp --target sim\n%  ./a.out\nterminate called after throwing an instance of 'E'\n",
+            "wib++ a/b.cpp --target sim\n./a.out",
+        ),
+        ("∞ strace wib-arm bin/true\nexecve() = 0\n", "strace wib-arm bin/true"),
+        ("```\n➜  wib git:(main) ✗ wob test --all\nfatal: bad\n```\n", "wob test --all"),
+        ("```\nme@box ~/s/wob (main)> wob run --fast\nfatal: bad\n```\n", "wob run --fast"),
+        ("```\n+ wibc -O2 -o out main.wb\nwibc: internal error: unreachable\n```\n", "wibc -O2 -o out main.wb"),
+        ("```\nExecuting: /usr/bin/wib-ld -shared x.o\nfatal: no wob\n```\n", "/usr/bin/wib-ld -shared x.o"),
+        ("The arguments are\n${WIB} --config=a.conf --out=d --jobs=4\n", "${WIB} --config=a.conf --out=d --jobs=4"),
+        ("启动命令为：wib-cli train --lr 0.1 --amp\n", "wib-cli train --lr 0.1 --amp"),
+        ("Running `wibfmt --check src/` fails.\n", "wibfmt --check src/"),
+        ("When I run wibfmt --check src/ I get:\nfatal: x\n", "wibfmt --check src/"),
+        ("**Command**\nwib pack\n\n**Error**\nfatal: nothing\n", "wib pack"),
+        ("First compile with `wib compile a.wb`, then run `wib exec a.out`.\n", "wib compile a.wb\nwib exec a.out"),
+        ("Start it:\n\n    wib serve --port 80\n\nIt prints `PANIC`.\n", "wib serve --port 80"),
+        ("```\nWIB_THREADS=4 wibsim --steps 10\n```\nSegmentation fault\n", "wibsim --steps 10"),
+        ("```\ndocker exec -it n0 wib -h n1\n```\nfatal: x\n", "docker exec -it n0 wib -h n1"),
+        ("I start `wob serve`.\n```\n$ wob serve --port 80\nfatal: x\n```\n", "wob serve --port 80"),
+    ],
+)
+def test_a_command_of_any_program_is_found(text: str, command: str) -> None:
+    assert _command(f"# It fails\n\n{text}") == command
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Installed:\n```\nwib 1.2.3\nwob 2.0\n```\n",
+        "make sure to document the option. I find the page about wib hard to read.\n",
+        "The `wib.load` function and the `--strict` flag are not documented, see `docs/index.md`.\n",
+        "```\nloading /usr/lib/wib.so --done\n2024-01-01 12:00:00 INFO started\nwarning: unused variable -x\n```\n",
+        "Run your command with -v added (`wib -v <your command line>`)\n",
+        "The condition `wib // 10 == 12` is never true when called with `const char*`.\n",
+        "It fails when started with `n_wib` and `WIB_MAX`, see `wob_layers`.\n",
+        "Please use the latest version and run the tests with care.\n",
+        "| field | text |\n|---|---|\n| Command | see below |\n",
+        "### Command\n\nsee above\n",
+        "```bash\nCmake --version 3.27.4\n```\n",
+    ],
+)
+def test_other_text_is_not_run(text: str) -> None:
+    assert "TODO(reprokit)" in _command(f"# It is wrong\n\n{text}")
