@@ -27,8 +27,10 @@ _OTHER_COMPILER = re.compile(r"clang|msvc|visual|\bcl\b|\bic[cpx]+\b|intel|nvcc"
 _NO_RELEASE = re.compile(r"(?:buster|bullseye|stretch|bookworm|trixie)[/-]sid", re.IGNORECASE)
 _FAMILIES = re.compile(
     r"\b(ubuntu|debian|centos|rocky|almalinux|fedora|alpine|rhel|red hat enterprise linux|opensuse|"
-    r"sles|suse linux enterprise server|amazon linux|"
-    rf"openeuler|anolis|kylin|deepin|uos|arch)(?![a-z])[^\d\n]{{0,24}}({VERSION})",
+    r"sles|suse linux enterprise server|amazon linux|oracle linux|"
+    r"openeuler|euleros|anolis|kylin|deepin|uos|linux mint|raspbian|kali|slackware|mageia|"
+    r"solaris|freebsd|openbsd|netbsd|aix)"
+    rf"(?![a-z])[^\d\n]{{0,24}}({VERSION})",
     re.IGNORECASE,
 )
 
@@ -101,6 +103,7 @@ def os(text: str, own: Sequence[str] = ()) -> str:
         return f"ubuntu-{found[1]}"
     if found := re.search(r"\bdebian\b.*\+deb(\d{1,2})u", text, re.IGNORECASE):
         return f"debian-{found[1]}"
+    text = _translated(text)
     releases = OURS.releases()
     for name in (*own, *releases):
         family, _, version = name.partition("-")
@@ -110,23 +113,30 @@ def os(text: str, own: Sequence[str] = ()) -> str:
         family = {"red hat enterprise linux": "rhel", "suse linux enterprise server": "sles"}.get(
             found[1].lower(), found[1].lower()
         )
-        return f"{family.replace(' ', '-')}-{found[2]}"
+        mark = "v" if family == "kylin" else ""  # its releases are V10, V11
+        return f"{family.replace(' ', '-')}-{mark}{found[2]}"
     words = set(re.findall(r"[a-z]+", text.lower()))
     return next((name for name, release in releases.items() if release.codename in words), "")
 
 
 def family(text: str) -> str:
     """The distribution that a text names without a release: ``Ubuntu``, ``Arch Linux``; '' for none."""
-    for name, called in (("麒麟", " kylin "), ("统信", " uos "), ("欧拉", " openeuler ")):
-        text = text.replace(name, called)
-    bare = re.sub(r"debian[- /]?\w*[/-]sid", "", text, flags=re.IGNORECASE)
+    bare = re.sub(r"debian[- /]?\w*[/-]sid", "", _translated(text), flags=re.IGNORECASE)
     found = re.search(
         r"\b(ubuntu|debian|centos|rocky|almalinux|fedora|nobara|alpine|rhel|opensuse|openeuler|kylin|deepin|uos|arch|manjaro"
-        r"|gentoo|mint|pop!?_?os|kali|nixos|void)(?:[ -]?linux)?\b",
+        r"|gentoo|slackware|mint|pop!?_?os|kali|nixos|void|solaris|illumos|aix|hp-ux|(?:free|open|net)bsd|euleros|anolis|raspbian)"
+        r"(?:[ -]?linux)?\b",
         bare,
         re.IGNORECASE | re.ASCII,
     )
     return found[1].lower() if found else ""
+
+
+def _translated(text: str) -> str:
+    """A text with the Chinese names of distributions as they are called elsewhere."""
+    for name, called in (("麒麟", " kylin "), ("统信", " uos "), ("欧拉", " openeuler "), ("龙蜥", " anolis ")):
+        text = text.replace(name, called)
+    return text
 
 
 def packaged(text: str) -> str:

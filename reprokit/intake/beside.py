@@ -23,7 +23,7 @@ _SYSTEM = re.compile(
     r"|mac ?os(?: x)?|os x)(?: (?:gnu/)?linux)?[ -]?(?:server |lts |rawhide/)?v?\d[\d.]{0,8}"
     r"|\b(?:ubuntu|debian)[ -](?:bionic|focal|jammy|noble|buster|bullseye|bookworm|trixie)\b"
     r"|\b(?:on|under|using) (?:my |a )?(?:windows|mac(?:os|book)?|os x)\b|\bmicrosoft windows\b"
-    r"|\b(?:windows|mac ?os(?: x)?|os x|mac)(?:系统|平台|环境)?[下上]"
+    r"|^(?:windows|mac ?os(?: x)?|os x)$|\b(?:windows|mac ?os(?: x)?|os x|mac)(?:系统|平台|环境)?[下上]"
     r"|\b(?:windows (?:machine|server|pc|laptop|desktop|host)|macbook|darwin kernel"
     r"|mac ?os (?:big sur|catalina|high sierra|mojave|monterey|sequoia|sonoma|ventura)|mac (?:m[1-5]|mini|studio|pro)"
     r"|apple (?:silicon|m[1-5]))\b",
@@ -61,6 +61,15 @@ def system_named(
     return _family(prose, paths, title)
 
 
+_RARE = re.compile(
+    r"\b(?:gentoo|slackware|solaris(?: \d+)?|illumos|aix|hp-ux|nixos|manjaro|"
+    r"open ?euler|euleros|kylin|raspbian|(?:free|open|net)bsd)\b"
+    r"|麒麟\s?(?:v?\d+)?|统信|欧拉|龙蜥",
+    re.IGNORECASE,
+)
+"""Systems whose names mean nothing else, wherever they are."""
+
+
 def _family(prose: Sequence[lines.ReportLine], paths: str, title: str) -> EnvironmentBlock | None:
     """The one distribution that sentences name without a release."""
     words = [
@@ -68,20 +77,26 @@ def _family(prose: Sequence[lines.ReportLine], paths: str, title: str) -> Enviro
         for line in prose
         for hit in _NAMED_SYSTEM.finditer(line.text)
     ]
+    words += [(hit[0], line.number) for line in prose for hit in _RARE.finditer(line.text)]
     families = {name: at for text, at in (*words, (title, 1)) if (name := wording.family(text))}
     families = families or ({paths: 1} if paths else {})
     if len(families) != 1:
         return None
     ((name, at),) = families.items()
     into = BlockReader(Rank.STATED)
-    into.claim("os", name, name, Rank.BUILT)
+    release = next(
+        (release for text, _ in (*words, (title, 1)) if (release := wording.os(text)).startswith(f"{name}-")), ""
+    )
+    into.claim("os", release or name, release or name, Rank.STATED if release else Rank.BUILT)
     return into.found("stated", at, at, {})
 
 
 _DEVICE = re.compile(
     r"(?:(?:nvidia|geforce|tesla|quadro|amd|radeon|instinct) ?){0,3}\b(?:[RG]TX ?A?\d{3,4}(?: ?(?:ti|super|max-q))?"
-    r"|(?:tesla |nvidia )[A-Z]{1,2}\d{1,4}\w{0,3}|titan ?(?:x|xp|v|rtx)\b|A100|A800|H100|H200|H800|B200|V100|P100|K80"
-    r"|A10G?|A40|A6000|A5000|L40S?|T4|GB10|GB200|[345]0[5-9]0 ?(?:ti|super|d)?|jetson(?: \w+)?|MI\d{3}[AX]?"
+    r"|(?:tesla |nvidia )[A-Z]{1,2}\d{1,4}\w{0,3}|titan ?(?:x|xp|v|rtx)\b"
+    r"|A100|A800|H100|H20|H200|H800|B200|V100|P100|K80"
+    r"|A10G?|A40|A6000|A5000|L40S?|T4|GB10|GB200|[345]0[5-9]0 ?(?:ti|super|d)?"
+    r"|(?:10[5-8]0|20[678]0) ?(?:ti|super)|jetson(?: \w+)?|(?:nvidia )?(?:xavier|orin) (?:nx|agx|nano)|MI\d{3}[AX]?"
     r"|radeon(?: \w+){1,2})(?![\w.])",
     re.IGNORECASE,
 )
@@ -105,8 +120,13 @@ _NO_AXIS = re.compile(
 """What belongs to an environment and has no axis in a case."""
 
 
-def without_axis(here: EnvironmentBlock | None, prose: Sequence[lines.ReportLine]) -> EnvironmentBlock | None:
-    """What else the report says of the environment, for which a case has no axis: a comment, and as reported."""
+def without_axis(
+    here: EnvironmentBlock | None, prose: Sequence[lines.ReportLine], split: Sequence[lines.ReportLine]
+) -> EnvironmentBlock | None:
+    """What else the report says of the environment, for which a case has no axis: a comment, and as reported.
+
+    ``prose``: its sentences; ``split``: all of its lines.
+    """
     found = {"driver": here.driver} if here and here.driver else {}
     found |= {"glibc": here.glibc} if here and here.glibc else {}
     listed = [f"{key}: {value}"[:_LINE] for key, value in (here.values.items() if here else ())][:_LINES]
@@ -118,7 +138,13 @@ def without_axis(here: EnvironmentBlock | None, prose: Sequence[lines.ReportLine
             if name not in (here.packages if here else ()) and name not in map(str.lower, found):
                 found[hit["name"]] = hit["version"]
                 stated |= {} if text in listed else {hit["name"]: hit["version"]}
-    if rare := next((one for text in (*listed, *spoken) if (one := _PROCESSOR.search(text))), None):
+    pasted = [line.text[:_LINE] for line in split if "64" in line.text or "sparc" in line.text][:_LINES]
+    seen = [
+        (_PROCESSOR, (*listed, *spoken, *pasted)),
+        (_USUAL, spoken),
+        (_USUAL, [one for one in listed if len(one) < _SHORT]),
+    ]
+    if rare := next((one for pattern, texts in seen for text in texts if (one := pattern.search(text))), None):
         found.setdefault("processor", rare[0])
     if not found:
         return None
@@ -129,12 +155,15 @@ def without_axis(here: EnvironmentBlock | None, prose: Sequence[lines.ReportLine
 
 
 _PROCESSOR = re.compile(
-    r"(?<![\w./])(?:aarch_?64|arm64|armv\d\w?|ppc64le|s390x|riscv64|loongarch64|i[36]86)(?![\w.])"
+    r"(?<![\w./])(?:aarch_?64|arm64(?:e|v8)?|armv\d\w?|armhf|ppc64(?:le)?|powerpc\w{0,4}|s390x|riscv(?:32|64)|loongarch64|mips\w{0,4}"
+    r"|sparc(?:64|v9)?|i[36]86)(?![\w.])|(?<=darwin_)arm64\b"
     r"|\bM[1-5](?: Pro| Max| Ultra)?\b(?=.{0,20}(?:mac|apple|chip|arm))",
     re.IGNORECASE,
 )
-_LINE, _LINES, _LISTED = 400, 1000, 8
-"""Characters of a line and lines that are searched for them, and most of them that are listed."""
+_USUAL = re.compile(r"(?<![\w./-])(?:amd64|x86_64|x86-64)(?![\w/-]|\.\w)|(?<=: )(?:amd64|x86_64)$", re.IGNORECASE)
+"""The processor that most reports have: said in a sentence, or alone as a value."""
+_LINE, _LINES, _LISTED, _SHORT = 400, 1000, 8, 24
+"""Characters of a line and lines that are searched for them, most that are listed, characters of a bare value."""
 
 
 _VARIABLE = re.compile(

@@ -95,7 +95,7 @@ class _Work:
         self.begins = ""
         """Lines before the report's command, with axes in them."""
         self.shown = failures.find(report.pieces, about)
-        reading = grouping.read(report, self.shown, system)
+        reading = grouping.read(report, self.shown, system, self.url)
         if reading.found > grouping.MOST:
             self.missing.append(
                 f"The report describes {reading.found} environments; the draft has the first {grouping.MOST} of them."
@@ -275,6 +275,7 @@ class _Work:
             options=self.installed.options,
             apt=[*self.installed.apt, *(text for found in merged for text in found.apt)],
             without=[name for name in brought if name],
+            elsewhere=requirements.not_of_python(self.environments, self.report.text),
             script=program.name if program else "",
             command=self.running.command,
             failure=self.shown.title if self.shown else "",
@@ -309,7 +310,9 @@ class _Work:
             wanted.notes.setdefault("apt", []).append(f"{', '.join(tools)}: programs that the command starts")
         environment: dict[str, Any] = {}
         pip = _steps(wanted.pip, self.installed.unisolated)
-        for key, value in (("apt", wanted.apt), ("pip", pip), ("pip_options", [*map(literal, wanted.options)])):
+        for key, value in (
+            ("apt", wanted.apt), ("pip", pip), ("pip_options", [*map(literal, wanted.options)]), ("setup", wanted.setup)
+        ):  # fmt: skip
             if value:
                 environment[key] = value
                 self.notes[("environment", key)] = tuple(wanted.notes.get(key, ()))

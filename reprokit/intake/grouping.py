@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+
+from packaging.utils import canonicalize_name
 
 from reprokit.environment import versions
 from reprokit.intake import beside as around
@@ -16,6 +18,7 @@ from reprokit.intake.environments import (
     lines,
     mentions,
     merge,
+    named_versions,
     pairs,
     same_version,
     together,
@@ -58,8 +61,11 @@ class ReportedEnvironments:
         self.merged[self.failing] = merge(group)
 
 
-def read(report: ParsedReport, shown: Shown | None, paths: str = "") -> ReportedEnvironments:
-    """The environments of a report: its blocks, then what sentences and paths say. ``paths``: of :func:`system_of`."""
+def read(report: ParsedReport, shown: Shown | None, paths: str = "", url: str = "") -> ReportedEnvironments:
+    """The environments of a report: its blocks, then what sentences and paths say. ``paths``: of :func:`system_of`.
+
+    ``url``: the address of the report.
+    """
     split = lines.split(report.text)
     blocks = find(report.text)
     groups = together(blocks[:MOST])
@@ -69,9 +75,16 @@ def read(report: ParsedReport, shown: Shown | None, paths: str = "") -> Reported
     pasted = [(piece.line, piece.last) for piece in report.pieces if piece.code]
     read = [(one.first, one.last) for one in blocks if one.kind != "typed"]
     prose = list(lines.without(split, pasted + read))
-    own = mentions.own_names(report.text) | mentions.titled(report.title)
-    said = list(islice(mentions.find(prose, own, report.title), _MENTIONS))
     of_code = {number for first, last in pasted for number in range(first, last + 1)}
+    own = mentions.own_names(report.text) | mentions.titled(report.title)
+    subject = named_versions.subject(report.text, report.title, url, own)
+    own |= {subject} - {""}
+    likely = named_versions.find(list(lines.without(split, read)), of_code, own)
+    own |= {one.name for one in likely}
+    listed = {name for found in result.merged for name in found.packages}
+    new = [one for one in likely if canonicalize_name(one.name) not in listed][:_LIKELY]
+    said = [one for found in new if (one := _sure(found, split[found.line - 1], own))]
+    said += islice(mentions.find(prose, own, report.title, subject), _MENTIONS)
     code = [line for line in lines.without(split, read) if line.number in of_code and not line.edge]
     said += islice(mentions.printed(code, own), _MENTIONS)
     compared = _from_sentences(result, said)
@@ -80,7 +93,7 @@ def read(report: ParsedReport, shown: Shown | None, paths: str = "") -> Reported
         around.device(result.merged, split),
         around.image(result.merged, prose),
         around.variables(prose),
-        around.without_axis(result.merged[result.failing] if result.merged else None, prose),
+        around.without_axis(result.merged[result.failing] if result.merged else None, prose, split),
     ):
         if found:
             result.fill(found)
@@ -89,6 +102,14 @@ def read(report: ParsedReport, shown: Shown | None, paths: str = "") -> Reported
     for thing in compared:
         _compare(result, thing)
     return result
+
+
+def _sure(found: named_versions.NamedVersion, line: lines.ReportLine, own: Collection[str]) -> Mention | None:
+    """What a report has installed by a pair that counts; None where its line says whether that works."""
+    role = mentions.role_of(found.name, own)
+    if not role or mentions.judged(line.text):
+        return None
+    return Mention(role=role, version=found.version, line=found.line, words=line.text, named=True, sure=True)
 
 
 def _value(found: EnvironmentBlock, role: str) -> str:
@@ -144,6 +165,7 @@ def _from_sentences(result: ReportedEnvironments, said: Sequence[Mention]) -> li
     for role, found in list(by_role.items())[:_SAID]:
         fine = [one for one in found if one.fails is False]
         neutral = [one for one in found if one.fails is None and one.named]
+        neutral = [one for one in neutral if one.sure] or neutral
         bad = [one for one in found if one.fails]
         bad = bad or ([] if {one.version for one in fine} & {one.version for one in neutral} else neutral)
         thing = _Said(role, _value(has, role), fine, bad)
@@ -207,6 +229,8 @@ def _statement_of(one: Mention) -> GroupReading:
 
 _MENTIONS = 1000
 """Most versions in sentences that are read."""
+_LIKELY = 32
+"""Most pairs of a name and a version that are taken from where nothing else reads them."""
 _SAID = 64
 """Most things whose versions sentences name."""
 _COMPARED = 3
@@ -223,7 +247,9 @@ def _role_of(nameless: set[str], has: EnvironmentBlock) -> str:
 
 def system_of(text: str) -> str:
     """``windows``, ``macos`` or ``ubuntu`` where a text, with its homes and prompts, is from such a system, else ''."""
-    if re.search(r"(?<![\w/])/Users/\w", text):
+    if re.search(
+        r"(?<![\w/])/Users/\w|/usr/local/Cellar/|/opt/homebrew/|\b[Dd]arwin[_/-](?:arm64|amd64|x86_64)\b", text
+    ):
         return "macos"
     if re.search(r"(?<!\w)(?:[A-Z]:\\\w[^\n]{0,200}?\\|[A-Za-z]:[\\/]\w[^\s\n]{0,200}?\.(?:exe|dll|bat)\b)", text):
         return "windows"

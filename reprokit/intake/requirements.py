@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -36,8 +36,8 @@ AXIS_NAMES = {
 class Requirements:
     """What to install. ``pip``, ``options``, ``apt``: as in ``environment`` of a case; ``free``: axes by environment.
 
-    ``notes``: key of ``environment`` -> comments; ``missing``: what was reported but cannot be installed, or is needed
-    but was not reported.
+    ``setup``: a line for each program that is to be installed; ``notes``: key of ``environment`` -> comments;
+    ``missing``: what was reported but cannot be installed, or is needed but was not reported.
     """
 
     pip: list[str] = field(default_factory=list)
@@ -46,6 +46,7 @@ class Requirements:
     free: list[dict[str, str]] = field(default_factory=list)
     notes: dict[str, list[str]] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
+    setup: str = ""
 
     def has(self, module: str) -> bool:
         """Whether a package that is usually imported by that name is installed."""
@@ -72,6 +73,7 @@ def wanted(
     options: Sequence[str],
     apt: Sequence[str],
     without: Iterable[str],
+    elsewhere: Collection[str] = (),
     script: str = "",
     command: str = "",
     failure: str = "",
@@ -79,9 +81,10 @@ def wanted(
     """What to install. ``imports``: names that programs and tracebacks import; ``asked``: arguments of ``pip install``.
 
     ``options``, ``apt``: of the report's install commands. ``without``: packages that a source tree provides.
-    ``script``: the program with these imports, for comments; ``command``: what fails: where that is pip, so is its
-    version installed. ``failure``: the message of the failure: where a shared library is missing, libraries are not
-    installed beside the wheels, since the case would not fail with them.
+    ``elsewhere``: names of :func:`not_of_python`. ``script``: the program with these imports, for comments;
+    ``command``: what fails: where that is pip, so is its version installed. ``failure``: the message of the failure:
+    where a shared library is missing, libraries are not installed beside the wheels, since the case would not fail
+    with them.
     """
     result = Requirements(free=[{} for _ in environments], options=list(options))
     skip = {canonicalize_name(name) for name in without}
@@ -91,8 +94,15 @@ def wanted(
         for name in _chosen(environments, imports, pip_fails=bool(re.search(r"\bpip3?\b", command)))
         if name not in skip
     ]
+    programs = [name for name in names if name in elsewhere][:_PROGRAMS]
     for name in names:
-        _reported(result, name, environments)
+        if name not in elsewhere:
+            _reported(result, name, environments)
+    for name in programs:
+        _program(result, name, environments)
+    if programs:
+        result.setup = "".join(f"# install {name} {{{{ {_axis(name)} }}}}\n" for name in programs)
+        result.missing.append(f"Nothing installs {', '.join(programs)} yet: do it in environment.setup.")
     have = {_name(text) for text in result.pip} | set(names) | skip
     new = []
     for text in asked:
@@ -127,6 +137,55 @@ def _chosen(environments: Sequence[EnvironmentBlock], imports: Sequence[str], *,
     return list(chosen)
 
 
+def not_of_python(groups: Sequence[Sequence[EnvironmentBlock]], text: str) -> frozenset[str]:
+    """What people name with a version in a report, ``text``, that is not a package of Python's index: an axis.
+
+    Those are programs, and in a report that has nothing of Python everything that no table knows as a package.
+    """
+    blocks = [found for group in groups for found in group]
+    listed = {name for found in blocks if found.kind not in ("typed", "stated") for name in found.packages}
+    python = bool(_PYTHON.search(text[:_READ]))
+    other = not python and bool(_OTHER_LANGUAGE.search(text[:_READ]))
+    usual = {*table()["called"].values(), *(name for row in table("packages").values() for name in row["pip"])}
+    known = frozenset() if other else usual
+    names = {name for found in blocks for name in found.packages} - listed
+    programs = {canonicalize_name(name.replace(" ", "-")) for name in table()["tools"]}
+    return frozenset(
+        name for name in names if name in programs or name.endswith("-cpp") or not (python or name in known)
+    )
+
+
+_PYTHON = re.compile(
+    r"Traceback \(most recent"
+    r"|^[ >]*(?:import|from) [a-z_][\w.]*(?:$| as | import |, )|\bpip3?\b|\bpython|\bconda\b|\.py\b"
+    r"|site-packages"
+    r"|\bpypi\b",
+    re.MULTILINE | re.IGNORECASE,
+)
+_OTHER_LANGUAGE = re.compile(
+    r"^\s*(?:pub )?fn \w+|^\s*func \w+\(|^\s*#include\b|^`{3,}\s*"
+    r"(?:rust|rs|go|js|javascript|ts|typescript|java|kotlin|ruby|php|swift)\b"
+    r"|\bcargo\b|\bnpm\b|package\.json|\bgo\.mod\b|\bpom\.xml\b|\bGemfile\b",
+    re.MULTILINE,
+)
+_READ = 500_000
+"""Characters of a report in which signs of a language are looked for."""
+_PROGRAMS = 8
+"""Most programs that become axes."""
+
+
+def _program(result: Requirements, name: str, environments: Sequence[EnvironmentBlock]) -> None:
+    """A program that environments list: an axis, so that the case has its version, though nothing installs it yet."""
+    reported = [found.packages.get(name, "") for found in environments]
+    for cell, version in zip(result.free, reported, strict=True):
+        cell[_axis(name)] = version or next(filter(None, reported))
+
+
+def _axis(name: str) -> str:
+    """The name of the axis of a package or program: one that a template can use."""
+    return AXIS_NAMES.get(name) or re.sub(r"^(?=\d)", "_", re.sub(r"\W+", "_", name).strip("_"))
+
+
 def _pip_names(module: str) -> tuple[str, ...]:
     row = table("packages").get(module)
     return tuple(row["pip"]) if row else (str(canonicalize_name(module)),)
@@ -149,7 +208,7 @@ def _reported(result: Requirements, name: str, environments: Sequence[Environmen
         result.pip.append(requirement)
         result.options += [option] if option and option not in result.options else []
     elif all(releases):
-        axis = AXIS_NAMES.get(name, re.sub(r"\W", "_", name))
+        axis = _axis(name)
         for cell, release in zip(result.free, releases, strict=True):
             cell[axis] = release.partition("+")[0]
         result.pip.append(f"{name}=={{{{ {axis} }}}}")
@@ -172,7 +231,7 @@ def _released(version: str) -> bool:
 
 def _near(version: str) -> str:
     """The release that is nearest to a development or local build; '' for one without a number."""
-    found = re.match(r"\d+(?:\.\d+)+", version)
+    found = re.match(r"\d+(?:\.\d+)+|\d+(?=\.[xX*]$)", version)
     return found[0] if found and not set(found[0]) <= {"0", "."} else ""
 
 

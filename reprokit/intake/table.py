@@ -10,7 +10,10 @@ from typing import Any
 ROWS: Mapping[tuple[str, str], str] = {
     ("commands", ""): "programs shapes words prompts examples",
     ("datasets", "*"): "needs any under files readers",
-    ("environments", ""): "programs blocks shown no_axis variables roles called packages recipes",
+    (
+        "environments",
+        "",
+    ): "programs blocks shown no_axis tools no_names generic variables roles called packages recipes",
     ("environments", "programs"): "kind starts goes_on blanks facts values examples",
     ("environments", "blocks"): "kind keys example",
     ("environments", "shown"): "axis pattern as examples",

@@ -7,6 +7,7 @@ packages, and of what the report itself imports, installs or shows in a path. Wh
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,6 +46,9 @@ _MARKED = re.compile(
     r"(?:\bversions?|\brelease|\bver\.?|版本号?)[\s:：=(（`'\"*]*(?:is |was |为|是)?\s*$|[(（]\s*$", re.IGNORECASE
 )
 """Text before a version that belongs to the last thing that was named."""
+_VERSION_WORD = re.compile(r"(?:\bversion|\brelease|版本)[\s:：(`'\"]*$", re.IGNORECASE)
+_VERSION_BEHIND = re.compile(r"\s?(?:版本|versions?\b|release\b)", re.IGNORECASE)
+"""The word that makes a number without a name a version: of what the text is about."""
 _COMPACT = re.compile(r"(?<![\w./-])py(?:thon)?[ -]?([23])(\d{1,2})(?![\w.])", re.IGNORECASE | re.ASCII)
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.+-]{0,40}", re.ASCII)
 _FROM_TO = re.compile(
@@ -127,7 +131,7 @@ class Mention:
     """A version in a sentence. ``role``: as of a key (``cuda``, ``package numpy``), "" where no name stands by it.
 
     ``fails``: whether the sentence says that it fails or works with it; None for neither. ``named``: the name stands
-    by the version, rather than elsewhere in the text.
+    by the version, rather than elsewhere in the text; ``sure``: much says that it is what the report has installed.
     """
 
     role: str
@@ -136,6 +140,7 @@ class Mention:
     words: str
     fails: bool | None = None
     named: bool = False
+    sure: bool = False
 
 
 @cache
@@ -183,9 +188,12 @@ def titled(title: str) -> frozenset[str]:
     return frozenset(name for name in names if not wording.family(name) and name not in _SYSTEMS)
 
 
-def find(lines: Sequence[ReportLine], own: Collection[str], title: str = "") -> Iterator[Mention]:
-    """Every version that a sentence of the lines names. ``own``: more names of packages; ``title``: the report's."""
-    about = subject = _first_named(title, own)
+def find(lines: Sequence[ReportLine], own: Collection[str], title: str = "", project: str = "") -> Iterator[Mention]:
+    """Every version that a sentence of the lines names. ``own``: more names of packages; ``title``: the report's.
+
+    ``project``: the name of what the report is about.
+    """
+    about = subject = _first_named(title, own) or role_of(project, own)
     in_table, asked, of_form = False, "", ""
     for line in lines:
         if line.blank or line.edge:
@@ -213,20 +221,27 @@ def printed(lines: Sequence[ReportLine], own: Collection[str]) -> Iterator[Menti
     """What pasted lines say: a name and its version alone, and names of files such as ``wobble-1.2.3.dist-info``."""
     for line in lines:
         for hit in (_WHOLE.fullmatch(line.text), *_FILE.finditer(line.text)):
-            if hit and (role := _role(hit["name"], own)) and not judged(line.text):
+            if hit and (role := role_of(hit["name"], own)) and not judged(line.text):
                 version = _bare(hit["version"])
                 yield Mention(role=role, version=version, line=line.number, words=line.text, named=True)
 
 
 def _first_named(text: str, own: Collection[str]) -> str:
-    return next((role for word in _WORD.findall(text) if (role := _role(word, own))), "")
+    words = _WORD.findall(text)
+    for first, second in itertools.zip_longest(words, words[1:], fillvalue=""):
+        if (two := f"{first}-{second}".lower()) in own:
+            return f"package {two}"
+        if role := role_of(first, own):
+            return role
+    return ""
 
 
-def _role(name: str, own: Collection[str]) -> str:
+def role_of(name: str, own: Collection[str]) -> str:
+    """What a name in a sentence is of: an axis, ``package NAME``, or '' for no name of a version."""
     name = name.lower().strip("-._:")
     if re.fullmatch(r"python[23]?|py[23]?", name):
         return "python"
-    role = ROLES.get(name, "")
+    role = ROLES.get(name, "") or ROLES.get(name.removesuffix("-py"), "")
     role = f"package {name}" if not role and name in own and name not in _PREPOSITIONS else role
     return role if role.partition(" ")[0] in _SEVERAL else ""
 
@@ -267,7 +282,8 @@ def _of_sentence(text: str, line: int, own: Collection[str], subject: str) -> It
         clause, found = text[start:stop], []
         for one in (one for at, one in every if start <= at < stop):
             subject = one.role or subject
-            named = one.named or bool(not asked_for(start) and _INSTALLED.search(clause))
+            named = one.named and (one.role != "" or subject.startswith("package "))
+            named = named or bool(not asked_for(start) and _INSTALLED.search(clause))
             found.append(replace(one, role=subject, named=named))
         start = following
         if not clause.strip():
@@ -314,7 +330,7 @@ def _versions(text: str, own: Collection[str]) -> Iterator[tuple[int, str, str, 
         before = text[max(end, hit.start() - 80) : hit.start()]
         whole = "." in hit[0]
         name = _BEFORE.search(before)
-        role = _role(name["name"], own) if name else ""
+        role = role_of(name["name"], own) if name else ""
         if name and not role and "==" in name["mark"] and name["name"].lower() not in ROLES:
             role = f"package {name['name'].lower()}"
         if name and not role and (two := _two_words(before[: name.end("name")])) in own:
@@ -322,16 +338,18 @@ def _versions(text: str, own: Collection[str]) -> Iterator[tuple[int, str, str, 
         last = role or _last_named(before, own) or last
         if role and (whole or role in BY_NAME):
             found.append((hit.start(), role, _bare(hit[0]), True))
-        elif whole and (since := re.search(rf"(?P<name>{_NAME})\s?>=\s?$", before)) and _role(since["name"], own):
-            found.append((hit.start(), _role(since["name"], own), _bare(hit[0]), False))
+        elif whole and (since := re.search(rf"(?P<name>{_NAME})\s?>=\s?$", before)) and role_of(since["name"], own):
+            found.append((hit.start(), role_of(since["name"], own), _bare(hit[0]), False))
         elif whole and not re.search(r"[<>~!]=?\s*$|[\w.]/$|[/@-]$", before):
             behind = _BEHIND.match(text, hit.end())
-            if behind and (role := _role(behind["name"], own)):
+            if behind and (role := role_of(behind["name"], own)):
                 found.append((hit.start(), role, _bare(hit[0]), True))
             elif _MARKED.search(before) and last:
                 found.append((hit.start(), last, _bare(hit[0]), True))
             elif not name or _no_name(name["name"]) or _MARKED.search(before):
-                found.append((hit.start(), "", _bare(hit[0]), False))
+                bare = not name or _no_name(name["name"])
+                called = bool(_VERSION_WORD.search(before) or _VERSION_BEHIND.match(text, hit.end()))
+                found.append((hit.start(), "", _bare(hit[0]), bare and called))
         end = hit.end()
     yield from sorted(found)
 
@@ -349,5 +367,5 @@ def _no_name(word: str) -> bool:
 
 
 def _last_named(text: str, own: Collection[str]) -> str:
-    roles: Mapping[str, None] = {role: None for word in _WORD.findall(text) if (role := _role(word, own))}
+    roles: Mapping[str, None] = {role: None for word in _WORD.findall(text) if (role := role_of(word, own))}
     return next(reversed(list(roles)), "")

@@ -20,6 +20,7 @@ ROLES |= {name: axis.name for axis in AXES if axis.name != "os" for name in axis
 ROLES |= {name: "platform" for name in BY_NAME["os"].wording.keys if name not in ROLES}
 ROLES |= {module.lower(): f"package {row['pip'][0]}" for module, row in _INSTALLED.items()}
 ROLES |= {name: f"package {name}" for name in PACKAGES}
+ROLES |= {name: f"package {name.replace(' ', '-')}" for name in _WORDS["tools"] if name not in ROLES}
 ROLES |= {name: f"package {package}" for name, package in _WORDS["called"].items()}
 
 _PAIR = re.compile(r"([^:：=]{1,90}?)\s*(?:[:：]|={1,2}>?|-{1,2}\s?>)\s*(.*)")

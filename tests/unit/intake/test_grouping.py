@@ -117,9 +117,24 @@ def test_an_image_in_a_sentence_is_read() -> None:
 
 
 def test_what_has_no_axis_is_reported_as_it_was_said() -> None:
+    found = draft(f"{REPORT}I use Python 3.11 with rocm 6.1.2 and Docker 25.0.3.\n")
+    assert found.data["report"]["environments"] == [{"rocm": "6.1.2", "Docker": "25.0.3"}]
+    assert "not an axis of a case: rocm 6.1.2, Docker 25.0.3" in render(found)
+
+
+def test_programs_are_axes_that_the_set_up_is_to_install() -> None:
     found = draft(f"{REPORT}I use Python 3.11 with Open MPI 4.1.2 and bazel 5.3.0.\n")
-    assert found.data["report"]["environments"] == [{"Open MPI": "4.1.2", "bazel": "5.3.0"}]
-    assert "not an axis of a case: Open MPI 4.1.2, bazel 5.3.0" in render(found)
+    assert (found.data["matrix"]["open_mpi"], found.data["matrix"]["bazel"]) == (["4.1.2"], ["5.3.0"])
+    assert found.data["environment"]["setup"] == "# install open-mpi {{ open_mpi }}\n# install bazel {{ bazel }}\n"
+    assert "Nothing installs open-mpi, bazel yet: do it in environment.setup." in render(found)
+
+
+def test_what_a_report_without_python_names_is_not_asked_of_pip() -> None:
+    text = "# wobbled stops\n\n### wobbled version\n\n7.0.7\n\n```\n$ wobbled --go\nSegmentation fault\n```\n"
+    found = draft(text).data
+    assert (found["matrix"]["wobbled"], "pip" in found["environment"]) == (["7.0.7"], False)
+    python = draft(f"{text}```python\nimport wobbled\nwobbled.go()\n```\n").data
+    assert python["environment"]["pip"] == ["wobbled==7.0.7"]
 
 
 def test_what_stands_beside_a_comparison_is_stated_too() -> None:

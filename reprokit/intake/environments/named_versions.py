@@ -1,0 +1,202 @@
+"""What a report may name with a version, by weak evidence that adds up: pairs of a name and a version, and its subject.
+
+A pair such as ``wobble v1.2.3`` counts by how it is written, what is called so and where it stands (:func:`find`). The
+subject is the project that the report is about (:func:`subject`): ``since 2.0`` and a form's ``Version`` are of it.
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from reprokit.environment import wording
+from reprokit.intake.environments.lines import ReportLine
+from reprokit.intake.environments.pairs import ROLES
+from reprokit.intake.table import table
+
+ENOUGH = 5
+"""The least score of a pair that counts."""
+_NAME = r"@?[A-Za-z][A-Za-z0-9_+-]{0,40}(?:[./][A-Za-z][A-Za-z0-9_+-]{0,40}){0,3}"
+_VERSION = r"\d{1,4}(?:\.\d{1,6}){1,3}(?:[-.]?(?:rc|alpha|beta|dev|post|preview|a|b|p|r)[.-]?\d*)?(?:[+][\w.]{1,20})?"
+_PAIR = re.compile(
+    rf"(?<![\w./@\\-])(?P<name>{_NAME})"
+    r"(?:[ -](?P<kind>server|client|cli|cluster|compiler|framework|library|package|plugin|runtime|toolkit))?"
+    r"(?P<mark>[\"'`*)]{0,2}(?:\s?==\s?|@|\s?[:：=]{1,2}\s{0,20}|\s?[(（]|-|/|\s)(?:\([\w .-]{1,20}\)\s)?"
+    r"(?:(?:versions?|ver\.?|release|版本号?)\s?[:：=]?\s?)?(?:stable@)?[\"'`]?[~^=]?v?=?)"
+    rf"(?P<version>{_VERSION})(?![\w/@%]|[.:-]\d|°|\s?(?:[KMGT]i?B|[kMG]?Hz|[mun]?s|sec|seconds?|minutes?|hours?|fps|px|times?|x|%|FLOPS)\b)",
+    re.ASCII,
+)
+_WORDS = frozenset(table()["no_names"])
+"""What stands before a number without naming a project."""
+_ASKED = re.compile(
+    r">=|<=|~=|\b(?:requires?|required|requirement|needs?|supports?|supported|minimum|at least|compatible|available"
+    r"|deprecated|removed in|will be|planned|fixed in|introduced in)\b|要求|需要|建议|推荐|支持",
+    re.IGNORECASE,
+)
+_SECTION = re.compile(
+    r"version|environment|platform|\bsystem\b|informations?\b|\binfo\b|setup|configuration|软件|版本|环境|系统|配置",
+    re.IGNORECASE,
+)
+_BANNER = re.compile(r"(?:^|\s)(?:--version|-V|-v|-version|version)\s*$")
+_CODE = re.compile(
+    r"^\s*(?:File \"|at |\d+[:.)] |#\d+ |//|/\*|import |from |def |class |return |const |let |var |if |for )|[;{}]\s*$"
+)
+_INSTALLS = re.compile(r"\b(?:pip[\d.]*|uv|conda|mamba) (?:pip )?(?:install|add|create)\b")
+_BUILT = re.compile(r"\bbuilt (?:on|with|at|from)\b|\bcompiled\b")
+_LOG = re.compile(r"^\[\w+\]\s")
+_MOST = 4000
+"""Most pairs of a report that are looked at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedVersion:
+    """A name and a version on a line, and how much says that it is what the report has installed."""
+
+    name: str
+    version: str
+    line: int
+    score: int
+
+
+def find(lines: Sequence[ReportLine], pasted: Collection[int], known: Collection[str]) -> list[NamedVersion]:
+    """The pairs of a report that count, at most one version of each name: the one with the highest score.
+
+    ``pasted``: numbers of lines that were pasted rather than written; ``known``: names of which the report is known to
+    have a version, in small letters, its subject among them.
+    """
+    found = list(_scored(lines, pasted, known))
+    often = Counter(one.name for one in found)
+    best: dict[str, list[NamedVersion]] = {}
+    for one in found:
+        raised = replace(one, score=one.score + (often[one.name] > 1))
+        if raised.score >= ENOUGH:
+            best.setdefault(one.name, []).append(raised)
+    chosen = []
+    for some in best.values():
+        top = max(one.score for one in some)
+        several = [one for one in some if one.score == top]
+        if len({one.version for one in several}) == 1:
+            chosen.append(several[0])
+    return sorted(chosen, key=lambda one: one.line)
+
+
+def _scored(lines: Sequence[ReportLine], pasted: Collection[int], known: Collection[str]) -> Iterator[NamedVersion]:
+    section, banner, count = False, False, 0
+    for line in lines:
+        if line.heading:
+            section = bool(_SECTION.search(line.text))
+        skip = (
+            line.blank or line.edge or count > _MOST or bool(_INSTALLS.search(line.text))
+        )  # those are read as commands
+        if skip or not re.search(r"\d\.\d", line.text):
+            banner = banner if line.edge or (line.blank and banner) else bool(_BANNER.search(line.text))
+            continue
+        hits = list(_PAIR.finditer(line.text))
+        count += len(hits)
+        for hit in hits:
+            code = line.number in pasted
+            name = _called(hit, known)
+            score = _how(name, hit, line, known) + 2 * section + 3 * (banner and code)
+            score += 2 * (len(hits) > 2) - 4 * bool(_ASKED.search(line.text)) - 3 * bool(_CODE.search(line.raw))
+            yield NamedVersion(name=name, version=hit["version"], line=line.number, score=score)
+        banner = bool(_BANNER.search(line.text))
+
+
+_BEFORE = re.compile(r"(?:[A-Za-z][\w.+-]*\s){1,2}$", re.ASCII)
+
+
+def _called(hit: re.Match[str], known: Collection[str]) -> str:
+    """The name of a pair, in small letters: with the words around it where that is known or begins the line."""
+    name = hit["name"].lower()
+    before = _BEFORE.search(hit.string[max(0, hit.start() - 80) : hit.start()])
+    words = [*(before[0].lower().split() if before else ()), name]
+    for longer in (*("-".join(words[at:]) for at in range(len(words) - 1)), f"{name}-{(hit['kind'] or '').lower()}"):
+        if longer in known:
+            return longer
+    if banner := re.match(
+        r"([A-Z][\w-]+) with \w+ v$", hit.string[: hit.start("version")]
+    ):  # Wibble with Wobble v1.2.3
+        return banner[1].lower()
+    begins = before and before.start() == 0 and hit.start() == before.end() and not _WORDS.intersection(words)
+    return "-".join(words) if begins and len(words) == 2 and before and before[0][0].isupper() else name
+
+
+def _how(name: str, hit: re.Match[str], line: ReportLine, known: Collection[str]) -> int:
+    """How much the words of a pair say for it."""
+    mark, version = hit["mark"].lower(), hit["version"]
+    if name in _WORDS or len(name) < 2 or wording.family(name) or re.fullmatch(r"[0-9a-f]{6,}", name):
+        return -99
+    parts = version.split(".")
+    if re.search(r"\.(?:py|so|c|cc|cpp|h|js|ts|rs|go|java|md|txt|json|ya?ml|dll|a|o)$", name) and name not in known:
+        return -99
+    score = 3 * (name in ROLES or name in known) + bool(re.search(r"[A-Z]", hit["name"]) and not hit["name"].isupper())
+    score += 3 * bool(re.search(r"==|version|ver\.?|版本|release|[~^]", mark))
+    score += 2 * bool(re.search(r"v=?$", mark)) + 3 * ("@" in mark) + (mark == " ")
+    score += (len(parts) > 2) + bool(re.search(r"[a-z]", version)) - 2 * (mark.endswith("/"))
+    if re.fullmatch(r"\d{1,3}(?:\.\d{1,3}){3}", version):
+        score -= 3
+    if re.match(r"20\d\d\.", version) or re.match(r"0\d|\d+\.\d{3,}$", version):
+        score -= 2
+    if len(parts) == 2 and re.search(r"[:=(]", mark) and "==" not in mark and not re.search(r"ver|版|[~^]", mark):
+        score -= 2  # a number rather than a version
+    covered = (hit.end() - hit.start()) / max(len(line.text), 1)
+    return (
+        score
+        + (covered > 0.6)
+        + (hit.start() == 0)
+        + bool(_LOG.match(line.raw) and "version" in mark)
+        + bool(_BUILT.search(line.text))
+    )
+
+
+_LINK = re.compile(r"https?://(?:www\.)?git(?:hub|ee|lab)\.com/([\w.-]{1,60})/([\w.-]{1,60})(/[a-z]{2,12})?")
+_ABOUT = re.compile(
+    rf"^[#*\s-]{{0,8}}(?:(?:what|which|the|your)\s)?(?P<name>{_NAME}(?: [A-Z][a-z]\w+)?)[’']?s? versions?\b|"
+    rf"^[#*\s-]{{0,8}}versions? of (?P<of>{_NAME})\b",
+    re.MULTILINE | re.IGNORECASE | re.ASCII,
+)
+_GENERIC = frozenset(table()["generic"])
+"""What many repositories and lines of forms are called: alone it names no project."""
+_SURE = 2
+"""The least score of a subject."""
+
+
+def subject(text: str, title: str, url: str = "", own: Collection[str] = ()) -> str:
+    """The name, in small letters, of the project that a report is about; '' where nothing says it clearly enough.
+
+    ``own``: names that the report imports, installs or shows in paths.
+    """
+    score: Counter[str] = Counter()
+    for links, weight in ((_LINK.finditer(url), 5), (_LINK.finditer(text[:_READ]), 2)):
+        for hit in links:
+            owner, name = hit[1].lower(), hit[2].lower().removesuffix(".git")
+            name = owner if name in _GENERIC else name
+            score[name] += weight if owner != "user-attachments" and score[name] < 4 else 0
+    for hit in _ABOUT.finditer(text[:_READ]):
+        name = re.sub(r"\s+", "-", (hit["name"] or hit["of"]).lower())
+        score[name] += 3
+    words = Counter(re.findall(r"[a-z][a-z0-9_.+-]+[a-z0-9]", f"{title} {title} {text[:_READ]}".lower()))
+    score.update(dict.fromkeys(own, 1))
+    for name in list(score):
+        if not _named(name):
+            score.pop(name, None)
+            continue
+        said = words[name] + (words[name.replace("-", " ")] if "-" in name else 0)
+        score[name] += min(said // 3, 2) + 2 * bool(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", title.lower()))
+    first = score.most_common(2)
+    if not first or first[0][1] < _SURE or (len(first) > 1 and first[1][1] == first[0][1]):
+        return ""
+    return first[0][0]
+
+
+def _named(name: str) -> bool:
+    """Whether a text can be the name of a project: no part of it is a word of sentences and forms."""
+    parts = name.split("-")
+    return not ("/" in name or wording.family(name) or _WORDS.intersection(parts) or _GENERIC.issuperset(parts))
+
+
+_READ = 200_000
+"""Characters of a report in which the name of its subject is looked for."""
