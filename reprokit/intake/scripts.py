@@ -48,6 +48,7 @@ class Language:
     sign: str = r""
     compiles: bool = False
     needs: str = ""
+    clues: Sequence[str] = ()
 
 
 @cache
@@ -229,12 +230,55 @@ def _script(
 def _other(piece: ReportPiece) -> Script | None:
     """A program in another language, by the name on its fence."""
     language = languages().get(piece.info)
-    if language is None or len(piece.text) > MOST or piece.info in _PYTHON:
+    if len(piece.text) > MOST or piece.info in _PYTHON or _LOGGED.search(piece.text):
         return None
-    if not re.search(language.sign, piece.text, re.MULTILINE) or _LOGGED.search(piece.text):
+    if language is None and piece.info in ("", "text") and piece.kind in ("fenced", "indented"):
+        language = None if _QUOTES_TREE.match(piece.lead) else _guessed(piece.text)
+        if language:
+            return _part(piece, piece.text, language)
+    if language is None or not re.search(language.sign, piece.text, re.MULTILINE):
         return None
     score = 2 * bool(_REPRODUCE.search(piece.under)) + 2 * bool(re.search(r"\bmain\s*\(", piece.text))
     return _script(piece, piece.text, score=score, language=language)
+
+
+def _part(piece: ReportPiece, text: str, language: Language) -> Script:
+    """A program whose language only its text says: a whole one has what its language begins with."""
+    whole = bool(re.search(language.sign, text, re.MULTILINE))
+    return _script(
+        piece, text, score=2 * bool(_REPRODUCE.search(piece.under)) - 2 * (not whole), language=language, whole=whole
+    )
+
+
+def _guessed(text: str) -> Language | None:
+    """The language of a text, by the clues in it; None for fewer than two, or as many of another language."""
+    lines = [line[:300] for line in text.split("\n") if line.strip()][:_CLUED]
+    if _PRINTED.search(text):
+        return None
+    coded = sum(bool(_STATEMENT.search(line)) for line in lines)
+    if not lines or coded < 0.6 * len(lines):
+        return None
+    head = "\n".join(lines)
+    rows = {one.suffix: one for one in languages().values() if one.clues}
+    counts = {suffix: sum(bool(re.search(clue, head, re.M)) for clue in one.clues) for suffix, one in rows.items()}
+    best = max(counts, key=lambda suffix: counts[suffix])
+    alone = sum(count == counts[best] for count in counts.values()) == 1
+    return rows[best] if counts[best] > 1 and alone else None
+
+
+_PRINTED = re.compile(
+    r"^\s*#\d+\s|^\s*Lines? \d+\b|0x[0-9a-f]{6,}|[\w-]\.(?:[ch]\w{0,2}|rs|go|[jt]s|py|java|rb)[:(]\d+"
+    r"|\b(?:error|warning|note|fatal)\b ?:|^\s*at \S+\(|^\[|\d\d:\d\d:\d\d|^[$%>] |^\s*\d+ ?\|",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""What stacks, compilers and logs print, and programs do not have."""
+_CLUED = 400
+"""Lines of a text that are searched for its language."""
+_STATEMENT = re.compile(
+    r"[;{},()\[\]][ \t]*(?:(?://|--|#).*)?$|^\s*(?://|--|#|/?\*)|^\s+\S|^\s*\w[\w.:]* ?[=(]|\b(?:end|do|then)$"
+    r"|^\s*(?:local|require|use|import|package|using|let|var|const)\b"
+)
+"""What lines of programs have, in most languages."""
 
 
 def _in_prose(piece: ReportPiece) -> Script | None:
@@ -243,7 +287,7 @@ def _in_prose(piece: ReportPiece) -> Script | None:
     lines = piece.text[: logged.start() if logged else None].split("\n")
     starts = [at for at, line in enumerate(lines) if _BEGINS.match(line)]
     if not starts:
-        return None
+        return _block(piece, lines)
     body = lines[starts[0] : starts[0] + 300]
     indent = body[0][: len(body[0]) - len(body[0].lstrip())]
     body = [line.removeprefix(indent) for line in body]
@@ -257,6 +301,34 @@ def _in_prose(piece: ReportPiece) -> Script | None:
             undefined = _undefined(tree)
             return _script(part, text, score=3 - 4 * bool(undefined), imports=imports, undefined=undefined)
     return None
+
+
+def _block(piece: ReportPiece, lines: Sequence[str]) -> Script | None:
+    """A program in another language between sentences: the longest block of its lines."""
+    if piece.kind != "prose":
+        return None
+    best = (0, 0)
+    start = -1
+    for at, line in enumerate([*lines, "end of all ."]):
+        if _STATEMENT.search(line[:300]) and not _SAYS.search(line[:300]):
+            start = at if start < 0 else start
+        elif line.strip() and start >= 0:
+            best = max(best, (at - start, start))
+            start = -1
+    length, start = best
+    text = "\n".join(lines[start : start + length]).rstrip()
+    above = [line for line in lines[max(0, start - _ABOVE) : start] if _QUOTES_TREE.match(line)]
+    language = _guessed(text) if length >= _BLOCK and len(text) < MOST and not above else None
+    return _part(replace(piece, text=text, line=piece.line + start), text, language) if language else None
+
+
+_QUOTES_TREE = re.compile(r"\s*(?:[0-9a-f]{7,40}|Lines? \d+.{0,20})$")
+"""What is above lines that are quoted from a project's own tree."""
+_ABOVE = 6
+_BLOCK = 4
+"""Fewest lines of a program between sentences."""
+_SAYS = re.compile(r"^\s*(?:[-*+>]|\d+[.)])\s|`|https?://|^(?!\s*(?:--|//|#|/\*|[\"']))(?:\S+ +){6,}\S*(?<![;{}()])$")
+"""What lines of prose have."""
 
 
 _IMPORTS = re.compile(r"^[ \t]*(?:import|from)\s+\w", re.MULTILINE)

@@ -21,7 +21,7 @@ ROWS: Mapping[tuple[str, str], str] = {
     ("failures", "cues"): "role pattern examples",
     ("failures", "lines"): "pattern building echo examples",
     ("failures", "words"): "pattern kind signal exception quotes pasted not note examples",
-    ("languages", "*"): "infos start sign compiles needs",
+    ("languages", "*"): "infos start sign clues compiles needs",
     ("packages", "*"): "pip apt",
     ("projects", "*"): "git tag package pip why built",
     ("statements", "statements"): "fails weak patterns examples",

@@ -69,3 +69,49 @@ def test_a_command_of_any_program_is_found(text: str, command: str) -> None:
 )
 def test_other_text_is_not_run(text: str) -> None:
     assert "TODO(reprokit)" in _command(f"# It is wrong\n\n{text}")
+
+
+CPP = "#include <iostream>\n\nint main() {\n    std::cout << wib::sum(1, 2);\n    return 0;\n}\n"
+RUST = (
+    "fn f(wib: &Wib) {\n    let all = wib.iter();\n    for one in all {\n        one.call(); // it crashes\n    }\n}\n"
+)
+LUA = (
+    'require "wib"\n\nlocal wob = wib.new()\n-- Make the first of all the steps that there are\nwob:init()\n'
+    "for i = 1, 3 do\n    wob:step(i)\nend\n"
+)
+GO = 'package main\n\nimport "fmt"\n\nfunc main() {\n    x := wib.Sum(1)\n    fmt.Println(x)\n}\n'
+JS = "const wib = require('wib');\n\nwib.load('a').then((one) => {\n  console.log(one);\n});\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (f"```\n{CPP}```\n", "repro.cpp"),
+        (f"The program:\n{RUST}It ends by a segmentation fault.\n", "repro.rs"),
+        (f"By this program:\n\n{LUA}\nNothing is printed.\n", "repro.lua"),
+        (f"```\n{GO}```\n", "repro.go"),
+        (f"```\n{JS}```\n", "repro.js"),
+        ("```lua\nlocal wib = 1\n```\n", "repro.lua"),
+        ("```csharp\nConsole.WriteLine(1);\n```\n", "repro.cs"),
+    ],
+)
+def test_the_language_of_a_program_is_seen_in_its_text(text: str, name: str) -> None:
+    files = draft(f"# It fails\n\n{text}").data["files"]
+    assert list(files) == [name]
+    body = text.split("```")[1].split("\n", 1)[1] if "```" in text else files[name]
+    assert files[name].strip() == body.strip()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\na.cc:12:3: error: no member named 'x' in 'std::wib<int>';\nstd::wib<int> a;\n    ^~~\n```\n",
+        "```\n#0  0x00007f in std::wib<int>::sum (this=0x0) at a.cc:3;\n#1  wib::run(int) ();\n```\n",
+        "```\n[12:00:01] wib::run() {\n    started;\n    ended;\n}\n```\n",
+        "src/wib.cc\n\n90858b7\n\n        Line 10 in\n        std::vector<int> a = wib::b();\n        a = b;\n",
+        "First do this;\nthen that (it is in the page);\nthen those things;\nand these (all of them);\n",
+        "```\n{\n  'a': 1,\n  'b': [2],\n}\n```\n",
+    ],
+)
+def test_what_is_printed_is_not_a_program(text: str) -> None:
+    assert not draft(f"# It fails\n\n{text}").data.get("files")
