@@ -121,7 +121,7 @@ def _weight(piece: ReportPiece, kind: str) -> int:
     if not _roles(piece.lead):
         return weights.get(_said(piece.heading, kind), 0)
     lead, heading = _said(piece.lead, kind), weights.get(_said(piece.heading, kind), 0)
-    return weights.get(lead, 0) + (0 if lead == "actual" else min(heading // 2, 1))
+    return weights.get(lead, 0) + (0 if lead == "actual" else min(heading // 2, 1) if abs(heading) > 2 else 0)
 
 
 def _said(words: str, kind: str) -> str:
@@ -172,7 +172,8 @@ _ERROR = re.compile(
 )
 _SHELL = re.compile(r"\b(?:then|fi|done)\b;|&& |\|\| |\$[({]|^\s*(?:RUN|#\d+|=>|>) ")
 _NONE = re.compile(
-    r"(?:\b(?:no|without|any)|(?:^|[,;:|(=])\s{0,3}0) (?:\w+ )?(?:errors?|failures?|failed|problems?)\b"
+    r"Could not collect"
+    r"|(?:\b(?:no|without|any)|(?:^|[,;:|(=])\s{0,3}0) (?:\w+ )?(?:errors?|failures?|failed|problems?)\b"
     r"|\berrors? ?[:=] ?0\b",
     re.IGNORECASE,
 )
@@ -180,10 +181,11 @@ _PERSON = re.compile(
     r"\b(?:I|I'm|I've|we|my|our|you|your|please|thanks|how|why|anyone|tried|maybe)\b|\?|？|请|我|你", re.IGNORECASE
 )
 _LOGGED = re.compile(
-    r"\s*(?:\[|【|\(\w+ |[\d-]{4,10}[ T]\d\d:|[\w./\\-]{1,120}:\d+|[\w./-]{2,40}: (?!//)\S|[A-Z]{3,8}[: ])"
+    r"\s*(?:\[|【|\(\w+ |[\d-]{4,10}[ T]\d\d:|[\w./\\~<>-]{1,300}:\d+|[\w./-]{2,40}: (?!//)\S|[A-Z]{3,8}[: ])"
 )
 _PREFIX = re.compile(
-    r"^\s*(?:\([^()\n]{1,60}\)\s*|[\d][\d\-:.,TZ/]{3,28}\s+|[\[【]\s?[\w .,:-]{1,40}[\]】]\s*:?\s*"
+    r"^\s*(?:\([^()\n]{1,60}\)\s*|(?::\s)?[WEFI] [\w./-]{1,200}:\d+\]\s*"
+    r"|[\d][\d\-:.,TZ/]{3,28}\s+|[\[【]\s?[\w .,:-]{1,40}[\]】]\s*:?\s*"
     r"|(?:ERROR|FATAL|CRITICAL|ERR)\b[:\s]*|(?:[0-9a-f]{4}:)?err:[\w:]{1,80} )+"
 )
 _LABELLED = re.compile(r"\s*[-*]?\s*(?P<label>[\w ./()-]{2,40}?)\s?[:：]")
@@ -202,7 +204,7 @@ def _source(piece: ReportPiece) -> bool:
     sessions = sum(bool(_PROMPT.match(line)) for line in lines)
     begins = any(re.match(r"(?:import|from|def|class|#include|using|package|fn|func) ?\S", line) for line in lines)
     return not sessions and (
-        2 * code >= len(lines) or ((5 if begins else 4) * code >= len(lines) and (begins or piece.info in _LANGUAGES))
+        2 * code > len(lines) or ((5 if begins else 4) * code >= len(lines) and (begins or piece.info in _LANGUAGES))
     )
 
 
@@ -215,7 +217,7 @@ _DATA = {"yaml", "yml", "json", "toml", "xml", "ini", "diff", "dockerfile", "ter
 
 
 def _printed(report: _Report) -> Iterator[_Candidate]:
-    base = report.wrong + report.expects - report.fails * (report.wrong < 2)
+    base = report.wrong + report.expects - (report.fails > 0 and report.wrong < 2)
     above: ReportPiece | None = None
     for piece in report.pieces:
         if not piece.code:
@@ -235,14 +237,16 @@ def _printed(report: _Report) -> Iterator[_Candidate]:
             above = piece
             continue
         behind = 2 if above is not None and piece.line - above.last <= 6 else 0
-        score = base + _weight(piece, "printed") + behind - 2 * (piece.info in _DATA)
+        said = _weight(piece, "printed")
+        score = base + said + behind - 2 * (piece.info in _DATA or piece.info in _LANGUAGES)
         for lines, typed in _outputs(piece):
             ran = 0 if typed is None else -8 if _LISTS.search(typed) else 2
             if text := _differing(lines, report):
                 named = 2 * any(one in text[0] for one in report.quoted)
-                yield _Candidate(
-                    text[0], text[1], score + named + (ran if ran < 0 or not behind else 0), "printed", True
-                )
+                score += named + (ran if ran < 0 or not behind else 0)
+                # That a text is below a program is not enough.
+                sure = said > 0 or ran > 0 or named
+                yield _Candidate(text[0], text[1], score if sure else min(score, 3), "printed", True)
         above = None
 
 
@@ -401,7 +405,7 @@ def _message(line: str, whole: str) -> str:
         line = hit[0]
     text = _PREFIX.sub("", line).strip()
     part, _ = stable(text)
-    return text if part and occurs(part, whole) else ""
+    return text if len(part) > 9 and occurs(part, whole) else ""
 
 
 def _spans(piece: ReportPiece, report: _Report) -> Iterator[_Candidate]:

@@ -134,6 +134,13 @@ def test_lines_about_errors(text: str, output: str) -> None:
         "# Wib is odd\n\nI cannot find the wob in the list, and could not ask anyone.\n",
         "# Wib is odd\n\n```\n[INFO] no errors found\n```\n",
         "# Wib is odd\n\n```\n0 failed, 12 passed\n```\n",
+        "# Wib is odd\n\n```\nwarning: cannot set the wobble\n```\n",
+        # a second program below the first, without words
+        "# A wrong order\n\n"
+        + PROGRAM
+        + "versus\n```python\nmatch wib:\n    case 1, wob\n```\nIt should be the same.\n",
+        "# Wib is odd\n\n```\nClang version: Could not collect\nCUDA version: Could not collect\n```\n",
+        "# Import fails\n\nI run it, and the log has:\n```\nloaded 3 wibs\nready\n```\n",
         "# 结果不对\n\n期望输出：\n```\n4.00 元\n```\n",
     ],
 )
