@@ -152,7 +152,7 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = (), subjects: fr
     texts = list(_logical(lines, only_prompted=prompted))
     alone = sum(bool(text.strip()) for text, *_ in texts) == 1
     sure = prompted or (known and alone)
-    around = [*("shell" for _ in range(known)), *("alone" for _ in range(alone)), *likely.around(piece)]
+    around = [*(["shell"] if known else []), *(["alone", "mark"] if alone else []), *likely.around(piece)]
     for text, at, place in texts:
         if within(piece.line + at, taken):
             continue
@@ -241,6 +241,10 @@ _SCRIPT = re.compile(
     r"|[\w-][\w./+-]*\.py\s+(?:-|\S+[./=])|\.{1,2}[/\\][\w./\\+-]+(?:\s|$)"
     r"|(?:~?/[\w.+-]+){3,}\s+--[a-z]"
 )
+ASKS = re.compile(
+    r"^(?:curl|wget|https?|xh|grpcurl|ab|wrk|hey)\s(?:[^\n]|\\\n){0,300}?(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\s:(?=\d))(?::(?P<port>\d{2,5}))?"
+)
+"""A request to a server of the same machine."""
 _PIPED = re.compile(r"\|\s*(?:sudo\s+)?(?:bash|sh|\S*python\S*)(?:\s|$)")
 
 
@@ -252,7 +256,7 @@ def _of_program(rest: str, first: str) -> str | None:
         return ""  # people who are to read a reply; a sentence's end; what a program is typed into
     if re.search(r"\bdiagnose\.py\b|\bcollect_env", first):
         return ""
-    if _SCRIPT.match(rest) or (role in ("prep", "") and _PIPED.search(first)):
+    if _SCRIPT.match(rest) or ASKS.match(rest) or (role in ("prep", "") and _PIPED.search(first)):
         return "run"
     if name in ("huggingface-cli", "hf", "modelscope") and " download " in first:
         return "prep"
@@ -389,11 +393,25 @@ def _logical(lines: Sequence[str], *, only_prompted: bool) -> Iterator[tuple[str
         while prompt and at < len(lines) and _CONTINUES.match(lines[at]) and _is_open(body):
             body.append(_CONTINUES.sub("", lines[at]))
             at += 1
+        if "\n" in (text := "\n".join(body)) or ASKS.match(text):
+            more = quoted(text, lines[at : at + MOST])
+            body += more
+            at += len(more)
         if here := re.search(r"<<-?\s*['\"]?(\w+)['\"]?", body[-1]):
             while at < len(lines) and body[-1].strip() != here[1]:
                 body.append(_CONTINUES.sub("", lines[at]) if prompt else lines[at])
                 at += 1
         yield "\n".join(body).strip("\n"), start, ("prompt",) if prompt else ("mark",) if mark else ()
+
+
+def quoted(text: str, following: Sequence[str]) -> Sequence[str]:
+    """The further lines of a command that has opened a quote and not closed it; () where none closes it."""
+    odd = text.count("'") % 2
+    for number, line in enumerate(following if odd else (), 1):
+        odd ^= line.count("'") % 2
+        if not odd:
+            return following[:number]
+    return ()
 
 
 def _is_open(body: Sequence[str]) -> bool:

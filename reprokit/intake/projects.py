@@ -83,13 +83,15 @@ def in_frames(frames: Sequence[Frame]) -> Project | None:
 
 _COMMIT = re.compile(
     r"(?:(?:commit|revision|\bsha1?|git (?:hash|rev)|HEAD(?: is now)? at|提交)(?: id| hash)?\W{1,5}"
-    r"|\b(?:build|version)[:= ]{1,3}\d{1,6} ?\(|\bfrom source[^\n\w]{1,4}|版本\s?[:：]\s?)"
-    r"(?=[a-f]*\d)([0-9a-f]{7,40})\b",
+    r"|\b(?:build|version)[:= ]{1,3}\d{1,6} ?\(|\bfrom source[^\n\w]{1,4}|版本\s?[:：]\s?"
+    r"|(?<=[a-z])@(?=\w{7,40}(?:[\s),]|$))|\b(?:tried|both|or|git|master|main|version|HEAD|and) (?=[0-9a-f]{40}\b)"
+    r"|\bv?\d+\.\d+[\w.]* \(?(?=[0-9a-f]{7,12}(?:[) ]|$)))"
+    r"(?=[a-f]*\d)(?=\d*[a-f])([0-9a-f]{7,40})\b",
     re.IGNORECASE,
 )
 _LINK = re.compile(
     r"https?://(?:github\.com|gitlab\.com|gitee\.com)/[\w.-]{1,60}/(?P<repo>[\w.-]{1,80}?)(?:\.git)?"
-    r"(?:(?:/commit/|@)(?P<commit>[0-9a-f]{7,40})\b|/?(?=[\s)>\]\"'，。,;]|\.\s|$))",
+    r"(?:(?:/commit/|/tree/|@)(?P<commit>[0-9a-f]{7,40})\b|/?(?=[\s)>\]\"'，。,;]|\.\s|$))",
     re.MULTILINE,
 )
 _OTHER_COMMIT = re.compile(

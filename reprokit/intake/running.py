@@ -219,6 +219,7 @@ def _command(result: Running, found: Sequence[CommandLine]) -> None:
                     _variable(result, name, value, line.line)
                 text = rest
         lines.append(text)
+    lines = _served(lines)
     result.command = "\n".join(lines) + ("\n" if len(lines) > 1 or "\n" in "".join(lines) else "")
     first, last = found[0].line, found[-1].line + found[-1].text.count("\n")
     result.notes[("command",)] = (f"line {first}" if first == last else f"lines {first} to {last}",)
@@ -226,6 +227,18 @@ def _command(result: Running, found: Sequence[CommandLine]) -> None:
         result.missing.append("The command contains placeholders (<...>, path/to, xxx): fill them in.")
     if elsewhere := list(dict.fromkeys(_ELSEWHERE.findall(result.command))):
         result.missing.append(f"The command uses paths of the reporter's machine: {listed(elsewhere)}.")
+
+
+def _served(lines: Sequence[str]) -> list[str]:
+    """A sequence in which a server runs beside the requests to it, which wait until it listens."""
+    at, ask = next(((at, hit) for at, line in enumerate(lines) if (hit := commands.ASKS.match(line))), (0, None))
+    started = [number for number in range(at) if lines[number].strip() and not lines[number].startswith("#")]
+    if ask is None or not started:
+        return list(lines)
+    server = lines[started[-1]].rstrip()
+    port = ask["port"] or "80"
+    waits = f"for _ in $(seq 300); do (: < /dev/tcp/127.0.0.1/{port}) 2>/dev/null && break; sleep 1; done"
+    return [*lines[: started[-1]], server if server.endswith("&") else f"{server} &", waits, *lines[started[-1] + 1 :]]
 
 
 def held(setup: Sequence[CommandLine]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from reprokit.intake import likely
 from reprokit.intake.commands import (
+    ASKS,
     MOST,
     MOST_LINES,
     PROMPT,
@@ -15,6 +16,7 @@ from reprokit.intake.commands import (
     assignments,
     parts,
     program_of,
+    quoted,
     role_of,
     roles,
     unknown,
@@ -177,8 +179,8 @@ def _said(
     bare = _MARK.sub("", line).strip()
     bare = bare[hit.end() :] if (hit := PROMPT.match(bare)) else bare
     around = [*around, *(["prompt"] if hit else []), "alone"]
-    if (quoted := re.fullmatch(r"(`+)([^`]+)\1[.。,，;；]?", bare)) and len(quoted[2]) < 2000:
-        return [(quoted[2].removeprefix("$ "), [*around, "mark"])], True
+    if (marked := re.fullmatch(r"(`+)([^`]+)\1[.。,，;；]?", bare)) and len(marked[2]) < 2000:
+        return [(marked[2].removeprefix("$ "), [*around, "mark"])], True
     if (gives := _GIVES.fullmatch(bare)) and role_of(gives["rest"]) in ("run", "setup"):
         return [(gives["rest"], ())], False
     starts = hit or roles().get(program_of(assignments(bare)[1])) or re.match(r"\.{1,2}/\w|(?:export|cd)\s", bare)
@@ -233,9 +235,11 @@ def _spans(line: str, subjects: frozenset[str]) -> Iterator[tuple[str, Sequence[
 
 
 def _continued(text: str, following: Sequence[str]) -> str:
-    """A command with the lines that continue it, after backslashes."""
-    for line in following:
+    """A command with the lines that continue it, after backslashes and in quotes."""
+    for number, line in enumerate(following):
         if not text.endswith("\\"):
+            if "\n" in text or ASKS.match(text):
+                text = "\n".join([text, *quoted(text, following[number:])])
             break
         text += f"\n{line.rstrip()}"
     return text.rstrip("\\").rstrip()

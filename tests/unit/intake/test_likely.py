@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from reprokit.intake import projects
 from reprokit.intake.drafting import draft
 
 
@@ -48,6 +49,36 @@ def _command(text: str) -> str:
     ],
 )
 def test_a_command_of_any_program_is_found(text: str, command: str) -> None:
+    assert _command(f"# It fails\n\n{text}") == command
+
+
+WAITS = "for _ in $(seq 300); do (: < /dev/tcp/127.0.0.1/9000) 2>/dev/null && break; sleep 1; done"
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        (
+            (
+                "Start the server:\n```bash\nwib-serve --port 9000 --model t\n```\nThen send a request:\n```bash\n"
+                "curl -s localhost:9000/v1 -d '{\"a\": 1}'\n```\nThe server prints:\n```\nValueError: bad\n```\n"
+            ),
+            f"wib-serve --port 9000 --model t &\n{WAITS}\ncurl -s localhost:9000/v1 -d '{{\"a\": 1}}'",
+        ),
+        (
+            (
+                "启动命令：\npython3 -m wib.api --port 9000 &> start.log &\ncurl命令：\n"
+                'curl http://127.0.0.1:9000/v1 \\\n  -d \'{\n    "a": "b"\n  }\'\n结果：\n[0]\n'
+            ),
+            (
+                f"python3 -m wib.api --port 9000 &> start.log &\n{WAITS}\n"
+                'curl http://127.0.0.1:9000/v1 \\\n  -d \'{\n    "a": "b"\n  }\''
+            ),
+        ),
+        ("```\ncurl -O https://wib.example/a\n```\n```\nwib a --x\n```\n", "curl -O https://wib.example/a\nwib a --x"),
+    ],
+)
+def test_a_server_runs_beside_the_requests_to_it(text: str, command: str) -> None:
     assert _command(f"# It fails\n\n{text}") == command
 
 
@@ -115,3 +146,27 @@ def test_the_language_of_a_program_is_seen_in_its_text(text: str, name: str) -> 
 )
 def test_what_is_printed_is_not_a_program(text: str) -> None:
     assert not draft(f"# It fails\n\n{text}").data.get("files")
+
+
+SHA = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize(
+    ("line", "ref"),
+    [
+        (f"The provider: https://github.com/o/wib/tree/{SHA}", SHA),
+        (f"version: wib@{SHA}", SHA),
+        (f"Tried both 2.3.0 and {SHA} of wib.", SHA),
+        ("Wib with Wob v0.3.3 fcd46e2c built on Dec 28", "fcd46e2c"),
+        ("wib 1.2.0 (a1b2c3d4)", "a1b2c3d4"),
+        ("commit: a1b2c3d", "a1b2c3d"),
+        ("wib 1.2.0 20230614", ""),
+        ("Write to me@a1b2c3d.example", ""),
+        (f"sha256:{SHA}{SHA[:24]}", ""),
+        (f"It broke in {SHA}, since main {SHA}", ""),
+        ("see https://github.com/o/wib/tree/main", ""),
+    ],
+)
+def test_a_commit_is_read_from_a_line(line: str, ref: str) -> None:
+    found = projects.stated([line])
+    assert (found.ref if found else "") == ref
