@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from reprokit.evidence.text import find as occurs
+from reprokit.intake import commands
 from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.shown import Shown, table
 from reprokit.intake.signatures import stable
@@ -280,6 +281,8 @@ def _differing(lines: list[tuple[int, str]], report: _Report) -> tuple[str, int]
     text, number = chosen[0] if chosen else ("", 0)
     if "\n" not in text:
         text = text.strip()
+    if commands.role_of(text.partition("\n")[0]):
+        return None
     bad = _CHANGES.search(text) or (_LEVEL.match(text) and "\n" not in text) or not re.search(r"\w\w|\d|\W\w\W", text)
     return None if bad or len(text) > 400 or text.startswith("/") else (text, number)
 

@@ -388,7 +388,7 @@ class _Work:
         self.data["expect"] = {"failure": dict(shown.signature)}
         told = str(shown.signature.get("output"))
         if shown.words in ("slow", "wrong") and (placeholders.MARK in told or "\n" in told):
-            self.works = self.works or self._devices() or (self._variants() if shown.words == "slow" else {})
+            self.works = self.works or self._devices() or self._variants(shown)
             if self.works:
                 self._compared(shown)
                 return
@@ -429,18 +429,27 @@ class _Work:
         self.notes[("matrix", "device")] = (f"line {line} compares them; the cell of the CPU gets no GPU",)
         return {"device": "cpu"}
 
-    def _variants(self) -> dict[str, str]:
-        """The cell of a command that is fast, which the report does not tell, or not so that it is an axis; {} else."""
+    def _variants(self, shown: Shown) -> dict[str, str]:
+        """The cell of another command, which is fast or right; {} where the failure is not one of a comparison."""
         matrix = self.data.get("matrix", {})
-        if {"include", "exclude", "variant"} & set(matrix):
+        told = placeholders.MARK not in str(shown.signature.get("output"))
+        compared = shown.words == "slow" or _COMPARED.search(
+            f"{self.report.title}\n{self.report.lines[shown.line - 1]}"
+        )
+        if {"include", "exclude", "variant"} & set(matrix) or told or not compared:
             return {}
-        self.data["matrix"] = {**matrix, "variant": ["slow", "fast"]}
-        self.notes[("matrix", "variant")] = ("what is slow is compared with a command that is fast: write it there",)
+        bad, good, command = (
+            ("slow", "fast", placeholders.FAST) if shown.words == "slow" else ("wrong", "right", placeholders.RIGHT)
+        )
+        self.data["matrix"] = {**matrix, "variant": [bad, good]}
+        self.notes[("matrix", "variant")] = (
+            f"what is {bad} is compared with a command that is {good}: write it there",
+        )
         if placeholders.MARK in str(self.data["command"]):
-            self.missing.append("Write the slow command, and where {{ variant }} is fast one that is fast.")
+            self.missing.append(f"Write the {bad} command, and where {{{{ variant }}}} is {good} one that is {good}.")
         else:
-            self.begins = f"if [ {{{{ variant }}}} = fast ]; then\n  {placeholders.FAST}\nfi\n"
-        return {"variant": "fast"}
+            self.begins = f"if [ {{{{ variant }}}} = {good} ]; then\n  {command}\nfi\n"
+        return {"variant": good}
 
     def _resources(self) -> None:
         texts = "\n".join([self.running.command, *self.running.files.values()])
@@ -502,6 +511,14 @@ class _Work:
             urlsplit(self.url).path
         )
         return naming.slug(self.project.name if self.project else "", words) or "reported-bug"
+
+
+_COMPARED = re.compile(
+    r"\b(?:differ(?:s|ent|ently|ence|ences)?|inconsisten\w+|mismatch\w*|discrepanc\w+|diverg\w+|compared|versus|vs|than|whereas"
+    r"|same (?:result|output|value)s?)\b|不一致|不同|相比|对不上|差异",
+    re.IGNORECASE,
+)
+"""Words of a result that is wrong beside another."""
 
 
 def _literal(value: Any) -> Any:

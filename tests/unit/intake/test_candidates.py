@@ -141,6 +141,8 @@ def test_lines_about_errors(text: str, output: str) -> None:
         + "versus\n```python\nmatch wib:\n    case 1, wob\n```\nIt should be the same.\n",
         "# Wib is odd\n\n```\nClang version: Could not collect\nCUDA version: Could not collect\n```\n",
         "# Import fails\n\nI run it, and the log has:\n```\nloaded 3 wibs\nready\n```\n",
+        "# Wib is odd\n\nIt gives a wrong result.\n\n```\npython wobble.py\n```\n",
+        "# Wib is odd\n\nIt gives a wrong result.\n\n```\n./wobble --size 3\n```\n",
         "# 结果不对\n\n期望输出：\n```\n4.00 元\n```\n",
     ],
 )

@@ -198,3 +198,17 @@ def test_what_is_slow_without_a_command_has_one_placeholder() -> None:
     made = draft("# Wobble is slow\n\nIt is slow with lists.\n")
     assert made.data["command"].startswith("echo 'TODO(reprokit): ")
     assert any("{{ variant }}" in text for text in made.missing)
+
+
+@pytest.mark.parametrize(
+    "words", ["The result differs with lists.", "wib gives wrong results than wob.", "两次结果不一致"]
+)
+def test_a_wrong_result_beside_another_is_compared(words: str) -> None:
+    made = draft(f"# Wobble\n\n{words}\n\n```\npython wobble.py\n```\n").data
+    assert made["expect"]["compare"]["reference"] == {"cell": {"variant": "right"}}
+    assert made["command"].startswith("if [ {{ variant }} = right ]; then\n  echo 'TODO(reprokit): ")
+
+
+def test_a_wrong_result_alone_is_compared_with_nothing() -> None:
+    made = draft("# Wobble\n\nIt gives a wrong result.\n\n```\npython wobble.py\n```\n").data
+    assert "variant" not in made.get("matrix", {})
