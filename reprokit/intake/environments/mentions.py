@@ -49,6 +49,8 @@ _MARKED = re.compile(
 _VERSION_WORD = re.compile(r"(?:\bversion|\brelease|版本)[\s:：(`'\"]*$", re.IGNORECASE)
 _VERSION_BEHIND = re.compile(r"\s?(?:版本|versions?\b|release\b)", re.IGNORECASE)
 """The word that makes a number without a name a version: of what the text is about."""
+_OF_BRACKETS = re.compile(r"[)）\]]\s?(?:version|release)\W*$", re.IGNORECASE)
+"""A version of what brackets end: ``Wobble Base (Jelly) Version 18.0``."""
 _COMPACT = re.compile(r"(?<![\w./-])py(?:thon)?[ -]?([23])(\d{1,2})(?![\w.])", re.IGNORECASE | re.ASCII)
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.+-]{0,40}", re.ASCII)
 _FROM_TO = re.compile(
@@ -229,8 +231,8 @@ def printed(lines: Sequence[ReportLine], own: Collection[str]) -> Iterator[Menti
 def _first_named(text: str, own: Collection[str]) -> str:
     words = _WORD.findall(text)
     for first, second in itertools.zip_longest(words, words[1:], fillvalue=""):
-        if (two := f"{first}-{second}".lower()) in own:
-            return f"package {two}"
+        if (two := f"{first}-{second}".lower()) in own and (role := role_of(two, own)):
+            return role
         if role := role_of(first, own):
             return role
     return ""
@@ -241,7 +243,7 @@ def role_of(name: str, own: Collection[str]) -> str:
     name = name.lower().strip("-._:")
     if re.fullmatch(r"python[23]?|py[23]?", name):
         return "python"
-    role = ROLES.get(name, "") or ROLES.get(name.removesuffix("-py"), "")
+    role = ROLES.get(name, "") or ROLES.get(name.removesuffix("-py"), "") or ROLES.get(name.replace("-", " "), "")
     role = f"package {name}" if not role and name in own and name not in _PREPOSITIONS else role
     return role if role.partition(" ")[0] in _SEVERAL else ""
 
@@ -334,7 +336,7 @@ def _versions(text: str, own: Collection[str]) -> Iterator[tuple[int, str, str, 
         if name and not role and "==" in name["mark"] and name["name"].lower() not in ROLES:
             role = f"package {name['name'].lower()}"
         if name and not role and (two := _two_words(before[: name.end("name")])) in own:
-            role = f"package {two}"
+            role = role_of(two, own)
         last = role or _last_named(before, own) or last
         if role and (whole or role in BY_NAME):
             found.append((hit.start(), role, _bare(hit[0]), True))
@@ -347,7 +349,7 @@ def _versions(text: str, own: Collection[str]) -> Iterator[tuple[int, str, str, 
             elif _MARKED.search(before) and last:
                 found.append((hit.start(), last, _bare(hit[0]), True))
             elif not name or _no_name(name["name"]) or _MARKED.search(before):
-                bare = not name or _no_name(name["name"])
+                bare = (not name or _no_name(name["name"])) and not _OF_BRACKETS.search(before)
                 called = bool(_VERSION_WORD.search(before) or _VERSION_BEHIND.match(text, hit.end()))
                 found.append((hit.start(), "", _bare(hit[0]), bare and called))
         end = hit.end()

@@ -121,13 +121,14 @@ def _called(hit: re.Match[str], known: Collection[str]) -> str:
     ):  # Wibble with Wobble v1.2.3
         return banner[1].lower()
     begins = before and before.start() == 0 and hit.start() == before.end() and not _WORDS.intersection(words)
+    begins = begins and not re.match(r"\w+(?:ed|ing)\s", hit.string)
     return "-".join(words) if begins and len(words) == 2 and before and before[0][0].isupper() else name
 
 
 def _how(name: str, hit: re.Match[str], line: ReportLine, known: Collection[str]) -> int:
     """How much the words of a pair say for it."""
     mark, version = hit["mark"].lower(), hit["version"]
-    if name in _WORDS or len(name) < 2 or wording.family(name) or re.fullmatch(r"[0-9a-f]{6,}", name):
+    if name in _WORDS or len(name) < 2 or wording.family(name) or re.fullmatch(r"[0-9a-f]{6,}|win(?:dows)?\d+", name):
         return -99
     parts = version.split(".")
     if re.search(r"\.(?:py|so|c|cc|cpp|h|js|ts|rs|go|java|md|txt|json|ya?ml|dll|a|o)$", name) and name not in known:
@@ -172,7 +173,7 @@ def subject(text: str, title: str, url: str = "", own: Collection[str] = ()) -> 
     score: Counter[str] = Counter()
     for links, weight in ((_LINK.finditer(url), 5), (_LINK.finditer(text[:_READ]), 2)):
         for hit in links:
-            owner, name = hit[1].lower(), hit[2].lower().removesuffix(".git")
+            owner, name = hit[1].lower(), hit[2].lower().removesuffix(".git").removeprefix("incubator-")
             name = owner if name in _GENERIC else name
             score[name] += weight if owner != "user-attachments" and score[name] < 4 else 0
     for hit in _ABOUT.finditer(text[:_READ]):

@@ -49,7 +49,7 @@ _ITEM = re.compile(
     re.IGNORECASE,
 )
 _LISTED = re.compile(
-    r"(?:and )?([A-Za-z][\w.-]{1,40})(?: version|\s?==?|:|@)?\s?\(?v?(\d+(?:\.\w+){1,5}(?:\+[\w.]+)?)\)?", re.ASCII
+    r"(?:and )?([A-Za-z][\w.-]{1,40}?)(?: version|\s?==?|:|@|-)?\s?\(?v?(\d+(?:\.\w+){1,5}(?:\+[\w.]+)?)\)?", re.ASCII
 )
 _SYSTEM = re.compile(
     r"(?<![A-Za-z])(?:ubuntu|ubantu|debian|centos|windows|win|macos|mac os x?|rocky|fedora|red hat)[ -]{0,2}"

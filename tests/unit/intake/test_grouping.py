@@ -129,6 +129,12 @@ def test_programs_are_axes_that_the_set_up_is_to_install() -> None:
     assert "Nothing installs open-mpi, bazel yet: do it in environment.setup." in render(found)
 
 
+def test_a_name_of_two_words_is_the_package_that_is_called_so() -> None:
+    assert draft(f"{REPORT}The ONNX Runtime version: 1.17.0 fails.\n").data["environment"]["pip"] == [
+        "onnxruntime==1.17.0"
+    ]
+
+
 def test_what_a_report_without_python_names_is_not_asked_of_pip() -> None:
     text = "# wobbled stops\n\n### wobbled version\n\n7.0.7\n\n```\n$ wobbled --go\nSegmentation fault\n```\n"
     found = draft(text).data

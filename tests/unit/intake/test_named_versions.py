@@ -55,6 +55,9 @@ def test_a_pair_counts_by_what_speaks_for_it(text: str, name: str, version: str)
         "GPU compute capability 7.5",
         "wobble.py 1.2.3",
         "pip install wobble==1.2.3",
+        "openblas configuration: OpenBLAS 0.3.28 Haswell",
+        "GloopOS Viewer 1.2.3",
+        "Windows10 1.3.1",
         "The fix is planned for wobble version 2.1.0",
     ],
 )
@@ -97,6 +100,7 @@ REPORT = (
         ("### Version\n\n1.8.5", ["wobble==1.8.5"]),
         ("我用的是最新的 wobble，0.9.2 版本", ["wobble==0.9.2"]),
         ("Its protocol version 3.1.2 is old.", None),
+        ("It runs on Gloop Base (Jelly) Version 18.0.", None),
     ],
 )
 def test_a_version_without_a_name_is_of_what_the_report_is_about(said: str, pip: list[str] | None) -> None:
