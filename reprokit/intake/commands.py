@@ -51,7 +51,7 @@ _MARK = re.compile(
     re.IGNORECASE,
 )
 """What logs, and shells with ``set -x``, print before a command."""
-_WRAPPED = re.compile(r"\s*(?:--[a-z][\w-]*|-[a-zA-Z](?= \S))(?!.*\S {2,}\S)(?:[ =]|$)")
+WRAPPED = re.compile(r"\s*(?:--[a-z][\w-]*|-[a-zA-Z](?= \S))(?!.*\S {2,}\S)(?:[ =]|$)")
 """A further line of a command that has no backslash before it."""
 _CONTINUES = re.compile(r"^>(?: |$)")
 """What shells print before the further lines of a command."""
@@ -141,7 +141,10 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = (), subjects: fr
     ``subjects``: the names that the report is about.
     """
     shell = Shell(piece)
-    lines = piece.text.split("\n")
+    lines = [_typed(line) for line in piece.text.split("\n")]
+    if config := _CONFIG.search(piece.text):
+        at = piece.text.count("\n", 0, config.start())
+        lines[at] = f"$ {config['name']} {' '.join(re.findall(_ITEM, config['items']))}"
     known = piece.info in SHELLS
     if known and re.match(r"> ?[\w./]", lines[0]):  # a prompt, and not what a shell prints before further lines
         lines = [f"$ {line[1:].lstrip()}" if line.startswith(">") else line for line in lines]
@@ -166,6 +169,28 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = (), subjects: fr
         line = piece.line + piece.text.count("\n", 0, step.start())
         shell.lines += parts(step["rest"], line, role_of(step["rest"], lenient=True) or "run")
     return shell
+
+
+_ITEM = r"'[^'\n]*'|\"[^\"\n]*\""
+_CONFIG = re.compile(
+    rf"^\[debug\] Command-line (?:config|args): \[(?P<items>(?:(?:{_ITEM})(?:, )?){{1,100}})\]"
+    r"(?:\n.*){0,5}?\n\[debug\] (?P<name>[\w-]+) version",
+    re.MULTILINE,
+)
+"""What programs print of their own command line."""
+
+
+@cache
+def _prompts() -> Sequence[tuple[re.Pattern[str], str]]:
+    return [(re.compile(rf"\s*(?:{sign}) (?P<rest>\S.*)"), form) for sign, form in table("commands")["prompts"].items()]
+
+
+def _typed(line: str) -> str:
+    """A line that was typed into a program as the command line that does the same; any other line as it is."""
+    for sign, form in _prompts() if len(line) < LONGEST else ():
+        if (found := sign.fullmatch(line)) and not found["rest"].startswith(("\\", ".")):
+            return "$ " + form.replace("{'}", shlex.quote(found["rest"])).replace("{}", found["rest"])
+    return line
 
 
 def unknown(text: str, *places: str, subjects: frozenset[str] = frozenset()) -> bool:
@@ -245,6 +270,10 @@ ASKS = re.compile(
     r"^(?:curl|wget|https?|xh|grpcurl|ab|wrk|hey)\s(?:[^\n]|\\\n){0,300}?(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\s:(?=\d))(?::(?P<port>\d{2,5}))?"
 )
 """A request to a server of the same machine."""
+_WRITES = re.compile(
+    r"(?:cat|echo|printf|tee)\s(?:[^\n|]{0,2000}\s)?(?:>{1,2}\s*|<<-?\s*['\"]?\w+['\"]?\s*>{1,2}\s*)(?!/dev/)[\w./-]"
+)
+"""A file that is written, from here on a step."""
 _PIPED = re.compile(r"\|\s*(?:sudo\s+)?(?:bash|sh|\S*python\S*)(?:\s|$)")
 
 
@@ -258,6 +287,8 @@ def _of_program(rest: str, first: str) -> str | None:
         return ""
     if _SCRIPT.match(rest) or ASKS.match(rest) or (role in ("prep", "") and _PIPED.search(first)):
         return "run"
+    if _WRITES.match(rest):
+        return "prep"
     if name in ("huggingface-cli", "hf", "modelscope") and " download " in first:
         return "prep"
     if _SHOWS.match(rest):
@@ -386,7 +417,13 @@ def _logical(lines: Sequence[str], *, only_prompted: bool) -> Iterator[tuple[str
         ):
             body.append(_CONTINUES.sub("", lines[at]))
             at += 1
-        while at < len(lines) and body[-1].strip() and _WRAPPED.match(lines[at]) and role_of(body[0]):
+        while (
+            at < len(lines)
+            and body[-1].strip()
+            and not body[-1].endswith("\\")
+            and WRAPPED.match(lines[at])
+            and role_of(body[0])
+        ):
             body[-1] += " \\"
             body.append(lines[at])
             at += 1

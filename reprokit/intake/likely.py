@@ -52,7 +52,7 @@ def _words() -> frozenset[str]:
 
 def subjects(title: str, pieces: Iterable[ReportPiece]) -> frozenset[str]:
     """The names that a report is about: words of its title, and whatever has a version in it."""
-    found = set(re.findall(r"[a-z][\w+-]+", title.lower()))
+    found = set(re.findall(r"[a-z][a-z0-9_+-]+", title.lower()))
     for piece in pieces:
         found.update(name.lower() for name in _NAMED.findall(piece.text[:20_000]))
     return frozenset(found - _words())

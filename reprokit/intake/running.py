@@ -65,6 +65,9 @@ def shells(pieces: Sequence[ReportPiece], taken: Sequence[tuple[int, int]], titl
         prose = piece.kind == "prose"
         read = spoken_commands.in_prose(piece, taken, about) if prose else [commands.read(piece, taken, about)]
         found += [shell for shell in read if shell.lines]
+    if not any(shell.of("run", "setup") for shell in found):
+        heads = [replace(piece, kind="prose") for piece in pieces if piece.kind == "heading"][:1]
+        found += [shell for one in heads for shell in spoken_commands.in_prose(one, taken, about) if shell.of("run")]
     return found
 
 

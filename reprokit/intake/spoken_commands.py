@@ -12,6 +12,7 @@ from reprokit.intake.commands import (
     MOST_LINES,
     PROMPT,
     STEP_OF_IMAGE,
+    WRAPPED,
     Shell,
     assignments,
     parts,
@@ -213,7 +214,8 @@ def _in_sentence(line: str, subjects: frozenset[str]) -> list[tuple[str, Sequenc
         text = _cut(ran["rest"])
         ends = line[ran.start("rest") + len(text) :]
         places = ["verb", *(["fails"] if _AFTER.match(ends) else [])]
-        if unknown(text, *places, subjects=subjects):
+        plain = " " in text and not re.search(r"\s(?:-\w|--\w|\S*[./=]\S)", text)  # as in "running multi-wib tests"
+        if not plain and unknown(text, *places, subjects=subjects):
             return [(text, places)]
     return []
 
@@ -237,6 +239,8 @@ def _spans(line: str, subjects: frozenset[str]) -> Iterator[tuple[str, Sequence[
 def _continued(text: str, following: Sequence[str]) -> str:
     """A command with the lines that continue it, after backslashes and in quotes."""
     for number, line in enumerate(following):
+        if WRAPPED.match(line) and role_of(text) and "`" not in line and not text.endswith("\\"):
+            text += " \\"
         if not text.endswith("\\"):
             if "\n" in text or ASKS.match(text):
                 text = "\n".join([text, *quoted(text, following[number:])])

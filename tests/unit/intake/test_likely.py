@@ -38,6 +38,18 @@ def _command(text: str) -> str:
         ("```\nExecuting: /usr/bin/wib-ld -shared x.o\nfatal: no wob\n```\n", "/usr/bin/wib-ld -shared x.o"),
         ("The arguments are\n${WIB} --config=a.conf --out=d --jobs=4\n", "${WIB} --config=a.conf --out=d --jobs=4"),
         ("启动命令为：wib-cli train --lr 0.1 --amp\n", "wib-cli train --lr 0.1 --amp"),
+        ("```\n127.0.0.1:6379> SETRANGE k -1 x\n(integer) 0\n```\n", "redis-cli SETRANGE k -1 x"),
+        ("```\nwib=# SELECT wob(1);\nserver closed\n```\n", "psql -c 'SELECT wob(1);'"),
+        ("```\nsqlite> SELECT wob(1);\nsqlite> .quit\n```\n", "sqlite3 repro.db 'SELECT wob(1);'"),
+        ("```sh\n$ cat > a.wib <<X\nfn\nX\n$ wibc a.wib\nfatal: x\n```\n", "cat > a.wib <<X\nfn\nX\nwibc a.wib"),
+        (
+            "I use this:\n\npython -m wib.train --data s\n    --lr 0.1 --epochs 3\n",
+            "python -m wib.train --data s \\\n    --lr 0.1 --epochs 3",
+        ),
+        (
+            "```shell\n[debug] Command-line config: ['-vU', 'https://wib.example/1']\n[debug] wib-dl version 1\n```\n",
+            "wib-dl '-vU' 'https://wib.example/1'",
+        ),
         ("Running `wibfmt --check src/` fails.\n", "wibfmt --check src/"),
         ("When I run wibfmt --check src/ I get:\nfatal: x\n", "wibfmt --check src/"),
         ("**Command**\nwib pack\n\n**Error**\nfatal: nothing\n", "wib pack"),
@@ -92,6 +104,7 @@ def test_a_server_runs_beside_the_requests_to_it(text: str, command: str) -> Non
         "Run your command with -v added (`wib -v <your command line>`)\n",
         "The condition `wib // 10 == 12` is never true when called with `const char*`.\n",
         "It fails when started with `n_wib` and `WIB_MAX`, see `wob_layers`.\n",
+        "It ends when running multi-wib inference.\n",
         "Please use the latest version and run the tests with care.\n",
         "| field | text |\n|---|---|\n| Command | see below |\n",
         "### Command\n\nsee above\n",
@@ -170,3 +183,9 @@ SHA = "0123456789abcdef0123456789abcdef01234567"
 def test_a_commit_is_read_from_a_line(line: str, ref: str) -> None:
     found = projects.stated([line])
     assert (found.ref if found else "") == ref
+
+
+def test_a_command_in_the_title_is_run_where_there_is_no_other() -> None:
+    assert _command("# `wib upgrade --all` panics\n\nOn Debian 12.\n") == "wib upgrade --all"
+    assert _command("# 在wib2wob转换中出错\n\n运行wib2wob导出a和b。\n") == "wib2wob"
+    assert "TODO" in _command("# The `--all` option of `wib.upgrade()` is not documented\n\nOn Debian 12.\n")
