@@ -79,7 +79,7 @@ def read(report: ParsedReport, shown: Shown | None, paths: str = "", url: str = 
     own = mentions.own_names(report.text) | mentions.titled(report.title)
     subject = named_versions.subject(report.text, report.title, url, own)
     own |= {subject} - {""}
-    likely = named_versions.find(list(lines.without(split, read)), of_code, own)
+    likely = named_versions.find(list(lines.without(split, read)), of_code, own, report.title)
     own |= {one.name for one in likely}
     listed = {name for found in result.merged for name in found.packages}
     new = [one for one in likely if canonicalize_name(one.name) not in listed][:_LIKELY]
@@ -107,7 +107,7 @@ def read(report: ParsedReport, shown: Shown | None, paths: str = "", url: str = 
 def _sure(found: named_versions.NamedVersion, line: lines.ReportLine, own: Collection[str]) -> Mention | None:
     """What a report has installed by a pair that counts; None where its line says whether that works."""
     role = mentions.role_of(found.name, own)
-    if not role or mentions.judged(line.text):
+    if not role or not found.version or mentions.judged(line.text):
         return None
     return Mention(role=role, version=found.version, line=found.line, words=line.text, named=True, sure=True)
 

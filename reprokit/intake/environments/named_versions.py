@@ -61,25 +61,28 @@ class NamedVersion:
     score: int
 
 
-def find(lines: Sequence[ReportLine], pasted: Collection[int], known: Collection[str]) -> list[NamedVersion]:
-    """The pairs of a report that count, at most one version of each name: the one with the highest score.
+def find(
+    lines: Sequence[ReportLine], pasted: Collection[int], known: Collection[str], title: str = ""
+) -> list[NamedVersion]:
+    """The pairs of a report that count: for each name that with the highest score, without a version where two have it.
 
     ``pasted``: numbers of lines that were pasted rather than written; ``known``: names of which the report is known to
     have a version, in small letters, its subject among them.
     """
     found = list(_scored(lines, pasted, known))
     often = Counter(one.name for one in found)
+    titled = frozenset(re.findall(r"[a-z][\w.+-]*\w", title.lower()))
     best: dict[str, list[NamedVersion]] = {}
     for one in found:
-        raised = replace(one, score=one.score + (often[one.name] > 1))
+        raised = replace(one, score=one.score + (often[one.name] > 1) + 3 * (one.name in titled))
         if raised.score >= ENOUGH:
             best.setdefault(one.name, []).append(raised)
     chosen = []
     for some in best.values():
         top = max(one.score for one in some)
         several = [one for one in some if one.score == top]
-        if len({one.version for one in several}) == 1:
-            chosen.append(several[0])
+        alike = len({one.version for one in several}) == 1
+        chosen.append(several[0] if alike else replace(several[0], version=""))
     return sorted(chosen, key=lambda one: one.line)
 
 
@@ -110,7 +113,7 @@ _BEFORE = re.compile(r"(?:[A-Za-z][\w.+-]*\s){1,2}$", re.ASCII)
 
 def _called(hit: re.Match[str], known: Collection[str]) -> str:
     """The name of a pair, in small letters: with the words around it where that is known or begins the line."""
-    name = hit["name"].lower()
+    name = re.sub(r"^[\w-]+\.(?:com|org|io|in)/.*/", "", hit["name"].lower())  # a module of Go
     before = _BEFORE.search(hit.string[max(0, hit.start() - 80) : hit.start()])
     words = [*(before[0].lower().split() if before else ()), name]
     for longer in (*("-".join(words[at:]) for at in range(len(words) - 1)), f"{name}-{(hit['kind'] or '').lower()}"):

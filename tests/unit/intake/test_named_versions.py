@@ -14,7 +14,7 @@ FENCED = "```\n{}\n```"
 def pairs(text: str, *known: str) -> dict[str, str]:
     split = lines.split(text)
     pasted = [line.number for line in split if line.fence]
-    return {one.name: one.version for one in named_versions.find(split, pasted, known)}
+    return {one.name: one.version for one in named_versions.find(split, pasted, known) if one.version}
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,7 @@ def pairs(text: str, *known: str) -> dict[str, str]:
         ("环境：\n- wobble 版本：2.4.1", "wobble", "2.4.1"),
         ("Wobble Gloop version: 0.17.0", "wobble-gloop", "0.17.0"),
         ("bazel 5.1.0", "bazel", "5.1.0"),
+        (FENCED.format("require (\n\tgithub.com/gloop/bazel v1.4.2\n)"), "bazel", "1.4.2"),
     ],
 )
 def test_a_pair_counts_by_what_speaks_for_it(text: str, name: str, version: str) -> None:
@@ -105,6 +106,12 @@ REPORT = (
 )
 def test_a_version_without_a_name_is_of_what_the_report_is_about(said: str, pip: list[str] | None) -> None:
     assert draft(REPORT.format(said)).data.get("environment", {}).get("pip") == pip
+
+
+@pytest.mark.parametrize("said", ["It is a regression in gloop 2.4.0, 2.3.9 is fine.", "gloop 2.3.9 正常, 2.4.0 报错"])
+def test_a_name_of_the_title_is_compared(said: str) -> None:
+    found = draft(f"# gloop stops\n\n{said}\n\n```\n$ gloop run\nError: gloop broke\n```\n").data
+    assert found["matrix"]["gloop"] == ["2.3.9", "2.4.0"]
 
 
 def test_what_is_printed_decides_which_version_failed() -> None:
