@@ -26,7 +26,7 @@ from reprokit.intake.commands import (
 from reprokit.intake.failing_command import FINE, OR
 from reprokit.intake.pieces import ReportPiece
 
-_MARK = re.compile(r"^\s*(?:>\s?)*\s*(?:(?:[-*+•]|\(?\d{1,2}[.)、])\s+)?(?:>\s*(?=\w))?")
+_MARK = re.compile(r"^\s*(?:>\s?)*\s*(?:(?:[-*+•]|\(?\d{1,2}[.)、])\s+)?(?:>\s*(?=\w)|#\s+(?=\.{1,2}/\w))?")
 """Marks of quotes and lists before a command in prose."""
 _LABELLED = re.compile(
     r"^\s*(?:[-*]\s*)?(?:\*\*)?[^:：`]{0,160}"

@@ -50,6 +50,10 @@ def _command(text: str) -> str:
             "```shell\n[debug] Command-line config: ['-vU', 'https://wib.example/1']\n[debug] wib-dl version 1\n```\n",
             "wib-dl '-vU' 'https://wib.example/1'",
         ),
+        (
+            "# ./bootstrap.sh\n# ./configure --with-wib\nconfigure: error: no wib\n",
+            "./bootstrap.sh\n./configure --with-wib",
+        ),
         ("Running `wibfmt --check src/` fails.\n", "wibfmt --check src/"),
         ("When I run wibfmt --check src/ I get:\nfatal: x\n", "wibfmt --check src/"),
         ("**Command**\nwib pack\n\n**Error**\nfatal: nothing\n", "wib pack"),
