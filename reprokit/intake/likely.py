@@ -18,6 +18,10 @@ STEPS = re.compile(r"\bsteps\b|reproduc|复现|重现|步骤", re.IGNORECASE)
 _RUN = re.compile(
     r"\b(?:ran|run(?:ning)?|execut\w+|launch\w*|start\w*|tr(?:y|ied)|invok\w+)\b|运行|执行|启动", re.IGNORECASE
 )
+_SHOWN = re.compile(
+    r"(?:errors?|output|traceback|logs?|messages?|results?|报错|错误|输出|日志|信息|结果)\W{0,3}$", re.IGNORECASE
+)
+"""The end of a line below which stands what was printed."""
 ENOUGH = 4
 """From this sum on, a text is a command."""
 PLACES = {
@@ -35,6 +39,8 @@ _QUOTED = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'")
 _STARTS = re.compile(
     r"(?:[A-Z][A-Z0-9_]*=\S+ +)*(?:sudo +)?(?P<name>\$\{?\w+\}?|(?:[A-Za-z]:)?[\w.~/\\][\w.+/\\-]*)(?=\s|$)"
 )
+_BOT = re.compile(r"/[a-z][\w-]*(?: |$)")
+"""What is written to a robot of a forge: ``/assign me``."""
 _NAMED = re.compile(r"(?<![\w/.-])([a-z][\w+-]*)(?: version)?[ :=@/]{1,3}v?\d+\.\d", re.IGNORECASE)
 _MOST = 2000
 """Most characters that are weighed."""
@@ -63,7 +69,7 @@ def weight(text: str, *places: str, subjects: frozenset[str] = frozenset()) -> i
     first = text[:_MOST].split("\n", 1)[0].strip()
     starts = _STARTS.match(first)
     name = starts["name"].rpartition("/")[2] if starts else ""
-    if not starts or name.lower() in _words() or not re.search(r"[A-Za-z]", name):
+    if not starts or name.lower() in _words() or not re.search(r"[A-Za-z]", name) or _BOT.match(first):
         return 0
     plain = _QUOTED.sub("''", first)
     total = sum(PLACES[place] for place in places)
@@ -80,6 +86,8 @@ def likely(text: str, *places: str, subjects: frozenset[str] = frozenset()) -> b
 
 def around(piece: ReportPiece) -> list[str]:
     """The places in which all of a piece stands, by its heading and by the line before it."""
+    if piece.code and _SHOWN.search(piece.lead) and not STEPS.search(piece.lead):
+        return []
     asked = ASKED.search(piece.heading) or (piece.code and ASKED.search(piece.lead))
     led = ["led"] if piece.code and _RUN.search(piece.lead) else []
     return [*led, *(["asked"] if asked else ["steps"] if STEPS.search(piece.under) else [])]

@@ -123,6 +123,9 @@ _OPPOSITE = re.compile(
 )
 """Text before a version of which the sentence says the opposite."""
 _INSTALLED = re.compile(r"\b(?:installed|currently|i (?:have|had|use|am))\b|目前|当前|现在用|我用的", re.IGNORECASE)
+_BRACKETS = re.compile(r"[(（][^()（）\n]{1,200}[)）]")
+_ASIDE = re.compile(r"[(（][A-Za-z][\w .+-]{0,40}\d(?:[,，、;/] ?[A-Za-z][\w .+-]{0,40}\d){1,8}[)）]")
+"""Versions in brackets: where a sentence says that one thing works and another fails, they are of both."""
 _ANSWER = re.compile(rf"({_VERSION})(?:[\s,;(（].{{0,40}})?$", re.ASCII)
 """The answer below a question of a form for a version."""
 _SEVERAL = frozenset({"package", *BY_NAME}) - {"os"}
@@ -275,13 +278,16 @@ def _of_sentence(text: str, line: int, own: Collection[str], subject: str) -> It
     ]
     if not every:
         return
+    first, end = _of_both(text)
+    yield from (one for at, one in every if first <= at < end)
+    every = [(at, one) for at, one in every if not first <= at < end]
     opposite = {one.version for at, one in every if _OPPOSITE.search(text[max(0, at - 80) : at])}
     waiting: list[Mention] = []
     last: bool | None = None
     said = fails(text)
     has, start = False, 0
-    for stop, following in (*(found.span() for found in _CLAUSE.finditer(text)), (len(text), len(text))):
-        clause, found = text[start:stop], []
+    for stop, following in _clauses(text):
+        clause, found, aside = text[start:stop], [], text[start - 1 : start] in ("(", "（")
         for one in (one for at, one in every if start <= at < stop):
             subject = one.role or subject
             named = one.named and (one.role != "" or subject.startswith("package "))
@@ -300,6 +306,8 @@ def _of_sentence(text: str, line: int, own: Collection[str], subject: str) -> It
         elif verdict is not None and found and waiting and has:
             yield from waiting
             waiting = []
+        elif verdict is None and aside and last is not None:
+            verdict = last
         has = bool(_HAS.search(clause)) and bool(found)
         verdict = said if verdict is None else verdict
         found = [replace(one, fails=None if verdict is None else verdict ^ (one.version in opposite)) for one in found]
@@ -311,12 +319,28 @@ def _of_sentence(text: str, line: int, own: Collection[str], subject: str) -> It
     yield from (replace(one, fails=last) for one in waiting)
 
 
+def _of_both(text: str) -> tuple[int, int]:
+    """Where the brackets are whose versions are of what works and of what fails, in a sentence that says both."""
+    asides = list(_ASIDE.finditer(text))
+    one = len(asides) == 1 and len(judged(text)) == 2 and not judged(asides[0][0])
+    return asides[0].span() if one else (0, 0)
+
+
+def _clauses(text: str) -> Iterator[tuple[int, int]]:
+    """(end of each clause, start of the next); what is in brackets is one clause."""
+    brackets = [found.span() for found in _BRACKETS.finditer(text)]
+    for found in _CLAUSE.finditer(text):
+        if not any(first < found.start() < end - 1 for first, end in brackets):
+            yield found.span()
+    yield len(text), len(text)
+
+
 def _asked_for(text: str) -> Callable[[int], bool]:
     """Whether at a place of a sentence it is about what something asks for."""
     if not _ASKED_FOR.search(text):
         return lambda at: False
     begins, asks, start = [], False, 0
-    for stop, following in (*(found.span() for found in _CLAUSE.finditer(text)), (len(text), len(text))):
+    for stop, following in _clauses(text):
         clause = text[start:stop]
         asks = bool(_ASKED_FOR.search(clause)) or (asks and not _OWN.search(clause))
         begins.append((start, asks))

@@ -37,6 +37,14 @@ def _command(text: str) -> str:
         ("```\n+ wibc -O2 -o out main.wb\nwibc: internal error: unreachable\n```\n", "wibc -O2 -o out main.wb"),
         ("```\nExecuting: /usr/bin/wib-ld -shared x.o\nfatal: no wob\n```\n", "/usr/bin/wib-ld -shared x.o"),
         ("The arguments are\n${WIB} --config=a.conf --out=d --jobs=4\n", "${WIB} --config=a.conf --out=d --jobs=4"),
+        (
+            (
+                "Running the command `wib install -r a.txt` produces the error:\n```shell\nResolved 20 names in 5ms\n"
+                "thread 'main' panicked at src/wib/main.rs:67:18:\nResolution should be whole\n```\n"
+            ),
+            "wib install -r a.txt",
+        ),
+        ("Steps to reproduce the error:\n```\nwib build --all\n```\nIt panics.\n", "wib build --all"),
         ("启动命令为：wib-cli train --lr 0.1 --amp\n", "wib-cli train --lr 0.1 --amp"),
         ("```\n127.0.0.1:6379> SETRANGE k -1 x\n(integer) 0\n```\n", "redis-cli SETRANGE k -1 x"),
         ("```\nwib=# SELECT wob(1);\nserver closed\n```\n", "psql -c 'SELECT wob(1);'"),

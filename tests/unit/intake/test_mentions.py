@@ -26,6 +26,14 @@ SAID = [
     ("wobble==0.20.3 and frobnicate 1.2.3 are installed", "wobble?0.20.3 frobnicate?1.2.3"),
     ("see line 3.4, section 2.1 and https://example.org/numpy/1.2.3", ""),
     ("other words 1.2.3 and version 2", ""),
+    (
+        "It fails with `parallel=True` but runs fine without (Ubuntu 18.04, Python 3.6, numpy 1.16)",
+        "python?3.6 numpy?1.16",
+    ),
+    (
+        "It works on one (Ubuntu 20.04, Python 3.8), but fails on the other (Debian 10, Python 3.7)",
+        "python+3.8 python-3.7",
+    ),
     ("numpy took 3.5 s (7.1 ms before) and 6.2 MB of torch", ""),
     ("scipy 1.10.1 OK", "scipy+1.10.1"),
     ("The problem first appeared in scipy 1.11.0; 1.10.1 doesn't have it.", "scipy-1.11.0 scipy+1.10.1"),
