@@ -40,6 +40,12 @@ _PROMPT = re.compile(
     r"^\s*(?:>>> |\.\.\. |In \[\d+\]: ?|(?:\([\w.-]+\)\s*)?(?:[\w.<>-]+@[\w.<>-]+[:\s][^\n$#]{0,80})?\$ (?=\S)"
     r"|[\w.<>-]+@[\w.<>-]+:[^\n$#]{0,80}[$#] ?(?=\S)|(?:PS )?(?:[A-Z]:|~)\\[^>\n]{0,120}>)"
 )
+_AS_ROOT = re.compile(
+    r"(?:^# (?:[A-Z][A-Z0-9_]*=\S+ )*(?:cd|git|make|cmake|pip3?|python[\d.]*|pypy3?|docker|apt(?:-get)?"
+    r"|yum|dnf|conda|export|bash|sh|\.\.?/\S+) (?![a-z]+ [a-z]+ [a-z]+)\S[^\n#]{0,300}(?:\n|\Z)){2,40}",
+    re.MULTILINE,
+)
+"""Commands behind the prompt of root, which look like headings or comments: two or more, one below the other."""
 _RULER = re.compile(r"^\s*(?:[-=*_]\s*){3,}$")
 _FRONT = re.compile(r"\A---[ \t]*\n(?P<body>.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
 _MAIL = re.compile(r"^(?:From|To|Cc|Date|Subject|Title|Message-ID|Reply-To|标题|主题|发件人|收件人|日期)\s*[:：]")
@@ -103,7 +109,7 @@ class ParsedReport:
 def cut(text: str) -> ParsedReport:
     """Cut a report into pieces. Comments of templates become empty lines; terminal colours are removed."""
     text = clean(text.replace("\r\n", "\n").replace("\r", "\n")).translate(_SPACES)
-    text = _EXAMPLE.sub(_blank, _outside_fences(text))
+    text = _AS_ROOT.sub(lambda found: found[0].replace("# ", "$ "), _EXAMPLE.sub(_blank, _outside_fences(text)))
     title = ""
     if front := _FRONT.match(text):
         found = re.search(r"^title:\s*[\"']?(.+?)[\"']?\s*$", front["body"], re.MULTILINE)

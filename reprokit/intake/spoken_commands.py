@@ -35,7 +35,7 @@ _LABELLED = re.compile(
 )
 _VERB = (
     r"(?:\bran|\brun(?:ning|s)?|\bexecut\w+|\binvok\w+|\blaunch\w*|\bcall(?:ed|ing)|\bstart\w*|\btyp(?:e|ed|ing)"
-    r"|\bwith|\bdo(?:ing)?|\bvia|\busing|\bused?|\bby|运行|执行|使用|输入|启动|通过|用)(?:了|命令|指令)?"
+    r"|\bwith|\bdo(?:ing)?|\bvia|\busing|\bused?|\bby|运行|执行|使用|输入|启动|通过|用)(?:了|完|命令|指令)?"
     r"(?:一[条个行句次])?[:：]?\s*(?:the (?:command|script) )?"
 )
 _RAN = re.compile(
@@ -104,6 +104,7 @@ _AFTER = re.compile(
     re.IGNORECASE,
 )
 """Words right behind a command that fails."""
+_CMD = re.compile(r"\b(?:cmd|command)\W{0,3}$|(?:命令|指令)\W{0,3}$", re.IGNORECASE)
 _RUNS = re.compile(
     r"(?:\b(?:ran|run(?:ning|s)?|execut(?:e|ed|ing)|invok(?:e|ed|ing)|launch(?:ed|ing)?|start(?:ed|ing)?)|运行|执行|启动|调用)"
     r"(?:了|命令)?[:：]? ?(?:the (?:command|script) )?(?P<rest>[\w./~$][^,，。；;`\n\u3040-\u9fff]{1,300})",
@@ -234,6 +235,9 @@ def _spans(line: str, subjects: frozenset[str]) -> Iterator[tuple[str, Sequence[
     for span in re.finditer(r"(?<![\w=])(['\"“‘])(\w[^'\"“”‘’`\n]{5,300})['\"”’](?!\w)", line):
         if role_of(span[2]):
             yield span[2], ()
+    for span in re.finditer(r"(?<![\w=])'([\w./~][^'`\n]{5,300}\s[^'`\n]{1,300})'(?!\w)", line):
+        if _CMD.search(line[: span.start()]) and unknown(span[1], "verb", subjects=subjects):
+            yield span[1], ["verb"]
 
 
 def _continued(text: str, following: Sequence[str]) -> str:

@@ -42,6 +42,7 @@ from tests.servers import (
     wait_until,
 )
 from tests.unit.store import test_store as on_sqlite
+from tests.unit.store.test_archive import EXTRACT
 from tests.unit.store.test_journal import END, begun, stop
 from tests.unit.store.test_store import TRIAL, cell, run
 
@@ -587,7 +588,7 @@ def test_a_backup_of_a_server_is_a_store_in_a_folder(address: str, bucket: str, 
     (folder / "runs/run-1/cell-1.log").unlink()  # as where another host wrote it
     assert invoke(["store", "backup", str(tmp_path / "backup.tar"), "--store", str(folder)]) == 0
     with tarfile.open(tmp_path / "backup.tar") as archive:
-        archive.extractall(tmp_path / "restored", filter="data")
+        archive.extractall(tmp_path / "restored", **EXTRACT)
     assert Store(tmp_path / "restored").run("run-1") == Store(folder).run("run-1")
     assert invoke(["store", "check", "--store", str(tmp_path / "restored")]) == 0
 

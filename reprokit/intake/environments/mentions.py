@@ -109,7 +109,7 @@ _WHOLE = re.compile(rf"(?P<name>{_NAME})(?:,? version|[:=,]{{1,2}})?[ \t]{{0,40}
 """A line of a program that prints its version."""
 _FILE = re.compile(
     rf"(?<![\w.-])(?P<name>[A-Za-z][\w.]{{0,60}}?)-(?P<version>{_VERSION})"
-    r"(?:\.dist-info|\.egg-info|-py[23]\S{0,40}(?:\.egg|\.whl)|-cp\S{1,80}\.whl|\.tar\.gz|\.zip)",
+    r"(?:\.dist-info|\.egg-info|-py[23]\S{0,40}(?:\.egg|\.whl)|(?:-cu\d{2,3})?-cp\S{1,80}\.whl|\.tar\.gz|\.zip)",
     re.ASCII,
 )
 """Files and folders of an installed package."""
@@ -226,7 +226,7 @@ def printed(lines: Sequence[ReportLine], own: Collection[str]) -> Iterator[Menti
     """What pasted lines say: a name and its version alone, and names of files such as ``wobble-1.2.3.dist-info``."""
     for line in lines:
         for hit in (_WHOLE.fullmatch(line.text), *_FILE.finditer(line.text)):
-            if hit and (role := role_of(hit["name"], own)) and not judged(line.text):
+            if hit and (role := role_of(hit["name"], own)) and False not in judged(line.text):
                 version = _bare(hit["version"])
                 yield Mention(role=role, version=version, line=line.number, words=line.text, named=True)
 

@@ -97,7 +97,7 @@ def _scored(lines: Sequence[ReportLine], pasted: Collection[int], known: Collect
         if skip or not re.search(r"\d\.\d", line.text):
             banner = banner if line.edge or (line.blank and banner) else bool(_BANNER.search(line.text))
             continue
-        hits = list(_PAIR.finditer(line.text))
+        hits = list(_PAIR.finditer(_GLUED.sub(r"\g<0> ", line.text)))
         count += len(hits)
         for hit in hits:
             code = line.number in pasted
@@ -108,6 +108,9 @@ def _scored(lines: Sequence[ReportLine], pasted: Collection[int], known: Collect
         banner = bool(_BANNER.search(line.text))
 
 
+_ASIDE = re.compile(r"\s?[(（][^()（）\n]{1,200}[)）]\s*$")
+_GLUED = re.compile(r"(?<![\w.-])[a-z][a-z_]{2,30}(?=v\d+\.\d+\.\d)", re.ASCII)
+"""A name with its version glued to it: ``wobblev1.2.3``."""
 _BEFORE = re.compile(r"(?:[A-Za-z][\w.+-]*\s){1,2}$", re.ASCII)
 
 
@@ -146,7 +149,7 @@ def _how(name: str, hit: re.Match[str], line: ReportLine, known: Collection[str]
         score -= 2
     if len(parts) == 2 and re.search(r"[:=(]", mark) and "==" not in mark and not re.search(r"ver|版|[~^]", mark):
         score -= 2  # a number rather than a version
-    covered = (hit.end() - hit.start()) / max(len(line.text), 1)
+    covered = (hit.end() - hit.start()) / max(len(_ASIDE.sub("", line.text)), 1)
     return (
         score
         + (covered > 0.6)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from reprokit.environment.axes import BY_NAME
 from reprokit.intake.environments.lines import ReportLine
 from reprokit.intake.environments.model import EnvironmentBlock, Rank
 from reprokit.intake.environments.pairs import PACKAGES, role
@@ -92,8 +93,12 @@ def _rows(lines: Sequence[ReportLine], at: int) -> _Result:
     rows = _take(lines, at, lambda line: bool(_BARE_ROW.match(line.text)))
     into = BlockReader(Rank.MEASURED)
     for line in rows:
-        if (row := _BARE_ROW.match(line.text)) and role(row[1]).partition(" ")[0] in ("", "package"):
-            into.package(role(row[1]).removeprefix("package ") or row[1], row[2], line.text)
+        row = _BARE_ROW.match(line.text)
+        called = role(row[1]) if row else ""
+        if row and called.partition(" ")[0] in ("", "package"):
+            into.package(called.removeprefix("package ") or row[1], row[2], line.text)
+        elif row and called in BY_NAME and called != "os":
+            into.claim(called, row[2], line.text, Rank.STATED)
     if len(rows) < LEAST or len(into.packages) * 2 <= len(rows):
         return at + len(rows), None
     return _made("pip", lines, at, rows, into)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from reprokit.intake.drafting import draft
 from reprokit.intake.environments import find
 
 PADDLE = """\
@@ -460,3 +461,44 @@ def test_lists_that_follow_each_other_are_environments_where_they_contradict_eac
     assert dict(second.axes) == {"os": "ubuntu-20.04", "cuda": "11.2", "python": "3.8"}
     assert dict(third.axes) == {"os": "centos-7.5.1804", "gcc": "8.2.0", "cuda": "11.6", "cudnn": "8.4"}
     assert (third.driver_cuda, third.image.rpartition("/")[2]) == ("11.4", "paddle:2.4.1-gpu-cuda11.6-cudnn8.4-trt8.4")
+
+
+@pytest.mark.parametrize(
+    ("text", "axes", "pip"),
+    [
+        (
+            (
+                "```\nOrderedDict([('Python', '3.8.12 | packaged (default)'), ('CUDA available', True), "
+                "('NVCC', 'Cuda compilation tools, release 11.3, V11.3.58'), ('PyTorch', '1.10.0')])\n```"
+            ),
+            {"python": ["3.8"], "cuda": ["11.3"]},
+            ["torch==1.10.0"],
+        ),
+        (
+            "print(torch.__version__) -> 1.10.0\n\nprint(torch.version.cuda) -> 11.3",
+            {"cuda": ["11.3"]},
+            ["torch==1.10.0"],
+        ),
+        (
+            "- torch     2.1.2\n- flash-attn    2.5.8\n- cuda 11.7",
+            {"cuda": ["11.7"]},
+            ["torch==2.1.2", "flash-attn==2.5.8"],
+        ),
+        (
+            "* CUDA:\n\t- available:   True\n\t- version:   11.3\n* Packages:\n\t- numpy:  1.20.2",
+            {"cuda": ["11.3"]},
+            ["numpy==1.20.2"],
+        ),
+        ("- scipy version (run `scipy --doctor`):\n```\npath: ['/x']\nversion: 1.9.0\n```", {}, ["scipy==1.9.0"]),
+        (
+            "I took torch-1.8.0-cu111-cp37-cp37m-linux_x86_64.whl, and when I run it I get an error",
+            {},
+            ["torch==1.8.0"],
+        ),
+        ("wobblev0.3.0 crashes\n\n```python\nimport wobble\n```", {}, ["wobble==0.3.0"]),
+    ],
+)
+def test_versions_in_odd_layouts_are_in_the_draft(text: str, axes: dict[str, list[str]], pip: list[str]) -> None:
+    made = draft(f"# It crashes\n\n{text}\n\n```\nTypeError: x\n```\n").data
+    assert {name: made.get("matrix", {}).get(name) for name in axes} == axes
+    assert [one for one in pip if one not in made["environment"]["pip"]] == []

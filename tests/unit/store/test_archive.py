@@ -23,6 +23,8 @@ from reprokit.store.database import Store
 from tests.unit.store.test_journal import END, begun
 from tests.unit.store.test_store import TRIAL, cell
 
+EXTRACT: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+"""Python before 3.11.4 has no filters."""
 LOG = "runs/run-1/001-c-case/trial-1.log"
 LOGGED = cell(1, verdict=Verdict.REPRODUCED, trials=(dataclasses.replace(TRIAL, log=LOG),))
 
@@ -47,7 +49,7 @@ def test_a_backup_is_the_store_as_it_was(folder: Path, tmp_path: Path, capsys: p
     assert invoke(["store", "backup", "b.tar.gz"]) == 0
     assert "b.tar.gz: 1 run; restore: mkdir FOLDER" in capsys.readouterr().out
     with tarfile.open("b.tar.gz") as kept:
-        kept.extractall(tmp_path / "restored", filter="data")
+        kept.extractall(tmp_path / "restored", **EXTRACT)
     again = Store(tmp_path / "restored")
     assert again.run("last") == before
     assert (tmp_path / "restored" / LOG).read_text() == "boom\n"
@@ -75,7 +77,7 @@ def test_a_backup_while_a_run_writes_has_all_that_was_decided_before_it(folder: 
     recorder.finish(**END)  # type: ignore[arg-type]
     recorder.close()
     with tarfile.open(tmp_path / "b.tar") as kept:
-        kept.extractall(tmp_path / "restored", filter="data")
+        kept.extractall(tmp_path / "restored", **EXTRACT)
     cells = Store(tmp_path / "restored").run("run-2").cells
     decided = [one.number for one in cells if one.verdict]
     assert len(decided) >= before
