@@ -632,3 +632,9 @@ def test_a_library_whose_absence_is_the_failure_is_not_installed() -> None:
     missing = draft(text.format("libGL.so.1: cannot open shared object file: No such file or directory"))
     assert "apt" not in missing.data["environment"]
     assert "libgl1" in draft(text.format("numpy is too old")).data["environment"]["apt"]
+
+
+def test_memory_that_grows_is_measured_by_iterations() -> None:
+    made = draft("# Memory leak in wobble\n\nMemory grows without bound when I call f in a loop with numpy 2.0.0.\n")
+    assert made.data["expect"] == {"leaks": {"per_iteration": "1MiB"}}
+    assert any("reprokit: iteration N" in text for text in made.missing)
