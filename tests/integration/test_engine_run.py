@@ -211,6 +211,8 @@ def test_sweep_after_kill_9_spares_neighbours(engine: DockerEngine, tiny: str) -
         **ownership.ownership(neighbour),
         ownership.PID: str(child.pid),
         ownership.HOST: "another-host/boot",
+        ownership.MACHINE: "f" * 32,  # with this machine's id, it would be from before this machine's restart
+        ownership.LOCK: "",
     }
     flags = [word for key, value in foreign_labels.items() for word in ("--label", f"{key}={value}")]
     foreign = docker("run", "-d", *flags, tiny, "sleep", "300").strip()
