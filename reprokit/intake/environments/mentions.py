@@ -21,7 +21,7 @@ from reprokit.intake.table import table
 
 _CLAUSE = re.compile(
     r"(?:[,;:()，；：。！？、（）!?]|\.(?=\s|$)|\s[-–—]+\s"
-    r"|\b(?:but|and|while|where|whereas|however|although|though|yet|then|so|until)\b"
+    r"|\b(?:but|and(?! (?:above|later|newer|higher|up)\b)|while|where|whereas|however|although|though|yet|then|so|until)\b"
     r"|但是|但|而|(?<![译跑行])不过|却|然而)",
     re.IGNORECASE,
 )
@@ -66,12 +66,14 @@ _HAS = re.compile(
     re.IGNORECASE,
 )
 """A clause that says what is installed, rather than goes on about what worked."""
-_ASKED_FOR = re.compile(
-    r"\b(?:requires?|required|requirement|needs?|needed|supports?|supported|minimum|at least|recommend\w*|compatible"
-    r"|should|or (?:newer|later|above|higher|greater|older|earlier))\b|以上|以下|至少|要求|建议|推荐|支持",
+ASKED_FOR = re.compile(
+    r"[<>~]=|\b(?:requires?|required|requirements?|needs?|needed|supports?|supported|minimum|at least|recommend\w*|compatible"
+    r"|should|or (?:newer|later|above|higher|greater|older|earlier)|and (?:above|later|newer|higher|up)|available"
+    r"|deprecated|(?:removed|fixed|introduced|merged) in|will|plan(?:s|ned|ning)?|changelog|docs?|documentation|readme)\b"
+    r"|以上|以下|至少|最低|需要|要求|建议|推荐|支持|文档|计划|有没有|修复|[?？]$",
     re.IGNORECASE,
 )
-"""A clause about versions that something asks for, rather than has."""
+"""A clause about versions that something asks for, plans or tells of, rather than has."""
 _OWN = re.compile(
     r"\b(?:I|I'm|we|my|our|have|has|had|installed|am|currently|using)\b|我|目前|当前|现在|已?安装|使用", re.IGNORECASE
 )
@@ -337,12 +339,12 @@ def _clauses(text: str) -> Iterator[tuple[int, int]]:
 
 def _asked_for(text: str) -> Callable[[int], bool]:
     """Whether at a place of a sentence it is about what something asks for."""
-    if not _ASKED_FOR.search(text):
+    if not ASKED_FOR.search(text):
         return lambda at: False
     begins, asks, start = [], False, 0
     for stop, following in _clauses(text):
         clause = text[start:stop]
-        asks = bool(_ASKED_FOR.search(clause)) or (asks and not _OWN.search(clause))
+        asks = bool(ASKED_FOR.search(clause)) or (asks and not _OWN.search(clause))
         begins.append((start, asks))
         start = following
     return lambda at: next(asks for first, asks in reversed(begins) if first <= at)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from reprokit.environment import wording
 from reprokit.intake.environments.lines import ReportLine
+from reprokit.intake.environments.mentions import ASKED_FOR
 from reprokit.intake.environments.pairs import ROLES
 from reprokit.intake.table import table
 
@@ -31,11 +32,6 @@ _PAIR = re.compile(
 )
 _WORDS = frozenset(table()["no_names"])
 """What stands before a number without naming a project."""
-_ASKED = re.compile(
-    r">=|<=|~=|\b(?:requires?|required|requirement|needs?|supports?|supported|minimum|at least|compatible|available"
-    r"|deprecated|removed in|will be|planned|fixed in|introduced in)\b|要求|需要|建议|推荐|支持",
-    re.IGNORECASE,
-)
 _SECTION = re.compile(
     r"version|environment|platform|\bsystem\b|informations?\b|\binfo\b|setup|configuration|软件|版本|环境|系统|配置",
     re.IGNORECASE,
@@ -103,7 +99,7 @@ def _scored(lines: Sequence[ReportLine], pasted: Collection[int], known: Collect
             code = line.number in pasted
             name = _called(hit, known)
             score = _how(name, hit, line, known) + 2 * section + 3 * (banner and code)
-            score += 2 * (len(hits) > 2) - 4 * bool(_ASKED.search(line.text)) - 3 * bool(_CODE.search(line.raw))
+            score += 2 * (len(hits) > 2) - 4 * bool(ASKED_FOR.search(line.text)) - 3 * bool(_CODE.search(line.raw))
             yield NamedVersion(name=name, version=hit["version"], line=line.number, score=score)
         banner = bool(_BANNER.search(line.text))
 
