@@ -72,6 +72,10 @@ _NAMED = re.compile(
 """An answer in a form: what is before the colon may be anything."""
 _ALONE = frozenset({"make", "make install", "cmake", "ninja", "tox", "pytest"})
 """Programs that people name in a sentence without an argument, where they start them."""
+_SUBCOMMAND = re.compile(
+    r"run|build|test|check|start|serve|exec|compose|install|add|update|upgrade|sync|init|new|create|mod|train|clean|export"
+)
+"""The second word of commands that are all words: ``npm run wib``."""
 _CD = re.compile(r"^cd [\w.-]+(?:/[\w.-]+)+/?(?= [a-z])")
 _STEP = re.compile(r"^\s*(?:\d{1,2}|[a-z])[.)、]\s|^\s*(?:Step|步骤)\s*\d", re.IGNORECASE)
 """Items of numbered lists, whose commands are the steps of one sequence."""
@@ -186,7 +190,7 @@ def _said(
     if (gives := _GIVES.fullmatch(bare)) and role_of(gives["rest"]) in ("run", "setup"):
         return [(gives["rest"], ())], False
     starts = hit or roles().get(program_of(assignments(bare)[1])) or re.match(r"\.{1,2}/\w|(?:export|cd)\s", bare)
-    if starts and role_of(bare):
+    if starts and role_of(bare) and (hit or not _plain(bare)):
         return [(bare, around)], True
     if "`" not in bare and unknown(bare, *around, subjects=subjects):
         return [(bare, around)], True
@@ -196,6 +200,13 @@ def _said(
     if folder := _CD.match(bare):  # what follows is a remark
         return [(folder[0], ())], True
     return _in_sentence(line, subjects), False
+
+
+def _plain(text: str) -> bool:
+    """Whether a line has nothing but words behind the name of a program, the first of them no subcommand."""
+    words = text.rstrip(".!?。！？").split()
+    known = len(words) < 3 or words[0] in ("make", "gmake", "ninja") or _SUBCOMMAND.fullmatch(words[1])
+    return not known and all(re.fullmatch(r"[^\W\d_]+", word) for word in words[1:])
 
 
 def _in_sentence(line: str, subjects: frozenset[str]) -> list[tuple[str, Sequence[str]]]:

@@ -209,7 +209,8 @@ def _pairs(line: ReportLine, heading: ReportLine | None) -> list[KeyValue]:
     # A sentence that names three of them describes an environment, too.
     many = len({one.role for one in found}) > 2
     if found and not _COMMAND.search(line.text) and (many or covered(line.text) >= 0.5):
-        if mentions.fails(line.text) is not None or (not many and mentions.judged(line.text)):
+        said = mentions.judged(line.text) or mentions.ASKED_FOR.search(line.text)
+        if mentions.fails(line.text) is not None or (not many and said):
             return []
         keys = {item.key.lower() for item in found}
         return found + [item for item in listed(line.text, line.number) if item.key.lower() not in keys]
