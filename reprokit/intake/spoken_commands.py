@@ -72,6 +72,13 @@ _NAMED = re.compile(
 """An answer in a form: what is before the colon may be anything."""
 _ALONE = frozenset({"make", "make install", "cmake", "ninja", "tox", "pytest"})
 """Programs that people name in a sentence without an argument, where they start them."""
+_ADVISED = re.compile(
+    r"\bplease (?:run|try|use|execute)|\b(?:you|one|users?) (?:can|could|should|may|might)\b|\bhave you tried"
+    r"|\bsuggest|\brecommend|\bdocs?\b|\bdocumentation\b|\b(?:did not|didn[’']t|never) (?:run|use|try|execute)"
+    r"|请先?(?:运行|执行|使用|尝试)|建议|推荐|文档|(?:没有?|未)(?:运行|执行|使用)",
+    re.IGNORECASE,
+)
+"""Words about a command that others are to run, or that was not run."""
 _SUBCOMMAND = re.compile(
     r"run|build|test|check|start|serve|exec|compose|install|add|update|upgrade|sync|init|new|create|mod|train|clean|export"
 )
@@ -194,7 +201,8 @@ def _said(
         return [(bare, around)], True
     if "`" not in bare and unknown(bare, *around, subjects=subjects):
         return [(bare, around)], True
-    spans = list(_spans(line, subjects))
+    advised = _ADVISED.search(line) and not likely.STEPS.search(line)
+    spans = [one for one in _spans(line, subjects) if not (advised and _ADVISED.search(_clause(line, one[0])))]
     if spans:
         return spans, False
     if folder := _CD.match(bare):  # what follows is a remark

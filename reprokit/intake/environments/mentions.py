@@ -21,7 +21,8 @@ from reprokit.intake.table import table
 
 _CLAUSE = re.compile(
     r"(?:[,;:()，；：。！？、（）!?]|\.(?=\s|$)|\s[-–—]+\s"
-    r"|\b(?:but|and(?! (?:above|later|newer|higher|up)\b)|while|where|whereas|however|although|though|yet|then|so|until)\b"
+    r"|\b(?:but|and(?! (?:above|later|newer|higher|up)\b)|while|where|whereas|however|although|though|yet|then|so"
+    r"|until)\b"
     r"|但是|但|而|(?<![译跑行])不过|却|然而)",
     re.IGNORECASE,
 )
@@ -67,9 +68,9 @@ _HAS = re.compile(
 )
 """A clause that says what is installed, rather than goes on about what worked."""
 ASKED_FOR = re.compile(
-    r"[<>~]=|\b(?:requires?|required|requirements?|needs?|needed|supports?|supported|minimum|at least|recommend\w*|compatible"
-    r"|should|or (?:newer|later|above|higher|greater|older|earlier)|and (?:above|later|newer|higher|up)|available"
-    r"|deprecated|(?:removed|fixed|introduced|merged) in|will|plan(?:s|ned|ning)?|changelog|docs?|documentation|readme)\b"
+    r"[<>~]=|\b(?:requires?|required|requirements?|needs?|needed|supports?|supported|minimum|at least|recommend\w*"
+    r"|compatible|should|(?:and|or) (?:newer|later|above|higher|greater|older|earlier|up)|available|deprecated"
+    r"|(?:removed|fixed|introduced|merged) in|will|plan(?:s|ned|ning)?|changelog|docs?|documentation|readme)\b"
     r"|以上|以下|至少|最低|需要|要求|建议|推荐|支持|文档|计划|有没有|修复|[?？]$",
     re.IGNORECASE,
 )

@@ -130,6 +130,14 @@ def test_a_server_runs_beside_the_requests_to_it(text: str, command: str) -> Non
         "| field | text |\n|---|---|\n| Command | see below |\n",
         "### Command\n\nsee above\n",
         "```bash\nCmake --version 3.27.4\n```\n",
+        "dask workers die\n",
+        "ruff reports a false positive\n",
+        "streamlit app is slow.\n",
+        "paddle serving 部署失败\n",
+        "Please run `wib doctor --all` and paste what it prints.\n",
+        "The docs say to use `wib serve --port 80`, but I call the library.\n",
+        "请运行 `wib doctor` 查看环境\n",
+        "我没有运行 `python train.py`，而是直接调用接口\n",
     ],
 )
 def test_other_text_is_not_run(text: str) -> None:

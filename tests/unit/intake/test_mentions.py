@@ -61,6 +61,11 @@ SAID = [
     ("1.10.1 版本的 scipy 不会出现这个问题，1.11.0 版本会出现", "scipy+1.10.1 scipy-1.11.0"),
     ("works on py3.10, fails on python311", "python+3.10 python-3.11"),
     ("It needs scipy 1.9 or newer.", ""),
+    ("The changelog of scipy 1.9.0 mentions this.", ""),
+    ("When will there be a wheel for Python 3.14?", ""),
+    ("According to the README, Python 3.8 and above is supported.", ""),
+    ("官方文档说支持 CUDA 11.8", ""),
+    ("在 scipy 1.9.1 中已修复", ""),
     ("3.7.3 (default, Mar 27 2019) [GCC 7.3.0]", ""),
     ("the latest version of scipy (1.10.1)", "scipy?1.10.1"),
     ("Using version 1.10.1 of scipy", "scipy?1.10.1"),
@@ -98,6 +103,7 @@ PROGRAM = "```python\nimport scipy\nscipy.wibble()\n```\n"
         ),
         ("This is scipy 1.11.4 with numpy==1.26.4.", {}, "scipy==1.11.4 numpy==1.26.4"),
         ("Either scipy 1.11.4 or scipy 1.10.1, I do not remember.", {}, "scipy"),
+        ("推荐使用 scipy 1.9.3", {}, "scipy"),
     ],
 )
 def test_what_sentences_say_is_in_the_case(text: str, matrix: dict[str, tuple[str, ...]], pip: str) -> None:
