@@ -51,8 +51,6 @@ _MARK = re.compile(
     re.IGNORECASE,
 )
 """What logs, and shells with ``set -x``, print before a command."""
-WRAPPED = re.compile(r"\s*(?:--[a-z][\w-]*|-[a-zA-Z](?= \S))(?!.*\S {2,}\S)(?:[ =]|$)")
-"""A further line of a command that has no backslash before it."""
 _CONTINUES = re.compile(r"^>(?: |$)")
 """What shells print before the further lines of a command."""
 _BUILT = re.compile(r"^(?:g?make(?:\[\d+\])?: (?:\*\*\*|Entering)|ninja: build stopped|FAILED: )", re.MULTILINE)
@@ -141,13 +139,11 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = (), subjects: fr
     ``subjects``: the names that the report is about.
     """
     shell = Shell(piece)
-    lines = [_typed(line) for line in piece.text.split("\n")]
+    lines = piece.text.split("\n")
     if config := _CONFIG.search(piece.text):
         at = piece.text.count("\n", 0, config.start())
         lines[at] = f"$ {config['name']} {' '.join(re.findall(_ITEM, config['items']))}"
     known = piece.info in SHELLS
-    if known and re.match(r"> ?[\w./]", lines[0]):  # a prompt, and not what a shell prints before further lines
-        lines = [f"$ {line[1:].lstrip()}" if line.startswith(">") else line for line in lines]
     prompted = any(PROMPT.match(line) for line in lines)
     if not (known or piece.info in _PLAIN_INFO or prompted):
         return shell
@@ -178,19 +174,6 @@ _CONFIG = re.compile(
     re.MULTILINE,
 )
 """What programs print of their own command line."""
-
-
-@cache
-def _prompts() -> Sequence[tuple[re.Pattern[str], str]]:
-    return [(re.compile(rf"\s*(?:{sign}) (?P<rest>\S.*)"), form) for sign, form in table("commands")["prompts"].items()]
-
-
-def _typed(line: str) -> str:
-    """A line that was typed into a program as the command line that does the same; any other line as it is."""
-    for sign, form in _prompts() if len(line) < LONGEST else ():
-        if (found := sign.fullmatch(line)) and not found["rest"].startswith(("\\", ".")):
-            return "$ " + form.replace("{'}", shlex.quote(found["rest"])).replace("{}", found["rest"])
-    return line
 
 
 def unknown(text: str, *places: str, subjects: frozenset[str] = frozenset()) -> bool:
@@ -416,16 +399,6 @@ def _logical(lines: Sequence[str], *, only_prompted: bool) -> Iterator[tuple[str
             at < len(lines) and body[-1].rstrip().endswith(("\\", " ^", " `")) and not body[-1].rstrip().endswith(":\\")
         ):
             body.append(_CONTINUES.sub("", lines[at]))
-            at += 1
-        while (
-            at < len(lines)
-            and body[-1].strip()
-            and not body[-1].endswith("\\")
-            and WRAPPED.match(lines[at])
-            and role_of(body[0])
-        ):
-            body[-1] += " \\"
-            body.append(lines[at])
             at += 1
         while prompt and at < len(lines) and _CONTINUES.match(lines[at]) and _is_open(body):
             body.append(_CONTINUES.sub("", lines[at]))

@@ -7,7 +7,7 @@ it stands by :data:`PLACES`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 from reprokit.intake.pieces import ReportPiece
@@ -41,7 +41,6 @@ _STARTS = re.compile(
 )
 _BOT = re.compile(r"/[a-z][\w-]*(?: |$)")
 """What is written to a robot of a forge: ``/assign me``."""
-_NAMED = re.compile(r"(?<![\w/.-])([a-z][\w+-]*)(?: version)?[ :=@/]{1,3}v?\d+\.\d", re.IGNORECASE)
 _MOST = 2000
 """Most characters that are weighed."""
 
@@ -56,12 +55,9 @@ def _words() -> frozenset[str]:
     return frozenset(table("commands")["words"].split())
 
 
-def subjects(title: str, pieces: Iterable[ReportPiece]) -> frozenset[str]:
-    """The names that a report is about: words of its title, and whatever has a version in it."""
-    found = set(re.findall(r"[a-z][a-z0-9_+-]+", title.lower()))
-    for piece in pieces:
-        found.update(name.lower() for name in _NAMED.findall(piece.text[:20_000]))
-    return frozenset(found - _words())
+def subjects(title: str) -> frozenset[str]:
+    """The names that a report may be about: words of its title."""
+    return frozenset(re.findall(r"[a-z][a-z0-9_+-]+", title.lower())) - _words()
 
 
 def weight(text: str, *places: str, subjects: frozenset[str] = frozenset()) -> int:

@@ -58,7 +58,7 @@ class Running:
 def shells(pieces: Sequence[ReportPiece], taken: Sequence[tuple[int, int]], title: str = "") -> list[Shell]:
     """The command lines of all pieces, except in the spans ``taken`` (environments, tracebacks)."""
     found = []
-    about = likely.subjects(title, pieces)
+    about = likely.subjects(title)
     for piece in pieces:
         if piece.kind in ("tree", "traceback", "heading"):
             continue

@@ -349,11 +349,7 @@ def _is_code(text: str) -> bool:
     """Whether nearly all lines of a text, two or more, look like statements of Python, and one calls something."""
     lines = [line for line in text.split("\n") if line.strip()]
     fits = sum(bool(_CODE.fullmatch(line[:300]) or line.startswith((" ", "\t"))) for line in lines)
-    return (
-        len(lines) > 1
-        and fits >= 0.9 * len(lines)
-        and bool(re.search(r"^\s*[\w., ]+ = \w[\w.]*\(|^\w[\w.]*\(\w", text, re.M))
-    )
+    return len(lines) > 1 and fits >= 0.9 * len(lines) and bool(_CALLS.search(text))
 
 
 def _straightened(text: str) -> str:

@@ -12,7 +12,6 @@ from reprokit.intake.commands import (
     MOST_LINES,
     PROMPT,
     STEP_OF_IMAGE,
-    WRAPPED,
     Shell,
     assignments,
     parts,
@@ -262,8 +261,6 @@ def _spans(line: str, subjects: frozenset[str]) -> Iterator[tuple[str, Sequence[
 def _continued(text: str, following: Sequence[str]) -> str:
     """A command with the lines that continue it, after backslashes and in quotes."""
     for number, line in enumerate(following):
-        if WRAPPED.match(line) and role_of(text) and "`" not in line and not text.endswith("\\"):
-            text += " \\"
         if not text.endswith("\\"):
             if "\n" in text or ASKS.match(text):
                 text = "\n".join([text, *quoted(text, following[number:])])

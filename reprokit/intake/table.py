@@ -8,7 +8,7 @@ from importlib import resources
 from typing import Any
 
 ROWS: Mapping[tuple[str, str], str] = {
-    ("commands", ""): "programs shapes words prompts examples",
+    ("commands", ""): "programs shapes words examples",
     ("datasets", "*"): "needs any under files readers",
     (
         "environments",

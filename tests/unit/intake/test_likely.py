@@ -55,14 +55,7 @@ def _command(text: str) -> str:
         ("在运行完python manage.py runserver 8000之后，没有发生错误\n", "python manage.py runserver 8000"),
         ("Steps to reproduce the error:\n```\nwib build --all\n```\nIt panics.\n", "wib build --all"),
         ("启动命令为：wib-cli train --lr 0.1 --amp\n", "wib-cli train --lr 0.1 --amp"),
-        ("```\n127.0.0.1:6379> SETRANGE k -1 x\n(integer) 0\n```\n", "redis-cli SETRANGE k -1 x"),
-        ("```\nwib=# SELECT wob(1);\nserver closed\n```\n", "psql -c 'SELECT wob(1);'"),
-        ("```\nsqlite> SELECT wob(1);\nsqlite> .quit\n```\n", "sqlite3 repro.db 'SELECT wob(1);'"),
         ("```sh\n$ cat > a.wib <<X\nfn\nX\n$ wibc a.wib\nfatal: x\n```\n", "cat > a.wib <<X\nfn\nX\nwibc a.wib"),
-        (
-            "I use this:\n\npython -m wib.train --data s\n    --lr 0.1 --epochs 3\n",
-            "python -m wib.train --data s \\\n    --lr 0.1 --epochs 3",
-        ),
         (
             "```shell\n[debug] Command-line config: ['-vU', 'https://wib.example/1']\n[debug] wib-dl version 1\n```\n",
             "wib-dl '-vU' 'https://wib.example/1'",
