@@ -70,15 +70,8 @@ def chosen(found: Sequence[Shell], shown: Shown | None) -> Shell | None:
         one - 6 * (_blank(shell) and _programs(shell) <= full) for one, shell in zip(scores, candidates, strict=True)
     ]
     texts = sorted(line.text for shell in candidates for line in shell.of("run"))
-    scores = [
-        one - 5 * _shorter(shell, texts) - 6 * all(_CONTAINER.match(line.text) for line in shell.of("run", "setup"))
-        for one, shell in zip(scores, candidates, strict=True)
-    ]
+    scores = [one - 5 * _shorter(shell, texts) for one, shell in zip(scores, candidates, strict=True)]
     return candidates[scores.index(max(scores))] if candidates else None
-
-
-_CONTAINER = re.compile(r"(?:sudo\s+)?docker\s+(?:run|start|compose)\s")
-"""What starts a container, in which something else is run then."""
 
 
 def _shorter(shell: Shell, texts: Sequence[str]) -> bool:
@@ -109,7 +102,6 @@ def score(shell: Shell, shown: Shown | None) -> int:
     texts = [line.text for line in shell.of("run", "setup")]
     script = posixpath.basename(shown.frames[0].file.replace("\\", "/")) if shown and shown.frames else ""
     building = bool(shown and shown.building)
-    builds = not building and all(commands.BUILDS.search(text) for text in texts)
     prints = shown is not None and shell.lines[0].line < shown.line <= shell.piece.last and not shell.said
     return (
         12 * (script.endswith(".py") and any(script in text for text in texts))
@@ -118,7 +110,6 @@ def score(shell: Shell, shown: Shown | None) -> int:
         + 4 * bool(REPRODUCE.search(shell.piece.under) or REPRODUCE.search(shell.said))
         + 6 * bool(_EXACT.search(shell.said))
         + 3 * (not shell.said)
-        - 3 * builds
         - 8 * _works(shell)
     )
 

@@ -489,8 +489,6 @@ def configs(pieces: Sequence[ReportPiece]) -> list[Config]:
     for piece in pieces:
         kind = _CONFIGS.get(piece.info, "")
         name = _named(piece, (".yaml", ".yml", ".json", ".ini", ".cfg", ".toml", "requirements.txt"))
-        if not kind and name and piece.kind in ("fenced", "indented") and piece.info in ("", "text"):
-            kind = _CONFIGS[name.rpartition(".")[2]]
         if kind and _is(kind, piece.text):
             found.append(Config(kind=kind, name=name, piece=piece))
     return found

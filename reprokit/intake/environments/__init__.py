@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
-from reprokit.intake.environments import blocks, collected, columns, lines, packages, programs, recipes
+from reprokit.intake.environments import blocks, collected, lines, packages, programs, recipes
 from reprokit.intake.environments.lines import ReportLine
 from reprokit.intake.environments.model import EnvironmentBlock, Rank, ReportedValue, merge, same_version, together
 
@@ -20,7 +20,6 @@ FINDERS: Sequence[Callable[[Sequence[ReportLine]], Iterable[EnvironmentBlock]]] 
     recipes.find,
     programs.find,
     packages.find,
-    columns.find,
     blocks.find,
 )
 """From the most to the least specific: a line that one has read is not read by the next ones."""

@@ -32,12 +32,6 @@ _ROW = re.compile(r"([A-Za-z][\w.-]{1,40})(?:[ :]|==) ?v?(\d+\.\d+\.\d+\w*)\+?",
 _PRECISE = re.compile(r"v?\d+\.\d+\.\w+")
 _VERSION_OF = re.compile(r" (?:version|\(.{1,30}\))$", re.IGNORECASE)
 _ABOUT = re.compile(r"[^。，,.;；]{0,40}(?:版本|环境|environment)[^。，,.;；]{0,12}$", re.IGNORECASE)
-_BEGINS = re.compile(
-    r"[\W_]{0,6}(?:sys\.platform\b|commit\s*: |`transformers` version|INSTALLED VERSIONS|Collecting environment|"
-    r"jax: {2,}|System:$)"
-)
-"""The first line of the output of another program."""
-
 _COMMAND = re.compile(r"(?:pip3?|conda|mamba) install|docker run")
 """Lines with a command are read as commands."""
 
@@ -118,10 +112,6 @@ class _Run:
     def ends(self, line: ReportLine, pairs: Sequence[KeyValue]) -> bool:
         """Whether a line is not part of the block any more: another fence, prose, or a repeated key."""
         if line.fence != self.start.fence or _STOP.match(line.text):
-            return True
-        if _BEGINS.match(line.raw) and self.keys & {"python", "python version"}:
-            return True
-        if self.kind == "paddle" and _RULE.fullmatch(line.text):  # its last line; the configuration follows
             return True
         if self.unknown >= (UNKNOWN if not self.kind else UNKNOWN_OF_PROGRAM * (1 + 4 * (self.kind == "collect_env"))):
             return True

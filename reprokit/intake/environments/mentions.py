@@ -7,7 +7,6 @@ packages, and of what the report itself imports, installs or shows in a path. Wh
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -235,13 +234,7 @@ def printed(lines: Sequence[ReportLine], own: Collection[str]) -> Iterator[Menti
 
 
 def _first_named(text: str, own: Collection[str]) -> str:
-    words = _WORD.findall(text)
-    for first, second in itertools.zip_longest(words, words[1:], fillvalue=""):
-        if (two := f"{first}-{second}".lower()) in own and (role := role_of(two, own)):
-            return role
-        if role := role_of(first, own):
-            return role
-    return ""
+    return next((role for word in _WORD.findall(text) if (role := role_of(word, own))), "")
 
 
 def role_of(name: str, own: Collection[str]) -> str:

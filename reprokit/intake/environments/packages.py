@@ -1,4 +1,4 @@
-"""Lists of packages: pip list, pip freeze, requirements.txt, pip's log, conda list, conda's environment.yml. Pure."""
+"""Lists of packages: pip list, pip freeze, requirements.txt, pip's log, conda list. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ _CONDA_HEAD = re.compile(r"# packages in environment at|#?\s*Name\s+Version\s+Bu
 _CONDA_ROW = re.compile(
     r"([A-Za-z0-9_][\w.-]{0,80})\s+(\d\S{0,60}|<develop>|dev\S{0,20})\s+(\w[\w.+-]{0,80})(?:\s+(\S{1,120}))?$"
 )
-_CONDA_SPEC = re.compile(r"([\w.-]{1,80})(?:\s*={0,2}\s*([^\s=]{1,60}))?(?:[\s=]+(\S{1,80}))?")
 _CONDA_BUILD = re.compile(r"(?:\w*_)?\d+$|\w*h[0-9a-f]{7}_\w+$|py")
 _CONDA_PYTHON = re.compile(r"(?:^|_|cuda\d+|cpu)py(?:\d|h|_|$)|pyhd|pypi")
 _CONDA_TO_PIP = {"pytorch": "torch", "py-opencv": "opencv-python", "opencv": "opencv-python"}
@@ -43,7 +42,7 @@ def find(lines: Sequence[ReportLine]) -> Iterator[EnvironmentBlock]:
     at = 0
     while at < len(lines):
         ends = [at + 1]
-        for reader in (_pip_list, _conda_list, _environment, _log, _rows, _freeze):
+        for reader in (_pip_list, _conda_list, _log, _rows, _freeze):
             end, found = reader(lines, at)
             if found:
                 yield found
@@ -53,21 +52,12 @@ def find(lines: Sequence[ReportLine]) -> Iterator[EnvironmentBlock]:
         at = max(ends)
 
 
-def _take(
-    lines: Sequence[ReportLine], start: int, good: Callable[[ReportLine], bool], blanks: int = 0
-) -> list[ReportLine]:
+def _take(lines: Sequence[ReportLine], start: int, good: Callable[[ReportLine], bool]) -> list[ReportLine]:
     """The lines from ``start`` on that are ``good``, up to the end of their fenced block."""
     taken: list[ReportLine] = []
-    empty = 0
     for line in (lines[place] for place in range(start, len(lines))):
-        if line.edge or line.fence != lines[start].fence or (line.blank and empty >= blanks):
+        if line.edge or line.blank or line.fence != lines[start].fence or not good(line):
             break
-        if line.blank:
-            empty += 1
-            continue
-        if not good(line):
-            break
-        empty = 0
         taken.append(line)
     return taken
 
@@ -110,7 +100,7 @@ def _freeze(lines: Sequence[ReportLine], at: int) -> _Result:
         _PINNED.match(first.text) or _SOURCE.match(first.text) or _ASKED.match(first.text) or _OPTION.match(first.text)
     ):
         return at, None
-    rows = _take(lines, at, _freezing, blanks=1)
+    rows = _take(lines, at, _freezing)
     into = BlockReader(Rank.MEASURED)
     asked, sources = [], []
     for line in rows:
@@ -207,38 +197,6 @@ def _conda(into: BlockReader, name: str, version: str, build: str, channel: str)
         if found := re.search(r"cuda(\d+\.\d+)(?:_cudnn(\d+(?:\.\d+)*))?", build):
             into.claim("cuda", found[1], quote, Rank.BUILT)
             into.claim("cudnn", found[2] or "", quote, Rank.BUILT)
-
-
-def _environment(lines: Sequence[ReportLine], at: int) -> _Result:
-    """environment.yml: the items of ``dependencies:``, some of which may be for pip."""
-    if not re.match(r"dependencies:\s*$", lines[at].raw.strip()):
-        return at, None
-    into = BlockReader(Rank.STATED)
-    conda: dict[str, str] = {}
-    asked: list[str] = []
-    pip, depth = False, 0
-    rows = []
-    for line in (lines[place] for place in range(at + 1, len(lines))):
-        item = re.match(r"(\s*)-\s+(\S.*)$", line.raw)
-        if line.edge or not item:
-            break
-        rows.append(line)
-        if re.match(r"[\"']?pip:", item[2]):
-            pip, depth = True, len(item[1])
-            continue
-        pip = pip and len(item[1]) > depth
-        text = item[2].strip("\"' ")
-        if pip:
-            asked.append(text)
-            if pinned := _PINNED.match(text):
-                into.package(pinned[1], pinned[2], f"environment.yml: {text}")
-            continue
-        if spec := _CONDA_SPEC.match(text.rpartition("::")[2]):
-            conda[spec[1]] = spec[2] or ""
-            if spec[2] and re.fullmatch(r"\d[\w.]*(?:\.\*)?", spec[2]):
-                _conda(into, spec[1], spec[2], spec[3] or "", "")
-    end, found = _made("conda", lines, at, rows, into, any_claim=bool(conda))
-    return end, replace(found, conda=conda, requirements=tuple(asked)) if found else None
 
 
 def _made(

@@ -270,17 +270,6 @@ def test_what_people_type(text: str, axes: str, packages: str) -> None:
     assert " ".join(f"{name}={value}" for name, value in sorted(named.items())) == packages
 
 
-def test_a_table_with_a_column_for_each_environment() -> None:
-    text = "| | fails | works |\n|---|---|---|\n| OS | Ubuntu 20.04 | Ubuntu 22.04 |\n| Python | 3.8 | 3.10 |\n"
-    bad, good = find(text)
-    assert (dict(bad.axes), dict(good.axes)) == (
-        {"os": "ubuntu-20.04", "python": "3.8"},
-        {"os": "ubuntu-22.04", "python": "3.10"},
-    )
-    rows = find("| OS | Python | Result |\n|-|-|-|\n| Debian 11 | 3.9 | fails |\n| Debian 12 | 3.11 | works |\n")
-    assert [one.axes["python"] for one in rows] == ["3.9", "3.11"]
-
-
 def test_programs_that_list_packages_as_keys() -> None:
     text = """\
 INSTALLED VERSIONS
