@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from reprokit.intake import likely
 from reprokit.intake.commands import BUILDS_TREE, CommandLine, split
 
 
@@ -81,7 +82,7 @@ def installs(lines: Sequence[CommandLine]) -> Installed:
 
 
 def _words(text: str) -> list[str]:
-    bare = re.split(r"\s#|\|", text)[0]
+    bare = re.split(r"\s[#(]|\|", text)[0]
     try:
         return shlex.split(bare)
     except ValueError:
@@ -97,6 +98,8 @@ def _pip(words: Sequence[str]) -> tuple[list[str], list[str]]:
             if skip in _KEPT_OPTIONS and word.startswith("http"):
                 options.append(f"{_KEPT_OPTIONS[skip]} {shlex.quote(word)}")
             skip = ""
+        elif word in likely.words():  # the rest of a sentence
+            break
         elif word in _PIP_VALUES or word in {"-r", "--requirement", "-e", "--editable", "-t", "--target"}:
             skip = word
         elif word in _PIP_FLAGS:

@@ -51,13 +51,14 @@ def _shapes() -> Sequence[tuple[int, re.Pattern[str]]]:
 
 
 @cache
-def _words() -> frozenset[str]:
+def words() -> frozenset[str]:
+    """Words of sentences, none of which is the name of a program."""
     return frozenset(table("commands")["words"].split())
 
 
 def subjects(title: str) -> frozenset[str]:
     """The names that a report may be about: words of its title."""
-    return frozenset(re.findall(r"[a-z][a-z0-9_+-]+", title.lower())) - _words()
+    return frozenset(re.findall(r"[a-z][a-z0-9_+-]+", title.lower())) - words()
 
 
 def weight(text: str, *places: str, subjects: frozenset[str] = frozenset()) -> int:
@@ -65,14 +66,14 @@ def weight(text: str, *places: str, subjects: frozenset[str] = frozenset()) -> i
     first = text[:_MOST].split("\n", 1)[0].strip()
     starts = _STARTS.match(first)
     name = starts["name"].rpartition("/")[2] if starts else ""
-    if not starts or name.lower() in _words() or not re.search(r"[A-Za-z]", name) or _BOT.match(first):
+    if not starts or name.lower() in words() or not re.search(r"[A-Za-z]", name) or _BOT.match(first):
         return 0
     plain = _QUOTED.sub("''", first)
     total = sum(PLACES[place] for place in places)
     total += sum(points for points, sign in _shapes() if sign.search(plain))
     total += 2 * (name.lower().removesuffix(".exe") in subjects)
-    words = plain[starts.end() :].split()
-    return total - min(6, sum(word in _words() for word in words)) - 4 * (len(words) > 30 and " -" not in plain)
+    rest = plain[starts.end() :].split()
+    return total - min(6, sum(word in words() for word in rest)) - 4 * (len(rest) > 30 and " -" not in plain)
 
 
 def likely(text: str, *places: str, subjects: frozenset[str] = frozenset()) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reprokit.case import placeholders
+from reprokit.intake import commands, installing
 from reprokit.intake.drafting import draft
 
 FAILS = "```\nwobble: error: cannot read the file\n```\n"
@@ -209,3 +210,9 @@ def test_a_traceback_without_its_indentation_names_the_script() -> None:
     made = draft(f"# Wobble is broken\n\n{text}").data
     assert made["command"] == "python wobble_bug.py"
     assert made["expect"]["failure"] == {"exception": "ValueError", "message": "no wobble"}
+
+
+@pytest.mark.parametrize("rest", ["(replace * with its actual name", "and restart the kernel", "to get it  # or so"])
+def test_the_rest_of_a_sentence_is_not_installed(rest: str) -> None:
+    line = commands.CommandLine(text=f"pip install wobble==1.2.3 frob {rest}", line=1, role="setup")
+    assert installing.installs([line]).pip == ("wobble==1.2.3", "frob")
