@@ -83,7 +83,8 @@ BUILDS = re.compile(
 """Lines that compile something, so that the compiler matters."""
 _SHOWS = re.compile(
     r"^(?:\S*pip[\d.]*|\S*conda|mamba|uv(?: pip)?|poetry|npm|git|apt\S*|brew|cargo|go)\s+"
-    r"(?:list|show|freeze|info|env|status|log|diff|config|check|search|doctor|remote|branch)\b|^\S+\s+(?:--?version|-V|version|--?help|-h"
+    r"(?:list|show|freeze|info|env(?! (?:create|update)\b)|status|log|diff|config|check|search|doctor|remote|branch)\b"
+    r"|^\S+\s+(?:--?version|-V|version|--?help|-h"
     r"|-m\s+(?:pip\s+(?:list|freeze|show|--version|debug|check)|site|sysconfig|platform|torch\.utils\.collect_env"
     r"|detectron2\.utils\.collect_env|mmengine\S*collect_env|xformers\.info|bitsandbytes|sklearn\S*_show_versions"
     r"|venv|virtualenv|ensurepip|conda)"
@@ -299,7 +300,9 @@ _RUNNING = dict.fromkeys(("npm", "yarn", "pnpm"), r"run|test|start|build|exec|de
 """What these do beside installations: it fails where the report is about the program itself."""
 
 
-_OUTCOME = re.compile(r"(?:succe|fail|work|error|crash|hang|pass)\w*[.,!]?|command|ok|done", re.IGNORECASE)
+_OUTCOME = re.compile(
+    r"(?:succe|fail|work|error|crash|hang|pass)\w*[.,!]?|command|ok|done|is|[\u4e00-\u9fff].*", re.IGNORECASE
+)
 """Words about an installation, in the place of what is installed."""
 
 
@@ -312,8 +315,8 @@ def _of_installer(name: str, rest: str) -> str:
         "conda" if name in ("mamba", "micromamba") else name,
         r"install|add|update|upgrade|wheel|download|build-dep|-\S*|\d\S*|~?/?\S+",
     )
-    alone = (
-        sub in ("install", "add") and name not in _RUNNING and (len(words) < 3 or bool(_OUTCOME.fullmatch(words[2])))
+    alone = sub in ("install", "add") and (
+        name not in _RUNNING if len(words) < 3 else bool(_OUTCOME.fullmatch(words[2]))
     )
     return "setup" if re.fullmatch(wanted, sub) and not alone else ""
 

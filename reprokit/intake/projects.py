@@ -95,7 +95,8 @@ _LINK = re.compile(
     re.MULTILINE,
 )
 _OTHER_COMMIT = re.compile(
-    r"\bfix|\bsince\b|\brecent\b|\bbroke|\bbreak|git\+http|introduc|\bcaus|regress|bisect|revert|culprit|引入|修复|\bPR\b",
+    r"\bfix|\bsince\b|\brecent\b|\bbroke|\bbreak|git\+http|introduc|\bcaus|regress|bisect|revert|culprit"
+    r"|\brelated\b|\bsimilar\b|\bsee also\b|相关|类似|引入|修复|\bPR\b",
     re.IGNORECASE,
 )
 _TO_BUILD = re.compile(

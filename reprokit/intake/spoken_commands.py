@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from reprokit.intake import likely
 from reprokit.intake.commands import (
@@ -73,8 +73,9 @@ _ALONE = frozenset({"make", "make install", "cmake", "ninja", "tox", "pytest"})
 """Programs that people name in a sentence without an argument, where they start them."""
 _ADVISED = re.compile(
     r"\bplease (?:run|try|use|execute)|\b(?:you|one|users?) (?:can|could|should|may|might)\b|\bhave you tried"
-    r"|\bsuggest|\brecommend|\bdocs?\b|\bdocumentation\b|\b(?:did not|didn[’']t|never) (?:run|use|try|execute)"
-    r"|请先?(?:运行|执行|使用|尝试)|建议|推荐|文档|(?:没有?|未)(?:运行|执行|使用)",
+    r"|\bsuggest|\brecommend|\bdocs?\b|\bdocumentation\b"
+    r"|\b(?:do not|don[’']t|did not|didn[’']t|never) (?:run|use|try|execute)"
+    r"|请先?(?:运行|执行|使用|尝试)|建议|推荐|文档|(?:没有?|未|不要|别)(?:再)?(?:运行|执行|使用|用)",
     re.IGNORECASE,
 )
 """Words about a command that others are to run, or that was not run."""
@@ -201,12 +202,16 @@ def _said(
     if "`" not in bare and unknown(bare, *around, subjects=subjects):
         return [(bare, around)], True
     advised = _ADVISED.search(line) and not likely.STEPS.search(line)
-    spans = [one for one in _spans(line, subjects) if not (advised and _ADVISED.search(_clause(line, one[0])))]
+
+    def ran(found: Iterable[tuple[str, Sequence[str]]]) -> list[tuple[str, Sequence[str]]]:
+        return [one for one in found if not (advised and _ADVISED.search(_clause(line, one[0])))]
+
+    spans = ran(_spans(line, subjects))
     if spans:
         return spans, False
     if folder := _CD.match(bare):  # what follows is a remark
         return [(folder[0], ())], True
-    return _in_sentence(line, subjects), False
+    return ran(_in_sentence(line, subjects)), False
 
 
 def _plain(text: str) -> bool:
@@ -227,7 +232,7 @@ def _in_sentence(line: str, subjects: frozenset[str]) -> list[tuple[str, Sequenc
         text = _cut(ran["rest"])
         starter = {".py": "python ", ".sh": "bash "}.get(text.partition(" ")[0][-3:], "")
         text = text if text.startswith(("./", "python", "bash", "sh ")) else starter + text
-        if role_of(text):
+        if role_of(text) and not _plain(text):
             return [*((first["rest"], ()) for first in _FIRST.finditer(line)), (text, ())]
     for ran in _RUNS.finditer(line):
         text = _cut(ran["rest"])

@@ -6,6 +6,7 @@ import pytest
 
 from reprokit.case import placeholders
 from reprokit.intake import commands, installing
+from reprokit.intake.draft import render
 from reprokit.intake.drafting import draft
 
 FAILS = "```\nwobble: error: cannot read the file\n```\n"
@@ -210,6 +211,16 @@ def test_a_traceback_without_its_indentation_names_the_script() -> None:
     made = draft(f"# Wobble is broken\n\n{text}").data
     assert made["command"] == "python wobble_bug.py"
     assert made["expect"]["failure"] == {"exception": "ValueError", "message": "no wobble"}
+
+
+def test_the_environment_of_conda_is_made_by_a_command() -> None:
+    text = render(draft("# It hangs\n\n```\nconda env create -f environment.yml\n```\n\nIt hangs.\n"))
+    assert "command: conda env create -f environment.yml" in text
+
+
+@pytest.mark.parametrize("said", ["I do not use pip install wob==1, but conda.", "不要用 pip install wob==1"])
+def test_what_was_not_run_is_not_installed(said: str) -> None:
+    assert "wob" not in str(draft(f"# It dies\n\n{said}\n\n{FAILS}").data.get("environment"))
 
 
 @pytest.mark.parametrize("rest", ["(replace * with its actual name", "and restart the kernel", "to get it  # or so"])

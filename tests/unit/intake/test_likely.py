@@ -131,6 +131,9 @@ def test_a_server_runs_beside_the_requests_to_it(text: str, command: str) -> Non
         "The docs say to use `wib serve --port 80`, but I call the library.\n",
         "请运行 `wib doctor` 查看环境\n",
         "我没有运行 `python train.py`，而是直接调用接口\n",
+        "npm install fails\n",
+        "pip install 很慢\n",
+        "When I python around this it works.\n",
     ],
 )
 def test_other_text_is_not_run(text: str) -> None:
