@@ -160,8 +160,6 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = (), subjects: fr
         role = role or ("run" if unknown(text, *around, *place, subjects=subjects) else "")
         if role and not (output and not prompted and _compiles(text)):
             shell.lines += parts(text, piece.line + at, role)
-        elif text.strip() and not prompted and not _COMMENT.match(text):
-            output = bool(shell.lines) or output
     for step in STEP_OF_IMAGE.finditer(piece.text):
         line = piece.line + piece.text.count("\n", 0, step.start())
         shell.lines += parts(step["rest"], line, role_of(step["rest"], lenient=True) or "run")

@@ -25,7 +25,6 @@ _PROMPT = re.compile(r"(?:[\w.@:~/()\[\] -]{0,60}[$#]\s+|!|%)?(?:sudo\s+(?:-E\s+
 _RUNNER = re.compile(r"(?:docker|podman|nvidia-docker|nerdctl)\s+(?:container\s+)?(?:run|create)\s")
 _PIP = re.compile(r"(?:\S*python[\d.]*\s+-m\s+)?(?:uv\s+)?pip[\d.]*\s+install\s+(.*)", re.DOTALL)
 _APT = re.compile(r"(?:apt-get|apt)\s+(?:-\S+\s+)*install\s+(.*)", re.DOTALL)
-_CONDA = re.compile(r"(?:conda|mamba)\s+(?:install|create)\s+(.*)", re.DOTALL)
 _HOUSEKEEPING = re.compile(
     r"(?:apt-get|apt)\s+(?:-\S+\s+)*(?:update|upgrade|clean|autoremove)|rm\s+-rf?\s+(?:/var/|/tmp|/root/\.cache|~/\.cache)|"
     r"(?:pip|conda)\s+(?:cache|clean)"
@@ -41,7 +40,6 @@ class _Recipe:
     apt: list[str] = field(default_factory=list)
     requirements: list[str] = field(default_factory=list)
     pip_options: list[str] = field(default_factory=list)
-    conda: dict[str, str] = field(default_factory=dict)
     setup: list[str] = field(default_factory=list)
 
     def found(self, kind: str, first: int, last: int, values: Mapping[str, str]) -> EnvironmentBlock:
@@ -52,7 +50,6 @@ class _Recipe:
             apt=tuple(dict.fromkeys(self.apt)),
             requirements=tuple(dict.fromkeys(self.requirements)),
             pip_options=tuple(dict.fromkeys(self.pip_options)),
-            conda=self.conda,
             setup=tuple(self.setup),
         )
 
@@ -79,8 +76,6 @@ class _Recipe:
                 self.pip(_words(pip[1]))
             elif apt := _APT.match(command):
                 self.apt += [word for word in _words(apt[1]) if not word.startswith("-")]
-            elif conda := _CONDA.match(command):
-                self._conda(_words(conda[1]))
             elif not _HOUSEKEEPING.match(command):
                 self.setup.append(command)
 
@@ -107,22 +102,6 @@ class _Recipe:
         pins = [one.version for one in asked.specifier if one.operator in ("==", "===") and "*" not in one.version]
         if pins:
             self.into.package(asked.name, pins[0], word)
-
-    def _conda(self, words: Sequence[str]) -> None:
-        rest = iter(words)
-        for word in rest:
-            if word in ("-c", "--channel", "-n", "--name", "-p", "--prefix", "--file"):
-                next(rest, "")
-            elif not word.startswith("-"):
-                name, _, version = word.rpartition("::")[2].partition("=")
-                version = version.lstrip("=").partition("=")[0]
-                self.conda[name] = version
-                if name == "python":
-                    self.into.claim("python", version, word, Rank.STATED)
-                elif name in ("cudatoolkit", "pytorch-cuda"):
-                    self.into.claim("cuda", version, word, Rank.BUILT)
-                elif name == "cudnn":
-                    self.into.claim("cudnn", version, word, Rank.BUILT)
 
 
 def find(lines: Sequence[ReportLine]) -> Iterator[EnvironmentBlock]:
