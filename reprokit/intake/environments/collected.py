@@ -84,11 +84,10 @@ def _block(of: str, lines: Sequence[ReportLine]) -> EnvironmentBlock:
     into = BlockReader(Rank.MEASURED)
     read = {"": _facts, "Python": _packages, "conda": _conda}[of]
     values, own = read([re.sub(r"^[\s>]*", "", line.raw) for line in lines[1:]], into)
-    found = into.found(KIND, lines[0].number, lines[-1].number, values)
-    return replace(found, conda=own) if of == "conda" else replace(found, env=own)
+    return replace(into.found(KIND, lines[0].number, lines[-1].number, values), env=own)
 
 
-# Each gives the values of its block, and the variables or the conda packages in it.
+# Each gives the values of its block, and the variables in it.
 
 
 def _facts(lines: Sequence[str], into: BlockReader) -> tuple[dict[str, str], dict[str, str]]:
@@ -140,4 +139,4 @@ def _conda(lines: Sequence[str], into: BlockReader) -> tuple[dict[str, str], dic
             axis = "cudnn" if found["name"] == "cudnn" else "cuda"
             into.claim(axis, found["version"], f"conda: {found[0]}", Rank.BUILT)
     values = {"conda packages": ", ".join(found[0] for found in rows)} if rows else {}
-    return values, {found["name"]: found["version"] for found in rows}
+    return values, {}

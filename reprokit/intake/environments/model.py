@@ -39,13 +39,12 @@ class EnvironmentBlock:
     """One environment block, or several of them that describe one environment (:func:`merge`).
 
     ``first`` and ``last`` are its lines in the text, counted from 1. ``values`` are the block's own keys, unchanged (a
-    list of packages has none). ``packages``: canonical pip name -> version; ``conda``: every conda package by its conda
-    name (Python packages are in ``packages``, too). ``requirements``, ``pip_options``: the arguments of pip, as
-    written. ``env``, ``options`` (``gpus``, ``shm_size``, ``memory``, ``network``, ``user``, ``workdir``, ``command``)
-    and ``setup`` (other commands that a Dockerfile runs) come from Dockerfiles and ``docker run``. ``driver_cuda`` is
-    the highest CUDA that the driver supports, never what is installed. ``system`` is ``linux``, ``windows``,
-    ``macos`` or "". ``glibc`` identifies a release where none is named. Texts are as reported: only the name of the
-    host in ``uname -a`` is removed.
+    list of packages has none). ``packages``: canonical pip name -> version. ``requirements``, ``pip_options``: the
+    arguments of pip, as written. ``env``, ``options`` (``gpus``, ``shm_size``, ``memory``, ``network``, ``user``,
+    ``workdir``, ``command``) and ``setup`` (other commands that a Dockerfile runs) come from Dockerfiles and ``docker
+    run``. ``driver_cuda`` is the highest CUDA that the driver supports, never what is installed. ``system`` is
+    ``linux``, ``windows``, ``macos`` or "". ``glibc`` identifies a release where none is named. Texts are as reported:
+    only the name of the host in ``uname -a`` is removed.
     """
 
     kind: str
@@ -54,7 +53,6 @@ class EnvironmentBlock:
     values: Mapping[str, str] = field(default_factory=dict)
     claims: tuple[ReportedValue, ...] = ()
     packages: Mapping[str, str] = field(default_factory=dict)
-    conda: Mapping[str, str] = field(default_factory=dict)
     requirements: tuple[str, ...] = ()
     pip_options: tuple[str, ...] = ()
     apt: tuple[str, ...] = ()
@@ -103,7 +101,7 @@ def merge(founds: Sequence[EnvironmentBlock]) -> EnvironmentBlock:
 
 def _merged(one: EnvironmentBlock, other: EnvironmentBlock) -> EnvironmentBlock:
     both: dict[str, Any] = {"kind": "+".join(dict.fromkeys((*one.kind.split("+"), *other.kind.split("+"))))}
-    for name in ("values", "packages", "conda", "env", "options"):
+    for name in ("values", "packages", "env", "options"):
         both[name] = {**getattr(other, name), **getattr(one, name)}
         both[name] = {key: both[name][key] for key in (*getattr(one, name), *getattr(other, name))}
     for name in ("claims", "requirements", "pip_options", "apt", "gpus", "setup", "remarks"):

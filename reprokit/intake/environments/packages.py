@@ -160,15 +160,14 @@ def _conda_list(lines: Sequence[ReportLine], at: int) -> _Result:
         ),
     )
     into = BlockReader(Rank.MEASURED)
-    conda = {}
+    listed = 0
     for line in rows:
         if (row := _CONDA_ROW.match(line.text)) and not line.raw.strip().startswith("#"):
-            conda[row[1]] = row[2]
+            listed += 1
             _conda(into, row[1], row[2], row[3], row[4] or "")
-    if not headed and len(conda) < LEAST + 1:
+    if not headed and listed < LEAST + 1:
         return at + max(len(rows), 1), None
-    end, found = _made("conda", lines, at, rows, into, any_claim=bool(conda))
-    return end, replace(found, conda=conda) if found else None
+    return _made("conda", lines, at, rows, into)
 
 
 def _conda(into: BlockReader, name: str, version: str, build: str, channel: str) -> None:
@@ -205,11 +204,9 @@ def _made(
     at: int,
     rows: Sequence[ReportLine],
     into: BlockReader,
-    *,
-    any_claim: bool = False,
 ) -> _Result:
     """The block of ``rows``, if it has any fact."""
-    if not rows or not (into.packages or into.claims or any_claim):
+    if not rows or not (into.packages or into.claims):
         return at + 1, None
     end = next(place for place in range(at, len(lines)) if lines[place].number == rows[-1].number) + 1
     return end, into.found(kind, lines[at].number, rows[-1].number, {})
