@@ -201,8 +201,6 @@ def _gpu(into: BlockReader, one: KeyValue) -> None:
         text = re.sub(r"^GPU \d+[:：]\s*", "", text).strip(" ,，、")
         if _GPU_NAME.search(text) and "==" not in text:
             into.gpus.append(text)
-    if found := re.search(r"driver\D{0,20}(\d{3}(?:\.\d+)+)", one.value, re.IGNORECASE):
-        into.texts.setdefault("driver", found[1])
     _more(into, one)
 
 
@@ -283,7 +281,7 @@ def _virtual(into: BlockReader, one: KeyValue) -> None:
 
 
 def _variants(into: BlockReader) -> None:
-    """PaddlePaddle's GPU build is a separate package; 0.0.0 is the version of its development builds."""
+    """PaddlePaddle's GPU build is a separate package."""
     compiled = into.texts.pop("compiled", "")
     release = into.packages.get("paddlepaddle", "")
     if release and (compiled == "gpu" or ".post" in release):
@@ -291,9 +289,6 @@ def _variants(into: BlockReader) -> None:
             "paddlepaddle-gpu" if name == "paddlepaddle" else name: version for name, version in into.packages.items()
         }
         into.built("paddlepaddle-gpu", release, f"PaddlePaddle {release}")
-    for name, version in into.packages.items():
-        if version == "0.0.0":
-            into.remarks.append(f"{name} 0.0.0 is a development build; its commit is not reported")
 
 
 _READERS: Mapping[str, Callable[[BlockReader, KeyValue], None]] = {
