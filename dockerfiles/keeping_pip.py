@@ -5,14 +5,17 @@
 - It knows PyPI by its present name. pip 9, which Ubuntu 18.04 brings, has an older one that many sites do not let
   through: the same without "python" in the middle.
 
-Runs with any pip from 20 on, and with pip 9 as far as to replace itself; Python 3.6 and later. Where pip looks
+Runs with any pip from 20 on, and with pip 9 as far as to replace itself; Python 2.7, and 3.6 and later. Where pip looks
 different inside, it is pip as it is.
 """
 
-import contextlib
 import runpy
 import sys
-from urllib.parse import urlsplit
+
+try:
+    from urllib.parse import urlsplit
+except ImportError:  # Python 2.7
+    from urlparse import urlsplit
 
 sys.path.pop(0)  # this script's folder is no place to import from
 sys.argv[0] = "pip"
@@ -53,6 +56,8 @@ def know_pypi():
 
 
 for habit in (give_up_on_hosts, know_pypi):
-    with contextlib.suppress(ImportError, AttributeError):
+    try:  # noqa: SIM105 - Python 2.7 has no contextlib.suppress
         habit()
+    except (ImportError, AttributeError):
+        pass
 runpy.run_module("pip", run_name="__main__", alter_sys=True)

@@ -102,6 +102,10 @@ class Catalog:
         """The Pythons that uv has for any Linux with glibc, oldest first."""
         return tuple(self.table("python")["uv"]["pythons"])
 
+    def virtualenv(self) -> str:
+        """The requirement of the virtualenv that makes environments for Python 2.7."""
+        return str(self.table("python")["virtualenv"])
+
     def uv_installer(self) -> str:
         """The requirement of the uv that knows :meth:`uv_pythons`."""
         return str(self.table("python")["uv"]["installer"])

@@ -185,10 +185,14 @@ def _offer(one: Asked, cuda: str, catalog: Catalog) -> str:
     return ""
 
 
+_FIRST_PYTHON = (3, 6)
+"""The index was asked for wheels of this Python and later ones: regenerate.PYTHONS."""
+
+
 def _other_python(one: Asked, python: str, catalog: Catalog) -> str:
     """Why a release cannot be installed for a Python. Only what comes from Python's own index is known."""
     row = catalog.build(one.package, one.release) if one.indexed else None
-    if row is None or not row.pythons or python in row.pythons:
+    if row is None or not row.pythons or python in row.pythons or versions.order(python) < _FIRST_PYTHON:
         return ""
     text = f"{one.package} {one.release} has no wheel for Python {python} on Python's index, only for "
     text += f"{', '.join(row.pythons)}"

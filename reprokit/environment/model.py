@@ -28,10 +28,10 @@ class Base:
     reference: str
 
 
-PIPS = {(3, 6): "21.3.1", (3, 7): "24.0", (3, 14): "25.3"}
+PIPS = {(2, 7): "20.3.4", (3, 6): "21.3.1", (3, 7): "24.0", (3, 14): "25.3"}
 """Least Python -> the pip in our virtual environments. 24.0 is the last that takes the metadata of old packages as they
-are (24.1 and later refuse what is not PEP 440), and serves Python 3.7 to 3.13 alike. 21.3.1 is the last for 3.6; 25.3
-knows 3.14."""
+are (24.1 and later refuse what is not PEP 440), and serves Python 3.7 to 3.13 alike. 21.3.1 is the last for 3.6, 20.3.4
+for 2.7; 25.3 knows 3.14."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,8 @@ class Python:
 
     ``version`` is what its source is known to bring. ``source``: ``distribution`` (``packages`` of the release; those
     in ``headers`` as well where C is compiled), ``image`` (the base image has it, with headers) or ``uv`` (one of uv's
-    own, with headers; ``installer`` is the requirement of the uv that fetches it). ``command`` runs it.
+    own, with headers). ``command`` runs it. ``installer`` is the requirement of the uv that fetches it, or, for an
+    interpreter without the module venv, of the virtualenv that makes the environment; '' where neither is needed.
     """
 
     version: str

@@ -33,7 +33,10 @@ def packages():
             import pkg_resources
         except ImportError:
             return {}
-        found = [(item.project_name, item.version) for item in pkg_resources.working_set]
+        # Debian's Python 2.7 counts itself and parts of its standard library, which pip has not installed.
+        standard = os.path.dirname(os.__file__)
+        own = (standard, os.path.join(standard, "lib-dynload"))
+        found = [(item.project_name, item.version) for item in pkg_resources.working_set if item.location not in own]
     # The first of a name is the one that import finds.
     first = {}
     for name, version in found:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from reprokit.environment import providing, versions
-from reprokit.environment.catalog import Release
+from reprokit.environment.catalog import Catalog, Release
 from reprokit.environment.model import Cuda, Python
 from reprokit.environment.providing import Provider, served
 from reprokit.environment.supply import Supply
@@ -35,24 +35,28 @@ def python(asked: str | None, release: Release, supply: Supply, cuda: Cuda | Non
     if asked == versions.NONE:
         return None
     if asked is None:
-        return packaged(release, release.pythons[0])
+        return packaged(release, release.pythons[0], supply.catalog)
     wish = PythonRequest(asked=asked, release=release, supply=supply, cuda=cuda)
     return served("python", wish, PROVIDERS, supply.python)
 
 
-def packaged(release: Release, version: str) -> Python:
+def packaged(release: Release, version: str, catalog: Catalog) -> Python:
     """The Python of that version among the release's packages."""
     if version == release.pythons[0]:
         return Python(version=version, packages=("python3", "python3-venv"), headers=("python3-dev",))
     name = "python" + ".".join(versions.parts(version)[:2])
+    if version.startswith("2."):
+        return Python(
+            version=version, command=name, packages=(name,), headers=(f"{name}-dev",), installer=catalog.virtualenv()
+        )
     # Ubuntu keeps distutils for all of them in one package, which not every pythonX.Y-venv asks for.
     packages = (name, f"{name}-venv", "python3-distutils")
     return Python(version=version, command=name, packages=packages, headers=(f"{name}-dev",))
 
 
-def tool(release: Release) -> Python:
+def tool(release: Release, catalog: Catalog) -> Python:
     """The release's newest Python: what installers are run with in stages that are thrown away."""
-    return packaged(release, max(release.pythons, key=versions.order))
+    return packaged(release, max(release.pythons, key=versions.order), catalog)
 
 
 def image_of(version: str, release: Release) -> str:
@@ -63,9 +67,9 @@ def image_of(version: str, release: Release) -> str:
 def _distribution(wish: PythonRequest) -> Python | None:
     default, *others = wish.release.pythons
     if versions.matches(wish.asked, default):
-        return packaged(wish.release, default)
+        return packaged(wish.release, default, wish.supply.catalog)
     version = versions.newest(wish.asked, others)
-    return packaged(wish.release, version) if version else None
+    return packaged(wish.release, version, wish.supply.catalog) if version else None
 
 
 def _image(wish: PythonRequest) -> Python | None:

@@ -50,14 +50,14 @@ def without_check(spec: CellSpec, supply: Supply) -> Environment:
         found[axis.name] = axis.resolve(request)
     release: Release = found["os"]
     python, gcc, cuda = found["python"], found["gcc"], found["cuda"]
-    staged = (python and python.source == "uv") or (gcc and gcc.source == "conda")
+    staged = (python and python.installer) or (gcc and gcc.source == "conda")
     environment = Environment(
         base=_base(release, python, cuda, supply.base_source),
         os=release.name,
         family=release.family,
         components=release.components,
         python=python,
-        tool=providers_python.tool(release) if staged else None,
+        tool=providers_python.tool(release, supply.catalog) if staged else None,
         gcc=gcc,
         cuda=cuda,
         cudnn=found["cudnn"],

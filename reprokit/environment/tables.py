@@ -37,7 +37,7 @@ SHAPES: dict[str, Any] = {
             "gcc": {ANY: VERSION},
         }
     },
-    "python": {"images": {ANY: VERSIONS}, "uv": {"installer": TEXT, "pythons": VERSIONS}},
+    "python": {"images": {ANY: VERSIONS}, "virtualenv": TEXT, "uv": {"installer": TEXT, "pythons": VERSIONS}},
     "gcc": {"images": {ANY: TEXT}, "conda": {"installer": TEXT, "versions": VERSIONS}, "debian": {ANY: VERSION}},
     "cuda": {
         "wheels": {ANY: dict.fromkeys(("nvcc", "nvvm", "crt", "cccl", "runtime", "cublas"), VERSION)},

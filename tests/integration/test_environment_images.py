@@ -104,6 +104,17 @@ def test_an_old_python_measures_as_asked(engine: DockerEngine) -> None:
     assert (measured.packages["pip"]["pip"], measured.packages["pip"]["iniconfig"]) == ("21.3.1", "1.1.1")
 
 
+def test_python_2_measures_as_asked_and_runs_its_own_programs(engine: DockerEngine) -> None:
+    """It has no module venv, and its pip installs what still takes it; pip has not installed its standard library."""
+    image = built(engine, cell({"os": "debian-11", "python": "2.7"}, pip=("iniconfig==1.1.1",)))
+    measured = measure(engine, image, gpus=(), cancel=threading.Event())
+    assert compare({"os": "debian-11", "python": "2.7.18", "gcc": "none"}, measured) == []
+    packages = measured.packages["pip"]
+    assert (packages["pip"], packages["iniconfig"]) == ("20.3.4", "1.1.1")
+    assert not {"python", "argparse", "wsgiref"} & set(packages)
+    assert output(engine, image, "python -c 'import iniconfig; print 1 / 2'") == "0\n"
+
+
 def test_a_c_extension_compiles_with_the_gcc_that_was_asked_for(engine: DockerEngine) -> None:
     setup = "python -c 'import sysconfig; print(sysconfig.get_config_var(\"CC\"))'\n"
     files = {"x.c": "#include <Python.h>\n#include <stdio.h>\nint main(void) { puts(__VERSION__); return 0; }\n"}

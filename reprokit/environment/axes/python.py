@@ -59,9 +59,9 @@ def on_host(request: HostRequest) -> Interpreter:
 
 
 def layers(environment: Environment) -> Iterator[Layer]:
-    """The stage of uv's interpreters. Those of the distribution are in the layer of the system."""
-    if environment.python and environment.python.source == "uv":
-        yield Layer(place="stage", template="uv.j2")
+    """The stage of uv, or of virtualenv. The distribution's interpreters are in the layer of the system."""
+    if environment.python and environment.python.installer:
+        yield Layer(place="stage", template="uv.j2" if environment.python.source == "uv" else "virtualenv.j2")
 
 
 def read(sections: Mapping[str, str]) -> str | None:
@@ -96,7 +96,8 @@ AXIS = Axis(
     guide="""\
 The interpreter of a virtual environment at `/opt/venv`, which is first on `PATH`: of the distribution's packages, of
 Docker's image `python`, or of uv, in the order of `python_providers`. Without this axis it is the distribution's own;
-`none` makes no virtual environment. Measured by running it.
+`none` makes no virtual environment. For `2.7`, which the packages of debian-11 and of ubuntu-18.04 to 22.04 have, the
+program virtualenv makes the environment. Measured by running it.
 """,
     after=("os", "cuda"),
     resolve=resolve,

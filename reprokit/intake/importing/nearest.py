@@ -17,7 +17,7 @@ from reprokit.intake.axes import unavailable
 def python(asked: str) -> tuple[dict[str, str], str]:
     """(the axes of a cell with the Python nearest to ``asked``, why it is another one; '' where it is that one).
 
-    A Python of another series is only taken where its series has none; of Python 2 there is none at all.
+    A Python of another series is only taken where its series has none, and a Python 3 never stands for a Python 2.
     """
     if not asked:
         return {"os": DEFAULT}, "The data set names no Python: this is the one of the release."

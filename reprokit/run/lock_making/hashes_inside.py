@@ -73,9 +73,9 @@ def fetched(wanted, options):
     folder = tempfile.mkdtemp()
     try:
         words = [sys.executable, PIP, "download", "--quiet", "--no-deps", "--dest", folder] + options + sorted(wanted)
-        done = subprocess.run(words, stdout=sys.stderr)
-        if done.returncode:
-            sys.exit(done.returncode)
+        status = subprocess.call(words, stdout=sys.stderr)
+        if status:
+            sys.exit(status)
         files = {name: normalised(name) for name in os.listdir(folder)}
         found = []
         for name, version, url in wanted.values():

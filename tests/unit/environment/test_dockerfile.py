@@ -84,6 +84,7 @@ EVERYTHING: dict[str, Any] = {
         ("toolkit", {"os": "debian-11", "cuda": "11.2"}, "bootstrap", {}),
         ("nvidia-image", {"os": "ubuntu-22.04", "cuda": "11.8", "cudnn": "8.6"}, "registry", {}),
         ("second-python", {"os": "ubuntu-18.04", "python": "3.7", "gcc": "7"}, "bootstrap", {"pip": ("six",)}),
+        ("python-2", {"os": "debian-11", "python": "2.7", "gcc": "10"}, "bootstrap", {"pip": ("six",)}),
         ("python-image", {"python": "3.8", "gcc": "11"}, "registry", {"pip": ("six",)}),
         ("uv", {"os": "ubuntu-20.04", "python": "3.11", "cuda": "11.8", "gcc": "8.2"}, "registry", {"pip": ("six",)}),
         ("conda", {"gcc": "10.4"}, "bootstrap", {}),

@@ -15,7 +15,7 @@ from reprokit.environment.existing import nonexistent
     [
         ("os", "debian-99", "there is no OS debian-99; did you mean 'debian-13'?; reprokit knows debian-11"),
         ("os", "debain-12", "did you mean 'debian-12'?"),
-        ("python", "3.99", "there is no Python 3.99; did you mean '3.9'?; reprokit knows 3.6, 3.7"),
+        ("python", "3.99", "there is no Python 3.99; did you mean '3.9'?; reprokit knows 2.7, 3.6, 3.7"),
         ("gcc", "99", "there is no GCC 99; reprokit knows 4, 5"),
         ("cuda", "99.9", "there is no CUDA 99.9; reprokit knows 9.1"),
         ("cuda", "11.9", "there is no CUDA 11.9;"),

@@ -139,7 +139,7 @@ WITHOUT_UV = ("distribution", "image")
         (
             {"python": "3.5"},
             BOOTSTRAP,
-            "(packaged are 3.9.2 on debian-11, 3.11.2 on debian-12, 3.13.5 on debian-13, 3.6.9",
+            "(packaged are 3.9.2, 2.7.18 on debian-11, 3.11.2 on debian-12, 3.13.5 on debian-13, 3.6.9",
         ),
         (
             {"os": "debian-12", "python": "3.11"},
