@@ -272,7 +272,9 @@ class _Work:
                 *self.installed.pip,
                 *(text for found in merged for text in found.requirements),
             ],
-            options=self.installed.options,
+            options=list(
+                dict.fromkeys([*self.installed.options, *(text for found in merged for text in found.pip_options)])
+            ),
             apt=[*self.installed.apt, *(text for found in merged for text in found.apt)],
             without=[name for name in brought if name],
             elsewhere=requirements.not_of_python(self.environments, self.report.text),

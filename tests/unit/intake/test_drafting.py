@@ -638,3 +638,12 @@ def test_memory_that_grows_is_measured_by_iterations() -> None:
     made = draft("# Memory leak in wobble\n\nMemory grows without bound when I call f in a loop with numpy 2.0.0.\n")
     assert made.data["expect"] == {"leaks": {"per_iteration": "1MiB"}}
     assert any("reprokit: iteration N" in text for text in made.missing)
+
+
+def test_the_index_that_a_dockerfile_names_is_that_of_the_case() -> None:
+    install = "pip install --extra-index-url https://wheels.example.org/simple boomlib==1.9.0"
+    made = drafted(
+        f"```dockerfile\nFROM python:3.11\nRUN {install}\nRUN {install}\n```\n\n"
+        '```\n$ python -c "import boomlib"\nRuntimeError: boom is here\n```\n'
+    )
+    assert list(made.case.environment.pip_options) == ["--extra-index-url https://wheels.example.org/simple"]
