@@ -70,7 +70,7 @@ def needed(
     used = next((found.options["gpus"] for found in environments if found.options.get("gpus", "").isdigit()), "")
     without = any(found.axes.get("cuda") == versions.NONE for found in environments)
     uses = bool(gpus or used or any(found.options.get("gpus") for found in environments))
-    if not (devices or uses or (not without and _GPU.search(report))):
+    if not (devices or uses or (not without and (_GPU.search(report) or any(map(of_device, report.split("\n")))))):
         return data, notes
     data["gpus"] = str(devices or used or 1)
     notes["gpus"] = f"reported: {', '.join(dict.fromkeys(gpus))}" if gpus else "as the report uses them"

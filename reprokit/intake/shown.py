@@ -49,7 +49,8 @@ class Shown:
 @cache
 def table() -> Mapping[str, Any]:
     """The rules for lines and words, with their examples."""
-    flags = {"lines": re.MULTILINE, "words": re.MULTILINE | re.IGNORECASE, "cues": re.IGNORECASE}
+    # ASCII: a word ends where Chinese follows without a blank.
+    flags = {"lines": re.MULTILINE, "words": re.MULTILINE | re.IGNORECASE | re.ASCII, "cues": re.IGNORECASE | re.ASCII}
     return {
         part: [{**row, "search": re.compile(row["pattern"], flags[part])} for row in rows]
         for part, rows in read("failures").items()

@@ -25,6 +25,9 @@ _CLAUSE = re.compile(
     r"|但是|但|而|(?<![译跑行])不过|却|然而)",
     re.IGNORECASE,
 )
+_CONTRAST = re.compile(
+    r"\b(?:but|while|whereas|however|yet)\b|但|而(?!且)|(?<![译跑行])不过|却", re.IGNORECASE | re.ASCII
+)
 _SENTENCE = re.compile(r"[。！？!?]|\.(?=\s|$)")
 _VERSION = r"v?\d{1,4}(?:\.(?:\d+\w*|[x*]))+(?:[-.]?(?:post|rc|dev|a|b|alpha|beta)\d*)?(?:\+[\w.]+)?"
 _ANY = re.compile(
@@ -280,7 +283,8 @@ def _of_sentence(text: str, line: int, own: Collection[str], subject: str) -> It
     opposite = {one.version for at, one in every if _OPPOSITE.search(text[max(0, at - 80) : at])}
     waiting: list[Mention] = []
     last: bool | None = None
-    said = fails(text)
+    turn = next((one.start() for one in _CONTRAST.finditer(text)), 0)
+    said, said_first = fails(text), fails(text[:turn])  # what is behind a "but" is not said of what is before it
     has, start = False, 0
     for stop, following in _clauses(text):
         clause, found, aside = text[start:stop], [], text[start - 1 : start] in ("(", "（")
@@ -289,7 +293,7 @@ def _of_sentence(text: str, line: int, own: Collection[str], subject: str) -> It
             named = one.named and (one.role != "" or subject.startswith("package "))
             named = named or bool(not asked_for(start) and _INSTALLED.search(clause))
             found.append(replace(one, role=subject, named=named))
-        start = following
+        begin, start = start, following
         if not clause.strip():
             continue
         verdict = fails(clause)
@@ -299,13 +303,13 @@ def _of_sentence(text: str, line: int, own: Collection[str], subject: str) -> It
         elif verdict is None and found and last is not None and _HAS.search(clause):
             yield from found  # ``I had 2.0 before`` says what is installed
             continue
-        elif verdict is not None and found and waiting and has:
-            yield from waiting
+        elif verdict is not None and waiting and ((found and has) or (0 < turn < begin and not verdict)):
+            yield from waiting  # ``I use 1.13 and get nan, but on the CPU it works``
             waiting = []
         elif verdict is None and aside and last is not None:
             verdict = last
         has = bool(_HAS.search(clause)) and bool(found)
-        verdict = said if verdict is None else verdict
+        verdict = (said if begin >= turn else said_first) if verdict is None else verdict
         found = [replace(one, fails=None if verdict is None else verdict ^ (one.version in opposite)) for one in found]
         if verdict is None:
             waiting += found

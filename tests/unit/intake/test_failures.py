@@ -212,3 +212,8 @@ def test_a_wrong_result_beside_another_is_compared(words: str) -> None:
 def test_a_wrong_result_alone_is_compared_with_nothing() -> None:
     made = draft("# Wobble\n\nIt gives a wrong result.\n\n```\npython wobble.py\n```\n").data
     assert "variant" not in made.get("matrix", {})
+
+
+def test_words_about_a_failure_are_read_where_no_blank_parts_them_from_chinese() -> None:
+    made = draft("# 本地gpu训练时是loss=nan而用cpu就正常\n\n训练脚本没有改动。\n")
+    assert made.data["expect"]["failure"]["output"] == r"/(?i)\bnan\b/"

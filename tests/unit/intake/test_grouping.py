@@ -163,3 +163,21 @@ def test_versions_of_pip_that_a_sentence_compares_are_installed() -> None:
 @pytest.mark.parametrize("text", ["Arch Linux, Python 3.11", "It is an AWS arch server", "on my arch"])
 def test_a_distribution_without_a_release_is_named(text: str) -> None:
     assert "arch was reported" in render(draft(f"{REPORT}{text}\n"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I use torch 1.13.1; `python infer.py` gives nan, while it works fine on CPU.",
+        "I use torch 1.13.1, the result is garbage, but on the CPU it works.",
+        "我用的是torch1.13.1版本，运行python infer.py输出nan而cpu正常",
+        "我用的是torch1.13.1版本，结果全是0，但在CPU上正常。",
+    ],
+)
+def test_what_is_fine_elsewhere_does_not_leave_out_the_versions_of_the_sentence(text: str) -> None:
+    assert "pip: [torch==1.13.1]" in render(draft(f"# The result is nan\n\n{text}\n"))
+
+
+def test_a_sentence_with_a_turn_compares_what_is_on_both_sides_of_it() -> None:
+    text = "# Nan\n\nI use torch 1.13.1, it gives nan, but with torch 1.12.0 it works.\n"
+    assert 'torch: ["1.12.0", "1.13.1"]' in render(draft(text))
