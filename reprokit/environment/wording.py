@@ -51,7 +51,8 @@ def cuda(text: str) -> str:
         re.search(rf"release {VERSION}, v({VERSION})", text, re.IGNORECASE)
         or re.search(rf"cuda_({VERSION})|release ({VERSION})", text)
         or re.match(
-            rf"(?:cuda(?: toolkit)?[ -]?)?v?({VERSION})\s*(?:[，,;；。]|$|[(（](?!\s*(?:driver|驱动|nvidia-smi)))",
+            rf"(?:cuda(?: toolkit)?[ -]?)?v?({VERSION})(?:-\d{{1,3}})?\s*"
+            r"(?:[，,;；。]|$|[(（](?!\s*(?:driver|驱动|nvidia-smi)))",
             text,
             re.IGNORECASE,
         )

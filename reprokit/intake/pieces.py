@@ -53,10 +53,10 @@ _SUBJECT = re.compile(r"(?:subject|title|标题|主题)\s*[:：]\s*(.*\S)", re.I
 _EXAMPLE = re.compile(
     r"[(（](?:e\.g\.|for example|such as|如|例如)(?:[^()（）\n]|[(（][^()（）\n]{0,40}[)）]){0,200}[)）](?=[ \t]*[:：])"
     r"|(?<=[:：])[ \t]*[(（](?:please|请提供|e\.g\.|for example|such as|eg[.,: ]|如|例如|例)[^)）\n]{0,200}[)）]"
-    r"|\[e\.g\.[^\]\n]{0,200}\]",
-    re.IGNORECASE,
+    r"|\[e\.g\.[^\]\n]{0,200}\]|<em>\s{0,9}Please [^<]{0,900}</em>|^[*_]{1,2}Please [^*\n]{0,400}[*_]{1,2}$",
+    re.IGNORECASE | re.MULTILINE,
 )
-"""A form's own example of what to fill in, which the reporter did not remove."""
+"""A form's own examples of what to fill in, and requests, which the reporter did not remove."""
 _IMAGE = re.compile(r"!\[[^\]\n]{0,300}\]\([^)\n]{0,1000}\)|<img\b[^>\n]{0,1000}>")
 
 
@@ -153,7 +153,7 @@ def _outside_fences(text: str) -> str:
 
 
 def _blank(match: re.Match[str]) -> str:
-    return " " if match[0].strip() else match[0]
+    return " " + "\n" * match[0].count("\n") if match[0].strip() else match[0]
 
 
 def _closes(match: re.Match[str], fence: str) -> bool:

@@ -9,7 +9,7 @@ from reprokit.core.patterns import is_regex
 from reprokit.core.redaction import STANDS
 from reprokit.evidence import frames as places
 from reprokit.evidence.model import Frame
-from reprokit.evidence.normalise import essence
+from reprokit.evidence.normalise import essence, without_stacks
 from reprokit.evidence.parsers.paddle import ENFORCE
 
 LONGEST = 120
@@ -29,6 +29,11 @@ _HOME = re.compile(r"(?<![\w~])~(?:[/\\][\w.@~+/\\-]*|(?=$|[\s'\"]))")
 _SENTENCE = re.compile(r"(?<=[^\d\s])[.!?]\s+(?=[A-Z\[(])|(?<=[\d)\]])\.\s+(?=[A-Z])|[。！？]|\n")
 _ORIGINAL = re.compile(r"\boriginal (?:error|exception) (?:is|was):\s*(?P<text>\S.*)", re.DOTALL | re.IGNORECASE)
 """What programs write before the message that they add advice to."""
+_WRAPS = re.compile(r"(?:in user code|Graph execution error|Exception encountered when calling [^\n]{1,200})[.:]?\s*$")
+"""A line that Keras and TensorFlow write before the failure that they pass on."""
+_PASSED_ON = re.compile(r"(?:[A-Za-z_][\w.]*(?:Error|Exception): )?(?P<text>\S.*)$")
+_BESIDE = re.compile(r"Call arguments received|Detected at node|Node: |Original stack trace|\[\[\{\{node|\W*$")
+"""What they write around it; behind the first of these nothing more is of it."""
 _PADDLE_CLASS = re.compile(rf"^\((?:{'|'.join(ENFORCE)})\)\s*|^(?:{'|'.join(ENFORCE)})Error:\s*")
 
 
@@ -40,6 +45,7 @@ def stable(message: str) -> tuple[str, str]:
     """
     if original := _ORIGINAL.search(message):
         message = original["text"].strip()
+    message = _passed_on(message)
     own = essence(message)
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     first = next((line for line in lines if own.startswith(" ".join(line.split())[:60])), lines[0] if lines else "")
@@ -65,6 +71,20 @@ def stable(message: str) -> tuple[str, str]:
     if len(sentence) <= 40 and "/" not in sentence:
         return sentence, "the whole message, most of which may differ on other machines"
     return "", f"no part of the message {_shown(sentence)} is sure to stay the same"
+
+
+def _passed_on(message: str) -> str:
+    """The message of the failure that a message only passes on, the innermost one; else the message itself."""
+    found, wrapped = "", False
+    for line in without_stacks(message):
+        line = line.strip()
+        if line.startswith("Call arguments received"):
+            break
+        if hit := _PASSED_ON.match(line):
+            wrapped = wrapped or (not found and bool(_WRAPS.match(hit["text"])))
+            if not (_WRAPS.match(hit["text"]) or _BESIDE.match(line)):
+                found = found if found and hit["text"] == line else hit["text"]
+    return found if wrapped and found else message
 
 
 def pattern(parts: Sequence[str]) -> str:

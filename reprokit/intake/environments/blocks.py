@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from reprokit.environment import wording
-from reprokit.intake.environments import images, mentions
+from reprokit.intake.environments import images, mentions, packages
 from reprokit.intake.environments.lines import LONGEST, ReportLine
 from reprokit.intake.environments.model import EnvironmentBlock, Rank
 from reprokit.intake.environments.pairs import KeyValue, covered, items, listed, pair, role
@@ -17,7 +17,9 @@ from reprokit.intake.table import table
 _KINDS = tuple((row["kind"], frozenset(row["keys"])) for row in table()["blocks"])
 """(kind, keys in lower case that only that program prints together)."""
 
-_LISTED = re.compile(r"\[(?:pip3?|conda)\]\s+([A-Za-z][\w.-]*)(?:==|\s+\(?)(\d[^\s)]*)")
+_LISTED = re.compile(
+    r"\[(?P<by>pip3?|conda)\]\s+(?P<name>[A-Za-z][\w.-]*)(?:==|\s+\(?)(?P<version>\d[^\s)]*)(?:\s+(?P<build>\w\S*))?"
+)
 _RULE = re.compile(r"[-=*_#~+─ ]+")
 _HOST = re.compile(r"node='[^']*'")
 """The host in the output of jax.print_environment_info(): a scrubber could not recognise its name."""
@@ -61,7 +63,7 @@ class _Run:
     pairs: list[KeyValue] = field(default_factory=list)
     keys: set[str] = field(default_factory=set)
     versions: dict[str, str] = field(default_factory=dict)
-    listed: list[tuple[str, str, str]] = field(default_factory=list)
+    listed: list[tuple[re.Match[str], str]] = field(default_factory=list)
     last: int = 0
     blanks: int = 0
     unknown: int = 0
@@ -71,7 +73,7 @@ class _Run:
     def add(self, line: ReportLine, pairs: Sequence[KeyValue]) -> None:
         """Take a line into the block."""
         if listed := _LISTED.match(line.text):
-            self.listed.append((listed[1], listed[2], line.text))
+            self.listed.append((listed, line.text))
         elif self.goes_on(line):
             before = self.pairs.pop()
             self.pairs.append(replace(before, value=f"{before.value}\n{line.text}".strip()))
@@ -213,8 +215,11 @@ def _block(run: _Run) -> Iterator[EnvironmentBlock]:
     for one in pairs:
         if one.role == "image" and (image := _IMAGE.match(one.value)):
             images.read(image[0], reading)
-    for name, version, text in run.listed:
-        reading.package(name, version, text)
+    for row, text in run.listed:
+        if row["by"] == "conda":
+            packages.of_conda(reading, row["name"], row["version"], row["build"] or "py")
+        else:
+            reading.package(row["name"], row["version"], text)
     for one in pairs:
         if run.lists(one) and (release := _RELEASE.fullmatch(one.value)):
             reading.package(_package(one), release[1], f"{one.key}: {one.value}")

@@ -110,6 +110,8 @@ _LINK = re.compile(
     r"|(?<![\w.-])\d{1,9}(?:\.\d{1,6})?\s?(?:[kKMGT]i?[Bb]|[mµnu]?s|secs?|seconds?|mins?|minutes?|hours?|fps|[MG]Hz|%|[秒倍])(?![\w-])"
 )
 """What names no version of the environment: addresses, sizes, times; in brackets is what compiled Python."""
+_BOTH = re.compile(r"\b(CUDA)\s?[/&]\s?cuDNN", re.IGNORECASE)
+"""The key of a form for two versions: a single one there is CUDA's."""
 _WHOLE = re.compile(rf"(?P<name>{_NAME})(?:,? version|[:=,]{{1,2}})?[ \t]{{0,40}}(?P<version>{_VERSION})", re.ASCII)
 """A line of a program that prints its version."""
 _FILE = re.compile(
@@ -211,6 +213,7 @@ def find(lines: Sequence[ReportLine], own: Collection[str], title: str = "", pro
             asked = asked if line.blank else ""
             continue
         text = re.sub(r"^\s*[-*+](?=\w)", "", _LINK.sub(" ", "  ".join(line.cells) if line.cells else line.text))
+        text = _BOTH.sub(r"\1", text)
         if asked and (answer := _ANSWER.match(text)):
             words = f"{of_form} {text}"
             yield Mention(

@@ -16,7 +16,8 @@ _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,80}[A-Za-z0-9])?"
 _PINNED = re.compile(rf"({_NAME})(?:\[[\w, -]{{0,80}}\])?===?([\w.!+*-]{{1,60}})(?:\s*;.*|\s+#.*|\s+--hash.*|\s*\\)?$")
 _SOURCE = re.compile(rf"(?:-e\s+\S+#egg=({_NAME})\S*|({_NAME})\s+@\s+\S+|-e\s+\S+)$")
 _ASKED = re.compile(
-    rf"({_NAME})(?:\[[\w, -]{{0,80}}\])?\s*(?:[<>=!~]=?=?\s*[\w.*+!-]{{1,40}}\s*,?\s*){{0,4}}(?:\s*;.*|\s+#.*)?$"
+    rf"({_NAME})(?:\[[\w, -]{{0,80}}\])?\s*(?:(?:[<>]=?|[=!~]==?)\s*[\w.*+!-]{{1,40}}\s*,?\s*){{0,4}}"
+    r"(?:\s*;.*|\s+#.*)?$"
 )
 _CONDA_PIN = re.compile(r"([a-z][a-z0-9._-]{1,60})=(\d[\w.]{0,40})(?:=(\S{1,60}))?$")
 _OPTION = re.compile(r"(?:-r|-c|-f|-i|--[a-z-]{3,30})[ =]\S+$")
@@ -107,7 +108,7 @@ def _freeze(lines: Sequence[ReportLine], at: int) -> _Result:
         if pinned := _PINNED.match(line.text):
             into.package(pinned[1], pinned[2], f"pip: {pinned[1]}=={pinned[2]}")
         elif conda := _CONDA_PIN.match(line.text):
-            _conda(into, conda[1], conda[2], conda[3] or "py", "")
+            of_conda(into, conda[1], conda[2], conda[3] or "py")
         elif _SOURCE.match(line.text):
             sources.append(line.text)
             for wheel in WHEEL.finditer(line.text):
@@ -118,7 +119,13 @@ def _freeze(lines: Sequence[ReportLine], at: int) -> _Result:
     bounded = (
         len(into.packages) + len(into.claims) + len(sources) + sum(1 for text in asked if re.search(r"[<>=~]", text))
     )
-    if len(rows) < LEAST or bounded * 2 < len(rows) or {"python", "cuda", "cudnn", "gcc"} & set(into.packages):
+    counts = not any("." in version for version in into.packages.values()) and not sources and not asked
+    if (
+        len(rows) < LEAST
+        or counts
+        or bounded * 2 < len(rows)
+        or {"python", "cuda", "cudnn", "gcc"} & set(into.packages)
+    ):
         return at + max(len(rows), 1), None
     end, found = _made("requirements" if asked else "pip", lines, at, rows, into)
     # Packages of pip freeze are installed; a requirements file, and packages from elsewhere, are kept as written.
@@ -164,13 +171,13 @@ def _conda_list(lines: Sequence[ReportLine], at: int) -> _Result:
     for line in rows:
         if (row := _CONDA_ROW.match(line.text)) and not line.raw.strip().startswith("#"):
             listed += 1
-            _conda(into, row[1], row[2], row[3], row[4] or "")
+            of_conda(into, row[1], row[2], row[3], row[4] or "")
     if not headed and listed < LEAST + 1:
         return at + max(len(rows), 1), None
     return _made("conda", lines, at, rows, into)
 
 
-def _conda(into: BlockReader, name: str, version: str, build: str, channel: str) -> None:
+def of_conda(into: BlockReader, name: str, version: str, build: str, channel: str = "") -> None:
     """Read a conda package: a toolkit, a compiler, an interpreter, or a Python package."""
     quote = " ".join(("conda:", name, version, build)).strip()
     if name in ("cudatoolkit", "pytorch-cuda", "cuda-version", "cuda-runtime", "cuda-cudart"):
@@ -183,8 +190,8 @@ def _conda(into: BlockReader, name: str, version: str, build: str, channel: str)
         into.claim("python", version, quote)
     elif re.fullmatch(r"gcc(?:_(?:impl_)?linux-64)?", name):
         into.claim("gcc", version, quote, Rank.STATED)
-    elif "*" in version or name.startswith("lib") or name == "numpy-base":
-        return
+    elif "*" in version or name.startswith(("lib", "mkl")) or name.endswith("-base"):
+        return  # Anaconda's own builds, which nothing from Python's index loads
     elif (
         name in _CONDA_TO_PIP
         or name in PACKAGES

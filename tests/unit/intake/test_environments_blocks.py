@@ -138,7 +138,6 @@ def test_pytorchs_block_with_what_it_was_built_for_beside_the_toolkit() -> None:
         "torch": "2.0.1+cu117",
         "numpy": "1.24.1",
         "torchvision": "0.15.2+cu117",
-        "mkl": "2021.4.0",
     }
     assert found.gpus == ("Tesla T10", "Tesla T10")
     assert (found.driver, found.glibc) == ("525.60.13", "2.35")
@@ -152,6 +151,17 @@ def test_without_a_toolkit_the_axis_is_what_the_framework_was_built_for() -> Non
     (found,) = find(COLLECT_ENV.replace("CUDA runtime version: 12.0.76", "CUDA runtime version: Could not collect"))
     assert found.axes["cuda"] == "11.7"
     assert found.notes == ()
+
+
+def test_a_single_version_of_cuda_and_cudnn_is_cudas() -> None:
+    (found,) = find("- OS: Linux\n- Python version: 3.7\n- CUDA/cuDNN version: 10.1\n")
+    assert dict(found.axes) == {"python": "3.7", "cuda": "10.1"}
+    (found,) = find("- OS: Linux\n- CUDA/cuDNN version: 10.0.130-2 /   7.3.0-1\n")
+    assert dict(found.axes) == {"cuda": "10.0.130", "cudnn": "7.3.0"}
+
+
+def test_assignments_of_a_program_are_not_requirements() -> None:
+    assert find("```\nwobbles = 3\ndepth=3\nheight = 5\nbatch=2\n```\n") == []
 
 
 def test_libraries_of_several_cudnn_versions_give_no_version() -> None:

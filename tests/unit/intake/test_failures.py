@@ -18,6 +18,20 @@ from reprokit.intake.drafting import draft
             ),
             {"exception": "ImportError", "message": "wob.dll is not a valid image"},
         ),
+        # what Keras and TensorFlow pass on
+        (
+            (
+                '```\nTraceback (most recent call last):\n  File "a.py", line 1, in <module>\n    fit()\n'
+                'ValueError: in user code:\n\n    File "/w/training.py", line 13, in step  *\n        return wob(x)\n\n'
+                "    LookupError: the registry has no wobble\n\n\nCall arguments received by layer:\n  • x=3\n```\n"
+            ),
+            {"exception": "ValueError", "message": "the registry has no wobble"},
+        ),
+        # the request of a form names slowness, and no sentence of the reporter does
+        (
+            "<em>Please note: we only address\nperformance issues.</em>\n\nIt stops with exit status 3.\n",
+            {"exit_code": "3"},
+        ),
         # a sentence about another error, above the output of the compiler
         (
             (

@@ -32,6 +32,7 @@ def pairs(text: str, *known: str) -> dict[str, str]:
         ("环境：\n- wobble 版本：2.4.1", "wobble", "2.4.1"),
         ("Wobble Gloop version: 0.17.0", "wobble-gloop", "0.17.0"),
         ("bazel 5.1.0", "bazel", "5.1.0"),
+        ("- **Wobble version (use the command below)**: v1.10.0-rc0", "wobble", "1.10.0-rc0"),
         (FENCED.format("require (\n\tgithub.com/gloop/bazel v1.4.2\n)"), "bazel", "1.4.2"),
     ],
 )
@@ -58,6 +59,7 @@ def test_a_pair_counts_by_what_speaks_for_it(text: str, name: str, version: str)
         "pip install wobble==1.2.3",
         "openblas configuration: OpenBLAS 0.3.28 Haswell",
         "GloopOS Viewer 1.2.3",
+        "Errors when building v2.14.0 from source",
         "Windows10 1.3.1",
         "The fix is planned for wobble version 2.1.0",
     ],
