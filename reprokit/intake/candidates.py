@@ -59,6 +59,24 @@ def best(pieces: Sequence[ReportPiece], kinds: Sequence[str] = ("printed", "erro
     )
 
 
+_ASSERTS = re.compile(r"\s*(?:assert[ (]|(?:[\w.]+\.)?assert_[a-z_]+\()")
+_CLOSING = 3
+"""Lines at the end of a program of which one asserts what its result should be."""
+
+
+def asserted(pieces: Sequence[ReportPiece]) -> Shown | None:
+    """The end of a program that closes with an assertion, where the report does not show it; None where none does."""
+    for piece in pieces:
+        if piece.code and _source(piece) and role(piece.lead) not in ("expected", "fine"):
+            for line, text in list(enumerate(piece.text.rstrip().split("\n"), piece.line))[-_CLOSING:]:
+                if _ASSERTS.match(text):
+                    note = f"line {line} of the program asserts it; the report does not show how it ends"
+                    return Shown(
+                        signature={"exception": "AssertionError"}, notes={"exception": note}, line=line, last=line
+                    )
+    return None
+
+
 class _Report:
     """A report and what of it counts for all candidates."""
 
@@ -71,7 +89,9 @@ class _Report:
         wrong = next(row["search"] for row in table()["words"] if row.get("kind") == "wrong")
         self.wrong = 2 if wrong.search(self.title) else 1 if wrong.search(prose) else 0
         self.fails = 2 if _FAILS.search(self.title) else 0
-        self.warns = bool(re.search(r"warning|警告", self.title + prose, re.IGNORECASE))
+        about = re.search(r"warning|警告", self.title, re.IGNORECASE)
+        self.warning = _WARNING if about else _WARNING_OF_PYTHON
+        self.warns = bool(about or re.search(r"warning|警告", prose, re.IGNORECASE))
         printed = [piece for piece in pieces if piece.code and "expected" in _around(piece)]
         self.expects = (
             bool(printed)
@@ -184,6 +204,8 @@ _PERSON = re.compile(
 _LOGGED = re.compile(
     r"\s*(?:\[|【|\(\w+ |[\d-]{4,10}[ T]\d\d:|[\w./\\~<>-]{1,300}:\d+|[\w./-]{2,40}: (?!//)\S|[A-Z]{3,8}[: ])"
 )
+_WARNING_OF_PYTHON = re.compile(r"\b[A-Z]\w*Warning: \S.*")
+_WARNING = re.compile(r"\b(?:[A-Z]\w*)?(?:Warning|WARNING): \S.*")
 _PREFIX = re.compile(
     r"^\s*(?:\([^()\n]{1,60}\)\s*|(?::\s)?[WEFI] [\w./-]{1,200}:\d+\]\s*"
     r"|[\d][\d\-:.,TZ/]{3,28}\s+|[\[【]\s?[\w .,:-]{1,40}[\]】]\s*:?\s*"
@@ -239,7 +261,7 @@ def _printed(report: _Report) -> Iterator[_Candidate]:
             continue
         behind = 2 if above is not None and piece.line - above.last <= 6 else 0
         said = _weight(piece, "printed")
-        score = base + said + behind - 2 * (piece.info in _DATA or piece.info in _LANGUAGES)
+        score = base + said + behind + 2 * _session(piece) - 2 * (piece.info in _DATA or piece.info in _LANGUAGES)
         for lines, typed in _outputs(piece):
             ran = 0 if typed is None else -8 if _LISTS.search(typed) else 2
             if text := _differing(lines, report):
@@ -260,7 +282,15 @@ def _outputs(piece: ReportPiece) -> Iterator[tuple[list[tuple[int, str]], str | 
         elif line.strip():
             runs[-1][0].append((number, line.rstrip()))
     kept = [run for run in runs if run[0]]
-    yield from kept if len(kept) == 1 else ()
+    yield from kept[-1:] if len(kept) == 1 or _session(piece) else ()
+
+
+def _session(piece: ReportPiece) -> bool:
+    """Whether a piece is what someone typed into Python to show the bug: its last output is the wrong one."""
+    return bool(re.match(r"\s*>>> ", piece.text) and _SHOWS.search(piece.heading) and not role(piece.lead))
+
+
+_SHOWS = re.compile(r"\breproduc\w*|\bbug\b|\bcurrent|\bactual|\bproblem\b|\bissue\b|复现|重现|问题", re.IGNORECASE)
 
 
 def _differing(lines: list[tuple[int, str]], report: _Report) -> tuple[str, int] | None:
@@ -280,15 +310,17 @@ def _differing(lines: list[tuple[int, str]], report: _Report) -> tuple[str, int]
         chosen = [(lines[0][1], lines[0][0])] if alike or len(lines) == 1 else []
     text, number = chosen[0] if chosen else ("", 0)
     if "\n" not in text:
-        text = text.strip()
+        text = _PROGRESS.sub("", text).strip()
     if commands.role_of(text.partition("\n")[0]):
         return None
     bad = _CHANGES.search(text) or (_LEVEL.match(text) and "\n" not in text) or not re.search(r"\w\w|\d|\W\w\W", text)
     return None if bad or len(text) > 400 or text.startswith("/") else (text, number)
 
 
+_PROGRESS = re.compile(r"^.{0,40}\[[=>.#█ -]{3,80}\].{0,40}?\d(?:ms|us|s)/\w+(?:\s*-)?\s*")
+"""A bar of progress and its times, before what a training prints."""
 _CHANGES = re.compile(
-    r"0x[0-9a-f]{5,}|(?:^|\s)(?:/[\w.-]+){2,}|[A-Z]:\\|\d\d:\d\d:\d\d|Traceback|\d it/s|https?://|successfully",
+    r"0x[0-9a-f]{5,}|\d(?:ms|us|s)/\w|(?:^|\s)(?:/[\w.-]+){2,}|[A-Z]:\\|\d\d:\d\d:\d\d|Traceback|\d it/s|https?://|successfully",
     re.IGNORECASE,
 )
 """What differs between machines or runs, and what a result is not."""
@@ -318,10 +350,13 @@ def _quoted_output(piece: ReportPiece, report: _Report) -> Iterator[_Candidate]:
                 or ("expected" in _roles(before + " " + sentence[: hit.start()]) and said != "actual")
             ):
                 continue
-            if len(text) > 3 and not re.fullmatch(r"[a-z_][\w.]*(?:\(\))?|True|False|None|null|NULL", text):
+            if len(text) > 3 and not _IDENTIFIER.fullmatch(text):
                 yield _Candidate(text, piece.line + number, 2 + _WEIGHT["printed"][said], "printed")
 
 
+_IDENTIFIER = re.compile(
+    r"[a-z_][\w.]*(?:\(\))?|[A-Z]+[a-z]+\w*[A-Z]\w*|\w+(?:(?:::|\.)\w+)+(?:\(\))?|True|False|None|null|NULL"
+)
 _INSTEAD = re.compile(
     r"[\s,;.，；()（）]*(?:while |but |whereas |which )?(?:instead|rather than|expected|should|it should|wrong"
     r"|incorrect|is wrong|而不是|而非|应该|应为|期望|预期)",
@@ -345,7 +380,8 @@ def _remarked(piece: ReportPiece, report: _Report) -> Iterator[_Candidate]:
         right = any(kind == "expected" for _, kind in cues) or _INSTEAD_IN.search(said)
         value = _VALUE.match(said, begins[-1]) if begins and right else None
         text = value["text"].strip(" '\"`") if value else ""
-        if len(text) > 1 and not re.fullmatch(r"[a-z_]\w*|True|False|None", text):
+        praised = "expected" in _roles(text)  # prints 3 correctly
+        if len(text) > 1 and not praised and not re.fullmatch(r"[a-z_]\w*|True|False|None", text):
             yield _Candidate(text, piece.line + piece.text.count("\n", 0, hit.start()), 5, "printed")
 
 
@@ -383,7 +419,7 @@ def _errors(report: _Report) -> Iterator[_Candidate]:
 def _error_score(line: str, piece: ReportPiece, report: _Report) -> int:
     level = bool(_LEVEL.match(line))
     words = len(set(map(str.lower, _ERROR.findall(line))))
-    warning = report.warns and re.search(r"\b[A-Z]\w*Warning: \S", line)
+    warning = report.warns and report.warning.search(line)
     if not (level or words or warning) or _NONE.search(line) or (_CODE.match(line) and not warning):
         return 0
     if not piece.code and (not _LOGGED.match(line) or _PERSON.search(line) or _asks(line)):
@@ -404,7 +440,7 @@ def _asks(line: str) -> bool:
 
 def _message(line: str, whole: str) -> str:
     """The part of a line that a signature is made of; '' where none is sure to stay the same."""
-    if hit := re.search(r"\b[A-Z]\w*Warning: \S.*", line):
+    if hit := _WARNING.search(line):
         line = hit[0]
     text = _PREFIX.sub("", line).strip()
     part, _ = stable(text)

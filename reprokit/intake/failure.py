@@ -47,6 +47,8 @@ def _every(pieces: tuple[ReportPiece, ...]) -> tuple[Shown, ...]:
     )
     if (kinds := _unclear(ranked[0][2] if ranked else None)) and (likely := candidates.best(pieces, kinds)):
         ranked = [(0, 0, likely)]
+    elif "printed" in kinds and (asserted := candidates.asserted(pieces)):
+        ranked = [(0, 0, asserted)]
     kept: list[Shown] = []
     for _, _, shown in ranked:
         if len(kept) < MOST and not (

@@ -64,6 +64,8 @@ _STARTED = frozenset({"CalledProcessError", "ChildFailedError"})
 """What Python raises where a program that it started failed."""
 _GOES_ON = re.compile(r"Exception in thread |Task exception was never retrieved|future: <Task")
 """What Python prints above a traceback that does not end the program."""
+_WARNED = re.compile(r".{0,40}\b[IW] [\w./-]{1,200}\.cc:\d+\]")
+"""A line of TensorFlow's log that it goes on after."""
 _FRAME = re.compile(r"^[ \t]+File \".+\", line \d+, in ", re.MULTILINE)
 _NAN = re.compile(
     r"^.*?(?P<text>\w[\w .-]{0,30}(?:[ =:]\s{0,3}\[?|\(\[))(?P<nan>-?nan)\b", re.IGNORECASE | re.MULTILINE
@@ -166,7 +168,7 @@ def _begun(text: str) -> str:
 def _lines(piece: ReportPiece, text: str) -> Iterator[Shown]:
     """The first line that a rule of the table knows, by the first rule that knows one."""
     for row in table()["lines"]:
-        hit = row["search"].search(text)
+        hit = next((hit for hit in row["search"].finditer(text) if not _WARNED.match(_line_of(hit))), None)
         said = next((part for part in hit.groups() if part), hit[0]) if hit else ""
         part, why = stable(said)
         if hit and part and occurs(part, text):

@@ -73,6 +73,8 @@ def role(key: str) -> str:
     key = key.replace("`", "")
     key = re.sub(r"(gpu|显卡)\s?\d+(?:,\d+)*$", r"\1", key.lower().strip())  # GPU 0, GPU 0,1: as detectron2 lists them
     bare = _SUFFIX.sub("", _ASIDE.sub("", key).strip(" -–—*_?.,，、`")).strip()
+    if key.endswith("git_version"):  # of a framework
+        return "known"
     if bare in ROLES:
         return ROLES[bare]
     if bare == "nvidia-smi" or (_DRIVER.search(bare) and "cuda" in bare):

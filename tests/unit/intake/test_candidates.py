@@ -62,6 +62,22 @@ def failure(text: str) -> Any:
             ),
             "/^False$/",
         ),
+        # of what was typed to show it, the last
+        (
+            (
+                "# Display of odd wibs\n\nIt seems broken.\n\n## To Reproduce\n\n```\n"
+                ">>> import wib\n>>> a = wib.go(1, -2)\n>>> a[1]\n"
+                "wib(-2)\n>>> a\nwibs([1, 254])\n```\n\n## Expected behavior\n\n`wibs([1, -2])`\n"
+            ),
+            "wibs([1, 254])",
+        ),
+        # without the bar of progress and the times, which differ
+        (
+            "# The score is wrong\n\n"
+            + PROGRAM
+            + "I get:\n```\n1/1 [=====>....] - 0s 17ms/step - loss: 0.5 - wib: 3.0\n```\n",
+            "loss: 0.5 - wib: 3.0",
+        ),
     ],
 )
 def test_wrong_output(text: str, output: str) -> None:
@@ -156,3 +172,31 @@ CUES = [(row["role"], text, wanted) for row in table()["cues"] for text, wanted 
 @pytest.mark.parametrize(("own", "text", "wanted"), CUES)
 def test_the_examples_of_cues(own: str, text: str, wanted: str | None) -> None:
     assert role(text) == (wanted or own)
+
+
+def test_a_program_that_closes_with_an_assertion_fails_with_it() -> None:
+    text = "# Shapes differ\n\n```python\nimport wib\na = wib.go()\nassert a.shape == (1, 2)\n```\n"
+    assert failure(text) == {"exception": "AssertionError"}
+    early = text.replace("a = wib.go()\nassert a.shape == (1, 2)", "assert wib\na = wib.go()\nb = a\nc = b\nprint(c)")
+    assert "exception" not in failure(early)
+
+
+def test_a_warning_in_the_title_is_the_failure() -> None:
+    text = "# `Warning: wib pool leaks` with two workers\n\n" + PROGRAM + "Output:\n```\none\n{}\n```\n"
+    assert failure(text.format("[W pool.cc:8] Warning: wib pool leaks. (function pool)")) == {
+        "output": "Warning: wib pool leaks"
+    }
+
+
+@pytest.mark.parametrize("comment", ["prints 9.25 correctly", "returns the desired value", "what the output should be"])
+def test_a_comment_about_what_is_right_is_not_the_failure(comment: str) -> None:
+    text = f"# Sums\n\n```python\nimport wib\nwib.go()  # {comment}\n```\n"
+    assert "exit_code" not in failure(text)
+
+
+def test_what_tensorflows_log_goes_on_after_is_not_the_failure() -> None:
+    text = (
+        "# Results\n\nlog:\n```\n2023-09-18 23:45:51.9: W wib/dso_loader.cc:64] Could not load 'libwib.so.7'; dlerror: "
+        "libwib.so.7: cannot open shared object file: No such file or directory\nError: wob has no result today\n```\n"
+    )
+    assert failure(text) == {"output": "wob has no result today"}
