@@ -34,7 +34,7 @@ PROMPT = re.compile(
     r"|\[[\w.<>-]+@[^\]\n]{1,80}\][$#%] ?"
     rf"|(?:ba|z|)sh-\d[\d.]*[$#] ?|[$%❯➜λ»∞✗±] +(?:[\w.-]+ git:\(\S{{1,60}}\) (?:✗ )?)?(?=[\w./(])"
     rf"|[\w.<>-]+@[\w.<>-]+[ :][~/][^\s>]{{0,80}}(?: \([^()\n]{{1,60}}\))?> (?=[\w./])"
-    r"|[~/][\w./-]{0,80} % (?=[\w./])|\$(?=[a-z./])"
+    r"|[~/][\w./-]{0,80} [%#] (?=[\w./])|[\w.~<>-]{1,60} [a-z][\w.<>-]{1,40}\$ (?=[a-z./])|\$(?=[a-z./])"
     r"|[`╰└]?[─-]+[$>#❯] ?(?=[\w./])(?!Running in |[0-9a-f]{12}$)|[\w.<>-]+:[^\s$]{1,60} [\w.<>-]{1,40}[$%] (?=\S)"
     r"|(?:PS )?(?:[A-Z]:\\|~\\|~(?=>))[^>\n]{0,120}>\s*|(?:In \[\d+\]: )?[!%](?=(?:pip|conda|git|python|bash|cd|apt)\b)"
     r"|!(?=[a-z]))"
@@ -51,6 +51,10 @@ _MARK = re.compile(
     re.IGNORECASE,
 )
 """What logs, and shells with ``set -x``, print before a command."""
+_NPM = re.compile(r"^> (?:@[\w.-]+/)?[\w.-]+@\d[\w.+-]* [\w:-]+(?: \S+)?$")
+"""What npm prints before a script of a package; the line below it is the script's text, not what the reporter typed."""
+_REMARK = re.compile(r"\s+(?:<-{1,3}|<={2,3}|←)\s+(?=[^\W\d]).*$")
+"""What a reporter writes behind a command: ``npm i wib  <-- fails here``."""
 _CONTINUES = re.compile(r"^>(?: |$)")
 """What shells print before the further lines of a command."""
 _BUILT = re.compile(r"^(?:g?make(?:\[\d+\])?: (?:\*\*\*|Entering)|ninja: build stopped|FAILED: )", re.MULTILINE)
@@ -97,7 +101,7 @@ _SHOWS = re.compile(
 _COMMENT = re.compile(r"^\s*(?:#|//|::|REM\b|--\s)", re.IGNORECASE)
 _ROW = re.compile(
     r"^[\w.+-]+(?:\[\S*\])?(?:\s+[v~^]?=*\(?\d+(?:\.\d+)+\S*(?:\s+\S+){0,4}|\s*[=~<>!]=.*|==?[\d.]+(?:=\S+)?"
-    r"|\s*:\s.*|\s+\([^)]*\)\s.*|\s+\|.*|\s+(?:version|release|v)\b.*|\s+=\s.*|\s+-+>.*)$",
+    r"|(?<=^python\d\.\d)\s+[A-Za-z]{2,30}\d+(?:\.\d+)+|\s*:\s.*|\s+\([^)]*\)\s.*|\s+\|.*|\s+(?:version|release|v)\b.*|\s+=\s.*|\s+-+>.*)$",
     re.IGNORECASE,
 )
 """Rows of lists: ``name version``, ``name==version``, ``name: value``, ``name (build) version``."""
@@ -389,8 +393,11 @@ def _logical(lines: Sequence[str], *, only_prompted: bool) -> Iterator[tuple[str
     """Command lines with their continuations, each with its first line (from 0) and what is before it."""
     at = 0
     while at < len(lines):
-        start, line = at, lines[at]
+        start, line = at, _REMARK.sub("", lines[at])
         at += 1
+        if _NPM.match(line):
+            at += 1
+            continue
         prompt = PROMPT.match(line)
         if only_prompted and not prompt:
             continue

@@ -46,6 +46,12 @@ _AS_ROOT = re.compile(
     re.MULTILINE,
 )
 """Commands behind the prompt of root, which look like headings or comments: two or more, one below the other."""
+_CLICK = re.compile(r"^([ \t]*(?:[-*][ \t]+)?[A-Za-z][\w.-]{0,40}),[ \t](?=version \d)", re.MULTILINE)
+"""What programs that use Click print for ``--version``: ``wib, version 1.2``."""
+_GLUED = re.compile(
+    r"^[ \t]*\d{1,2}\.(?=(?:git|cd|mkdir|cmake3?|make|pip3?|python3?|conda|docker|npm|cargo|sudo) )", re.MULTILINE
+)
+"""The number of a step without a blank behind it: ``1.git clone``."""
 _RULER = re.compile(r"^\s*(?:[-=*_]\s*){3,}$")
 _FRONT = re.compile(r"\A---[ \t]*\n(?P<body>.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
 _MAIL = re.compile(r"^(?:From|To|Cc|Date|Subject|Title|Message-ID|Reply-To|标题|主题|发件人|收件人|日期)\s*[:：]")
@@ -110,6 +116,7 @@ def cut(text: str) -> ParsedReport:
     """Cut a report into pieces. Comments of templates become empty lines; terminal colours are removed."""
     text = clean(text.replace("\r\n", "\n").replace("\r", "\n")).translate(_SPACES)
     text = _AS_ROOT.sub(lambda found: found[0].replace("# ", "$ "), _EXAMPLE.sub(_blank, _outside_fences(text)))
+    text = _GLUED.sub(r"\g<0> ", _CLICK.sub(r"\1 ", text))
     title = ""
     if front := _FRONT.match(text):
         found = re.search(r"^title:\s*[\"']?(.+?)[\"']?\s*$", front["body"], re.MULTILINE)

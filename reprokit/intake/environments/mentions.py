@@ -106,7 +106,7 @@ _TITLED = re.compile(r"(?<![\w./@-])([A-Za-z][A-Za-z0-9_-]{1,40})(?: version)?[ 
 _SYSTEMS = frozenset({"macos", "windows", "linux", "kernel", "os", "driver", "big", "ventura", "sonoma", "pr", "issue"})
 _LINK = re.compile(
     r"\[(?:GCC|Clang|MSC)\b[^\]\n]{0,80}\]|(?<![\w.])[\w.-]{1,60}/[\w./-]{1,80}:[\w.-]{1,80}"
-    r"|https?://\S{1,500}|`[^`\n]{80,}`|\S{120,}|\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?"
+    r"|The '[^'\n]{1,80}' distribution was not found|https?://\S{1,500}|`[^`\n]{80,}`|\S{120,}|\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?"
     r"|(?<![\w.-])\d{1,9}(?:\.\d{1,6})?\s?(?:[kKMGT]i?[Bb]|[mµnu]?s|secs?|seconds?|mins?|minutes?|hours?|fps|[MG]Hz|%|[秒倍])(?![\w-])"
 )
 """What names no version of the environment: addresses, sizes, times; in brackets is what compiled Python."""

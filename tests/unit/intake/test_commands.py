@@ -227,3 +227,36 @@ def test_what_was_not_run_is_not_installed(said: str) -> None:
 def test_the_rest_of_a_sentence_is_not_installed(rest: str) -> None:
     line = commands.CommandLine(text=f"pip install wobble==1.2.3 frob {rest}", line=1, role="setup")
     assert installing.installs([line]).pip == ("wobble==1.2.3", "frob")
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("```\n/app # wobble serve\nwobble: error: cannot open\n```\n", "wobble serve"),
+        ("```\ndata-kit jane$ wobble serve\nwobble: error: cannot open\n```\n", "wobble serve"),
+        ("```\nmake wobble   <-- here it stops\n```\n\n" + FAILS, "make wobble"),
+        (
+            "```\nnpm i wobble\n```\n\n```\n> wobble@1.8.9 install\n> wobble-gyp rebuild\n```\n\n" + FAILS,
+            "npm i wobble",
+        ),
+    ],
+)
+def test_a_command_is_read_without_what_is_around_it(text: str, command: str) -> None:
+    assert str(draft(f"# It fails\n\n{text}").data["command"]).strip().endswith(command)
+
+
+def test_steps_glued_to_their_numbers_are_commands() -> None:
+    command = str(draft(f"# It fails\n\n1.mkdir -p b\n2.cd b\n3.cmake ..\n\n{FAILS}").data["command"])
+    assert command.split("\n") == ["mkdir -p b", "cd b", "cmake ..", ""]
+
+
+def test_flags_that_go_on_with_their_own_value_are_variables_of_the_case() -> None:
+    text = f'```sh\nexport CFLAGS="${{CFLAGS}} -O1 -g"\nmake wobble\n```\n\n{FAILS}'
+    assert draft(f"# It fails\n\n{text}").data["env"] == {"CFLAGS": "-O1 -g"}
+
+
+def test_the_version_line_of_click_and_the_kernel_of_uname_are_read() -> None:
+    text = "Platform: Linux 5.4.0-1029-aws #30-Ubuntu x86_64 GNU/Linux\n\n- wobble, version 20.8b1\n- Python 3.8.8\n"
+    data = draft(f"# It fails\n\n{text}\n{FAILS}").data
+    assert data["environment"]["pip"] == ["wobble==20.8b1"]
+    assert str(data["matrix"]["os"]).startswith("['ubuntu-2")
