@@ -1,10 +1,20 @@
-"""The command line of the benchmarks: what it refuses or describes, it does not run."""
+"""The benchmarks: each module can be imported, and what their command line refuses or describes does not run."""
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+
 import pytest
 
+import tests.bench
 from tests.bench import __main__ as bench
+
+
+@pytest.mark.parametrize("name", [module.name for module in pkgutil.iter_modules(tests.bench.__path__)])
+def test_every_benchmark_can_be_imported(name: str) -> None:
+    """They import what they measure when they run: a name that moved is found here rather than then."""
+    importlib.import_module(f"tests.bench.{name}")
 
 
 @pytest.mark.parametrize(
