@@ -151,6 +151,18 @@ def learn(text: str) -> tuple[list[str], list[str]]:
     return list(hosts)[:MOST_LEARNED], list(users)[:MOST_LEARNED]
 
 
+def names_of_code(text: str) -> frozenset[str]:
+    """What programs in a text import, include, install or use as a namespace: a user with such a name is no one's."""
+    return frozenset(match[1] or match[2] for match in _first(_CODE_NAME, text))
+
+
+_CODE_NAME = re.compile(
+    r"(?:\b(?:import|from|namespace|pip3? install)[ \t]{1,4}|#include[ \t]{0,4}[<\"])([A-Za-z_]\w{1,40})(?!\w)"
+    r"|(?<![\w:])([A-Za-z_]\w{1,40})::",
+    re.ASCII,
+)
+
+
 def has_homes(text: str) -> bool:
     """Whether a text may hold a home directory."""
     return any(word in text for word in ("home", "Users", "users", "people"))

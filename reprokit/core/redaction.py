@@ -95,9 +95,10 @@ def _changed(text: str, before: str | None) -> Iterator[tuple[str, int | None]]:
 
 def _learned(text: str) -> dict[str, str]:
     hosts, users = people_patterns.learn(text)
+    code = people_patterns.names_of_code(text) if users else frozenset()
     found: dict[str, str] = {}
-    for name in users:
-        found |= _user(name)
+    for name in users:  # images have a user with the name of what they are made for
+        found |= {f"{name}@": "<user>@"} if name in code else _user(name)
     for name in hosts:
         found |= _host(name)
         found |= _host(name.partition(".")[0])

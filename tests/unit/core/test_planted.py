@@ -105,6 +105,13 @@ def test_names_are_learned_but_for_words() -> None:
     assert scrub("root@9f3c:/# x\nroot cause in /root").text == "root@<host>:/# x\nroot cause in /root"
 
 
+def test_a_user_of_an_image_is_not_taken_out_of_the_code_that_is_called_so() -> None:
+    code = "#include <wibq.h>\nint main() { wibq::run(); }\n"
+    made = scrub(f"{code}wibq@5f00:~$ ./a.out\n").text
+    assert made == f"{code}<user>@<host>:~$ ./a.out\n"
+    assert scrub("wibq@5f00:~$ ls\nof wibq\n").text == "<user>@<host>:~$ ls\nof <user>\n"
+
+
 def test_a_builds_log_keeps_names_and_addresses() -> None:
     text = "kim@dune:~$ ping 10.1.2.3 # GPU-7c3f2a1b-1234-5678-9abc-def012345678, +49 151 1234567"
     assert scrub(text, people=False).text == text
