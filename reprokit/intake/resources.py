@@ -13,13 +13,20 @@ _NETWORK = re.compile(
     r"\bpip\S{0,9} install\b|from_pretrained\(|load_dataset\(|torch\.hub|download=True|snapshot_download|requests\.(?:get|post)|urlopen|urlretrieve|https?://"
 )
 _GPU = re.compile(
-    r"\.cuda\(|\bto\(\s?[\"']cuda|device\s?[=:(]{1,2}\s?[\"']?(?:cuda|gpu)\b|--gpus?\b|CUDAPlace|\bcuda\.jit\b|\buse_gpu\s?=\s?True"
-    r"|--device[ =]cuda|--n-gpu-layers|-ngl \d|\bnvidia-smi\b|import (?:cupy|cudf|cuml|pycuda)\b|set_device\([\"']gpu"
+    r"\.cuda\(|\bto\(\s?[\"']cuda|\bcuda:\d\b|CUDAPlace|\bcuda\.jit\b|\buse_gpu\s?=\s?True|--(?:use[-_])?gpus?\b|--n[-_]gpu"
+    r"|--(?:num|n)[-_]gpus?[ =][1-9]|-ngl \d|\bnvidia-smi\b|import (?:cupy|cudf|cuml|pycuda)\b|set_device\([\"']gpu"
+    r"|\b(?:device|backend|execution provider|accelerator)s?\b[^\n:：=(]{0,40}(?:[:：=(]|\n{1,2})"
+    r"\s?[\"'`\[(]{0,3}(?:cuda|gpu)\b"
+    r"|--device[ =](?:cuda|gpu)|\bCUDA_VISIBLE_DEVICES=[\"']?\d"
+    r"|\b(?:WITH|USE)_(?:CUDA|GPU)\s?[:：]\s?(?:ON|1|TRUE|YES)\b"
     r"|\b(?:CUDA|NCCL|CUBLAS|CUDNN)\w{0,40} (?:runtime )?error|CUDA out of memory|no kernel image is available"
-    r"|\bmulti-?GPU\b|\b\w{1,20}\.(?:to_)?gpu\("
+    r"|\bmulti(?:ple)?[- ]?GPUs?\b|\b\w{1,20}\.(?:to_)?gpu\("
     r"|\bGpuMat\b|\bcudacodec\b|\bVolta\b|illegal memory access|invalid device function"
     r"|Compute Engine (?:后端|backend) ?\(GPU\)"
-    r"|Running on GPU|\bon (?:a |the )?GPU\b|使用 ?GPU|GPU ?(?:训练|预测|推理)",
+    r"|\b(?:on|with|using) (?:a |the |one |two |multiple |my |\d )?GPUs?\b"
+    r"|\bGPU (?:memory|utili[sz]ation|usage)\b"
+    r"|\A[^\n]{0,200}?(?<!no )(?<!without )(?<![A-Za-z])GPUs?(?! disabled|[A-Za-z])"  # in the title
+    r"|[使用在跑] ?GPU|GPU ?(?:上|训练|预测|推理|显存)|显存|[单多双两] ?卡|\d ?张 ?卡",
     re.IGNORECASE,
 )
 """What plainly uses a GPU: code, options, errors of the driver, words."""
