@@ -284,7 +284,6 @@ class _Work:
             without=[name for name in brought if name],
             elsewhere=requirements.not_of_python(self.environments, self.report.text),
             script=program.name if program else "",
-            command=self.running.command,
             failure=self.shown.title if self.shown else "",
         )
         self.missing += wanted.missing
