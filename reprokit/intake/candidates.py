@@ -16,6 +16,7 @@ from reprokit.evidence.text import find as occurs
 from reprokit.intake import commands
 from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.shown import Shown, table
+from reprokit.intake.signatures import printed as without_question
 from reprokit.intake.signatures import stable
 
 _LEAST = {"printed": 4, "error": 5}
@@ -164,7 +165,7 @@ _QUOTED = re.compile(
     r"`([^`\n]{1,200})`|\"([^\"\n]{1,200})\"|“([^”\n]{1,200})”|「([^」\n]{1,200})」|(?<!\w)'([^'\n]{1,200})'(?!\w)"
 )
 _PROMPT = re.compile(
-    r"\s*(?:\([\w.-]{1,40}\)\s*)?(?:[\w@:~/.\\-]{0,60}[$%>]|[\w@:~/.\\-]{1,60}#|>>>|\.\.\.|(?:In|Out) ?\[\d*\]:)"
+    r"\s*(?:\([\w.-]{1,40}\)\s*)?(?:(?:<user>)?(?:@<host>)?[\w@:~/.\\-]{0,60}[$%>]|[\w@:~/.\\-]{1,60}#|>>>|\.\.\.|(?:In|Out) ?\[\d*\]:)"
     r"(?:\s+(?P<typed>\S.*)|\s*$)"
 )
 _LISTS = re.compile(
@@ -287,7 +288,8 @@ def _outputs(piece: ReportPiece) -> Iterator[tuple[list[tuple[int, str]], str | 
 
 def _session(piece: ReportPiece) -> bool:
     """Whether a piece is what someone typed into Python to show the bug: its last output is the wrong one."""
-    return bool(re.match(r"\s*>>> ", piece.text) and _SHOWS.search(piece.heading) and not role(piece.lead))
+    typed = re.search(r"^\s{0,8}>>> ", piece.text, re.MULTILINE)
+    return bool(typed and _SHOWS.search(piece.heading) and not role(piece.lead))
 
 
 _SHOWS = re.compile(r"\breproduc\w*|\bbug\b|\bcurrent|\bactual|\bproblem\b|\bissue\b|复现|重现|问题", re.IGNORECASE)
@@ -408,21 +410,28 @@ def _errors(report: _Report) -> Iterator[_Candidate]:
         texts = piece.text.split("\n")
         lines += len(texts)
         last = max((number for number, line in enumerate(texts) if line.strip()), default=0)
+        above = ""
         for number, line in enumerate(texts[: _MOST // 2] if len(texts) > _MOST else texts):
             line = line[:600]
-            score = _error_score(line, piece, report)
+            introduced = not piece.code and bool(_INTRODUCES.search(above[-80:])) and role(above) == "error"
+            score = _error_score(line, piece, report, introduced)
             if score > 0 and (text := _message(line, piece.text)):
-                bonus = weight if piece.code else max(min(weight, 1), -6)
+                bonus = weight if piece.code else max(min(weight, 1), -6) + 3 * introduced
                 yield _Candidate(text, piece.line + number, score + bonus + (number == last and piece.code), "error")
+            above = line.strip() or above
 
 
-def _error_score(line: str, piece: ReportPiece, report: _Report) -> int:
+_INTRODUCES = re.compile(r"(?:[:：]|如下|following|below)\W*$", re.IGNORECASE)
+"""The end of a line that says that the next one is what it tells of."""
+
+
+def _error_score(line: str, piece: ReportPiece, report: _Report, introduced: bool) -> int:
     level = bool(_LEVEL.match(line))
     words = len(set(map(str.lower, _ERROR.findall(line))))
     warning = report.warns and report.warning.search(line)
     if not (level or words or warning) or _NONE.search(line) or (_CODE.match(line) and not warning):
         return 0
-    if not piece.code and (not _LOGGED.match(line) or _PERSON.search(line) or _asks(line)):
+    if not piece.code and (not (introduced or _LOGGED.match(line)) or _PERSON.search(line) or _asks(line)):
         return 0
     if _PROMPT.match(line) or _SHELL.search(line) or (_PERSON.search(line[:200]) and not level):
         return 0
@@ -442,7 +451,7 @@ def _message(line: str, whole: str) -> str:
     """The part of a line that a signature is made of; '' where none is sure to stay the same."""
     if hit := _WARNING.search(line):
         line = hit[0]
-    text = _PREFIX.sub("", line).strip()
+    text = _PREFIX.sub("", line).strip().strip("*").strip()
     part, _ = stable(text)
     return text if len(part) > 9 and occurs(part, whole) else ""
 
@@ -454,7 +463,7 @@ def _spans(piece: ReportPiece, report: _Report) -> Iterator[_Candidate]:
         end = 0
         for printed in () if title else _BEHIND.finditer(sentence):
             if not set(_roles(sentence[: printed.start()])) & {"expected", "fine"} and (
-                text := _message(printed["text"], piece.text)
+                text := _message(without_question(printed["text"]), piece.text)
             ):
                 yield _Candidate(text, piece.line + number, 5, "error")
         hits = [*_QUOTED.finditer(sentence), *(_LATIN.finditer(sentence) if _HAN.search(sentence) else ())][:20]

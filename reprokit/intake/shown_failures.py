@@ -23,7 +23,7 @@ from reprokit.evidence.text import find as occurs
 from reprokit.intake import notebooks
 from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.shown import Shown, table
-from reprokit.intake.signatures import LONGEST, identifying_frames, stable
+from reprokit.intake.signatures import LONGEST, identifying_frames, printed, stable
 
 _NAME = (
     r"(?!java|org\.|com\.|Conda|ResolvePackage|PackagesNotFound|Unsatisfiable|LibMamba)(?:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|NotFound|Warning)"
@@ -178,6 +178,7 @@ def _lines(piece: ReportPiece, text: str) -> Iterator[Shown]:
     for row in table()["lines"]:
         hit = next((hit for hit in row["search"].finditer(text) if not _WARNED.match(_line_of(hit))), None)
         said = next((part for part in hit.groups() if part), hit[0]) if hit else ""
+        said = said if piece.code else printed(said)
         part, why = stable(said)
         if hit and part and occurs(part, text):
             line = piece.line + text.count("\n", 0, hit.start())
@@ -230,7 +231,7 @@ def in_words(piece: ReportPiece, pieces: Sequence[ReportPiece]) -> Iterator[Show
         yield _of_crash(crash, unquoted, piece)
     elif found and found["message"]:
         quote = found.groupdict().get("quote") or ""
-        text = found["message"].strip().rstrip("。，,")
+        text = printed(found["message"].strip()).rstrip("。，,")
         closing = re.search(rf"{quote}[)\]）】.,;:]*$", text) if quote else None
         text = (
             text[: closing.start()]
@@ -256,7 +257,7 @@ def in_words(piece: ReportPiece, pieces: Sequence[ReportPiece]) -> Iterator[Show
         yield Shown(signature={"exception": _type(raised["type"])}, notes=note, line=at, last=at, inline=True)
     else:  # no program prints a title: one that begins like an echo is a person's sentence
         told = piece.kind == "heading" and _TOLD.match(unquoted)
-        yield from (one for one in _lines(piece, unquoted) if not (one.echo and told))
+        yield from (one for one in _lines(piece, unquoted) if not (told and (one.echo or one.building)))
     yield from _worded(piece, table()["words"], pieces)
     yield from _ended(piece)
 
@@ -287,8 +288,11 @@ def _capital(word: re.Match[str]) -> str:
 
 
 def _worded(piece: ReportPiece, rows: Sequence[Any], pieces: Sequence[ReportPiece] = ()) -> Iterator[Shown]:
-    """What the words of a piece say, by the first rule of the table that fits."""
+    """What the words of a piece say, by the first rule of the table that fits; of measurements, that told first."""
+    measured: list[tuple[int, Shown]] = []
     for row in rows:
+        if measured and row.get("kind") not in _MEASURED:
+            break
         for hit in row["search"].finditer(piece.text):
             start, end = piece.text.rfind("\n", 0, hit.start()) + 1, piece.text.find("\n", hit.end())
             around = piece.text[start : end if end >= 0 else None]
@@ -296,10 +300,18 @@ def _worded(piece: ReportPiece, rows: Sequence[Any], pieces: Sequence[ReportPiec
                 continue
             line = piece.line + piece.text.count("\n", 0, hit.start())
             said = hit["text"] if row.get("kind") == "output" or row.get("quotes") else one_line(around, 80)
-            yield _of_words(row, line, said, pieces)
-            return
+            found = _of_words(row, line, said, pieces)
+            if piece.kind != "heading" or row.get("kind") not in _MEASURED:
+                yield found
+                return
+            measured.append((hit.start(), found))
+            break
+    if measured:
+        yield min(measured, key=lambda one: one[0])[1]
 
 
+_MEASURED = ("leak", "nan", "slow", "wrong")
+"""Kinds that a title may name beside each other; the table has them in one run."""
 _DENIED = re.compile(
     r"(?:\bno|\bnot|n't|\bwithout|\bnever|\bavoid|\bfix(?:e[ds])?|没有?|不会?|避免)\s+(?:a\s+|any\s+)?$", re.IGNORECASE
 )

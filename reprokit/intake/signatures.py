@@ -34,6 +34,13 @@ _WRAPS = re.compile(r"(?:in user code|Graph execution error|Exception encountere
 _PASSED_ON = re.compile(r"(?:[A-Za-z_][\w.]*(?:Error|Exception): )?(?P<text>\S.*)$")
 _BESIDE = re.compile(r"Call arguments received|Detected at node|Node: |Original stack trace|\[\[\{\{node|\W*$")
 """What they write around it; behind the first of these nothing more is of it."""
+_ASKS = re.compile(
+    r"[\s,;.!，；。！]{1,3}(?:(?:how|what|why|where) (?:can|do|does|should|could) (?:I|we|you|this|it)\b|how to (?:fix|solve)\b)"
+    r"|[,;.!，；。！]\s?(?:(?:so|but|and) )?(?:how|what|why|(?:has )?any ?(?:one|body|idea|help)|(?:can|could|does) (?:any|some|you)|please help|thanks?|help)\b"
+    r"|[\s,;.，；。]{0,2}(?:请问|怎么|如何|为什么|求助|求解|有人|大佬)",
+    re.IGNORECASE,
+)
+"""A question of a person behind what a program printed."""
 _PADDLE_CLASS = re.compile(rf"^\((?:{'|'.join(ENFORCE)})\)\s*|^(?:{'|'.join(ENFORCE)})Error:\s*")
 
 
@@ -71,6 +78,15 @@ def stable(message: str) -> tuple[str, str]:
     if len(sentence) <= 40 and "/" not in sentence:
         return sentence, "the whole message, most of which may differ on other machines"
     return "", f"no part of the message {_shown(sentence)} is sure to stay the same"
+
+
+def printed(text: str) -> str:
+    """What a program printed, of a sentence that goes on with a person's question or in another language."""
+    text = text[:2000]
+    if asks := _ASKS.search(text):
+        text = text[: asks.start()]
+    words = re.split(r"\s*[\u4e00-\u9fff，。；！？]", text, maxsplit=1)[0]
+    return words if len(re.findall(r"[A-Za-z]{2,}", words)) > 2 else text
 
 
 def _passed_on(message: str) -> str:
@@ -144,7 +160,8 @@ def _is_specific(text: str) -> bool:
 
 def _bounded(text: str) -> str:
     if len(text) > LONGEST:
-        text = text[:LONGEST].rpartition(" ")[0] or text[:LONGEST]
+        words = text[:LONGEST].rpartition(" ")[0]  # of a name longer than that, a part
+        text = words if 2 * len(words) > LONGEST else text[:LONGEST]
     # /.../ is the format's form of a regular expression.
     return text.strip("/") if text.startswith("/") and text.endswith("/") else text
 
