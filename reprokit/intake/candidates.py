@@ -100,6 +100,13 @@ class _Report:
             or bool(re.search(r"\b(?:should|expect(?:ed)?)\b|应该|应为|期望|预期", prose))
         )
         self.expected = {line.strip() for piece in printed for line in piece.text.split("\n")}
+        given = [piece for piece in pieces if piece.code and _INPUT.match(piece.lead or piece.heading)]
+        self.given = {line.strip() for piece in given for line in piece.text.split("\n")}
+
+
+_INPUT = re.compile(r"\W*inputs?\b[^.]{0,40}$|\W*输入", re.IGNORECASE)
+_OUTPUT = re.compile(r"\W*(?:(?:actual|current|wrong|generated) )?outputs?\b[^.]{0,40}$|\W*(?:实际)?输出", re.IGNORECASE)
+"""Labels of what a program that rewrites texts was given, and of what it made of it."""
 
 
 # -- cues ----------------------------------------------------------------------------------------------------------
@@ -165,7 +172,7 @@ _QUOTED = re.compile(
     r"`([^`\n]{1,200})`|\"([^\"\n]{1,200})\"|“([^”\n]{1,200})”|「([^」\n]{1,200})」|(?<!\w)'([^'\n]{1,200})'(?!\w)"
 )
 _PROMPT = re.compile(
-    r"\s*(?:\([\w.-]{1,40}\)\s*)?(?:(?:<user>)?(?:@<host>)?[\w@:~/.\\-]{0,60}[$%>]|[\w@:~/.\\-]{1,60}#|>>>|\.\.\.|(?:In|Out) ?\[\d*\]:)"
+    r"\s*(?:\([\w.-]{1,40}\)\s*)?(?:(?:<user>)?(?:@<host>)?[\w@:~/.\\-]{0,60}[$%>]>?|[\w@:~/.\\-]{1,60}#|>>>|\.\.\.|(?:In|Out) ?\[\d*\]:)"
     r"(?:\s+(?P<typed>\S.*)|\s*$)"
 )
 _LISTS = re.compile(
@@ -257,12 +264,14 @@ def _printed(report: _Report) -> Iterator[_Candidate]:
             above = None
             continue
         yield from _remarked(piece, report)
-        if _source(piece):
+        rewritten = (report.expected or report.given) and _OUTPUT.match(piece.lead or piece.heading)
+        if _source(piece) and not rewritten:
             above = piece
             continue
         behind = 2 if above is not None and piece.line - above.last <= 6 else 0
         said = _weight(piece, "printed")
-        score = base + said + behind + 2 * _session(piece) - 2 * (piece.info in _DATA or piece.info in _LANGUAGES)
+        score = base + said + behind + 2 * _session(piece)
+        score += 2 if rewritten else -2 * (piece.info in _DATA or piece.info in _LANGUAGES)
         for lines, typed in _outputs(piece):
             ran = 0 if typed is None else -8 if _LISTS.search(typed) else 2
             if text := _differing(lines, report):
@@ -297,10 +306,11 @@ _SHOWS = re.compile(r"\breproduc\w*|\bbug\b|\bcurrent|\bactual|\bproblem\b|\biss
 
 def _differing(lines: list[tuple[int, str]], report: _Report) -> tuple[str, int] | None:
     """(the text of an output that is wrong, its line); None where it cannot be printed."""
-    lines = [(number, line) for number, line in lines if len(lines) == 1 or not _CODE.match(line)]
+    known = report.expected | report.given
+    lines = [(number, line) for number, line in lines if len(lines) == 1 or known or not _CODE.match(line)]
     quoted = [(line, number) for number, line in lines if any(one in line for one in report.quoted)]
-    other = [(line, number) for number, line in lines if line.strip() not in report.expected]
-    if report.expected and len(other) < len(lines):
+    other = [(line, number) for number, line in lines if line.strip() not in known]
+    if len(other) < len(lines):
         chosen = other[:1]
     elif len(quoted) == 1 and len(lines) > 1:
         chosen = quoted
@@ -310,6 +320,8 @@ def _differing(lines: list[tuple[int, str]], report: _Report) -> tuple[str, int]
         shapes = [re.sub(r"\d+", "0", re.sub(r"[A-Za-z_]+", "w", line)) for _, line in lines]
         alike = bool(shapes) and 10 * sum(shape == shapes[0] for shape in shapes) >= 6 * len(shapes)
         chosen = [(lines[0][1], lines[0][0])] if alike or len(lines) == 1 else []
+        if len(lines) > 1 and chosen and not re.search(r"[^\W\d_]{2}", chosen[0][0]):  # numbers, one as good as the other
+            chosen = []
     text, number = chosen[0] if chosen else ("", 0)
     if "\n" not in text:
         text = _PROGRESS.sub("", text).strip()
@@ -352,7 +364,8 @@ def _quoted_output(piece: ReportPiece, report: _Report) -> Iterator[_Candidate]:
                 or ("expected" in _roles(before + " " + sentence[: hit.start()]) and said != "actual")
             ):
                 continue
-            if len(text) > 3 and not _IDENTIFIER.fullmatch(text):
+            named = hit[1] is None and re.fullmatch(r"[A-Za-z -]+", text)  # words that a person puts in quotes
+            if len(text) > 3 and not named and not _IDENTIFIER.fullmatch(text):
                 yield _Candidate(text, piece.line + number, 2 + _WEIGHT["printed"][said], "printed")
 
 
@@ -416,7 +429,7 @@ def _errors(report: _Report) -> Iterator[_Candidate]:
             introduced = not piece.code and bool(_INTRODUCES.search(above[-80:])) and role(above) == "error"
             score = _error_score(line, piece, report, introduced)
             if score > 0 and (text := _message(line, piece.text)):
-                bonus = weight if piece.code else max(min(weight, 1), -6) + 3 * introduced
+                bonus = weight if piece.code else 3 if introduced else max(min(weight, 1), -6)
                 yield _Candidate(text, piece.line + number, score + bonus + (number == last and piece.code), "error")
             above = line.strip() or above
 
@@ -475,7 +488,7 @@ def _spans(piece: ReportPiece, report: _Report) -> Iterator[_Candidate]:
             before, end = sentence[min(end, hit.start()) : hit.start()], hit.end()
             said = _roles(before[-80:])
             if (
-                "error" not in said[-2:]
+                ("error" not in said[-2:] and not (title and 3 * len(text) > 2 * len(sentence) and _ERROR.search(text)))
                 or set(said) & {"expected", "fine"}
                 or len(re.findall(r"[A-Za-z]{2,}|[\u4e00-\u9fff]{2}", text)) < 3
             ):

@@ -72,8 +72,8 @@ _STARTED = frozenset({"CalledProcessError", "ChildFailedError"})
 """What Python raises where a program that it started failed."""
 _GOES_ON = re.compile(r"Exception in thread |Task exception was never retrieved|future: <Task")
 """What Python prints above a traceback that does not end the program."""
-_WARNED = re.compile(r".{0,40}\b[IW] [\w./-]{1,200}\.cc:\d+\]")
-"""A line of TensorFlow's log that it goes on after."""
+_WARNED = re.compile(r".{0,40}\b(?:[IW] [\w./-]{1,200}\.cc:\d+\]|WARN(?:ING)?\b)")
+"""A line of a log that the program goes on after."""
 _FRAME = re.compile(r"^[ \t]+File \".+\", line \d+, in ", re.MULTILINE)
 _NAN = re.compile(
     r"^.*?(?P<text>\w[\w .-]{0,30}(?:[ =:]\s{0,3}\[?|\(\[))(?P<nan>-?nan)\b", re.IGNORECASE | re.MULTILINE
@@ -262,7 +262,10 @@ def in_words(piece: ReportPiece, pieces: Sequence[ReportPiece]) -> Iterator[Show
     yield from _ended(piece)
 
 
-_TOLD = re.compile(r"\W*(?:unable to|cannot|can't|could not|couldn't|failed to|failing to)\b", re.IGNORECASE)
+_TOLD = re.compile(
+    r"\W*(?:unable to|cannot|can't|could not|couldn't|failed to|failing to|un(?:expected|known|supported)|invalid|no such)\b(?!.{0,80}: )",
+    re.IGNORECASE,
+)
 
 
 def _line_of(hit: re.Match[str]) -> str:
@@ -298,6 +301,8 @@ def _worded(piece: ReportPiece, rows: Sequence[Any], pieces: Sequence[ReportPiec
             around = piece.text[start : end if end >= 0 else None]
             if _DENIED.search(around[: hit.start() - start][-30:]) or re.search(row.get("not", r"(?!)"), around, re.I):
                 continue
+            if piece.kind == "heading" and _EXPECTS.match(around):  # a form's
+                continue
             line = piece.line + piece.text.count("\n", 0, hit.start())
             said = hit["text"] if row.get("kind") == "output" or row.get("quotes") else one_line(around, 80)
             found = _of_words(row, line, said, pieces)
@@ -310,6 +315,7 @@ def _worded(piece: ReportPiece, rows: Sequence[Any], pieces: Sequence[ReportPiec
         yield min(measured, key=lambda one: one[0])[1]
 
 
+_EXPECTS = re.compile(r"\W*(?:actual|expected)\W+(?:vs\.?|versus|and|or|/) ", re.IGNORECASE)
 _MEASURED = ("leak", "nan", "slow", "wrong")
 """Kinds that a title may name beside each other; the table has them in one run."""
 _DENIED = re.compile(

@@ -17,7 +17,11 @@ LONGEST = 120
 _LEAST = 6
 """Fewest letters of a part of a message that is specific enough."""
 
-_QUOTED = re.compile(r"(?P<quote>['\"`‘“])(?P<inside>[^'\"`’”\n]{0,200})['\"`’”]")
+_QUOTED = re.compile(
+    r"(?<!\w)'(?P<a>[^'\n]{0,200})['’]|\"(?P<b>[^\"\n]{0,200})\"|`(?P<c>[^'`\n]{0,200})['`]|[‘“](?P<d>[^’”'\n]{0,200})[’”']"
+)
+_WHOLE = re.compile(r"\"(?P<text>[^\"]{1,900} [^\"]{1,900})\"|'(?P<more>[^']{1,900} [^']{1,900})'")
+"""A message in quotes, which are of the report rather than of the message."""
 _VOLATILE = re.compile(
     r"0x[0-9a-fA-F]+|\b[a-zA-Z][\w+.-]*://\S+|(?:[A-Za-z]:)?(?:[\w.@~+-]*[/\\]){2,}[\w.@+-]*|\.{0,2}[/\\][\w.@+-]+[/\\]?[\w.@+-]*"
     r"|(?<![\w.])(?<![A-Za-z]-)[-+]?\d[\w.+-]*|[\[({][^\[\](){}\n]{0,200}\d[^\[\](){}\n]{0,200}[\])}]"
@@ -60,6 +64,8 @@ def stable(message: str) -> tuple[str, str]:
     sentence = _SENTENCE.split(first, maxsplit=1)[0].strip().rstrip(".:")
     if not sentence:
         return "", "the exception has no message" if not lines else ""
+    if whole := _WHOLE.fullmatch(sentence):
+        sentence = whole["text"] or whole["more"]
     marks = _volatile(sentence)
     if not marks:
         text = _bounded(sentence)
@@ -130,7 +136,7 @@ def _volatile(text: str) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     kept: list[tuple[int, int]] = []
     for hit in _QUOTED.finditer(text):
-        inside = hit["inside"]
+        inside = next(text for text in hit.groups() if text is not None)
         name = re.fullmatch(r"[A-Za-z_][\w.:<>-]{0,60}(?: [A-Za-z_]\w*){0,2}(?:\(\))?", inside) and "/" not in inside
         (kept if name else spans).append(hit.span())
     # A placeholder of something private is not in any output.
@@ -154,8 +160,12 @@ def _between(text: str, marks: Sequence[tuple[int, int]]) -> list[str]:
     return found
 
 
+_COMMON = re.compile(r"\b(?:errors?|fatal|failed|in|at|line|file|the|while)\b", re.IGNORECASE)
+"""Words that say little of a failure."""
+
+
 def _is_specific(text: str) -> bool:
-    return sum(character.isalpha() for character in text) >= (2 if re.search(r"[\u4e00-\u9fff]", text) else _LEAST)
+    return bool(re.search(r"[^\W\d_]{2}", _COMMON.sub("", text))) and sum(character.isalpha() for character in text) >= (2 if re.search(r"[\u4e00-\u9fff]", text) else _LEAST)
 
 
 def _bounded(text: str) -> str:
