@@ -60,6 +60,34 @@ def best(pieces: Sequence[ReportPiece], kinds: Sequence[str] = ("printed", "erro
     )
 
 
+def titled(pieces: Sequence[ReportPiece]) -> Shown | None:
+    """The pasted line that the title quotes, or of which it repeats many words; None where there is none."""
+    title = next((piece.text for piece in pieces if piece.kind == "heading"), "")
+    quotes = [text for text in map(_inside, _QUOTED.finditer(title)) if len(text.split()) >= _QUOTE]
+    words = re.findall(r"\w+", title.lower())
+    runs = {" ".join(words[at : at + _RUN]) for at in range(len(words) - _RUN + 1)}
+    lines = 0
+    for piece in pieces:
+        if piece.kind in ("heading", "tree") or (lines := lines + piece.text.count("\n")) > _MOST or (piece.code and _source(piece)):
+            continue
+        for number, line in enumerate(piece.text.split("\n")[:_MOST], piece.line):
+            line = line[:600]
+            if not piece.code and (not _LOGGED.match(line) or _PERSON.search(line) or _asks(line)):
+                continue
+            quote = next((line.lower().find(text.lower()) for text in quotes if text.lower() in line.lower()), -1)
+            said = " ".join(re.findall(r"\w+", line.lower()))
+            repeats = any(run in said for run in runs) and (_ERROR.search(line) or _LEVEL.match(line))
+            if not (quote >= 0 or repeats) or _PROMPT.match(line) or commands.role_of(line) or _CODE.match(line):
+                continue
+            part, why = stable(line[quote:] if quote >= 0 else _PREFIX.sub("", line).strip())
+            if len(part) > 9 and occurs(part, piece.text):
+                note = f"line {number}, which the title names; {why}"
+                return Shown(signature={"output": part}, notes={"output": note}, line=number, last=number)
+    return None
+
+
+_QUOTE, _RUN = 3, 5
+"""Least words that a title quotes, and least that it repeats in their order, from a line."""
 _ASSERTS = re.compile(r"\s*(?:assert[ (]|(?:[\w.]+\.)?assert_[a-z_]+\()")
 _CLOSING = 3
 """Lines at the end of a program of which one asserts what its result should be."""

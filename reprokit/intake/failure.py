@@ -49,6 +49,10 @@ def _every(pieces: tuple[ReportPiece, ...]) -> tuple[Shown, ...]:
         ranked = [(0, 0, likely)]
     elif "printed" in kinds and (asserted := candidates.asserted(pieces)):
         ranked = [(0, 0, asserted)]
+    if (not ranked or ranked[0][2].echo or ranked[0][2].words not in ("", *_STRONG)) and (
+        (titled := candidates.titled(pieces)) and titled.line not in [shown.line for _, _, shown in ranked[:1]]
+    ):
+        ranked = [(0, 0, titled), *ranked]
     kept: list[Shown] = []
     for _, _, shown in ranked:
         if len(kept) < MOST and not (
@@ -63,7 +67,7 @@ def _unclear(shown: Shown | None) -> tuple[str, ...]:
     if shown is None:
         return ("printed", "error")
     if placeholders.MARK in str(shown.signature.get("output")):
-        return {"wrong": ("printed",), "build": ("error",)}.get(shown.words, ())
+        return {"wrong": ("printed",), "build": ("error",), "crash": ("error",)}.get(shown.words, ())
     return ("error",) if set(shown.signature) == {"exit_code"} else ()
 
 
@@ -84,8 +88,8 @@ def _weight(piece: ReportPiece, shown: Shown, titles: Sequence[ReportPiece]) -> 
         weight = (25 if not shown.echo else 8) - 3 * shown.inline
     if sure and shown.words in ("hang", "signal"):
         weight = 58 if shown.words == "hang" else 66
-    if shown.words in ("build", "output"):
-        weight = 6 if shown.words == "build" else 9
+    if shown.words in _VAGUE:
+        weight = _VAGUE[shown.words]
     weight += 15 * named + 5 * bool(piece.code and _ERROR_WORDS.search(piece.under)) - 35 * interrupted
     weight -= 12 * bool(shown.words and piece.kind == "prose" and _EXPECTED.match(piece.heading))
     weight += 15 * (piece.code and shown.echo and _begins_alike(shown, title))
@@ -110,6 +114,8 @@ _ANOTHER = re.compile(
     r"\b(?:another|different|other) (?:error|exception|problem|failure|issue)|另一个(?:错误|报错|问题)", re.IGNORECASE
 )
 """Nor is this what the report is about."""
+_VAGUE = {"build": 6, "crash": 7, "output": 9}
+"""The weight of kinds whose words do not say what is printed."""
 _STRONG = frozenset({"signal", "hang", "oom", "nan"})
 """Kinds of failures whose words hardly mean anything else."""
 

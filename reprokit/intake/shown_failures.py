@@ -26,7 +26,7 @@ from reprokit.intake.shown import Shown, table
 from reprokit.intake.signatures import LONGEST, identifying_frames, printed, stable
 
 _NAME = (
-    r"(?!java|org\.|com\.|Conda|ResolvePackage|PackagesNotFound|Unsatisfiable|LibMamba)(?:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|NotFound|Warning)"
+    r"(?!java|org\.|com\.|Conda|ResolvePackage|PackagesNotFound|Unsatisfiable|LibMamba)(?:(?:[A-Za-z_]\w*\.)*(?!(?:Get|Set|Is|On)[A-Z])[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|NotFound|Warning)"
     r"|(?:[a-z_]\w*\.)+error(?=: ))"
 )
 _BARE = re.compile(rf"^(?:E\s+)?(?P<type>{_NAME})(?:[:：]\s*(?P<message>\S.*))?$", re.MULTILINE)
@@ -296,6 +296,8 @@ def _worded(piece: ReportPiece, rows: Sequence[Any], pieces: Sequence[ReportPiec
     for row in rows:
         if measured and row.get("kind") not in _MEASURED:
             break
+        if row.get("kind") == "crash" and piece.kind != "heading":  # a sentence may name another one
+            continue
         for hit in row["search"].finditer(piece.text):
             start, end = piece.text.rfind("\n", 0, hit.start()) + 1, piece.text.find("\n", hit.end())
             around = piece.text[start : end if end >= 0 else None]
@@ -347,7 +349,7 @@ def _of_words(row: Mapping[str, Any], line: int, around: str, pieces: Sequence[R
         signature = {"output": around}
     elif kind == "exception":
         signature = {"exception": row["exception"], **({"message": around} if row.get("quotes") else {})}
-    elif kind == "build":  # an installation also fails without the network, say, which is not what was reported
+    elif kind in ("build", "crash"):  # an installation also fails without the network, say, which is not what was reported
         signature = {"exit_code": "nonzero", "output": placeholders.OUTPUT}
     elif kind in ("slow", "leak", "wrong"):
         texts = {"slow": placeholders.SLOW, "leak": placeholders.LEAK, "wrong": placeholders.RESULT}
@@ -362,7 +364,7 @@ def _of_words(row: Mapping[str, Any], line: int, around: str, pieces: Sequence[R
         missing=missing,
         ratio=ratio,
         building=kind == "build",
-        echo=kind == "build",
+        echo=kind in ("build", "crash"),
     )
 
 
