@@ -72,9 +72,9 @@ def titled(pieces: Sequence[ReportPiece]) -> Shown | None:
             continue
         for number, line in enumerate(piece.text.split("\n")[:_MOST], piece.line):
             line = line[:600]
-            if not piece.code and (not _LOGGED.match(line) or _PERSON.search(line) or _asks(line)):
-                continue
             quote = next((line.lower().find(text.lower()) for text in quotes if text.lower() in line.lower()), -1)
+            if not piece.code and ((quote < 0 and not _LOGGED.match(line)) or _PERSON.search(line) or _asks(line)):
+                continue
             said = " ".join(re.findall(r"\w+", line.lower()))
             repeats = any(run in said for run in runs) and (_ERROR.search(line) or _LEVEL.match(line))
             if not (quote >= 0 or repeats) or _PROMPT.match(line) or commands.role_of(line) or _CODE.match(line):
@@ -238,7 +238,7 @@ _PERSON = re.compile(
     r"\b(?:I|I'm|I've|we|my|our|you|your|please|thanks|how|why|anyone|tried|maybe)\b|\?|？|请|我|你", re.IGNORECASE
 )
 _LOGGED = re.compile(
-    r"\s*(?:\[|【|\(\w+ |[\d-]{4,10}[ T]\d\d:|[\w./\\~<>-]{1,300}:\d+|[\w./-]{2,40}: (?!//)\S|[A-Z]{3,8}[: ])"
+    r"\s*(?:\[|【|\(\w+ |[\d-]{4,10}[ T]\d\d:|[\w./\\~<>-]{1,300}:\d+|[\w./-]{2,40}: (?!//)\S|[A-Z]{3,8}:|(?:ERROR|FATAL|FAIL(?:ED)?|WARN(?:ING)?|CRITICAL) )"
 )
 _WARNING_OF_PYTHON = re.compile(r"\b[A-Z]\w*Warning: \S.*")
 _WARNING = re.compile(r"\b(?:[A-Z]\w*)?(?:Warning|WARNING): \S.*")

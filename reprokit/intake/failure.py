@@ -41,6 +41,8 @@ def _every(pieces: tuple[ReportPiece, ...]) -> tuple[Shown, ...]:
     titles = [piece for piece in pieces if piece.kind == "heading"]
     pasted = [(piece, shown) for piece in pieces if piece.code for shown in shown_failures.pasted(piece)]
     worded = [(piece, shown) for piece in pieces if not piece.code for shown in shown_failures.in_words(piece, pieces)]
+    if any(shown.words == "crash" for _, shown in worded):  # a sentence tells of another time, or of the moment before
+        worded = [one for one in worded if one[1].words not in _LASTING or one[0] is titles[0]]
     ranked = sorted(
         ((-_weight(piece, shown, titles), number, shown) for number, (piece, shown) in enumerate(pasted + worded)),
         key=lambda entry: entry[:2],
@@ -116,6 +118,8 @@ _ANOTHER = re.compile(
 """Nor is this what the report is about."""
 _VAGUE = {"build": 6, "crash": 7, "output": 9}
 """The weight of kinds whose words do not say what is printed."""
+_LASTING = frozenset({"hang", "leak", "nan", "slow", "wrong"})
+"""Kinds of failures in which a program goes on."""
 _STRONG = frozenset({"signal", "hang", "oom", "nan"})
 """Kinds of failures whose words hardly mean anything else."""
 

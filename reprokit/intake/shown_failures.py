@@ -305,6 +305,8 @@ def _worded(piece: ReportPiece, rows: Sequence[Any], pieces: Sequence[ReportPiec
                 continue
             if piece.kind == "heading" and _EXPECTS.match(around):  # a form's
                 continue
+            if piece.kind == "prose" and row.get("kind") in _MEASURED and _ASKED.match(piece.text, hit.end()):
+                continue
             line = piece.line + piece.text.count("\n", 0, hit.start())
             said = hit["text"] if row.get("kind") == "output" or row.get("quotes") else one_line(around, 80)
             found = _of_words(row, line, said, pieces)
@@ -317,6 +319,7 @@ def _worded(piece: ReportPiece, rows: Sequence[Any], pieces: Sequence[ReportPiec
         yield min(measured, key=lambda one: one[0])[1]
 
 
+_ASKED = re.compile(r"[^.!?。！？\n]{0,80}[?？]")
 _EXPECTS = re.compile(r"\W*(?:actual|expected)\W+(?:vs\.?|versus|and|or|/) ", re.IGNORECASE)
 _MEASURED = ("leak", "nan", "slow", "wrong")
 """Kinds that a title may name beside each other; the table has them in one run."""
