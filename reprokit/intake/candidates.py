@@ -62,13 +62,17 @@ def best(pieces: Sequence[ReportPiece], kinds: Sequence[str] = ("printed", "erro
 
 def titled(pieces: Sequence[ReportPiece]) -> Shown | None:
     """The pasted line that the title quotes, or of which it repeats many words; None where there is none."""
-    title = next((piece.text for piece in pieces if piece.kind == "heading"), "")
+    title = next((piece.text for piece in pieces if piece.kind == "heading"), "")[:300]
     quotes = [text for text in map(_inside, _QUOTED.finditer(title)) if len(text.split()) >= _QUOTE]
     words = re.findall(r"\w+", title.lower())
     runs = {" ".join(words[at : at + _RUN]) for at in range(len(words) - _RUN + 1)}
     lines = 0
     for piece in pieces:
-        if piece.kind in ("heading", "tree") or (lines := lines + piece.text.count("\n")) > _MOST or (piece.code and _source(piece)):
+        if (
+            piece.kind in ("heading", "tree")
+            or (lines := lines + piece.text.count("\n")) > _MOST
+            or (piece.code and _source(piece))
+        ):
             continue
         for number, line in enumerate(piece.text.split("\n")[:_MOST], piece.line):
             line = line[:600]
@@ -133,7 +137,9 @@ class _Report:
 
 
 _INPUT = re.compile(r"\W*inputs?\b[^.]{0,40}$|\W*输入", re.IGNORECASE)
-_OUTPUT = re.compile(r"\W*(?:(?:actual|current|wrong|generated) )?outputs?\b[^.]{0,40}$|\W*(?:实际)?输出", re.IGNORECASE)
+_OUTPUT = re.compile(
+    r"\W*(?:(?:actual|current|wrong|generated) )?outputs?\b[^.]{0,40}$|\W*(?:实际)?输出", re.IGNORECASE
+)
 """Labels of what a program that rewrites texts was given, and of what it made of it."""
 
 
@@ -200,7 +206,8 @@ _QUOTED = re.compile(
     r"`([^`\n]{1,200})`|\"([^\"\n]{1,200})\"|“([^”\n]{1,200})”|「([^」\n]{1,200})」|(?<!\w)'([^'\n]{1,200})'(?!\w)"
 )
 _PROMPT = re.compile(
-    r"\s*(?:\([\w.-]{1,40}\)\s*)?(?:(?:<user>)?(?:@<host>)?[\w@:~/.\\-]{0,60}[$%>]>?|[\w@:~/.\\-]{1,60}#|>>>|\.\.\.|(?:In|Out) ?\[\d*\]:)"
+    r"\s*(?:\([\w.-]{1,40}\)\s*)?(?:(?:<user>)?(?:@<host>)?[\w@:~/.\\-]{0,60}[$%>]>?|[\w@:~/.\\-]{1,60}#"
+    r"|>>>|\.\.\.|(?:In|Out) ?\[\d*\]:)"
     r"(?:\s+(?P<typed>\S.*)|\s*$)"
 )
 _LISTS = re.compile(
@@ -238,7 +245,8 @@ _PERSON = re.compile(
     r"\b(?:I|I'm|I've|we|my|our|you|your|please|thanks|how|why|anyone|tried|maybe)\b|\?|？|请|我|你", re.IGNORECASE
 )
 _LOGGED = re.compile(
-    r"\s*(?:\[|【|\(\w+ |[\d-]{4,10}[ T]\d\d:|[\w./\\~<>-]{1,300}:\d+|[\w./-]{2,40}: (?!//)\S|[A-Z]{3,8}:|(?:ERROR|FATAL|FAIL(?:ED)?|WARN(?:ING)?|CRITICAL) )"
+    r"\s*(?:\[|【|\(\w+ |[\d-]{4,10}[ T]\d\d:|[\w./\\~<>-]{1,300}:\d+|[\w./-]{2,40}: (?!//)\S|[A-Z]{3,8}:"
+    r"|(?:ERROR|FATAL|FAIL(?:ED)?|WARN(?:ING)?|CRITICAL) )"
 )
 _WARNING_OF_PYTHON = re.compile(r"\b[A-Z]\w*Warning: \S.*")
 _WARNING = re.compile(r"\b(?:[A-Z]\w*)?(?:Warning|WARNING): \S.*")
@@ -348,7 +356,9 @@ def _differing(lines: list[tuple[int, str]], report: _Report) -> tuple[str, int]
         shapes = [re.sub(r"\d+", "0", re.sub(r"[A-Za-z_]+", "w", line)) for _, line in lines]
         alike = bool(shapes) and 10 * sum(shape == shapes[0] for shape in shapes) >= 6 * len(shapes)
         chosen = [(lines[0][1], lines[0][0])] if alike or len(lines) == 1 else []
-        if len(lines) > 1 and chosen and not re.search(r"[^\W\d_]{2}", chosen[0][0]):  # numbers, one as good as the other
+        if (
+            len(lines) > 1 and chosen and not re.search(r"[^\W\d_]{2}", chosen[0][0])
+        ):  # numbers, one as good as the other
             chosen = []
     text, number = chosen[0] if chosen else ("", 0)
     if "\n" not in text:

@@ -263,7 +263,8 @@ def in_words(piece: ReportPiece, pieces: Sequence[ReportPiece]) -> Iterator[Show
 
 
 _TOLD = re.compile(
-    r"\W*(?:unable to|cannot|can't|could not|couldn't|failed to|failing to|un(?:expected|known|supported)|invalid|no such)\b(?!.{0,80}: )",
+    r"\W*(?:unable to|cannot|can't|could not|couldn't|failed to|failing to"
+    r"|un(?:expected|known|supported)|invalid|no such)\b(?!.{0,80}: )",
     re.IGNORECASE,
 )
 
@@ -352,7 +353,10 @@ def _of_words(row: Mapping[str, Any], line: int, around: str, pieces: Sequence[R
         signature = {"output": around}
     elif kind == "exception":
         signature = {"exception": row["exception"], **({"message": around} if row.get("quotes") else {})}
-    elif kind in ("build", "crash"):  # an installation also fails without the network, say, which is not what was reported
+    elif kind in (
+        "build",
+        "crash",
+    ):  # an installation also fails without the network, say, which is not what was reported
         signature = {"exit_code": "nonzero", "output": placeholders.OUTPUT}
     elif kind in ("slow", "leak", "wrong"):
         texts = {"slow": placeholders.SLOW, "leak": placeholders.LEAK, "wrong": placeholders.RESULT}

@@ -20,8 +20,6 @@ _LEAST = 6
 _QUOTED = re.compile(
     r"(?<!\w)'(?P<a>[^'\n]{0,200})['’]|\"(?P<b>[^\"\n]{0,200})\"|`(?P<c>[^'`\n]{0,200})['`]|[‘“](?P<d>[^’”'\n]{0,200})[’”']"
 )
-_WHOLE = re.compile(r"\"(?P<text>[^\"]{1,900} [^\"]{1,900})\"|'(?P<more>[^']{1,900} [^']{1,900})'")
-"""A message in quotes, which are of the report rather than of the message."""
 _VOLATILE = re.compile(
     r"0x[0-9a-fA-F]+|\b[a-zA-Z][\w+.-]*://\S+|(?:[A-Za-z]:)?(?:[\w.@~+-]*[/\\]){2,}[\w.@+-]*|\.{0,2}[/\\][\w.@+-]+[/\\]?[\w.@+-]*"
     r"|(?<![\w.])(?<![A-Za-z]-)[-+]?\d[\w.+-]*|[\[({][^\[\](){}\n]{0,200}\d[^\[\](){}\n]{0,200}[\])}]"
@@ -39,8 +37,10 @@ _PASSED_ON = re.compile(r"(?:[A-Za-z_][\w.]*(?:Error|Exception): )?(?P<text>\S.*
 _BESIDE = re.compile(r"Call arguments received|Detected at node|Node: |Original stack trace|\[\[\{\{node|\W*$")
 """What they write around it; behind the first of these nothing more is of it."""
 _ASKS = re.compile(
-    r"[\s,;.!，；。！]{1,3}(?:(?:how|what|why|where) (?:can|do|does|should|could) (?:I|we|you|this|it)\b|how to (?:fix|solve)\b)"
-    r"|[,;.!，；。！]\s?(?:(?:so|but|and) )?(?:how|what|why|(?:has )?any ?(?:one|body|idea|help)|(?:can|could|does) (?:any|some|you)|please help|thanks?|help)\b"
+    r"[\s,;.!，；。！]{1,3}(?:(?:how|what|why|where) (?:can|do|does|should|could) (?:I|we|you|this|it)"
+    r"|how to (?:fix|solve))\b"
+    r"|[,;.!，；。！]\s?(?:(?:so|but|and) )?(?:how|what|why|any ?(?:one|body|idea|help)"
+    r"|(?:can|could|does) (?:any|some|you)|please help|thanks?|help)\b"
     r"|[\s,;.，；。]{0,2}(?:请问|怎么|如何|为什么|求助|求解|有人|大佬)",
     re.IGNORECASE,
 )
@@ -64,8 +64,9 @@ def stable(message: str) -> tuple[str, str]:
     sentence = _SENTENCE.split(first, maxsplit=1)[0].strip().rstrip(".:")
     if not sentence:
         return "", "the exception has no message" if not lines else ""
-    if whole := _WHOLE.fullmatch(sentence):
-        sentence = whole["text"] or whole["more"]
+    inside = sentence[1:-1]
+    if sentence[0] in "'\"" and sentence[-1] == sentence[0] not in inside and " " in inside:
+        sentence = inside  # quotes of the report rather than of the message
     marks = _volatile(sentence)
     if not marks:
         text = _bounded(sentence)
@@ -73,6 +74,7 @@ def stable(message: str) -> tuple[str, str]:
     parts = _between(sentence, marks)
     while parts and not _is_specific(parts[0]):
         del parts[0]
+        parts[:1] = [part.lstrip(" \t,;:") for part in parts[:1]]
     while parts and not _is_specific(parts[-1]):
         parts.pop()
     if len(parts) == 1 and marks[0][0] == 0 and re.fullmatch(r"\W*[A-Za-z]{1,14}\W*", parts[0]):
@@ -165,7 +167,9 @@ _COMMON = re.compile(r"\b(?:errors?|fatal|failed|in|at|line|file|the|while)\b", 
 
 
 def _is_specific(text: str) -> bool:
-    return bool(re.search(r"[^\W\d_]{2}", _COMMON.sub("", text))) and sum(character.isalpha() for character in text) >= (2 if re.search(r"[\u4e00-\u9fff]", text) else _LEAST)
+    return bool(re.search(r"[^\W\d_]{2}", _COMMON.sub("", text))) and sum(
+        character.isalpha() for character in text
+    ) >= (2 if re.search(r"[\u4e00-\u9fff]", text) else _LEAST)
 
 
 def _bounded(text: str) -> str:
