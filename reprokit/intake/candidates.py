@@ -526,7 +526,11 @@ def _spans(piece: ReportPiece, report: _Report) -> Iterator[_Candidate]:
             before, end = sentence[min(end, hit.start()) : hit.start()], hit.end()
             said = _roles(before[-80:])
             if (
-                ("error" not in said[-2:] and not (title and 3 * len(text) > 2 * len(sentence) and _ERROR.search(text)))
+                (
+                    "error" not in said[-2:]
+                    and not (said[-1:] == ["actual"] and _ERROR.search(text))
+                    and not (title and 3 * len(text) > 2 * len(sentence) and _ERROR.search(text))
+                )
                 or set(said) & {"expected", "fine"}
                 or len(re.findall(r"[A-Za-z]{2,}|[\u4e00-\u9fff]{2}", text)) < 3
             ):

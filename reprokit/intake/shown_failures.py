@@ -218,6 +218,8 @@ def in_words(piece: ReportPiece, pieces: Sequence[ReportPiece]) -> Iterator[Show
     """Failures in prose: text that was pasted without a fence, an exception that a sentence names, and plain words."""
     piece = replace(piece, text=ends(piece.text))
     unquoted = "\n".join(map(_unquoted, piece.text.split("\n")))
+    if piece.kind == "heading":  # a person says when it happens
+        unquoted = re.split(r"\s+(?:when|while|during|after)\s", unquoted, maxsplit=1)[0]
     observation = observe(unquoted)
     exception, crash = last_exception(observation), primary_crash(observation)
     if exception is not None and exception.frames:

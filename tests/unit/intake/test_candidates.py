@@ -161,7 +161,9 @@ def test_wrong_output(text: str, output: str) -> None:
         ),
         ('# Memory\n\nIt will fail and report "**wib error, no wobble left**".\n', "wib error, no wobble left"),
         ("# undefined symbol: _ZN3wibE,how can I solve it?\n\nDebian 12\n", "undefined symbol: _ZN3wibE"),
-        # the title is the message
+        ("# wib after the installation\n\nI get `bash: wib: no wobble was not found`\n", "no wobble was not found"),
+        # the title is the message, without when it comes
+        ("# CUDA error 700 when the wob has size > 8\n\nDebian 12\n", "CUDA error"),
         ('# "Missing wobble in the declaration"\n\nDebian 12\n', "Missing wobble in the declaration"),
         # the line that the title names, not one that repeats it
         (
