@@ -294,7 +294,7 @@ def _capital(word: re.Match[str]) -> str:
 
 
 def _worded(piece: ReportPiece, rows: Sequence[Any], pieces: Sequence[ReportPiece] = ()) -> Iterator[Shown]:
-    """What the words of a piece say, by the first rule of the table that fits; of measurements, that told first."""
+    """What the words of a piece say, by the first rule of the table that fits; of measurements, the first one."""
     measured: list[tuple[int, Shown]] = []
     for row in rows:
         if measured and row.get("kind") not in _MEASURED:

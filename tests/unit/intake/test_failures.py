@@ -306,7 +306,7 @@ def test_words_about_a_failure_are_read_where_no_blank_parts_them_from_chinese()
             "# wib crashes with a wob\n\nThe window freezes and is slow.\n",
             {"exit_code": "nonzero", "output": "TODO(reprokit): write a line that the failure prints"},
         ),
-        # questions, warnings of a log, and functions are no failures
+        # not failures: questions, warnings of a log, and functions
         (
             "# wob on a new box\n\nIs it also slower there?\n",
             {"output": "TODO(reprokit): write a line that the failure prints"},
