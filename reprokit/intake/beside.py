@@ -15,6 +15,7 @@ from reprokit.intake.table import table
 
 _NAMED_SYSTEM = re.compile(
     r"\b(?:on|in|under|using|with) (?:an? |my |the )?(\w+(?: linux)?)"
+    r"|[在用] ?(\w+) ?(?:系统|环境|平台)?[上下里中]"
     r"|\b(\w+ linux)\b|\b(\w+) (?:machine|box|server|host|laptop|instance|vm)\b",
     re.IGNORECASE | re.ASCII,
 )
@@ -93,22 +94,26 @@ def _family(prose: Sequence[lines.ReportLine], paths: str, title: str) -> Enviro
 
 
 _DEVICE = re.compile(
-    r"(?:(?:nvidia|geforce|tesla|quadro|amd|radeon|instinct) ?){0,3}\b(?:[RG]TX ?A?\d{3,4}(?: ?(?:ti|super|max-q))?"
-    r"|(?:tesla |nvidia )[A-Z]{1,2}\d{1,4}\w{0,3}|titan ?(?:x|xp|v|rtx)\b"
-    r"|A100|A800|H100|H20|H200|H800|B200|V100|P100|K80"
-    r"|A10G?|A40|A6000|A5000|L40S?|T4|GB10|GB200|[345]0[5-9]0 ?(?:ti|super|d)?"
-    r"|(?:10[5-8]0|20[678]0) ?(?:ti|super)|jetson(?: \w+)?|(?:nvidia )?(?:xavier|orin) (?:nx|agx|nano)|MI\d{3}[AX]?"
-    r"|radeon(?: \w+){1,2})(?![\w.])",
-    re.IGNORECASE,
+    r"(?:(?:nvidia|geforce|tesla|quadro|amd|radeon|instinct) ?){0,3}(?<![A-Za-z0-9_.-])"
+    r"(?:[RG]TX ?A?\d{3,4}(?: ?(?:ti|super|max-q))?"
+    r"|(?:tesla |nvidia )[A-Z]{1,2}\d{1,4}\w{0,3}|titan ?(?:x|xp|v|rtx)"
+    r"|A100|A800|H100|H20|H200|H800|B200|GH200|V100|P100|P40|M40|K80|K40m?"
+    r"|A10G?|A30|A40|A6000|A5000|L20|L40S?|T4|GB10|GB200|[345]0[5-9]0 ?(?:ti|super|d)"
+    r"|(?:10[5-8]0|20[678]0) ?(?:ti|super)|jetson(?: \w+)?|(?:nvidia )?(?:xavier|orin) (?:nx|agx|nano)|MI\d{2,3}[AX]?"
+    r"|radeon(?: \w+){1,2}|(?P<bare>[345]0[5-9]0))(?![A-Za-z0-9_]|\.\w)",
+    re.IGNORECASE | re.ASCII,
 )
+"""A GPU by its model. ``bare``: a number that is one beside a word for GPUs."""
+_OF_DEVICES = re.compile(r"gpu|cuda|nvidia|\bcards?\b|显[卡存]", re.IGNORECASE)
 
 
 def device(merged: Sequence[EnvironmentBlock], split: Sequence[lines.ReportLine]) -> EnvironmentBlock | None:
     """The first GPU that any line names, where no block names one."""
     if any(found.gpus for found in merged):
         return None
-    hits = ((line.number, _DEVICE.search(unicodedata.normalize("NFKC", line.text))) for line in split)
-    found = next(((at, hit[0].strip()) for at, hit in hits if hit), None)
+    texts = ((line.number, unicodedata.normalize("NFKC", line.text)) for line in split)
+    hits = ((at, text, hit) for at, text in texts for hit in _DEVICE.finditer(text))
+    found = next(((at, hit[0].strip()) for at, text, hit in hits if not hit["bare"] or _OF_DEVICES.search(text)), None)
     return EnvironmentBlock(kind="stated", first=found[0], last=found[0], gpus=(found[1],)) if found else None
 
 

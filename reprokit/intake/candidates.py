@@ -16,6 +16,7 @@ from reprokit.evidence.text import find as occurs
 from reprokit.intake import commands
 from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.shown import Shown, table
+from reprokit.intake.signatures import printed as without_question
 from reprokit.intake.signatures import stable
 
 _LEAST = {"printed": 4, "error": 5}
@@ -59,6 +60,38 @@ def best(pieces: Sequence[ReportPiece], kinds: Sequence[str] = ("printed", "erro
     )
 
 
+def titled(pieces: Sequence[ReportPiece]) -> Shown | None:
+    """The pasted line that the title quotes, or of which it repeats many words; None where there is none."""
+    title = next((piece.text for piece in pieces if piece.kind == "heading"), "")[:300]
+    quotes = [text for text in map(_inside, _QUOTED.finditer(title)) if len(text.split()) >= _QUOTE]
+    words = re.findall(r"\w+", title.lower())
+    runs = {" ".join(words[at : at + _RUN]) for at in range(len(words) - _RUN + 1)}
+    lines = 0
+    for piece in pieces:
+        if (
+            piece.kind in ("heading", "tree")
+            or (lines := lines + piece.text.count("\n")) > _MOST
+            or (piece.code and _source(piece))
+        ):
+            continue
+        for number, line in enumerate(piece.text.split("\n")[:_MOST], piece.line):
+            line = line[:600]
+            quote = next((line.lower().find(text.lower()) for text in quotes if text.lower() in line.lower()), -1)
+            if not piece.code and ((quote < 0 and not _LOGGED.match(line)) or _PERSON.search(line) or _asks(line)):
+                continue
+            said = " ".join(re.findall(r"\w+", line.lower()))
+            repeats = any(run in said for run in runs) and (_ERROR.search(line) or _LEVEL.match(line))
+            if not (quote >= 0 or repeats) or _PROMPT.match(line) or commands.role_of(line) or _CODE.match(line):
+                continue
+            part, why = stable(line[quote:] if quote >= 0 else _PREFIX.sub("", line).strip())
+            if len(part) > 9 and occurs(part, piece.text):
+                note = f"line {number}, which the title names; {why}"
+                return Shown(signature={"output": part}, notes={"output": note}, line=number, last=number)
+    return None
+
+
+_QUOTE, _RUN = 3, 5
+"""Least words that a title quotes, and least that it repeats in their order, from a line."""
 _ASSERTS = re.compile(r"\s*(?:assert[ (]|(?:[\w.]+\.)?assert_[a-z_]+\()")
 _CLOSING = 3
 """Lines at the end of a program of which one asserts what its result should be."""
@@ -99,6 +132,15 @@ class _Report:
             or bool(re.search(r"\b(?:should|expect(?:ed)?)\b|应该|应为|期望|预期", prose))
         )
         self.expected = {line.strip() for piece in printed for line in piece.text.split("\n")}
+        given = [piece for piece in pieces if piece.code and _INPUT.match(piece.lead or piece.heading)]
+        self.given = {line.strip() for piece in given for line in piece.text.split("\n")}
+
+
+_INPUT = re.compile(r"\W*inputs?\b[^.]{0,40}$|\W*输入", re.IGNORECASE)
+_OUTPUT = re.compile(
+    r"\W*(?:(?:actual|current|wrong|generated) )?outputs?\b[^.]{0,40}$|\W*(?:实际)?输出", re.IGNORECASE
+)
+"""Labels of what a program that rewrites texts was given, and of what it made of it."""
 
 
 # -- cues ----------------------------------------------------------------------------------------------------------
@@ -164,7 +206,8 @@ _QUOTED = re.compile(
     r"`([^`\n]{1,200})`|\"([^\"\n]{1,200})\"|“([^”\n]{1,200})”|「([^」\n]{1,200})」|(?<!\w)'([^'\n]{1,200})'(?!\w)"
 )
 _PROMPT = re.compile(
-    r"\s*(?:\([\w.-]{1,40}\)\s*)?(?:[\w@:~/.\\-]{0,60}[$%>]|[\w@:~/.\\-]{1,60}#|>>>|\.\.\.|(?:In|Out) ?\[\d*\]:)"
+    r"\s*(?:\([\w.-]{1,40}\)\s*)?(?:(?:<user>)?(?:@<host>)?[\w@:~/.\\-]{0,60}[$%>]>?|[\w@:~/.\\-]{1,60}#"
+    r"|>>>|\.\.\.|(?:In|Out) ?\[\d*\]:)"
     r"(?:\s+(?P<typed>\S.*)|\s*$)"
 )
 _LISTS = re.compile(
@@ -202,7 +245,8 @@ _PERSON = re.compile(
     r"\b(?:I|I'm|I've|we|my|our|you|your|please|thanks|how|why|anyone|tried|maybe)\b|\?|？|请|我|你", re.IGNORECASE
 )
 _LOGGED = re.compile(
-    r"\s*(?:\[|【|\(\w+ |[\d-]{4,10}[ T]\d\d:|[\w./\\~<>-]{1,300}:\d+|[\w./-]{2,40}: (?!//)\S|[A-Z]{3,8}[: ])"
+    r"\s*(?:\[|【|\(\w+ |[\d-]{4,10}[ T]\d\d:|[\w./\\~<>-]{1,300}:\d+|[\w./-]{2,40}: (?!//)\S|[A-Z]{3,8}:"
+    r"|(?:ERROR|FATAL|FAIL(?:ED)?|WARN(?:ING)?|CRITICAL) )"
 )
 _WARNING_OF_PYTHON = re.compile(r"\b[A-Z]\w*Warning: \S.*")
 _WARNING = re.compile(r"\b(?:[A-Z]\w*)?(?:Warning|WARNING): \S.*")
@@ -256,12 +300,14 @@ def _printed(report: _Report) -> Iterator[_Candidate]:
             above = None
             continue
         yield from _remarked(piece, report)
-        if _source(piece):
+        rewritten = (report.expected or report.given) and _OUTPUT.match(piece.lead or piece.heading)
+        if _source(piece) and not rewritten:
             above = piece
             continue
         behind = 2 if above is not None and piece.line - above.last <= 6 else 0
         said = _weight(piece, "printed")
-        score = base + said + behind + 2 * _session(piece) - 2 * (piece.info in _DATA or piece.info in _LANGUAGES)
+        score = base + said + behind + 2 * _session(piece)
+        score += 2 if rewritten else -2 * (piece.info in _DATA or piece.info in _LANGUAGES)
         for lines, typed in _outputs(piece):
             ran = 0 if typed is None else -8 if _LISTS.search(typed) else 2
             if text := _differing(lines, report):
@@ -287,7 +333,8 @@ def _outputs(piece: ReportPiece) -> Iterator[tuple[list[tuple[int, str]], str | 
 
 def _session(piece: ReportPiece) -> bool:
     """Whether a piece is what someone typed into Python to show the bug: its last output is the wrong one."""
-    return bool(re.match(r"\s*>>> ", piece.text) and _SHOWS.search(piece.heading) and not role(piece.lead))
+    typed = re.search(r"^\s{0,8}>>> ", piece.text, re.MULTILINE)
+    return bool(typed and _SHOWS.search(piece.heading) and not role(piece.lead))
 
 
 _SHOWS = re.compile(r"\breproduc\w*|\bbug\b|\bcurrent|\bactual|\bproblem\b|\bissue\b|复现|重现|问题", re.IGNORECASE)
@@ -295,10 +342,11 @@ _SHOWS = re.compile(r"\breproduc\w*|\bbug\b|\bcurrent|\bactual|\bproblem\b|\biss
 
 def _differing(lines: list[tuple[int, str]], report: _Report) -> tuple[str, int] | None:
     """(the text of an output that is wrong, its line); None where it cannot be printed."""
-    lines = [(number, line) for number, line in lines if len(lines) == 1 or not _CODE.match(line)]
+    known = report.expected | report.given
+    lines = [(number, line) for number, line in lines if len(lines) == 1 or known or not _CODE.match(line)]
     quoted = [(line, number) for number, line in lines if any(one in line for one in report.quoted)]
-    other = [(line, number) for number, line in lines if line.strip() not in report.expected]
-    if report.expected and len(other) < len(lines):
+    other = [(line, number) for number, line in lines if line.strip() not in known]
+    if len(other) < len(lines):
         chosen = other[:1]
     elif len(quoted) == 1 and len(lines) > 1:
         chosen = quoted
@@ -308,6 +356,10 @@ def _differing(lines: list[tuple[int, str]], report: _Report) -> tuple[str, int]
         shapes = [re.sub(r"\d+", "0", re.sub(r"[A-Za-z_]+", "w", line)) for _, line in lines]
         alike = bool(shapes) and 10 * sum(shape == shapes[0] for shape in shapes) >= 6 * len(shapes)
         chosen = [(lines[0][1], lines[0][0])] if alike or len(lines) == 1 else []
+        if (
+            len(lines) > 1 and chosen and not re.search(r"[^\W\d_]{2}", chosen[0][0])
+        ):  # numbers, one as good as the other
+            chosen = []
     text, number = chosen[0] if chosen else ("", 0)
     if "\n" not in text:
         text = _PROGRESS.sub("", text).strip()
@@ -350,7 +402,8 @@ def _quoted_output(piece: ReportPiece, report: _Report) -> Iterator[_Candidate]:
                 or ("expected" in _roles(before + " " + sentence[: hit.start()]) and said != "actual")
             ):
                 continue
-            if len(text) > 3 and not _IDENTIFIER.fullmatch(text):
+            named = hit[1] is None and re.fullmatch(r"[A-Za-z -]+", text)  # words that a person puts in quotes
+            if len(text) > 3 and not named and not _IDENTIFIER.fullmatch(text):
                 yield _Candidate(text, piece.line + number, 2 + _WEIGHT["printed"][said], "printed")
 
 
@@ -408,21 +461,28 @@ def _errors(report: _Report) -> Iterator[_Candidate]:
         texts = piece.text.split("\n")
         lines += len(texts)
         last = max((number for number, line in enumerate(texts) if line.strip()), default=0)
+        above = ""
         for number, line in enumerate(texts[: _MOST // 2] if len(texts) > _MOST else texts):
             line = line[:600]
-            score = _error_score(line, piece, report)
+            introduced = not piece.code and bool(_INTRODUCES.search(above[-80:])) and role(above) == "error"
+            score = _error_score(line, piece, report, introduced)
             if score > 0 and (text := _message(line, piece.text)):
-                bonus = weight if piece.code else max(min(weight, 1), -6)
+                bonus = weight if piece.code else 3 if introduced else max(min(weight, 1), -6)
                 yield _Candidate(text, piece.line + number, score + bonus + (number == last and piece.code), "error")
+            above = line.strip() or above
 
 
-def _error_score(line: str, piece: ReportPiece, report: _Report) -> int:
+_INTRODUCES = re.compile(r"(?:[:：]|如下|following|below)\W*$", re.IGNORECASE)
+"""The end of a line that says that the next one is what it tells of."""
+
+
+def _error_score(line: str, piece: ReportPiece, report: _Report, introduced: bool) -> int:
     level = bool(_LEVEL.match(line))
     words = len(set(map(str.lower, _ERROR.findall(line))))
     warning = report.warns and report.warning.search(line)
     if not (level or words or warning) or _NONE.search(line) or (_CODE.match(line) and not warning):
         return 0
-    if not piece.code and (not _LOGGED.match(line) or _PERSON.search(line) or _asks(line)):
+    if not piece.code and (not (introduced or _LOGGED.match(line)) or _PERSON.search(line) or _asks(line)):
         return 0
     if _PROMPT.match(line) or _SHELL.search(line) or (_PERSON.search(line[:200]) and not level):
         return 0
@@ -442,7 +502,7 @@ def _message(line: str, whole: str) -> str:
     """The part of a line that a signature is made of; '' where none is sure to stay the same."""
     if hit := _WARNING.search(line):
         line = hit[0]
-    text = _PREFIX.sub("", line).strip()
+    text = _PREFIX.sub("", line).strip().strip("*").strip()
     part, _ = stable(text)
     return text if len(part) > 9 and occurs(part, whole) else ""
 
@@ -454,7 +514,7 @@ def _spans(piece: ReportPiece, report: _Report) -> Iterator[_Candidate]:
         end = 0
         for printed in () if title else _BEHIND.finditer(sentence):
             if not set(_roles(sentence[: printed.start()])) & {"expected", "fine"} and (
-                text := _message(printed["text"], piece.text)
+                text := _message(without_question(printed["text"]), piece.text)
             ):
                 yield _Candidate(text, piece.line + number, 5, "error")
         hits = [*_QUOTED.finditer(sentence), *(_LATIN.finditer(sentence) if _HAN.search(sentence) else ())][:20]
@@ -466,7 +526,11 @@ def _spans(piece: ReportPiece, report: _Report) -> Iterator[_Candidate]:
             before, end = sentence[min(end, hit.start()) : hit.start()], hit.end()
             said = _roles(before[-80:])
             if (
-                "error" not in said[-2:]
+                (
+                    "error" not in said[-2:]
+                    and not (said[-1:] == ["actual"] and _ERROR.search(text))
+                    and not (title and 3 * len(text) > 2 * len(sentence) and _ERROR.search(text))
+                )
                 or set(said) & {"expected", "fine"}
                 or len(re.findall(r"[A-Za-z]{2,}|[\u4e00-\u9fff]{2}", text)) < 3
             ):

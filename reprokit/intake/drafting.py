@@ -284,7 +284,6 @@ class _Work:
             without=[name for name in brought if name],
             elsewhere=requirements.not_of_python(self.environments, self.report.text),
             script=program.name if program else "",
-            command=self.running.command,
             failure=self.shown.title if self.shown else "",
         )
         self.missing += wanted.missing
@@ -442,27 +441,38 @@ class _Work:
 
     def _devices(self) -> dict[str, str]:
         """The cell without a GPU, where the report says that it is right there, which makes an axis; {} else."""
-        matrix = self.data.get("matrix", {})
         line = next((number for number, text in enumerate(self.report.lines, 1) if of_device(text)), 0)
-        if not line or {"include", "exclude", "device"} & set(matrix):
+        if not line or not self._axis("device", "gpu", "cpu"):
             return {}
-        self.data["matrix"] = {**matrix, "device": ["gpu", "cpu"]}
         self.notes[("matrix", "device")] = (f"line {line} compares them; the cell of the CPU gets no GPU",)
         return {"device": "cpu"}
 
+    def _axis(self, name: str, bad: str, good: str) -> bool:
+        """Add an axis with two values to the matrix, of cells that are listed the good one to that which fails."""
+        matrix = self.data.get("matrix", {})
+        cells = matrix.get("include", [])
+        if name in matrix or (cells and (len(matrix) > 1 or self.failing >= len(cells))):
+            return False
+        listed = [
+            *({**cell, name: bad} for cell in cells),
+            *({**cell, name: good} for cell in cells[self.failing :][:1]),
+        ]
+        self.data["matrix"] = {"include": listed} if cells else {**matrix, name: [bad, good]}
+        return True
+
     def _variants(self, shown: Shown) -> dict[str, str]:
         """The cell of another command, which is fast or right; {} where the failure is not one of a comparison."""
-        matrix = self.data.get("matrix", {})
         told = placeholders.MARK not in str(shown.signature.get("output"))
         compared = shown.words == "slow" or _COMPARED.search(
             f"{self.report.title}\n{self.report.lines[shown.line - 1]}"
         )
-        if {"include", "exclude", "variant"} & set(matrix) or told or not compared:
+        if told or not compared:
             return {}
         bad, good, command = (
             ("slow", "fast", placeholders.FAST) if shown.words == "slow" else ("wrong", "right", placeholders.RIGHT)
         )
-        self.data["matrix"] = {**matrix, "variant": [bad, good]}
+        if not self._axis("variant", bad, good):
+            return {}
         self.notes[("matrix", "variant")] = (
             f"what is {bad} is compared with a command that is {good}: write it there",
         )

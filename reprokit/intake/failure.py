@@ -41,6 +41,8 @@ def _every(pieces: tuple[ReportPiece, ...]) -> tuple[Shown, ...]:
     titles = [piece for piece in pieces if piece.kind == "heading"]
     pasted = [(piece, shown) for piece in pieces if piece.code for shown in shown_failures.pasted(piece)]
     worded = [(piece, shown) for piece in pieces if not piece.code for shown in shown_failures.in_words(piece, pieces)]
+    if any(shown.words == "crash" for _, shown in worded):  # a sentence tells of another time, or of the moment before
+        worded = [one for one in worded if one[1].words not in _LASTING or one[0] is titles[0]]
     ranked = sorted(
         ((-_weight(piece, shown, titles), number, shown) for number, (piece, shown) in enumerate(pasted + worded)),
         key=lambda entry: entry[:2],
@@ -49,6 +51,10 @@ def _every(pieces: tuple[ReportPiece, ...]) -> tuple[Shown, ...]:
         ranked = [(0, 0, likely)]
     elif "printed" in kinds and (asserted := candidates.asserted(pieces)):
         ranked = [(0, 0, asserted)]
+    if (not ranked or ranked[0][2].echo or ranked[0][2].words not in ("", *_STRONG)) and (
+        (titled := candidates.titled(pieces)) and titled.line not in [shown.line for _, _, shown in ranked[:1]]
+    ):
+        ranked = [(0, 0, titled), *ranked]
     kept: list[Shown] = []
     for _, _, shown in ranked:
         if len(kept) < MOST and not (
@@ -63,7 +69,7 @@ def _unclear(shown: Shown | None) -> tuple[str, ...]:
     if shown is None:
         return ("printed", "error")
     if placeholders.MARK in str(shown.signature.get("output")):
-        return {"wrong": ("printed",), "build": ("error",)}.get(shown.words, ())
+        return {"wrong": ("printed",), "build": ("error",), "crash": ("error",)}.get(shown.words, ())
     return ("error",) if set(shown.signature) == {"exit_code"} else ()
 
 
@@ -84,8 +90,8 @@ def _weight(piece: ReportPiece, shown: Shown, titles: Sequence[ReportPiece]) -> 
         weight = (25 if not shown.echo else 8) - 3 * shown.inline
     if sure and shown.words in ("hang", "signal"):
         weight = 58 if shown.words == "hang" else 66
-    if shown.words in ("build", "output"):
-        weight = 6 if shown.words == "build" else 9
+    if shown.words in _VAGUE:
+        weight = _VAGUE[shown.words]
     weight += 15 * named + 5 * bool(piece.code and _ERROR_WORDS.search(piece.under)) - 35 * interrupted
     weight -= 12 * bool(shown.words and piece.kind == "prose" and _EXPECTED.match(piece.heading))
     weight += 15 * (piece.code and shown.echo and _begins_alike(shown, title))
@@ -110,6 +116,10 @@ _ANOTHER = re.compile(
     r"\b(?:another|different|other) (?:error|exception|problem|failure|issue)|另一个(?:错误|报错|问题)", re.IGNORECASE
 )
 """Nor is this what the report is about."""
+_VAGUE = {"build": 6, "crash": 7, "output": 9}
+"""The weight of kinds whose words do not say what is printed."""
+_LASTING = frozenset({"hang", "leak", "nan", "slow", "wrong"})
+"""Kinds of failures in which a program goes on."""
 _STRONG = frozenset({"signal", "hang", "oom", "nan"})
 """Kinds of failures whose words hardly mean anything else."""
 

@@ -85,25 +85,19 @@ def wanted(
     without: Iterable[str],
     elsewhere: Collection[str] = (),
     script: str = "",
-    command: str = "",
     failure: str = "",
 ) -> Requirements:
     """What to install. ``imports``: names that programs and tracebacks import; ``asked``: arguments of ``pip install``.
 
     ``options``, ``apt``: of the report's install commands. ``without``: packages that a source tree provides.
     ``elsewhere``: names of :func:`not_of_python`. ``script``: the program with these imports, for comments;
-    ``command``: what fails: where that is pip, so is its version installed. ``failure``: the message of the failure:
-    where a shared library is missing, libraries are not installed beside the wheels, since the case would not fail
-    with them.
+    ``failure``: the message of the failure: where a shared library is missing, libraries are not installed beside the
+    wheels, since the case would not fail with them.
     """
     result = Requirements(free=[{} for _ in environments], options=list(options))
     skip = {canonicalize_name(name) for name in without}
     imports = list(dict.fromkeys(imports))
-    names = [
-        name
-        for name in _chosen(environments, imports, pip_fails=bool(re.search(r"\bpip3?\b", command)))
-        if name not in skip
-    ]
+    names = [name for name in _chosen(environments, imports) if name not in skip]
     programs = [name for name in names if name in elsewhere][:_PROGRAMS]
     for name in names:
         if name not in elsewhere:
@@ -133,7 +127,7 @@ def wanted(
     return result
 
 
-def _chosen(environments: Sequence[EnvironmentBlock], imports: Sequence[str], *, pip_fails: bool) -> list[str]:
+def _chosen(environments: Sequence[EnvironmentBlock], imports: Sequence[str]) -> list[str]:
     relevant = {name for each in (*imports, *table("packages")) for name in _pip_names(each)}
     chosen: dict[str, None] = {}
     for found in environments:
@@ -141,9 +135,6 @@ def _chosen(environments: Sequence[EnvironmentBlock], imports: Sequence[str], *,
         for name in found.packages:
             if few or name in relevant:
                 chosen.setdefault(name)
-    compared = len({found.packages.get("pip") for found in environments}) > 1
-    if not (pip_fails or compared):
-        chosen.pop("pip", None)
     return list(chosen)
 
 
@@ -161,14 +152,16 @@ def not_of_python(groups: Sequence[Sequence[EnvironmentBlock]], text: str) -> fr
     known = frozenset() if other else usual
     names = {name for found in blocks for name in found.packages} - listed
     programs = {canonicalize_name(name.replace(" ", "-")) for name in table()["tools"]}
-    return frozenset(
+    conda = {name for found in blocks for name in found.packages} & {*table()["of_conda"]}
+    return frozenset(conda) | frozenset(
         name for name in names if name in programs or name.endswith("-cpp") or not (python or name in known)
     )
 
 
 _PYTHON = re.compile(
     r"Traceback \(most recent"
-    r"|^[ >]*(?:import|from) [a-z_][\w.]*(?:$| as | import |, )|\bpip3?\b|\bpython|\bconda\b|\.py\b"
+    r"|^[ >]*(?:\d{1,2}[.)] )?(?:import|from) [a-z_][\w.]*(?:$| as | import |, )|\bpip3?\b|\bpython|\bconda\b|\.py\b"
+    r"|^[ >*-]*[a-z][\w-]{1,60}==\d"
     r"|site-packages"
     r"|\bpypi\b",
     re.MULTILINE | re.IGNORECASE,

@@ -13,13 +13,20 @@ _NETWORK = re.compile(
     r"\bpip\S{0,9} install\b|from_pretrained\(|load_dataset\(|torch\.hub|download=True|snapshot_download|requests\.(?:get|post)|urlopen|urlretrieve|https?://"
 )
 _GPU = re.compile(
-    r"\.cuda\(|\bto\(\s?[\"']cuda|device\s?[=:(]{1,2}\s?[\"']?(?:cuda|gpu)\b|--gpus?\b|CUDAPlace|\bcuda\.jit\b|\buse_gpu\s?=\s?True"
-    r"|--device[ =]cuda|--n-gpu-layers|-ngl \d|\bnvidia-smi\b|import (?:cupy|cudf|cuml|pycuda)\b|set_device\([\"']gpu"
+    r"\.cuda\(|\bto\(\s?[\"']cuda|\bcuda:\d\b|CUDAPlace|\bcuda\.jit\b|\buse_gpu\s?=\s?True|--(?:use[-_])?gpus?\b|--n[-_]gpu"
+    r"|--(?:num|n)[-_]gpus?[ =][1-9]|-ngl \d|\bnvidia-smi\b|import (?:cupy|cudf|cuml|pycuda)\b|set_device\([\"']gpu"
+    r"|\b(?:device|backend|execution provider|accelerator)s?\b[^\n:：=(]{0,40}(?:[:：=(]|\n{1,2})"
+    r"\s?[\"'`\[(]{0,3}(?:cuda|gpu)\b"
+    r"|--device[ =](?:cuda|gpu)|\bCUDA_VISIBLE_DEVICES=[\"']?\d"
+    r"|\b(?:WITH|USE)_(?:CUDA|GPU)\s?[:：]\s?(?:ON|1|TRUE|YES)\b"
     r"|\b(?:CUDA|NCCL|CUBLAS|CUDNN)\w{0,40} (?:runtime )?error|CUDA out of memory|no kernel image is available"
-    r"|\bmulti-?GPU\b|\b\w{1,20}\.(?:to_)?gpu\("
+    r"|\bmulti(?:ple)?[- ]?GPUs?\b|\b\w{1,20}\.(?:to_)?gpu\("
     r"|\bGpuMat\b|\bcudacodec\b|\bVolta\b|illegal memory access|invalid device function"
     r"|Compute Engine (?:后端|backend) ?\(GPU\)"
-    r"|Running on GPU|\bon (?:a |the )?GPU\b|使用 ?GPU|GPU ?(?:训练|预测|推理)",
+    r"|\b(?:on|with|using) (?:a |the |one |two |multiple |my |\d )?GPUs?\b"
+    r"|\bGPU (?:memory|utili[sz]ation|usage)\b"
+    r"|\A[^\n]{0,200}?(?<!no )(?<!without )(?<![A-Za-z])GPUs?(?! disabled|[A-Za-z])"  # in the title
+    r"|[使用在跑] ?GPU|GPU ?(?:上|训练|预测|推理|显存)|显存|[单多双两] ?卡|\d ?张 ?卡",
     re.IGNORECASE,
 )
 """What plainly uses a GPU: code, options, errors of the driver, words."""
@@ -28,12 +35,12 @@ _SIZE = re.compile(r"(?<![\w.])(\d{1,3}) ?(?:GB|GiB|G)\b", re.IGNORECASE)
 
 _FINE = r"(?:fine|correct(?:ly)?|right|as expected|works?|no (?:problem|issue)s?|expected results?)"
 _DEVICES = re.compile(
-    r"\bCPU\b[^.。:\n]{0,60}?\b(?:is|are|has|have|gives?|runs?|was|were|works?|seems?)\b"
+    r"\bCPUs?\b[^.。:\n]{0,60}?\b(?:is|are|has|have|gives?|runs?|was|were|works?|seems?)\b"
     rf"[^.。:\n]{{0,30}}?\b{_FINE}\b"
-    rf"|\b{_FINE}\b[^.。:\n]{{0,30}}\b(?:on|with|using)(?: the| my| a)? CPU\b"
+    rf"|\b{_FINE}\b[^.。:\n]{{0,30}}\b(?:on|with|using)(?: the| my| a)? CPUs?\b"
     r"|\bCPU[^。\n]{0,10}(?:正常|正确|没有?问题)"
     r"|\b(?:between|on) (?:the )?(?:CPU and (?:the |on )?(?:GPU|CUDA)|(?:GPU|CUDA) and (?:the |on )?CPU)\b"
-    r"|\b(?:than|compared to|as) (?:on |the )*CPU\b"
+    r"|\b(?:than|compared to|as) (?:on |the )*CPUs?\b"
     r"|(?:CPU[^。\n]{0,10}[和与跟]\s?GPU|GPU[^。\n]{0,10}[和与跟]\s?CPU).{0,12}(?:不一致|不同|差)",
     re.IGNORECASE,
 )

@@ -23,10 +23,10 @@ from reprokit.evidence.text import find as occurs
 from reprokit.intake import notebooks
 from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.shown import Shown, table
-from reprokit.intake.signatures import LONGEST, identifying_frames, stable
+from reprokit.intake.signatures import LONGEST, identifying_frames, printed, stable
 
 _NAME = (
-    r"(?!java|org\.|com\.|Conda|ResolvePackage|PackagesNotFound|Unsatisfiable|LibMamba)(?:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|NotFound|Warning)"
+    r"(?!java|org\.|com\.|Conda|ResolvePackage|PackagesNotFound|Unsatisfiable|LibMamba)(?:(?:[A-Za-z_]\w*\.)*(?!(?:Get|Set|Is|On)[A-Z])[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|NotFound|Warning)"
     r"|(?:[a-z_]\w*\.)+error(?=: ))"
 )
 _BARE = re.compile(rf"^(?:E\s+)?(?P<type>{_NAME})(?:[:：]\s*(?P<message>\S.*))?$", re.MULTILINE)
@@ -72,8 +72,8 @@ _STARTED = frozenset({"CalledProcessError", "ChildFailedError"})
 """What Python raises where a program that it started failed."""
 _GOES_ON = re.compile(r"Exception in thread |Task exception was never retrieved|future: <Task")
 """What Python prints above a traceback that does not end the program."""
-_WARNED = re.compile(r".{0,40}\b[IW] [\w./-]{1,200}\.cc:\d+\]")
-"""A line of TensorFlow's log that it goes on after."""
+_WARNED = re.compile(r".{0,40}\b(?:[IW] [\w./-]{1,200}\.cc:\d+\]|WARN(?:ING)?\b)")
+"""A line of a log that the program goes on after."""
 _FRAME = re.compile(r"^[ \t]+File \".+\", line \d+, in ", re.MULTILINE)
 _NAN = re.compile(
     r"^.*?(?P<text>\w[\w .-]{0,30}(?:[ =:]\s{0,3}\[?|\(\[))(?P<nan>-?nan)\b", re.IGNORECASE | re.MULTILINE
@@ -178,6 +178,7 @@ def _lines(piece: ReportPiece, text: str) -> Iterator[Shown]:
     for row in table()["lines"]:
         hit = next((hit for hit in row["search"].finditer(text) if not _WARNED.match(_line_of(hit))), None)
         said = next((part for part in hit.groups() if part), hit[0]) if hit else ""
+        said = said if piece.code else printed(said)
         part, why = stable(said)
         if hit and part and occurs(part, text):
             line = piece.line + text.count("\n", 0, hit.start())
@@ -217,6 +218,8 @@ def in_words(piece: ReportPiece, pieces: Sequence[ReportPiece]) -> Iterator[Show
     """Failures in prose: text that was pasted without a fence, an exception that a sentence names, and plain words."""
     piece = replace(piece, text=ends(piece.text))
     unquoted = "\n".join(map(_unquoted, piece.text.split("\n")))
+    if piece.kind == "heading":  # a person says when it happens
+        unquoted = re.split(r"\s+(?:when|while|during|after)\s", unquoted, maxsplit=1)[0]
     observation = observe(unquoted)
     exception, crash = last_exception(observation), primary_crash(observation)
     if exception is not None and exception.frames:
@@ -230,7 +233,7 @@ def in_words(piece: ReportPiece, pieces: Sequence[ReportPiece]) -> Iterator[Show
         yield _of_crash(crash, unquoted, piece)
     elif found and found["message"]:
         quote = found.groupdict().get("quote") or ""
-        text = found["message"].strip().rstrip("。，,")
+        text = printed(found["message"].strip()).rstrip("。，,")
         closing = re.search(rf"{quote}[)\]）】.,;:]*$", text) if quote else None
         text = (
             text[: closing.start()]
@@ -256,12 +259,16 @@ def in_words(piece: ReportPiece, pieces: Sequence[ReportPiece]) -> Iterator[Show
         yield Shown(signature={"exception": _type(raised["type"])}, notes=note, line=at, last=at, inline=True)
     else:  # no program prints a title: one that begins like an echo is a person's sentence
         told = piece.kind == "heading" and _TOLD.match(unquoted)
-        yield from (one for one in _lines(piece, unquoted) if not (one.echo and told))
+        yield from (one for one in _lines(piece, unquoted) if not (told and (one.echo or one.building)))
     yield from _worded(piece, table()["words"], pieces)
     yield from _ended(piece)
 
 
-_TOLD = re.compile(r"\W*(?:unable to|cannot|can't|could not|couldn't|failed to|failing to)\b", re.IGNORECASE)
+_TOLD = re.compile(
+    r"\W*(?:unable to|cannot|can't|could not|couldn't|failed to|failing to"
+    r"|un(?:expected|known|supported)|invalid|no such)\b(?!.{0,80}: )",
+    re.IGNORECASE,
+)
 
 
 def _line_of(hit: re.Match[str]) -> str:
@@ -287,19 +294,38 @@ def _capital(word: re.Match[str]) -> str:
 
 
 def _worded(piece: ReportPiece, rows: Sequence[Any], pieces: Sequence[ReportPiece] = ()) -> Iterator[Shown]:
-    """What the words of a piece say, by the first rule of the table that fits."""
+    """What the words of a piece say, by the first rule of the table that fits; of measurements, the first one."""
+    measured: list[tuple[int, Shown]] = []
     for row in rows:
+        if measured and row.get("kind") not in _MEASURED:
+            break
+        if row.get("kind") == "crash" and piece.kind != "heading":  # a sentence may name another one
+            continue
         for hit in row["search"].finditer(piece.text):
             start, end = piece.text.rfind("\n", 0, hit.start()) + 1, piece.text.find("\n", hit.end())
             around = piece.text[start : end if end >= 0 else None]
             if _DENIED.search(around[: hit.start() - start][-30:]) or re.search(row.get("not", r"(?!)"), around, re.I):
                 continue
+            if piece.kind == "heading" and _EXPECTS.match(around):  # a form's
+                continue
+            if piece.kind == "prose" and row.get("kind") in _MEASURED and _ASKED.match(piece.text, hit.end()):
+                continue
             line = piece.line + piece.text.count("\n", 0, hit.start())
             said = hit["text"] if row.get("kind") == "output" or row.get("quotes") else one_line(around, 80)
-            yield _of_words(row, line, said, pieces)
-            return
+            found = _of_words(row, line, said, pieces)
+            if piece.kind != "heading" or row.get("kind") not in _MEASURED:
+                yield found
+                return
+            measured.append((hit.start(), found))
+            break
+    if measured:
+        yield min(measured, key=lambda one: one[0])[1]
 
 
+_ASKED = re.compile(r"[^.!?。！？\n]{0,80}[?？]")
+_EXPECTS = re.compile(r"\W*(?:actual|expected)\W+(?:vs\.?|versus|and|or|/) ", re.IGNORECASE)
+_MEASURED = ("leak", "nan", "slow", "wrong")
+"""Kinds that a title may name beside each other; the table has them in one run."""
 _DENIED = re.compile(
     r"(?:\bno|\bnot|n't|\bwithout|\bnever|\bavoid|\bfix(?:e[ds])?|没有?|不会?|避免)\s+(?:a\s+|any\s+)?$", re.IGNORECASE
 )
@@ -329,7 +355,10 @@ def _of_words(row: Mapping[str, Any], line: int, around: str, pieces: Sequence[R
         signature = {"output": around}
     elif kind == "exception":
         signature = {"exception": row["exception"], **({"message": around} if row.get("quotes") else {})}
-    elif kind == "build":  # an installation also fails without the network, say, which is not what was reported
+    elif kind in (
+        "build",
+        "crash",
+    ):  # an installation also fails without the network, say, which is not what was reported
         signature = {"exit_code": "nonzero", "output": placeholders.OUTPUT}
     elif kind in ("slow", "leak", "wrong"):
         texts = {"slow": placeholders.SLOW, "leak": placeholders.LEAK, "wrong": placeholders.RESULT}
@@ -344,7 +373,7 @@ def _of_words(row: Mapping[str, Any], line: int, around: str, pieces: Sequence[R
         missing=missing,
         ratio=ratio,
         building=kind == "build",
-        echo=kind == "build",
+        echo=kind in ("build", "crash"),
     )
 
 

@@ -17,7 +17,9 @@ LONGEST = 120
 _LEAST = 6
 """Fewest letters of a part of a message that is specific enough."""
 
-_QUOTED = re.compile(r"(?P<quote>['\"`‘“])(?P<inside>[^'\"`’”\n]{0,200})['\"`’”]")
+_QUOTED = re.compile(
+    r"(?<!\w)'(?P<a>[^'\n]{0,200})['’]|\"(?P<b>[^\"\n]{0,200})\"|`(?P<c>[^'`\n]{0,200})['`]|[‘“](?P<d>[^’”'\n]{0,200})[’”']"
+)
 _VOLATILE = re.compile(
     r"0x[0-9a-fA-F]+|\b[a-zA-Z][\w+.-]*://\S+|(?:[A-Za-z]:)?(?:[\w.@~+-]*[/\\]){2,}[\w.@+-]*|\.{0,2}[/\\][\w.@+-]+[/\\]?[\w.@+-]*"
     r"|(?<![\w.])(?<![A-Za-z]-)[-+]?\d[\w.+-]*|[\[({][^\[\](){}\n]{0,200}\d[^\[\](){}\n]{0,200}[\])}]"
@@ -34,6 +36,15 @@ _WRAPS = re.compile(r"(?:in user code|Graph execution error|Exception encountere
 _PASSED_ON = re.compile(r"(?:[A-Za-z_][\w.]*(?:Error|Exception): )?(?P<text>\S.*)$")
 _BESIDE = re.compile(r"Call arguments received|Detected at node|Node: |Original stack trace|\[\[\{\{node|\W*$")
 """What they write around it; behind the first of these nothing more is of it."""
+_ASKS = re.compile(
+    r"[\s,;.!，；。！]{1,3}(?:(?:how|what|why|where) (?:can|do|does|should|could) (?:I|we|you|this|it)"
+    r"|how to (?:fix|solve))\b"
+    r"|[,;.!，；。！]\s?(?:(?:so|but|and) )?(?:how|what|why|any ?(?:one|body|idea|help)"
+    r"|(?:can|could|does) (?:any|some|you)|please help|thanks?|help)\b"
+    r"|[\s,;.，；。]{0,2}(?:请问|怎么|如何|为什么|求助|求解|有人|大佬)",
+    re.IGNORECASE,
+)
+"""A question of a person behind what a program printed."""
 _PADDLE_CLASS = re.compile(rf"^\((?:{'|'.join(ENFORCE)})\)\s*|^(?:{'|'.join(ENFORCE)})Error:\s*")
 
 
@@ -53,6 +64,9 @@ def stable(message: str) -> tuple[str, str]:
     sentence = _SENTENCE.split(first, maxsplit=1)[0].strip().rstrip(".:")
     if not sentence:
         return "", "the exception has no message" if not lines else ""
+    inside = sentence[1:-1]
+    if sentence[0] in "'\"" and sentence[-1] == sentence[0] not in inside and " " in inside:
+        sentence = inside  # quotes of the report rather than of the message
     marks = _volatile(sentence)
     if not marks:
         text = _bounded(sentence)
@@ -60,6 +74,7 @@ def stable(message: str) -> tuple[str, str]:
     parts = _between(sentence, marks)
     while parts and not _is_specific(parts[0]):
         del parts[0]
+        parts[:1] = [part.lstrip(" \t,;:") for part in parts[:1]]
     while parts and not _is_specific(parts[-1]):
         parts.pop()
     if len(parts) == 1 and marks[0][0] == 0 and re.fullmatch(r"\W*[A-Za-z]{1,14}\W*", parts[0]):
@@ -71,6 +86,15 @@ def stable(message: str) -> tuple[str, str]:
     if len(sentence) <= 40 and "/" not in sentence:
         return sentence, "the whole message, most of which may differ on other machines"
     return "", f"no part of the message {_shown(sentence)} is sure to stay the same"
+
+
+def printed(text: str) -> str:
+    """What a program printed, of a sentence that goes on with a person's question or in another language."""
+    text = text[:2000]
+    if asks := _ASKS.search(text):
+        text = text[: asks.start()]
+    words = re.split(r"\s*[\u4e00-\u9fff，。；！？]", text, maxsplit=1)[0]
+    return words if len(re.findall(r"[A-Za-z]{2,}", words)) > 2 else text
 
 
 def _passed_on(message: str) -> str:
@@ -114,7 +138,7 @@ def _volatile(text: str) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     kept: list[tuple[int, int]] = []
     for hit in _QUOTED.finditer(text):
-        inside = hit["inside"]
+        inside = next(text for text in hit.groups() if text is not None)
         name = re.fullmatch(r"[A-Za-z_][\w.:<>-]{0,60}(?: [A-Za-z_]\w*){0,2}(?:\(\))?", inside) and "/" not in inside
         (kept if name else spans).append(hit.span())
     # A placeholder of something private is not in any output.
@@ -138,13 +162,20 @@ def _between(text: str, marks: Sequence[tuple[int, int]]) -> list[str]:
     return found
 
 
+_COMMON = re.compile(r"\b(?:errors?|fatal|failed|in|at|line|file|the|while)\b", re.IGNORECASE)
+"""Words that say little of a failure."""
+
+
 def _is_specific(text: str) -> bool:
-    return sum(character.isalpha() for character in text) >= (2 if re.search(r"[\u4e00-\u9fff]", text) else _LEAST)
+    return bool(re.search(r"[^\W\d_]{2}", _COMMON.sub("", text))) and sum(
+        character.isalpha() for character in text
+    ) >= (2 if re.search(r"[\u4e00-\u9fff]", text) else _LEAST)
 
 
 def _bounded(text: str) -> str:
     if len(text) > LONGEST:
-        text = text[:LONGEST].rpartition(" ")[0] or text[:LONGEST]
+        words = text[:LONGEST].rpartition(" ")[0]  # of a name longer than that, a part
+        text = words if 2 * len(words) > LONGEST else text[:LONGEST]
     # /.../ is the format's form of a regular expression.
     return text.strip("/") if text.startswith("/") and text.endswith("/") else text
 

@@ -10,10 +10,8 @@ from typing import Any
 ROWS: Mapping[tuple[str, str], str] = {
     ("commands", ""): "programs shapes words examples",
     ("datasets", "*"): "needs any under files readers",
-    (
-        "environments",
-        "",
-    ): "programs blocks shown no_axis tools no_names generic variables roles called packages also_programs recipes",
+    ("environments", ""): "programs blocks shown no_axis tools of_conda no_names generic common variables roles called "
+    "packages also_programs recipes",
     ("environments", "programs"): "kind starts goes_on blanks facts values examples",
     ("environments", "blocks"): "kind keys example",
     ("environments", "shown"): "axis pattern as examples",

@@ -22,6 +22,9 @@ _VERSION = re.compile(r"versions?\s*[:=]\s*(?=v?\d)", re.IGNORECASE)
 _OWNER = re.compile(
     r"([A-Za-z][\w.+-]{0,40}(?: [A-Za-z][\w.+-]{0,40})?)\s*[:：]$|([A-Za-z][\w.+-]{1,40}) versions?\b.{0,80}[:：]$"
 )
+_BUILT = re.compile(r"(?:name|commands|detection method|include directory):")
+_BESIDE = 6
+"""What lies around the version of something that built a package, as numpy.show_config() prints it."""
 LONGEST = 2000
 """Characters of a line that are read: no line of an environment is longer, except the flags of a processor."""
 
@@ -85,6 +88,9 @@ def _owned(line: ReportLine, before: Sequence[ReportLine]) -> ReportLine:
     above = (
         one for one in reversed(before[-_ABOVE:]) if one.text and (one.indent < line.indent or one.fence != line.fence)
     )
+    beside = (one.text for one in reversed(before[-_BESIDE:]) if one.indent == line.indent)
+    if any(map(_BUILT.match, beside)):
+        return replace(line, text="version")
     owner = _OWNER.match(next(above, line).text)
     return replace(line, text=f"{owner[1] or owner[2]} {line.text}") if owner else line
 

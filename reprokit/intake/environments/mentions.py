@@ -36,7 +36,7 @@ _ANY = re.compile(
 _NAME = r"[A-Za-z][A-Za-z0-9_.+-]{0,40}?"
 _BEFORE = re.compile(
     rf"(?<![\w./@<>-])(?P<name>{_NAME})(?:\[[\w,]{{1,40}}\])?(?P<mark>(?:[\s\-=@:：(（`'\"*]|的"
-    r"|(?:versions?|ver\.?|release|is|was|at|to|toolkit"
+    r"|(?:versions?|ver\.?|release|is|was|at|to|toolkit|最新版?|当前|目前"
     r"|版本号?|为|是|(?:升级|降级|更新|回退|升|降)?[到为至成])(?![A-Za-z]))*)$",
     re.IGNORECASE | re.ASCII,
 )
@@ -88,11 +88,12 @@ _OWN = re.compile(
 """A clause behind it that is about what is there again."""
 _OWN_NAMES = re.compile(
     r"^\s{0,12}(?:>>> |\.\.\. )?(?:import|from)\s+([A-Za-z_]\w{1,40})|(?:site|dist)-packages[/\\]([A-Za-z_]\w{1,40})"
-    r"|\b(?:pip3?|conda|mamba|uv) (?:pip )?(?:install|show) (?:-\S+ ){0,3}([A-Za-z][\w.-]{1,40})"
+    r"|\b(?:pip3?|conda|mamba|uv) (?:pip )?(?:install|show) (?:-[ncfirt] \S+ |-\S+ ){0,4}([A-Za-z][\w.-]{1,40})"
     r"|\b(\w{2,40})\.__version__"
     r"|No module named ['\"]?(\w{2,40})"
     r"|\bmodule ['\"](\w{2,40})|\bgrep (?:-\w+ )?['\"]?([A-Za-z][\w-]{1,40})"
     r"|https?://git(?:hub|ee|lab)\.com/[\w.-]{1,60}/([\w.-]{2,60})/(?:issues|pull|releases)"
+    r"|(?<![\w.-])([A-Za-z]\w{1,60})-\d[\w.]{0,30}(?:\+[\w.]{1,30})?-(?:cp|py)\d[\w.-]{1,80}\.whl"
     r"|\b(?:install|installed|use|using|running) ([a-z][a-z0-9_-]{1,40})(?:[ =]{1,2}|-| version )v?\d+\.\d+\.\d"
     r"|^[#*\s]{0,6}(?:the )?versions? of ([A-Za-z][\w-]{1,40})|^[#*\s]{0,6}([A-Za-z][\w-]{1,40}) ?(?:versions?\b|版本)",
     re.MULTILINE | re.IGNORECASE,
@@ -100,16 +101,19 @@ _OWN_NAMES = re.compile(
 _PREPOSITIONS = frozenset(
     re.split(
         r"\s+",
-        "with in to on from version versions since after before v release was is works worked work fails failed using "
-        "use and or until by at than under the be for only not also even still back it that this my a an of via "
+        "with in to on from till through previous fine broken version versions since after before v release was is "
+        "works worked work fails failed using use and or until by at than under the be for only not also even still "
+        "back it that this my a an of via "
         "between installed tried tested latest current newest old new stable python-version framework library package "
         "as like say "
         "software tool app project code repo model server plugin system compiler driver tag branch commit file api",
     )
 )
 """Words before a version whose name is elsewhere in the sentence; behind any other word, it is of that word."""
+_NO_NAMES = frozenset({"", *table()["no_names"], *table()["generic"]})
 _TITLED = re.compile(
-    r"(?<![\w./@-])([A-Za-z][A-Za-z0-9_-]{1,40})(?: version)?[ =]{1,2}(?:[<>]=? ?)?v?\d+\.\d+\.\d+\b", re.ASCII
+    r"(?<![\w./@-])([A-Za-z][A-Za-z0-9_-]{1,40})(?:(?: version)?[ =]{1,2}(?:[<>]=? ?)?v?|(?<=[a-z]{4}))\d+\.\d+\.\d+\b",
+    re.ASCII,
 )
 _SYSTEMS = frozenset({"macos", "windows", "linux", "kernel", "os", "driver", "big", "ventura", "sonoma", "pr", "issue"})
 _LINK = re.compile(
@@ -120,6 +124,8 @@ _LINK = re.compile(
 """What names no version of the environment: addresses, sizes, times; in brackets is what compiled Python."""
 _BOTH = re.compile(r"\b(CUDA)\s?[/&]\s?cuDNN", re.IGNORECASE)
 """The key of a form for two versions: a single one there is CUDA's."""
+_TAG = re.compile(r"(?<![\w./])[a-z]{2,20}\d{1,3}\.\d{1,3}(?:_[a-z]{1,20}_?\d{1,3}(?:\.\d{1,3}){1,2}){1,6}", re.ASCII)
+"""The tag of an image: ``rocm5.7_ubuntu22.04_py3.10_pytorch_2.0.1``."""
 _WHOLE = re.compile(rf"(?P<name>{_NAME})(?:,? version|[:=,]{{1,2}})?[ \t]{{0,40}}(?P<version>{_VERSION})", re.ASCII)
 """A line of a program that prints its version."""
 _FILE = re.compile(
@@ -129,7 +135,7 @@ _FILE = re.compile(
 )
 """Files and folders of an installed package."""
 _NUMBERED = re.compile(r"\d\.[\dx*]|(?:g\+\+|gcc|clang|cuda|cudnn|py|python)[ -]?\d", re.IGNORECASE)
-_FORM = re.compile(r"\bversions?\b[^.]{0,30}$|版本\S{0,4}$", re.IGNORECASE)
+_FORM = re.compile(r"\bversions?\b[^.]{0,30}$|^tested (?:on|with)\W{0,3}$|版本\S{0,4}$", re.IGNORECASE)
 _OPPOSITE = re.compile(
     r"(?:\binstead of|\brather than|\bin place of|(?:slow|wors|fast|bett|larg|small)\w* than"
     r"|\b(?:compared|relative) (?:to|with)|\bvs\.?|\bversus|而不是|代替|相比|比)\s*(?:the |version )?"
@@ -203,7 +209,7 @@ def own_names(text: str) -> frozenset[str]:
     """What a report imports, installs or shows in paths of installed packages, in small letters."""
     hits = (next(filter(None, found.groups()), "") for found in _OWN_NAMES.finditer(text))
     names = {name.lower().split(".")[0] for name in hits}
-    return frozenset(names | {name.replace("_", "-") for name in names}) - _PREPOSITIONS - {""}
+    return frozenset(names | {name.replace("_", "-") for name in names}) - _PREPOSITIONS - _NO_NAMES
 
 
 def titled(title: str) -> frozenset[str]:
@@ -218,7 +224,7 @@ def find(lines: Sequence[ReportLine], own: Collection[str], title: str = "", pro
 
     ``project``: the name of what the report is about.
     """
-    about = subject = _first_named(title, own) or role_of(project, own)
+    about = subject = role_of(project, own) or _first_named(title, own)
     in_table, asked, of_form = False, "", ""
     for line in lines:
         if line.blank or line.edge:
@@ -226,7 +232,7 @@ def find(lines: Sequence[ReportLine], own: Collection[str], title: str = "", pro
             asked = asked if line.blank else ""
             continue
         text = re.sub(r"^\s*[-*+](?=\w)", "", _LINK.sub(" ", "  ".join(line.cells) if line.cells else line.text))
-        text = _BOTH.sub(r"\1", text)
+        text = _TAG.sub(lambda tag: tag[0].replace("_", " "), _BOTH.sub(r"\1", text))
         if asked and (answer := _ANSWER.match(text)):
             words = f"{of_form} {text}"
             yield Mention(
@@ -253,8 +259,17 @@ def printed(lines: Sequence[ReportLine], own: Collection[str]) -> Iterator[Menti
 
 
 def _first_named(text: str, own: Collection[str]) -> str:
-    words = (word for word in _WORD.findall(text) if word.lower() not in _ANY_COMPILER)
-    return next((role for word in words if (role := role_of(word, own))), "")
+    """What the first name of a text is of; two words that are one name count before the first of them."""
+    before: re.Match[str] | None = None
+    role = ""
+    for word in _WORD.finditer(text):
+        beside = before and before.end() + 1 == word.start() and text[before.end()] == " "
+        of_two = role_of(f"{before[0]}-{word[0]}", own) if before and beside else ""
+        if of_two or role:
+            return of_two or role
+        role = "" if word[0].lower() in _ANY_COMPILER else role_of(word[0], own)
+        before = word
+    return role
 
 
 _ANY_COMPILER = frozenset({"compiler", "cc", "c++", "cpp"})
@@ -283,15 +298,10 @@ def _split(pattern: re.Pattern[str], text: str) -> list[str]:
 def _of_sentence(text: str, line: int, own: Collection[str], subject: str) -> Iterator[Mention]:
     """The versions of a sentence; one without a verdict in its clause has that of the clause beside it."""
     words = text.strip()
-    both = _FROM_TO.search(text)
-    moved = both or _TO_FROM.search(text)
-    if moved:
-        before, after = (_bare(group) for group in moved.groups() if group)
-        before, after = (before, after) if both else (after, before)
-        if fails(text[: moved.start()] + text[moved.end() :]) or re.search(r"升级|upgrad|updat", text, re.IGNORECASE):
-            yield Mention(role=subject, version=before, line=line, words=words, fails=False)
-            yield Mention(role=subject, version=after, line=line, words=words, fails=True)
-            return
+    if moved := _moved(text):
+        for version, bad in zip(moved, (False, True), strict=True):
+            yield Mention(role=subject, version=version, line=line, words=words, fails=bad)
+        return
     asked_for = _asked_for(text)
     every = [
         (at, Mention(role=role, version=version, line=line, words=words, named=named and not asked_for(at)))
@@ -305,21 +315,23 @@ def _of_sentence(text: str, line: int, own: Collection[str], subject: str) -> It
     opposite = {one.version for at, one in every if _OPPOSITE.search(text[max(0, at - 80) : at])}
     waiting: list[Mention] = []
     last: bool | None = None
-    turn = next((one.start() for one in _CONTRAST.finditer(text)), 0)
-    said, said_first = fails(text), fails(text[:turn])  # what is behind a "but" is not said of what is before it
+    turns = list(_CONTRAST.finditer(text))
+    turn = turns[0].start() if turns else 0
+    said, said_first = fails(text), fails(text[:turn])
     has, start = False, 0
     for stop, following in _clauses(text):
-        clause, found, aside = text[start:stop], [], text[start - 1 : start] in ("(", "（")
-        for one in (one for at, one in every if start <= at < stop):
-            subject = one.role or subject
-            named = one.named and (one.role != "" or subject.startswith("package "))
-            named = named or bool(not asked_for(start) and _INSTALLED.search(clause))
-            found.append(replace(one, role=subject, named=named))
+        clause, aside = text[start:stop], text[start - 1 : start] in ("(", "（")
+        installed = bool(not asked_for(start) and _INSTALLED.search(clause))
+        found = list(_of_subject([one for at, one in every if start <= at < stop], subject, installed))
+        subject = found[-1].role if found else subject
         begin, start = start, following
+        negated = bool(re.match(r"\W*not\b|.*\bis not\s*$", clause, re.IGNORECASE))
+        if not negated and any(begin - len(one[0]) <= one.end() <= begin for one in turns):
+            last = None  # what is behind a "but" is not said of what is before it
         if not clause.strip():
             continue
         verdict = fails(clause)
-        if verdict is None and found and re.match(r"\W*not\b|.*\bis not\s*$", clause, re.IGNORECASE):
+        if verdict is None and found and negated:
             verdict = last is not True
             waiting = [replace(one, fails=not verdict) for one in waiting]
         elif verdict is None and found and last is not None and _HAS.search(clause):
@@ -339,6 +351,27 @@ def _of_sentence(text: str, line: int, own: Collection[str], subject: str) -> It
         yield from (*(replace(one, fails=verdict) for one in waiting), *found)
         waiting, last = [], verdict
     yield from (replace(one, fails=last) for one in waiting)
+
+
+def _of_subject(found: Sequence[Mention], subject: str, installed: bool) -> Iterator[Mention]:
+    """The versions of a clause; one without a name is of what was named before."""
+    for one in found:
+        subject = one.role or subject
+        named = installed or (one.named and (one.role != "" or subject.startswith("package ")))
+        yield replace(one, role=subject, named=named)
+
+
+def _moved(text: str) -> tuple[str, ...]:
+    """The version from which a sentence moves, and that with which it fails; () for other sentences."""
+    both = _FROM_TO.search(text)
+    moved = both or _TO_FROM.search(text)
+    if not moved:
+        return ()
+    fails_then = fails(text[: moved.start()] + text[moved.end() :])
+    if not (fails_then or re.search(r"升级|upgrad|updat", text, re.IGNORECASE)):
+        return ()
+    versions = tuple(_bare(group) for group in moved.groups() if group)
+    return versions if both else versions[::-1]
 
 
 def _of_both(text: str) -> tuple[int, int]:
@@ -383,10 +416,13 @@ def _versions(text: str, own: Collection[str]) -> Iterator[tuple[int, str, str, 
         role = role_of(name["name"], own) if name else ""
         if name and not role and "==" in name["mark"] and name["name"].lower() not in ROLES:
             role = f"package {name['name'].lower()}"
-        if name and not role and (two := _two_words(before[: name.end("name")])) in own:
-            role = role_of(two, own)
+        if name and (of_two := role_of(_two_words(before[: name.end("name")]), own)):
+            role = of_two
         last = role or _last_named(before, own) or last
-        if role and (whole or role in BY_NAME):
+        family = wording.family(name["name"]) if name and judged(text) else ""
+        if release := wording.os(f"{family} {_bare(hit[0])}") if family else "":
+            found.append((hit.start(), "os", release, True))
+        elif role and (whole or role in BY_NAME):
             found.append((hit.start(), role, _bare(hit[0]), True))
         elif whole and (since := re.search(rf"(?P<name>{_NAME})\s?>=\s?$", before)) and role_of(since["name"], own):
             found.append((hit.start(), role_of(since["name"], own), _bare(hit[0]), False))

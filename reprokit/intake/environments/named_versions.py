@@ -8,9 +8,11 @@ Pure.
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from reprokit.environment import wording
 from reprokit.intake.environments.lines import ReportLine
@@ -23,9 +25,9 @@ ENOUGH = 5
 _NAME = r"@?[A-Za-z][A-Za-z0-9_+-]{0,40}(?:[./][A-Za-z][A-Za-z0-9_+-]{0,40}){0,3}"
 _VERSION = r"\d{1,4}(?:\.\d{1,6}){1,3}(?:[-.]?(?:rc|alpha|beta|dev|post|preview|a|b|p|r)[.-]?\d*)?(?:[+][\w.]{1,20})?"
 _PAIR = re.compile(
-    rf"(?<![\w./@\\-])(?P<name>{_NAME})"
+    rf"(?<![\w./@\\-])(?<!\w:)(?P<name>{_NAME})"
     r"(?:[ -](?P<kind>server|client|cli|cluster|compiler|framework|library|package|plugin|runtime|toolkit))?"
-    r"(?P<mark>[\"'`*)]{0,2}(?:\s?==\s?|@|\s?[:：=]{1,2}\s{0,20}|\s?[(（]|-|/|\s)(?:\([\w .-]{1,20}\)\s)?"
+    r"(?P<mark>[\"'`*)]{0,2}(?:\s?==\s?|@|\s?(?:[:：=]{1,2}|[=-]>)\s{0,20}|\s?[(（]|-|/|\s)(?:\([\w .-]{1,20}\)\s)?"
     r"(?:(?:versions?|ver\.?|release|版本号?)\s?[:：=]?\s?)?(?:stable@)?[\"'`]?[~^=]?v?=?)"
     rf"(?P<version>{_VERSION})(?![\w/@%]|[.:-]\d|°|\s?(?:[KMGT]i?B|[kMG]?Hz|[mun]?s|sec|seconds?|minutes?|hours?|fps|px|times?|x|%|FLOPS)\b)",
     re.ASCII,
@@ -93,7 +95,8 @@ def _scored(lines: Sequence[ReportLine], pasted: Collection[int], known: Collect
         if skip or not re.search(r"\d\.\d", line.text):
             banner = banner if line.edge or (line.blank and banner) else bool(_BANNER.search(line.text))
             continue
-        hits = list(_PAIR.finditer(_GLUED.sub(r"\g<0> ", _OF_KEY.sub("", line.text))))
+        text = ": ".join(line.cells) if len(line.cells) == 2 else line.text
+        hits = list(_PAIR.finditer(_GLUED.sub(lambda glued: _unglued(glued, known), _OF_KEY.sub("", text))))
         count += len(hits)
         for hit in hits:
             code = line.number in pasted
@@ -104,11 +107,21 @@ def _scored(lines: Sequence[ReportLine], pasted: Collection[int], known: Collect
         banner = bool(_BANNER.search(line.text))
 
 
-_OF_KEY = re.compile(r"\s?[(（][^()（）\n]{1,200}[)）](?=[*_`]{0,3}\s?[:：])")
-"""What a key of a form says in brackets: ``Wobble version (use the command below): 1.2``."""
-_ASIDE = re.compile(r"\s?[(（][^()（）\n]{1,200}[)）]\s*$")
-_GLUED = re.compile(r"(?<![\w.-])(?:[a-z][a-z_]{2,30}(?=v\d+\.\d+\.\d)|[a-z]{4,30}(?=\d+\.\d+\.\d))", re.ASCII)
+_OF_KEY = re.compile(
+    r"\s?[(（](?:[^()（）\n]{1,200}[)）](?=[*_`]{0,3}\s?[:：])|(?:e\.g|例如|比如|如)[^()（）\n]{1,200}[)）])"
+)
+"""What a key of a form says in brackets: ``Wobble version (use the command below): 1.2``, and its example."""
+_GLUED = re.compile(r"(?<![\w.-])(?P<name>[a-z][a-z_]{2,30}?)(?P<v>v?)(?=\d+\.\d+\.\d)", re.ASCII)
 """A name with its version glued to it: ``wobblev1.2.3``, ``wobble1.2.3``."""
+
+
+def _unglued(hit: re.Match[str], known: Collection[str]) -> str:
+    """A glued name, with a blank before its version."""
+    if hit[0] in ROLES or hit[0] in known:
+        return f"{hit[0]} "
+    return f"{hit['name']} {hit['v']}" if hit["v"] or len(hit["name"]) > 3 else hit[0]
+
+
 _BEFORE = re.compile(r"(?:[A-Za-z][\w.+-]*\s){1,2}$", re.ASCII)
 
 
@@ -135,12 +148,12 @@ def _how(name: str, hit: re.Match[str], line: ReportLine, known: Collection[str]
     if name in _WORDS or len(name) < 2 or wording.family(name) or re.fullmatch(r"[0-9a-f]{6,}|win(?:dows)?\d+", name):
         return -99
     if (
-        mark.strip(" v") == ""
+        not re.search(r"==|@", mark)
         and re.fullmatch(r"[A-Za-z][a-z]+ing", hit["name"])
         and name not in known
         and name not in ROLES
     ):
-        return -99  # building v2.14
+        return -99  # building v2.14, last working version: 2.13
     if "/" in hit["name"] and mark.strip() in (":", "："):
         return -99  # the tag of an image
     parts = version.split(".")
@@ -156,60 +169,95 @@ def _how(name: str, hit: re.Match[str], line: ReportLine, known: Collection[str]
         score -= 2
     if len(parts) == 2 and re.search(r"[:=(]", mark) and "==" not in mark and not re.search(r"ver|版|[~^]", mark):
         score -= 2  # a number rather than a version
-    covered = (hit.end() - hit.start()) / max(len(_ASIDE.sub("", line.text)), 1)
+    at = next((one.end() for one in reversed(list(_PARTED.finditer(hit.string, 0, hit.start())))), 0)
+    end = next((one.start() for one in _PARTED.finditer(hit.string, hit.end())), len(hit.string))
+    covered = (hit.end() - hit.start()) / max(len(hit.string[at:end].strip()), 1)
     return (
         score
         + (covered > 0.6)
+        + (covered > 0.95 and len(parts) > 2)
         + (hit.start() == 0)
+        + (hit.start() == 0 and (line.item or len(line.cells) == 2))
         + bool(_LOG.match(line.raw) and "version" in mark)
         + bool(_BUILT.search(line.text))
     )
 
 
+_PARTED = re.compile(r"[,;，；。、()（）]\s?|\.(?:\s|$)")
+"""What stands between the parts of a list."""
 _LINK = re.compile(r"https?://(?:www\.)?git(?:hub|ee|lab)\.com/([\w.-]{1,60})/([\w.-]{1,60})(/[a-z]{2,12})?")
 _ABOUT = re.compile(
     rf"^[#*\s-]{{0,8}}(?:(?:what|which|the|your)\s)?(?P<name>{_NAME}(?: [A-Z][a-z]\w+)?)[’']?s? versions?\b|"
-    rf"^[#*\s-]{{0,8}}versions? of (?P<of>{_NAME})\b",
+    rf"^[#*\s-]{{0,8}}versions? of (?P<of>{_NAME}(?: [A-Z][a-z]\w+)?)\b",
     re.MULTILINE | re.IGNORECASE | re.ASCII,
 )
 _GENERIC = frozenset(table()["generic"])
 """What many repositories and lines of forms are called: alone it names no project."""
 _SURE = 2
 """The least score of a subject."""
+_RUN = re.compile(
+    r"^\s{0,12}(?:(?:\w{1,30}@\S{1,60}[:~][^$#\n]{0,60})?[$#%>] )?"
+    r"(?P<name>[a-z][a-z0-9_-]{2,30})(?: [\w./-]{1,60}){0,3} --?[a-z]"
+    r"|`(?P<span>[a-z][a-z0-9_-]{2,30}) [^`\n]{1,200}`|^\s{0,12}\$ (?P<bare>[a-z][a-z0-9_-]{2,30}) ",
+    re.MULTILINE,
+)
+"""How a line or a span of code begins that runs a program."""
+_IMPORT = re.compile(r"^[ \t]{0,12}(?:(?:>>>|\.\.\.|\d{1,2}\.) )?(?:import|from) ([A-Za-z]\w{1,40})", re.MULTILINE)
+_HEADING = re.compile(r"^#{1,6} .{1,200}$", re.MULTILINE)
+_COMMON = frozenset(table()["common"]) | sys.stdlib_module_names
+"""What many reports import or run, whatever they are about."""
 
 
 def subject(text: str, title: str, url: str = "", own: Collection[str] = ()) -> str:
     """The name, in small letters, of the project that a report is about; '' where nothing says it clearly enough.
 
-    ``own``: names that the report imports, installs or shows in paths.
+    It is a name of an address, of a key ``NAME version``, of what the report imports, installs or shows in paths,
+    ``own``, or of a command; for it speak how it is named so, the title, headings and how often the text names it.
     """
     score: Counter[str] = Counter()
-    for links, weight in ((_LINK.finditer(url), 5), (_LINK.finditer(text[:_READ]), 2)):
+    read = text[:_READ]
+    for links, weight in ((_LINK.finditer(url), 5), (_LINK.finditer(read), 2)):
         for hit in links:
             owner, name = hit[1].lower(), hit[2].lower().removesuffix(".git").removeprefix("incubator-")
             name = owner if name in _GENERIC else name
             score[name] += weight if owner != "user-attachments" and score[name] < 4 else 0
-    for hit in _ABOUT.finditer(text[:_READ]):
+    for hit in _ABOUT.finditer(read):
         name = re.sub(r"\s+", "-", (hit["name"] or hit["of"]).lower())
         score[name] += 3
-    words = Counter(re.findall(r"[a-z][a-z0-9_.+-]+[a-z0-9]", f"{title} {title} {text[:_READ]}".lower()))
-    score.update(dict.fromkeys(own, 1))
+    imported = {hit[1].lower() for hit in _IMPORT.finditer(read)} - sys.stdlib_module_names
+    imported = imported - _COMMON or imported
+    others = frozenset(own) - imported - _COMMON
+    for names, only in ((imported, len(imported) == 1), (others, len(others) == 1 and not imported)):
+        score.update(dict.fromkeys(names, 3 if only else 1))
+    started = Counter(hit["name"] or hit["span"] or hit["bare"] for hit in _RUN.finditer(read))
+    score.update({name: min(count, 3) for name, count in started.items()})
+    for version in re.findall(r"\d+\.\d+\.\d+", title)[:4]:
+        files = rf"(?<![\w-])([a-z][a-z0-9_-]{{1,40}})[-_]v?{re.escape(version)}(?!\d)"
+        score.update(dict.fromkeys(re.findall(files, read), 3))
+    places = [_words(text) for text in (f"{title} {title} {read}", " ".join(_HEADING.findall(read)), title)]
+    counted = [Counter(words) + Counter(map("-".join, pairwise(words))) for words in places]
+    for name in [name for name in score if "-" in name]:
+        for part in name.split("-"):
+            if counted[0][part] <= 2 * counted[0][name]:  # it is called by the whole name
+                score.pop(part, None)
     for name in list(score):
         if not _named(name):
             score.pop(name, None)
             continue
-        said = words[name] + (words[name.replace("-", " ")] if "-" in name else 0)
-        score[name] += min(said // 3, 2) + 2 * bool(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", title.lower()))
-    first = score.most_common(2)
-    if not first or first[0][1] < _SURE or (len(first) > 1 and first[1][1] == first[0][1]):
-        return ""
-    return first[0][0]
+        said, above, in_title = (place[name] for place in counted)
+        score[name] += min(said // 3, 2) + min(above, 2) + 2 * bool(in_title) - (name in _COMMON)
+    best = [name for name, points in score.items() if points == max(score.values()) and points >= _SURE]
+    longest = max(best, key=len, default="")
+    return longest if all(longest == name or f"-{name}-" in f"-{longest}-" for name in best) else ""
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[a-z][a-z0-9_.+-]*[a-z0-9+]", text.lower(), re.ASCII)
 
 
 def _named(name: str) -> bool:
-    """Whether a text can be the name of a project: no part of it is a word of sentences and forms."""
-    parts = name.split("-")
-    return not ("/" in name or wording.family(name) or _WORDS.intersection(parts) or _GENERIC.issuperset(parts))
+    """Whether a text can be the name of a project: not all of its parts are words of sentences and forms."""
+    return not ("/" in name or wording.family(name) or (_WORDS | _GENERIC).issuperset(name.split("-")))
 
 
 _READ = 200_000

@@ -6,11 +6,14 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from packaging.utils import canonicalize_name
+
 from reprokit.environment.axes import BY_NAME
 from reprokit.intake.environments.lines import ReportLine
 from reprokit.intake.environments.model import EnvironmentBlock, Rank
 from reprokit.intake.environments.pairs import PACKAGES, role
 from reprokit.intake.environments.reading import WHEEL, BlockReader
+from reprokit.intake.table import table
 
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,80}[A-Za-z0-9])?"
 _PINNED = re.compile(rf"({_NAME})(?:\[[\w, -]{{0,80}}\])?===?([\w.!+*-]{{1,60}})(?:\s*;.*|\s+#.*|\s+--hash.*|\s*\\)?$")
@@ -31,9 +34,11 @@ _CONDA_ROW = re.compile(
 )
 _CONDA_BUILD = re.compile(r"(?:\w*_)?\d+$|\w*h[0-9a-f]{7}_\w+$|py")
 _CONDA_PYTHON = re.compile(r"(?:^|_|cuda\d+|cpu)py(?:\d|h|_|$)|pyhd|pypi")
+_OF_CONDA = frozenset(table()["of_conda"])
 _CONDA_TO_PIP = {"pytorch": "torch", "py-opencv": "opencv-python", "opencv": "opencv-python"}
 _INSTALLED = re.compile(r"Successfully installed (.+)")
 _SATISFIED = re.compile(rf"Requirement already satisfied: ({_NAME})\S* in \S+ .{{0,200}}?\((\d[\w.+]*)\)$")
+_ASKS = re.compile(r"\b(?:pip3?|conda|mamba) (?:list|freeze)\b")
 LEAST = 3
 """Fewest lines of a list without a heading."""
 
@@ -90,9 +95,15 @@ def _rows(lines: Sequence[ReportLine], at: int) -> _Result:
             into.package(called.removeprefix("package ") or row[1], row[2], line.text)
         elif row and called in BY_NAME and called != "os":
             into.claim(called, row[2], line.text, Rank.STATED)
-    if len(rows) < LEAST or len(into.packages) * 2 <= len(rows):
+    if len(rows) < _least(lines, at) or len(into.packages) * 2 <= len(rows):
         return at + len(rows), None
     return _made("pip", lines, at, rows, into)
+
+
+def _least(lines: Sequence[ReportLine], at: int, least: int = LEAST) -> int:
+    """Fewest lines of a list without a heading, of which one may be enough where a command asks for it."""
+    above = next((line.text for line in reversed(lines[max(0, at - 2) : at]) if not line.blank), "")
+    return 1 if _ASKS.search(above) else least
 
 
 def _freeze(lines: Sequence[ReportLine], at: int) -> _Result:
@@ -172,7 +183,7 @@ def _conda_list(lines: Sequence[ReportLine], at: int) -> _Result:
         if (row := _CONDA_ROW.match(line.text)) and not line.raw.strip().startswith("#"):
             listed += 1
             of_conda(into, row[1], row[2], row[3], row[4] or "")
-    if not headed and listed < LEAST + 1:
+    if not headed and listed < _least(lines, at, LEAST + 1):
         return at + max(len(rows), 1), None
     return _made("conda", lines, at, rows, into)
 
@@ -180,6 +191,8 @@ def _conda_list(lines: Sequence[ReportLine], at: int) -> _Result:
 def of_conda(into: BlockReader, name: str, version: str, build: str, channel: str = "") -> None:
     """Read a conda package: a toolkit, a compiler, an interpreter, or a Python package."""
     quote = " ".join(("conda:", name, version, build)).strip()
+    if canonicalize_name(name) in _OF_CONDA and "*" not in version:
+        into.package(name, version, quote)
     if name in ("cudatoolkit", "pytorch-cuda", "cuda-version", "cuda-runtime", "cuda-cudart"):
         into.claim("cuda", version, quote, Rank.BUILT)
     elif name in ("nvcc_linux-64", "cuda-nvcc", "cuda-toolkit", "cudatoolkit-dev", "cuda"):

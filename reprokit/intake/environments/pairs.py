@@ -24,9 +24,12 @@ ROLES |= {name: f"package {name.replace(' ', '-')}" for name in _WORDS["tools"] 
 ROLES |= {name: f"package {package}" for name, package in _WORDS["called"].items()}
 
 _PAIR = re.compile(r"([^:：=]{1,90}?)\s*(?:[:：]|={1,2}>?|-{1,2}\s?>|\s\.{4,}\s)\s*(.*)")
+_BRACKETED = re.compile(r"([^:：=\[\]]{2,60}?)\s?\[\s?([^\[\]\n]{1,200}?)\s?\]$")
+"""A key whose form has brackets for the value: ``GCC Version [gcc (GCC) 8.2.0]``."""
 _COLUMNS = re.compile(r"(\S{1,40}(?: \S{1,60}){0,5})(?: {2,}|\t+)(\S.*)")
 _SUFFIX = re.compile(
-    r"\s*(?:['’]s )?(?:\.(?:__)?version(?:__)?|versions?(?: used)?|版本号?|信息|型号|info|information)$"
+    r"\s*(?:['’]s )?(?:\.(?:__)?version(?:__)?|versions?(?: used| or commit(?: id)?)?"
+    r"|版本号?|信息|型号|info|information)$"
 )
 _ASIDE = re.compile(
     r"[(（][^()（）]{0,200}[)）]|\[ ?(?:e\.g|optional|如|例如)[^\[\]]{0,200}\]|"
@@ -94,6 +97,8 @@ def pair(line: ReportLine) -> KeyValue | None:
     if len(line.cells) == 2:
         return KeyValue(line.cells[0], line.cells[1], role(line.cells[0]), line.number)
     found = _PAIR.match(line.text)
+    bracketed = _BRACKETED.match(line.text)
+    found = bracketed if bracketed and role(bracketed[1]) else found
     columns = _COLUMNS.match(line.text)
     versioned = columns and re.match(r"v?\d+\.\d", columns[2])
     if columns and (not found or not role(found[1])) and (role(columns[1]) or (versioned and not found)):

@@ -12,6 +12,7 @@ from reprokit.environment import frameworks, versions, wording
 from reprokit.environment.axes import READERS
 from reprokit.intake.environments.model import EnvironmentBlock, Rank, ReportedValue
 from reprokit.intake.environments.pairs import KeyValue, items
+from reprokit.intake.table import table
 
 NOTHING = re.compile(
     r"[\W_]*(?:n/?a|none|null|nil|not (?:found|available|installed|applicable|set)|unknown|could not collect|no cuda|"
@@ -43,6 +44,7 @@ _GPU_NAME = re.compile(
 )
 _CANDIDATE = re.compile(r"^(\d+(?:\.\d+)+)[-.](rc\.?\d+)$")
 """How tags call what Python's index has as ``2.2.0rc3``."""
+_TOOLS = frozenset(name.replace(" ", "-") for name in table()["tools"])
 _WSL = re.compile(r"WSL|-[Mm]icrosoft\b")
 _SUPPORTED = re.compile(r"driver|驱动|nvidia-smi|support|支持|最高", re.IGNORECASE)
 
@@ -267,8 +269,11 @@ def _package(into: BlockReader, name: str, one: KeyValue) -> None:
     if name == "paddlepaddle" and re.match(r"v?[\d.]+-gpu\b", one.value):
         name = "paddlepaddle-gpu"
     called = "|".join(map(re.escape, (one.key, name)))
-    found = _RELEASE.match(one.value.strip()) or re.match(
-        rf"(?:{called}|{_KIND})?[ =:(（-]{{1,3}}v?(\d+\.[\w.+]*)", one.value, re.IGNORECASE
+    whole = re.fullmatch(r"v?(\d{1,2})", one.value.strip()) if name in _TOOLS else None  # Java: 17
+    found = (
+        whole
+        or _RELEASE.match(one.value.strip())
+        or re.match(rf"(?:{called}|{_KIND})?[ =:(（-]{{1,3}}v?(\d+\.[\w.+]*)", one.value, re.IGNORECASE)
     )
     if found:
         into.package(name, found[1], f"{one.key}: {one.value}")

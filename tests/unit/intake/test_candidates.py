@@ -78,6 +78,31 @@ def failure(text: str) -> Any:
             + "I get:\n```\n1/1 [=====>....] - 0s 17ms/step - loss: 0.5 - wib: 3.0\n```\n",
             "loss: 0.5 - wib: 3.0",
         ),
+        # prompts of which name and host were left out, or that have two marks
+        (
+            (
+                "# Wib gives the wrong sum\n\nThe result is not right:\n```\nann@box7:~$ wibc --fast a.wib\n"
+                "ann@box7:~$ ./a.out\n{ 10:4 11:5 }\n```\n"
+            ),
+            "{ 10:4 11:5 }",
+        ),
+        ("# A wrong size\n\n### Actual outcome\n```\n$> python wob.py\nsize = 7\n```\n", "size = 7"),
+        # what was rewritten, against what was given
+        (
+            (
+                "# Extra commas\n\n**Input:**\n```js\nwib(\n  wobble\n);\n```\n"
+                "**Output:**\n```js\nwib(\n  wobble,\n);\n```\n"
+            ),
+            "wobble,",
+        ),
+        # Python's session below the command that starts it
+        (
+            (
+                "# Fractions are wrong\n\n## To reproduce\n\n```\n$ python3\nPython 3.9.1 (default)\n"
+                '>>> import wib\n>>> wib.go("1/2/3")\n(1/2)/3.5\n```\n'
+            ),
+            "(1/2)/3.5",
+        ),
     ],
 )
 def test_wrong_output(text: str, output: str) -> None:
@@ -128,6 +153,33 @@ def test_wrong_output(text: str, output: str) -> None:
             ),
             "could not map the selector",
         ),
+        # what a sentence says is below it, without the marks and the question around it
+        ("# 训练问题\n\n训练时报错信息如下\nWibErrar: Can't get wob 'Tree' on wibble\n请问怎么解决？\n", "Tree"),
+        (
+            "# 执行命令报错\n\n直接报错：usage: wib [OPTIONS] COMMAND 这个是什么原因呢？\n",
+            "usage: wib [OPTIONS] COMMAND",
+        ),
+        ('# Memory\n\nIt will fail and report "**wib error, no wobble left**".\n', "wib error, no wobble left"),
+        ("# undefined symbol: _ZN3wibE,how can I solve it?\n\nDebian 12\n", "undefined symbol: _ZN3wibE"),
+        ("# wib after the installation\n\nI get `bash: wib: no wobble was not found`\n", "no wobble was not found"),
+        # the title is the message, without when it comes
+        ("# CUDA error 700 when the wob has size > 8\n\nDebian 12\n", "CUDA error"),
+        ('# "Missing wobble in the declaration"\n\nDebian 12\n', "Missing wobble in the declaration"),
+        # the line that the title names, not one that repeats it
+        (
+            (
+                "# test-wib fails with 'wobble entered twice again'\n\n```\n"
+                "  /wib/schedule:   wobble entered twice again\nmake: *** [check-wib] Error 1\n```\n"
+            ),
+            "wobble entered twice again",
+        ),
+        (
+            (
+                "# Start of wib: wobble cannot be mapped at this place\n\n```\n"
+                "wib: the wobble cannot be mapped at this place\nfailed to load it all\n```\n"
+            ),
+            "wib: the wobble cannot be mapped at this place",
+        ),
     ],
 )
 def test_lines_about_errors(text: str, output: str) -> None:
@@ -160,6 +212,17 @@ def test_lines_about_errors(text: str, output: str) -> None:
         "# Wib is odd\n\nIt gives a wrong result.\n\n```\npython wobble.py\n```\n",
         "# Wib is odd\n\nIt gives a wrong result.\n\n```\n./wobble --size 3\n```\n",
         "# 结果不对\n\n期望输出：\n```\n4.00 元\n```\n",
+        # sentences of people: in titles, in quotes, beside the name of a program
+        "# Unexpected place of the wib on a wob\n\nDebian 12\n",
+        "# Failed to compile on Wib Linux\n\nDebian 12\n",
+        '# A wrong graph\n\nThe points are right, but not the "wob graph", as it should be.\n',
+        "# Boot\n\nWIB TCG failed at booting wobble.\n",
+        # numbers of which one is as good as the other
+        "# Wrong order\n\n### Actual outcome\n```\n1\n0\n1\n1\n1\n0\n1\n1\n1\n```\n",
+        # what quoted options in the title are set to
+        '# It does not support "wib.format.insert"\n\n```\nwib.format.insert: true\n```\n',
+        # a form's heading
+        "# Wib is odd\n\n**Expected vs actual outcome**\n\nIt is moved.\n",
     ],
 )
 def test_what_is_not_the_failure(text: str) -> None:

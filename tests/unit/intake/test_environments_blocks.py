@@ -138,6 +138,7 @@ def test_pytorchs_block_with_what_it_was_built_for_beside_the_toolkit() -> None:
         "torch": "2.0.1+cu117",
         "numpy": "1.24.1",
         "torchvision": "0.15.2+cu117",
+        "mkl": "2021.4.0",
     }
     assert found.gpus == ("Tesla T10", "Tesla T10")
     assert (found.driver, found.glibc) == ("525.60.13", "2.35")

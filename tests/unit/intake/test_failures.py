@@ -223,6 +223,22 @@ def test_a_wrong_result_beside_another_is_compared(words: str) -> None:
     assert made["command"].startswith("if [ {{ variant }} = right ]; then\n  echo 'TODO(reprokit): ")
 
 
+def test_the_title_says_first_what_it_is_about() -> None:
+    made = draft("# wib on GPU and CPU: different results, GPU slower than CPU\n\n```\npython wob.py\n```\n").data
+    assert made["expect"]["compare"]["reference"] == {"cell": {"device": "cpu"}}
+
+
+def test_a_comparison_of_devices_is_added_to_the_matrix_of_several_environments() -> None:
+    text = "# Wob is wrong on GPUs\n\nIt gives correct outputs on CPUs.\n\n```\npython wob.py\n```\n\n"
+    first, *more = ("```\nOS: Debian 12\nPython version: 3.11.2\n```\n", "Ubuntu 22.04", "Ubuntu 20.04", "Fedora 40")
+    matrix = draft(f"{text}OS: Ubuntu 22.04\nPython: 3.10\n\n{first}").data["matrix"]
+    assert (matrix["device"], len(matrix["exclude"])) == (["gpu", "cpu"], 2)
+    listed = "\n".join(f"```\nOS: {one}\nGCC: 1{at}.2\n```\n" for at, one in enumerate(more))
+    matrix = draft(f"{text}{first}\n{listed}").data["matrix"]
+    assert [cell["device"] for cell in matrix["include"]] == ["gpu"] * 4 + ["cpu"]
+    assert matrix["include"][0] == {**matrix["include"][-1], "device": "gpu"}
+
+
 def test_a_wrong_result_alone_is_compared_with_nothing() -> None:
     made = draft("# Wobble\n\nIt gives a wrong result.\n\n```\npython wobble.py\n```\n").data
     assert "variant" not in made.get("matrix", {})
@@ -284,6 +300,24 @@ def test_words_about_a_failure_are_read_where_no_blank_parts_them_from_chinese()
                 "**Current behavior**\nThe results are wrong.\n"
             ),
             {"exit_code": "0", "output": "TODO(reprokit): write what is printed where the result is wrong"},
+        ),
+        # a title that says that it crashes, whatever sentences say of the moment before
+        (
+            "# wib crashes with a wob\n\nThe window freezes and is slow.\n",
+            {"exit_code": "nonzero", "output": "TODO(reprokit): write a line that the failure prints"},
+        ),
+        # not failures: questions, warnings of a log, and functions
+        (
+            "# wob on a new box\n\nIs it also slower there?\n",
+            {"output": "TODO(reprokit): write a line that the failure prints"},
+        ),
+        (
+            "# No wib report\n\n```\nnpm WARN notsup: Unsupported platform for wob: wanted another one\n```\n",
+            {"output": "TODO(reprokit): write a line that the failure prints"},
+        ),
+        (
+            "# wib on a disk\n\nIt fails with GetLastError 5.\n",
+            {"output": "TODO(reprokit): write a line that the failure prints"},
         ),
     ],
 )

@@ -117,9 +117,9 @@ def test_an_image_in_a_sentence_is_read() -> None:
 
 
 def test_what_has_no_axis_is_reported_as_it_was_said() -> None:
-    found = draft(f"{REPORT}I use Python 3.11 with rocm 6.1.2 and Docker 25.0.3.\n")
-    assert found.data["report"]["environments"] == [{"rocm": "6.1.2", "Docker": "25.0.3"}]
-    assert "not an axis of a case: rocm 6.1.2, Docker 25.0.3" in render(found)
+    found = draft(f"{REPORT}I use Python 3.11 with firmware 6.1.2 and kernel 5.15.3.\n")
+    assert found.data["report"]["environments"] == [{"firmware": "6.1.2", "kernel": "5.15.3"}]
+    assert "not an axis of a case: firmware 6.1.2, kernel 5.15.3" in render(found)
 
 
 def test_programs_are_axes_that_the_set_up_is_to_install() -> None:
@@ -127,6 +127,16 @@ def test_programs_are_axes_that_the_set_up_is_to_install() -> None:
     assert (found.data["matrix"]["open_mpi"], found.data["matrix"]["bazel"]) == (["4.1.2"], ["5.3.0"])
     assert found.data["environment"]["setup"] == "# install open-mpi {{ open_mpi }}\n# install bazel {{ bazel }}\n"
     assert "Nothing installs open-mpi, bazel yet: do it in environment.setup." in render(found)
+    found = draft(f"{REPORT}I use Python 3.11 with rocm 6.1.2 and Docker 25.0.3.\n")
+    assert (found.data["matrix"]["rocm"], found.data["matrix"]["docker"]) == (["6.1.2"], ["25.0.3"])
+
+
+def test_what_only_conda_installs_is_an_axis() -> None:
+    rows = "blas  1.0  mkl\ncudatoolkit  10.1.243  h6bb024c_0\n"
+    rows += "numpy  1.19.2  py38h54aff64_0\npython  3.8.5  h7579374_1\n"
+    found = draft(f"{REPORT}```\n# Name  Version  Build\n{rows}```\n").data
+    assert (found["matrix"]["blas"], found["matrix"]["cudatoolkit"]) == (["1.0"], ["10.1.243"])
+    assert (found["matrix"]["cuda"], found["environment"]["pip"]) == (["10.1"], ["numpy==1.19.2"])
 
 
 def test_a_name_of_two_words_is_the_package_that_is_called_so() -> None:

@@ -33,6 +33,10 @@ def pairs(text: str, *known: str) -> dict[str, str]:
         ("Wobble Gloop version: 0.17.0", "wobble-gloop", "0.17.0"),
         ("bazel 5.1.0", "bazel", "5.1.0"),
         ("- **Wobble version (use the command below)**: v1.10.0-rc0", "wobble", "1.10.0-rc0"),
+        ("- Gloopy => 4.5.5", "gloopy", "4.5.5"),
+        ("| Gloopy | 4.5.5 |", "gloopy", "4.5.5"),
+        ("It is from PyPI (jelly 1.13.0, Wobble 2.1.0, gloop 0.3.1).", "jelly", "1.13.0"),
+        ("opencv4.5.1", "opencv", "4.5.1"),
         (FENCED.format("require (\n\tgithub.com/gloop/bazel v1.4.2\n)"), "bazel", "1.4.2"),
     ],
 )
@@ -62,6 +66,9 @@ def test_a_pair_counts_by_what_speaks_for_it(text: str, name: str, version: str)
         "Errors when building v2.14.0 from source",
         "Windows10 1.3.1",
         "The fix is planned for wobble version 2.1.0",
+        "- Which one (e.g., wobble-cpu-0.4.1)",
+        "The last working version: 2.0.3",
+        FENCED.format("Build Dependencies:\n  blas:\n    name: wobble-blas\n    version: 0.3.28"),
     ],
 )
 def test_other_numbers_do_not_count(text: str) -> None:
@@ -83,6 +90,10 @@ def test_the_highest_score_of_a_name_counts_and_none_where_two_are_alike() -> No
         ("It stops. https://github.com/user-attachments/assets/19", "It stops", ""),
         ("### Which version\n1.2\n### Operating system version\n3", "It stops", ""),
         ("https://github.com/a/jelly/x https://github.com/b/gloop/x", "It stops", ""),
+        ("### Running Gloop with Docker?\nno\n### Command\ngloop launch --n 3", "It stops", "gloop"),
+        ("import numpy as np\nfrom gloop.parsing import parse", "It stops", "gloop"),
+        ("After `gloop-0.2.3-installer.sh`:\n$ jelly help", "0.2.3 stops", "gloop"),
+        ("### Apache Gloop version\n1.2\n### Versions of Apache Gloop Jellies\n3", "Apache stops", "apache-gloop"),
     ],
 )
 def test_what_a_report_is_about(text: str, title: str, subject: str) -> None:
@@ -101,6 +112,9 @@ REPORT = (
         ("After updating to v2.0.0, it never starts.", ["wobble==2.0.0"]),
         ("Using version 0.13.0, it stops.", ["wobble==0.13.0"]),
         ("### Version\n\n1.8.5", ["wobble==1.8.5"]),
+        ("### Version info / 版本信息\n\nv1.3.0.post2", ["wobble==1.3.0.post2"]),
+        ("### Tested on\n\n- 1.8.5", ["wobble==1.8.5"]),
+        ("1. install latest version (1.19.2)", ["wobble==1.19.2"]),
         ("我用的是最新的 wobble，0.9.2 版本", ["wobble==0.9.2"]),
         ("Its protocol version 3.1.2 is old.", None),
         ("It runs on Gloop Base (Jelly) Version 18.0.", None),

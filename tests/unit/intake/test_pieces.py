@@ -119,6 +119,9 @@ def test_a_tree_of_a_program_is_not_data() -> None:
             "CUDA error: device-side assert triggered",
         ),
         ("输入的形状不对，应为 3，得到 4。", "/输入的形状不对，应为 .*，得到/"),
+        ("\"Cannot assign to part '0' of object '[wib 3]'\"", "/Cannot assign to part .* of object/"),
+        ("Can't get wob 'Tree' on it", "Can't get wob 'Tree' on it"),
+        ("error: in `/a/b/wib/c': unknown wobble", "unknown wobble"),
         ("'img'", "'img'"),
         ("", ""),
     ],
@@ -340,6 +343,7 @@ def test_an_undefined_symbol_identifies_the_bug() -> None:
     for name in ("_ZN2at4_ops5emptyE", "wibble_read"):
         message = f"/srv/wibble/core.so: undefined symbol: {name}"
         assert signatures.stable(message)[0] == f"undefined symbol: {name}"
+    assert "_ZN3wib" in signatures.stable(f"undefined symbol: _ZN3wib{'x' * 200}")[0]
 
 
 @pytest.mark.parametrize(
