@@ -110,15 +110,19 @@ def _printable(text: str) -> str:
 
 
 def shortened(text: str, most: int, most_lines: int = MOST_LINES) -> str:
-    """The first and the last lines of a text of more than so many characters or lines, with a line about the rest."""
+    """The first and the last lines of a text of more than so many characters or lines, with a line about the rest.
+
+    All lines end in a line feed then: what ends a line for the readers counts here.
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
     ends = text.split("\n", most_lines // 2)
     if len(text) <= most and (len(ends) <= most_lines // 2 or ends[-1].count("\n") < most_lines // 2):
         return text
     head, tail = text[: most // 2], text[-(most // 2) :]
     head = head[: head.rfind("\n") + 1] or head
     tail = tail[tail.find("\n") + 1 :] or tail
-    head = "".join(head.splitlines(keepends=True)[: most_lines // 2])
-    tail = "".join(tail.splitlines(keepends=True)[-(most_lines // 2) :])
+    head = "".join(f"{line}\n" for line in head.split("\n")[:-1][: most_lines // 2]) or head
+    tail = "\n".join(tail.rsplit("\n", most_lines // 2)[-(most_lines // 2) :])
     lines = text.count("\n", len(head), len(text) - len(tail))
     cut = len(text) - len(head) - len(tail)
     return f"{head}[reprokit: {cut} bytes ({lines} lines) cut]\n{tail}"

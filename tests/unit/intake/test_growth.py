@@ -25,6 +25,7 @@ PIECES = {
     "steps": "{n}. run `python a{n}.py` first\n",
     "shown files": "```\n$ cat a{n}.py\nimport b\n```\n",
     "fences": "```\n$ python a{n}.py\n```\n",
+    "carriage returns": "\r\rx",
 }
 
 
@@ -57,7 +58,9 @@ def test_four_times_the_text_is_at_most_four_times_the_work(piece: str) -> None:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("name", ["exports", "empty lines", "installations", "blanks", "blanks at ends"])
+@pytest.mark.parametrize(
+    "name", ["exports", "empty lines", "installations", "blanks", "blanks at ends", "carriage returns"]
+)
 def test_a_large_text_is_read_within_limits(name: str) -> None:
     text = repeated(PIECES[name], 300_000 // len(PIECES[name]))
     with within(seconds=60, megabytes=200):
