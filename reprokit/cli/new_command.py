@@ -13,11 +13,12 @@ from reprokit.case.matrix import count
 from reprokit.case.trust import Trust
 from reprokit.cli import dialogue, options
 from reprokit.core.errors import CaseError, UsageError
-from reprokit.core.terminal import echo
+from reprokit.core.terminal import echo, echo_data
 from reprokit.core.text import pluralize
 from reprokit.environment.cases import load_text, schema_line
+from reprokit.intake import stated
 from reprokit.intake.draft import render, summary
-from reprokit.intake.drafting import draft
+from reprokit.intake.drafting import draft, request
 from reprokit.intake.reporting import read_report
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ _LISTED = 50
 @click.command(
     "new",
     epilog="Examples: reprokit new; reprokit new --from report.md -o case.yaml; reprokit new --from - < mail.txt; "
-    "reprokit new --from https://github.com/o/r/issues/1; reprokit new --from faq.md --all -o cases/",
+    "reprokit new --from https://github.com/o/r/issues/1; reprokit new --from faq.md --all -o cases/; "
+    "reprokit new --from report.md --ask | llm > facts.json; "
+    "reprokit new --from report.md --facts facts.json",
 )
 @click.option(
     "--from", "source", metavar="FILE|-|URL", help="The bug report to draft from: a file, standard input, an issue."
@@ -50,10 +53,25 @@ _LISTED = 50
     "--all", "each", is_flag=True, help="With --from: a draft of each failure that it shows, in the folder -o."
 )
 @click.option("--exit-code", metavar="N", help="The exit status, where no output identifies the failure.")
+@click.option(
+    "--facts",
+    metavar="FILE|-",
+    help="With --from: facts of the report that a person or a language model states, as --ask asks for them.",
+)
+@click.option("--ask", is_flag=True, help="With --from: print what to ask a language model about the report.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the case to this file.")
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 @click.option("--no-input", is_flag=True, help="Ask nothing, as where there is no terminal.")
-def command(source: str | None, output: Path | None, force: bool, no_input: bool, each: bool, **answers: Any) -> int:
+def command(
+    source: str | None,
+    output: Path | None,
+    force: bool,
+    no_input: bool,
+    each: bool,
+    facts: str | None,
+    ask: bool,
+    **answers: Any,
+) -> int:
     """Draft a case from a bug report, in English or Chinese, or from answers at the terminal.
 
     With --from, comments of the draft say which lines each part comes from, and what the report does not say. Without
@@ -62,7 +80,19 @@ def command(source: str | None, output: Path | None, force: bool, no_input: bool
     want: where it does not reproduce, you see what differs from the report. Elsewhere, a draft of --from goes to
     standard output. -o names another file. Of a text with many troubles, such as a FAQ, the first is drafted and all
     are listed; --failure N drafts another, --all each. Tokens, home directories and host names are left out either way.
+
+    Some reports only a reader understands. --ask prints the report, with numbered lines, and what to state of it; the
+    answer of a language model is --facts of the same report. Each fact is held against the report: what it does not
+    have is left out, and said so. Nothing is sent anywhere by reprokit itself.
     """
+    if (facts or ask) and (source is None or each or (facts and ask) or facts == source == "-"):
+        raise UsageError(
+            "--ask and --facts FILE are of one report: reprokit new --from report.md --ask > question.txt, then "
+            "reprokit new --from report.md --facts answer.json"
+        )
+    if ask and source is not None:
+        echo_data(request(read_report(source).text), nl=False)
+        return 0
     number = _number(answers) if source is not None else 0
     given = [name for name, value in answers.items() if value not in (None, ())]
     if each:
@@ -80,7 +110,8 @@ def command(source: str | None, output: Path | None, force: bool, no_input: bool
         names = ", ".join(f"--{'command' if name == 'shell' else name.replace('_', '-')}" for name in given)
         raise UsageError(f"{names}: not allowed with --from; edit the draft instead")
     report = read_report(source)
-    made = draft(report.text, url=report.url, source=report.path, failure=number)
+    found = stated.read(facts) if facts else []
+    made = draft(report.text, url=report.url, source=report.path, failure=number, facts=found)
     if not asks:
         return finish(made, report.path, output)
     made = dialogue.complete(made, report.path)

@@ -26,6 +26,7 @@ def command(name: str, listed: bool) -> int:
     """Print the JSON Schema of case files, with which editors complete and check cases, or of what --json prints."""
     if listed:
         echo_data(f"{documents.CASE}: case files")
+        echo_data(f"{documents.FACTS}: new --facts, which reads it")
         for each in documents.SCHEMAS:
             commands = [f"{one} --json" for one, names in documents.PRINTED.items() if each in names]
             echo_data(f"{each}: {', '.join(commands)}")

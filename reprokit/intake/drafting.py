@@ -26,6 +26,7 @@ from reprokit.intake import (
     requirements,
     resources,
     running,
+    stated,
     texts,
     trees,
     troubles,
@@ -39,6 +40,7 @@ from reprokit.intake.pieces import ParsedReport
 from reprokit.intake.projects import Project
 from reprokit.intake.resources import of_device
 from reprokit.intake.shown import Shown
+from reprokit.intake.stated import Fact, StatedFacts
 from reprokit.intake.troubles import ReportedTrouble
 
 _LISTED = 20
@@ -46,7 +48,9 @@ _LISTED = 20
 KeyPath = tuple[str | int, ...]
 
 
-def draft(text: str, *, url: str = "", source: str = "the report", failure: int = 0) -> Draft:
+def draft(
+    text: str, *, url: str = "", source: str = "the report", failure: int = 0, facts: Sequence[Fact] = ()
+) -> Draft:
     """The draft of a case from a report, in English or Chinese. ``url``: its address; ``source``: its name in messages.
 
     ``failure``: the number of the trouble that it is about (:mod:`.troubles`); 0 = the one that the report is about, of
@@ -62,7 +66,7 @@ def draft(text: str, *, url: str = "", source: str = "the report", failure: int 
     about = found[failure - 1].about if failure and found else 0
     if sections:
         report = troubles.only(report, found, failure or 1)
-    work = _Work(report, url, source, grouping.system_of(text), about)
+    work = _Work(report, url, source, grouping.system_of(text), about, stated.held(facts, report) if facts else None)
     made = work.draft(omitted)
     if sections:
         line = found[(failure or 1) - 1].line
@@ -81,10 +85,17 @@ def _read(text: str) -> tuple[tuple[Omitted, ...], ParsedReport, Sequence[Report
     return (scrubbed.omitted, report, *troubles.find(report))
 
 
+def request(text: str) -> str:
+    """What to ask a language model about a report (:mod:`.stated`), without what is secret in it."""
+    return stated.request(_read(text)[1])
+
+
 class _Work:
     """One report while it is drafted: what was found in it, and the parts of the draft so far."""
 
-    def __init__(self, report: ParsedReport, url: str, source: str, system: str, about: int) -> None:
+    def __init__(
+        self, report: ParsedReport, url: str, source: str, system: str, about: int, facts: StatedFacts | None
+    ) -> None:
         self.report = report
         self.url = url or _own_url(report)
         self.data: dict[str, Any] = {}
@@ -94,8 +105,10 @@ class _Work:
         """What differs in a cell that works, by the report, from the one that fails."""
         self.begins = ""
         """Lines before the report's command, with axes in them."""
-        self.shown = failures.find(report.pieces, about)
-        reading = grouping.read(report, self.shown, system, self.url)
+        self.facts = facts
+        known = facts and facts.failure
+        self.shown = stated.shown(known, report) if known else failures.find(report.pieces, about)
+        reading = grouping.read(report, self.shown, system, self.url, facts.mentions if facts else None)
         if reading.found > grouping.MOST:
             self.missing.append(
                 f"The report describes {reading.found} environments; the draft has the first {grouping.MOST} of them."
@@ -103,8 +116,18 @@ class _Work:
         self.environments, self.statements = reading.groups, reading.statements
         self.failing, self.merged = reading.failing, reading.merged
         self.shells = running.shells(report.pieces, self._taken(), report.title)
-        self.running = running.run(self.shells, self.shown, report.pieces)
+        if facts:
+            self.missing += facts.refused
+            self.shells = stated.with_setup(facts, self.shells)
+        self.running = running.run(
+            self.shells, self.shown, stated.programs(report.pieces, facts) if facts else report.pieces
+        )
         self.installed = installs(self.running.setup)
+        if facts:
+            self.running.env |= facts.env
+            self.running.files |= stated.files(facts, {**self.running.files, "": self.running.command})
+            self.running.devices = self.running.devices or int(facts.gpu > 0)
+            self.installed = stated.with_sources(facts, self.installed)
         self.project = self._project()
         if not (self.running.command or self.shown or self.environments or _says_something(report)):
             raise UsageError(f"{source}: nothing in it that a case can be made of: no sentence, command or output")
@@ -282,7 +305,8 @@ class _Work:
             ),
             apt=[*self.installed.apt, *(text for found in merged for text in found.apt)],
             without=[name for name in brought if name],
-            elsewhere=requirements.not_of_python(self.environments, self.report.text),
+            elsewhere=requirements.not_of_python(self.environments, self.report.text)
+            | (self.facts.other if self.facts else frozenset()),
             script=program.name if program else "",
             failure=self.shown.title if self.shown else "",
         )

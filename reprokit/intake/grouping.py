@@ -51,6 +51,16 @@ class ReportedEnvironments:
         self.merged.append(block)
         self.statements.append(statement)
 
+    def replace(self, one: Mention) -> None:
+        """Let the environment that failed have the version of one thing that a reader states."""
+        if not self.groups:
+            self.add(EnvironmentBlock(kind="stated", first=one.line, last=one.line))
+        has = self.merged[self.failing]
+        if not same_version(_value(has, one.role), one.version) or not _value(has, one.role):
+            spans = replace(_with(has, one.role, one), kind=has.kind, first=has.first, last=has.last)
+            self.merged[self.failing] = spans
+            self.groups[self.failing] = [spans]
+
     def fill(self, block: EnvironmentBlock) -> None:
         """Add what else is known of the environment that failed, which keeps its lines."""
         if not self.groups:
@@ -61,10 +71,16 @@ class ReportedEnvironments:
         self.merged[self.failing] = merge(group)
 
 
-def read(report: ParsedReport, shown: Shown | None, paths: str = "", url: str = "") -> ReportedEnvironments:
+def read(
+    report: ParsedReport,
+    shown: Shown | None,
+    paths: str = "",
+    url: str = "",
+    stated: Sequence[Mention] | None = None,
+) -> ReportedEnvironments:
     """The environments of a report: its blocks, then what sentences and paths say. ``paths``: of :func:`system_of`.
 
-    ``url``: the address of the report.
+    ``url``: the address of the report; ``stated``: what a reader states, in the place of what sentences say.
     """
     split = lines.split(report.text)
     blocks = find(report.text)
@@ -87,6 +103,10 @@ def read(report: ParsedReport, shown: Shown | None, paths: str = "", url: str = 
     said += islice(mentions.find(prose, own, report.title, subject), _MENTIONS)
     code = [line for line in lines.without(split, read) if line.number in of_code and not line.edge]
     said += islice(mentions.printed(code, own), _MENTIONS)
+    if stated is not None:
+        said = list(stated)
+        for one in {one.role: one for one in reversed(stated) if one.fails is not False}.values():
+            result.replace(one)
     compared = _from_sentences(result, said)
     for found in (
         around.system_named(result.merged, prose, paths, report.title),

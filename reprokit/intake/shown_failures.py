@@ -331,6 +331,11 @@ _DENIED = re.compile(
 )
 
 
+def of_kind(kind: str, line: int, around: str, pieces: Sequence[ReportPiece]) -> Shown:
+    """A failure of a kind (hang, slow, wrong, leak, oom) that a line tells. ``around``: that line, for the comment."""
+    return _of_words({"kind": kind}, line, around, pieces)
+
+
 def _of_words(row: Mapping[str, Any], line: int, around: str, pieces: Sequence[ReportPiece]) -> Shown:
     note = f"line {line}: {around!r}"
     kind = row.get("kind", "signal")

@@ -19,6 +19,9 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 CASE = "case"
 """The name of the schema of case files, which are not output of a command."""
 
+FACTS = "facts"
+"""The name of the schema of what ``new --facts`` reads."""
+
 SCHEMAS = {
     "result": "Result",
     "search": "SearchDocument",
@@ -107,8 +110,13 @@ def model(name: str) -> type[BaseModel]:
     """The model of a document. Raises UsageError."""
     from reprokit.cli.documents import models
 
+    if name == FACTS:
+        from reprokit.intake.stated import FactsDocument
+
+        return FactsDocument
     if name not in SCHEMAS:
-        raise UsageError(f"no schema {name!r}{near(name, SCHEMAS, prefix='; ')}; known: {', '.join((CASE, *SCHEMAS))}")
+        known = (CASE, FACTS, *SCHEMAS)
+        raise UsageError(f"no schema {name!r}{near(name, known, prefix='; ')}; known: {', '.join(known)}")
     found: type[BaseModel] = getattr(models, SCHEMAS[name])
     return found
 
@@ -122,4 +130,9 @@ def schema(name: str) -> dict[str, Any]:
             # Of records, the first paragraph of the docstring: more is for programmers of reprokit.
             text = re.sub(r":[a-z]+:`[~.]*([^`]*)`", r"`\1`", one["description"].split("\n\n")[0].replace("``", "`"))
             one["description"] = " ".join(text.split())
-    return {"$schema": DIALECT, "$id": f"urn:reprokit:{name}:v1", **found, "title": f"JSON of {commands}"}
+    return {
+        "$schema": DIALECT,
+        "$id": f"urn:reprokit:{name}:v1",
+        **found,
+        "title": f"JSON of {commands or 'reprokit new --facts'}",
+    }

@@ -1,0 +1,228 @@
+"""Facts that a reader states of a report: what is taken, what is left out, and that no answer makes a wrong case."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reprokit.cli import invoke
+from reprokit.core.errors import UsageError
+from reprokit.environment.cases import load_text
+from reprokit.intake import stated
+from reprokit.intake.draft import Draft, render
+from reprokit.intake.drafting import draft, request
+
+REPORT = """\
+# The third wobble is lost since the last update
+
+We moved the lab machines (Ubuntu 22.04, the python there is 3.10) to wobbler, twelve of them carry an A100.
+With 2.4.1 all was well, now on 2.5.0 whatever we feed it comes back short, with WOB_MODE=fast at least:
+
+> python feed.py --all
+> wobbles: 2 of 3 left
+
+The feeder, checked out from our fork github.com/lab/feeder at 1a2b3c4:
+
+> from wobbler import Wobbler
+> Wobbler(3).feed()
+
+Nothing else. ValueError: no third wobble, how can I find it?
+"""
+
+
+def made(*facts: dict[str, Any], report: str = REPORT) -> Draft:
+    return draft(report, facts=stated.load(json.dumps({"facts": facts}), "facts.json"))
+
+
+def version(of: str, value: str, line: int, **more: bool) -> dict[str, Any]:
+    return {"fact": "version", "of": of, "value": value, "line": line, **more}
+
+
+FAILURE = {"fact": "failure", "kind": "exception", "line": 14}
+
+
+def test_what_only_a_reader_understands_is_in_the_case() -> None:
+    found = made(
+        version("os", "Ubuntu 22.04", 3),
+        version("python", "3.10", 3),
+        version("package wobbler", "2.5.0", 4),
+        version("package wobbler", "2.4.1", 4, works=True),
+        {"fact": "gpu", "line": 3},
+        {"fact": "env", "name": "WOB_MODE", "value": "fast", "line": 4},
+        {"fact": "command", "line": 6, "text": "python feed.py --all"},
+        {"fact": "script", "line": 11, "last": 12, "name": "feed.py"},
+        {"fact": "source", "git": "https://github.com/lab/feeder", "ref": "1a2b3c4", "line": 9},
+        FAILURE,
+    )
+    data = found.data
+    assert data["matrix"]["os"] == ["ubuntu-22.04"]
+    assert data["matrix"]["python"] == ["3.10"]
+    assert data["matrix"]["wobbler"] == ["2.4.1", "2.5.0"]
+    assert data["environment"]["pip"] == ["wobbler=={{ wobbler }}"]
+    assert data["resources"]["gpus"] == "1"
+    assert data["env"] == {"WOB_MODE": "fast"}
+    assert data["command"].splitlines()[-1].endswith("python feed.py --all")
+    assert data["files"]["feed.py"] == "from wobbler import Wobbler\nWobbler(3).feed()\n"
+    assert data["sources"]["feeder"] == {"git": "https://github.com/lab/feeder", "ref": "1a2b3c4", "path": "feeder"}
+    assert data["expect"]["failure"] == {"exception": "ValueError", "message": "no third wobble"}
+    assert load_text("case.yaml", render(found)).case.id
+
+
+def test_a_reader_wins_over_rules_and_what_programs_printed_stays() -> None:
+    rows = "numpy==1.26.4\nscipy==1.13.1\nwibble==1.0.0\nwobble==2.0.0\n"
+    report = f"# It crashes\n\n```\n$ pip freeze\n{rows}```\nSorry, by now wibble is 1.1.2 here.\n"
+    pip = made(version("package wibble", "1.1.2", 10), report=report).data["environment"]["pip"]
+    assert {"wibble==1.1.2", "wobble==2.0.0", "numpy==1.26.4"} <= set(pip)
+
+
+def test_two_versions_that_both_fail_are_two_cells() -> None:
+    report = "# It crashes\n\nwibble 1.0.0 fails, 1.1.0 fails, and 0.9.0 works.\n"
+    facts = [version("package wibble", one, 3) for one in ("1.0.0", "1.1.0")]
+    found = made(*facts, version("package wibble", "0.9.0", 3, works=True), report=report)
+    assert found.data["matrix"]["wibble"] == ["0.9.0", "1.0.0", "1.1.0"]
+    assert "reproduces: [{wibble: '1.0.0'}, {wibble: '1.1.0'}]" in found.notes[("expect",)][0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ({"kind": "hang"}, {"timed_out": "true"}),
+        ({"kind": "oom"}, {"out_of_memory": "true"}),
+        ({"kind": "signal", "signal": "SIGABRT"}, {"signal": "SIGABRT"}),
+        ({"kind": "wrong", "text": "wobbles: 2 of 3 left"}, {"exit_code": "0", "output": "wobbles: 2 of 3 left"}),
+    ],
+)
+def test_kinds_of_failures(kind: dict[str, str], expected: dict[str, str]) -> None:
+    assert made({"fact": "failure", "line": 7, **kind}).data["expect"]["failure"] == expected
+
+
+def test_a_traceback_is_read_from_its_first_line() -> None:
+    report = (
+        '# x\n\n```\nTraceback (most recent call last):\n  File "a.py", line 3, in go\n    run()\nKeyError: 7\n```\n'
+    )
+    shown = made({"fact": "failure", "kind": "exception", "line": 7}, report=report).data["expect"]["failure"]
+    assert shown["exception"] == "KeyError"
+    assert shown["frames"] == ["a.py:go"]
+
+
+@pytest.mark.parametrize(
+    ("fact", "why"),
+    [
+        (version("package wobbler", "9.9.9", 4), "does not have '9.9.9'"),
+        (version("package wobbler", "2.5", 4), "does not have '2.5'"),
+        (version("package a b", "3.10", 3), "'a b' is not the name of a package"),
+        (version("", "3.10", 3), "'' is not the name of a package"),
+        ({"fact": "env", "name": "now on", "value": "2.5.0", "line": 4}, "'now on' is not the name of a variable"),
+        (version("os", "debian-12", 3), "does not have 'debian-12'"),
+        ({"fact": "env", "name": "WOB_MODE", "value": "slow", "line": 4}, "does not have 'slow'"),
+        ({"fact": "command", "line": 6, "text": "rm -rf /"}, "does not have 'rm -rf /'"),
+        ({"fact": "source", "git": "https://github.com/evil/tree", "line": 9}, "does not have 'tree'"),
+        ({"fact": "source", "git": "feeder", "line": 9}, "of which address feeder is"),
+        ({"fact": "failure", "kind": "output", "line": 7, "text": "all lost"}, "does not have 'all lost'"),
+        ({"fact": "gpu", "line": 99}, "no lines 99 to 99 of the 15"),
+        ({"fact": "script", "line": 12, "last": 11}, "no lines 12 to 12"),
+    ],
+)
+def test_what_the_report_does_not_have_is_left_out_and_said_so(fact: dict[str, Any], why: str) -> None:
+    found = made(fact, FAILURE)
+    assert any("Fact 1" in sentence and why in sentence for sentence in found.missing)
+    text = render(found)
+    values = [str(value) for key, value in fact.items() if key in ("value", "text", "git") and value not in REPORT]
+    assert not [value for value in values if value in text.split("schema:")[1]]
+    assert load_text("case.yaml", text)
+
+
+def test_a_line_that_is_a_little_off_is_found() -> None:
+    assert made(version("python", "3.10", 7)).data["matrix"]["python"] == ["3.10"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("no", "facts.json: Expecting value"),
+        (
+            '{"facts": [{"fact": "version", "of": "os", "line": 1}]}',
+            "facts.json: facts.0.version.value: Field required",
+        ),
+        ('{"facts": [{"fact": "version", "of": "os", "value": "x", "lime": 1}]}', "facts.0.version.lime: Extra inputs"),
+        ('{"facts": [{"fact": "guess", "line": 1}]}', "facts.0"),
+        ('{"format": "reprokit-facts/v9", "facts": []}', "format"),
+        ('{"facts": [{"fact": "gpu", "line": 0}]}', "facts.0.gpu.line"),
+    ],
+)
+def test_a_wrong_answer_says_where_and_what_to_do(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        stated.load(text, "facts.json")
+    assert said in str(refused.value)
+    assert "`reprokit schema facts`" in str(refused.value)
+
+
+def test_an_answer_in_a_fence_is_read() -> None:
+    answer = 'Sure, here it is:\n```json\n{"facts": [{"fact": "gpu", "line": 3}]}\n```\n'
+    assert [one.fact for one in stated.load(answer, "x")] == ["gpu"]
+
+
+def test_the_question_has_numbered_lines_and_nothing_private() -> None:
+    asked = request("# It fails\n\nlena@dune:~$ python /home/lena/a.py --token=ghp_" + "a1B2" * 9 + "\n")
+    assert "\n1 # It fails\n" in asked
+    assert "lena" not in asked
+    assert "a1B2" not in asked
+
+
+def test_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("report.md").write_text(REPORT, encoding="utf-8")
+    assert invoke(["new", "--from", "report.md", "--ask"]) == 0
+    asked = capsys.readouterr().out
+    assert "\n14 Nothing else. ValueError" in asked
+    Path("facts.json").write_text(json.dumps({"facts": [version("python", "3.10", 3), FAILURE]}), encoding="utf-8")
+    assert invoke(["new", "--from", "report.md", "--facts", "facts.json", "-o", "case.yaml"]) == 0
+    assert invoke(["validate", "case.yaml"]) == 0
+    capsys.readouterr()
+    for words in (["--ask"], ["--facts", "facts.json"], ["--from", "report.md", "--ask", "--facts", "facts.json"]):
+        assert invoke(["new", *words]) == 2
+        assert "--from report.md --ask > question.txt" in capsys.readouterr().err
+    assert invoke(["new", "--from", "report.md", "--facts", "none.json"]) == 2
+    assert "none.json: no such file" in capsys.readouterr().err
+
+
+LINES = st.integers(1, 16)
+TEXTS = st.sampled_from(
+    ["2.5.0", "3.10", "{{ x }}", "a: b", "wobbler", "\n", "'", "Ubuntu 22.04", "-", "WOB_MODE", "#"]
+)
+FACTS = st.one_of(
+    st.builds(
+        lambda of, value, line, works: version(of, value, line, works=works),
+        st.sampled_from(["os", "python", "gcc", "cuda", "package a b", "program x", "", "package {{", "include"]),
+        TEXTS,
+        LINES,
+        st.booleans(),
+    ),
+    st.builds(lambda line: {"fact": "gpu", "line": line}, LINES),
+    st.builds(lambda one, two, at: {"fact": "env", "name": one, "value": two, "line": at}, TEXTS, TEXTS, LINES),
+    st.builds(lambda at, last, text: {"fact": "command", "line": at, "last": last, "text": text}, LINES, LINES, TEXTS),
+    st.builds(
+        lambda line, last, language, name: {
+            "fact": "script", "line": line, "last": last, "language": language, "name": name,
+        },
+        LINES, LINES, st.sampled_from(["python", "cpp", "llvm", ""]),
+        st.sampled_from(["", "a.py", "../a", "/etc/x", "a b"]),
+    ),
+    st.builds(
+        lambda kind, line, last, text: {"fact": "failure", "kind": kind, "line": line, "last": last, "text": text},
+        st.sampled_from(["exception", "output", "signal", "hang", "slow", "wrong", "leak", "oom"]), LINES, LINES, TEXTS,
+    ),
+    st.builds(lambda git, line: {"fact": "source", "git": git, "line": line}, TEXTS, LINES),
+)  # fmt: skip
+
+
+@given(st.lists(FACTS, min_size=1, max_size=6))
+def test_no_answer_makes_a_wrong_case(facts: list[dict[str, Any]]) -> None:
+    assert load_text("case.yaml", render(made(*facts))).case.id
