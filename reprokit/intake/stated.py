@@ -425,6 +425,6 @@ def _within(text: str, held_: str) -> bool:
 
 
 def programs(pieces: Sequence[ReportPiece], stated: StatedFacts) -> list[ReportPiece]:
-    """The pieces of a report in which programs are looked for: those stated, and what is no program beside them."""
+    """The pieces in which programs are looked for: those stated, and all of the report that is not a program."""
     plain = [one for one in pieces if not one.code or (one.info and one.info not in scripts.languages())]
     return sorted([*plain, *stated.programs], key=lambda one: one.line)

@@ -12,8 +12,10 @@ from pydantic import Field
 
 from reprokit.case.matrix import as_group
 from reprokit.cli.agents.calling import CommandFailed, Finished, call
+from reprokit.core.leftovers import private_folder
 from reprokit.core.version import __version__
 from reprokit.environment.axes import AXIS_NAMES
+from reprokit.intake.stated import FactsDocument
 
 INSTRUCTIONS = """\
 reprokit reproduces bugs on containers. A bug is one YAML file, a case: the environments to try, the command, and how
@@ -87,10 +89,18 @@ class _Tools:
         self._store = store
         self._reviewed = reviewed
 
-    async def draft(self, report: Annotated[str, Field(pattern=_NO_OPTION)]) -> dict[str, Any]:
+    async def draft(
+        self,
+        report: Annotated[str, Field(pattern=_NO_OPTION)],
+        facts: FactsDocument | None = None,
+    ) -> dict[str, Any]:
         """Draft a case from a bug report: a file, or the URL of an issue. Write the text to a file, complete the
-        placeholders, and validate it."""
-        done = await call("new", "--from", report, minutes=5)
+        placeholders, and validate it. facts: what you read in it, with the numbers of its lines; a fact that the report
+        does not have is left out, and notes says which."""
+        with private_folder("mcp") as folder:
+            stated = folder / "facts.json"
+            stated.write_text(facts.model_dump_json() if facts else "", encoding="utf-8")
+            done = await call("new", "--from", report, *(["--facts", str(stated)] if facts else []), minutes=5)
         return {"case": _succeeded(done).out, "notes": done.err.splitlines()}
 
     async def validate(self, case: CaseArgument) -> dict[str, Any]:

@@ -92,6 +92,11 @@ def test_a_report_becomes_a_draft() -> None:
     found = called("draft", report="report.md")
     assert isinstance(found, Mapping)
     assert "exception: ZeroDivisionError" in found["case"]
+    facts = [{"fact": "version", "of": "python", "value": one, "line": 1} for one in ("3.12", "9.9")]
+    Path("report.md").write_text("# On our 3.12 boxes int fails\n\n```\n$ python3 -c 'int(1.0 / 0)'\n```\n")
+    found = called("draft", report="report.md", facts={"facts": facts})
+    assert 'python: ["3.12"]' in found["case"]
+    assert any("Fact 2 (version) is left out" in note for note in found["notes"])
 
 
 def test_more_cells_than_allowed_are_refused_before_anything_runs() -> None:
