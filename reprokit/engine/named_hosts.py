@@ -10,9 +10,9 @@ _URL = re.compile(r"https?://(?:[^/\s'\"@]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]
 
 _FETCHED_FROM = {
     "uv-python.sh": ("github.com", "objects.githubusercontent.com", "release-assets.githubusercontent.com"),
-    "conda_gcc.py": ("conda.anaconda.org",),
+    "conda_packages.py": ("conda.anaconda.org",),
 }
-"""Scripts of steps of ours -> where interpreters and compilers come from, on sites without a mirror of them."""
+"""Scripts of steps of ours -> where interpreters and packages come from, on sites without a mirror of them."""
 
 
 def named_hosts(build: Build) -> frozenset[str]:

@@ -37,8 +37,8 @@ def without_registry(spec: CellSpec, supply: Supply, chosen: Environment) -> str
 
 def without_downloads(spec: CellSpec, supply: Supply, chosen: Environment) -> str:
     """Why a cell is not available where the downloads of uv or conda-forge do not answer; '' where it needs none."""
-    needed = (("uv", chosen.python), ("conda", chosen.gcc))
-    silent = tuple(name for name, part in needed if part is not None and part.source == name)
+    uv = chosen.python is not None and chosen.python.source == "uv"
+    silent = ("uv",) * uv + ("conda",) * (chosen.conda is not None)
     if not silent:
         return ""
     try:

@@ -125,9 +125,30 @@ class Catalog:
         """The GCCs that conda-forge has, oldest first."""
         return tuple(self.table("gcc")["conda"]["versions"])
 
+    def conda_pythons(self) -> tuple[str, ...]:
+        """The Pythons that conda-forge has and uv has not, oldest first."""
+        return tuple(self.table("python")["conda"])
+
+    def conda_cudas(self) -> tuple[str, ...]:
+        """The CUDA releases whose libraries conda-forge has, oldest first."""
+        return tuple(self._cuda()["conda"])
+
+    def conda_cudnns(self, cuda: str) -> tuple[str, ...]:
+        """The cuDNNs that conda-forge has for a CUDA version, oldest first."""
+        rows: Mapping[str, Iterable[str]] = self._cuda()["conda_cudnn"]
+        return tuple(
+            version
+            for version, built_for in rows.items()
+            if any(versions.matches(one, cuda) or versions.matches(cuda, one) for one in built_for)
+        )
+
     def conda_installer(self) -> str:
         """The requirement of what installs conda's packages."""
         return str(self.table("gcc")["conda"]["installer"])
+
+    def conda_installer_python(self) -> str:
+        """The least Python that can run :meth:`conda_installer`."""
+        return str(self.table("gcc")["conda"]["python"])
 
     def debian_glibc(self, codename: str) -> str:
         """The glibc of the Debian that an image of Docker's is made of."""

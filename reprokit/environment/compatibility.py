@@ -85,7 +85,9 @@ def _host_compiler(spec: CellSpec, environment: Environment, catalog: Catalog) -
 def has_nvcc(environment: Environment) -> bool:
     """Whether the image will hold an nvcc that compiles programs, rather than ptxas alone."""
     cuda = environment.cuda
-    return cuda is not None and (cuda.source != "wheels" or versions.order(cuda.version)[0] >= WHEELS_WITH_NVCC)
+    if cuda is None or cuda.source == "conda":
+        return False
+    return cuda.source != "wheels" or versions.order(cuda.version)[0] >= WHEELS_WITH_NVCC
 
 
 def _flag_stands_in(spec: CellSpec) -> bool:

@@ -46,7 +46,8 @@ _PREFIXES: Mapping[Recipe, str] = {"dockerfile": TAG_PREFIX, "script": VENV_PREF
 FORMAT = "reprokit-image/v1"
 SUPPORT = (
     "apt.conf",
-    "conda_gcc.py",
+    "conda_packages.py",
+    "cuda-conda.sh",
     "cuda-distribution.sh",
     "cuda-preferences",
     "cuda-tree.sh",

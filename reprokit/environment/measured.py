@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from reprokit.environment.axes import AXES, AXIS_NAMES
-from reprokit.environment.axes.cuda import compiler
+from reprokit.environment.axes.cuda import build
 from reprokit.environment.axes.python import said
 from reprokit.environment.host import Gpu, parse
 
@@ -29,9 +29,10 @@ class Measured(Mapping[str, Any]):
     """An image as its own tools describe it; None or empty where it has no such thing. Reads as its JSON object, too.
 
     ``cuda`` is the release (``12.0``) that nvcc, else ptxas, else the toolkit's version file or runtime library names;
-    ``cuda_build`` the compiler's build (``12.0.140``); ``nvcc`` the compiler's own last line. ``frameworks`` holds
-    the constants of ``paddle.version``, ``torch.version`` and ``cv2.version``. ``gpu`` lists names, ``os`` is
-    ``debian-12``. ``further``: the version of every other axis, by its name; as JSON they are beside these.
+    ``cuda_build`` the compiler's build (``12.0.140``), else that of the library; ``nvcc`` the compiler's own last line.
+    ``frameworks`` holds the constants of ``paddle.version``, ``torch.version`` and ``cv2.version``. ``gpu`` lists
+    names, ``os`` is ``debian-12``. ``further``: the version of every other axis, by its name; as JSON they are beside
+    these.
     """
 
     python: str | None = None
@@ -91,7 +92,6 @@ class Measured(Mapping[str, Any]):
         versions = {axis.name: axis.measure.read(sections) for axis in AXES}
         python = said(sections)
         gpus, driver = parse(sections.get("gpu", ""))
-        build = _search(r"\bV(\d+\.\d+\.\d+)", compiler(sections))
         gcc = sections.get("gcc", "").splitlines()
         return cls(
             **{name: versions.pop(name) for name in OWN},
@@ -105,7 +105,7 @@ class Measured(Mapping[str, Any]):
             frameworks=python.get("frameworks", {}),
             python_words=python.get("words"),
             gcc_words=gcc[0] if gcc else None,
-            cuda_build=build,
+            cuda_build=build(sections),
             ptxas=_last_line(sections.get("ptxas", "")),
             visible_devices=_last_line(sections.get("visible", "")),
         )

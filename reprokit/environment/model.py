@@ -35,21 +35,38 @@ for 2.7; 25.3 knows 3.14."""
 
 
 @dataclass(frozen=True, kw_only=True)
+class CondaTree:
+    """Packages of conda-forge that a stage of the build puts into ``folder``, from where the image gets them.
+
+    ``packages`` and ``beside``: what is installed, and what a package has to be if one of these depends on it, as conda
+    writes it (``cudnn ==7.6.5.32``, ``cudatoolkit 10.1.*``). ``only``: the one that is installed, without what it
+    depends on; '' = all of it.
+    """
+
+    folder: str
+    packages: tuple[str, ...]
+    beside: tuple[str, ...] = ()
+    only: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Python:
     """The interpreter that the virtual environment at /opt/venv is made from.
 
     ``version`` is what its source is known to bring. ``source``: ``distribution`` (``packages`` of the release; those
-    in ``headers`` as well where C is compiled), ``image`` (the base image has it, with headers) or ``uv`` (one of uv's
-    own, with headers). ``command`` runs it. ``installer`` is the requirement of the uv that fetches it, or, for an
-    interpreter without the module venv, of the virtualenv that makes the environment; '' where neither is needed.
+    in ``headers`` as well where C is compiled), ``image`` (the base image has it, with headers), ``uv`` (one of uv's
+    own, with headers) or ``conda`` (conda-forge's, with headers). ``command`` runs it. ``installer`` is the requirement
+    of the uv that fetches it, or, for an interpreter without the module venv, of the virtualenv that makes the
+    environment; '' where neither is needed.
     """
 
     version: str
-    source: Literal["distribution", "image", "uv"] = "distribution"
+    source: Literal["distribution", "image", "uv", "conda"] = "distribution"
     command: str = "python3"
     packages: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
     installer: str = ""
+    conda: CondaTree | None = None
 
     @property
     def pip(self) -> str:
@@ -63,14 +80,14 @@ class Gcc:
     """A compiler. ``version`` is what its source is known to bring.
 
     ``source``: ``distribution`` (``major`` names the packages gcc-N and g++-N), ``image`` (copied to /opt/gcc from
-    Docker's image ``image``) or ``conda`` (conda-forge's packages at /opt/gcc, put there by ``installer``).
+    Docker's image ``image``) or ``conda`` (conda-forge's packages at /opt/gcc).
     """
 
     major: str
     version: str
     source: Literal["distribution", "image", "conda"] = "distribution"
     image: str = ""
-    installer: str = ""
+    conda: CondaTree | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,21 +95,29 @@ class Cuda:
     """CUDA at /usr/local/cuda. ``version`` is the toolkit's (``12.0.1``).
 
     ``source``: ``wheels`` (``requirements`` are NVIDIA's wheels, exactly pinned), ``distribution`` (the package
-    nvidia-cuda-toolkit) or ``image`` (an nvidia/cuda base image, which has it already).
+    nvidia-cuda-toolkit), ``image`` (an nvidia/cuda base image, which has it already) or ``conda`` (conda-forge's
+    package cudatoolkit: the libraries, without nvcc and headers).
     """
 
     version: str
-    source: Literal["wheels", "distribution", "image"]
+    source: Literal["wheels", "distribution", "image", "conda"]
     requirements: tuple[str, ...] = ()
+    conda: CondaTree | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cudnn:
-    """cuDNN from NVIDIA's wheels, with the cuBLAS that they declare as their dependency; without ``requirements`` the
-    nvidia/cuda base image has it already."""
+    """cuDNN below /usr/local/cuda.
+
+    ``source``: ``wheels`` (NVIDIA's, with the cuBLAS that they declare as their dependency), ``image`` (the nvidia/cuda
+    base image has it already) or ``conda`` (conda-forge's package cudnn). ``requirements``: NVIDIA's wheels; with
+    ``conda`` that of the cuBLAS that a CUDA of wheels does not have.
+    """
 
     version: str
+    source: Literal["wheels", "image", "conda"] = "wheels"
     requirements: tuple[str, ...] = ()
+    conda: CondaTree | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,13 +245,29 @@ class SourceTree:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Conda:
+    """The stage of a build that has all packages of conda-forge: ``trees``, installed in this order.
+
+    ``base``: the image that it starts from, whose interpreter ``tool`` runs ``installer``. ``glibc``: that of the image
+    for which packages are chosen, which the base may not have.
+    """
+
+    base: Base
+    tool: Python
+    installer: str
+    glibc: str
+    trees: tuple[CondaTree, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Environment:
     """Everything that goes into an image before sources, files and datasets.
 
     ``os`` is the release, '' when the case names its own image. ``python`` is in a virtual environment at /opt/venv;
     None when the case's own image brings what it wants, or there is to be none.
     ``components`` of the distribution's archive are enabled in it. ``tool`` is the interpreter, of the distribution,
-    that runs installers in stages of the build that are thrown away; None where there is none.
+    that runs uv or virtualenv in a stage of the build that is thrown away; None where there is none. ``conda``: the
+    stage of what is of conda-forge.
     ``parts``: what serves the other axes, by name. ``pip``: its steps, none of which is empty.
     ``host``: the programs of this host that serve ``python`` and ``gcc`` in a virtual environment of it.
     """
@@ -237,6 +278,7 @@ class Environment:
     components: tuple[str, ...] = ()
     python: Python | None = None
     tool: Python | None = None
+    conda: Conda | None = None
     gcc: Gcc | None = None
     cuda: Cuda | None = None
     cudnn: Cudnn | None = None
@@ -250,10 +292,13 @@ class Environment:
 
     @property
     def images(self) -> tuple[Base, ...]:
-        """The images that its Dockerfile starts from: its base, and what a compiler is copied from."""
+        """The images that its Dockerfile starts from: its base, and what compilers and packages are copied from."""
+        found = [self.base]
         if self.gcc and self.gcc.image:
-            return self.base, Base(name=self.gcc.image, source="registry", reference=self.gcc.image)
-        return (self.base,)
+            found.append(Base(name=self.gcc.image, source="registry", reference=self.gcc.image))
+        if self.conda and self.conda.base != self.base:
+            found.append(self.conda.base)
+        return tuple(found)
 
     @property
     def venv(self) -> bool:
@@ -274,7 +319,12 @@ class Environment:
         """Which source serves what, for the record."""
         served = {"base": f"{self.base.source} {self.base.reference}"}
         if self.python:
-            who = {"distribution": self.os, "image": self.base.reference, "uv": self.python.installer}
+            who = {
+                "distribution": self.os,
+                "image": self.base.reference,
+                "uv": self.python.installer,
+                "conda": "conda-forge python",
+            }
             served["python"] = f"{who[self.python.source]} {self.python.command} {self.python.version}"
         if self.gcc:
             served["gcc"] = {
@@ -283,17 +333,20 @@ class Environment:
                 "conda": f"conda-forge gcc_impl_linux-64 {self.gcc.version}",
             }[self.gcc.source]
         if self.cuda:
-            how = {
-                "wheels": " ".join(self.cuda.requirements),
-                "distribution": f"{self.os} nvidia-cuda-toolkit",
-                "image": self.base.reference,
-            }
-            served["cuda"] = f"{self.cuda.source} {how[self.cuda.source]}"
+            served["cuda"] = {
+                "wheels": f"wheels {' '.join(self.cuda.requirements)}",
+                "distribution": f"distribution {self.os} nvidia-cuda-toolkit",
+                "image": f"image {self.base.reference}",
+                "conda": f"conda-forge cudatoolkit {self.cuda.version}",
+            }[self.cuda.source]
         if self.host:
             served |= self.host.served_by
         if self.cudnn:
-            wheels = " ".join(self.cudnn.requirements)
-            served["cudnn"] = f"wheels {wheels}" if wheels else f"image {self.base.reference}"
+            served["cudnn"] = {
+                "wheels": f"wheels {' '.join(self.cudnn.requirements)}",
+                "image": f"image {self.base.reference}",
+                "conda": " ".join(("conda-forge cudnn", self.cudnn.version, *self.cudnn.requirements)),
+            }[self.cudnn.source]
         return served | {name: part.served_by for name, part in self.parts.items()}
 
     def to_json(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from reprokit.environment import versions
 from reprokit.environment.catalog import Catalog, Release
-from reprokit.environment.model import Gcc
+from reprokit.environment.model import CondaTree, Gcc
 from reprokit.environment.providing import Provider, VersionRequest, served
 from reprokit.environment.supply import Supply
 
@@ -49,7 +49,9 @@ def _conda(wish: VersionRequest) -> Gcc | None:
     version = versions.newest(wish.asked, wish.supply.catalog.gcc_conda())
     if version is None or _silence(wish):
         return None
-    return Gcc(major=_major(version), version=version, source="conda", installer=wish.supply.catalog.conda_installer())
+    packages = tuple(f"{name} =={version}" for name in ("gcc_impl_linux-64", "gxx_impl_linux-64"))
+    tree = CondaTree(folder="/opt/gcc", packages=packages)
+    return Gcc(major=_major(version), version=version, source="conda", conda=tree)
 
 
 def _major(version: str) -> str:

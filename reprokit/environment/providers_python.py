@@ -1,4 +1,4 @@
-"""Where a cell's Python can come from: the release's packages, Docker's images, uv. Pure."""
+"""Where a cell's Python can come from: the release's packages, Docker's images, uv, conda-forge. Pure."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 from reprokit.environment import providing, versions
 from reprokit.environment.catalog import Catalog, Release
-from reprokit.environment.model import Cuda, Python
+from reprokit.environment.model import CondaTree, Cuda, Python
 from reprokit.environment.providing import Provider, served
 from reprokit.environment.supply import Supply
 
-UV_FOLDER = "/opt/python"
-"""Where uv's interpreters go; each is found there by its version, too."""
+FOLDER = "/opt/python"
+"""Where the interpreters of uv and of conda-forge go; each is found there by its version."""
+
+NO_PYPY = tuple(f"pypy{series} ==0" for series in ("3.6", "3.7"))
+"""conda-forge has PyPy as packages ``python``, too: what those depend on, in a version that does not exist."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +86,16 @@ def _uv(wish: PythonRequest) -> Python | None:
     version = versions.newest(wish.asked, wish.supply.catalog.uv_pythons())
     if version is None or _silence(wish):
         return None
-    command = f"{UV_FOLDER}/{version}/bin/python3"
+    command = f"{FOLDER}/{version}/bin/python3"
     return Python(version=version, source="uv", command=command, installer=wish.supply.catalog.uv_installer())
+
+
+def _conda(wish: PythonRequest) -> Python | None:
+    version = versions.newest(wish.asked, wish.supply.catalog.conda_pythons())
+    if version is None or wish.supply.silence("conda", "conda_channel"):
+        return None
+    tree = CondaTree(folder=f"{FOLDER}/{version}", packages=(f"python =={version}",), beside=NO_PYPY)
+    return Python(version=version, source="conda", command=f"{tree.folder}/bin/python3", conda=tree)
 
 
 def _distribution_has(wish: PythonRequest) -> str:
@@ -126,6 +137,13 @@ def _uv_has(wish: PythonRequest) -> str:
     return f"uv has {versions.span(known)}"
 
 
+def _conda_has(wish: PythonRequest) -> str:
+    known = wish.supply.catalog.conda_pythons()
+    if version := versions.newest(wish.asked, known):
+        return f"conda-forge would serve {version}{wish.supply.silence('conda', 'conda_channel')}"
+    return f"conda-forge serves {versions.span(known)}"
+
+
 def _silence(wish: PythonRequest) -> str:
     return wish.supply.silence("uv", "uv_python_mirror")
 
@@ -134,4 +152,5 @@ PROVIDERS: Mapping[str, Provider[PythonRequest, Python]] = {
     "distribution": Provider(serves=_distribution, has=_distribution_has),
     "image": Provider(serves=_image, has=_image_has),
     "uv": Provider(serves=_uv, has=_uv_has),
+    "conda": Provider(serves=_conda, has=_conda_has),
 }

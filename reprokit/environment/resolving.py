@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from reprokit.case.cellspec import CellSpec
 from reprokit.core.errors import Unsupported
-from reprokit.environment import compatibility, providers_python
+from reprokit.environment import compatibility, providers_python, versions
 from reprokit.environment.axes import BY_NAME, RESOLVING
 from reprokit.environment.axes.cuda import TOOLKIT
+from reprokit.environment.axes.operating_system import DEFAULT
 from reprokit.environment.axis import AxisRequest
 from reprokit.environment.catalog import Release, nvidia_image
-from reprokit.environment.model import BASE_PREFIX, Base, Cuda, Cudnn, Environment, Part, Python
+from reprokit.environment.model import (
+    BASE_PREFIX,
+    Base,
+    Conda,
+    CondaTree,
+    Cuda,
+    Cudnn,
+    Environment,
+    Part,
+    Python,
+)
 from reprokit.environment.supply import Supply
 
 
@@ -50,14 +61,17 @@ def without_check(spec: CellSpec, supply: Supply) -> Environment:
         found[axis.name] = axis.resolve(request)
     release: Release = found["os"]
     python, gcc, cuda = found["python"], found["gcc"], found["cuda"]
-    staged = (python and python.installer) or (gcc and gcc.source == "conda")
+    base = _base(release, python, cuda, found["cudnn"], supply.base_source)
+    # What axes share first: a change of the compiler alone repeats nothing large.
+    trees = [part.conda for part in (python, cuda, found["cudnn"], gcc) if part and part.conda]
     environment = Environment(
-        base=_base(release, python, cuda, found["cudnn"], supply.base_source),
+        base=base,
         os=release.name,
         family=release.family,
         components=release.components,
         python=python,
-        tool=providers_python.tool(release, supply.catalog) if staged else None,
+        tool=providers_python.tool(release, supply.catalog) if python and python.installer else None,
+        conda=_conda(trees, base, release, supply) if trees else None,
         gcc=gcc,
         cuda=cuda,
         cudnn=found["cudnn"],
@@ -84,16 +98,28 @@ def _base(release: Release, python: Python | None, cuda: Cuda | None, cudnn: Cud
         image = providers_python.image_of(python.version, release)
         return Base(name=release.name, source="registry", reference=image)
     if cuda and cuda.source == "image":
-        own = cudnn.version if cudnn and not cudnn.requirements else ""
+        own = cudnn.version if cudnn and cudnn.source == "image" else ""
         return Base(name=release.name, source="registry", reference=nvidia_image(release.name, cuda.version, own))
     return Base(name=release.name, source="registry", reference=release.image)
+
+
+def _conda(trees: Iterable[CondaTree], base: Base, release: Release, supply: Supply) -> Conda:
+    """The stage of conda's packages: on the image's own base, or on the default release where no Python of the image's
+    release can run the installer."""
+    catalog = supply.catalog
+    tool = providers_python.tool(release, catalog)
+    if versions.order(tool.version) < versions.order(catalog.conda_installer_python()):
+        other = catalog.releases()[DEFAULT]
+        tool = providers_python.tool(other, catalog)
+        base = _base(other, None, None, None, supply.base_source)
+    return Conda(base=base, tool=tool, installer=catalog.conda_installer(), glibc=release.glibc, trees=tuple(trees))
 
 
 def _check_without_python(environment: Environment) -> None:
     needs = ["environment.pip"] if environment.pip else []
     if environment.cuda and environment.cuda.source == "wheels":
         needs.append(f"cuda {environment.cuda.version} from NVIDIA's wheels")
-    if environment.cudnn and environment.cudnn.requirements:
+    if environment.cudnn and environment.cudnn.source == "wheels":
         needs.append(f"cudnn {environment.cudnn.version} from NVIDIA's wheels")
     parts = environment.parts.values()
     needs += [f"{part.axis} {part.version} from {part.source}" for part in parts if part.wheels or part.tree]

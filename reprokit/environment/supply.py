@@ -14,7 +14,7 @@ Recipe = Literal["dockerfile", "script"]
 """What an environment is made from: a Dockerfile for an image, or a shell script that runs on a host."""
 
 BASE_SOURCES = ("registry", "bootstrap")
-PYTHON_PROVIDERS = ("distribution", "image", "uv")
+PYTHON_PROVIDERS = ("distribution", "image", "uv", "conda")
 GCC_PROVIDERS = ("distribution", "image", "conda")
 
 

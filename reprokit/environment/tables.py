@@ -37,12 +37,23 @@ SHAPES: dict[str, Any] = {
             "gcc": {ANY: VERSION},
         }
     },
-    "python": {"images": {ANY: VERSIONS}, "virtualenv": TEXT, "uv": {"installer": TEXT, "pythons": VERSIONS}},
-    "gcc": {"images": {ANY: TEXT}, "conda": {"installer": TEXT, "versions": VERSIONS}, "debian": {ANY: VERSION}},
+    "python": {
+        "images": {ANY: VERSIONS},
+        "virtualenv": TEXT,
+        "uv": {"installer": TEXT, "pythons": VERSIONS},
+        "conda": VERSIONS,
+    },
+    "gcc": {
+        "images": {ANY: TEXT},
+        "conda": {"installer": TEXT, "python": VERSION, "versions": VERSIONS},
+        "debian": {ANY: VERSION},
+    },
     "cuda": {
         "wheels": {ANY: dict.fromkeys(("nvcc", "nvvm", "crt", "cccl", "runtime", "cublas"), VERSION)},
         "images": {ANY: VERSIONS},
         "image_cudnn": {ANY: {ANY: VERSION}},
+        "conda": VERSIONS,
+        "conda_cudnn": {ANY: VERSIONS},
         "drivers": {ANY: VERSION},
         "toolkit_drivers": {ANY: VERSION},
         "compute": {ANY: {"since": VERSION, "until": VERSION}},

@@ -108,6 +108,9 @@ _LEFT_OUT, _FAR, _NEAR, _OTHER_SYSTEM, _OTHER_FAMILY = 4000, 3000, 2000, 1500, 2
 
 CUDA and cuDNN of another generation, and another Python, are hardly better than none.
 """
+_OF_CONDA = 100
+"""How much it costs that conda-forge has to serve an axis: less than another system, but where the report leaves the
+system open, one is preferred whose CUDA has nvcc and whose packages a lock holds."""
 
 
 @dataclass(frozen=True)
@@ -177,9 +180,10 @@ def _filled(asked: Mapping[str, str], os: str, light: Mapping[str, float], cuda:
         first = second if axis == "python" else first
         distance = _FAR if first > 0 and axis in ("cuda", "cudnn", "python") else _NEAR
         more = distance + 100 * first + second if near else 0 if value else _LEFT_OUT
-        cost += int(more * light.get(axis, 1))
         if value:
             cell[axis] = value
+            more += _OF_CONDA * (axis in of_conda(cell))
+        cost += int(more * light.get(axis, 1))
         if why:
             dropped.append(why)
     return _Cell(cell, tuple(dropped), cost)
@@ -284,20 +288,26 @@ def _apart(one: str, other: str) -> tuple[int, int]:
 
 def unavailable(cell: Mapping[str, str]) -> str:
     """Why no image can be made for a cell, '' where one can."""
-    return _unavailable(tuple(cell.items()))
+    return _resolved(tuple(cell.items()))[0]
+
+
+def of_conda(cell: Mapping[str, str]) -> frozenset[str]:
+    """The axes of a cell that conda-forge serves, since nothing else has that version."""
+    return _resolved(tuple(cell.items()))[1]
 
 
 @lru_cache(maxsize=4096)  # the same few are asked for on every system
-def _unavailable(cell: tuple[tuple[str, str], ...]) -> str:
+def _resolved(cell: tuple[tuple[str, str], ...]) -> tuple[str, frozenset[str]]:
     spec = CellSpec(
         cell=dict(cell), environment=EnvironmentSpec(), sources={}, files={}, datasets={}, env={}, workdir="/workspace",
         command=("true",), limits=Limits(),
     )  # fmt: skip
     try:
-        resolve(spec, Supply(base_source="registry"))
+        found = resolve(spec, Supply(base_source="registry"))
     except ReprokitError as error:
-        return str(error)
-    return ""
+        return str(error), frozenset()
+    parts = {"python": found.python, "gcc": found.gcc, "cuda": found.cuda, "cudnn": found.cudnn}
+    return "", frozenset(name for name, part in parts.items() if part and part.source == "conda")
 
 
 def release_of(text: str) -> str:

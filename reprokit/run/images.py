@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from reprokit.environment.lock import PinnedEnvironment
     from reprokit.store.folder import Measurements, SeenBases
 
-DOWNLOADS = ("uv-python.sh", "conda_gcc.py")
-"""Scripts of build steps that fetch an interpreter or a compiler, and do nothing else."""
+DOWNLOADS = ("uv-python.sh", "conda_packages.py")
+"""Scripts of build steps that fetch interpreters, compilers or libraries, and do nothing else."""
 
 
 @dataclass(frozen=True, kw_only=True)

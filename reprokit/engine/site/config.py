@@ -55,7 +55,7 @@ class Settings:
 
     ``python_providers``, ``gcc_providers``: where interpreters and compilers may come from, in this order.
     ``uv_python_mirror``: URL that uv's interpreters are read from. ``uv_python_downloads``: path or URL of a JSON
-    listing of them. ``conda_channel``: URL of a channel with compilers, '' = conda-forge. ``compatibility``: file whose
+    listing of them. ``conda_channel``: URL of a conda channel, '' = conda-forge. ``compatibility``: file whose
     rows win over the compatibility data of reprokit. ``datasets`` and ``sources``: name -> folder of this host.
     ``host_packages``: package -> Python environment of this host that it comes from in the engine venv.
 

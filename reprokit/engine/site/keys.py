@@ -18,7 +18,7 @@ from reprokit.engine import kinds
 ReadValue = Callable[[Any, Path], Any]
 
 BASE_IMAGES = ("auto", "registry", "bootstrap")
-PYTHON_PROVIDERS = ("distribution", "image", "uv")
+PYTHON_PROVIDERS = ("distribution", "image", "uv", "conda")
 CONFIRM = ("auto", "always", "never")
 GPU_OTHERS = ("share", "wait", "refuse")
 REGISTRY_PUSH = ("trusted", "all", "never")

@@ -23,7 +23,7 @@ from reprokit.environment.axis import (
     version_differs,
 )
 from reprokit.environment.catalog import Catalog
-from reprokit.environment.model import Cuda, Environment
+from reprokit.environment.model import CondaTree, Cuda, Environment
 
 TOOLKIT = "nvidia-cuda-toolkit"
 """The distribution's package of CUDA."""
@@ -61,7 +61,7 @@ def calls_nvcc(spec: CellSpec) -> bool:
 
 
 def resolve(request: AxisRequest) -> Cuda | None:
-    """CUDA from the first that has it: NVIDIA's images, NVIDIA's wheels, the distribution.
+    """CUDA from the first that has it: NVIDIA's images, NVIDIA's wheels, the distribution, conda-forge.
 
     Raises Unsupported.
     """
@@ -83,11 +83,20 @@ def resolve(request: AxisRequest) -> Cuda | None:
         return Cuda(version=version, source="wheels", requirements=_requirements(version, wheels[version]))
     if versions.matches(asked, release.toolkit):
         return Cuda(version=release.toolkit, source="distribution")
+    known = request.catalog.conda_cudas()
+    silence = request.supply.silence("conda", "conda_channel")
+    if (version := versions.newest(asked, known)) is not None and not nvcc and not silence:
+        package = "cudatoolkit"
+        tree = CondaTree(folder="/opt/cuda", packages=(f"{package} =={version}",), only=package)
+        return Cuda(version=version, source="conda", conda=tree)
+    conda = f"conda-forge serves {versions.span(known)}"
+    if version is not None:
+        conda = f"conda-forge would serve {version}{', without nvcc' if nvcc else silence}"
     raise Unsupported(
         f"cuda {asked}{' with nvcc, which the case calls,' if nvcc else ''} is not available on {release.name}; "
         f"NVIDIA's wheels serve {versions.span(wheels)}, the package {TOOLKIT} serves {release.toolkit}"
         + (f", NVIDIA's images serve {versions.span(images)}" if images else "")
-        + f"; {_elsewhere(asked, release.name, request.catalog)}"
+        + f", {conda}; {_elsewhere(asked, release.name, request.catalog)}"
     )
 
 
@@ -102,7 +111,8 @@ def _elsewhere(asked: str, here: str, catalog: Catalog) -> str:
     wanted = wanted or [place for place in places.get(_short(asked), ()) if asked.count(".") < 2]
     if others := [place for place in wanted if not place.startswith(f"{here} (its")]:
         return f"{', '.join(dict.fromkeys(others))} {'has' if len(others) == 1 else 'have'} it"
-    have = {**{_short(one): ["any system (NVIDIA's wheels)"] for one in catalog.cuda_wheels()}, **places}
+    anywhere = {"NVIDIA's wheels": catalog.cuda_wheels(), "conda-forge": catalog.conda_cudas()}
+    have = {_short(one): [f"any system ({who})"] for who, known in anywhere.items() for one in known} | places
     nearest = min(have, key=lambda one: (_distance(asked, one), versions.order(one)))
     return f"no system has it; nearest: {nearest} on {', '.join(have[nearest])}"
 
@@ -165,7 +175,7 @@ def on_host(request: HostRequest) -> Cuda | None:
 
 
 def layers(environment: Environment) -> Iterator[Layer]:
-    """The wheels or the distribution's package; with an image of NVIDIA's only where it is."""
+    """The wheels, the distribution's package or conda's; with an image of NVIDIA's only where it is."""
     if environment.cuda:
         yield Layer(place="large", template="cuda.j2")
 
@@ -180,6 +190,20 @@ def compiler(sections: Mapping[str, str]) -> str:
     return sections.get("nvcc") or sections.get("ptxas") or ""
 
 
+def build(sections: Mapping[str, str]) -> str | None:
+    """The compiler's own number (``12.0.140``), else that of the runtime library, where its name has all of it."""
+    if found := re.search(r"\bV(\d+\.\d+\.\d+)", compiler(sections)):
+        return found[1]
+    runtime = _runtime(sections)
+    return runtime if runtime and runtime.count(".") == 2 else None
+
+
+def _runtime(sections: Mapping[str, str]) -> str | None:
+    """The version in the longest name of the runtime library."""
+    names = re.findall(r"libcudart\.so\.(\d+(?:\.\d+)*)$", sections.get("cudart", ""), re.MULTILINE)
+    return max(names, key=lambda name: name.count("."), default=None)
+
+
 def read(sections: Mapping[str, str]) -> str | None:
     """The release that the compiler, else the toolkit's version file, else the runtime library names."""
     if release := re.search(r"\brelease (\d+\.\d+)", compiler(sections)):
@@ -187,8 +211,7 @@ def read(sections: Mapping[str, str]) -> str | None:
     if full := _written(sections.get("cuda-version", "")):
         return ".".join(full.split(".")[:2])
     # libcudart.so.11.0 serves all of 11.x: its full name tells the release, its soname only the major version.
-    names = re.findall(r"libcudart\.so\.(\d+(?:\.\d+)*)$", sections.get("cudart", ""), re.MULTILINE)
-    longest: str | None = max(names, key=lambda name: name.count("."), default=None)
+    longest = _runtime(sections)
     if longest and longest.count(".") >= 2:
         return ".".join(longest.split(".")[:2])
     return longest.split(".")[0] if longest else None
@@ -217,10 +240,10 @@ def differs(asked: str, measured: Mapping[str, Any], catalog: Catalog) -> str:
 
 
 def releases(cell: Mapping[str, str], catalog: Catalog) -> Iterable[str]:
-    """The CUDA releases of NVIDIA's wheels and images, and of the distribution's package."""
+    """The CUDA releases of NVIDIA's wheels and images, of the distribution's package and of conda-forge."""
     release = release_of(cell, catalog)
     images = catalog.cuda_images(release.name if release else "")
-    return [*catalog.cuda_wheels(), *images, *([release.toolkit] if release else [])]
+    return [*catalog.cuda_wheels(), *images, *([release.toolkit] if release else []), *catalog.conda_cudas()]
 
 
 AXIS = Axis(
@@ -229,8 +252,9 @@ AXIS = Axis(
     syntax=version_syntax("cuda", "CUDA versions, or none for no CUDA in the image."),
     guide="""\
 The toolkit at `/usr/local/cuda`: NVIDIA's image where a registry has it, else NVIDIA's wheels, else the distribution's
-package `nvidia-cuda-toolkit`, which `environment.apt` can ask for by name. Without this axis there is none. Measured by
-`nvcc`, else `ptxas`, the toolkit's version file or the runtime library.
+package `nvidia-cuda-toolkit`, which `environment.apt` can ask for by name, else the libraries of conda-forge's package
+`cudatoolkit` (9.2 to 11.8), which has neither `nvcc` nor headers. Without this axis there is none. Measured by `nvcc`,
+else `ptxas`, the toolkit's version file or the runtime library.
 """,
     after=("os",),
     resolve=resolve,

@@ -1,4 +1,4 @@
-"""The axis ``cudnn``: cuDNN from NVIDIA's wheels, below /usr/local/cuda."""
+"""The axis ``cudnn``: cuDNN from NVIDIA's wheels or images, or from conda-forge, below /usr/local/cuda."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from reprokit.environment.axis import (
     version_differs,
 )
 from reprokit.environment.catalog import Catalog
-from reprokit.environment.model import Cuda, Cudnn, Environment
+from reprokit.environment.model import CondaTree, Cuda, Cudnn, Environment
 
 SCRIPT = """\
 for header in "${CUDA_HOME:-/usr/local/cuda}/include" /usr/include /usr/include/*-linux-gnu; do
@@ -36,16 +36,34 @@ ls -L "${CUDA_HOME:-/usr/local/cuda}"/lib64/libcudnn.so.* /usr/lib/*-linux-gnu/l
 
 
 def resolve(request: AxisRequest) -> Cudnn | None:
-    """cuDNN for the CUDA of the cell: NVIDIA's wheels, else NVIDIA's image of that CUDA. Raises Unsupported."""
-    cuda = request.cuda
-    own = request.catalog.image_cudnns(request.release.name) if cuda and cuda.source == "image" else {}
+    """cuDNN for the CUDA of the cell: NVIDIA's wheels, NVIDIA's image of that CUDA, conda-forge. Raises Unsupported."""
+    asked, cuda, catalog = request.asked, request.cuda, request.catalog
     try:
-        return cudnn_of(request.asked, cuda, request.catalog)
-    except Unsupported:
-        has = own.get(cuda.version, "") if cuda else ""
-        if not has or not versions.matches(request.asked or "", has):
+        return cudnn_of(asked, cuda, catalog)
+    except Unsupported as error:
+        if asked is None or cuda is None:
             raise
-        return Cudnn(version=has)
+        has = catalog.image_cudnns(request.release.name).get(cuda.version, "") if cuda.source == "image" else ""
+        if has and versions.matches(asked, has):
+            return Cudnn(version=has, source="image")
+        known, silence = catalog.conda_cudnns(cuda.version), request.supply.silence("conda", "conda_channel")
+        version = versions.newest(asked, known)
+        if version is not None and not silence:
+            return _of_conda(version, cuda, catalog)
+        short = ".".join(versions.parts(cuda.version)[:2])
+        conda = f"for CUDA {short} conda-forge has {versions.span(known) or 'none'}"
+        if version is not None:
+            conda = f"conda-forge would serve {version}{silence}"
+        raise Unsupported(f"{error}; {conda}") from error
+
+
+def _of_conda(version: str, cuda: Cuda, catalog: Catalog) -> Cudnn:
+    """conda-forge's package, built for that CUDA."""
+    short = ".".join(versions.parts(cuda.version)[:2])
+    tree = CondaTree(
+        folder="/opt/cudnn", packages=(f"cudnn =={version}",), beside=(f"cudatoolkit {short}.*",), only="cudnn"
+    )
+    return Cudnn(version=version, source="conda", requirements=_cublas(cuda, catalog), conda=tree)
 
 
 def cudnn_of(asked: str | None, cuda: Cuda | None, catalog: Catalog) -> Cudnn | None:
@@ -64,11 +82,14 @@ def cudnn_of(asked: str | None, cuda: Cuda | None, catalog: Catalog) -> Cudnn | 
             f"cudnn {asked} is not available for CUDA {major}; NVIDIA's wheels nvidia-cudnn-cu{major}: {has}"
             + (f"; environment.image can be {', '.join(images)}, which have it" if images else "")
         )
-    requirements = [f"nvidia-cudnn-cu{major}=={version}"]
-    # An nvidia/cuda image and the distribution's toolkit bring cuBLAS themselves.
-    if cuda.source == "wheels":
-        requirements.append(f"nvidia-cublas{suffix(cuda.version)}=={catalog.cuda_wheels()[cuda.version]['cublas']}")
-    return Cudnn(version=version, requirements=tuple(requirements))
+    return Cudnn(version=version, requirements=(f"nvidia-cudnn-cu{major}=={version}", *_cublas(cuda, catalog)))
+
+
+def _cublas(cuda: Cuda, catalog: Catalog) -> tuple[str, ...]:
+    """The wheel of cuBLAS, which every other CUDA brings itself."""
+    if cuda.source != "wheels":
+        return ()
+    return (f"nvidia-cublas{suffix(cuda.version)}=={catalog.cuda_wheels()[cuda.version]['cublas']}",)
 
 
 def on_host(request: HostRequest) -> Cudnn | None:
@@ -79,8 +100,8 @@ def on_host(request: HostRequest) -> Cudnn | None:
 
 
 def layers(environment: Environment) -> Iterator[Layer]:
-    """The wheels, unpacked below /usr/local/cuda; nothing where the base image has it."""
-    if environment.cudnn and environment.cudnn.requirements:
+    """The wheels or conda's package, below /usr/local/cuda; nothing where the base image has it."""
+    if environment.cudnn and environment.cudnn.source != "image":
         yield Layer(place="large", template="cudnn.j2")
 
 
@@ -106,11 +127,11 @@ def same(asked: str, have: str) -> bool:
 
 
 def releases(cell: Mapping[str, str], catalog: Catalog) -> Iterable[str]:
-    """The versions of NVIDIA's wheels for the CUDA of the cell, and that of NVIDIA's image."""
+    """The versions of NVIDIA's wheels and of conda-forge for the CUDA of the cell, and that of NVIDIA's image."""
     cuda = cell.get("cuda", "")
     own = catalog.image_cudnns(cell.get("os", "")) if cuda else {}
     image = [has for release, has in own.items() if versions.matches(cuda, release)]
-    return [*catalog.rows("cudnn", versions.parts(cuda)[0]), *image]
+    return [*catalog.rows("cudnn", versions.parts(cuda)[0]), *image, *(catalog.conda_cudnns(cuda) if cuda else ())]
 
 
 AXIS = Axis(
@@ -119,8 +140,9 @@ AXIS = Axis(
     syntax=version_syntax("cudnn", "cuDNN versions, or none."),
     guide="""\
 NVIDIA's wheels `nvidia-cudnn-cuN` for the CUDA of the cell, with cuBLAS, unpacked below `/usr/local/cuda`; it needs the
-axis `cuda`. Older versions come with NVIDIA's image of that CUDA, where base images come from a registry. Measured by
-its header, else by the name of the library.
+axis `cuda`. Older versions come with NVIDIA's image of that CUDA, where base images come from a registry, or from
+conda-forge's package `cudnn` (7.6.5 to 8.9.7, for CUDA 9.2 to 11). Measured by its header, else by the name of the
+library.
 """,
     after=("cuda",),
     resolve=resolve,

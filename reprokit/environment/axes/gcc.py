@@ -53,12 +53,12 @@ def on_host(request: HostRequest) -> Compiler | None:
 
 
 def layers(environment: Environment) -> Iterator[Layer]:
-    """The distribution's packages, or a tree at /opt/gcc that a stage has made or another image has."""
+    """The distribution's packages, or a tree at /opt/gcc that the stage of conda or another image has."""
     gcc = environment.gcc
     if gcc is None:
         return
-    if gcc.source != "distribution":
-        yield Layer(place="stage", template="conda.j2" if gcc.source == "conda" else "gcc_image.j2")
+    if gcc.source == "image":
+        yield Layer(place="stage", template="gcc_image.j2")
     yield Layer(place="small", template="gcc.j2" if gcc.source == "distribution" else "gcc_tree.j2")
 
 

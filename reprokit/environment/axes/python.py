@@ -59,7 +59,7 @@ def on_host(request: HostRequest) -> Interpreter:
 
 
 def layers(environment: Environment) -> Iterator[Layer]:
-    """The stage of uv, or of virtualenv. The distribution's interpreters are in the layer of the system."""
+    """The stage of uv, or of virtualenv. The layer of the system has the interpreters of the others."""
     if environment.python and environment.python.installer:
         yield Layer(place="stage", template="uv.j2" if environment.python.source == "uv" else "virtualenv.j2")
 
@@ -83,10 +83,11 @@ def said(sections: Mapping[str, str]) -> Mapping[str, Any]:
 
 
 def releases(cell: Mapping[str, str], catalog: Catalog) -> Iterable[str]:
-    """The Pythons of the release, of Docker's images and of uv."""
+    """The Pythons of the release, of Docker's images, of uv and of conda-forge."""
     release = release_of(cell, catalog)
     packaged = release.pythons if release else ()
-    return [*packaged, *catalog.python_images(release.name if release else ""), *catalog.uv_pythons()]
+    images = catalog.python_images(release.name if release else "")
+    return [*packaged, *images, *catalog.uv_pythons(), *catalog.conda_pythons()]
 
 
 AXIS = Axis(
@@ -95,9 +96,9 @@ AXIS = Axis(
     syntax=version_syntax("python", "Python versions, such as 3.11. Quote them: other tools read 3.10 as 3.1."),
     guide="""\
 The interpreter of a virtual environment at `/opt/venv`, which is first on `PATH`: of the distribution's packages, of
-Docker's image `python`, or of uv, in the order of `python_providers`. Without this axis it is the distribution's own;
-`none` makes no virtual environment. For `2.7`, which the packages of debian-11 and of ubuntu-16.04 to 22.04 have, the
-program virtualenv makes the environment. Measured by running it.
+Docker's image `python`, of uv, or of conda-forge (3.5 to 3.7), in the order of `python_providers`. Without this axis it
+is the distribution's own; `none` makes no virtual environment. For `2.7`, which the packages of debian-11 and of
+ubuntu-16.04 to 22.04 have, the program virtualenv makes the environment. Measured by running it.
 """,
     after=("os", "cuda"),
     resolve=resolve,

@@ -86,9 +86,11 @@ def _check_providers(environment: Environment) -> None:
     gcc = environment.gcc
     if environment.base.source == "host":
         raise Unsupported("a lock holds a container image, and a virtual environment of this host is not one")
-    if gcc and gcc.source == "conda":
+    parts = {"python": environment.python, "gcc": gcc, "cuda": environment.cuda, "cudnn": environment.cudnn}
+    if solved := [f"{name} {part.version}" for name, part in parts.items() if part and part.source == "conda"]:
+        verb = "is" if len(solved) == 1 else "are"
         raise Unsupported(
-            f"gcc {gcc.version} of conda-forge is solved when it is built, and no lock holds what comes out"
+            f"{' and '.join(solved)} of conda-forge {verb} solved when it is built, and no lock holds what comes out"
         )
     if gcc and gcc.source == "image" and "@sha256:" not in gcc.image:
         raise Unsupported(f"gcc {gcc.version} comes from the image {gcc.image}, which is not known by its digest")

@@ -72,7 +72,7 @@ def test_json_has_all_keys_without_passwords(folder: Path, capsys: pytest.Captur
 def test_one_key_is_printed_alone(capsys: pytest.CaptureFixture[str]) -> None:
     for key, printed in (
         ("registry", "mirror.example/hub\n"),
-        ("python_providers", "distribution\nimage\nuv\n"),
+        ("python_providers", "distribution\nimage\nuv\nconda\n"),
         ("datasets", "cityscapes=/data/cityscapes\n"),
         ("datasets.cityscapes", "/data/cityscapes\n"),
         ("ca_bundle", "\n"),

@@ -134,7 +134,7 @@ def test_paths_start_at_their_file(tmp_path: Path) -> None:
         ('max_memory = "lots"\n', "expected a size such as 64m"),
         ("jobs = 0\n", "expected a whole number, at least 1"),
         ('gpus = "first"\n', 'expected "all", "none", or a list'),
-        ('python_providers = ["conda"]\n', "each one of distribution, image, uv"),
+        ('python_providers = ["pyenv"]\n', "each one of distribution, image, uv, conda"),
         ("gcc_providers = []\n", "at least one of distribution, image, conda"),
         ('apt_snapshot = "http://s/"\n', "with {date} where the date belongs"),
         (

@@ -158,15 +158,15 @@ def test_a_cudnn_that_no_wheel_has_may_be_in_an_image_of_nvidias() -> None:
     found = resolve(asked, REGISTRY)
     assert found.base.reference == "nvidia/cuda:11.4.3-cudnn8-devel-ubuntu20.04"
     assert found.served_by["cudnn"] == f"image {found.base.reference}"
-    assert (found.cudnn, found.to_json()["cudnn"]) == (Cudnn(version="8.2.4.15"), "8.2.4.15")
+    assert (found.cudnn, found.to_json()["cudnn"]) == (Cudnn(version="8.2.4.15", source="image"), "8.2.4.15")
     # a version that wheels have comes from these, beside the image without one
     of_wheels = resolve(cell({"os": "ubuntu-20.04", "cuda": "11.7", "cudnn": "8.5"}), REGISTRY)
     assert of_wheels.base.reference == "nvidia/cuda:11.7.1-devel-ubuntu20.04"
-    reason = refused(cell({"os": "ubuntu-20.04", "cuda": "11.4", "cudnn": "8.3"}), REGISTRY)
-    assert "cudnn 8.3 is not available for CUDA 11; NVIDIA's wheels nvidia-cudnn-cu11: 8.5" in reason
-    reason = refused(cell({"os": "ubuntu-18.04", "cuda": "11.4", "cudnn": "8.3"}), REGISTRY)
+    reason = refused(cell({"os": "ubuntu-20.04", "cuda": "11.4", "cudnn": "8.3.1"}), REGISTRY)
+    assert "cudnn 8.3.1 is not available for CUDA 11; NVIDIA's wheels nvidia-cudnn-cu11: 8.5" in reason
     assert "environment.image can be" not in reason
-    reason = refused(cell({"os": "ubuntu-22.04", "cuda": "11.5", "cudnn": "8.3"}), REGISTRY)
+    alone = dataclasses.replace(REGISTRY, silent=("conda",))
+    reason = refused(cell({"os": "ubuntu-22.04", "cuda": "11.5", "cudnn": "8.3"}), alone)
     assert "environment.image can be nvidia/cuda:11.5.2-cudnn8-devel-ubuntu18.04" in reason
     assert OURS.images_with_cudnn("9.1", "12.4") == (
         "nvidia/cuda:12.4.1-cudnn-devel-ubuntu20.04",

@@ -88,6 +88,13 @@ EVERYTHING: dict[str, Any] = {
         ("python-image", {"python": "3.8", "gcc": "11"}, "registry", {"pip": ("six",)}),
         ("uv", {"os": "ubuntu-20.04", "python": "3.11", "cuda": "11.8", "gcc": "8.2"}, "registry", {"pip": ("six",)}),
         ("conda", {"gcc": "10.4"}, "bootstrap", {}),
+        (
+            "all-of-conda",
+            {"os": "ubuntu-16.04", "python": "3.7", "cuda": "10.1", "cudnn": "7.6", "gcc": "12.2"},
+            "bootstrap",
+            {"pip": ("six",)},
+        ),
+        ("cudnn-of-conda", {"cuda": "11.8", "cudnn": "8.4"}, "bootstrap", {}),
         ("without-python", {"python": "none", "gcc": "11"}, "bootstrap", {}),
         (
             "own-image",

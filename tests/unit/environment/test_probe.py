@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from reprokit.core.errors import EngineError
 from reprokit.engine.protocol import ImageInfo, Trial
 from reprokit.environment import probe
+from reprokit.environment.axes import BY_NAME
+from reprokit.environment.catalog import OURS
 from reprokit.environment.comparing import compare
 from reprokit.environment.measured import Measured, ProbeError
 from reprokit.evidence.model import Ending
@@ -98,6 +100,16 @@ def test_frameworks_and_gpus_are_reported() -> None:
 )
 def test_cuda_without_a_compiler(section: str, cuda: str | None) -> None:
     assert Measured.parse(section + "\n##end\n").cuda == cuda
+
+
+def test_the_runtime_library_tells_the_release_where_there_is_no_compiler() -> None:
+    """As conda-forge's CUDA, whose releases up to 10.2 are numbered like that library."""
+    seen = Measured.parse("##cudart\n/usr/local/cuda/lib64/libcudart.so.10.1.243\n##end\n")
+    assert (seen.cuda, seen.cuda_build) == ("10.1", "10.1.243")
+    differs = BY_NAME["cuda"].differs
+    assert not differs("10.1.243", seen, OURS)
+    assert differs("10.1.105", seen, OURS) == "the cell asks for cuda 10.1.105, the image measures CUDA 10.1"
+    assert Measured.parse("##cudart\n/usr/lib/libcudart.so.11.0\n##end\n").cuda_build is None
 
 
 def test_an_image_without_anything() -> None:

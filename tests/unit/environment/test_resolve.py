@@ -105,7 +105,7 @@ def test_dockers_image_serves_a_python_that_debian_lacks() -> None:
     assert newest.pip == "25.3"
 
 
-WITHOUT_UV = ("distribution", "image")
+WITHOUT_UV, WITHOUT_CONDA = ("distribution", "image"), ("distribution", "image", "uv")
 
 
 @pytest.mark.parametrize(
@@ -124,17 +124,18 @@ WITHOUT_UV = ("distribution", "image")
         ),
         (
             {"os": "debian-12", "python": "3.6"},
-            REGISTRY,
+            Supply(base_source="registry", python=WITHOUT_CONDA),
             (
                 "python 3.6 is not available on debian-12: its packages have 3.11.2 (packaged are 3.6.9 on "
                 "ubuntu-18.04); "
                 "images that serve it are python:3.6.15-slim-bullseye on debian-11; "
-                "uv has 3.8, 3.9, 3.10, 3.11, 3.12, 3.13, 3.14, 3.15; environment.image takes any other image"
+                "uv has 3.8, 3.9, 3.10, 3.11, 3.12, 3.13, 3.14, 3.15; conda-forge would serve 3.6.15, but "
+                "python_providers leaves conda out; environment.image takes any other image"
             ),
         ),
         (
             {"os": "ubuntu-22.04", "python": "3.7", "cuda": "11.8"},
-            REGISTRY,
+            Supply(base_source="registry", python=WITHOUT_CONDA),
             "Docker's images do not apply, since the base is NVIDIA's image of ubuntu-22.04 here",
         ),
         (
@@ -142,6 +143,7 @@ WITHOUT_UV = ("distribution", "image")
             BOOTSTRAP,
             "(packaged are 3.9.2, 2.7.18 on debian-11, 3.11.2 on debian-12, 3.13.5 on debian-13, 3.5.2",
         ),
+        ({"python": "3.4"}, BOOTSTRAP, "conda-forge serves 3.5, 3.6, 3.7; environment.image takes any other image"),
         (
             {"os": "debian-12", "python": "3.11"},
             Supply(base_source="bootstrap", python=("image",)),
@@ -265,8 +267,123 @@ def test_what_would_serve_a_cell_without_a_registry_is_said(axes: dict[str, str]
     assert not without_registry(cell(axes), BOOTSTRAP, resolve(cell(axes, image="own:1"), REGISTRY))
 
 
+WHEELS_11_8 = ("nvidia-cublas-cu11==11.11.3.6",)
+
+
+@pytest.mark.parametrize(
+    ("axes", "supply", "sources", "versions_", "cublas"),
+    [
+        # what only conda-forge has, on whatever release
+        (("ubuntu-16.04", "10.1", "7.6", "3.7"), REGISTRY, "conda conda conda", "10.1.243 7.6.5.32 3.7.12", ()),
+        (("ubuntu-18.04", "10.0", "7.6.5", "3.6"), REGISTRY, "conda conda distribution", "10.0.130 7.6.5.32 3.6.9", ()),
+        (("debian-12", "9.2", "7", "3.5"), BOOTSTRAP, "conda conda conda", "9.2.148 7.6.5.32 3.5.5", ()),
+        (("debian-13", "10.2", "8", "none"), BOOTSTRAP, "conda conda -", "10.2.89 8.2.1.32 -", ()),
+        # NVIDIA's images and wheels and the distribution's packages come first
+        (("ubuntu-20.04", "11.2", "8.1", "3.7"), REGISTRY, "image image conda", "11.2.2 8.1.1.33 3.7.12", ()),
+        (("ubuntu-20.04", "11.1", "8.0", "3.8"), REGISTRY, "image image distribution", "11.1.1 8.0.5.39 3.8.10", ()),
+        (
+            ("ubuntu-20.04", "10.1", "7.6", "3.8"),
+            REGISTRY,
+            "distribution conda distribution",
+            "10.1.243 7.6.5.32 3.8.10",
+            (),
+        ),
+        (("ubuntu-18.04", "11.0", "8.0", "3.7"), REGISTRY, "image conda distribution", "11.0.3 8.0.5.39 3.7.5", ()),
+        (("ubuntu-18.04", "11.0", "8.0", "3.7"), BOOTSTRAP, "conda conda distribution", "11.0.3 8.0.5.39 3.7.5", ()),
+        (
+            ("debian-12", "11.8", "8.6", "3.11"),
+            BOOTSTRAP,
+            "wheels wheels distribution",
+            "11.8.0 8.6.0.163 3.11.2",
+            None,
+        ),
+        (
+            ("debian-12", "11.8", "8.4", "3.11"),
+            BOOTSTRAP,
+            "wheels conda distribution",
+            "11.8.0 8.4.1.50 3.11.2",
+            WHEELS_11_8,
+        ),
+        (("debian-12", "11", "8.9.7", "3.6"), REGISTRY, "wheels conda conda", "11.8.0 8.9.7.29 3.6.15", WHEELS_11_8),
+        (("debian-11", "11.2", "8.2", "3.6"), REGISTRY, "distribution conda image", "11.2.2 8.2.1.32 3.6.15", ()),
+    ],
+)
+def test_conda_forge_serves_what_no_one_else_has(
+    axes: tuple[str, ...], supply: Supply, sources: str, versions_: str, cublas: tuple[str, ...] | None
+) -> None:
+    found = resolve(cell(dict(zip(("os", "cuda", "cudnn", "python"), axes, strict=True))), supply)
+    parts = (found.cuda, found.cudnn, found.python)
+    assert " ".join(part.source if part else "-" for part in parts) == sources
+    assert " ".join(part.version if part else "-" for part in parts) == versions_
+    assert found.cudnn is not None
+    if cublas is not None:
+        assert found.cudnn.requirements == cublas
+    trees = [part.conda for part in parts if part and part.source == "conda"]
+    assert {tree.folder for tree in trees if tree} == {
+        tree.folder for tree in (found.conda.trees if found.conda else ())
+    }
+    for name, part in (("cuda", found.cuda), ("cudnn", found.cudnn), ("python", found.python)):
+        assert found.served_by.get(name, "").startswith("conda-forge ") is (part is not None and part.source == "conda")
+
+
+def test_the_stage_of_conda_runs_its_installer_where_a_python_can() -> None:
+    old = resolve(
+        cell({"os": "ubuntu-16.04", "cuda": "10.1", "gcc": "12.2"}), Supply(base_source="registry", gcc=("conda",))
+    )
+    assert old.conda is not None
+    assert [tree.folder for tree in old.conda.trees] == ["/opt/cuda", "/opt/gcc"]
+    assert (old.conda.base.reference, old.conda.tool.version) == ("debian:bookworm-slim", "3.11.2")
+    assert (old.conda.glibc, old.base.reference) == ("2.23", "ubuntu:16.04")
+    assert [image.reference for image in old.images] == ["ubuntu:16.04", "debian:bookworm-slim"]
+    made = resolve(cell({"os": "ubuntu-16.04", "cuda": "10.1"}), BOOTSTRAP)
+    assert [image.reference for image in made.images] == ["reprokit/base:ubuntu-16.04", "reprokit/base:debian-12"]
+    new = resolve(cell({"os": "ubuntu-18.04", "cuda": "10.1"}), REGISTRY)
+    assert new.conda is not None
+    assert (new.conda.base, new.conda.tool.command) == (new.base, "python3.8")
+    assert new.images == (new.base,)
+
+
+@pytest.mark.parametrize(
+    ("axes", "supply", "words"),
+    [
+        ({"cuda": "9.0"}, REGISTRY, "conda-forge serves 9.2, 10.0, 10.1, 10.2, 11.0, 11.1"),
+        (
+            {"os": "ubuntu-18.04", "cuda": "10.1"},
+            dataclasses.replace(REGISTRY, silent=("conda",)),
+            "conda-forge would serve 10.1.243, but its downloads are not available here (conda_channel of",
+        ),
+        ({"cuda": "10.1", "cudnn": "8.4"}, REGISTRY, "for CUDA 10.1 conda-forge has 7.6, 8.0"),
+        ({"cuda": "12.0", "cudnn": "8.4"}, REGISTRY, "for CUDA 12.0 conda-forge has none"),
+        (
+            {"cuda": "11.8", "cudnn": "8.4"},
+            dataclasses.replace(REGISTRY, silent=("conda",)),
+            "conda-forge would serve 8.4.1.50, but its downloads are not available here (conda_channel of",
+        ),
+        (
+            {"python": "3.7", "os": "ubuntu-22.04"},
+            dataclasses.replace(REGISTRY, silent=("conda",)),
+            "conda-forge would serve 3.7.12, but its downloads are not available here (conda_channel of",
+        ),
+        # nothing serves the combination: neither wheels nor conda-forge have a cuDNN for it
+        ({"os": "ubuntu-18.04", "cuda": "9.1", "cudnn": "7.6"}, REGISTRY, "for CUDA 9.1 conda-forge has none"),
+    ],
+)
+def test_what_conda_forge_has_is_said_where_nothing_serves(axes: dict[str, str], supply: Supply, words: str) -> None:
+    with pytest.raises(Unsupported) as caught:
+        resolve(cell(axes), supply)
+    assert words in str(caught.value)
+
+
+def test_conda_forges_cuda_has_no_nvcc() -> None:
+    spec = dataclasses.replace(cell({"os": "ubuntu-18.04", "cuda": "10.1"}), command=("nvcc -c kernel.cu",))
+    with pytest.raises(Unsupported, match=r"conda-forge would serve 10\.1\.243, without nvcc; ubuntu-20\.04 .* has it"):
+        resolve(spec, REGISTRY)
+    # so that no compiler is too new for it
+    assert not resolve(cell({"os": "ubuntu-18.04", "cuda": "9.2", "gcc": "8"}), REGISTRY).notes
+
+
 def test_an_unknown_provider_is_wrong_usage() -> None:
-    with pytest.raises(UsageError, match=r"python provider 'pyenv': expected distribution, image or uv"):
+    with pytest.raises(UsageError, match=r"python provider 'pyenv': expected distribution, image, uv or conda"):
         Supply(base_source="bootstrap", python=("pyenv",))
 
 
@@ -352,8 +469,7 @@ def test_the_flagship_resolves() -> None:
     [
         ({"gcc": "8.4"}, "gcc 8.4 is not available on debian-12: its packages have 11 (11.3.0), 12 (12.2.0)"),
         ({"gcc": "12.9"}, "gcc 12.9 is not available on debian-12: its packages have 11 (11.3.0), 12 (12.2.0)"),
-        ({"python": "3.6"}, "python 3.6 is not available on debian-12: its packages have 3.11.2 "),
-        ({"python": "3.7"}, "3.7.5 on ubuntu-18.04"),
+        ({"python": "3.4"}, "python 3.4 is not available on debian-12: its packages have 3.11.2 "),
         ({"os": "debian-10"}, "os debian-10 is not among the available releases: debian-11, debian-12"),
         ({"os": "debain-12"}, "did you mean debian-12?"),
         ({"cuda": "12.7"}, "cuda 12.7 is not available on debian-12; NVIDIA's wheels serve 11.7, 11.8, 12.0"),
@@ -418,8 +534,13 @@ def test_the_catalogue_is_whole() -> None:
         assert list(images) == sorted(images, key=versions.order)
         # An image of Docker's and one of NVIDIA's cannot both be the base.
         assert not (images and OURS.cuda_images(name))
-    for known in (OURS.uv_pythons(), OURS.gcc_conda()):
+    for known in (OURS.uv_pythons(), OURS.gcc_conda(), OURS.conda_pythons(), OURS.conda_cudas()):
         assert list(known) == sorted(set(known), key=versions.order)
+    assert not set(OURS.conda_pythons()) & set(OURS.uv_pythons())
+    for version in OURS.conda_cudas():
+        known = OURS.conda_cudnns(version)
+        assert list(known) == sorted(known, key=versions.order)
+        assert known, f"conda-forge has no cuDNN for CUDA {version}"
     assert all(OURS.debian_glibc(debian) for debian in OURS.gcc_images().values())
     for version, wheels in OURS.cuda_wheels().items():
         assert {"nvcc", "runtime", "cublas"} <= set(wheels), version
@@ -466,5 +587,10 @@ def test_a_provider_whose_downloads_are_not_available_serves_nothing() -> None:
     assert "but its downloads are not available here (uv_python_mirror of the configuration names another place)" in why
     compiler = cell({"gcc": "10"})
     assert "conda_channel" in without_downloads(compiler, BOOTSTRAP, resolve(compiler, BOOTSTRAP))
+    libraries = cell({"cuda": "10.2", "cudnn": "7.6"})
+    assert re.match(
+        r"cuda 10\.2 is not available on debian-12; .* conda-forge would serve 10\.2\.89, but its downloads are not",
+        without_downloads(libraries, BOOTSTRAP, resolve(libraries, BOOTSTRAP)),
+    )
     packaged = cell({"python": "3.11", "gcc": "12"})
     assert without_downloads(packaged, BOOTSTRAP, resolve(packaged, BOOTSTRAP)) == ""

@@ -279,7 +279,9 @@ def test_a_cuda_is_chosen_that_has_the_cudnn() -> None:
     from reprokit.intake.axes import matrix
 
     found = matrix([environment(1, os="ubuntu-18.04", cuda="10.0", cudnn="7.4")], 0, compiles=False)
-    assert found.cells == [{"os": "ubuntu-18.04", "cuda": "11.0", "cudnn": "8.5"}]
+    assert found.cells == [{"os": "ubuntu-18.04", "cuda": "10.0", "cudnn": "7.6"}]
+    found = matrix([environment(1, os="ubuntu-18.04", cuda="8.0", cudnn="7.6")], 0, compiles=False)
+    assert found.cells == [{"os": "ubuntu-18.04", "cuda": "9.2", "cudnn": "7.6"}]
 
 
 @pytest.mark.parametrize(
@@ -291,16 +293,27 @@ def test_a_cuda_is_chosen_that_has_the_cudnn() -> None:
             "is a release that has cuda 11.1 and python 3.8",
         ),
         ({"os": "centos-7.9", "python": "3.8", "cuda": "11.2"}, "ubuntu-20.04 11.2 3.8", "centos-7.9 was reported"),
-        ({"os": "ubuntu-16.04", "python": "3.6.9"}, "ubuntu-18.04 3.6", "is the nearest release that has python 3.6"),
-        ({"os": "ubuntu-20.04", "python": "3.7.3"}, "ubuntu-18.04 3.7", "python 3.7 is not available on ubuntu-20.04"),
+        # conda-forge serves the system that is stated, and no other one where it does not have to
+        ({"os": "ubuntu-16.04", "python": "3.6.9"}, "ubuntu-16.04 3.6", ""),
+        ({"os": "ubuntu-20.04", "python": "3.7.3"}, "ubuntu-20.04 3.7", ""),
+        (
+            {"os": "ubuntu-16.04", "python": "3.7", "cuda": "10.1.243", "cudnn": "7.6.5"},
+            "ubuntu-16.04 10.1 7.6 3.7",
+            "",
+        ),
+        ({"os": "ubuntu-18.04", "cuda": "11.0", "cudnn": "8.0.5"}, "ubuntu-18.04 11.0 8.0", ""),
+        ({"os": "debian-11", "python": "3.7"}, "debian-11 3.7", ""),
+        ({"python": "3.6", "gcc": "4.8"}, "ubuntu-18.04 3.6 4.8", "that has python 3.6 and gcc 4.8"),
+        ({"cuda": "11.4", "cudnn": "8.2"}, "ubuntu-20.04 11.4 8.2", "that has cuda 11.4 and cudnn 8.2"),
         ({"os": "ubuntu-22.04", "python": "3.10"}, "ubuntu-22.04 3.10", ""),
         (
             {"python": "3.8", "cuda": "10.2", "cudnn": "7.6"},
-            "ubuntu-20.04 10.1 3.8",
-            "a release that has cuda 10.1",
+            "ubuntu-20.04 10.2 7.6 3.8",
+            "a release that has cuda 10.2 and cudnn 7.6",
         ),
-        # a Python of its time matters more than a CUDA of its time
-        ({"python": "3.7", "cuda": "10.1"}, "ubuntu-18.04 11.0 3.7", "a release that has cuda 11.0 and python 3.7"),
+        ({"python": "3.8", "cuda": "10.1"}, "ubuntu-20.04 10.1 3.8", "a release that has cuda 10.1 and python 3.8"),
+        # of two that conda-forge has to serve, the one that packages the Python
+        ({"python": "3.7", "cuda": "10.1"}, "ubuntu-18.04 10.1 3.7", "a release that has cuda 10.1 and python 3.7"),
         ({"os": "Plan 9", "python": "3.9"}, "debian-11 3.9", "that has python 3.9: Plan 9 was reported"),
     ],
 )
@@ -317,10 +330,10 @@ def test_the_system_is_one_on_which_all_that_is_stated_is_available(
 def test_a_version_that_no_system_has_becomes_the_nearest_one_and_a_comment_says_so() -> None:
     from reprokit.intake.axes import matrix
 
-    found = matrix([environment(1, python="3.4.2", cuda="8.0")], 0, compiles=False)
+    found = matrix([environment(1, python="3.4.2", cuda="7.0")], 0, compiles=False)
     assert found.cells == [{"os": "ubuntu-16.04", "cuda": "7.5", "python": "3.5"}]
     why = "{} was reported and is not available ({} is not available on ubuntu-16.04): {} is the nearest"
-    assert why.format("cuda 8.0", "cuda 8.0", "7.5") in found.dropped
+    assert why.format("cuda 7.0", "cuda 7.0", "7.5") in found.dropped
     assert why.format("python 3.4.2", "python 3.4", "3.5") in found.dropped
 
 

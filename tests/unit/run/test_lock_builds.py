@@ -23,13 +23,14 @@ from reprokit.environment.measured import Measured
 from reprokit.environment.resolving import resolve
 from reprokit.environment.supply import Supply
 from reprokit.evidence.model import Ending
-from reprokit.run.lock_making.collect import _asked_inside
+from reprokit.run.lock_making.collect import _asked_inside, _check_providers
 from reprokit.run.locking import file
 from reprokit.run.locking.bases import departures as base_departures
 from reprokit.run.locking.bases import ensure
 from reprokit.run.locking.verify import departures, explained
 from reprokit.run.plan import plan
 from reprokit.run.request import Request
+from tests.unit.environment.builders import cell
 from tests.unit.fakes import FakeEngine
 
 CASES = Path(__file__).parents[3] / "cases"
@@ -48,6 +49,15 @@ PINS = Pins(
     cudnn=(artefact("ccudnn"),),
     pip=(artefact("dnumpy"), artefact("etorch", size=10**9)),
 )
+
+
+def test_what_conda_forge_serves_is_not_locked() -> None:
+    axes = {"os": "ubuntu-18.04", "cuda": "10.1", "cudnn": "7.6", "python": "3.5"}
+    with pytest.raises(
+        Unsupported, match=r"python 3\.5\.5 and cuda 10\.1\.243 and cudnn 7\.6\.5\.32 of conda-forge are"
+    ):
+        _check_providers(resolve(cell(axes), Supply(base_source="registry")))
+    _check_providers(resolve(cell({"cuda": "11.8", "cudnn": "8.6"}), Supply(base_source="bootstrap")))
 
 
 @pytest.mark.system

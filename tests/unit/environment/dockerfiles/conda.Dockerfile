@@ -23,9 +23,10 @@ RUN --mount=type=cache,id=reprokit-conda,target=/root/.cache/rattler \
     --mount=type=bind,source=reprokit/relay.py,target=/run/reprokit/relay.py \
     --mount=type=ssh,id=gateway,target=/run/reprokit/gateway.sock,mode=0666 \
     --mount=type=secret,id=site_env,mode=0444 --mount=type=secret,id=ca_bundle,mode=0444 \
-    --mount=type=bind,source=reprokit/conda_gcc.py,target=/run/reprokit/conda_gcc.py \
+    --mount=type=bind,source=reprokit/conda_packages.py,target=/run/reprokit/conda_gcc.py \
+    --mount=type=bind,source=reprokit/conda_packages.py,target=/run/reprokit/conda_packages.py \
     . /run/reprokit/site.sh \
- && python /run/reprokit/conda_gcc.py 10.4.0 /opt/gcc
+ && python /run/reprokit/conda_packages.py --glibc 2.36 /opt/gcc 'gcc_impl_linux-64 ==10.4.0' 'gxx_impl_linux-64 ==10.4.0'
 FROM reprokit/base:debian-12
 ENTRYPOINT []
 # An unprivileged user, written without useradd: some images lack it, and it would put the day into the image.
