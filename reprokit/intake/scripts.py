@@ -75,7 +75,8 @@ class Script:
     """A program as the report shows it. ``name``: its file; ``imports``: top-level names, in their order.
 
     ``named``: the name comes from the report. ``score``: how likely it is the example; higher is more likely.
-    ``undefined``: names that it uses but does not define; ``whole``: it is a program rather than a part of one.
+    ``undefined``: names that it uses but does not define, ``binds``: those that it defines; ``whole``: it is a program
+    rather than a part of one. ``typed``: into a console. ``blocks``: of the report, from which it is joined.
     """
 
     name: str
@@ -86,7 +87,10 @@ class Script:
     named: bool = False
     score: int = 0
     undefined: tuple[str, ...] = ()
+    binds: frozenset[str] = frozenset()
     whole: bool = True
+    typed: bool = False
+    blocks: int = 1
 
     @property
     def alone(self) -> bool:
@@ -153,31 +157,38 @@ def programs(pieces: Sequence[ReportPiece]) -> list[Script]:
 
 
 def _joined(program: Script, before: Sequence[Script]) -> Script | None:
-    """The program behind those before it that define what it uses; None where that helps nothing."""
-    if not program.undefined or program.named:
-        return None
-    above = [one for one in before if one.language is program.language and not one.named and one.imports]
-    if not above:
-        return None
-    text = f"{above[-1].text}\n{program.text}"
-    tree = _parsed(text)
-    if tree is None or len(left := _undefined(tree)) >= len(program.undefined):
-        return None
-    piece = replace(program.piece, text=text, line=above[-1].piece.line)
-    score = max(above[-1].score, program.score + 4 * (not left)) + 1
-    return replace(program, text=text, undefined=left, imports=_imports(tree), score=score, piece=piece)
+    """The program behind those before it that define what it uses; None where none does."""
+    found = program
+    for above in reversed(before[-_JOINED:]):
+        helps = above.language is found.language and not above.named and set(found.undefined) & above.binds
+        if not helps or found.named or found.blocks + above.blocks > _JOINED:
+            continue
+        text = f"{above.text}\n{found.text}"
+        tree = _parsed(text)
+        if tree is None or len(text) > MOST:
+            continue
+        piece = replace(found.piece, text=text, line=above.piece.line)
+        joined = _judged(piece, text, tree, typed=found.typed or above.typed)
+        if joined and len(joined.undefined) < len({*found.undefined, *above.undefined}):
+            score = max(above.score, program.score + 4 * (not joined.undefined)) + 1
+            found = replace(joined, score=score, blocks=found.blocks + above.blocks, whole=joined.whole or above.whole)
+    return found if found is not program else None
+
+
+_JOINED = 8
+"""Most blocks of a report that are one program."""
 
 
 def _python(piece: ReportPiece) -> Script | None:
     if len(piece.text) > MOST or (piece.info in languages() and piece.info not in _PYTHON):
         return None
     fenced = piece.info in _PYTHON
-    text = _source(piece)
+    text, typed = _source(piece)
     tree = _parsed(text)
     if tree is None and piece.kind == "fenced" and (printed := _PRINTED_ERROR.search(text)) and printed.start():
         text = text[: printed.start()]
         tree = _parsed(text)
-    if tree is None and (fenced or _IMPORTS.search(text)) and (straight := _straightened(text)):
+    if tree is None and (fenced or _IMPORTS.search(text) or text[:1] in " \t") and (straight := _straightened(text)):
         text, tree = straight, _parsed(straight)
     if not (fenced or piece.info in ("", "text") or piece.kind == "console") and (tree is None or not _imports(tree)):
         return None
@@ -188,25 +199,34 @@ def _python(piece: ReportPiece) -> Script | None:
         coded = piece.kind == "fenced" and (begins or _is_code(text))
         part = (fenced or coded) and _PART.search(text) and not _LOGGED.search(text)
         return _script(piece, text, score=0, whole=False) if part else None
-    imports = _imports(tree)
+    return _judged(piece, text, tree, typed=typed)
+
+
+def _judged(piece: ReportPiece, text: str, tree: ast.Module, *, typed: bool) -> Script | None:
+    """The program of a piece, or the part of one, by what its statements do; None for what only looks like Python."""
+    fenced = piece.info in _PYTHON
+    imports, undefined = _imports(tree), _undefined(tree)
     calls = any(isinstance(node, (ast.Expr, ast.Assign, ast.With, ast.For, ast.If, ast.Try)) for node in tree.body)
-    acts = any(isinstance(node, ast.Call) for statement in tree.body for node in ast.walk(statement))
+    acts = any(
+        isinstance(node, ast.Call) or (isinstance(node, ast.Name) and node.id == "print")
+        for statement in tree.body
+        for node in ast.walk(statement)
+    )
     acts = acts or any(isinstance(statement, ast.Try) for statement in tree.body)
-    typed = bool(_TYPED.search(piece.text))
     alone = all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in tree.body)
     tests = bool(_TESTS.search(text))
+    known = {"imports": imports, "undefined": undefined, "binds": _binds(tree), "typed": typed}
     if not (fenced or tests or (imports and ((acts and calls) or typed or alone))):
         coded = (acts and calls and bool(_REPRODUCE.search(piece.under) or _is_code(text))) or bool(
             _DEFINES.match(text)
         )
         shown = coded and piece.kind == "fenced" and not _LOGGED.search(text)
-        return _script(piece, text, score=-1, whole=False) if shown else None
-    undefined = _undefined(tree)
+        return _script(piece, text, score=-1, whole=False, **known) if shown else None
     score = 4 * bool(imports) + 2 * bool(_REPRODUCE.search(piece.under)) + fenced - 4 * bool(undefined)
     score -= 4 * bool(_DESCRIBES.fullmatch(text.strip()[:_LONG])) + 5 * bool(_WORKS.search(piece.under))
     if not (typed or alone or tests or (acts and calls)):
-        return _script(piece, text, score=min(score, 0), whole=False, imports=imports)
-    return _script(piece, text, score=score, imports=imports, undefined=undefined)
+        return _script(piece, text, score=min(score, 0), whole=False, **known)
+    return _script(piece, text, score=score, **known)
 
 
 def _script(
@@ -218,6 +238,8 @@ def _script(
     whole: bool = True,
     imports: tuple[str, ...] = (),
     undefined: tuple[str, ...] = (),
+    binds: frozenset[str] = frozenset(),
+    typed: bool = False,
 ) -> Script:
     language = language or languages()["python"]
     name = _named(piece, (language.suffix,))
@@ -231,7 +253,9 @@ def _script(
         named=bool(name),
         score=score,
         undefined=undefined,
+        binds=binds,
         whole=whole,
+        typed=typed,
     )
 
 
@@ -446,51 +470,67 @@ def data_files(pieces: Sequence[ReportPiece], used: str) -> Iterator[tuple[str, 
             yield name, piece
 
 
-def _source(piece: ReportPiece) -> str:
-    """The program in a piece: only the typed lines where it is the text of a console."""
+def _source(piece: ReportPiece) -> tuple[str, bool]:
+    """(the program in a piece, whether it was typed into a console): only the typed lines where it was."""
     text = _CONTROL.sub("", piece.text)
     if text.partition("\n")[0].strip().lower() in languages():  # the language, a line too low
         text = text.partition("\n")[2]
     if _CELL.search(text) and ">>>" not in text:
         text = _CELL.sub(">>> ", re.sub(r"^\s*\.\.\.: ?", "... ", text, flags=re.MULTILINE))
     if not _TYPED.search(text):
-        return text
-    return "\n".join(_CONSOLE.sub("", line) for line in text.split("\n") if _CONSOLE.match(line))
+        return text, False
+    return "\n".join(_CONSOLE.sub("", line) for line in text.split("\n") if _CONSOLE.match(line)), True
 
 
 def _parsed(text: str) -> ast.Module | None:
+    """What a text says as Python; one in Python 2 as Python 3 would say it. None for another text."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+        newer = text
+        for old, new in _PYTHON2 if "print" in text or "except" in text else ():
+            newer = old.sub(new, newer)
+        return _parsed(newer) if newer != text else None
+
+
+_PYTHON2 = (
+    (re.compile(r"(^|[:;])([ \t]*(?:print|exec))[ \t]+(?=[^\s=.,)\]])", re.MULTILINE), r"\1\2, "),
+    (re.compile(r"\bexcept[ \t]+([\w.]{1,80}|\([^()\n]{1,200}\)),[ \t]*(\w{1,80})[ \t]*:"), r"except \1 as \2:"),
+    (re.compile(r"\braise[ \t]+([\w.]{1,80}),(?=[ \t]*\S)"), r"raise \1 from "),
+)
+"""Statements of Python 2, and what stands for them where only the names in a program count."""
 
 
 def _undefined(tree: ast.Module) -> tuple[str, ...]:
     """The names that a program uses and never binds, in order; () where it has an ``import *``."""
-    used: dict[str, None] = {}
-    bound = set(dir(builtins)) | {"__file__", "__name__", "__doc__"}
+    names = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+    used = dict.fromkeys(node.id for node in names)
+    bound = _binds(tree)
+    return () if "*" in bound else tuple(name for name in used if not (name in bound or name in _BUILT_IN))
+
+
+_BUILT_IN = frozenset({*dir(builtins), "__file__", "__name__", "__doc__"})
+
+
+def _binds(tree: ast.Module) -> frozenset[str]:
+    """The names that a program binds somewhere."""
+    bound: set[str] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            used.setdefault(node.id)
-        elif isinstance(node, ast.Name):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             bound.add(node.id)
         elif isinstance(node, ast.alias):
-            if node.name == "*":
-                return ()
             bound.add((node.asname or node.name).partition(".")[0])
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             bound.add(node.name)
         elif isinstance(node, ast.arg):
             bound.add(node.arg)
-        elif isinstance(node, ast.ExceptHandler) and node.name:
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
             bound.add(node.name)
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             bound.update(node.names)
-        elif isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name:
-            bound.add(node.name)
-    return tuple(name for name in used if name not in bound)
+    return frozenset(bound)
 
 
 def _imports(tree: ast.Module) -> tuple[str, ...]:
