@@ -30,7 +30,7 @@ MOST = 50
 """Most lines of one command."""
 _TILE = r"(?:\([^()\n]{1,80}\)\s*)?"
 PROMPT = re.compile(
-    rf"^\s*{_TILE}(?:\[[\d:. -]{{5,25}}\] ?)?(?:[\w.<>-]+@[\w.<>-]+[:\s~][^\n$#%]{{0,80}}[$#%] ?"
+    rf"^\s*{_TILE}(?:\[[\d:. -]{{5,25}}\] ?)?(?:[\w.<>-]+@[\w.<>-]*[:\s~/][^\n$#%]{{0,80}}[$#%] ?"
     r"|\[(?:[\w.<>-]+@|<email>)[^\]\n]{1,80}\][$#%] ?"
     rf"|(?:ba|z|)sh-\d[\d.]*[$#] ?|[$%❯➜λ»∞✗±] +(?:[\w.-]+ git:\(\S{{1,60}}\) (?:✗ )?)?(?=[\w./(])"
     rf"|[\w.<>-]+@[\w.<>-]+[ :][~/][^\s>]{{0,80}}(?: \([^()\n]{{1,60}}\))?> (?=[\w./])"
@@ -59,7 +59,7 @@ _NOTHING = re.compile(r"[\W_]*(?:n/?a|none|no|nothing|not applicable|no response
 """What stands in a form where there is no command to show."""
 _CONTINUES = re.compile(r"^>(?: |$)")
 """What shells print before the further lines of a command."""
-_BUILT = re.compile(r"^(?:g?make(?:\[\d+\])?: (?:\*\*\*|Entering)|ninja: build stopped|FAILED: )", re.MULTILINE)
+_BUILT = re.compile(r"^[ \t]*(?:g?make(?:\[\d+\])?: (?:\*\*\*|Entering)|ninja: build stopped|FAILED: )", re.MULTILINE)
 """What builds print, beside the lines of the compiler that they start."""
 _ASSIGN = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>\"[^\"]*\"|'[^']*'|(?:\\.|[^\s;&|\\])*)(?:\s+|$)")
 _EXPORT = re.compile(r"^(?:export|set|setenv|SET|declare -x|ENV)\s+(?P<rest>[A-Za-z_]\w*[ =].*)$")
@@ -166,7 +166,7 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = (), subjects: fr
         role = role_of(text, lenient=known or prompted, sure=sure)
         role = role or ("run" if unknown(text, *around, *place, subjects=subjects) else "")
         role = role or ("run" if place and _fails_itself(text, lines[at + 1 + text.count("\n") :][:2]) else "")
-        if role and not (output and not prompted and _compiles(text)):
+        if role and not (not prompted and printed(text, output)):
             shell.lines += parts(text, piece.line + at, role)
     for step in STEP_OF_IMAGE.finditer(piece.text):
         line = piece.line + piece.text.count("\n", 0, step.start())
@@ -226,9 +226,16 @@ def within(line: int, spans: Sequence[tuple[int, int]]) -> bool:
     return any(first <= line <= last for first, last in spans)
 
 
-def _compiles(text: str) -> bool:
-    """Whether it is a long line of a compiler, as builds print them."""
-    return bool(BUILDS.search(text.split(" ", 1)[0] + " ")) and len(text.split()) > 6
+def printed(text: str, output: bool) -> bool:
+    """Whether it is a long line of a compiler, as builds print them. ``output``: it is among what a build printed."""
+    compiler = _COMPILER.match(text)
+    return bool(compiler and (output or compiler["path"])) and len(text.split()) > 6
+
+
+_COMPILER = re.compile(
+    r"\s*(?P<path>(?:/[\w.+@-]{1,80}){1,20}/)?(?:[\w.]{1,40}-){0,5}(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+|nvcc|hipcc|ld|ar|f2py|cython|make|cmake)"
+    r"(?:-\d+)?\s"
+)
 
 
 @cache

@@ -17,6 +17,10 @@ MOST = 2000
 _SPACES = dict.fromkeys(map(ord, "\u00a0\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
 """Characters that look like a space, and some that splitlines() takes for the end of a line, but editors do not."""
 _FENCE = re.compile(r"^(?P<indent>[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?)(?P<fence>`{3,}|~{3,})(?P<info>[^`\n]*)$")
+_OPENS = re.compile(r"^[ \t]*`[^`\s][^`]{0,1000}$|^[ \t]*`$")
+_ENDS = re.compile(r"[^`]*`[ \t]*[.,]?[ \t]*")
+_SPAN = 200
+"""Most lines between two single backticks."""
 _HEADING = re.compile(
     r"^ {0,3}#{1,6}\s+(?!\.{1,2}/\w)(?P<text>\S.*?)\s*#*$"
     r"|^\s*(?:[-*\d.)]+\s+)?(?:\*\*|__)(?P<bold>[^*_].{0,88}?)(?:\*\*|__)\s*[:：]?$"
@@ -222,6 +226,8 @@ class _Cutter:
             line = self.lines[self.at]
             if opening := _FENCE.match(line):
                 self._fenced(opening)
+            elif end := self._end_of_span(line):
+                self._span(end)
             elif (summary := _SUMMARY.search(line)) or _HEADING.match(line):
                 self._headed(summary or _HEADING.match(line))
             elif _TRACEBACK.search(line):
@@ -277,16 +283,27 @@ class _Cutter:
         self._add("fenced", body, start, info=info[0].strip("{}.") if info else "")
         self.at = end + 1
 
+    def _end_of_span(self, line: str) -> int:
+        """The line on which code of several lines between single backticks ends, which begins a line; 0 for none."""
+        if not _OPENS.match(line):
+            return 0
+        following = self.lines[self.at + 1 : self.at + _SPAN]
+        for at, text in enumerate(following, self.at + 1):
+            if "`" in text or not (text.strip() or self.lines[at - 1].strip()):
+                return at if _ENDS.fullmatch(text[:1000]) else 0
+        return 0
+
+    def _span(self, end: int) -> None:
+        body = self.lines[self.at : end + 1]
+        body[0] = body[0].replace("`", "", 1)
+        body[-1] = body[-1].rpartition("`")[0]
+        self._add("fenced", body, self.at)
+        self.at = end + 1
+
     def _loose(self, kind: str, end: int) -> None:
         body = self.lines[self.at : end]
         if kind in ("indented", "traceback"):
             body = _dedented(body)
-        if body[0].lstrip().startswith("`"):  # code of several lines between single backticks
-            body = [
-                body[0].replace("`", "", 1),
-                *body[1:-1],
-                *([body[-1].rstrip().removesuffix("`")] if body[1:] else []),
-            ]
         if kind == "tree" and self.at > 0 and self._root_above():
             # The root folder of a tree is on the line before it.
             body = [self.lines[self.at - 1], *body]
@@ -313,7 +330,7 @@ class _Cutter:
             self.lead = _plain(written[-1])
 
     def _special(self, line: str) -> bool:
-        if any(pattern.match(line) for pattern in (_FENCE, _HEADING, _TREE, _PROMPT)):
+        if any(pattern.match(line) for pattern in (_FENCE, _HEADING, _TREE, _PROMPT)) or self._end_of_span(line):
             return True
         indented = re.match(r"(?: {4}|\t)\s*\S", line) and self._after_blank()
         return bool(indented or _SUMMARY.search(line) or _TRACEBACK.search(line))

@@ -139,8 +139,9 @@ def _program(pieces: Sequence[ReportPiece], chosen: Shell | None) -> scripts.Scr
     An example without a name gets that of the only script that the command starts, where no other program has it.
     """
     found = scripts.programs(pieces)
-    if chosen is None:
-        return next(iter(found), None)
+    if chosen is None or not chosen.of("run"):
+        whole = next((program for program in found if program.whole), None)
+        return whole or scripts.spoken(pieces) or next(iter(found), None)
     called = [program for program in found if _calls(chosen, program)]
     if called:
         return called[0]

@@ -153,7 +153,69 @@ def programs(pieces: Sequence[ReportPiece]) -> list[Script]:
         program = _python(piece) or _other(piece) if piece.code else _in_prose(piece)
         if program:
             found.append(_joined(program, found) or program)
+    if len(found) > 1 and (ran := _of_traces(pieces)):
+        found = [replace(one, score=one.score + _RAN * (not ran.isdisjoint(_lines(one.text)))) for one in found]
     return sorted(found, key=lambda program: (-program.score, program.piece.line))
+
+
+def _of_traces(pieces: Sequence[ReportPiece]) -> frozenset[str]:
+    """The lines of programs that tracebacks show."""
+    texts = [notebooks.as_tracebacks(piece.text) for piece in pieces if piece.code and "Traceback" in piece.text]
+    return frozenset(line for text in texts for hit in _FRAME.finditer(text) for line in _lines(hit["code"]))
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The lines of a program that say something."""
+    return (line.strip() for line in text.split("\n") if len(line.strip()) > _SAYS_NOTHING)
+
+
+_FRAME = re.compile(r'^[ \t]*File "[^"\n]{1,300}", line \d+, in .{1,80}\n[ \t]*(?P<code>\S.{0,300})', re.MULTILINE)
+_SAYS_NOTHING = 8
+"""Characters of a line that many programs have, such as ``main()``."""
+_RAN = 3
+"""What it adds to the score of a program that a traceback shows a line of it."""
+
+
+def spoken(pieces: Sequence[ReportPiece]) -> Script | None:
+    """The program whose statements sentences and steps name, each between backticks; None for less than an import."""
+    found: dict[str, ReportPiece] = {}
+    for piece in pieces:
+        if piece.code or piece.text.count("`") > MOST_SPANS:
+            continue
+        for line in piece.text.split("\n"):
+            alone = bool(_ONLY_SPAN.fullmatch(line[:_LONG]))
+            step = alone or bool(_REPRODUCE.search(line[:500]) or _RUNS.search(line[:500]))
+            for span in _PYTHON_SPAN.finditer(line[:_LONG] if step and not _WORKS.search(line[:500]) else ""):
+                if _states(span["code"], alone):
+                    found.setdefault(span["code"], piece)
+    texts = sorted(found, key=lambda text: not _IMPORTS.match(text))  # what a program imports comes first
+    tree = _parsed("\n".join(texts))
+    if tree is None or not (imports := _imports(tree)):
+        return None
+    first = min(found.values(), key=lambda piece: piece.line)
+    piece = replace(first, text="\n".join(texts), lead="", heading="")
+    return _script(piece, piece.text, score=0, imports=imports, undefined=_undefined(tree))
+
+
+def _states(text: str, alone: bool) -> bool:
+    """Whether a text is one statement of a program: an import, or what gives something to a call."""
+    tree = _parsed(text)
+    node = tree.body[0] if tree and len(tree.body) == 1 else None
+    call = node.value if isinstance(node, (ast.Expr, ast.Assign)) else None
+    gives = isinstance(call, ast.Call) and (call.args or call.keywords or isinstance(node, ast.Assign))
+    return isinstance(node, (ast.Import, ast.ImportFrom)) or bool(gives and (alone or isinstance(node, ast.Assign)))
+
+
+_PYTHON_SPAN = re.compile(r"(?<!`)(`{1,3})(?P<code>(?:>>> )?[A-Za-z_][^`\n]{2,500})\1(?!`)")
+_ONLY_SPAN = re.compile(r"\s*(?:[-*+]\s+|\d{1,2}[.)、]\s*)?`{1,3}[^`]{3,500}`{1,3}\s*[.,:;]?\s*")
+_RUNS = re.compile(
+    r"\b(?:ran|runs?|running|execut\w+|call(?:ed|ing)?|import(?:ed|ing)|do(?:ing)?|us(?:e|ed|ing)|try(?:ing)?|tried|when"
+    r"|after|fails?|crash\w*|errors?|segfault\w*)\b|导入|报错|失败|执行|调用",
+    re.IGNORECASE,
+)
+"""Words around statements that were run."""
+MOST_SPANS = 2000
+"""Most backticks of a piece that are looked into for statements."""
 
 
 def _joined(program: Script, before: Sequence[Script]) -> Script | None:

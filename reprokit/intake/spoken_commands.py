@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from reprokit.intake import likely
 from reprokit.intake.commands import (
@@ -156,7 +157,8 @@ def in_prose(
         texts, whole = _said(line, above, [*likely.around(piece), *(["steps"] if steps else [])], subjects)
         item = bool(_STEP.match(line) or (steps and _BULLET.match(line)))
         step = step and (item or line.startswith((" ", "\t"))) and not (FINE.search(line) or OR.search(line))
-        shell = found[-1] if found and (step or (whole and together >= number - 1)) else Shell(piece)
+        goes_on = found and (step or (whole and together >= number - 1))
+        shell = found[-1] if goes_on else Shell(replace(piece, lead=above.strip()[:200] or piece.lead))
         if shell.lines == []:
             shell.said = "" if whole else _clause(line, texts[0][0]) if texts else line
         for said, places in texts:
@@ -204,7 +206,7 @@ def _said(
     bare = bare[hit.end() :] if (hit := PROMPT.match(bare)) else bare
     around = [*around, *(["prompt"] if hit else []), "alone"]
     if (marked := re.fullmatch(r"(`+)([^`]+)\1[.。,，;；]?", bare)) and len(marked[2]) < 2000:
-        return [(marked[2].removeprefix("$ "), [*around, "mark"])], True
+        return [(PROMPT.sub("", marked[2]).removeprefix("$ "), [*around, "mark"])], True
     if (gives := _GIVES.fullmatch(bare)) and role_of(gives["rest"]) in ("run", "setup"):
         return [(gives["rest"], ())], False
     starts = hit or roles().get(program_of(assignments(bare)[1])) or re.match(r"\.{1,2}/\w|(?:export|cd)\s", bare)
@@ -268,7 +270,8 @@ def _spans(line: str, subjects: frozenset[str]) -> Iterator[tuple[str, Sequence[
     for span in re.finditer(r"`([^`\n]{3,2000})`", line):
         before = line[max(0, span.start() - 60) : span.start()]
         around = ["verb", *(["alone"] if " " in span[1] else [])] if _BEFORE.search(before) else []
-        yield span[1].removeprefix("$ "), [*around, *(["fails"] if _AFTER.match(line[span.end() :]) else [])]
+        prompt = ["prompt"] if PROMPT.match(span[1]) else []
+        yield PROMPT.sub("", span[1]).removeprefix("$ "), [*prompt, *around, *(["fails"] if _AFTER.match(line[span.end() :]) else [])]
     for span in re.finditer(r"(?<![\w=])(['\"“‘])(\w[^'\"“”‘’`\n]{5,300})['\"”’](?!\w)", line):
         before = line[max(0, span.start() - 60) : span.start()]
         if role_of(span[2]):
