@@ -59,7 +59,7 @@ _NOTHING = re.compile(r"[\W_]*(?:n/?a|none|no|nothing|not applicable|no response
 """What stands in a form where there is no command to show."""
 _CONTINUES = re.compile(r"^>(?: |$)")
 """What shells print before the further lines of a command."""
-_BUILT = re.compile(r"^[ \t]*(?:g?make(?:\[\d+\])?: (?:\*\*\*|Entering)|ninja: build stopped|FAILED: )", re.MULTILINE)
+BUILT = re.compile(r"^[ \t]*(?:g?make(?:\[\d+\])?: (?:\*\*\*|Entering)|ninja: build stopped|FAILED: )", re.MULTILINE)
 """What builds print, beside the lines of the compiler that they start."""
 _ASSIGN = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>\"[^\"]*\"|'[^']*'|(?:\\.|[^\s;&|\\])*)(?:\s+|$)")
 _EXPORT = re.compile(r"^(?:export|set|setenv|SET|declare -x|ENV)\s+(?P<rest>[A-Za-z_]\w*[ =].*)$")
@@ -155,7 +155,7 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = (), subjects: fr
     prompted = any(PROMPT.match(line) for line in lines)
     if not (known or piece.info in _PLAIN_INFO or prompted):
         return shell
-    output = _BUILT.search(piece.text) is not None
+    output = BUILT.search(piece.text) is not None
     texts = list(_logical(lines, only_prompted=prompted))
     alone = sum(bool(text.strip()) for text, *_ in texts) == 1
     sure = prompted or (known and alone)
@@ -489,6 +489,7 @@ def portable(text: str) -> str:
     """
     text = re.sub(r"^py (?:-3(?:\.\d+)? )?(?=\S+\.py\b|-m )", "python ", text)
     text = re.sub(r"^(?=[\w-][\w./-]*\.py(?:\s|$))", "python ", text)
+    text = re.sub(r"^(?=[\w-][\w-]*\.sh(?:\s|$))", "bash ", text)
     text = _BACKSLASHED.sub(lambda match: match[0].replace("\\", "/"), text)
     if "\n" not in text:
         return text.strip()

@@ -156,7 +156,7 @@ def sequence(
         else replace(line, role="elsewhere")
         for number, line in enumerate(lines)
     ]
-    while lines and lines[-1].role not in ("run", "setup"):
+    while lines and lines[-1].role not in ("run", "setup", "prep"):
         lines.pop()
     return _once(lines)
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from reprokit.intake import likely
 from reprokit.intake.commands import (
     ASKS,
+    BUILT,
     MOST,
     MOST_LINES,
     PROMPT,
@@ -16,6 +17,7 @@ from reprokit.intake.commands import (
     Shell,
     assignments,
     parts,
+    printed,
     program_of,
     quoted,
     role_of,
@@ -35,7 +37,7 @@ _LABELLED = re.compile(
 )
 _VERB = (
     r"(?:\bran|\brun(?:ning|s)?|\bexecut\w+|\binvok\w+|\blaunch\w*|\bcall(?:ed|ing)|\bstart\w*|\btyp(?:e|ed|ing)"
-    r"|\bwith|\bdo(?:ing)?|\bvia|\busing|\bused?|\bby|运行|执行|使用|输入|启动|通过|用)(?:了|完|命令|指令)?"
+    r"|\bwith|\bdo(?:ing)?|\bvia|\busing|\bused?|\bby|\bbuild(?:ing)?|\bcompil\w+|运行|执行|使用|输入|启动|通过|用|编译|构建)(?:了|完|命令|指令)?"
     r"(?:一[条个行句次])?[:：]?\s*(?:the (?:command|script) )?"
 )
 _RAN = re.compile(
@@ -111,7 +113,7 @@ _SHORT = 40
 _LED = re.compile(r"[:：]\W*$")
 _BEFORE = re.compile(
     r"(?:\b(?:ran|re-?run(?:ning)?|run(?:ning|s)?|execut\w+|invok\w+|launch\w*|call(?:ed|ing)?|start\w*|typ(?:e|ed|ing)"
-    r"|enter\w*|issu(?:e|ed|ing)|with|do(?:ing)?|via|using|used?|by|then|try(?:ing)?|tried|after|when|following)|运行|执行|使用|输入|启动|通过|用|调用)(?:了|命令|指令|的)?"
+    r"|enter\w*|issu(?:e|ed|ing)|with|do(?:ing)?|via|using|used?|by|then|try(?:ing)?|tried|after|when|during|following)|运行|执行|使用|输入|启动|通过|用|调用)(?:了|命令|指令|的)?"
     r"(?:\s+(?:just|only|simply))?(?:\s+(?:the|a|this|my|following|below|command|script|simple|e\.g\.|eg)){0,3}\W{0,6}$",
     re.IGNORECASE,
 )
@@ -121,7 +123,7 @@ _STARTS = re.compile(
 )
 """Words right before what is quoted as a command."""
 _AFTER = re.compile(
-    r"^\W{0,4}(?:(?:command|now|then|also|still|always|it|just|immediately) ){0,2}"
+    r"^\W{0,4}(?:这[个条行句]?)?命令|^\W{0,4}(?:(?:command|now|then|also|still|always|it|just|immediately) ){0,2}"
     r"(?:fail|crash|hang|panic|g[ie]ve|return|print|throw|rais|abort|segfault|produc|report|exit|result|stop|show|output|报错|失败|出错|崩溃|时|后|出现|会)",
     re.IGNORECASE,
 )
@@ -148,6 +150,7 @@ def in_prose(
     lines = piece.text.split("\n")
     together, skip, step = -2, -1, False
     steps = bool(likely.STEPS.search(piece.under))
+    built = BUILT.search(piece.text) is not None
     for number, line in enumerate(lines):
         if len(line) > 5000 or number <= skip or not line.strip() or within(piece.line + number, taken):
             together += not line.strip()  # an empty line tears nothing
@@ -168,7 +171,7 @@ def in_prose(
             role = role or ("run" if unknown(text, *places, subjects=subjects) else "")
             named = role not in ("run", "setup") or whole or " " in text or "/" in text or "verb" in places
             named = named or (text in _ALONE and not re.search(rf"[`'\"“‘]{text}[`'\"”’]", line))
-            if role and named and len(shell.lines) < MOST_LINES:
+            if role and named and not printed(text, built) and len(shell.lines) < MOST_LINES:
                 shell.lines += [
                     part for part in parts(text, piece.line + number, role) if part not in shell.lines[-20:]
                 ]
