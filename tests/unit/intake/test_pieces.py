@@ -404,7 +404,7 @@ STATED = [
 def test_the_tree_that_a_report_states(text: str, wanted: tuple[str | None, str] | None) -> None:
     from reprokit.intake import projects
 
-    found = projects.stated(text.split("\n"))
+    found = next(iter(projects.stated(text.split("\n"))), None)
     assert (found and (found.project and found.project.git, found.ref)) == wanted
 
 
