@@ -110,6 +110,7 @@ _ROW = re.compile(
 _SAID = re.compile(
     r"\b(?:did not run|returned (?:a )?non|failed with|is not a|not found$|command not found|No such file"
     r"|Leaving directory)|^go (?:to|into|back|through|on|ahead|with)\b|^Running (?:setup\.py|command)\b|\bCommand ['\"]"
+    r"|^(?:import|from)\s|^\S+\.(?:py|go|js|rs) [.FEsxX]{1,200}(?:\s+\[ *\d{1,3}%\])?$"
     r"|^\S+ (?:is|was|are|has|can|cannot|does|did|will|failed|error|fatal|warning|fails|works|crashes"
     r"|hangs)\b(?![-=./])"
 )
@@ -229,6 +230,8 @@ def within(line: int, spans: Sequence[tuple[int, int]]) -> bool:
 def printed(text: str, output: bool) -> bool:
     """Whether it is a long line of a compiler, as builds print them. ``output``: it is among what a build printed."""
     compiler = _COMPILER.match(text)
+    if "bazel-out/" in text:
+        return True
     return bool(compiler and (output or compiler["path"])) and len(text.split()) > 6
 
 
@@ -307,7 +310,7 @@ def _of_program(rest: str, first: str) -> str | None:
         return ""
     if re.search(r"\bdiagnose\.py\b|\bcollect_env", first):
         return ""
-    if _SCRIPT.match(rest) or ASKS.match(rest) or (role in ("prep", "") and _PIPED.search(first)):
+    if (_SCRIPT.match(rest) and role != "") or ASKS.match(rest) or (role in ("prep", "") and _PIPED.search(first)):
         return "run"
     if _WRITES.match(rest):
         return "prep"
@@ -347,11 +350,13 @@ _OUTCOME = re.compile(
 def _of_installer(name: str, rest: str) -> str:
     words = rest.split()
     sub = next((word for word in words[1:] if not word.startswith("-")), "")
+    if name == "docker" and sub == "build" and not re.search(r"\s-|[./]", rest):
+        return ""
     if name in _RUNNING and re.fullmatch(_RUNNING[name], sub):
         return "run"
     wanted = _INSTALLING.get(
         "conda" if name in ("mamba", "micromamba") else name,
-        r"install|add|update|upgrade|wheel|download|build-dep|-\S*|\d\S*|~?/?\S+",
+        r"\S+" if name == "virtualenv" else r"install|add|update|upgrade|wheel|download|build-dep|\d\S*",
     )
     alone = sub in ("install", "add") and (
         name not in _RUNNING if len(words) < 3 else bool(_OUTCOME.fullmatch(words[2]))

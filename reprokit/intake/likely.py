@@ -83,7 +83,7 @@ def likely(text: str, *places: str, subjects: frozenset[str] = frozenset()) -> b
 
 def around(piece: ReportPiece) -> list[str]:
     """The places in which all of a piece stands, by its heading and by the line before it."""
-    if piece.code and _SHOWN.search(piece.lead) and not STEPS.search(piece.lead):
+    if piece.code and _SHOWN.search(piece.lead or piece.heading) and not STEPS.search(piece.lead):
         return []
     asked = ASKED.search(piece.heading) or (piece.code and ASKED.search(piece.lead))
     led = ["led"] if piece.code and _RUN.search(piece.lead) else []

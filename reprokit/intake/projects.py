@@ -124,7 +124,7 @@ _FROM_SOURCE = re.compile(
     re.IGNORECASE,
 )
 _NOT_RUN = re.compile(
-    r"^\s*[-*] \[[ xX]?\]|\?\s*$|\b(?:works?|worked|fine|also|should|could|would|please|instead|not|merged?|if)\b|n't\b|正常|建议",
+    r"^\s*[-*] \[[ xX]?\]|\?\s*$|\b(?:works?|worked|fine|also|should|could|would|please|instead|not|merged?|if|check that|make sure|ensure|confirm\w*|up[- ]to[- ]date)\b|n't\b|正常|建议",
     re.IGNORECASE,
 )
 """What lines have that name a branch in which nothing failed."""

@@ -77,7 +77,7 @@ def shells(pieces: Sequence[ReportPiece], taken: Sequence[tuple[int, int]], titl
     if not any(shell.of("run", "setup") for shell in found):
         heads = [piece for piece in pieces if piece.kind == "heading"][:1]
         heads = [replace(piece, kind="prose", text=_SAYS_SO.sub("", piece.text)) for piece in heads]
-        spoken = [shell for one in heads for shell in spoken_commands.in_prose(one, taken, about)]
+        spoken = [shell for one in heads for shell in spoken_commands.in_prose(one, taken)]
         found += [shell for shell in spoken if shell.of("run", "setup")]
     return found
 

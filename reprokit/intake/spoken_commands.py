@@ -37,7 +37,8 @@ _LABELLED = re.compile(
 )
 _VERB = (
     r"(?:\bran|\brun(?:ning|s)?|\bexecut\w+|\binvok\w+|\blaunch\w*|\bcall(?:ed|ing)|\bstart\w*|\btyp(?:e|ed|ing)"
-    r"|\bwith|\bdo(?:ing)?|\bvia|\busing|\bused?|\bby|\bbuild(?:ing)?|\bcompil\w+|运行|执行|使用|输入|启动|通过|用|编译|构建)(?:了|完|命令|指令)?"
+    r"|\bwith|\bdo(?:ing)?|\bvia|\busing|\bused?|\bby|\bbuild(?:ing)?|\bcompil\w+|运行|执行|使用|输入|启动|通过|用|编译|构建)"
+    r"(?![A-Za-z0-9_./-])(?:了|完|命令|指令)?"
     r"(?:一[条个行句次])?[:：]?\s*(?:the (?:command|script) )?"
 )
 _RAN = re.compile(
@@ -47,7 +48,7 @@ _RAN = re.compile(
     re.IGNORECASE,
 )
 _STARTED = re.compile(
-    r"(?:\bran|\brun(?:ning|s)?|\bexecut\w+|\binvok\w+|\blaunch(?:ed|ing)?|运行|执行|启动)了?"
+    r"(?:(?:\bran|\brun(?:ning|s)?|\bexecut\w+|\binvok\w+|\blaunch(?:ed|ing)?)(?![\w./-])|运行|执行|启动)了?"
     r"(?: the| my| this| script)?\s*(?P<rest>(?:[\w-]+/)*[\w-]+\.(?:py|sh)(?![\w/])"
     r"(?: --?[a-z][^,，。；;`\n\u3040-\u9fff]{0,200})?|(?:make|cmake|ninja|tox|pytest)"
     r"(?=[:：,，.。;]|\s*$| (?:fails|fail|failed|I|it|and|but|gives|with|results|报|出|时)\b|时|报|后|出))",
@@ -67,6 +68,7 @@ _FIRST = re.compile(
 _REST = re.compile(
     r"\s+(?:to (?:build|train|run|start|install|test|compile|reproduce|launch|get|see|do)"
     r"|and (?:I|it|we|then|got|get|see)|but|which|(?:I|we) (?:get|got|see|saw)|it (?:fails|crashes|gives|hangs)"
+    r"|in (?:the )?(?:folder |directory )?[\w.-]*/"
     r"|(?:gives?|fails?|crashes|hangs|returns?|throws?|raises?)(?=[ :：]|$))(?!\w).*$"
 )
 """What goes on behind a command in a sentence."""
@@ -104,7 +106,7 @@ _WHEN = re.compile(
 )
 """A command in the place of a verb: ``when I pip install wib I get``."""
 _GIVES = re.compile(
-    r"(?P<rest>\S+(?: \S+){1,12}?) (?:results? in|fails? with|gives?|returns?|produces?|throws?|raises?|reports?)"
+    r"(?:[^:：`\n]{1,60}[:：]\s+)?(?P<rest>\S+(?: \S+){1,12}?) (?:results? in|fails? with|gives?|returns?|produces?|throws?|raises?|reports?)"
     r"(?: (?:the following|this|an?)(?: errors?| output| message)?| errors?)?\s*[:：]"
 )
 """A command and what comes of it: ``make wib results in:``."""
@@ -130,7 +132,7 @@ _AFTER = re.compile(
 """Words right behind a command that fails."""
 _CMD = re.compile(r"\b(?:cmd|command)\W{0,3}$|(?:命令|指令)\W{0,3}$", re.IGNORECASE)
 _RUNS = re.compile(
-    r"(?:\b(?:ran|run(?:ning|s)?|execut(?:e|ed|ing)|invok(?:e|ed|ing)|launch(?:ed|ing)?|start(?:ed|ing)?)"
+    r"(?:\b(?:ran|run(?:ning|s)?|execut(?:e|ed|ing)|invok(?:e|ed|ing)|launch(?:ed|ing)?|start(?:ed|ing)?)(?![\w./-])"
     r"|运行|执行|启动|调用|输入)"
     r"(?:了|命令)?[:：]? ?(?:the (?:command|script) )?(?P<rest>[\w./~$][^,，。；;`\n\u3040-\u9fff]{1,300})",
     re.IGNORECASE,
