@@ -151,14 +151,11 @@ def sequence(
     ran = max((number for number, line in enumerate(lines) if line.role == "run"), default=-1)
     building = bool(shown and shown.building)
     installs = ran < 0 or (building and not chosen.of("run"))
-    stays = [
-        line.role != "setup" or _stays(line, installs or (building and number > ran)) for number, line in enumerate(lines)
-    ]
-    images = [number for number, line in enumerate(lines) if line.role == "setup" and _IMAGE.match(line.text)]
-    if images and not any(stay and line.role in ("run", "setup") for line, stay in zip(lines, stays, strict=True)):
-        stays[images[-1]] = True  # nothing but an image is built
     lines = [
-        line if stay else replace(line, role="elsewhere") for line, stay in zip(lines, stays, strict=True)
+        line
+        if line.role != "setup" or _stays(line, installs or (building and number > ran))
+        else replace(line, role="elsewhere")
+        for number, line in enumerate(lines)
     ]
     while lines and lines[-1].role not in ("run", "setup", "prep"):
         lines.pop()
@@ -202,7 +199,6 @@ def _goes_on(shell: Shell, below: Shell, shown: Shown | None, pieces: Sequence[R
     return not (shown and shell.lines[-1].line < shown.line < below.lines[0].line)
 
 
-_IMAGE = re.compile(r"(?:\w+=\S+ )*(?:sudo )?docker\s")
 _NEAR = 8
 """Most lines between two steps."""
 

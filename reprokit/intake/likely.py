@@ -41,6 +41,7 @@ _STARTS = re.compile(
 )
 _BOT = re.compile(r"/[a-z][\w-]*(?: |$)")
 """What is written to a robot of a forge: ``/assign me``."""
+_CONTINUED = re.compile(r"[ \t]*\\\n[ \t]*")
 _MOST = 2000
 """Most characters that are weighed."""
 
@@ -63,7 +64,7 @@ def subjects(title: str) -> frozenset[str]:
 
 def weight(text: str, *places: str, subjects: frozenset[str] = frozenset()) -> int:
     """How much speaks for a text being a command line. ``places``: of :data:`PLACES`."""
-    first = text[:_MOST].split("\n", 1)[0].strip()
+    first = _CONTINUED.sub(" ", text[:_MOST]).split("\n", 1)[0].strip()
     starts = _STARTS.match(first)
     name = starts["name"].rpartition("/")[2] if starts else ""
     if not starts or name.lower() in words() or not re.search(r"[A-Za-z]", name) or _BOT.match(first):

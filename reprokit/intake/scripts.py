@@ -252,7 +252,8 @@ def _python(piece: ReportPiece) -> Script | None:
         tree = _parsed(text)
     if tree is None and (fenced or _IMPORTS.search(text) or text[:1] in " \t") and (straight := _straightened(text)):
         text, tree = straight, _parsed(straight)
-    if not (fenced or piece.info in ("", "text") or piece.kind == "console") and (tree is None or not _imports(tree)):
+    plain = fenced or piece.info in ("", "text") or piece.kind == "console"
+    if not plain and (tree is None or not (_imports(tree) or _gives(tree))):
         return None
     if tree is None or not tree.body:
         if whole := _in_prose(piece):
@@ -279,16 +280,19 @@ def _judged(piece: ReportPiece, text: str, tree: ast.Module, *, typed: bool) -> 
     tests = bool(_TESTS.search(text))
     known = {"imports": imports, "undefined": undefined, "binds": _binds(tree), "typed": typed}
     if not (fenced or tests or (imports and ((acts and calls) or typed or alone))):
-        coded = (acts and calls and bool(_REPRODUCE.search(piece.under) or _is_code(text))) or bool(
-            _DEFINES.match(text)
-        )
-        shown = coded and piece.kind == "fenced" and not _LOGGED.search(text)
+        coded = acts and calls and bool(_gives(tree) or _REPRODUCE.search(piece.under) or _is_code(text))
+        shown = piece.kind != "prose" and (coded or typed or _DEFINES.match(text)) and not _LOGGED.search(text)
         return _script(piece, text, score=-1, whole=False, **known) if shown else None
     score = 4 * bool(imports) + 2 * bool(_REPRODUCE.search(piece.under)) + fenced - 4 * bool(undefined)
     score -= 4 * bool(_DESCRIBES.fullmatch(text.strip()[:_LONG])) + 5 * bool(_WORKS.search(piece.under))
     if not (typed or alone or tests or (acts and calls)):
         return _script(piece, text, score=min(score, 0), whole=False, **known)
     return _script(piece, text, score=score, **known)
+
+
+def _gives(tree: ast.Module) -> bool:
+    """Whether a program gives what something returns a name: other text that parses as Python does not."""
+    return any(isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) for node in tree.body)
 
 
 def _script(
@@ -411,9 +415,28 @@ def _block(piece: ReportPiece, lines: Sequence[str]) -> Script | None:
             start = -1
     length, start = best
     text = "\n".join(lines[start : start + length]).rstrip()
+    if python := _python_block(piece, lines):
+        return python
     above = [line for line in lines[max(0, start - _ABOVE) : start] if _QUOTES_TREE.match(line)]
     language = _guessed(text) if length >= _BLOCK and len(text) < MOST and not above else None
     return _part(replace(piece, text=text, line=piece.line + start), text, language) if language else None
+
+
+def _python_block(piece: ReportPiece, lines: Sequence[str]) -> Script | None:
+    """The part of a Python program between sentences: the first lines with which it parses, two or more."""
+    starts = [at for at, line in enumerate(lines) if _ASSIGNS.match(line) and (at == 0 or not _codes(lines[at - 1]))]
+    for start in starts[:_REPAIRS]:
+        end = next((at for at in range(start, len(lines)) if lines[at].strip() and not _codes(lines[at])), len(lines))
+        text = "\n".join(lines[start : min(end, start + _CLUED)]).rstrip()
+        tree = _parsed(text)
+        if tree is not None and len(tree.body) > 1 and _gives(tree):
+            part = replace(piece, text=text, line=piece.line + start)
+            return _script(part, text, score=-1, whole=False, undefined=_undefined(tree), binds=_binds(tree))
+    return None
+
+
+def _codes(line: str) -> bool:
+    return bool(_CODE.fullmatch(line[:300]) or line.startswith((" ", "\t")))
 
 
 _QUOTES_TREE = re.compile(r"\s*(?:[0-9a-f]{7,40}|Lines? \d+.{0,20})$")
@@ -448,6 +471,7 @@ _CODE = re.compile(
     r"\s*(?:[\w.,\[\]'\" *:-]+ ?[-+*/|&]?= ?\S.*|\w[\w.]*\(.*|[\])}]+[,)\]}]*|#.*|@\w.*|['\"].*"
     r"|(?:import|from|def|class|for|with|if|elif|else|try|except|return|print)\b.*)"
 )
+_ASSIGNS = re.compile(r"[a-z_][\w.]{0,60}(?:, ?\w{1,40}){0,5} ?= ?[\w.]{1,80}\(")
 _CALLS = re.compile(r"^\s*[\w., ]+ = \w[\w.]*\(|^\w[\w.]*\(\w", re.MULTILINE)
 
 

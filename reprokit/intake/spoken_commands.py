@@ -43,8 +43,8 @@ _VERB = (
 )
 _RAN = re.compile(
     rf"{_VERB}(?P<rest>(?:[A-Z][A-Z0-9_]+=\S*\s+){{0,8}}(?:sudo )?"
-    r"(?:\./\S+|(?:python[\d.]*|torchrun|bash|sh|pip\d?|uv|conda|make|cmake|bazel|pytest|tox|docker|npm|cargo)\s)"
-    r"[^,，。；;`\n\u3040-\u9fff]{1,300})",
+    r"(?:\./[^\s,，。；;]+|(?:python[\d.]*|torchrun|bash|sh|pip\d?|uv|conda|make|cmake|bazel|pytest|tox|docker|npm|cargo)\s)"
+    r"[^,，。；;`\n\u3040-\u9fff]{0,300})",
     re.IGNORECASE,
 )
 _STARTED = re.compile(
