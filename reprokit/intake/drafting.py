@@ -219,8 +219,8 @@ class _Work:
         for tree in stated:
             if tree.project is None:
                 self.missing.append(
-                    f"Line {tree.line} names the commit {tree.ref}: the report does not say of which repository. Add it "
-                    "to sources if the case is built from it."
+                    f"Line {tree.line} names the commit {tree.ref}: the report does not say of which repository. Add "
+                    "it to sources if the case is built from it."
                 )
                 continue
             name = tree.project.name

@@ -74,7 +74,11 @@ def weight(text: str, *places: str, subjects: frozenset[str] = frozenset()) -> i
     total += sum(points for points, sign in _shapes() if sign.search(plain))
     total += 2 * (name.lower().removesuffix(".exe") in subjects)
     rest = plain[starts.end() :].split()
-    return total - min(6, sum(word in words() for word in rest[rest[:1] == ["run"] :])) - 4 * (len(rest) > 30 and " -" not in plain)
+    return (
+        total
+        - min(6, sum(word in words() for word in rest[rest[:1] == ["run"] :]))
+        - 4 * (len(rest) > 30 and " -" not in plain)
+    )
 
 
 def likely(text: str, *places: str, subjects: frozenset[str] = frozenset()) -> bool:

@@ -112,7 +112,8 @@ _TIP = r"master|main|trunk|develop"
 _REF = re.compile(
     r"(?:\b(?:branch|tag)\b|分支|标签|\bcheck(?:ed|ing)?[- ]?out(?: to| at| of)?(?: the)?(?: branch| tag| version)?)"
     rf"[\s:：=`'\"是]{{1,4}}(?P<named>v?\d+\.\d[\w.-]{{0,40}}|[a-z][\w-]{{0,40}}/[\w./-]{{1,60}}|{_TIP})(?![\w/])"
-    rf"|(?<![\w/-])(?P<branch>{_TIP}|v?\d+\.[\dx]+(?:\.[\dx]+)?|[a-z]{{2,20}}/v?\d[\w.]{{0,20}})[`'\"]? ?(?:branch\b|分支)"
+    rf"|(?<![\w/-])(?P<branch>{_TIP}|v?\d+\.[\dx]+(?:\.[\dx]+)?|[a-z]{{2,20}}/v?\d[\w.]{{0,20}})"
+    r"[`'\"]? ?(?:branch\b|分支)"
     rf"|\b(?:clon(?:e|ed|ing)|built?|building|compil\w+|us(?:e|ed|ing)|on|from|at|latest)"
     rf"(?: (?:the|latest|current|today's|git)){{0,3}} [`'\"]?(?P<tip>{_TIP})(?![\w/-])",
     re.IGNORECASE,
@@ -120,11 +121,15 @@ _REF = re.compile(
 """A branch or a tag, by the words around it."""
 _FROM_SOURCE = re.compile(
     r"\b(?:built|build(?:ing)?|compil\w+|install\w*)\b[^.\n]{0,60}\b(?:from|via|with|using) (?:the )?(?:\w+ )?source\b"
-    r"|\binstalled\b[^:\n]{0,60}: *(?:from )?source *$|\b(?:custom|source|own) build of\b|源码(?:编译|安装|构建)|编译源码|从源码",
+    r"|\binstalled\b[^:\n]{0,60}: *(?:from )?source *$"
+    r"|\b(?:custom|source|own) build of\b|源码(?:编译|安装|构建)|编译源码|从源码",
     re.IGNORECASE,
 )
 _NOT_RUN = re.compile(
-    r"^\s*[-*] \[[ xX]?\]|\?\s*$|\b(?:works?|worked|fine|also|should|could|would|please|instead|not|merged?|if|check that|make sure|ensure|confirm\w*|up[- ]to[- ]date)\b|n't\b|正常|建议",
+    r"^\s*[-*] \[[ xX]?\]|\?\s*$|\b(?:works?|worked|fine|also"
+    r"|should|could|would|please|instead|not|merged?|if"
+    r"|check that|make sure|ensure|confirm\w*|up[- ]to[- ]date)\b"
+    r"|n't\b|正常|建议",
     re.IGNORECASE,
 )
 """What lines have that name a branch in which nothing failed."""
@@ -168,8 +173,11 @@ def stated(lines: Sequence[str], title: str = "") -> list[StatedTree]:
             linked.setdefault(key, StatedTree(project, link["ref"] or "", number))
         elif known and not link and not _NOT_RUN.search(text):
             ref = _REF.search(text)
-            if ref or _FROM_SOURCE.search(text):
+            if (ref and (known in (*words, *titled) or ref["named"])) or (
+                known in (*words, *titled) and _FROM_SOURCE.search(text)
+            ):
                 name = (ref["named"] or ref["branch"] or ref["tip"]).rstrip(".") if ref else ""
+                name = name.lower() if re.fullmatch(_TIP, name, re.IGNORECASE) else name
                 said.setdefault(key, StatedTree(known, name, number))
         above = text or above
     linked = linked if len(linked) == 1 else {}
@@ -179,7 +187,9 @@ def stated(lines: Sequence[str], title: str = "") -> list[StatedTree]:
 
 _TREES = 3
 """Most trees of one report."""
-_MAY_SAY = re.compile(r"\b(?:branch|tag|check\w{0,4}[- ]?out|source|build of|master|main|trunk|develop)\b|分支|标签|源码", re.I)
+_MAY_SAY = re.compile(
+    r"\b(?:branch|tag|check\w{0,4}[- ]?out|source|build of|master|main|trunk|develop)\b|分支|标签|源码", re.I
+)
 
 
 def _known(text: str) -> list[Project]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import itertools
 import json
 import posixpath
 import re
@@ -190,11 +191,11 @@ def spoken(pieces: Sequence[ReportPiece]) -> Script | None:
                     found.setdefault(span["code"], piece)
     texts = sorted(found, key=lambda text: not _IMPORTS.match(text))  # what a program imports comes first
     tree = _parsed("\n".join(texts))
-    if tree is None or not (imports := _imports(tree)):
+    if tree is None or not _imports(tree):
         return None
     first = min(found.values(), key=lambda piece: piece.line)
     piece = replace(first, text="\n".join(texts), lead="", heading="")
-    return _script(piece, piece.text, score=0, imports=imports, undefined=_undefined(tree))
+    return _script(piece, piece.text, score=0, tree=tree)
 
 
 def _states(text: str, alone: bool) -> bool:
@@ -259,7 +260,7 @@ def _python(piece: ReportPiece) -> Script | None:
         if whole := _in_prose(piece):
             return whole
         begins = _BEGINS.match(text.partition("\n")[0])
-        coded = piece.kind == "fenced" and (begins or _is_code(text))
+        coded = piece.kind == "fenced" and (begins or _is_code(text)) and not _guessed(text)
         part = (fenced or coded) and _PART.search(text) and not _LOGGED.search(text)
         return _script(piece, text, score=0, whole=False) if part else None
     return _judged(piece, text, tree, typed=typed)
@@ -278,16 +279,15 @@ def _judged(piece: ReportPiece, text: str, tree: ast.Module, *, typed: bool) -> 
     acts = acts or any(isinstance(statement, ast.Try) for statement in tree.body)
     alone = all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in tree.body)
     tests = bool(_TESTS.search(text))
-    known = {"imports": imports, "undefined": undefined, "binds": _binds(tree), "typed": typed}
     if not (fenced or tests or (imports and ((acts and calls) or typed or alone))):
         coded = acts and calls and bool(_gives(tree) or _REPRODUCE.search(piece.under) or _is_code(text))
         shown = piece.kind != "prose" and (coded or typed or _DEFINES.match(text)) and not _LOGGED.search(text)
-        return _script(piece, text, score=-1, whole=False, **known) if shown else None
+        return _script(piece, text, score=-1, whole=False, tree=tree, typed=typed) if shown else None
     score = 4 * bool(imports) + 2 * bool(_REPRODUCE.search(piece.under)) + fenced - 4 * bool(undefined)
     score -= 4 * bool(_DESCRIBES.fullmatch(text.strip()[:_LONG])) + 5 * bool(_WORKS.search(piece.under))
     if not (typed or alone or tests or (acts and calls)):
-        return _script(piece, text, score=min(score, 0), whole=False, **known)
-    return _script(piece, text, score=score, **known)
+        return _script(piece, text, score=min(score, 0), whole=False, tree=tree, typed=typed)
+    return _script(piece, text, score=score, tree=tree, typed=typed)
 
 
 def _gives(tree: ast.Module) -> bool:
@@ -300,11 +300,9 @@ def _script(
     text: str,
     *,
     score: int,
+    tree: ast.Module | None = None,
     language: Language | None = None,
     whole: bool = True,
-    imports: tuple[str, ...] = (),
-    undefined: tuple[str, ...] = (),
-    binds: frozenset[str] = frozenset(),
     typed: bool = False,
 ) -> Script:
     language = language or languages()["python"]
@@ -315,11 +313,11 @@ def _script(
         text=text.strip("\n") + "\n",
         piece=piece,
         language=language,
-        imports=imports,
+        imports=_imports(tree) if tree else (),
         named=bool(name),
         score=score,
-        undefined=undefined,
-        binds=binds,
+        undefined=_undefined(tree) if tree else (),
+        binds=_binds(tree) if tree else frozenset(),
         whole=whole,
         typed=typed,
     )
@@ -366,6 +364,7 @@ def _guessed(text: str) -> Language | None:
 
 _PRINTED = re.compile(
     r"^\s*#\d+\s|^\s*Lines? \d+\b|0x[0-9a-f]{6,}|[\w-]\.(?:[ch]\w{0,2}|rs|go|[jt]s|py|java|rb)[:(]\d+"
+    r"|^diff --git |^@@ |^[-+]{3} [ab]/"
     r"|\b(?:error|warning|note|fatal)\b ?:|^\s*at \S+\(|^\[|\d\d:\d\d:\d\d|^[$%>] |^\s*\d+ ?\|",
     re.MULTILINE | re.IGNORECASE,
 )
@@ -394,10 +393,8 @@ def _in_prose(piece: ReportPiece) -> Script | None:
         text = "\n".join(body[:end])
         tree = _parsed(text)
         if tree is not None and (end > 1 or isinstance(tree.body[0], (ast.Import, ast.ImportFrom))):
-            imports = _imports(tree)
             part = replace(piece, text=text, line=piece.line + starts[0])
-            undefined = _undefined(tree)
-            return _script(part, text, score=3 - 4 * bool(undefined), imports=imports, undefined=undefined)
+            return _script(part, text, score=3 - 4 * bool(_undefined(tree)), tree=tree)
     return None
 
 
@@ -423,20 +420,27 @@ def _block(piece: ReportPiece, lines: Sequence[str]) -> Script | None:
 
 
 def _python_block(piece: ReportPiece, lines: Sequence[str]) -> Script | None:
-    """The part of a Python program between sentences: the first lines with which it parses, two or more."""
-    starts = [at for at, line in enumerate(lines) if _ASSIGNS.match(line) and (at == 0 or not _codes(lines[at - 1]))]
-    for start in starts[:_REPAIRS]:
-        end = next((at for at in range(start, len(lines)) if lines[at].strip() and not _codes(lines[at])), len(lines))
-        text = "\n".join(lines[start : min(end, start + _CLUED)]).rstrip()
+    """The part of a Python program between sentences: the first lines that parse as one, two or more."""
+    at = tried = 0
+    while at < len(lines) and tried < _REPAIRS:
+        start = at
+        while at < len(lines) and (_codes(lines[at]) or (at > start and not lines[at].strip())):
+            at += 1
+        text = "\n".join(lines[start : min(at, start + _CLUED)]).rstrip()
+        at = max(at, start + 1)
+        if not _ASSIGNS.search(text):
+            continue
+        tried += 1
         tree = _parsed(text)
         if tree is not None and len(tree.body) > 1 and _gives(tree):
             part = replace(piece, text=text, line=piece.line + start)
-            return _script(part, text, score=-1, whole=False, undefined=_undefined(tree), binds=_binds(tree))
+            return _script(part, text, score=-1, whole=False, tree=tree)
     return None
 
 
 def _codes(line: str) -> bool:
-    return bool(_CODE.fullmatch(line[:300]) or line.startswith((" ", "\t")))
+    """Whether a line may be one of a Python program."""
+    return bool(_CODE.fullmatch(line[:300]) or (line.startswith((" ", "\t")) and line.strip()))
 
 
 _QUOTES_TREE = re.compile(r"\s*(?:[0-9a-f]{7,40}|Lines? \d+.{0,20})$")
@@ -471,7 +475,7 @@ _CODE = re.compile(
     r"\s*(?:[\w.,\[\]'\" *:-]+ ?[-+*/|&]?= ?\S.*|\w[\w.]*\(.*|[\])}]+[,)\]}]*|#.*|@\w.*|['\"].*"
     r"|(?:import|from|def|class|for|with|if|elif|else|try|except|return|print)\b.*)"
 )
-_ASSIGNS = re.compile(r"[a-z_][\w.]{0,60}(?:, ?\w{1,40}){0,5} ?= ?[\w.]{1,80}\(")
+_ASSIGNS = re.compile(r"^[A-Za-z_][\w.]{0,60}(?:, ?\w{1,40}){0,5} ?= ?[\w.]{1,80}\(", re.MULTILINE)
 _CALLS = re.compile(r"^\s*[\w., ]+ = \w[\w.]*\(|^\w[\w.]*\(\w", re.MULTILINE)
 
 
@@ -540,7 +544,7 @@ def statement(piece: ReportPiece, frame: Frame) -> Script | None:
         return None
     one = replace(piece, text=text, line=piece.line + at + 1, lead="", heading="")
     file = posixpath.basename(frame.file.replace("\\", "/"))
-    found = _script(one, text, score=0, imports=_imports(tree))
+    found = _script(one, text, score=0, tree=tree)
     return replace(found, name=file, named=True) if re.fullmatch(r"[\w-]+\.py", file) else found
 
 
@@ -561,11 +565,25 @@ def _source(piece: ReportPiece) -> tuple[str, bool]:
     text = _CONTROL.sub("", piece.text)
     if text.partition("\n")[0].strip().lower() in languages():  # the language, a line too low
         text = text.partition("\n")[2]
+    if _numbered(text):
+        text = _NUMBER.sub("", text)
     if _CELL.search(text) and ">>>" not in text:
         text = _CELL.sub(">>> ", re.sub(r"^\s*\.\.\.: ?", "... ", text, flags=re.MULTILINE))
     if not _TYPED.search(text):
         return text, False
     return "\n".join(_CONSOLE.sub("", line) for line in text.split("\n") if _CONSOLE.match(line)), True
+
+
+def _numbered(text: str) -> bool:
+    """Whether each line of a text begins with its number, as editors and pages show programs."""
+    numbers = [_NUMBER.match(line) for line in text.split("\n") if line.strip()]
+    found = [int(one["at"]) for one in numbers if one]
+    return len(found) == len(numbers) > 2 and all(1 <= b - a <= _SKIPPED for a, b in itertools.pairwise(found))
+
+
+_NUMBER = re.compile(r"^[ \t]*(?P<at>\d{1,5})(?:[:.|)]? |[:.|)]?$)", re.MULTILINE)
+_SKIPPED = 3
+"""Most that the number of a line grows by, since empty lines may have been lost."""
 
 
 def _parsed(text: str) -> ast.Module | None:

@@ -39,7 +39,7 @@ _VERB = (
     r"(?:\bran|\brun(?:ning|s)?|\bexecut\w+|\binvok\w+|\blaunch\w*|\bcall(?:ed|ing)|\bstart\w*|\btyp(?:e|ed|ing)"
     r"|\bwith|\bdo(?:ing)?|\bvia|\busing|\bused?|\bby|\bbuild(?:ing)?|\bcompil\w+|运行|执行|使用|输入|启动|通过|用|编译|构建)"
     r"(?![A-Za-z0-9_./-])(?:了|完|命令|指令)?"
-    r"(?:一[条个行句次])?[:：]?\s*(?:the (?:command|script) )?"
+    r"(?:一[条个行句次])?[:：]?\s*(?:(?:the|a|my|this|just|simple|following|command|script|cmd):? ){0,3}"
 )
 _RAN = re.compile(
     rf"{_VERB}(?P<rest>(?:[A-Z][A-Z0-9_]+=\S*\s+){{0,8}}(?:sudo )?"
@@ -69,7 +69,7 @@ _REST = re.compile(
     r"\s+(?:to (?:build|train|run|start|install|test|compile|reproduce|launch|get|see|do)"
     r"|and (?:I|it|we|then|got|get|see)|but|which|(?:I|we) (?:get|got|see|saw)|it (?:fails|crashes|gives|hangs)"
     r"|in (?:the )?(?:folder |directory )?[\w.-]*/"
-    r"|(?:gives?|fails?|crashes|hangs|returns?|throws?|raises?)(?=[ :：]|$))(?!\w).*$"
+    r"|(?:gives?|fails?|crashes|hangs|returns?|throws?|raises?|produces?|results?)(?=[ :：]|$))(?!\w).*$"
 )
 """What goes on behind a command in a sentence."""
 _NAMED = re.compile(
@@ -106,7 +106,8 @@ _WHEN = re.compile(
 )
 """A command in the place of a verb: ``when I pip install wib I get``."""
 _GIVES = re.compile(
-    r"(?:[^:：`\n]{1,60}[:：]\s+)?(?P<rest>\S+(?: \S+){1,12}?) (?:results? in|fails? with|gives?|returns?|produces?|throws?|raises?|reports?)"
+    r"(?:[^:：`\n]{1,60}[:：]\s+)?(?P<rest>\S+(?: \S+){1,12}?)"
+    r" (?:results? in|fails? with|gives?|returns?|produces?|throws?|raises?|reports?)"
     r"(?: (?:the following|this|an?)(?: errors?| output| message)?| errors?)?\s*[:：]"
 )
 """A command and what comes of it: ``make wib results in:``."""
@@ -134,7 +135,7 @@ _CMD = re.compile(r"\b(?:cmd|command)\W{0,3}$|(?:命令|指令)\W{0,3}$", re.IGN
 _RUNS = re.compile(
     r"(?:\b(?:ran|run(?:ning|s)?|execut(?:e|ed|ing)|invok(?:e|ed|ing)|launch(?:ed|ing)?|start(?:ed|ing)?)(?![\w./-])"
     r"|运行|执行|启动|调用|输入)"
-    r"(?:了|命令)?[:：]? ?(?:the (?:command|script) )?(?P<rest>[\w./~$][^,，。；;`\n\u3040-\u9fff]{1,300})",
+    r"(?:了|命令)?[:：]? ?(?:(?:the|command|script|cmd):? ){0,2}(?P<rest>[\w./~$][^,，。；;`\n\u3040-\u9fff]{1,300})",
     re.IGNORECASE,
 )
 """What stands behind a word for running."""
@@ -276,7 +277,10 @@ def _spans(line: str, subjects: frozenset[str]) -> Iterator[tuple[str, Sequence[
         before = line[max(0, span.start() - 60) : span.start()]
         around = ["verb", *(["alone"] if " " in span[1] else [])] if _BEFORE.search(before) else []
         prompt = ["prompt"] if PROMPT.match(span[1]) else []
-        yield PROMPT.sub("", span[1]).removeprefix("$ "), [*prompt, *around, *(["fails"] if _AFTER.match(line[span.end() :]) else [])]
+        yield (
+            PROMPT.sub("", span[1]).removeprefix("$ "),
+            [*prompt, *around, *(["fails"] if _AFTER.match(line[span.end() :]) else [])],
+        )
     for span in re.finditer(r"(?<![\w=])(['\"“‘])(\w[^'\"“”‘’`\n]{5,300})['\"”’](?!\w)", line):
         before = line[max(0, span.start() - 60) : span.start()]
         if role_of(span[2]):
