@@ -152,9 +152,10 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = (), subjects: fr
     if config := _CONFIG.search(piece.text):
         at = piece.text.count("\n", 0, config.start())
         lines[at] = f"$ {config['name']} {' '.join(re.findall(_ITEM, config['items']))}"
-    known = piece.info in SHELLS or _only_commands(piece, lines)
+    shell_like = piece.info in SHELLS or _only_commands(piece, lines)
+    known = shell_like and not likely.printed(piece)
     prompted = any(PROMPT.match(line) for line in lines)
-    if not (known or piece.info in _PLAIN_INFO or prompted):
+    if not (shell_like or piece.info in _PLAIN_INFO or prompted):
         return shell
     output = BUILT.search(piece.text) is not None
     texts = list(_logical(lines, only_prompted=prompted))

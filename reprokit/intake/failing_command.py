@@ -72,7 +72,8 @@ def chosen(found: Sequence[Shell], shown: Shown | None) -> Shell | None:
     ]
     texts = sorted(line.text for shell in candidates for line in shell.of("run"))
     scores = [one - 5 * _shorter(shell, texts) for one, shell in zip(scores, candidates, strict=True)]
-    return candidates[scores.index(max(scores))] if candidates else None
+    best = candidates[scores.index(max(scores))] if candidates else None
+    return None if best and _works(best) and max(scores) < 0 else best
 
 
 def _shorter(shell: Shell, texts: Sequence[str]) -> bool:

@@ -86,9 +86,14 @@ def likely(text: str, *places: str, subjects: frozenset[str] = frozenset()) -> b
     return weight(text, *places, subjects=subjects) >= ENOUGH
 
 
+def printed(piece: ReportPiece) -> bool:
+    """Whether the words around a piece call it output."""
+    return piece.code and bool(_SHOWN.search(piece.lead or piece.heading)) and not STEPS.search(piece.lead)
+
+
 def around(piece: ReportPiece) -> list[str]:
     """The places in which all of a piece stands, by its heading and by the line before it."""
-    if piece.code and _SHOWN.search(piece.lead or piece.heading) and not STEPS.search(piece.lead):
+    if printed(piece):
         return []
     asked = ASKED.search(piece.heading) or (piece.code and ASKED.search(piece.lead))
     led = ["led"] if piece.code and _RUN.search(piece.lead) else []

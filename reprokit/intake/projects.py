@@ -111,7 +111,7 @@ _TO_BUILD = re.compile(
 _TIP = r"master|main|trunk|develop"
 _REF = re.compile(
     r"(?:\b(?:branch|tag)\b|分支|标签|\bcheck(?:ed|ing)?[- ]?out(?: to| at| of)?(?: the)?(?: branch| tag| version)?)"
-    rf"[\s:：=`'\"是]{{1,4}}(?P<named>v?\d+\.\d[\w.-]{{0,40}}|[a-z][\w-]{{0,40}}/[\w./-]{{1,60}}|{_TIP})(?![\w/])"
+    rf"[\s:：=`'\"是]{{1,4}}(?P<named>v?\d+\.[\dx][\w.-]{{0,40}}|[a-z][\w-]{{0,40}}/[\w./-]{{1,60}}|{_TIP})(?![\w/])"
     rf"|(?<![\w/-])(?P<branch>{_TIP}|v?\d+\.[\dx]+(?:\.[\dx]+)?|[a-z]{{2,20}}/v?\d[\w.]{{0,20}})"
     r"[`'\"]? ?(?:branch\b|分支)"
     rf"|\b(?:clon(?:e|ed|ing)|built?|building|compil\w+|us(?:e|ed|ing)|on|from|at|latest)"

@@ -191,11 +191,38 @@ def spoken(pieces: Sequence[ReportPiece]) -> Script | None:
                     found.setdefault(span["code"], piece)
     texts = sorted(found, key=lambda text: not _IMPORTS.match(text))  # what a program imports comes first
     tree = _parsed("\n".join(texts))
-    if tree is None or not _imports(tree):
-        return None
-    first = min(found.values(), key=lambda piece: piece.line)
-    piece = replace(first, text="\n".join(texts), lead="", heading="")
-    return _script(piece, piece.text, score=0, tree=tree)
+    if found and tree and _imports(tree):
+        piece = replace(next(iter(found.values())), text="\n".join(texts), lead="", heading="")
+        return _script(piece, piece.text, score=0, tree=tree)
+    called = ((piece, hit) for piece in pieces if piece.kind in ("prose", "heading") for hit in _called(piece))
+    if one := next(called, None):
+        piece = replace(one[0], text=one[1], lead="", heading="")
+        return _script(piece, one[1], score=-2, whole=False, tree=_parsed(one[1]))
+    return None
+
+
+def _called(piece: ReportPiece) -> Iterator[str]:
+    """The calls of a piece that sentences say were made: between backticks, or with the name of a module."""
+    for line in piece.text.split("\n")[:_LONG]:
+        for hit in _CALL.finditer(line[:500]):
+            before, behind = line[max(0, hit.start() - 30) : hit.start()], line[hit.end() : hit.end() + 30]
+            text = hit["span"] or hit["call"]
+            tree = _parsed(text) if _MADE.search(before) or _GIVES.match(behind) else None
+            call = tree.body[0].value if tree and isinstance(tree.body[0], ast.Expr) else None
+            if isinstance(call, ast.Call) and (call.args or call.keywords) and _REAL.search(text):
+                yield text
+
+
+_CALL = re.compile(
+    r"`(?P<span>[\w.]{1,80}\([^`\n]{1,300}\)[\w.()]{0,80})`|(?<![\w.`(])(?P<call>[a-z]\w{0,30}(?:\.\w{1,40}){1,5}\([^()\n]{1,200}\))"
+)
+_MADE = re.compile(
+    r"\b(?:call(?:ing|ed|s)?|us(?:ing|ed|e)|run(?:ning)?|ran|evaluat\w+|do(?:ing)?|execut\w+|when|with|try(?:ing)?)\W{0,3}$|(?:调用|执行|使用|运行)\W{0,3}$",
+    re.I,
+)
+_GIVES = re.compile(r"\W{0,3}(?:rais|return|give|fail|crash|throw|hang|produc|result|segfault|print|报错|返回)", re.I)
+_REAL = re.compile(r"[\d\"'\[{]|=|\w\.\w")
+"""What the arguments of a call have that was made, rather than of a signature."""
 
 
 def _states(text: str, alone: bool) -> bool:
@@ -285,6 +312,8 @@ def _judged(piece: ReportPiece, text: str, tree: ast.Module, *, typed: bool) -> 
         return _script(piece, text, score=-1, whole=False, tree=tree, typed=typed) if shown else None
     score = 4 * bool(imports) + 2 * bool(_REPRODUCE.search(piece.under)) + fenced - 4 * bool(undefined)
     score -= 4 * bool(_DESCRIBES.fullmatch(text.strip()[:_LONG])) + 5 * bool(_WORKS.search(piece.under))
+    if all(isinstance(node, ast.Expr) for node in tree.body) and not (acts or typed):
+        return None  # a value, such as a list of extensions
     if not (typed or alone or tests or (acts and calls)):
         return _script(piece, text, score=min(score, 0), whole=False, tree=tree, typed=typed)
     return _script(piece, text, score=score, tree=tree, typed=typed)
@@ -292,7 +321,8 @@ def _judged(piece: ReportPiece, text: str, tree: ast.Module, *, typed: bool) -> 
 
 def _gives(tree: ast.Module) -> bool:
     """Whether a program gives what something returns a name: other text that parses as Python does not."""
-    return any(isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) for node in tree.body)
+    values = (node.value for node in tree.body if isinstance(node, ast.Assign))
+    return any(isinstance(node, ast.Call) for value in values for node in ast.walk(value))
 
 
 def _script(
@@ -432,7 +462,7 @@ def _python_block(piece: ReportPiece, lines: Sequence[str]) -> Script | None:
             continue
         tried += 1
         tree = _parsed(text)
-        if tree is not None and len(tree.body) > 1 and _gives(tree):
+        if tree is not None and text.count("\n") and _gives(tree):
             part = replace(piece, text=text, line=piece.line + start)
             return _script(part, text, score=-1, whole=False, tree=tree)
     return None
@@ -475,7 +505,7 @@ _CODE = re.compile(
     r"\s*(?:[\w.,\[\]'\" *:-]+ ?[-+*/|&]?= ?\S.*|\w[\w.]*\(.*|[\])}]+[,)\]}]*|#.*|@\w.*|['\"].*"
     r"|(?:import|from|def|class|for|with|if|elif|else|try|except|return|print)\b.*)"
 )
-_ASSIGNS = re.compile(r"^[A-Za-z_][\w.]{0,60}(?:, ?\w{1,40}){0,5} ?= ?[\w.]{1,80}\(", re.MULTILINE)
+_ASSIGNS = re.compile(r"^[A-Za-z_][\w.]{0,60}(?:, ?\w{1,40}){0,5} ?= ?(?:[\w.]{1,80}\(|[\[{(]$)", re.MULTILINE)
 _CALLS = re.compile(r"^\s*[\w., ]+ = \w[\w.]*\(|^\w[\w.]*\(\w", re.MULTILINE)
 
 

@@ -68,7 +68,7 @@ _FIRST = re.compile(
 _REST = re.compile(
     r"\s+(?:to (?:build|train|run|start|install|test|compile|reproduce|launch|get|see|do)"
     r"|and (?:I|it|we|then|got|get|see)|but|which|(?:I|we) (?:get|got|see|saw)|it (?:fails|crashes|gives|hangs)"
-    r"|in (?:the )?(?:folder |directory )?[\w.-]*/"
+    r"|in(?= (?:the )?(?:folder|directory|[\w.-]{1,60}/))"
     r"|(?:gives?|fails?|crashes|hangs|returns?|throws?|raises?|produces?|results?)(?=[ :：]|$))(?!\w).*$"
 )
 """What goes on behind a command in a sentence."""
@@ -216,7 +216,7 @@ def _said(
     if (gives := _GIVES.fullmatch(bare)) and role_of(gives["rest"]) in ("run", "setup"):
         return [(gives["rest"], ())], False
     starts = hit or roles().get(program_of(assignments(bare)[1])) or re.match(r"\.{1,2}/\w|(?:export|cd)\s", bare)
-    if starts and role_of(bare) and (hit or not _plain(bare)):
+    if starts and role_of(bare) and (hit or not _plain(assignments(bare)[1])):
         return [(bare, around)], True
     if "`" not in bare and unknown(bare, *around, subjects=subjects):
         return [(bare, around)], True

@@ -410,3 +410,60 @@ def test_a_program_beside_an_installed_project_is_not_one_of_its_tree() -> None:
     found = draft(f"# KeyError\n\ntransformers==4.2.2\n\n{text}").data
     assert "sources" not in found
     assert found["environment"]["pip"] == ["transformers==4.2.2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        # prompts within backticks, and without a host
+        (
+            "step1: go\n`root@:/opt/wib# python3 -m wib.a`\n\nstep2: on\n`root@/opt/wib#  python3 -m wib.chat a`\n",
+            "python3 -m wib.a\npython3 -m wib.chat a",
+        ),
+        ("I tried it and get the same error\n`!wib2wob -i /content/a.wib -b 1`\n", "wib2wob -i /content/a.wib -b 1"),
+        # verbs, and what stands right behind
+        ("执行wib run a -m auto这个命令，报错了。\n", "wib run a -m auto"),
+        ("编译 cmake -DWIB=../a.cmake ..\n出错\n", "cmake -DWIB=../a.cmake .."),
+        ("It throws errors during `make.sh` on it.\n", "bash make.sh"),
+        ("No answer after starting it by ./wib-server, and then it hangs.\n", "./wib-server"),
+        ("Doing a simple cmake .. && make && make test produces a failure:\n", "cmake .. && make && make test"),
+        ("Just run python wib.py in examples/nas/.\n", "python wib.py"),
+        ("From a shell like: python demo.py --gpus 1 gives the following error:\n", "python demo.py --gpus 1"),
+        # the command that works is another one
+        (
+            "It fails with this command:\n\nWIB=0 make wib\n\nBut these work:\n- make wob\n- WIB=1 make wob\n",
+            "make wib",
+        ),
+        # a step behind the last command
+        (
+            "Run:\n\n```\nmkdir build\ncmake -B build\nsource wib.sh\n```\n",
+            "mkdir build\ncmake -B build\nsource wib.sh",
+        ),
+        (
+            "```\n> wib-datagen \\\n>   --dir=a \\\n>   --problem=b\nIt cannot be read\n```\n",
+            "wib-datagen \\\n  --dir=a \\\n  --problem=b",
+        ),
+    ],
+)
+def test_commands_that_sentences_run(text: str, command: str) -> None:
+    found = str(draft(f"# Wobble is broken\n\nDebian 12.\n\n{text}").data["command"])
+    assert found.strip("\n") == command
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # what builds and tests print
+        "The log:\n   /opt/a/bin/arm-wib-gcc    -Wl,-O2 -Wl,--b -Wl,-z -o a a.o b.o\n    collect2: error: no wob\n",
+        "```\ntests/unit/test_wib.py ......    [ 54%]\ntests/test_wob.py .F..    [ 90%]\n```\n",
+        "```\n/bin/bash -c 'source external/a.sh; b/c.sh >bazel-out/d/e.h')\n```\n",
+        "In wib (https://git.example/a/rankers/wib/run.py) it is larger.\n",
+        "### Relevant log output\n\n```shell\nReading wobbles from https://wib.example/a/b.data\n```\n",
+        "It needs pip:\n\npip installs test/ and contrib/ directories\n",
+        "It is a 50-series card, by ./deviceQuery here.\n",
+        "A workaround is here\n\n```\nsudo apt install libwib-dev\n```\n",
+    ],
+)
+def test_texts_without_a_command(text: str) -> None:
+    found = str(draft(f"# re-enable wobble doctests\n\nDebian 12.\n\n{text}").data["command"])
+    assert "TODO(reprokit)" in found
