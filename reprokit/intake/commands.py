@@ -61,6 +61,10 @@ _CONTINUES = re.compile(r"^>(?: |$)")
 """What shells print before the further lines of a command."""
 BUILT = re.compile(r"^[ \t]*(?:g?make(?:\[\d+\])?: (?:\*\*\*|Entering)|ninja: build stopped|FAILED: )", re.MULTILINE)
 """What builds print, beside the lines of the compiler that they start."""
+_ENV_SECTION = re.compile(
+    r"^\[(?:env|buildenv|runenv|environment)\]\n(?P<rows>(?:[A-Za-z_]\w{0,60}=[^\n]{1,300}(?:\n|\Z)){1,40})", re.MULTILINE
+)
+"""The variables of a profile, as Conan and other programs show it."""
 _ASSIGN = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>\"[^\"]*\"|'[^']*'|(?:\\.|[^\s;&|\\])*)(?:\s+|$)")
 _EXPORT = re.compile(r"^(?:export|set|setenv|SET|declare -x|ENV)\s+(?P<rest>[A-Za-z_]\w*[ =].*)$")
 _POWERSHELL = re.compile(r"^\$env:(?P<name>\w+)\s*=\s*(?P<value>.*)$", re.IGNORECASE)
@@ -159,7 +163,7 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = (), subjects: fr
         return shell
     output = BUILT.search(piece.text) is not None
     texts = list(_logical(lines, only_prompted=prompted))
-    alone = sum(bool(text.strip()) for text, *_ in texts) == 1
+    alone = sum(bool(text.strip()) and not _COMMENT.match(text) for text, *_ in texts) == 1
     sure = prompted or (known and alone)
     around = [*(["shell"] if known else []), *(["alone", "mark"] if alone else []), *likely.around(piece)]
     for text, at, place in texts:
@@ -170,6 +174,10 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = (), subjects: fr
         role = role or ("run" if place and _fails_itself(text, lines[at + 1 + text.count("\n") :][:2]) else "")
         if role and not (not prompted and printed(text, output)):
             shell.lines += parts(text, piece.line + at, role)
+    for section in _ENV_SECTION.finditer(piece.text):
+        line = piece.line + piece.text.count("\n", 0, section.start("rows"))
+        rows = enumerate(section["rows"].split("\n"), line)
+        shell.lines += [CommandLine(text=f"export {row}", line=at, role="export") for at, row in rows if row]
     for step in STEP_OF_IMAGE.finditer(piece.text):
         line = piece.line + piece.text.count("\n", 0, step.start())
         shell.lines += parts(step["rest"], line, role_of(step["rest"], lenient=True) or "run")

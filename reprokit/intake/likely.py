@@ -32,7 +32,7 @@ PLACES = {
     "verb": 3,  # behind a word such as "run"
     "asked": 3,  # behind "Command:", or below a heading that asks for it
     "steps": 1,  # below a heading that asks for steps
-    "fails": 2,  # before a word such as "fails"
+    "fails": 3,  # before a word such as "fails"
     "led": 1,  # below a line that ends in a colon
 }
 _QUOTED = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'")

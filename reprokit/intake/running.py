@@ -316,7 +316,7 @@ def _devices(variables: Mapping[str, str]) -> int:
 def _variables(result: Running, found: Sequence[Shell], chosen: Shell | None) -> None:
     """Take the variables that exports set, except folders of the reporter's machine, and those with which it works."""
     taken: list[int] = []
-    for shell in found:
+    for shell in sorted(found, key=lambda one: bool(one.said)):  # what is pasted before what is only said
         for line in () if failing_command.FINE.search(shell.said) else shell.of("export"):
             for name, value in commands.exported(line.text).items():
                 if name.endswith("FLAGS"):  # what they had before: nothing, in a container

@@ -28,7 +28,7 @@ from reprokit.intake.commands import (
 from reprokit.intake.failing_command import FINE, OR
 from reprokit.intake.pieces import ReportPiece
 
-_MARK = re.compile(r"^\s*(?:>\s?)*\s*(?:(?:[-*+•]|\(?\d{1,2}[.)、])\s+)?(?:>\s*(?=\w)|#\s+(?=\.{1,2}/\w))?")
+_MARK = re.compile(r"^\s*(?:>\s?)*\s*(?:(?:[-*+•]|\(?\d{1,2}[.)、])\s+|\d{1,2}、)?(?:>\s*(?=\w)|#\s+(?=\.{1,2}/\w))?")
 """Marks of quotes and lists before a command in prose."""
 _LABELLED = re.compile(
     r"^\s*(?:[-*]\s*)?(?:\*\*)?[^:：`]{0,160}"
@@ -36,9 +36,9 @@ _LABELLED = re.compile(
     re.IGNORECASE,
 )
 _VERB = (
-    r"(?:\bran|\brun(?:ning|s)?|\bexecut\w+|\binvok\w+|\blaunch\w*|\bcall(?:ed|ing)|\bstart\w*|\btyp(?:e|ed|ing)"
-    r"|\bwith|\bdo(?:ing)?|\bvia|\busing|\bused?|\bby|\bbuild(?:ing)?|\bcompil\w+|运行|执行|使用|输入|启动|通过|用|编译|构建)"
-    r"(?![A-Za-z0-9_./-])(?:了|完|命令|指令)?"
+    r"(?:(?:\bran|\brun(?:ning|s)?|\bexecut\w+|\binvok\w+|\blaunch\w*|\bcall(?:ed|ing)|\bstart\w*|\btyp(?:e|ed|ing)"
+    r"|\bwith|\bdo(?:ing)?|\bvia|\busing|\bused?|\bby|\bbuild(?:ing)?|\bcompil\w+)(?![\w./-])"
+    r"|运行|执行|使用|输入|启动|通过|用|编译|构建)(?:了|完)?(?:如下|以下|下面)?的?(?:命令|指令)?"
     r"(?:一[条个行句次])?[:：]?\s*(?:(?:the|a|my|this|just|simple|following|command|script|cmd):? ){0,3}"
 )
 _RAN = re.compile(
@@ -68,18 +68,20 @@ _FIRST = re.compile(
 _REST = re.compile(
     r"\s+(?:to (?:build|train|run|start|install|test|compile|reproduce|launch|get|see|do)"
     r"|and (?:I|it|we|then|got|get|see)|but|which|(?:I|we) (?:get|got|see|saw)|it (?:fails|crashes|gives|hangs)"
-    r"|in(?= (?:the )?(?:folder|directory|[\w.-]{1,60}/))"
+    r"|in(?= (?:the |my |a )?(?:terminal|shell|console|cmd|command|prompt)\b)|in(?= (?:the )?(?:folder|directory|[\w.-]{1,60}/))"
     r"|(?:gives?|fails?|crashes|hangs|returns?|throws?|raises?|produces?|results?)(?=[ :：]|$))(?!\w).*$"
 )
 """What goes on behind a command in a sentence."""
 _NAMED = re.compile(
-    r"^\s*(?:[-*+•]\s+|\d+[.)、]\s*)?(?:\*\*)?[^:：`\n]{1,100}[:：](?:\*\*)?\s*`?(?P<rest>(?:sudo )?"
-    r"(?:(?:python\S* -m )?pip\d? install|(?:conda|mamba|uv pip|npm|apt|apt-get) install"
-    r"|bazel (?:build|test|run)|docker build"
-    r"|cargo (?:build|run|test)|cmake -|make -|python\S* (?:-\w |\S+\.py)|torchrun -|pytest -|go (?:build|run|test))"
-    r"[^`\n]{1,500})`?$"
+    r"^\s*(?:[-*+•]\s+|\d+[.)、]\s*)?(?:\*\*)?(?P<label>[^\W\d][^:：`\n\d\[\]]{1,80})[:：](?:\*\*)?\s*"
+    r"`?(?P<rest>(?:sudo )?(?:[A-Za-z_]|\.{0,2}/|~/)[^`\n]{2,500})`?$"
 )
 """An answer in a form: what is before the colon may be anything."""
+_TOLD = re.compile(
+    r"\b(?:reproduc\w*|repro|cmd|script|run|ran|use|using|used|did|do|launch\w*|start\w*|execut\w+)\b|脚本|运行|执行|复现|使用|启动", re.I
+)
+"""Words of a label that ask for what was run."""
+_ARGUMENT = re.compile(r"\s(?:--?\w|(?:install|build|test|run)\b|\S*[./=]\S)")
 _ALONE = frozenset({"make", "make install", "cmake", "ninja", "tox", "pytest"})
 """Programs that people name in a sentence without an argument, where they start them."""
 _ADVISED = re.compile(
@@ -116,7 +118,7 @@ _SHORT = 40
 _LED = re.compile(r"[:：]\W*$")
 _BEFORE = re.compile(
     r"(?:\b(?:ran|re-?run(?:ning)?|run(?:ning|s)?|execut\w+|invok\w+|launch\w*|call(?:ed|ing)?|start\w*|typ(?:e|ed|ing)"
-    r"|enter\w*|issu(?:e|ed|ing)|with|do(?:ing)?|via|using|used?|by|then|try(?:ing)?|tried|after|when|during|following)|运行|执行|使用|输入|启动|通过|用|调用)(?:了|命令|指令|的)?"
+    r"|enter\w*|issu(?:e|ed|ing)|with|do(?:ing)?|via|using|used?|by|then|try(?:ing)?|tried|after|when|during|following|fail\w{0,3}|hang\w{0,3}|crash\w{0,3}|reproduc\w{1,3})|运行|执行|使用|输入|启动|通过|用|调用)(?:了|命令|指令|的)?"
     r"(?:\s+(?:just|only|simply))?(?:\s+(?:the|a|this|my|following|below|command|script|simple|e\.g\.|eg)){0,3}\W{0,6}$",
     re.IGNORECASE,
 )
@@ -131,14 +133,23 @@ _AFTER = re.compile(
     re.IGNORECASE,
 )
 """Words right behind a command that fails."""
-_CMD = re.compile(r"\b(?:cmd|command)\W{0,3}$|(?:命令|指令)\W{0,3}$", re.IGNORECASE)
+_CMD = re.compile(r"\b(?:cmd|command|reproduc\w{1,5})\W{0,5}$|(?:命令|指令)\W{0,3}$", re.IGNORECASE)
 _RUNS = re.compile(
     r"(?:\b(?:ran|run(?:ning|s)?|execut(?:e|ed|ing)|invok(?:e|ed|ing)|launch(?:ed|ing)?|start(?:ed|ing)?)(?![\w./-])"
-    r"|运行|执行|启动|调用|输入)"
+    r"|运行|执行|启动|调用|输入|使用|用)"
     r"(?:了|命令)?[:：]? ?(?:(?:the|command|script|cmd):? ){0,2}(?P<rest>[\w./~$][^,，。；;`\n\u3040-\u9fff]{1,300})",
     re.IGNORECASE,
 )
 """What stands behind a word for running."""
+
+
+_SET = re.compile(
+    r"(?:\b(?:with|set|setting|export|exporting|using|env|environment|variables?)|设置|环境变量|设)(?:了|为)?[\s`'\":：]{0,4}"
+    r"(?!CMAKE_)(?P<name>[A-Z][A-Z0-9]{0,30}_[A-Z0-9_]{1,40})[`'\"]?"
+    r"(?:=[`'\"]?(?P<value>(?!ON\b|OFF\b|[A-Z][a-z])[A-Za-z\d_./:,+-]{1,200})"
+    r"|(?: (?:is |was )?(?:set )?to | ?设?为 ?)(?P<said>[`'\"]?\d[\d.]{0,20}|[`'\"]?[A-Za-z\d_./-]{1,80}(?=[`'\",.;)，。]|$)))"
+)
+"""A variable that a sentence says is set for what fails."""
 
 
 def in_prose(
@@ -225,12 +236,15 @@ def _said(
     def ran(found: Iterable[tuple[str, Sequence[str]]]) -> list[tuple[str, Sequence[str]]]:
         return [one for one in found if not (advised and _ADVISED.search(_clause(line, one[0]).replace(one[0], "")))]
 
+    sets = [one for one in _SET.finditer(line) if not FINE.search(_clause(line, one[0]))]
+    values = ((one["name"], (one["value"] or one["said"]).strip("`\"'.,")) for one in sets)
+    given = [(f"export {name}={value}", ()) for name, value in values]
     spans = ran(_spans(line, subjects))
     if spans:
-        return spans, False
+        return [*given, *spans], False
     if folder := _CD.match(bare):  # what follows is a remark
         return [(folder[0], ())], True
-    return ran(_in_sentence(line, subjects)), False
+    return ran([*given, *_in_sentence(line, subjects)]), False
 
 
 def _plain(text: str) -> bool:
@@ -245,8 +259,12 @@ def _in_sentence(line: str, subjects: frozenset[str]) -> list[tuple[str, Sequenc
     labelled = _LABELLED.match(line)
     if labelled and (role_of(labelled["rest"]) or unknown(labelled["rest"], "asked", subjects=subjects)):
         return [(labelled["rest"], ["asked"])]
-    if (named := _NAMED.match(line)) and role_of(named["rest"]):
-        return [(named["rest"].rstrip("."), ())]
+    if (named := _NAMED.match(line)) and _ARGUMENT.search(named["rest"]):
+        text = named["rest"].rstrip(".")
+        if role_of(text) in ("run", "setup") or (
+            _TOLD.search(named["label"]) and unknown(text, "led", "alone", subjects=subjects)
+        ):
+            return [(text, ["led", "alone"])]
     if ran := _WHEN.search(line) or _RAN.search(line) or _STARTED.search(line):
         text = _cut(ran["rest"])
         starter = {".py": "python ", ".sh": "bash "}.get(text.partition(" ")[0][-3:], "")
@@ -260,7 +278,8 @@ def _in_sentence(line: str, subjects: frozenset[str]) -> list[tuple[str, Sequenc
         ends = line[ran.start("rest") + len(text) :]
         places = ["verb", *(["fails"] if _AFTER.match(ends) else [])]
         plain = " " in text and not re.search(r"\s(?:-\w|--\w|\S*[./=]\S)", text)  # as in "running multi-wib tests"
-        known = " " in text and role_of(text) and _SUBCOMMAND.fullmatch(text.split()[1])
+        known = " " in text and _SUBCOMMAND.fullmatch(text.split()[1])
+        known = known and (role_of(text) or (re.match(r"[a-z]\w*-\w", text) and unknown(text, *places, subjects=subjects)))
         if known or (not plain and unknown(text, *places, subjects=subjects)):
             return [(text, places)]
     return []
@@ -276,7 +295,7 @@ def _spans(line: str, subjects: frozenset[str]) -> Iterator[tuple[str, Sequence[
     for span in re.finditer(r"`([^`\n]{3,2000})`", line):
         before = line[max(0, span.start() - 60) : span.start()]
         around = ["verb", *(["alone"] if " " in span[1] else [])] if _BEFORE.search(before) else []
-        prompt = ["prompt"] if PROMPT.match(span[1]) else []
+        prompt = ["prompt"] if PROMPT.match(span[1]) else ["asked"] if _CMD.search(before) and not around else []
         yield (
             PROMPT.sub("", span[1]).removeprefix("$ "),
             [*prompt, *around, *(["fails"] if _AFTER.match(line[span.end() :]) else [])],
