@@ -21,6 +21,11 @@ _OPENS = re.compile(r"^[ \t]*`[^`\s][^`]{0,1000}$|^[ \t]*`$")
 _ENDS = re.compile(r"[^`]*`[ \t]*[.,]?[ \t]*")
 _SPAN = 200
 """Most lines between two single backticks."""
+_CODED = re.compile(
+    r"(?:import [a-z_][\w., ]*|from [a-z_][\w.]* import .{1,200}|[a-z_][\w.]{0,60} ?= ?\S.{0,300}|[a-z_][\w.]{0,60}\(.{0,300}\)"
+    r"|(?:for|while|if|with|def|class) .{1,200}:|@\w.{0,100})\s*(?:#.{0,200})?$"
+)
+"""A line of a Python program."""
 _HEADING = re.compile(
     r"^ {0,3}#{1,6}\s+(?!\.{1,2}/\w)(?P<text>\S.*?)\s*#*$"
     r"|^\s*(?:[-*\d.)]+\s+)?(?:\*\*|__)(?P<bold>[^*_].{0,88}?)(?:\*\*|__)\s*[:：]?$"
@@ -228,7 +233,7 @@ class _Cutter:
                 self._fenced(opening)
             elif end := self._end_of_span(line):
                 self._span(end)
-            elif (summary := _SUMMARY.search(line)) or _HEADING.match(line):
+            elif (summary := _SUMMARY.search(line)) or (_HEADING.match(line) and not self._comments(line)):
                 self._headed(summary or _HEADING.match(line))
             elif _TRACEBACK.search(line):
                 self._loose("traceback", self._end_of_traceback())
@@ -283,6 +288,13 @@ class _Cutter:
         self._add("fenced", body, start, info=info[0].strip("{}.") if info else "")
         self.at = end + 1
 
+    def _comments(self, line: str) -> bool:
+        """Whether what looks like a heading is a comment of a Python program that has no fence."""
+        following = "".join(self.lines[self.at + 1 : self.at + 2])
+        above = self.lines[self.at - 1] if self.at else ""
+        lower = line[2:3].islower() and line.startswith("# ")
+        return bool(self.at and _CODED.match(following) and (lower or _CODED.match(above)))
+
     def _end_of_span(self, line: str) -> int:
         """The line on which code of several lines between single backticks ends, which begins a line; 0 for none."""
         if not _OPENS.match(line):
@@ -330,7 +342,9 @@ class _Cutter:
             self.lead = _plain(written[-1])
 
     def _special(self, line: str) -> bool:
-        if any(pattern.match(line) for pattern in (_FENCE, _HEADING, _TREE, _PROMPT)) or self._end_of_span(line):
+        if any(pattern.match(line) for pattern in (_FENCE, _TREE, _PROMPT)) or self._end_of_span(line):
+            return True
+        if _HEADING.match(line) and not self._comments(line):
             return True
         indented = re.match(r"(?: {4}|\t)\s*\S", line) and self._after_blank()
         return bool(indented or _SUMMARY.search(line) or _TRACEBACK.search(line))
@@ -339,8 +353,8 @@ class _Cutter:
         """Whether indented code may begin here: as in Markdown, after a blank line and not in a list."""
         if self.at and self.lines[self.at - 1].strip():
             return False
-        above = (line for line in reversed(self.lines[max(0, self.at - 4) : self.at]) if line.strip())
-        return not re.match(r"\s*(?:[-*+]|\d+[.)、])\s", next(above, ""))
+        above = next((line for line in reversed(self.lines[max(0, self.at - 4) : self.at]) if line.strip()), "")
+        return not re.match(r"\s*(?:[-*+]|\d+[.)、])\s|(?: {4}|\t)\s*\S", above)
 
     def _while(self, fits: object) -> int:
         end = self.at

@@ -16,7 +16,7 @@ from functools import cache
 
 from reprokit.evidence.model import Frame
 from reprokit.intake import notebooks
-from reprokit.intake.commands import PROMPT
+from reprokit.intake.commands import PROMPT, SHELLS
 from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.table import table
 
@@ -63,7 +63,7 @@ _PYTHON = frozenset({"python", "py", "python3", "py3", "pycon", "ipython", "pyth
 _PART = re.compile(
     r"^\s*(?:import|from|def|class|for|with|async|@\w|if|try|return)\b|^\s*[\w.,\[\]'\" ]+ ?= ?\S|\w\(", re.M
 )
-_BEGINS = re.compile(r"\s*(?:import \w[\w., ]*|from [\w.]+ import .*|class \w+.{0,80}:|def \w+\(.{0,200}\).{0,40}:)$")
+_BEGINS = re.compile(r"\s*(?:import \w[\w., ]*(?:;.{0,200})?|from [\w.]+ import .*|class \w+.{0,80}:|def \w+\(.{0,200}\).{0,40}:)$")
 _PRINTED_ERROR = re.compile(
     r"^[ \t]*(?:[-=]*>[ \t]*)?(?:Traceback \(most recent|[A-Z]\w{0,60}(?:Error|Exception): \S)", re.MULTILINE
 )
@@ -194,27 +194,29 @@ def spoken(pieces: Sequence[ReportPiece]) -> Script | None:
     if found and tree and _imports(tree):
         piece = replace(next(iter(found.values())), text="\n".join(texts), lead="", heading="")
         return _script(piece, piece.text, score=0, tree=tree)
-    called = ((piece, hit) for piece in pieces if piece.kind in ("prose", "heading") for hit in _called(piece))
-    if one := next(called, None):
-        piece = replace(one[0], text=one[1], lead="", heading="")
-        return _script(piece, one[1], score=-2, whole=False, tree=_parsed(one[1]))
     return None
 
 
-def _called(piece: ReportPiece) -> Iterator[str]:
-    """The calls of a piece that sentences say were made: between backticks, or with the name of a module."""
-    for line in piece.text.split("\n")[:_LONG]:
-        for hit in _CALL.finditer(line[:500]):
-            before, behind = line[max(0, hit.start() - 30) : hit.start()], line[hit.end() : hit.end() + 30]
-            text = hit["span"] or hit["call"]
-            tree = _parsed(text) if _MADE.search(before) or _GIVES.match(behind) else None
-            call = tree.body[0].value if tree and isinstance(tree.body[0], ast.Expr) else None
-            if isinstance(call, ast.Call) and (call.args or call.keywords) and _REAL.search(text):
-                yield text
+def called(pieces: Sequence[ReportPiece]) -> Script | None:
+    """The first call that sentences say was made: between backticks, with the name of a module, or by itself."""
+    for piece in pieces:
+        above = piece.under
+        for line in piece.text.split("\n")[:_LONG] if piece.kind in ("prose", "heading") else ():
+            for hit in _CALL.finditer(line[:500]):
+                before, behind = line[max(0, hit.start() - 30) : hit.start()], line[hit.end() : hit.end() + 30]
+                text = hit["line"] or hit["span"] or hit["call"]
+                alone = (hit["line"] or _ONLY_SPAN.fullmatch(line[:500])) and _REPRODUCE.search(above)
+                tree = _parsed(text) if alone or _MADE.search(before) or _GIVES.match(behind) else None
+                call = tree.body[0].value if tree and isinstance(tree.body[0], ast.Expr) else None
+                if isinstance(call, ast.Call) and (call.args or call.keywords) and _REAL.search(text):
+                    one = replace(piece, text=text, lead="", heading="")
+                    return _script(one, text, score=-2, whole=False, tree=tree)
+            above = line if line.strip() else above
+    return None
 
 
 _CALL = re.compile(
-    r"`(?P<span>[\w.]{1,80}\([^`\n]{1,300}\)[\w.()]{0,80})`|(?<![\w.`(])(?P<call>[a-z]\w{0,30}(?:\.\w{1,40}){1,5}\([^()\n]{1,200}\))"
+    r"^\s{0,8}(?P<line>[a-z][\w.]{0,60}\([^`\n]{1,300}\))\s{0,8}$|`(?P<span>[\w.]{1,80}\([^`\n]{1,300}\)[\w.()]{0,80})`|(?<![\w.`(])(?P<call>[a-z]\w{0,30}(?:\.\w{1,40}){1,5}\([^()\n]{1,200}\))"
 )
 _MADE = re.compile(
     r"\b(?:call(?:ing|ed|s)?|us(?:ing|ed|e)|run(?:ning)?|ran|evaluat\w+|do(?:ing)?|execut\w+|when|with|try(?:ing)?)\W{0,3}$|(?:调用|执行|使用|运行)\W{0,3}$",
@@ -226,9 +228,13 @@ _REAL = re.compile(r"[\d\"'\[{]|=|\w\.\w")
 
 
 def _states(text: str, alone: bool) -> bool:
-    """Whether a text is one statement of a program: an import, or what gives something to a call."""
+    """Whether a text is statements of a program: imports, or what gives something to a call."""
     tree = _parsed(text)
-    node = tree.body[0] if tree and len(tree.body) == 1 else None
+    return bool(tree and tree.body) and all(_acts(node, alone) for node in tree.body)  # type: ignore[union-attr]
+
+
+def _acts(node: ast.stmt, alone: bool) -> bool:
+    """Whether a statement imports something or calls something with arguments; ``alone``: nothing is beside it."""
     call = node.value if isinstance(node, (ast.Expr, ast.Assign)) else None
     gives = isinstance(call, ast.Call) and (call.args or call.keywords or isinstance(node, ast.Assign))
     return isinstance(node, (ast.Import, ast.ImportFrom)) or bool(gives and (alone or isinstance(node, ast.Assign)))
@@ -281,7 +287,8 @@ def _python(piece: ReportPiece) -> Script | None:
     if tree is None and (fenced or _IMPORTS.search(text) or text[:1] in " \t") and (straight := _straightened(text)):
         text, tree = straight, _parsed(straight)
     plain = fenced or piece.info in ("", "text") or piece.kind == "console"
-    if not plain and (tree is None or not (_imports(tree) or _gives(tree))):
+    shell = not plain and piece.info in SHELLS and tree is not None and (_gives(tree) or bool(_DEFINES.match(text)))
+    if not (plain or shell) and (tree is None or not _imports(tree)):
         return None
     if tree is None or not tree.body:
         if whole := _in_prose(piece):
@@ -307,7 +314,7 @@ def _judged(piece: ReportPiece, text: str, tree: ast.Module, *, typed: bool) -> 
     alone = all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in tree.body)
     tests = bool(_TESTS.search(text))
     if not (fenced or tests or (imports and ((acts and calls) or typed or alone))):
-        coded = acts and calls and bool(_gives(tree) or _REPRODUCE.search(piece.under) or _is_code(text))
+        coded = acts and calls and bool(_gives(tree) or _named(piece, (".py",)) or _REPRODUCE.search(piece.under) or _is_code(text))
         shown = piece.kind != "prose" and (coded or typed or _DEFINES.match(text)) and not _LOGGED.search(text)
         return _script(piece, text, score=-1, whole=False, tree=tree, typed=typed) if shown else None
     score = 4 * bool(imports) + 2 * bool(_REPRODUCE.search(piece.under)) + fenced - 4 * bool(undefined)
@@ -358,7 +365,7 @@ def _other(piece: ReportPiece) -> Script | None:
     language = languages().get(piece.info)
     if len(piece.text) > MOST or piece.info in _PYTHON or _LOGGED.search(piece.text):
         return None
-    if language is None and piece.info in ("", "text") and piece.kind in ("fenced", "indented"):
+    if language is None and piece.info in {"", "text", *SHELLS} and piece.kind in ("fenced", "indented"):
         language = None if _QUOTES_TREE.match(piece.lead) else _guessed(piece.text)
         if language:
             return _part(piece, piece.text, language)
@@ -388,8 +395,9 @@ def _guessed(text: str) -> Language | None:
     rows = {one.suffix: one for one in languages().values() if one.clues}
     counts = {suffix: sum(bool(re.search(clue, head, re.M)) for clue in one.clues) for suffix, one in rows.items()}
     best = max(counts, key=lambda suffix: counts[suffix])
-    alone = sum(count == counts[best] for count in counts.values()) == 1
-    return rows[best] if counts[best] > 1 and alone else None
+    same = {suffix for suffix, count in counts.items() if count == counts[best]}
+    best = ".cu" if same == {".cu", ".cpp"} else best  # which C++ is, too
+    return rows[best] if counts[best] > 1 and (len(same) == 1 or best == ".cu") else None
 
 
 _PRINTED = re.compile(
@@ -412,6 +420,7 @@ def _in_prose(piece: ReportPiece) -> Script | None:
     """A Python program that was pasted without a fence: from its first import to the last line with which it parses."""
     logged = _LOGGED.search(piece.text)
     lines = piece.text[: logged.start() if logged else None].split("\n")
+    lines = [_QUOTED.sub("", line) for line in lines]
     starts = [at for at, line in enumerate(lines) if _BEGINS.match(line)]
     if not starts:
         return _block(piece, lines)
@@ -473,6 +482,7 @@ def _codes(line: str) -> bool:
     return bool(_CODE.fullmatch(line[:300]) or (line.startswith((" ", "\t")) and line.strip()))
 
 
+_QUOTED = re.compile(r"^ {0,3}> ?(?!>)")
 _QUOTES_TREE = re.compile(r"\s*(?:[0-9a-f]{7,40}|Lines? \d+.{0,20})$")
 """What is above lines that are quoted from a project's own tree."""
 _ABOVE = 6
