@@ -62,7 +62,8 @@ _CONTINUES = re.compile(r"^>(?: |$)")
 BUILT = re.compile(r"^[ \t]*(?:g?make(?:\[\d+\])?: (?:\*\*\*|Entering)|ninja: build stopped|FAILED: )", re.MULTILINE)
 """What builds print, beside the lines of the compiler that they start."""
 _ENV_SECTION = re.compile(
-    r"^\[(?:env|buildenv|runenv|environment)\]\n(?P<rows>(?:[A-Za-z_]\w{0,60}=[^\n]{1,300}(?:\n|\Z)){1,40})", re.MULTILINE
+    r"^\[(?:env|buildenv|runenv|environment)\]\n(?P<rows>(?:[A-Za-z_]\w{0,60}=[^\n]{1,300}(?:\n|\Z)){1,40})",
+    re.MULTILINE,
 )
 """The variables of a profile, as Conan and other programs show it."""
 _ASSIGN = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>\"[^\"]*\"|'[^']*'|(?:\\.|[^\s;&|\\])*)(?:\s+|$)")

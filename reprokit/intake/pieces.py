@@ -22,8 +22,8 @@ _ENDS = re.compile(r"[^`]*`[ \t]*[.,]?[ \t]*")
 _SPAN = 200
 """Most lines between two single backticks."""
 _CODED = re.compile(
-    r"(?:import [a-z_][\w., ]*|from [a-z_][\w.]* import .{1,200}|[a-z_][\w.]{0,60} ?= ?\S.{0,300}|[a-z_][\w.]{0,60}\(.{0,300}\)"
-    r"|(?:for|while|if|with|def|class) .{1,200}:|@\w.{0,100})\s*(?:#.{0,200})?$"
+    r"(?:import [a-z_][\w., ]*|from [a-z_][\w.]* import .{1,200}|[a-z_][\w.]{0,60} ?= ?\S.{0,300}"
+    r"|[a-z_][\w.]{0,60}\(.{0,300}\)|(?:for|while|if|with|def|class) .{1,200}:|@\w.{0,100})\s*(?:#.{0,200})?$"
 )
 """A line of a Python program."""
 _HEADING = re.compile(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from reprokit.evidence import frames as places
@@ -87,7 +87,8 @@ _COMMIT = re.compile(
     r"(?:(?:commit|revision|\bsha1?|git (?:hash|rev)|HEAD(?: is now)? at|提交)(?: id| hash)?\W{1,5}"
     r"|\b(?:build|version)[:= ]{1,3}\d{1,6} ?\(|\bfrom source[^\n\w]{1,4}|版本\s?[:：]\s?"
     r"|(?<=[a-z])@(?=\w{7,40}(?:[\s),]|$))|\b(?:tried|both|or|git|master|main|version|HEAD|and) (?=[0-9a-f]{40}\b)"
-    r"|\bv?\d+\.\d+[\w.]* \(?(?=[0-9a-f]{7,12}(?:[) ]|$)))"
+    r"|\bv?\d+\.\d+[\w.]* \(?(?=[0-9a-f]{7,12}(?:[) ]|$))"
+    r"|\b(?:master|main|develop|branch|HEAD|git)\b(?: version)?(?: of [\w.-]{1,40})? ?[(@](?:at |commit )?| @ )"
     r"(?=[a-f]*\d)(?=\d*[a-f])([0-9a-f]{7,40})\b",
     re.IGNORECASE,
 )
@@ -103,7 +104,8 @@ _OTHER_COMMIT = re.compile(
     re.IGNORECASE,
 )
 _TO_BUILD = re.compile(
-    r"reproduc|\brepro\b|test ?case|\bdemo\b|\bminimal\b|\bbuild(?:ing)?\b|\bcompil|\bclone|source code"
+    r"reproduc|\brepro\b|test ?case|\bdemo\b|\bminimal\b|\bbuil[dt](?:ing)?\b|\bcompil|\bclon(?:e|ed|ing)\b|source code"
+    r"|\bexamples?\b|\brepo(?:sitory)?(?: is\b| ?:)"
     r"|\bcode (?:is|of|and|here)|复现|源码|代码|编译|示例",
     re.IGNORECASE,
 )
@@ -115,7 +117,8 @@ _REF = re.compile(
     rf"|(?<![\w/-])(?P<branch>{_TIP}|v?\d+\.[\dx]+(?:\.[\dx]+)?|[a-z]{{2,20}}/v?\d[\w.]{{0,20}})"
     r"[`'\"]? ?(?:branch\b|分支)"
     rf"|\b(?:clon(?:e|ed|ing)|built?|building|compil\w+|us(?:e|ed|ing)|on|from|at|latest)"
-    rf"(?: (?:the|latest|current|today's|git)){{0,3}} [`'\"]?(?P<tip>{_TIP})(?![\w/-])",
+    rf"(?: (?:the|latest|current|today's|git)){{0,3}} [`'\"]?(?P<tip>{_TIP})(?![\w/-])"
+    rf"|(?:[:：=]>?|版本) ?[`'\"]?(?P<given>{_TIP})[`'\"]? ?(?:$|\()",
     re.IGNORECASE,
 )
 """A branch or a tag, by the words around it."""
@@ -158,33 +161,43 @@ def stated(lines: Sequence[str], title: str = "") -> list[StatedTree]:
     for number, line in enumerate(lines, 1):
         text = line[:1000]
         commit = _COMMIT.search(text) if re.search(r"[0-9a-f]{7}", text) else None
+        commit = commit or (_ALONE.fullmatch(text) if _OF_GIT.search(above) else None)
         link = _LINK.search(text) if "://" in text else None
         if _OTHER_COMMIT.search(text):
             continue
         project = of_url(link[0]) if link else None
         asked = _TO_BUILD.search(f"{above} {text}")
         words = _known(text) if commit or (link is None and _MAY_SAY.search(text)) else []
-        known = project or next(iter([*(one for one in words if one in titled), *words, *titled, *folder]), None)
+        near = [one for other in lines[max(0, number - 4) : number + 3] for one in _known(other)] if commit else []
+        known = project or next(iter([*(one for one in words if one in titled), *words, *titled, *near, *folder]), None)
         key = known.name.lower() if known else ""
         if commit or (link and link["commit"] and (asked or not link["cited"])):
             ref = (link and link["commit"]) or (commit[1] if commit else "")
             sure.setdefault(key, StatedTree(known, ref, number))
         elif link and project and asked and not link["cited"]:
-            linked.setdefault(key, StatedTree(project, link["ref"] or "", number))
+            linked.setdefault(key, StatedTree(project, link["ref"] or _ref_in(text), number))
         elif known and not link and not _NOT_RUN.search(text):
-            ref = _REF.search(text)
-            if (ref and (known in (*words, *titled) or ref["named"])) or (
-                known in (*words, *titled) and _FROM_SOURCE.search(text)
-            ):
-                name = (ref["named"] or ref["branch"] or ref["tip"]).rstrip(".") if ref else ""
-                name = name.lower() if re.fullmatch(_TIP, name, re.IGNORECASE) else name
+            name, surely = _ref_in(text), known in (*words, *titled)
+            if (name and (surely or re.search(r"\d", name))) or (surely and _FROM_SOURCE.search(text)):
                 said.setdefault(key, StatedTree(known, name, number))
         above = text or above
     linked = linked if len(linked) == 1 else {}
+    if linked and list(sure) == [""]:  # the one commit is of the one repository
+        sure = {key: replace(tree, ref=sure[""].ref) for key, tree in linked.items()}
     found = said | linked | {key: tree for key, tree in sure.items() if key} or sure
     return sorted(found.values(), key=lambda tree: (tree not in sure.values(), tree.line))[:_TREES]
 
 
+def _ref_in(text: str) -> str:
+    """The branch or the tag that a line names; '' for none."""
+    ref = _REF.search(text)
+    name = (ref["named"] or ref["branch"] or ref["tip"] or ref["given"]).rstrip(".") if ref else ""
+    return name.lower() if re.fullmatch(_TIP, name, re.IGNORECASE) else name
+
+
+_ALONE = re.compile(r"\W{0,9}([0-9a-f]{40})\W{0,9}")
+_OF_GIT = re.compile(r"\bcommit\b|\bHEAD\b|\brev(?:ision|-parse)?\b", re.IGNORECASE)
+"""What stands above a commit that is all of a line."""
 _TREES = 3
 """Most trees of one report."""
 _MAY_SAY = re.compile(
@@ -194,7 +207,7 @@ _MAY_SAY = re.compile(
 
 def _known(text: str) -> list[Project]:
     """The projects of the table that a text names, in order."""
-    words = (_plain(word) for word in re.findall(r"[A-Za-z][\w.+-]*(?: Runtime)?", text[:1000]))
+    words = (_plain(word) for word in re.findall(r"[A-Za-z][\w.+-]*(?: Runtime)?", text[:1000], re.A))
     found = [_called().get(word) or _called().get(word.rstrip(".")) for word in words]
     return list(dict.fromkeys(project for project in found if project))
 

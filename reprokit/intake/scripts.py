@@ -63,7 +63,9 @@ _PYTHON = frozenset({"python", "py", "python3", "py3", "pycon", "ipython", "pyth
 _PART = re.compile(
     r"^\s*(?:import|from|def|class|for|with|async|@\w|if|try|return)\b|^\s*[\w.,\[\]'\" ]+ ?= ?\S|\w\(", re.M
 )
-_BEGINS = re.compile(r"\s*(?:import \w[\w., ]*(?:;.{0,200})?|from [\w.]+ import .*|class \w+.{0,80}:|def \w+\(.{0,200}\).{0,40}:)$")
+_BEGINS = re.compile(
+    r"\s*(?:import \w[\w., ]*(?:;.{0,200})?|from [\w.]+ import .*|class \w+.{0,80}:|def \w+\(.{0,200}\).{0,40}:)$"
+)
 _PRINTED_ERROR = re.compile(
     r"^[ \t]*(?:[-=]*>[ \t]*)?(?:Traceback \(most recent|[A-Z]\w{0,60}(?:Error|Exception): \S)", re.MULTILINE
 )
@@ -314,7 +316,11 @@ def _judged(piece: ReportPiece, text: str, tree: ast.Module, *, typed: bool) -> 
     alone = all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in tree.body)
     tests = bool(_TESTS.search(text))
     if not (fenced or tests or (imports and ((acts and calls) or typed or alone))):
-        coded = acts and calls and bool(_gives(tree) or _named(piece, (".py",)) or _REPRODUCE.search(piece.under) or _is_code(text))
+        coded = (
+            acts
+            and calls
+            and bool(_gives(tree) or _named(piece, (".py",)) or _REPRODUCE.search(piece.under) or _is_code(text))
+        )
         shown = piece.kind != "prose" and (coded or typed or _DEFINES.match(text)) and not _LOGGED.search(text)
         return _script(piece, text, score=-1, whole=False, tree=tree, typed=typed) if shown else None
     score = 4 * bool(imports) + 2 * bool(_REPRODUCE.search(piece.under)) + fenced - 4 * bool(undefined)

@@ -68,7 +68,8 @@ _FIRST = re.compile(
 _REST = re.compile(
     r"\s+(?:to (?:build|train|run|start|install|test|compile|reproduce|launch|get|see|do)"
     r"|and (?:I|it|we|then|got|get|see)|but|which|(?:I|we) (?:get|got|see|saw)|it (?:fails|crashes|gives|hangs)"
-    r"|in(?= (?:the |my |a )?(?:terminal|shell|console|cmd|command|prompt)\b)|in(?= (?:the )?(?:folder|directory|[\w.-]{1,60}/))"
+    r"|in(?= (?:the |my |a )?(?:terminal|shell|console|cmd|command|prompt)\b)"
+    r"|in(?= (?:the )?(?:folder|directory|[\w.-]{1,60}/))"
     r"|(?:gives?|fails?|crashes|hangs|returns?|throws?|raises?|produces?|results?)(?=[ :：]|$))(?!\w).*$"
 )
 """What goes on behind a command in a sentence."""
@@ -78,7 +79,9 @@ _NAMED = re.compile(
 )
 """An answer in a form: what is before the colon may be anything."""
 _TOLD = re.compile(
-    r"\b(?:reproduc\w*|repro|cmd|script|run|ran|use|using|used|did|do|launch\w*|start\w*|execut\w+)\b|脚本|运行|执行|复现|使用|启动", re.I
+    r"\b(?:reproduc\w*|repro|cmd|script|run|ran|use|using|used|did|do|launch\w*|start\w*|execut\w+)\b"
+    r"|脚本|运行|执行|复现|使用|启动",
+    re.I,
 )
 """Words of a label that ask for what was run."""
 _ARGUMENT = re.compile(r"\s(?:--?\w|(?:install|build|test|run)\b|\S*[./=]\S)")
@@ -144,10 +147,11 @@ _RUNS = re.compile(
 
 
 _SET = re.compile(
-    r"(?:\b(?:with|set|setting|export|exporting|using|env|environment|variables?)|设置|环境变量|设)(?:了|为)?[\s`'\":：]{0,4}"
-    r"(?!CMAKE_)(?P<name>[A-Z][A-Z0-9]{0,30}_[A-Z0-9_]{1,40})[`'\"]?"
+    r"(?:\b(?:with|set|setting|export|exporting|using|env|environment|variables?)|设置|环境变量|设)(?:了|为)?"
+    r"[\s`'\":：]{0,4}(?!CMAKE_)(?P<name>[A-Z][A-Z0-9]{0,30}_[A-Z0-9_]{1,40})[`'\"]?"
     r"(?:=[`'\"]?(?P<value>(?!ON\b|OFF\b|[A-Z][a-z])[A-Za-z\d_./:,+-]{1,200})"
-    r"|(?: (?:is |was )?(?:set )?to | ?设?为 ?)(?P<said>[`'\"]?\d[\d.]{0,20}|[`'\"]?[A-Za-z\d_./-]{1,80}(?=[`'\",.;)，。]|$)))"
+    r"|(?: (?:is |was )?(?:set )?to | ?设?为 ?)"
+    r"(?P<said>[`'\"]?\d[\d.]{0,20}|[`'\"]?[A-Za-z\d_./-]{1,80}(?=[`'\",.;)，。]|$)))"
 )
 """A variable that a sentence says is set for what fails."""
 
@@ -278,8 +282,10 @@ def _in_sentence(line: str, subjects: frozenset[str]) -> list[tuple[str, Sequenc
         ends = line[ran.start("rest") + len(text) :]
         places = ["verb", *(["fails"] if _AFTER.match(ends) else [])]
         plain = " " in text and not re.search(r"\s(?:-\w|--\w|\S*[./=]\S)", text)  # as in "running multi-wib tests"
-        known = " " in text and _SUBCOMMAND.fullmatch(text.split()[1])
-        known = known and (role_of(text) or (re.match(r"[a-z]\w*-\w", text) and unknown(text, *places, subjects=subjects)))
+        verb = " " in text and _SUBCOMMAND.fullmatch(text.split()[1])
+        known = bool(verb) and bool(
+            role_of(text) or (re.match(r"[a-z]\w*-\w", text) and unknown(text, *places, subjects=subjects))
+        )
         if known or (not plain and unknown(text, *places, subjects=subjects)):
             return [(text, places)]
     return []

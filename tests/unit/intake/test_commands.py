@@ -429,6 +429,15 @@ def test_a_program_beside_an_installed_project_is_not_one_of_its_tree() -> None:
         ("Doing a simple cmake .. && make && make test produces a failure:\n", "cmake .. && make && make test"),
         ("Just run python wib.py in examples/nas/.\n", "python wib.py"),
         ("From a shell like: python demo.py --gpus 1 gives the following error:\n", "python demo.py --gpus 1"),
+        ("运行python tools/wib.py --cfg a.yml时报错\n", "python tools/wib.py --cfg a.yml"),
+        ("用如下命令bash scripts/wib.sh 8\n", "bash scripts/wib.sh 8"),
+        ("1、make -j8\n2、出现错误\n", "make -j8"),
+        # labels
+        ("What I did: bash scripts/wib.sh 8\n", "bash scripts/wib.sh 8"),
+        ("Full command: `wibtool convert a.wib -o b --fast`\n", "wibtool convert a.wib -o b --fast"),
+        ("The script I used: wibtool convert a.wib -o b --fast\n", "wibtool convert a.wib -o b --fast"),
+        ("`wib-cli serve model` fails with an error.\n", "wib-cli serve model"),
+        ("```shell\n# train\nwib-cli serve model\n```\n", "wib-cli serve model"),
         # the command that works is another one
         (
             "It fails with this command:\n\nWIB=0 make wib\n\nBut these work:\n- make wob\n- WIB=1 make wob\n",
@@ -457,6 +466,7 @@ def test_commands_that_sentences_run(text: str, command: str) -> None:
         "The log:\n   /opt/a/bin/arm-wib-gcc    -Wl,-O2 -Wl,--b -Wl,-z -o a a.o b.o\n    collect2: error: no wob\n",
         "```\ntests/unit/test_wib.py ......    [ 54%]\ntests/test_wob.py .F..    [ 90%]\n```\n",
         "```\n/bin/bash -c 'source external/a.sh; b/c.sh >bazel-out/d/e.h')\n```\n",
+        "W0121 09:05:09.04 init.cc:206: PID 4 (TID 7) from PID 0; stack trace: wib -a\n",
         "In wib (https://git.example/a/rankers/wib/run.py) it is larger.\n",
         "### Relevant log output\n\n```shell\nReading wobbles from https://wib.example/a/b.data\n```\n",
         "It needs pip:\n\npip installs test/ and contrib/ directories\n",
@@ -467,3 +477,22 @@ def test_commands_that_sentences_run(text: str, command: str) -> None:
 def test_texts_without_a_command(text: str) -> None:
     found = str(draft(f"# re-enable wobble doctests\n\nDebian 12.\n\n{text}").data["command"])
     assert "TODO(reprokit)" in found
+
+
+@pytest.mark.parametrize(
+    ("text", "env"),
+    [
+        ("With the environment variable WIB_MODE set to fast, `wib -x` hangs.\n", {"WIB_MODE": "fast"}),
+        ("设置WIB_MODE为1之后，运行wib -x -c报错\n", {"WIB_MODE": "1"}),
+        ("`wib -x` hangs with WIB_A=1 and works.\n", {}),
+        ("Wib supports setting the variable `WIB_MODE` to reduce it. `wib -x -c` hangs.\n", {}),
+        ("Wob supports setting `WIB_MODE` to 1.\n\n```\nexport WIB_MODE=5\nwib -x\n```\n", {"WIB_MODE": "5"}),
+        ("Built with CMAKE_BUILD_TYPE=Release and with USE_WIB=ON. `wib -x -c` hangs.\n", {}),
+        (
+            "```\n$ wob show\n[settings]\nos=Linux\n[env]\nCC=gcc-10\nCXX=g++-10\n```\n",
+            {"CC": "gcc-10", "CXX": "g++-10"},
+        ),
+    ],
+)
+def test_variables_that_sentences_and_profiles_set(text: str, env: dict[str, str]) -> None:
+    assert dict(draft(f"# It fails\n\nDebian 12.\n\n{text}").data.get("env") or {}) == env

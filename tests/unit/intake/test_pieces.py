@@ -402,7 +402,16 @@ STATED = [
         ("https://github.com/acme/wobble", HASH),
     ),
     ("The code is wrong: https://github.com/acme/wobble/blob/master/a.cc#L12", None),
+    (
+        "cloned the repo (https://github.com/acme/wobble), branch feature/x",
+        ("https://github.com/acme/wobble", "feature/x"),
+    ),
+    (f"The repo is https://github.com/acme/wobble\nHEAD\n{HASH}", ("https://github.com/acme/wobble", HASH)),
+    (f"The object is\n{HASH}\n\nof faiss", None),
+    ("the current git version of faiss (0a1b2c3d)", ("https://github.com/facebookresearch/faiss", "0a1b2c3d")),
     # a branch or a tag, by words
+    ("ncnn version: master", ("https://github.com/Tencent/ncnn", "master")),
+    ("下载了最新的ncnn源码编译", ("https://github.com/Tencent/ncnn", "")),
     ("I cloned ncnn, checked out to v2.6.1 and ran cmake", ("https://github.com/Tencent/ncnn", "v2.6.1")),
     ("I clone master of pybind11", ("https://github.com/pybind/pybind11", "master")),
     ("It fails on the main branch of ORT", ("https://github.com/microsoft/onnxruntime", "main")),

@@ -48,8 +48,15 @@ def _program(text: str) -> str:
             "I run it so:\nsize = 3\nnet = wib.Net(size)\nout = net(size)\nand it hangs.\n",
             "size = 3\nnet = wib.Net(size)",
         ),
+        (
+            "The code:\nimport wib\n# so\ndef f(x):\n    y = wib.go(x)\n\n    return y\n\nprint(f(3))\nBad.\n",
+            "    return y\n\nprint(f(3))",
+        ),
+        ("The code:\n> import wib\n> wib.go(1)\n\nIt fails.\n", "import wib\nwib.go(1)"),
         # one statement
         (f"It fails for:\n{FENCE}\nnet = wib.both(net, 300)\n{FENCE}\n", "net = wib.both(net, 300)"),
+        # a kernel without the name of its language
+        (f"{FENCE}\n__global__ void k() {{}}\nint main() {{\n    k<<<1, 32>>>();\n}}\n{FENCE}\n", "k<<<1, 32>>>();"),
         # statements between backticks
         ("Every time I run\n`import wib`\nit ends.\n", 'python -c "import wib"'),
         (
@@ -58,6 +65,7 @@ def _program(text: str) -> str:
         ),
         # calls that sentences say were made
         ("Calling `wib.turn([[0, 1]])` raises an error.\n", "wib.turn([[0, 1]])"),
+        ("To reproduce:\n\nwib.load(1).go(n=3)\n", "wib.load(1).go(n=3)"),
         ('### Steps\n\nusing wib.read("a.onnx")\n', 'wib.read("a.onnx")'),
     ],
 )
