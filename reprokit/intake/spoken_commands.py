@@ -30,11 +30,6 @@ from reprokit.intake.pieces import ReportPiece
 
 _MARK = re.compile(r"^\s*(?:>\s?)*\s*(?:(?:[-*+•]|\(?\d{1,2}[.)、])\s+|\d{1,2}、)?(?:>\s*(?=\w)|#\s+(?=\.{1,2}/\w))?")
 """Marks of quotes and lists before a command in prose."""
-_LABELLED = re.compile(
-    r"^\s*(?:[-*]\s*)?(?:\*\*)?[^:：`]{0,160}"
-    r"(?:command ?(?:line)?|run|指令|命令|运行|执行)[^:：`\n]{0,30}[:：](?:\*\*)?\s*(?P<rest>[^\s*].*)$",
-    re.IGNORECASE,
-)
 _VERB = (
     r"(?:(?:\bran|\brun(?:ning|s)?|\bexecut\w+|\binvok\w+|\blaunch\w*|\bcall(?:ed|ing)|\bstart\w*|\btyp(?:e|ed|ing)"
     r"|\bwith|\bdo(?:ing)?|\bvia|\busing|\bused?|\bby|\bbuild(?:ing)?|\bcompil\w+)(?![\w./-])"
@@ -61,10 +56,6 @@ _SCRIPT = re.compile(
     r"(?=\s*(?:出现|报错|时|后|失败|会|，|$)| (?:fails|failed|crashes|hangs|gives|results)\b)"
 )
 """A script that is started, and what comes of it."""
-_FIRST = re.compile(
-    r"(?<![\w-])(?P<rest>make|cmake|ninja|make install)\s*(?:后|之后|以后|完|成功)[,，]?\s*(?=运行|执行|测试)"
-)
-"""What was run before that, in Chinese."""
 _REST = re.compile(
     r"\s+(?:to (?:build|train|run|start|install|test|compile|reproduce|launch|get|see|do)"
     r"|and (?:I|it|we|then|got|get|see)|but|which|(?:I|we) (?:get|got|see|saw)|it (?:fails|crashes|gives|hangs)"
@@ -74,10 +65,12 @@ _REST = re.compile(
 )
 """What goes on behind a command in a sentence."""
 _NAMED = re.compile(
-    r"^\s*(?:[-*+•]\s+|\d+[.)、]\s*)?(?:\*\*)?(?P<label>[^\W\d][^:：`\n\d\[\]]{1,80})[:：](?:\*\*)?\s*"
-    r"`?(?P<rest>(?:sudo )?(?:[A-Za-z_]|\.{0,2}/|~/)[^`\n]{2,500})`?$"
+    r"^\s*(?:[-*+•]\s+|\d+[.)、]\s*)?(?:\*\*)?(?P<label>[^\W\d][^:：`\n]{1,160})[:：](?:\*\*)?\s*"
+    r"`?(?P<rest>(?:sudo )?(?:[A-Za-z_$]|\.{0,2}/|~/)[^`\n]{2,500})`?$"
 )
 """An answer in a form: what is before the colon may be anything."""
+_ASKS = re.compile(r"(?:command ?(?:line)?|run|指令|命令|运行|执行)[^:：]{0,30}$", re.IGNORECASE)
+"""Words of a label that ask for a command."""
 _TOLD = re.compile(
     r"\b(?:reproduc\w*|repro|cmd|script|run|ran|use|using|used|did|do|launch\w*|start\w*|execut\w+)\b"
     r"|脚本|运行|执行|复现|使用|启动",
@@ -99,7 +92,6 @@ _SUBCOMMAND = re.compile(
     r"run|build|test|check|start|serve|exec|compose|install|add|update|upgrade|sync|init|new|create|mod|train|clean|export"
 )
 """The second word of commands that are all words: ``npm run wib``."""
-_CD = re.compile(r"^cd [\w.-]+(?:/[\w.-]+)+/?(?= [a-z])")
 _STEP = re.compile(r"^\s*(?:\d{1,2}|[a-z])[.)、]\s|^\s*(?:Step|步骤)\s*\d", re.IGNORECASE)
 """Items of numbered lists, whose commands are the steps of one sequence."""
 _BULLET = re.compile(r"^\s*[-*+•]\s")
@@ -246,8 +238,6 @@ def _said(
     spans = ran(_spans(line, subjects))
     if spans:
         return [*given, *spans], False
-    if folder := _CD.match(bare):  # what follows is a remark
-        return [(folder[0], ())], True
     return ran([*given, *_in_sentence(line, subjects)]), False
 
 
@@ -260,21 +250,20 @@ def _plain(text: str) -> bool:
 
 def _in_sentence(line: str, subjects: frozenset[str]) -> list[tuple[str, Sequence[str]]]:
     """The command in a sentence without quotes: behind a label, or behind a verb."""
-    labelled = _LABELLED.match(line)
-    if labelled and (role_of(labelled["rest"]) or unknown(labelled["rest"], "asked", subjects=subjects)):
-        return [(labelled["rest"], ["asked"])]
-    if (named := _NAMED.match(line)) and _ARGUMENT.search(named["rest"]):
-        text = named["rest"].rstrip(".")
-        if role_of(text) in ("run", "setup") or (
-            _TOLD.search(named["label"]) and unknown(text, "led", "alone", subjects=subjects)
-        ):
-            return [(text, ["led", "alone"])]
+    if named := _NAMED.match(line):
+        text = re.sub(r"(?<=\w)\.$", "", named["rest"])
+        asked = bool(_ASKS.search(named["label"]))
+        places = ["asked"] if asked else ["led", "alone"]
+        if role_of(text) in ("run", "setup") and (asked or _ARGUMENT.search(text)):
+            return [(text, places)]
+        if (asked or _TOLD.search(named["label"])) and unknown(text, *places, subjects=subjects):
+            return [(text, places)]
     if ran := _WHEN.search(line) or _RAN.search(line) or _STARTED.search(line):
         text = _cut(ran["rest"])
         starter = {".py": "python ", ".sh": "bash "}.get(text.partition(" ")[0][-3:], "")
         text = text if text.startswith(("./", "python", "bash", "sh ")) else starter + text
         if role_of(text) and not _plain(text):
-            return [*((first["rest"], ()) for first in _FIRST.finditer(line)), (text, ())]
+            return [(text, ())]
     if script := _SCRIPT.search(line):
         return [(script["rest"], ())]
     for ran in _RUNS.finditer(line):
