@@ -506,9 +506,9 @@ _DESCRIBES = re.compile(
 """A program that only prints what is installed."""
 _WORKS = re.compile(
     r"\bwork-?arounds?\b|\balternatives?\b|\b(?:this|it|that|following|below|code) (?:all )?works?\b(?! with out)"
-    r"|\bworks (?:fine|well|as expected)|\b(?:I am|I'm|was) able to\b|\bsolutions?\b|\bpossible fix"
-    r"|临时(?:解决|方案)|(?:可以|能)(?:正常)?(?:运行|工作)|正常(?:运行|工作)",
-    re.IGNORECASE,
+    r"|^(?:what )?works?\W*$|\bworks (?:fine|well|as expected)|\b(?:I am|I'm|was) able to\b|\bsolutions?\b"
+    r"|\bpossible fix|临时(?:解决|方案)|(?:可以|能)(?:正常)?(?:运行|工作)|正常(?:运行|工作)",
+    re.IGNORECASE | re.MULTILINE,
 )
 """Words above a program that does not fail."""
 _TESTS = re.compile(

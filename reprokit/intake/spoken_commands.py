@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -172,9 +173,13 @@ def in_prose(
         step = step and (item or line.startswith((" ", "\t"))) and not (FINE.search(line) or OR.search(line))
         goes_on = found and (step or (whole and together >= number - 1))
         shell = found[-1] if goes_on else Shell(replace(piece, lead=above.strip()[:200] or piece.lead))
+        sides = {} if whole or step else _sides(line, [text for text, _ in texts])
         if shell.lines == []:
             shell.said = "" if whole else _clause(line, texts[0][0]) if texts else line
         for said, places in texts:
+            if shell.said != (side := sides.get(said, shell.said)):
+                found += [shell] if shell.lines else []
+                shell = Shell(shell.piece, said=side)
             text = _continued(said.strip(), lines[number + 1 : number + 1 + MOST])
             skip = max(skip, number + text.count("\n"))
             role = role_of(text, lenient="asked" in places)
@@ -191,6 +196,20 @@ def in_prose(
             together = skip if whole and skip > number else number if whole else together
             step = step or item
     return found
+
+
+def _sides(line: str, texts: Sequence[str]) -> dict[str, str]:
+    """The part of a line that each of its texts is in, where words between them oppose one to the other."""
+    places = [(max(line.find(text[:40]), 0), text) for text in texts]
+    turns = [hit.start() for hit in _TURNS.finditer(line)]
+    turns = [at for at in turns if any(place < at for place, _ in places) and any(place > at for place, _ in places)]
+    bounds = [0, *turns, len(line)]
+    parts = list(itertools.pairwise(bounds)) if turns else []
+    return {text: line[first:last] for place, text in places for first, last in parts if first <= place < last}
+
+
+_TURNS = re.compile(r"\b(?:but|while|whereas|however|otherwise|instead)\b|但|否则|而(?!且)", re.IGNORECASE)
+"""Words between a command and another one of which the opposite is said."""
 
 
 def _clause(line: str, text: str) -> str:

@@ -439,6 +439,13 @@ def test_a_program_beside_an_installed_project_is_not_one_of_its_tree() -> None:
             "It fails with this command:\n\nWIB=0 make wib\n\nBut these work:\n- make wob\n- WIB=1 make wob\n",
             "make wib",
         ),
+        ("`wib a --n 1` works fine, but `wib a --n 2` crashes.\n", "wib a --n 2"),
+        ("运行 `wib a --one` 正常，但 `wib a --two` 报错\n", "wib a --two"),
+        ("Works on one:\n\n    A=0 python wib.py\n\nFails on two:\n\n    A=1 python wob.py\n", "python wob.py"),
+        (
+            "It sometimes works.\n\n```\npython a.py\n```\n\nI do not have this problem:\n```\npython b.py\n```\n",
+            "python a.py",
+        ),
         # a step behind the last command
         (
             "Run:\n\n```\nmkdir build\ncmake -B build\nsource wib.sh\n```\n",

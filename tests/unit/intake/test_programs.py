@@ -55,6 +55,11 @@ def _program(text: str) -> str:
         ("The code:\n> import wib\n> wib.go(1)\n\nIt fails.\n", "import wib\nwib.go(1)"),
         # one statement
         (f"It fails for:\n{FENCE}\nnet = wib.both(net, 300)\n{FENCE}\n", "net = wib.both(net, 300)"),
+        # the one that works is another one
+        (
+            f"Works:\n{FENCE}py\nimport wib\nwib.go(1)\n{FENCE}\nFails:\n{FENCE}py\nimport wib\nwib.go(2)\n{FENCE}\n",
+            "wib.go(2)",
+        ),
         # a kernel without the name of its language
         (f"{FENCE}\n__global__ void k() {{}}\nint main() {{\n    k<<<1, 32>>>();\n}}\n{FENCE}\n", "k<<<1, 32>>>();"),
         # statements between backticks
