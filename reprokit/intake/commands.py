@@ -30,7 +30,7 @@ MOST = 50
 """Most lines of one command."""
 _TILE = r"(?:\([^()\n]{1,80}\)\s*)?"
 PROMPT = re.compile(
-    rf"^\s*{_TILE}(?:\[[\d:. -]{{5,25}}\] ?)?(?:[\w.<>-]+@[\w.<>-]+[:\s~][^\n$#%]{{0,80}}[$#%] ?"
+    rf"^\s*{_TILE}(?:\[[\d:. -]{{5,25}}\] ?)?(?:[\w.<>-]+@[\w.<>-]*[:\s~/][^\n$#%]{{0,80}}[$#%] ?"
     r"|\[(?:[\w.<>-]+@|<email>)[^\]\n]{1,80}\][$#%] ?"
     rf"|(?:ba|z|)sh-\d[\d.]*[$#] ?|[$%❯➜λ»∞✗±] +(?:[\w.-]+ git:\(\S{{1,60}}\) (?:✗ )?)?(?=[\w./(])"
     rf"|[\w.<>-]+@[\w.<>-]+[ :][~/][^\s>]{{0,80}}(?: \([^()\n]{{1,60}}\))?> (?=[\w./])"
@@ -59,8 +59,13 @@ _NOTHING = re.compile(r"[\W_]*(?:n/?a|none|no|nothing|not applicable|no response
 """What stands in a form where there is no command to show."""
 _CONTINUES = re.compile(r"^>(?: |$)")
 """What shells print before the further lines of a command."""
-_BUILT = re.compile(r"^(?:g?make(?:\[\d+\])?: (?:\*\*\*|Entering)|ninja: build stopped|FAILED: )", re.MULTILINE)
+BUILT = re.compile(r"^[ \t]*(?:g?make(?:\[\d+\])?: (?:\*\*\*|Entering)|ninja: build stopped|FAILED: )", re.MULTILINE)
 """What builds print, beside the lines of the compiler that they start."""
+_ENV_SECTION = re.compile(
+    r"^\[(?:env|buildenv|runenv|environment)\]\n(?P<rows>(?:[A-Za-z_]\w{0,60}=[^\n]{1,300}(?:\n|\Z)){1,40})",
+    re.MULTILINE,
+)
+"""The variables of a profile, as Conan and other programs show it."""
 _ASSIGN = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>\"[^\"]*\"|'[^']*'|(?:\\.|[^\s;&|\\])*)(?:\s+|$)")
 _EXPORT = re.compile(r"^(?:export|set|setenv|SET|declare -x|ENV)\s+(?P<rest>[A-Za-z_]\w*[ =].*)$")
 _POWERSHELL = re.compile(r"^\$env:(?P<name>\w+)\s*=\s*(?P<value>.*)$", re.IGNORECASE)
@@ -110,6 +115,7 @@ _ROW = re.compile(
 _SAID = re.compile(
     r"\b(?:did not run|returned (?:a )?non|failed with|is not a|not found$|command not found|No such file"
     r"|Leaving directory)|^go (?:to|into|back|through|on|ahead|with)\b|^Running (?:setup\.py|command)\b|\bCommand ['\"]"
+    r"|^(?:import|from)\s|^\S+\.(?:py|go|js|rs) [.FEsxX]{1,200}(?:\s+\[ *\d{1,3}%\])?$"
     r"|^\S+ (?:is|was|are|has|can|cannot|does|did|will|failed|error|fatal|warning|fails|works|crashes"
     r"|hangs)\b(?![-=./])"
 )
@@ -151,13 +157,14 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = (), subjects: fr
     if config := _CONFIG.search(piece.text):
         at = piece.text.count("\n", 0, config.start())
         lines[at] = f"$ {config['name']} {' '.join(re.findall(_ITEM, config['items']))}"
-    known = piece.info in SHELLS or _only_commands(piece, lines)
+    shell_like = piece.info in SHELLS or _only_commands(piece, lines)
+    known = shell_like and not likely.printed(piece)
     prompted = any(PROMPT.match(line) for line in lines)
-    if not (known or piece.info in _PLAIN_INFO or prompted):
+    if not (shell_like or piece.info in _PLAIN_INFO or prompted):
         return shell
-    output = _BUILT.search(piece.text) is not None
+    output = BUILT.search(piece.text) is not None
     texts = list(_logical(lines, only_prompted=prompted))
-    alone = sum(bool(text.strip()) for text, *_ in texts) == 1
+    alone = sum(bool(text.strip()) and not _COMMENT.match(text) for text, *_ in texts) == 1
     sure = prompted or (known and alone)
     around = [*(["shell"] if known else []), *(["alone", "mark"] if alone else []), *likely.around(piece)]
     for text, at, place in texts:
@@ -166,8 +173,12 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = (), subjects: fr
         role = role_of(text, lenient=known or prompted, sure=sure)
         role = role or ("run" if unknown(text, *around, *place, subjects=subjects) else "")
         role = role or ("run" if place and _fails_itself(text, lines[at + 1 + text.count("\n") :][:2]) else "")
-        if role and not (output and not prompted and _compiles(text)):
+        if role and not (not prompted and printed(text, output)):
             shell.lines += parts(text, piece.line + at, role)
+    for section in _ENV_SECTION.finditer(piece.text):
+        line = piece.line + piece.text.count("\n", 0, section.start("rows"))
+        rows = enumerate(section["rows"].split("\n"), line)
+        shell.lines += [CommandLine(text=f"export {row}", line=at, role="export") for at, row in rows if row]
     for step in STEP_OF_IMAGE.finditer(piece.text):
         line = piece.line + piece.text.count("\n", 0, step.start())
         shell.lines += parts(step["rest"], line, role_of(step["rest"], lenient=True) or "run")
@@ -226,9 +237,18 @@ def within(line: int, spans: Sequence[tuple[int, int]]) -> bool:
     return any(first <= line <= last for first, last in spans)
 
 
-def _compiles(text: str) -> bool:
-    """Whether it is a long line of a compiler, as builds print them."""
-    return bool(BUILDS.search(text.split(" ", 1)[0] + " ")) and len(text.split()) > 6
+def printed(text: str, output: bool) -> bool:
+    """Whether it is a long line of a compiler, as builds print them. ``output``: it is among what a build printed."""
+    compiler = _COMPILER.match(text)
+    if "bazel-out/" in text:
+        return True
+    return bool(compiler and (output or compiler["path"])) and len(text.split()) > 6
+
+
+_COMPILER = re.compile(
+    r"\s*(?P<path>(?:/[\w.+@-]{1,80}){1,20}/)?(?:[\w.]{1,40}-){0,5}(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+|nvcc|hipcc|ld|ar|f2py|cython|make|cmake)"
+    r"(?:-\d+)?\s"
+)
 
 
 @cache
@@ -300,7 +320,7 @@ def _of_program(rest: str, first: str) -> str | None:
         return ""
     if re.search(r"\bdiagnose\.py\b|\bcollect_env", first):
         return ""
-    if _SCRIPT.match(rest) or ASKS.match(rest) or (role in ("prep", "") and _PIPED.search(first)):
+    if (_SCRIPT.match(rest) and role != "") or ASKS.match(rest) or (role in ("prep", "") and _PIPED.search(first)):
         return "run"
     if _WRITES.match(rest):
         return "prep"
@@ -340,11 +360,13 @@ _OUTCOME = re.compile(
 def _of_installer(name: str, rest: str) -> str:
     words = rest.split()
     sub = next((word for word in words[1:] if not word.startswith("-")), "")
+    if name == "docker" and sub == "build" and not re.search(r"\s-|[./]", rest):
+        return ""
     if name in _RUNNING and re.fullmatch(_RUNNING[name], sub):
         return "run"
     wanted = _INSTALLING.get(
         "conda" if name in ("mamba", "micromamba") else name,
-        r"install|add|update|upgrade|wheel|download|build-dep|-\S*|\d\S*|~?/?\S+",
+        r"\S+" if name == "virtualenv" else r"install|add|update|upgrade|wheel|download|build-dep|\d\S*",
     )
     alone = sub in ("install", "add") and (
         name not in _RUNNING if len(words) < 3 else bool(_OUTCOME.fullmatch(words[2]))
@@ -482,6 +504,7 @@ def portable(text: str) -> str:
     """
     text = re.sub(r"^py (?:-3(?:\.\d+)? )?(?=\S+\.py\b|-m )", "python ", text)
     text = re.sub(r"^(?=[\w-][\w./-]*\.py(?:\s|$))", "python ", text)
+    text = re.sub(r"^(?=[\w-][\w-]*\.sh(?:\s|$))", "bash ", text)
     text = _BACKSLASHED.sub(lambda match: match[0].replace("\\", "/"), text)
     if "\n" not in text:
         return text.strip()

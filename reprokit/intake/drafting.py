@@ -212,10 +212,11 @@ class _Work:
         """The trees that the report clones, or that of the project whose script the command runs."""
         script = placing.needs_tree(self.running, self.shown)
         clones = self.installed.clones
-        tree = projects.stated(self.report.lines)
+        stated = projects.stated(self.report.lines, self.report.title)
+        tree = next(iter(stated), None)
         if not script and not clones:
             self.project = None
-            self._stated_tree(tree)
+            self._stated_trees(stated)
             return
         if self.project is None and tree and tree.project and not tree.project.built:
             self.project = replace(tree.project, why=f"line {tree.line} names it")
@@ -224,6 +225,7 @@ class _Work:
                 f"{script} is a program of the reporter, or of a project that the report does not name: add it "
                 f"to sources or files."
             )
+            self._stated_trees(stated)
             return
         sources = {}
         for git, folder, branch in clones or ((self.project.git, self.project.name, ""),):
@@ -235,19 +237,26 @@ class _Work:
         self.data["sources"] = sources
         placing.place(self.running, self.shown, self.project)
 
-    def _stated_tree(self, tree: projects.StatedTree | None) -> None:
-        """The tree that the report names without a command in it."""
-        if tree and tree.project:
+    def _stated_trees(self, stated: Sequence[projects.StatedTree]) -> None:
+        """The trees that the report names without a command in them."""
+        for tree in stated:
+            if tree.project is None:
+                self.missing.append(
+                    f"Line {tree.line} names the commit {tree.ref}: the report does not say of which repository. Add "
+                    "it to sources if the case is built from it."
+                )
+                continue
             name = tree.project.name
-            ref, why = (tree.ref, "as the report says") if tree.ref else projects.ref_of(tree.project, "")
-            self.data["sources"] = {name: {"git": tree.project.git, "ref": ref, "path": name}}
+            ref, why = tree.ref, "as the report says"
+            if not ref:
+                ref, why = projects.ref_of(tree.project, self._version(tree.project))
+            self.data.setdefault("sources", {})[name] = {"git": tree.project.git, "ref": ref, "path": name}
             self.notes[("sources", name, "ref")] = (why,)
-            self.notes[("sources", name)] = (f"line {tree.line} names it: no command of the case uses it yet",)
-        elif tree:
-            self.missing.append(
-                f"Line {tree.line} names the commit {tree.ref}: the report does not say of which repository. Add it to "
-                "sources if the case is built from it."
-            )
+            before = self.running.command
+            if len(stated) == 1:
+                placing.place(self.running, self.shown, tree.project)
+            used = "" if self.running.command != before else ": no command of the case uses it yet"
+            self.notes[("sources", name)] = (f"line {tree.line} names it{used}",)
 
     def _ref(self, project: Project, branch: str) -> tuple[str, str]:
         """(what is checked out of a tree, why)."""
@@ -255,22 +264,21 @@ class _Work:
             return refs[-1], "as the report checks it out"
         if branch:
             return branch, "as the report checks it out"
-        if project is self.project and (version := self._version()) and project.tag:
+        if project is self.project and (version := self._version(project)) and project.tag:
             return projects.ref_of(project, version)
-        tree = projects.stated(self.report.lines)
-        if tree and tree.ref and tree.project in (None, project):
-            return tree.ref, f"line {tree.line} names this commit"
-        return projects.ref_of(project, self._version() if project is self.project else "")
+        for tree in projects.stated(self.report.lines, self.report.title):
+            if tree.ref and tree.project in (None, project):
+                return tree.ref, f"line {tree.line} names it"
+        return projects.ref_of(project, self._version(project) if project is self.project else "")
 
-    def _version(self) -> str:
-        """The project's version from an environment or the text; '' where there is none."""
-        assert self.project is not None
-        names = {self.project.name.lower(), self.project.package, self.project.pip} - {""}
+    def _version(self, project: Project) -> str:
+        """A project's version from an environment or the text; '' where there is none."""
+        names = {project.name.lower(), project.package, project.pip} - {""}
         for found in [self.merged[self.failing]] if self.environments else []:
             for key, value in (*found.values.items(), *found.packages.items()):
                 if re.sub(r"\s*(?:version|版本)$", "", str(key).strip().lower()) in names:
                     return str(value)
-        words = r"[-_ ]?".join(re.escape(word) for word in re.split(r"[-_ ]", self.project.name) if word)
+        words = r"[-_ ]?".join(re.escape(word) for word in re.split(r"[-_ ]", project.name) if word)
         found_version = re.search(
             rf"(?<![\w/.]){words}(?: ?版本| version)?[ \t]*[:：=]?[ \t]*v?(\d+\.\d[\w.+]*)", self.report.text, re.I
         )

@@ -26,8 +26,9 @@ _MOST = 200
 SURE = 10
 """The score of a shell whose command failed for sure: it starts the traceback's script, or prints the failure."""
 FINE = re.compile(
-    r"\b(?:works?|worked|fine|fix(?:e[ds])?|solve[ds]?|workaround|resolved?|instead|succeeds?|expected"
-    r"|(?:without|no) (?:error|problem|issue)s?)\b|正常|可以|解决|没有?问题|成功",
+    r"(?<!not )(?<!n't )(?<!n’t )(?<!ever )(?<!longer )(?<!sometimes )(?<!occasionally )\b"
+    r"(?:works?|worked|fine|fix(?:e[ds])?|solve[ds]?|workaround|resolved?|instead|succeeds?|expected"
+    r"|(?:without|no|not have (?:this|the|that)) (?:error|problem|issue)s?)\b|正常|可以|解决|没有?问题|成功",
     re.IGNORECASE,
 )
 """Words around a command that does not fail."""
@@ -56,7 +57,8 @@ OR = re.compile(r"\b(?:or|alternatively|either|otherwise|if)\b|或者|否则|如
 def _failing(shell: Shell, shown: Shown | None, only: bool) -> bool:
     """Whether a shell has a line that may be what failed: an installation where that failed, or nothing else runs."""
     alone = only and (not shell.said or _FAILS.search(shell.said))
-    return bool(shell.of("run") or (shell.of("setup") and (alone or (shown and shown.building))))
+    installs = shell.of("setup") and not _works(shell) and (alone or (shown and shown.building))
+    return bool(shell.of("run") or installs)
 
 
 def chosen(found: Sequence[Shell], shown: Shown | None) -> Shell | None:
@@ -71,7 +73,8 @@ def chosen(found: Sequence[Shell], shown: Shown | None) -> Shell | None:
     ]
     texts = sorted(line.text for shell in candidates for line in shell.of("run"))
     scores = [one - 5 * _shorter(shell, texts) for one, shell in zip(scores, candidates, strict=True)]
-    return candidates[scores.index(max(scores))] if candidates else None
+    best = candidates[scores.index(max(scores))] if candidates else None
+    return None if best and _works(best) and max(scores) < 0 else best
 
 
 def _shorter(shell: Shell, texts: Sequence[str]) -> bool:
@@ -156,7 +159,7 @@ def sequence(
         else replace(line, role="elsewhere")
         for number, line in enumerate(lines)
     ]
-    while lines and lines[-1].role not in ("run", "setup"):
+    while lines and lines[-1].role not in ("run", "setup", "prep"):
         lines.pop()
     return _once(lines)
 
@@ -193,7 +196,15 @@ def _goes_on(shell: Shell, below: Shell, shown: Shown | None, pieces: Sequence[R
         gap -= sum(piece.last - piece.line + 3 for piece in between)
     near = gap <= _NEAR and shell.piece.heading == below.piece.heading
     text = below.said or below.piece.lead
-    if shell.said or below.said or not near or OR.search(text) or FINE.search(text) or _same(shell, below):
+    if (
+        shell.said
+        or below.said
+        or not near
+        or OR.search(text)
+        or FINE.search(text)
+        or _works(shell)
+        or _same(shell, below)
+    ):
         return False
     return not (shown and shell.lines[-1].line < shown.line < below.lines[0].line)
 
@@ -217,6 +228,7 @@ def _same(one: Shell, other: Shell) -> bool:
 
 def _started(text: str) -> str:
     """The program that a command starts, with the script or the module that it is given."""
+    text = commands.assignments(text.strip())[1]
     name = commands.program_of(text)
     script = re.search(r"\s(?:-m\s+\S+|\S+\.(?:py|sh|js)(?=\s|$))", text)
     words = re.match(r"\S+((?:\s+[a-z][a-z-]*(?=\s|$)){0,3})", text.strip())

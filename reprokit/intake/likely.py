@@ -32,7 +32,7 @@ PLACES = {
     "verb": 3,  # behind a word such as "run"
     "asked": 3,  # behind "Command:", or below a heading that asks for it
     "steps": 1,  # below a heading that asks for steps
-    "fails": 2,  # before a word such as "fails"
+    "fails": 3,  # before a word such as "fails"
     "led": 1,  # below a line that ends in a colon
 }
 _QUOTED = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'")
@@ -41,6 +41,7 @@ _STARTS = re.compile(
 )
 _BOT = re.compile(r"/[a-z][\w-]*(?: |$)")
 """What is written to a robot of a forge: ``/assign me``."""
+_CONTINUED = re.compile(r"[ \t]*\\\n[ \t]*")
 _MOST = 2000
 """Most characters that are weighed."""
 
@@ -63,7 +64,7 @@ def subjects(title: str) -> frozenset[str]:
 
 def weight(text: str, *places: str, subjects: frozenset[str] = frozenset()) -> int:
     """How much speaks for a text being a command line. ``places``: of :data:`PLACES`."""
-    first = text[:_MOST].split("\n", 1)[0].strip()
+    first = _CONTINUED.sub(" ", text[:_MOST]).split("\n", 1)[0].strip()
     starts = _STARTS.match(first)
     name = starts["name"].rpartition("/")[2] if starts else ""
     if not starts or name.lower() in words() or not re.search(r"[A-Za-z]", name) or _BOT.match(first):
@@ -73,7 +74,11 @@ def weight(text: str, *places: str, subjects: frozenset[str] = frozenset()) -> i
     total += sum(points for points, sign in _shapes() if sign.search(plain))
     total += 2 * (name.lower().removesuffix(".exe") in subjects)
     rest = plain[starts.end() :].split()
-    return total - min(6, sum(word in words() for word in rest)) - 4 * (len(rest) > 30 and " -" not in plain)
+    return (
+        total
+        - min(6, sum(word in words() for word in rest[rest[:1] == ["run"] :]))
+        - 4 * (len(rest) > 30 and " -" not in plain)
+    )
 
 
 def likely(text: str, *places: str, subjects: frozenset[str] = frozenset()) -> bool:
@@ -81,9 +86,14 @@ def likely(text: str, *places: str, subjects: frozenset[str] = frozenset()) -> b
     return weight(text, *places, subjects=subjects) >= ENOUGH
 
 
+def printed(piece: ReportPiece) -> bool:
+    """Whether the words around a piece call it output."""
+    return piece.code and bool(_SHOWN.search(piece.lead or piece.heading)) and not STEPS.search(piece.lead)
+
+
 def around(piece: ReportPiece) -> list[str]:
     """The places in which all of a piece stands, by its heading and by the line before it."""
-    if piece.code and _SHOWN.search(piece.lead) and not STEPS.search(piece.lead):
+    if printed(piece):
         return []
     asked = ASKED.search(piece.heading) or (piece.code and ASKED.search(piece.lead))
     led = ["led"] if piece.code and _RUN.search(piece.lead) else []

@@ -17,6 +17,15 @@ MOST = 2000
 _SPACES = dict.fromkeys(map(ord, "\u00a0\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
 """Characters that look like a space, and some that splitlines() takes for the end of a line, but editors do not."""
 _FENCE = re.compile(r"^(?P<indent>[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?)(?P<fence>`{3,}|~{3,})(?P<info>[^`\n]*)$")
+_OPENS = re.compile(r"^[ \t]*`[^`\s][^`]{0,1000}$|^[ \t]*`$")
+_ENDS = re.compile(r"[^`]*`[ \t]*[.,]?[ \t]*")
+_SPAN = 200
+"""Most lines between two single backticks."""
+_CODED = re.compile(
+    r"(?:import [a-z_][\w., ]*|from [a-z_][\w.]* import .{1,200}|[a-z_][\w.]{0,60} ?= ?\S.{0,300}"
+    r"|[a-z_][\w.]{0,60}\(.{0,300}\)|(?:for|while|if|with|def|class) .{1,200}:|@\w.{0,100})\s*(?:#.{0,200})?$"
+)
+"""A line of a Python program."""
 _HEADING = re.compile(
     r"^ {0,3}#{1,6}\s+(?!\.{1,2}/\w)(?P<text>\S.*?)\s*#*$"
     r"|^\s*(?:[-*\d.)]+\s+)?(?:\*\*|__)(?P<bold>[^*_].{0,88}?)(?:\*\*|__)\s*[:：]?$"
@@ -222,7 +231,9 @@ class _Cutter:
             line = self.lines[self.at]
             if opening := _FENCE.match(line):
                 self._fenced(opening)
-            elif (summary := _SUMMARY.search(line)) or _HEADING.match(line):
+            elif end := self._end_of_span(line):
+                self._span(end)
+            elif (summary := _SUMMARY.search(line)) or (_HEADING.match(line) and not self._comments(line)):
                 self._headed(summary or _HEADING.match(line))
             elif _TRACEBACK.search(line):
                 self._loose("traceback", self._end_of_traceback())
@@ -277,16 +288,34 @@ class _Cutter:
         self._add("fenced", body, start, info=info[0].strip("{}.") if info else "")
         self.at = end + 1
 
+    def _comments(self, line: str) -> bool:
+        """Whether what looks like a heading is a comment of a Python program that has no fence."""
+        following = "".join(self.lines[self.at + 1 : self.at + 2])
+        above = self.lines[self.at - 1] if self.at else ""
+        lower = line[2:3].islower() and line.startswith("# ")
+        return bool(self.at and _CODED.match(following) and (lower or _CODED.match(above)))
+
+    def _end_of_span(self, line: str) -> int:
+        """The line on which code of several lines between single backticks ends, which begins a line; 0 for none."""
+        if not _OPENS.match(line):
+            return 0
+        following = self.lines[self.at + 1 : self.at + _SPAN]
+        for at, text in enumerate(following, self.at + 1):
+            if "`" in text or not (text.strip() or self.lines[at - 1].strip()):
+                return at if _ENDS.fullmatch(text[:1000]) else 0
+        return 0
+
+    def _span(self, end: int) -> None:
+        body = self.lines[self.at : end + 1]
+        body[0] = body[0].replace("`", "", 1)
+        body[-1] = body[-1].rpartition("`")[0]
+        self._add("fenced", body, self.at)
+        self.at = end + 1
+
     def _loose(self, kind: str, end: int) -> None:
         body = self.lines[self.at : end]
         if kind in ("indented", "traceback"):
             body = _dedented(body)
-        if body[0].lstrip().startswith("`"):  # code of several lines between single backticks
-            body = [
-                body[0].replace("`", "", 1),
-                *body[1:-1],
-                *([body[-1].rstrip().removesuffix("`")] if body[1:] else []),
-            ]
         if kind == "tree" and self.at > 0 and self._root_above():
             # The root folder of a tree is on the line before it.
             body = [self.lines[self.at - 1], *body]
@@ -313,7 +342,9 @@ class _Cutter:
             self.lead = _plain(written[-1])
 
     def _special(self, line: str) -> bool:
-        if any(pattern.match(line) for pattern in (_FENCE, _HEADING, _TREE, _PROMPT)):
+        if any(pattern.match(line) for pattern in (_FENCE, _TREE, _PROMPT)) or self._end_of_span(line):
+            return True
+        if _HEADING.match(line) and not self._comments(line):
             return True
         indented = re.match(r"(?: {4}|\t)\s*\S", line) and self._after_blank()
         return bool(indented or _SUMMARY.search(line) or _TRACEBACK.search(line))
@@ -322,8 +353,8 @@ class _Cutter:
         """Whether indented code may begin here: as in Markdown, after a blank line and not in a list."""
         if self.at and self.lines[self.at - 1].strip():
             return False
-        above = (line for line in reversed(self.lines[max(0, self.at - 4) : self.at]) if line.strip())
-        return not re.match(r"\s*(?:[-*+]|\d+[.)、])\s", next(above, ""))
+        above = next((line for line in reversed(self.lines[max(0, self.at - 4) : self.at]) if line.strip()), "")
+        return not re.match(r"\s*(?:[-*+]|\d+[.)、])\s|(?: {4}|\t)\s*\S", above)
 
     def _while(self, fits: object) -> int:
         end = self.at

@@ -77,7 +77,7 @@ def shells(pieces: Sequence[ReportPiece], taken: Sequence[tuple[int, int]], titl
     if not any(shell.of("run", "setup") for shell in found):
         heads = [piece for piece in pieces if piece.kind == "heading"][:1]
         heads = [replace(piece, kind="prose", text=_SAYS_SO.sub("", piece.text)) for piece in heads]
-        spoken = [shell for one in heads for shell in spoken_commands.in_prose(one, taken, about)]
+        spoken = [shell for one in heads for shell in spoken_commands.in_prose(one, taken)]
         found += [shell for shell in spoken if shell.of("run", "setup")]
     return found
 
@@ -90,7 +90,8 @@ def run(found: Sequence[Shell], shown: Shown | None, pieces: Sequence[ReportPiec
     result = Running()
     chosen = failing_command.chosen(found, shown)
     lines = failing_command.sequence(found, chosen, shown, pieces) if chosen else []
-    program = _program(pieces, chosen)
+    shown_programs = scripts.programs(pieces)
+    program = _program(shown_programs, pieces, chosen)
     if program is not None and chosen and not _calls(chosen, program) and _better(program, chosen, shown):
         chosen, lines = None, []
     ran = set(lines)
@@ -120,11 +121,33 @@ def run(found: Sequence[Shell], shown: Shown | None, pieces: Sequence[ReportPiec
     elif script := _started(shown):
         result.command = f"python {script}"
         result.notes[("command",)] = (GUESSED,)
+    _beside(result, shown_programs)
     if result.command and result.steps:
         result.command = held(result.steps) + result.command.rstrip("\n") + "\n"
     _variables(result, found, chosen)
     _configs(result, pieces)
     return result
+
+
+def _beside(result: Running, found: Sequence[scripts.Script]) -> None:
+    """Put the other programs into the case that the command names, or that a program of the case imports."""
+    named = [one for one in sorted(found, key=lambda one: one.piece.line) if one.named and one.name not in result.files]
+    added = True
+    while named and added:
+        added = False
+        used = "\n".join([result.command, *(line for text in result.files.values() for line in _imports(text))])
+        for one in list(named):
+            stem = posixpath.basename(one.name).rpartition(".")[0]
+            if re.search(rf"(?<![\w./-]){re.escape(one.name)}(?!\w)|^import {re.escape(stem)}$", used, re.MULTILINE):
+                named.remove(one)
+                if added := one.name not in result.files:
+                    result.files[one.name] = one.text
+                    result.notes[("files", one.name)] = (f"lines {one.piece.line} to {one.piece.last}",)
+
+
+def _imports(text: str) -> Sequence[str]:
+    """The modules that the lines of a program import, each as ``import NAME``."""
+    return [f"import {name}" for name in re.findall(r"^\s*(?:from|import)\s+\.?([\w.]{1,80})", text, re.MULTILINE)]
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:
@@ -133,15 +156,17 @@ def listed(names: Sequence[str], most: int = 6) -> str:
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _program(pieces: Sequence[ReportPiece], chosen: Shell | None) -> scripts.Script | None:
+def _program(
+    found: Sequence[scripts.Script], pieces: Sequence[ReportPiece], chosen: Shell | None
+) -> scripts.Script | None:
     """The program to put into the case: the one that the command calls by name, else the most likely example.
 
     An example without a name gets that of the only script that the command starts, where no other program has it.
     """
-    found = scripts.programs(pieces)
-    if chosen is None:
-        return next(iter(found), None)
-    called = [program for program in found if _calls(chosen, program)]
+    if chosen is None or not chosen.of("run"):
+        whole = next((program for program in found if program.whole), None)
+        return whole or scripts.spoken(pieces) or next(iter(found), None) or scripts.called(pieces)
+    called = [one for one in found if _calls(chosen, one) and (one.whole or "/" not in one.name)]
     if called:
         return called[0]
     best = next((program for program in found if not program.named), None)
@@ -291,7 +316,7 @@ def _devices(variables: Mapping[str, str]) -> int:
 def _variables(result: Running, found: Sequence[Shell], chosen: Shell | None) -> None:
     """Take the variables that exports set, except folders of the reporter's machine, and those with which it works."""
     taken: list[int] = []
-    for shell in found:
+    for shell in sorted(found, key=lambda one: bool(one.said)):  # what is pasted before what is only said
         for line in () if failing_command.FINE.search(shell.said) else shell.of("export"):
             for name, value in commands.exported(line.text).items():
                 if name.endswith("FLAGS"):  # what they had before: nothing, in a container

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import itertools
 import json
 import posixpath
 import re
@@ -15,7 +16,7 @@ from functools import cache
 
 from reprokit.evidence.model import Frame
 from reprokit.intake import notebooks
-from reprokit.intake.commands import PROMPT
+from reprokit.intake.commands import PROMPT, SHELLS
 from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.table import table
 
@@ -62,7 +63,9 @@ _PYTHON = frozenset({"python", "py", "python3", "py3", "pycon", "ipython", "pyth
 _PART = re.compile(
     r"^\s*(?:import|from|def|class|for|with|async|@\w|if|try|return)\b|^\s*[\w.,\[\]'\" ]+ ?= ?\S|\w\(", re.M
 )
-_BEGINS = re.compile(r"\s*(?:import \w[\w., ]*|from [\w.]+ import .*|class \w+.{0,80}:|def \w+\(.{0,200}\).{0,40}:)$")
+_BEGINS = re.compile(
+    r"\s*(?:import \w[\w., ]*(?:;.{0,200})?|from [\w.]+ import .*|class \w+.{0,80}:|def \w+\(.{0,200}\).{0,40}:)$"
+)
 _PRINTED_ERROR = re.compile(
     r"^[ \t]*(?:[-=]*>[ \t]*)?(?:Traceback \(most recent|[A-Z]\w{0,60}(?:Error|Exception): \S)", re.MULTILINE
 )
@@ -75,7 +78,8 @@ class Script:
     """A program as the report shows it. ``name``: its file; ``imports``: top-level names, in their order.
 
     ``named``: the name comes from the report. ``score``: how likely it is the example; higher is more likely.
-    ``undefined``: names that it uses but does not define; ``whole``: it is a program rather than a part of one.
+    ``undefined``: names that it uses but does not define, ``binds``: those that it defines; ``whole``: it is a program
+    rather than a part of one. ``typed``: into a console. ``blocks``: of the report, from which it is joined.
     """
 
     name: str
@@ -86,7 +90,10 @@ class Script:
     named: bool = False
     score: int = 0
     undefined: tuple[str, ...] = ()
+    binds: frozenset[str] = frozenset()
     whole: bool = True
+    typed: bool = False
+    blocks: int = 1
 
     @property
     def alone(self) -> bool:
@@ -149,64 +156,186 @@ def programs(pieces: Sequence[ReportPiece]) -> list[Script]:
         program = _python(piece) or _other(piece) if piece.code else _in_prose(piece)
         if program:
             found.append(_joined(program, found) or program)
+    if len(found) > 1 and (ran := _of_traces(pieces)):
+        found = [replace(one, score=one.score + _RAN * (not ran.isdisjoint(_lines(one.text)))) for one in found]
     return sorted(found, key=lambda program: (-program.score, program.piece.line))
 
 
-def _joined(program: Script, before: Sequence[Script]) -> Script | None:
-    """The program behind those before it that define what it uses; None where that helps nothing."""
-    if not program.undefined or program.named:
-        return None
-    above = [one for one in before if one.language is program.language and not one.named and one.imports]
-    if not above:
-        return None
-    text = f"{above[-1].text}\n{program.text}"
+def _of_traces(pieces: Sequence[ReportPiece]) -> frozenset[str]:
+    """The lines of programs that tracebacks show."""
+    texts = [notebooks.as_tracebacks(piece.text) for piece in pieces if piece.code and "Traceback" in piece.text]
+    return frozenset(line for text in texts for hit in _FRAME.finditer(text) for line in _lines(hit["code"]))
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The lines of a program that say something."""
+    return (line.strip() for line in text.split("\n") if len(line.strip()) > _SAYS_NOTHING)
+
+
+_FRAME = re.compile(r'^[ \t]*File "[^"\n]{1,300}", line \d+, in .{1,80}\n[ \t]*(?P<code>\S.{0,300})', re.MULTILINE)
+_SAYS_NOTHING = 8
+"""Characters of a line that many programs have, such as ``main()``."""
+_RAN = 3
+"""What it adds to the score of a program that a traceback shows a line of it."""
+
+
+def spoken(pieces: Sequence[ReportPiece]) -> Script | None:
+    """The program whose statements sentences and steps name, each between backticks; None for less than an import."""
+    found: dict[str, ReportPiece] = {}
+    for piece in pieces:
+        if piece.code or piece.text.count("`") > MOST_SPANS:
+            continue
+        for line in piece.text.split("\n"):
+            alone = bool(_ONLY_SPAN.fullmatch(line[:_LONG]))
+            step = alone or bool(_REPRODUCE.search(line[:500]) or _RUNS.search(line[:500]))
+            for span in _PYTHON_SPAN.finditer(line[:_LONG] if step and not _WORKS.search(line[:500]) else ""):
+                if _states(span["code"], alone):
+                    found.setdefault(span["code"], piece)
+    texts = sorted(found, key=lambda text: not _IMPORTS.match(text))  # what a program imports comes first
+    tree = _parsed("\n".join(texts))
+    if found and tree and _imports(tree):
+        piece = replace(next(iter(found.values())), text="\n".join(texts), lead="", heading="")
+        return _script(piece, piece.text, score=0, tree=tree)
+    return None
+
+
+def called(pieces: Sequence[ReportPiece]) -> Script | None:
+    """The first call that sentences say was made: between backticks, with the name of a module, or by itself."""
+    for piece in pieces:
+        above = piece.under
+        for line in piece.text.split("\n")[:_LONG] if piece.kind in ("prose", "heading") else ():
+            for hit in _CALL.finditer(line[:500]):
+                before, behind = line[max(0, hit.start() - 30) : hit.start()], line[hit.end() : hit.end() + 30]
+                text = hit["line"] or hit["span"] or hit["call"]
+                alone = (hit["line"] or _ONLY_SPAN.fullmatch(line[:500])) and _REPRODUCE.search(above)
+                tree = _parsed(text) if alone or _MADE.search(before) or _GIVES.match(behind) else None
+                call = tree.body[0].value if tree and isinstance(tree.body[0], ast.Expr) else None
+                if isinstance(call, ast.Call) and (call.args or call.keywords) and _REAL.search(text):
+                    one = replace(piece, text=text, lead="", heading="")
+                    return _script(one, text, score=-2, whole=False, tree=tree)
+            above = line if line.strip() else above
+    return None
+
+
+_CALL = re.compile(
+    r"^\s{0,8}(?P<line>[a-z][\w.]{0,60}\([^`\n]{1,300}\))\s{0,8}$|`(?P<span>[\w.]{1,80}\([^`\n]{1,300}\)[\w.()]{0,80})`|(?<![\w.`(])(?P<call>[a-z]\w{0,30}(?:\.\w{1,40}){1,5}\([^()\n]{1,200}\))"
+)
+_MADE = re.compile(
+    r"\b(?:call(?:ing|ed|s)?|us(?:ing|ed|e)|run(?:ning)?|ran|evaluat\w+|do(?:ing)?|execut\w+|when|with|try(?:ing)?)\W{0,3}$|(?:调用|执行|使用|运行)\W{0,3}$",
+    re.I,
+)
+_GIVES = re.compile(r"\W{0,3}(?:rais|return|give|fail|crash|throw|hang|produc|result|segfault|print|报错|返回)", re.I)
+_REAL = re.compile(r"[\d\"'\[{]|=|\w\.\w")
+"""What the arguments of a call have that was made, rather than of a signature."""
+
+
+def _states(text: str, alone: bool) -> bool:
+    """Whether a text is statements of a program: imports, or what gives something to a call."""
     tree = _parsed(text)
-    if tree is None or len(left := _undefined(tree)) >= len(program.undefined):
-        return None
-    piece = replace(program.piece, text=text, line=above[-1].piece.line)
-    score = max(above[-1].score, program.score + 4 * (not left)) + 1
-    return replace(program, text=text, undefined=left, imports=_imports(tree), score=score, piece=piece)
+    return bool(tree and tree.body) and all(_acts(node, alone) for node in tree.body)  # type: ignore[union-attr]
+
+
+def _acts(node: ast.stmt, alone: bool) -> bool:
+    """Whether a statement imports something or calls something with arguments; ``alone``: nothing is beside it."""
+    call = node.value if isinstance(node, (ast.Expr, ast.Assign)) else None
+    gives = isinstance(call, ast.Call) and (call.args or call.keywords or isinstance(node, ast.Assign))
+    return isinstance(node, (ast.Import, ast.ImportFrom)) or bool(gives and (alone or isinstance(node, ast.Assign)))
+
+
+_PYTHON_SPAN = re.compile(r"(?<!`)(`{1,3})(?P<code>(?:>>> )?[A-Za-z_][^`\n]{2,500})\1(?!`)")
+_ONLY_SPAN = re.compile(r"\s*(?:[-*+]\s+|\d{1,2}[.)、]\s*)?`{1,3}[^`]{3,500}`{1,3}\s*[.,:;]?\s*")
+_RUNS = re.compile(
+    r"\b(?:ran|runs?|running|execut\w+|call(?:ed|ing)?|import(?:ed|ing)|do(?:ing)?|us(?:e|ed|ing)|try(?:ing)?|tried|when"
+    r"|after|fails?|crash\w*|errors?|segfault\w*)\b|导入|报错|失败|执行|调用",
+    re.IGNORECASE,
+)
+"""Words around statements that were run."""
+MOST_SPANS = 2000
+"""Most backticks of a piece that are looked into for statements."""
+
+
+def _joined(program: Script, before: Sequence[Script]) -> Script | None:
+    """The program behind those before it that define what it uses; None where none does."""
+    found = program
+    for above in reversed(before[-_JOINED:]):
+        helps = above.language is found.language and not above.named and set(found.undefined) & above.binds
+        if not helps or found.named or found.blocks + above.blocks > _JOINED:
+            continue
+        text = f"{above.text}\n{found.text}"
+        tree = _parsed(text)
+        if tree is None or len(text) > MOST:
+            continue
+        piece = replace(found.piece, text=text, line=above.piece.line)
+        joined = _judged(piece, text, tree, typed=found.typed or above.typed)
+        if joined and len(joined.undefined) < len({*found.undefined, *above.undefined}):
+            score = max(above.score, program.score + 4 * (not joined.undefined)) + 1
+            found = replace(joined, score=score, blocks=found.blocks + above.blocks, whole=joined.whole or above.whole)
+    return found if found is not program else None
+
+
+_JOINED = 8
+"""Most blocks of a report that are one program."""
 
 
 def _python(piece: ReportPiece) -> Script | None:
     if len(piece.text) > MOST or (piece.info in languages() and piece.info not in _PYTHON):
         return None
     fenced = piece.info in _PYTHON
-    text = _source(piece)
+    text, typed = _source(piece)
     tree = _parsed(text)
     if tree is None and piece.kind == "fenced" and (printed := _PRINTED_ERROR.search(text)) and printed.start():
         text = text[: printed.start()]
         tree = _parsed(text)
-    if tree is None and (fenced or _IMPORTS.search(text)) and (straight := _straightened(text)):
+    if tree is None and (fenced or _IMPORTS.search(text) or text[:1] in " \t") and (straight := _straightened(text)):
         text, tree = straight, _parsed(straight)
-    if not (fenced or piece.info in ("", "text") or piece.kind == "console") and (tree is None or not _imports(tree)):
+    plain = fenced or piece.info in ("", "text") or piece.kind == "console"
+    shell = not plain and piece.info in SHELLS and tree is not None and (_gives(tree) or bool(_DEFINES.match(text)))
+    if not (plain or shell) and (tree is None or not _imports(tree)):
         return None
     if tree is None or not tree.body:
         if whole := _in_prose(piece):
             return whole
         begins = _BEGINS.match(text.partition("\n")[0])
-        coded = piece.kind == "fenced" and (begins or _is_code(text))
+        coded = piece.kind == "fenced" and (begins or _is_code(text)) and not _guessed(text)
         part = (fenced or coded) and _PART.search(text) and not _LOGGED.search(text)
         return _script(piece, text, score=0, whole=False) if part else None
-    imports = _imports(tree)
+    return _judged(piece, text, tree, typed=typed)
+
+
+def _judged(piece: ReportPiece, text: str, tree: ast.Module, *, typed: bool) -> Script | None:
+    """The program of a piece, or the part of one, by what its statements do; None for what only looks like Python."""
+    fenced = piece.info in _PYTHON
+    imports, undefined = _imports(tree), _undefined(tree)
     calls = any(isinstance(node, (ast.Expr, ast.Assign, ast.With, ast.For, ast.If, ast.Try)) for node in tree.body)
-    acts = any(isinstance(node, ast.Call) for statement in tree.body for node in ast.walk(statement))
+    acts = any(
+        isinstance(node, ast.Call) or (isinstance(node, ast.Name) and node.id == "print")
+        for statement in tree.body
+        for node in ast.walk(statement)
+    )
     acts = acts or any(isinstance(statement, ast.Try) for statement in tree.body)
-    typed = bool(_TYPED.search(piece.text))
     alone = all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in tree.body)
     tests = bool(_TESTS.search(text))
     if not (fenced or tests or (imports and ((acts and calls) or typed or alone))):
-        coded = (acts and calls and bool(_REPRODUCE.search(piece.under) or _is_code(text))) or bool(
-            _DEFINES.match(text)
+        coded = (
+            acts
+            and calls
+            and bool(_gives(tree) or _named(piece, (".py",)) or _REPRODUCE.search(piece.under) or _is_code(text))
         )
-        shown = coded and piece.kind == "fenced" and not _LOGGED.search(text)
-        return _script(piece, text, score=-1, whole=False) if shown else None
-    undefined = _undefined(tree)
+        shown = piece.kind != "prose" and (coded or typed or _DEFINES.match(text)) and not _LOGGED.search(text)
+        return _script(piece, text, score=-1, whole=False, tree=tree, typed=typed) if shown else None
     score = 4 * bool(imports) + 2 * bool(_REPRODUCE.search(piece.under)) + fenced - 4 * bool(undefined)
     score -= 4 * bool(_DESCRIBES.fullmatch(text.strip()[:_LONG])) + 5 * bool(_WORKS.search(piece.under))
+    if all(isinstance(node, ast.Expr) for node in tree.body) and not (acts or typed):
+        return None  # a value, such as a list of extensions
     if not (typed or alone or tests or (acts and calls)):
-        return _script(piece, text, score=min(score, 0), whole=False, imports=imports)
-    return _script(piece, text, score=score, imports=imports, undefined=undefined)
+        return _script(piece, text, score=min(score, 0), whole=False, tree=tree, typed=typed)
+    return _script(piece, text, score=score, tree=tree, typed=typed)
+
+
+def _gives(tree: ast.Module) -> bool:
+    """Whether a program gives what something returns a name: other text that parses as Python does not."""
+    values = (node.value for node in tree.body if isinstance(node, ast.Assign))
+    return any(isinstance(node, ast.Call) for value in values for node in ast.walk(value))
 
 
 def _script(
@@ -214,10 +343,10 @@ def _script(
     text: str,
     *,
     score: int,
+    tree: ast.Module | None = None,
     language: Language | None = None,
     whole: bool = True,
-    imports: tuple[str, ...] = (),
-    undefined: tuple[str, ...] = (),
+    typed: bool = False,
 ) -> Script:
     language = language or languages()["python"]
     name = _named(piece, (language.suffix,))
@@ -227,11 +356,13 @@ def _script(
         text=text.strip("\n") + "\n",
         piece=piece,
         language=language,
-        imports=imports,
+        imports=_imports(tree) if tree else (),
         named=bool(name),
         score=score,
-        undefined=undefined,
+        undefined=_undefined(tree) if tree else (),
+        binds=_binds(tree) if tree else frozenset(),
         whole=whole,
+        typed=typed,
     )
 
 
@@ -240,7 +371,7 @@ def _other(piece: ReportPiece) -> Script | None:
     language = languages().get(piece.info)
     if len(piece.text) > MOST or piece.info in _PYTHON or _LOGGED.search(piece.text):
         return None
-    if language is None and piece.info in ("", "text") and piece.kind in ("fenced", "indented"):
+    if language is None and piece.info in {"", "text", *SHELLS} and piece.kind in ("fenced", "indented"):
         language = None if _QUOTES_TREE.match(piece.lead) else _guessed(piece.text)
         if language:
             return _part(piece, piece.text, language)
@@ -270,12 +401,14 @@ def _guessed(text: str) -> Language | None:
     rows = {one.suffix: one for one in languages().values() if one.clues}
     counts = {suffix: sum(bool(re.search(clue, head, re.M)) for clue in one.clues) for suffix, one in rows.items()}
     best = max(counts, key=lambda suffix: counts[suffix])
-    alone = sum(count == counts[best] for count in counts.values()) == 1
-    return rows[best] if counts[best] > 1 and alone else None
+    same = {suffix for suffix, count in counts.items() if count == counts[best]}
+    best = ".cu" if same == {".cu", ".cpp"} else best  # which C++ is, too
+    return rows[best] if counts[best] > 1 and (len(same) == 1 or best == ".cu") else None
 
 
 _PRINTED = re.compile(
     r"^\s*#\d+\s|^\s*Lines? \d+\b|0x[0-9a-f]{6,}|[\w-]\.(?:[ch]\w{0,2}|rs|go|[jt]s|py|java|rb)[:(]\d+"
+    r"|^diff --git |^@@ |^[-+]{3} [ab]/"
     r"|\b(?:error|warning|note|fatal)\b ?:|^\s*at \S+\(|^\[|\d\d:\d\d:\d\d|^[$%>] |^\s*\d+ ?\|",
     re.MULTILINE | re.IGNORECASE,
 )
@@ -293,6 +426,7 @@ def _in_prose(piece: ReportPiece) -> Script | None:
     """A Python program that was pasted without a fence: from its first import to the last line with which it parses."""
     logged = _LOGGED.search(piece.text)
     lines = piece.text[: logged.start() if logged else None].split("\n")
+    lines = [_QUOTED.sub("", line) for line in lines]
     starts = [at for at, line in enumerate(lines) if _BEGINS.match(line)]
     if not starts:
         return _block(piece, lines)
@@ -304,10 +438,8 @@ def _in_prose(piece: ReportPiece) -> Script | None:
         text = "\n".join(body[:end])
         tree = _parsed(text)
         if tree is not None and (end > 1 or isinstance(tree.body[0], (ast.Import, ast.ImportFrom))):
-            imports = _imports(tree)
             part = replace(piece, text=text, line=piece.line + starts[0])
-            undefined = _undefined(tree)
-            return _script(part, text, score=3 - 4 * bool(undefined), imports=imports, undefined=undefined)
+            return _script(part, text, score=3 - 4 * bool(_undefined(tree)), tree=tree)
     return None
 
 
@@ -325,11 +457,38 @@ def _block(piece: ReportPiece, lines: Sequence[str]) -> Script | None:
             start = -1
     length, start = best
     text = "\n".join(lines[start : start + length]).rstrip()
+    if python := _python_block(piece, lines):
+        return python
     above = [line for line in lines[max(0, start - _ABOVE) : start] if _QUOTES_TREE.match(line)]
     language = _guessed(text) if length >= _BLOCK and len(text) < MOST and not above else None
     return _part(replace(piece, text=text, line=piece.line + start), text, language) if language else None
 
 
+def _python_block(piece: ReportPiece, lines: Sequence[str]) -> Script | None:
+    """The part of a Python program between sentences: the first lines that parse as one, two or more."""
+    at = tried = 0
+    while at < len(lines) and tried < _REPAIRS:
+        start = at
+        while at < len(lines) and (_codes(lines[at]) or (at > start and not lines[at].strip())):
+            at += 1
+        text = "\n".join(lines[start : min(at, start + _CLUED)]).rstrip()
+        at = max(at, start + 1)
+        if not _ASSIGNS.search(text):
+            continue
+        tried += 1
+        tree = _parsed(text)
+        if tree is not None and text.count("\n") and _gives(tree):
+            part = replace(piece, text=text, line=piece.line + start)
+            return _script(part, text, score=-1, whole=False, tree=tree)
+    return None
+
+
+def _codes(line: str) -> bool:
+    """Whether a line may be one of a Python program."""
+    return bool(_CODE.fullmatch(line[:300]) or (line.startswith((" ", "\t")) and line.strip()))
+
+
+_QUOTED = re.compile(r"^ {0,3}> ?(?!>)")
 _QUOTES_TREE = re.compile(r"\s*(?:[0-9a-f]{7,40}|Lines? \d+.{0,20})$")
 """What is above lines that are quoted from a project's own tree."""
 _ABOVE = 6
@@ -347,9 +506,9 @@ _DESCRIBES = re.compile(
 """A program that only prints what is installed."""
 _WORKS = re.compile(
     r"\bwork-?arounds?\b|\balternatives?\b|\b(?:this|it|that|following|below|code) (?:all )?works?\b(?! with out)"
-    r"|\bworks (?:fine|well|as expected)|\b(?:I am|I'm|was) able to\b|\bsolutions?\b|\bpossible fix"
-    r"|临时(?:解决|方案)|(?:可以|能)(?:正常)?(?:运行|工作)|正常(?:运行|工作)",
-    re.IGNORECASE,
+    r"|^(?:what )?works?\W*$|\bworks (?:fine|well|as expected)|\b(?:I am|I'm|was) able to\b|\bsolutions?\b"
+    r"|\bpossible fix|临时(?:解决|方案)|(?:可以|能)(?:正常)?(?:运行|工作)|正常(?:运行|工作)",
+    re.IGNORECASE | re.MULTILINE,
 )
 """Words above a program that does not fail."""
 _TESTS = re.compile(
@@ -362,6 +521,7 @@ _CODE = re.compile(
     r"\s*(?:[\w.,\[\]'\" *:-]+ ?[-+*/|&]?= ?\S.*|\w[\w.]*\(.*|[\])}]+[,)\]}]*|#.*|@\w.*|['\"].*"
     r"|(?:import|from|def|class|for|with|if|elif|else|try|except|return|print)\b.*)"
 )
+_ASSIGNS = re.compile(r"^[A-Za-z_][\w.]{0,60}(?:, ?\w{1,40}){0,5} ?= ?(?:[\w.]{1,80}\(|[\[{(]$)", re.MULTILINE)
 _CALLS = re.compile(r"^\s*[\w., ]+ = \w[\w.]*\(|^\w[\w.]*\(\w", re.MULTILINE)
 
 
@@ -430,7 +590,7 @@ def statement(piece: ReportPiece, frame: Frame) -> Script | None:
         return None
     one = replace(piece, text=text, line=piece.line + at + 1, lead="", heading="")
     file = posixpath.basename(frame.file.replace("\\", "/"))
-    found = _script(one, text, score=0, imports=_imports(tree))
+    found = _script(one, text, score=0, tree=tree)
     return replace(found, name=file, named=True) if re.fullmatch(r"[\w-]+\.py", file) else found
 
 
@@ -446,51 +606,81 @@ def data_files(pieces: Sequence[ReportPiece], used: str) -> Iterator[tuple[str, 
             yield name, piece
 
 
-def _source(piece: ReportPiece) -> str:
-    """The program in a piece: only the typed lines where it is the text of a console."""
+def _source(piece: ReportPiece) -> tuple[str, bool]:
+    """(the program in a piece, whether it was typed into a console): only the typed lines where it was."""
     text = _CONTROL.sub("", piece.text)
     if text.partition("\n")[0].strip().lower() in languages():  # the language, a line too low
         text = text.partition("\n")[2]
+    if _numbered(text):
+        text = _NUMBER.sub("", text)
     if _CELL.search(text) and ">>>" not in text:
         text = _CELL.sub(">>> ", re.sub(r"^\s*\.\.\.: ?", "... ", text, flags=re.MULTILINE))
     if not _TYPED.search(text):
-        return text
-    return "\n".join(_CONSOLE.sub("", line) for line in text.split("\n") if _CONSOLE.match(line))
+        return text, False
+    return "\n".join(_CONSOLE.sub("", line) for line in text.split("\n") if _CONSOLE.match(line)), True
+
+
+def _numbered(text: str) -> bool:
+    """Whether each line of a text begins with its number, as editors and pages show programs."""
+    numbers = [_NUMBER.match(line) for line in text.split("\n") if line.strip()]
+    found = [int(one["at"]) for one in numbers if one]
+    return len(found) == len(numbers) > 2 and all(1 <= b - a <= _SKIPPED for a, b in itertools.pairwise(found))
+
+
+_NUMBER = re.compile(r"^[ \t]*(?P<at>\d{1,5})(?:[:.|)]? |[:.|)]?$)", re.MULTILINE)
+_SKIPPED = 3
+"""Most that the number of a line grows by, since empty lines may have been lost."""
 
 
 def _parsed(text: str) -> ast.Module | None:
+    """What a text says as Python; one in Python 2 as Python 3 would say it. None for another text."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+        newer = text
+        for old, new in _PYTHON2 if "print" in text or "except" in text else ():
+            newer = old.sub(new, newer)
+        return _parsed(newer) if newer != text else None
+
+
+_PYTHON2 = (
+    (re.compile(r"(^|[:;])([ \t]*(?:print|exec))[ \t]+(?=[^\s=.,)\]])", re.MULTILINE), r"\1\2, "),
+    (re.compile(r"\bexcept[ \t]+([\w.]{1,80}|\([^()\n]{1,200}\)),[ \t]*(\w{1,80})[ \t]*:"), r"except \1 as \2:"),
+    (re.compile(r"\braise[ \t]+([\w.]{1,80}),(?=[ \t]*\S)"), r"raise \1 from "),
+)
+"""Statements of Python 2, and what stands for them where only the names in a program count."""
 
 
 def _undefined(tree: ast.Module) -> tuple[str, ...]:
     """The names that a program uses and never binds, in order; () where it has an ``import *``."""
-    used: dict[str, None] = {}
-    bound = set(dir(builtins)) | {"__file__", "__name__", "__doc__"}
+    names = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+    used = dict.fromkeys(node.id for node in names)
+    bound = _binds(tree)
+    return () if "*" in bound else tuple(name for name in used if not (name in bound or name in _BUILT_IN))
+
+
+_BUILT_IN = frozenset({*dir(builtins), "__file__", "__name__", "__doc__"})
+
+
+def _binds(tree: ast.Module) -> frozenset[str]:
+    """The names that a program binds somewhere."""
+    bound: set[str] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            used.setdefault(node.id)
-        elif isinstance(node, ast.Name):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             bound.add(node.id)
         elif isinstance(node, ast.alias):
-            if node.name == "*":
-                return ()
             bound.add((node.asname or node.name).partition(".")[0])
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             bound.add(node.name)
         elif isinstance(node, ast.arg):
             bound.add(node.arg)
-        elif isinstance(node, ast.ExceptHandler) and node.name:
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
             bound.add(node.name)
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             bound.update(node.names)
-        elif isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name:
-            bound.add(node.name)
-    return tuple(name for name in used if name not in bound)
+    return frozenset(bound)
 
 
 def _imports(tree: ast.Module) -> tuple[str, ...]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from reprokit.intake import likely
 from reprokit.intake.commands import (
     ASKS,
+    BUILT,
     MOST,
     MOST_LINES,
     PROMPT,
@@ -15,6 +18,7 @@ from reprokit.intake.commands import (
     Shell,
     assignments,
     parts,
+    printed,
     program_of,
     quoted,
     role_of,
@@ -25,26 +29,22 @@ from reprokit.intake.commands import (
 from reprokit.intake.failing_command import FINE, OR
 from reprokit.intake.pieces import ReportPiece
 
-_MARK = re.compile(r"^\s*(?:>\s?)*\s*(?:(?:[-*+•]|\(?\d{1,2}[.)、])\s+)?(?:>\s*(?=\w)|#\s+(?=\.{1,2}/\w))?")
+_MARK = re.compile(r"^\s*(?:>\s?)*\s*(?:(?:[-*+•]|\(?\d{1,2}[.)、])\s+|\d{1,2}、)?(?:>\s*(?=\w)|#\s+(?=\.{1,2}/\w))?")
 """Marks of quotes and lists before a command in prose."""
-_LABELLED = re.compile(
-    r"^\s*(?:[-*]\s*)?(?:\*\*)?[^:：`]{0,160}"
-    r"(?:command ?(?:line)?|run|指令|命令|运行|执行)[^:：`\n]{0,30}[:：](?:\*\*)?\s*(?P<rest>[^\s*].*)$",
-    re.IGNORECASE,
-)
 _VERB = (
-    r"(?:\bran|\brun(?:ning|s)?|\bexecut\w+|\binvok\w+|\blaunch\w*|\bcall(?:ed|ing)|\bstart\w*|\btyp(?:e|ed|ing)"
-    r"|\bwith|\bdo(?:ing)?|\bvia|\busing|\bused?|\bby|运行|执行|使用|输入|启动|通过|用)(?:了|完|命令|指令)?"
-    r"(?:一[条个行句次])?[:：]?\s*(?:the (?:command|script) )?"
+    r"(?:(?:\bran|\brun(?:ning|s)?|\bexecut\w+|\binvok\w+|\blaunch\w*|\bcall(?:ed|ing)|\bstart\w*|\btyp(?:e|ed|ing)"
+    r"|\bwith|\bdo(?:ing)?|\bvia|\busing|\bused?|\bby|\bbuild(?:ing)?|\bcompil\w+)(?![\w./-])"
+    r"|运行|执行|使用|输入|启动|通过|用|编译|构建)(?:了|完)?(?:如下|以下|下面)?的?(?:命令|指令)?"
+    r"(?:一[条个行句次])?[:：]?\s*(?:(?:the|a|my|this|just|simple|following|command|script|cmd):? ){0,3}"
 )
 _RAN = re.compile(
     rf"{_VERB}(?P<rest>(?:[A-Z][A-Z0-9_]+=\S*\s+){{0,8}}(?:sudo )?"
-    r"(?:\./\S+|(?:python[\d.]*|torchrun|bash|sh|pip\d?|uv|conda|make|cmake|bazel|pytest|tox|docker|npm|cargo)\s)"
-    r"[^,，。；;`\n\u3040-\u9fff]{1,300})",
+    r"(?:\./[^\s,，。；;]+|(?:python[\d.]*|torchrun|bash|sh|pip\d?|uv|conda|make|cmake|bazel|pytest|tox|docker|npm|cargo)\s)"
+    r"[^,，。；;`\n\u3040-\u9fff]{0,300})",
     re.IGNORECASE,
 )
 _STARTED = re.compile(
-    r"(?:\bran|\brun(?:ning|s)?|\bexecut\w+|\binvok\w+|\blaunch(?:ed|ing)?|运行|执行|启动)了?"
+    r"(?:(?:\bran|\brun(?:ning|s)?|\bexecut\w+|\binvok\w+|\blaunch(?:ed|ing)?)(?![\w./-])|运行|执行|启动)了?"
     r"(?: the| my| this| script)?\s*(?P<rest>(?:[\w-]+/)*[\w-]+\.(?:py|sh)(?![\w/])"
     r"(?: --?[a-z][^,，。；;`\n\u3040-\u9fff]{0,200})?|(?:make|cmake|ninja|tox|pytest)"
     r"(?=[:：,，.。;]|\s*$| (?:fails|fail|failed|I|it|and|but|gives|with|results|报|出|时)\b|时|报|后|出))",
@@ -57,24 +57,28 @@ _SCRIPT = re.compile(
     r"(?=\s*(?:出现|报错|时|后|失败|会|，|$)| (?:fails|failed|crashes|hangs|gives|results)\b)"
 )
 """A script that is started, and what comes of it."""
-_FIRST = re.compile(
-    r"(?<![\w-])(?P<rest>make|cmake|ninja|make install)\s*(?:后|之后|以后|完|成功)[,，]?\s*(?=运行|执行|测试)"
-)
-"""What was run before that, in Chinese."""
 _REST = re.compile(
     r"\s+(?:to (?:build|train|run|start|install|test|compile|reproduce|launch|get|see|do)"
     r"|and (?:I|it|we|then|got|get|see)|but|which|(?:I|we) (?:get|got|see|saw)|it (?:fails|crashes|gives|hangs)"
-    r"|(?:gives?|fails?|crashes|hangs|returns?|throws?|raises?)(?=[ :：]|$))(?!\w).*$"
+    r"|in(?= (?:the |my |a )?(?:terminal|shell|console|cmd|command|prompt)\b)"
+    r"|in(?= (?:the )?(?:folder|directory|[\w.-]{1,60}/))"
+    r"|(?:gives?|fails?|crashes|hangs|returns?|throws?|raises?|produces?|results?)(?=[ :：]|$))(?!\w).*$"
 )
 """What goes on behind a command in a sentence."""
 _NAMED = re.compile(
-    r"^\s*(?:[-*+•]\s+|\d+[.)、]\s*)?(?:\*\*)?[^:：`\n]{1,100}[:：](?:\*\*)?\s*`?(?P<rest>(?:sudo )?"
-    r"(?:(?:python\S* -m )?pip\d? install|(?:conda|mamba|uv pip|npm|apt|apt-get) install"
-    r"|bazel (?:build|test|run)|docker build"
-    r"|cargo (?:build|run|test)|cmake -|make -|python\S* (?:-\w |\S+\.py)|torchrun -|pytest -|go (?:build|run|test))"
-    r"[^`\n]{1,500})`?$"
+    r"^\s*(?:[-*+•]\s+|\d+[.)、]\s*)?(?:\*\*)?(?P<label>[^\W\d][^:：`\n]{1,160})[:：](?:\*\*)?\s*"
+    r"`?(?P<rest>(?:sudo )?(?:[A-Za-z_$]|\.{0,2}/|~/)[^`\n]{2,500})`?$"
 )
 """An answer in a form: what is before the colon may be anything."""
+_ASKS = re.compile(r"(?:command ?(?:line)?|run|指令|命令|运行|执行)[^:：]{0,30}$", re.IGNORECASE)
+"""Words of a label that ask for a command."""
+_TOLD = re.compile(
+    r"\b(?:reproduc\w*|repro|cmd|script|run|ran|use|using|used|did|do|launch\w*|start\w*|execut\w+)\b"
+    r"|脚本|运行|执行|复现|使用|启动",
+    re.I,
+)
+"""Words of a label that ask for what was run."""
+_ARGUMENT = re.compile(r"\s(?:--?\w|(?:install|build|test|run)\b|\S*[./=]\S)")
 _ALONE = frozenset({"make", "make install", "cmake", "ninja", "tox", "pytest"})
 """Programs that people name in a sentence without an argument, where they start them."""
 _ADVISED = re.compile(
@@ -89,7 +93,6 @@ _SUBCOMMAND = re.compile(
     r"run|build|test|check|start|serve|exec|compose|install|add|update|upgrade|sync|init|new|create|mod|train|clean|export"
 )
 """The second word of commands that are all words: ``npm run wib``."""
-_CD = re.compile(r"^cd [\w.-]+(?:/[\w.-]+)+/?(?= [a-z])")
 _STEP = re.compile(r"^\s*(?:\d{1,2}|[a-z])[.)、]\s|^\s*(?:Step|步骤)\s*\d", re.IGNORECASE)
 """Items of numbered lists, whose commands are the steps of one sequence."""
 _BULLET = re.compile(r"^\s*[-*+•]\s")
@@ -101,7 +104,8 @@ _WHEN = re.compile(
 )
 """A command in the place of a verb: ``when I pip install wib I get``."""
 _GIVES = re.compile(
-    r"(?P<rest>\S+(?: \S+){1,12}?) (?:results? in|fails? with|gives?|returns?|produces?|throws?|raises?|reports?)"
+    r"(?:[^:：`\n]{1,60}[:：]\s+)?(?P<rest>\S+(?: \S+){1,12}?)"
+    r" (?:results? in|fails? with|gives?|returns?|produces?|throws?|raises?|reports?)"
     r"(?: (?:the following|this|an?)(?: errors?| output| message)?| errors?)?\s*[:：]"
 )
 """A command and what comes of it: ``make wib results in:``."""
@@ -110,7 +114,7 @@ _SHORT = 40
 _LED = re.compile(r"[:：]\W*$")
 _BEFORE = re.compile(
     r"(?:\b(?:ran|re-?run(?:ning)?|run(?:ning|s)?|execut\w+|invok\w+|launch\w*|call(?:ed|ing)?|start\w*|typ(?:e|ed|ing)"
-    r"|enter\w*|issu(?:e|ed|ing)|with|do(?:ing)?|via|using|used?|by|then|try(?:ing)?|tried|after|when|following)|运行|执行|使用|输入|启动|通过|用|调用)(?:了|命令|指令|的)?"
+    r"|enter\w*|issu(?:e|ed|ing)|with|do(?:ing)?|via|using|used?|by|then|try(?:ing)?|tried|after|when|during|following|fail\w{0,3}|hang\w{0,3}|crash\w{0,3}|reproduc\w{1,3})|运行|执行|使用|输入|启动|通过|用|调用)(?:了|命令|指令|的)?"
     r"(?:\s+(?:just|only|simply))?(?:\s+(?:the|a|this|my|following|below|command|script|simple|e\.g\.|eg)){0,3}\W{0,6}$",
     re.IGNORECASE,
 )
@@ -120,19 +124,29 @@ _STARTS = re.compile(
 )
 """Words right before what is quoted as a command."""
 _AFTER = re.compile(
-    r"^\W{0,4}(?:(?:command|now|then|also|still|always|it|just|immediately) ){0,2}"
+    r"^\W{0,4}(?:这[个条行句]?)?命令|^\W{0,4}(?:(?:command|now|then|also|still|always|it|just|immediately) ){0,2}"
     r"(?:fail|crash|hang|panic|g[ie]ve|return|print|throw|rais|abort|segfault|produc|report|exit|result|stop|show|output|报错|失败|出错|崩溃|时|后|出现|会)",
     re.IGNORECASE,
 )
 """Words right behind a command that fails."""
-_CMD = re.compile(r"\b(?:cmd|command)\W{0,3}$|(?:命令|指令)\W{0,3}$", re.IGNORECASE)
+_CMD = re.compile(r"\b(?:cmd|command|reproduc\w{1,5})\W{0,5}$|(?:命令|指令)\W{0,3}$", re.IGNORECASE)
 _RUNS = re.compile(
-    r"(?:\b(?:ran|run(?:ning|s)?|execut(?:e|ed|ing)|invok(?:e|ed|ing)|launch(?:ed|ing)?|start(?:ed|ing)?)"
-    r"|运行|执行|启动|调用|输入)"
-    r"(?:了|命令)?[:：]? ?(?:the (?:command|script) )?(?P<rest>[\w./~$][^,，。；;`\n\u3040-\u9fff]{1,300})",
+    r"(?:\b(?:ran|run(?:ning|s)?|execut(?:e|ed|ing)|invok(?:e|ed|ing)|launch(?:ed|ing)?|start(?:ed|ing)?)(?![\w./-])"
+    r"|运行|执行|启动|调用|输入|使用|用)"
+    r"(?:了|命令)?[:：]? ?(?:(?:the|command|script|cmd):? ){0,2}(?P<rest>[\w./~$][^,，。；;`\n\u3040-\u9fff]{1,300})",
     re.IGNORECASE,
 )
 """What stands behind a word for running."""
+
+
+_SET = re.compile(
+    r"(?:\b(?:with|set|setting|export|exporting|using|env|environment|variables?)|设置|环境变量|设)(?:了|为)?"
+    r"[\s`'\":：]{0,4}(?!CMAKE_)(?P<name>[A-Z][A-Z0-9]{0,30}_[A-Z0-9_]{1,40})[`'\"]?"
+    r"(?:=[`'\"]?(?P<value>(?!ON\b|OFF\b|[A-Z][a-z])[A-Za-z\d_./:,+-]{1,200})"
+    r"|(?: (?:is |was )?(?:set )?to | ?设?为 ?)"
+    r"(?P<said>[`'\"]?\d[\d.]{0,20}|[`'\"]?[A-Za-z\d_./-]{1,80}(?=[`'\",.;)，。]|$)))"
+)
+"""A variable that a sentence says is set for what fails."""
 
 
 def in_prose(
@@ -147,6 +161,7 @@ def in_prose(
     lines = piece.text.split("\n")
     together, skip, step = -2, -1, False
     steps = bool(likely.STEPS.search(piece.under))
+    built = BUILT.search(piece.text) is not None
     for number, line in enumerate(lines):
         if len(line) > 5000 or number <= skip or not line.strip() or within(piece.line + number, taken):
             together += not line.strip()  # an empty line tears nothing
@@ -156,17 +171,22 @@ def in_prose(
         texts, whole = _said(line, above, [*likely.around(piece), *(["steps"] if steps else [])], subjects)
         item = bool(_STEP.match(line) or (steps and _BULLET.match(line)))
         step = step and (item or line.startswith((" ", "\t"))) and not (FINE.search(line) or OR.search(line))
-        shell = found[-1] if found and (step or (whole and together >= number - 1)) else Shell(piece)
+        goes_on = found and (step or (whole and together >= number - 1))
+        shell = found[-1] if goes_on else Shell(replace(piece, lead=above.strip()[:200] or piece.lead))
+        sides = {} if whole or step else _sides(line, [text for text, _ in texts])
         if shell.lines == []:
             shell.said = "" if whole else _clause(line, texts[0][0]) if texts else line
         for said, places in texts:
+            if shell.said != (side := sides.get(said, shell.said)):
+                found += [shell] if shell.lines else []
+                shell = Shell(shell.piece, said=side)
             text = _continued(said.strip(), lines[number + 1 : number + 1 + MOST])
             skip = max(skip, number + text.count("\n"))
             role = role_of(text, lenient="asked" in places)
             role = role or ("run" if unknown(text, *places, subjects=subjects) else "")
             named = role not in ("run", "setup") or whole or " " in text or "/" in text or "verb" in places
             named = named or (text in _ALONE and not re.search(rf"[`'\"“‘]{text}[`'\"”’]", line))
-            if role and named and len(shell.lines) < MOST_LINES:
+            if role and named and not printed(text, built) and len(shell.lines) < MOST_LINES:
                 shell.lines += [
                     part for part in parts(text, piece.line + number, role) if part not in shell.lines[-20:]
                 ]
@@ -176,6 +196,20 @@ def in_prose(
             together = skip if whole and skip > number else number if whole else together
             step = step or item
     return found
+
+
+def _sides(line: str, texts: Sequence[str]) -> dict[str, str]:
+    """The part of a line that each of its texts is in, where words between them oppose one to the other."""
+    places = [(max(line.find(text[:40]), 0), text) for text in texts]
+    turns = [hit.start() for hit in _TURNS.finditer(line)]
+    turns = [at for at in turns if any(place < at for place, _ in places) and any(place > at for place, _ in places)]
+    bounds = [0, *turns, len(line)]
+    parts = list(itertools.pairwise(bounds)) if turns else []
+    return {text: line[first:last] for place, text in places for first, last in parts if first <= place < last}
+
+
+_TURNS = re.compile(r"\b(?:but|while|whereas|however|otherwise|instead)\b|但|否则|而(?!且)", re.IGNORECASE)
+"""Words between a command and another one of which the opposite is said."""
 
 
 def _clause(line: str, text: str) -> str:
@@ -204,11 +238,11 @@ def _said(
     bare = bare[hit.end() :] if (hit := PROMPT.match(bare)) else bare
     around = [*around, *(["prompt"] if hit else []), "alone"]
     if (marked := re.fullmatch(r"(`+)([^`]+)\1[.。,，;；]?", bare)) and len(marked[2]) < 2000:
-        return [(marked[2].removeprefix("$ "), [*around, "mark"])], True
+        return [(PROMPT.sub("", marked[2]).removeprefix("$ "), [*around, "mark"])], True
     if (gives := _GIVES.fullmatch(bare)) and role_of(gives["rest"]) in ("run", "setup"):
         return [(gives["rest"], ())], False
     starts = hit or roles().get(program_of(assignments(bare)[1])) or re.match(r"\.{1,2}/\w|(?:export|cd)\s", bare)
-    if starts and role_of(bare) and (hit or not _plain(bare)):
+    if starts and role_of(bare) and (hit or not _plain(assignments(bare)[1])):
         return [(bare, around)], True
     if "`" not in bare and unknown(bare, *around, subjects=subjects):
         return [(bare, around)], True
@@ -217,12 +251,13 @@ def _said(
     def ran(found: Iterable[tuple[str, Sequence[str]]]) -> list[tuple[str, Sequence[str]]]:
         return [one for one in found if not (advised and _ADVISED.search(_clause(line, one[0]).replace(one[0], "")))]
 
+    sets = [one for one in _SET.finditer(line) if not FINE.search(_clause(line, one[0]))]
+    values = ((one["name"], (one["value"] or one["said"]).strip("`\"'.,")) for one in sets)
+    given = [(f"export {name}={value}", ()) for name, value in values]
     spans = ran(_spans(line, subjects))
     if spans:
-        return spans, False
-    if folder := _CD.match(bare):  # what follows is a remark
-        return [(folder[0], ())], True
-    return ran(_in_sentence(line, subjects)), False
+        return [*given, *spans], False
+    return ran([*given, *_in_sentence(line, subjects)]), False
 
 
 def _plain(text: str) -> bool:
@@ -234,17 +269,20 @@ def _plain(text: str) -> bool:
 
 def _in_sentence(line: str, subjects: frozenset[str]) -> list[tuple[str, Sequence[str]]]:
     """The command in a sentence without quotes: behind a label, or behind a verb."""
-    labelled = _LABELLED.match(line)
-    if labelled and (role_of(labelled["rest"]) or unknown(labelled["rest"], "asked", subjects=subjects)):
-        return [(labelled["rest"], ["asked"])]
-    if (named := _NAMED.match(line)) and role_of(named["rest"]):
-        return [(named["rest"].rstrip("."), ())]
+    if named := _NAMED.match(line):
+        text = re.sub(r"(?<=\w)\.$", "", named["rest"])
+        asked = bool(_ASKS.search(named["label"]))
+        places = ["asked"] if asked else ["led", "alone"]
+        if role_of(text) in ("run", "setup") and (asked or _ARGUMENT.search(text)):
+            return [(text, places)]
+        if (asked or _TOLD.search(named["label"])) and unknown(text, *places, subjects=subjects):
+            return [(text, places)]
     if ran := _WHEN.search(line) or _RAN.search(line) or _STARTED.search(line):
         text = _cut(ran["rest"])
         starter = {".py": "python ", ".sh": "bash "}.get(text.partition(" ")[0][-3:], "")
         text = text if text.startswith(("./", "python", "bash", "sh ")) else starter + text
         if role_of(text) and not _plain(text):
-            return [*((first["rest"], ()) for first in _FIRST.finditer(line)), (text, ())]
+            return [(text, ())]
     if script := _SCRIPT.search(line):
         return [(script["rest"], ())]
     for ran in _RUNS.finditer(line):
@@ -252,7 +290,10 @@ def _in_sentence(line: str, subjects: frozenset[str]) -> list[tuple[str, Sequenc
         ends = line[ran.start("rest") + len(text) :]
         places = ["verb", *(["fails"] if _AFTER.match(ends) else [])]
         plain = " " in text and not re.search(r"\s(?:-\w|--\w|\S*[./=]\S)", text)  # as in "running multi-wib tests"
-        known = " " in text and role_of(text) and _SUBCOMMAND.fullmatch(text.split()[1])
+        verb = " " in text and _SUBCOMMAND.fullmatch(text.split()[1])
+        known = bool(verb) and bool(
+            role_of(text) or (re.match(r"[a-z]\w*-\w", text) and unknown(text, *places, subjects=subjects))
+        )
         if known or (not plain and unknown(text, *places, subjects=subjects)):
             return [(text, places)]
     return []
@@ -268,7 +309,11 @@ def _spans(line: str, subjects: frozenset[str]) -> Iterator[tuple[str, Sequence[
     for span in re.finditer(r"`([^`\n]{3,2000})`", line):
         before = line[max(0, span.start() - 60) : span.start()]
         around = ["verb", *(["alone"] if " " in span[1] else [])] if _BEFORE.search(before) else []
-        yield span[1].removeprefix("$ "), [*around, *(["fails"] if _AFTER.match(line[span.end() :]) else [])]
+        prompt = ["prompt"] if PROMPT.match(span[1]) else ["asked"] if _CMD.search(before) and not around else []
+        yield (
+            PROMPT.sub("", span[1]).removeprefix("$ "),
+            [*prompt, *around, *(["fails"] if _AFTER.match(line[span.end() :]) else [])],
+        )
     for span in re.finditer(r"(?<![\w=])(['\"“‘])(\w[^'\"“”‘’`\n]{5,300})['\"”’](?!\w)", line):
         before = line[max(0, span.start() - 60) : span.start()]
         if role_of(span[2]):

@@ -21,7 +21,7 @@ ROWS: Mapping[tuple[str, str], str] = {
     ("failures", "words"): "pattern kind signal exception quotes pasted not note examples",
     ("languages", "*"): "infos start sign clues compiles needs",
     ("packages", "*"): "pip apt",
-    ("projects", "*"): "git tag package pip why built",
+    ("projects", "*"): "git tag package pip also why built",
     ("statements", "statements"): "fails weak patterns examples",
 }
 """Table and place -> the keys there: of the table itself (''), of each of its rows (*), or of the rows of one key."""

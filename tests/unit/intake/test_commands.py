@@ -54,7 +54,7 @@ def test_a_fence_of_output_without_a_command_is_not_run() -> None:
             "I used cmake -DWOBBLE=1 -GNinja .. to build.\n\nIt ends with CMake Error: no wobble is here.\n",
             "cmake -DWOBBLE=1 -GNinja ..",
         ),
-        ("My steps: make后运行wobble_test.py 报段错误。\n", "make\npython wobble_test.py"),
+        ("My steps: 运行wobble_test.py 报段错误。\n", "python wobble_test.py"),
         ("执行了 wobble/train.py --lr 0.1，程序卡住了。\n", "python wobble/train.py --lr 0.1"),
         ("It hangs when I launch train_wobble.sh on two machines.\n", "bash train_wobble.sh"),
         (
@@ -67,11 +67,7 @@ def test_a_fence_of_output_without_a_command_is_not_run() -> None:
             "bazel build //wobble:wobble_test",
         ),
         ("The line of our CI: cargo build --release\n\nerror[E0308]: mismatched types\n", "cargo build --release"),
-        # a remark behind a folder; a folder of the machine stays readable
-        (
-            "1. cd wobble/examples note that it was moved\n2. python3 wobble.py\n\nIt segfaults.\n",
-            "cd wobble/examples\npython3 wobble.py",
-        ),
+        # a folder of the machine stays readable
         (
             "```\ncd /data/wobble\npython3 wobble.py\n```\n\nIt segfaults.\n",
             "# not here: cd /data/wobble\npython3 wobble.py",
@@ -410,3 +406,96 @@ def test_a_program_beside_an_installed_project_is_not_one_of_its_tree() -> None:
     found = draft(f"# KeyError\n\ntransformers==4.2.2\n\n{text}").data
     assert "sources" not in found
     assert found["environment"]["pip"] == ["transformers==4.2.2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        # prompts within backticks, and without a host
+        (
+            "step1: go\n`root@:/opt/wib# python3 -m wib.a`\n\nstep2: on\n`root@/opt/wib#  python3 -m wib.chat a`\n",
+            "python3 -m wib.a\npython3 -m wib.chat a",
+        ),
+        ("I tried it and get the same error\n`!wib2wob -i /content/a.wib -b 1`\n", "wib2wob -i /content/a.wib -b 1"),
+        # verbs, and what stands right behind
+        ("执行wib run a -m auto这个命令，报错了。\n", "wib run a -m auto"),
+        ("编译 cmake -DWIB=../a.cmake ..\n出错\n", "cmake -DWIB=../a.cmake .."),
+        ("It throws errors during `make.sh` on it.\n", "bash make.sh"),
+        ("No answer after starting it by ./wib-server, and then it hangs.\n", "./wib-server"),
+        ("Doing a simple cmake .. && make && make test produces a failure:\n", "cmake .. && make && make test"),
+        ("Just run python wib.py in examples/nas/.\n", "python wib.py"),
+        ("From a shell like: python demo.py --gpus 1 gives the following error:\n", "python demo.py --gpus 1"),
+        ("运行python tools/wib.py --cfg a.yml时报错\n", "python tools/wib.py --cfg a.yml"),
+        ("用如下命令bash scripts/wib.sh 8\n", "bash scripts/wib.sh 8"),
+        ("1、make -j8\n2、出现错误\n", "make -j8"),
+        # labels
+        ("What I did: bash scripts/wib.sh 8\n", "bash scripts/wib.sh 8"),
+        ("Full command: `wibtool convert a.wib -o b --fast`\n", "wibtool convert a.wib -o b --fast"),
+        ("The script I used: wibtool convert a.wib -o b --fast\n", "wibtool convert a.wib -o b --fast"),
+        ("`wib-cli serve model` fails with an error.\n", "wib-cli serve model"),
+        ("```shell\n# train\nwib-cli serve model\n```\n", "wib-cli serve model"),
+        # the command that works is another one
+        (
+            "It fails with this command:\n\nWIB=0 make wib\n\nBut these work:\n- make wob\n- WIB=1 make wob\n",
+            "make wib",
+        ),
+        ("`wib a --n 1` works fine, but `wib a --n 2` crashes.\n", "wib a --n 2"),
+        ("运行 `wib a --one` 正常，但 `wib a --two` 报错\n", "wib a --two"),
+        ("Works on one:\n\n    A=0 python wib.py\n\nFails on two:\n\n    A=1 python wob.py\n", "python wob.py"),
+        (
+            "It sometimes works.\n\n```\npython a.py\n```\n\nI do not have this problem:\n```\npython b.py\n```\n",
+            "python a.py",
+        ),
+        # a step behind the last command
+        (
+            "Run:\n\n```\nmkdir build\ncmake -B build\nsource wib.sh\n```\n",
+            "mkdir build\ncmake -B build\nsource wib.sh",
+        ),
+        (
+            "```\n> wib-datagen \\\n>   --dir=a \\\n>   --problem=b\nIt cannot be read\n```\n",
+            "wib-datagen \\\n  --dir=a \\\n  --problem=b",
+        ),
+    ],
+)
+def test_commands_that_sentences_run(text: str, command: str) -> None:
+    found = str(draft(f"# Wobble is broken\n\nDebian 12.\n\n{text}").data["command"])
+    assert found.strip("\n") == command
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # what builds and tests print
+        "The log:\n   /opt/a/bin/arm-wib-gcc    -Wl,-O2 -Wl,--b -Wl,-z -o a a.o b.o\n    collect2: error: no wob\n",
+        "```\ntests/unit/test_wib.py ......    [ 54%]\ntests/test_wob.py .F..    [ 90%]\n```\n",
+        "```\n/bin/bash -c 'source external/a.sh; b/c.sh >bazel-out/d/e.h')\n```\n",
+        "W0121 09:05:09.04 init.cc:206: PID 4 (TID 7) from PID 0; stack trace: wib -a\n",
+        "In wib (https://git.example/a/rankers/wib/run.py) it is larger.\n",
+        "### Relevant log output\n\n```shell\nReading wobbles from https://wib.example/a/b.data\n```\n",
+        "It needs pip:\n\npip installs test/ and contrib/ directories\n",
+        "It is a 50-series card, by ./deviceQuery here.\n",
+        "A workaround is here\n\n```\nsudo apt install libwib-dev\n```\n",
+    ],
+)
+def test_texts_without_a_command(text: str) -> None:
+    found = str(draft(f"# re-enable wobble doctests\n\nDebian 12.\n\n{text}").data["command"])
+    assert "TODO(reprokit)" in found
+
+
+@pytest.mark.parametrize(
+    ("text", "env"),
+    [
+        ("With the environment variable WIB_MODE set to fast, `wib -x` hangs.\n", {"WIB_MODE": "fast"}),
+        ("设置WIB_MODE为1之后，运行wib -x -c报错\n", {"WIB_MODE": "1"}),
+        ("`wib -x` hangs with WIB_A=1 and works.\n", {}),
+        ("Wib supports setting the variable `WIB_MODE` to reduce it. `wib -x -c` hangs.\n", {}),
+        ("Wob supports setting `WIB_MODE` to 1.\n\n```\nexport WIB_MODE=5\nwib -x\n```\n", {"WIB_MODE": "5"}),
+        ("Built with CMAKE_BUILD_TYPE=Release and with USE_WIB=ON. `wib -x -c` hangs.\n", {}),
+        (
+            "```\n$ wob show\n[settings]\nos=Linux\n[env]\nCC=gcc-10\nCXX=g++-10\n```\n",
+            {"CC": "gcc-10", "CXX": "g++-10"},
+        ),
+    ],
+)
+def test_variables_that_sentences_and_profiles_set(text: str, env: dict[str, str]) -> None:
+    assert dict(draft(f"# It fails\n\nDebian 12.\n\n{text}").data.get("env") or {}) == env

@@ -206,7 +206,7 @@ SHA = "0123456789abcdef0123456789abcdef01234567"
     ],
 )
 def test_a_commit_is_read_from_a_line(line: str, ref: str) -> None:
-    found = projects.stated([line])
+    found = next(iter(projects.stated([line])), None)
     assert (found.ref if found else "") == ref
 
 

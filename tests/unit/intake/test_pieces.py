@@ -413,6 +413,32 @@ STATED = [
     (f"Fixed by https://github.com/acme/wobble/commit/{HASH}", None),
     ("It is broken since commit 6b3b4fe", None),
     ("See https://github.com/acme/wobble/issues/12 and the docs at https://github.com/acme/other", None),
+    ("The demo is https://github.com/acme/wobble/tree/dev/examples", ("https://github.com/acme/wobble", "dev")),
+    (
+        f"The code of our ops is https://github.com/acme/wobble/blob/{HASH}/source/a.cc",
+        ("https://github.com/acme/wobble", HASH),
+    ),
+    ("The code is wrong: https://github.com/acme/wobble/blob/master/a.cc#L12", None),
+    (
+        "cloned the repo (https://github.com/acme/wobble), branch feature/x",
+        ("https://github.com/acme/wobble", "feature/x"),
+    ),
+    (f"The repo is https://github.com/acme/wobble\nHEAD\n{HASH}", ("https://github.com/acme/wobble", HASH)),
+    (f"The object is\n{HASH}\n\nof faiss", None),
+    ("the current git version of faiss (0a1b2c3d)", ("https://github.com/facebookresearch/faiss", "0a1b2c3d")),
+    # a branch or a tag, by words
+    ("ncnn version: master", ("https://github.com/Tencent/ncnn", "master")),
+    ("下载了最新的ncnn源码编译", ("https://github.com/Tencent/ncnn", "")),
+    ("I cloned ncnn, checked out to v2.6.1 and ran cmake", ("https://github.com/Tencent/ncnn", "v2.6.1")),
+    ("I clone master of pybind11", ("https://github.com/pybind/pybind11", "master")),
+    ("It fails on the main branch of ORT", ("https://github.com/microsoft/onnxruntime", "main")),
+    ("I've just build XGBoost from GIT source", ("https://github.com/dmlc/xgboost", "")),
+    ("How you installed PyTorch (`conda`, `pip`, source): source", ("https://github.com/pytorch/pytorch", "")),
+    ("branch: 2.x\nsee /home/me/ncnn/src/a.cpp:3", ("https://github.com/Tencent/ncnn", "2.x")),
+    ("How you installed wobble: source\nsee /home/me/ncnn/src/a.cpp:3", None),
+    ("- [x] It is on the main branch of pandas", None),
+    ("It works on the main branch of pandas", None),
+    ("Check that you are up-to-date with the master branch of onnx", None),
     ("To build: https://github.com/acme/one\nand code is in https://github.com/acme/two", None),
 ]
 
@@ -421,7 +447,7 @@ STATED = [
 def test_the_tree_that_a_report_states(text: str, wanted: tuple[str | None, str] | None) -> None:
     from reprokit.intake import projects
 
-    found = projects.stated(text.split("\n"))
+    found = next(iter(projects.stated(text.split("\n"))), None)
     assert (found and (found.project and found.project.git, found.ref)) == wanted
 
 
