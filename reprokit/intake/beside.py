@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from reprokit.environment import wording
 from reprokit.environment.axes import BY_NAME
@@ -200,6 +201,23 @@ def variables(prose: Sequence[lines.ReportLine]) -> EnvironmentBlock | None:
     if not (found or remarks):
         return None
     return EnvironmentBlock(kind="stated", first=first or 1, last=first or 1, env=found, remarks=tuple(remarks))
+
+
+_DUMPED = re.compile(rf"(?P<name>(?:{'|'.join(table()['variables'])})[A-Z0-9_]{{2,60}})=(?P<value>[\w.,:+-]{{1,80}})")
+"""A line of a dump of variables: of a name that frameworks read, and of no value with a path."""
+
+
+def dumped(split: Sequence[lines.ReportLine]) -> EnvironmentBlock | None:
+    """The environment variables of a dump, two lines or more below each other, as ``collect_env`` of vLLM ends in."""
+    found: dict[str, str] = {}
+    first = 0
+    for above, line in pairwise(split):
+        hits = [_DUMPED.fullmatch(one.text.strip()) for one in (above, line)]
+        names = [re.match(r"[A-Z][A-Z0-9_]{2,60}=", one.text.strip()) for one in (above, line)]
+        if all(names):
+            first = first or above.number
+            found |= {hit["name"]: hit["value"] for hit in hits if hit}
+    return EnvironmentBlock(kind="stated", first=first, last=first, env=found) if found else None
 
 
 _IMAGE = re.compile(

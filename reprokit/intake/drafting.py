@@ -49,7 +49,7 @@ KeyPath = tuple[str | int, ...]
 
 
 def draft(
-    text: str, *, url: str = "", source: str = "the report", failure: int = 0, facts: Sequence[Fact] = ()
+    text: str, *, url: str = "", source: str = "the report", failure: int = 0, facts: Sequence[Fact | str] = ()
 ) -> Draft:
     """The draft of a case from a report, in English or Chinese. ``url``: its address; ``source``: its name in messages.
 
@@ -107,7 +107,7 @@ class _Work:
         """Lines before the report's command, with axes in them."""
         self.facts = facts
         known = facts and facts.failure
-        self.shown = stated.shown(known, report) if known else failures.find(report.pieces, about)
+        self.shown = (known and stated.shown(known, report)) or failures.find(report.pieces, about)
         reading = grouping.read(report, self.shown, system, self.url, facts.mentions if facts else None)
         if reading.found > grouping.MOST:
             self.missing.append(

@@ -113,6 +113,7 @@ def read(
         around.device(result.merged, split),
         around.image(result.merged, prose),
         around.variables(prose),
+        around.dumped(split),
         around.without_axis(result.merged[result.failing] if result.merged else None, prose, split),
     ):
         if found:

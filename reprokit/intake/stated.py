@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from reprokit.case import read as reading
 from reprokit.core.errors import UsageError
@@ -122,7 +122,7 @@ class FactsDocument(BaseModel):
 _FENCED = re.compile(r"```(?:json)?[ \t]*\n(?P<json>\{.*?)\n[ \t]*```", re.DOTALL)
 
 
-def read(source: str) -> list[Fact]:
+def read(source: str) -> list[Fact | str]:
     """The facts in a file, or on standard input for ``-``. Raises UsageError."""
     data = sys.stdin.read(_LARGEST) if source == "-" else reading.data(Path(source), _LARGEST).decode(errors="replace")
     return load(data, "<stdin>" if source == "-" else source)
@@ -132,23 +132,44 @@ _LARGEST = 4 * 1024**2
 """Bytes of a file that are read."""
 
 
-def load(text: str, name: str) -> list[Fact]:
-    """The facts of a document, which may stand in a fence, as models answer. Raises UsageError with every mistake.
+def load(text: str, name: str) -> list[Fact | str]:
+    """The facts of a document, which may stand in a fence, as models answer; for one that cannot be read, why.
 
-    ``name``: of the file, for messages.
+    ``name``: of the file, for messages. Raises UsageError where it is no such document, or none of it can be read.
     """
     fenced = _FENCED.search(text)
     try:
-        document = FactsDocument.model_validate(json.loads(fenced["json"] if fenced else text))
+        found = json.loads(fenced["json"] if fenced else text)
+        wrong = [] if isinstance(found, Mapping) else ["an object with the key facts is expected"]
     except ValueError as error:
-        wrong = error.errors() if isinstance(error, ValidationError) else [{"loc": (), "msg": str(error)}]
-        where = (f"{name}: {'.'.join(map(str, one['loc']))}{': ' if one['loc'] else ''}{one['msg']}" for one in wrong)
-        raise UsageError(
-            "\n".join(
-                [*where, "`reprokit schema facts` prints what the file holds, and `reprokit new --ask` asks for it"]
-            )
-        ) from None
-    return document.facts
+        found, wrong = {}, [str(error)]
+    if not wrong and found.get("format", FORMAT) != FORMAT:
+        wrong = [f"format: {found['format']!r} is not {FORMAT}"]
+    rows = found.get("facts") if not wrong else []
+    if not wrong and not (isinstance(rows, list) and 0 < len(rows) <= MOST):
+        wrong = [f"facts: a list of 1 to {MOST} facts is expected"]
+    facts = [_fact(row, number) for number, row in enumerate(rows or (), 1)]
+    if not wrong and all(isinstance(one, str) for one in facts):
+        wrong = [str(one) for one in facts]
+    if wrong:
+        advice = (
+            "`reprokit schema facts` prints what the file holds, and `reprokit new --from REPORT --ask` asks for it"
+        )
+        raise UsageError("\n".join([*(f"{name}: {one}" for one in wrong), advice]))
+    return facts
+
+
+def _fact(row: object, number: int) -> Fact | str:
+    """A fact, or why it cannot be read: of a model's answer the others still count."""
+    try:
+        return _READER.validate_python(row)
+    except ValidationError as error:
+        kind = row.get("fact") if isinstance(row, Mapping) else ""
+        why = "; ".join(": ".join([*map(str, one["loc"][-1:]), one["msg"]]) for one in error.errors())
+        return f"Fact {number} ({one_line(str(kind or 'of no kind'), 20)}) is left out: {why}."
+
+
+_READER: TypeAdapter[Fact] = TypeAdapter(Fact)
 
 
 REQUEST = f"""\
@@ -206,13 +227,15 @@ class StatedFacts:
     refused: list[str] = field(default_factory=list)
 
 
-def held(facts: Sequence[Fact], report: ParsedReport) -> StatedFacts:
-    """The facts that a report has, each on the line nearest to the one that the reader names."""
+def held(facts: Sequence[Fact | str], report: ParsedReport) -> StatedFacts:
+    """The facts of :func:`load` that a report has, each on the line nearest to the one that the reader names."""
     found = StatedFacts()
     shell = Shell(ReportPiece(kind="fenced", text=report.text, line=1, info="bash", heading="command"))
     scripts_: dict[str, list[ProgramFact]] = {}
     for number, fact in enumerate(facts, 1):
-        if why := _absent(fact, report.lines):
+        if isinstance(fact, str):
+            found.refused.append(fact)
+        elif why := _absent(fact, report.lines):
             found.refused.append(f"Fact {number} ({fact.fact}) is left out: {why}.")
         elif isinstance(fact, VersionFact):
             _version(found, fact, report.lines)
@@ -339,8 +362,8 @@ def _nearest(value: str, line: int, lines: Sequence[str]) -> int:
     return min(has, key=lambda number: abs(number - line), default=0) if wanted else line
 
 
-def shown(fact: FailureFact, report: ParsedReport) -> Shown:
-    """The failure that a reader states, as the report shows it."""
+def shown(fact: FailureFact, report: ParsedReport) -> Shown | None:
+    """The failure that a reader states, as the report shows it; None where its lines show none."""
     last = max(fact.last, fact.line)
     note = f"line {fact.line}" if last == fact.line else f"lines {fact.line} to {last}"
     whole = _lines(report, fact.line, last)
@@ -362,7 +385,13 @@ def shown(fact: FailureFact, report: ParsedReport) -> Shown:
         return found
     if fact.kind == "exception" and (found := _raised(fact.line, last, report)):
         return found
+    if not fact.text:
+        rules = shown_failures.pasted(ReportPiece(kind="fenced", text=whole, line=fact.line))
+        if found := next((one for one in rules if not one.echo), None):
+            return found
     part, why = stable(text if pasted else printed(text))
+    if not (part or text):
+        return None
     return Shown(
         signature={"output": part or text[:120]}, notes={"output": f"{note}; {why}"}, line=fact.line, last=last
     )
@@ -382,8 +411,8 @@ def _of_sentence(fact: FailureFact, text: str, pieces: Sequence[ReportPiece]) ->
 
 
 def _telling(text: str) -> str:
-    """The last line of a text that says something."""
-    return next((line.strip() for line in reversed(text.split("\n")) if re.search(r"\w{2}", line)), "")
+    """The first line of a text that says something: what follows a message explains it."""
+    return next((line.strip() for line in text.split("\n") if re.search(r"\w{2}", line)), "")
 
 
 def _raised(first: int, last: int, report: ParsedReport) -> Shown | None:

@@ -145,14 +145,13 @@ def test_a_line_that_is_a_little_off_is_found() -> None:
     ("text", "said"),
     [
         ("no", "facts.json: Expecting value"),
+        ("[]", "facts.json: an object with the key facts"),
+        ('{"facts": []}', "facts: a list of 1 to 500 facts"),
         (
             '{"facts": [{"fact": "version", "of": "os", "line": 1}]}',
-            "facts.json: facts.0.version.value: Field required",
+            "Fact 1 (version) is left out: value: Field required",
         ),
-        ('{"facts": [{"fact": "version", "of": "os", "value": "x", "lime": 1}]}', "facts.0.version.lime: Extra inputs"),
-        ('{"facts": [{"fact": "guess", "line": 1}]}', "facts.0"),
-        ('{"format": "reprokit-facts/v9", "facts": []}', "format"),
-        ('{"facts": [{"fact": "gpu", "line": 0}]}', "facts.0.gpu.line"),
+        ('{"format": "reprokit-facts/v9", "facts": []}', "format: 'reprokit-facts/v9' is not reprokit-facts/v1"),
     ],
 )
 def test_a_wrong_answer_says_where_and_what_to_do(text: str, said: str) -> None:
@@ -162,9 +161,25 @@ def test_a_wrong_answer_says_where_and_what_to_do(text: str, said: str) -> None:
     assert "`reprokit schema facts`" in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ({"fact": "version", "of": "os", "value": "x", "lime": 1}, "lime: Extra inputs"),
+        ({"fact": "guess", "line": 1}, "Fact 1 (guess) is left out: Input tag 'guess'"),
+        ({"fact": "gpu", "line": 0}, "line: Input should be greater than or equal to 1"),
+        ({"fact": "source", "line": 9}, "git: Field required"),
+        (7, "Fact 1 (of no kind) is left out"),
+    ],
+)
+def test_a_fact_that_cannot_be_read_costs_no_other(row: object, why: str) -> None:
+    found = draft(REPORT, facts=stated.load(json.dumps({"facts": [row, version("python", "3.10", 3)]}), "facts.json"))
+    assert found.data["matrix"]["python"] == ["3.10"]
+    assert any(why in sentence for sentence in found.missing)
+
+
 def test_an_answer_in_a_fence_is_read() -> None:
     answer = 'Sure, here it is:\n```json\n{"facts": [{"fact": "gpu", "line": 3}]}\n```\n'
-    assert [one.fact for one in stated.load(answer, "x")] == ["gpu"]
+    assert stated.load(answer, "x") == [stated.GpuFact(fact="gpu", line=3)]
 
 
 def test_the_question_has_numbered_lines_and_nothing_private() -> None:
