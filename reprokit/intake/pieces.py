@@ -6,6 +6,7 @@ comes from. Linear in the length of the report.
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,8 @@ from reprokit.evidence.text import clean
 
 MOST = 2000
 """Most pieces of a report that are read: of more the first and the last half of them."""
+_LONGEST = 2000
+"""Most lines of a block in HTML."""
 _SPACES = dict.fromkeys(map(ord, "\u00a0\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
 """Characters that look like a space, and some that splitlines() takes for the end of a line, but editors do not."""
 _FENCE = re.compile(r"^(?P<indent>[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?)(?P<fence>`{3,}|~{3,})(?P<info>[^`\n]*)$")
@@ -40,6 +43,9 @@ _FORM = re.compile(
 _SUMMARY = re.compile(r"<summary>(?P<text>.{0,300}?)</summary>", re.IGNORECASE)
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _TAG = re.compile(r"</?(?:details|summary|pre|code|br|p|b|div|kbd)\b[^>\n]{0,200}>", re.IGNORECASE)
+_PRE = re.compile(r"^[ \t>]{0,8}<pre\b[^<>\n]{0,200}>(?P<text>.*)$", re.IGNORECASE)
+_STYLE = re.compile(r"</?(?:font|span|b|i|u|em|strong|code|samp|kbd|a)\b[^<>\n]{0,300}>", re.IGNORECASE)
+"""Tags of what terminals copy as HTML."""
 _LEAD = re.compile(r"[:：]\s*$")
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\)|^\s*File \".+\", line \d+")
 _PROGRAM = re.compile(r"(?:import [a-z_][\w., ]*|from [a-z_][\w.]* import .*)$")
@@ -231,6 +237,8 @@ class _Cutter:
             line = self.lines[self.at]
             if opening := _FENCE.match(line):
                 self._fenced(opening)
+            elif (pre := _PRE.match(line)) and self._preformatted(pre):
+                pass
             elif end := self._end_of_span(line):
                 self._span(end)
             elif (summary := _SUMMARY.search(line)) or (_HEADING.match(line) and not self._comments(line)):
@@ -312,6 +320,20 @@ class _Cutter:
         self._add("fenced", body, self.at)
         self.at = end + 1
 
+    def _preformatted(self, opening: re.Match[str]) -> bool:
+        """Take a block of HTML's ``pre`` for a fence, without its tags; False where it has no end, or fences in it."""
+        body = [opening["text"]]
+        for end in range(self.at, min(len(self.lines), self.at + _LONGEST)):
+            body += [self.lines[end]] if end > self.at else []
+            if _FENCE.match(body[-1]):
+                return False
+            if "</pre>" in body[-1].lower():
+                body[-1] = body[-1][: body[-1].lower().index("</pre>")]
+                self._add("fenced", [html.unescape(_STYLE.sub("", line)) for line in body], self.at)
+                self.at = end + 1
+                return True
+        return False
+
     def _loose(self, kind: str, end: int) -> None:
         body = self.lines[self.at : end]
         if kind in ("indented", "traceback"):
@@ -342,7 +364,7 @@ class _Cutter:
             self.lead = _plain(written[-1])
 
     def _special(self, line: str) -> bool:
-        if any(pattern.match(line) for pattern in (_FENCE, _TREE, _PROMPT)) or self._end_of_span(line):
+        if any(pattern.match(line) for pattern in (_FENCE, _PRE, _TREE, _PROMPT)) or self._end_of_span(line):
             return True
         if _HEADING.match(line) and not self._comments(line):
             return True

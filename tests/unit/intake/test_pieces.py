@@ -459,3 +459,17 @@ def test_a_stated_commit_is_the_source_or_is_said_to_be_missing() -> None:
     other = draft("# It wobbles\n\nbuild: 3615 (c81f3bbb) fails\n")
     assert "sources" not in other.data
     assert any("the commit c81f3bbb: the report does not say of which repository" in text for text in other.missing)
+
+
+def test_a_block_of_html_is_code_without_its_tags() -> None:
+    html = '<pre><font color="#4E9A06"><b>$</b></font> wib run\n<b>wib:</b> a &lt;b&gt; failed</pre>'
+    text = f"# x\n\nSo:\n{html}\nIt fails."
+    code = [piece for piece in pieces.cut(text).pieces if piece.code]
+    assert [(piece.text, piece.line) for piece in code] == [("$ wib run\nwib: a <b> failed", 4)]
+    assert pieces.cut(text).pieces[-1].text == "It fails."
+
+
+@pytest.mark.parametrize("text", ["<pre>\nno end", "<pre>\n```\nwib\n```\n</pre>"])
+def test_a_block_of_html_that_is_none_is_read_as_before(text: str) -> None:
+    assert pieces.cut(text).text == text
+    assert "<pre>" not in "".join(piece.text for piece in pieces.cut(text).pieces)
