@@ -135,7 +135,7 @@ _LARGEST = 4 * 1024**2
 def load(text: str, name: str) -> list[Fact | str]:
     """The facts of a document, which may stand in a fence, as models answer; for one that cannot be read, why.
 
-    ``name``: of the file, for messages. Raises UsageError where it is no such document, or none of it can be read.
+    ``name``: of the file, for messages. Raises UsageError where it is not such a document, or nothing of it can be read.
     """
     fenced = _FENCED.search(text)
     try:

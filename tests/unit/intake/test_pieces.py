@@ -470,6 +470,6 @@ def test_a_block_of_html_is_code_without_its_tags() -> None:
 
 
 @pytest.mark.parametrize("text", ["<pre>\nno end", "<pre>\n```\nwib\n```\n</pre>"])
-def test_a_block_of_html_that_is_none_is_read_as_before(text: str) -> None:
+def test_other_blocks_of_html_are_read_as_before(text: str) -> None:
     assert pieces.cut(text).text == text
     assert "<pre>" not in "".join(piece.text for piece in pieces.cut(text).pieces)
