@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -32,8 +32,10 @@ from reprokit.intake.shown import Shown
 from reprokit.intake.signatures import printed, stable
 
 FORMAT: Literal["reprokit-facts/v1"] = "reprokit-facts/v1"
-MOST = 500
+MOST = 200
 """Most facts of one report."""
+_LONGEST = 100_000
+"""Most characters that the commands and programs stated have together."""
 _Line = Annotated[int, Field(ge=1, description="The number of the line of the report that states it.")]
 
 
@@ -135,7 +137,7 @@ _LARGEST = 4 * 1024**2
 def load(text: str, name: str) -> list[Fact | str]:
     """The facts of a document, which may stand in a fence, as models answer; for one that cannot be read, why.
 
-    ``name``: of the file, for messages. Raises UsageError where it is not such a document, or nothing of it can be read.
+    ``name``: of the file, for messages. Raises UsageError where it is not such a document, or no fact can be read.
     """
     fenced = _FENCED.search(text)
     try:
@@ -230,15 +232,23 @@ class StatedFacts:
 def held(facts: Sequence[Fact | str], report: ParsedReport) -> StatedFacts:
     """The facts of :func:`load` that a report has, each on the line nearest to the one that the reader names."""
     found = StatedFacts()
+    lines, size = report.lines, 0
+    seen = tuple(" ".join(line.split()).lower() for line in lines)
     shell = Shell(ReportPiece(kind="fenced", text=report.text, line=1, info="bash", heading="command"))
     scripts_: dict[str, list[ProgramFact]] = {}
     for number, fact in enumerate(facts, 1):
         if isinstance(fact, str):
             found.refused.append(fact)
-        elif why := _absent(fact, report.lines):
+            continue
+        why = _absent(fact, lines, seen)
+        if not why and isinstance(fact, (CommandFact, ProgramFact)):
+            size += sum(len(line) + 1 for line in lines[fact.line - 1 : max(fact.line, fact.last)])
+            size += len(fact.text) if isinstance(fact, CommandFact) else 0
+            why = f"the facts before it have {_LONGEST} characters" if size > _LONGEST else ""
+        if why:
             found.refused.append(f"Fact {number} ({fact.fact}) is left out: {why}.")
         elif isinstance(fact, VersionFact):
-            _version(found, fact, report.lines)
+            _version(found, fact, lines, seen)
         elif isinstance(fact, GpuFact):
             found.gpu = found.gpu or fact.line
         elif isinstance(fact, VariableFact):
@@ -264,13 +274,13 @@ def held(facts: Sequence[Fact | str], report: ParsedReport) -> StatedFacts:
     return found
 
 
-def _version(found: StatedFacts, fact: VersionFact, lines: Sequence[str]) -> None:
+def _version(found: StatedFacts, fact: VersionFact, lines: Sequence[str], seen: Sequence[str]) -> None:
     name = _name(fact)
     axis = name if name in BY_NAME else pairs.ROLES.get(name, "")
     role = axis if axis in BY_NAME else f"package {name}"
     if fact.of.startswith("program "):
         found.other.add(name)
-    at = _nearest(fact.value, fact.line, lines) or fact.line
+    at = _nearest(fact.value, fact.line, seen) or fact.line
     value = _system(fact.value, lines[at - 1]) if role == "os" else fact.value.strip().lstrip("vV=")
     if re.fullmatch(r"[0-9a-f]{7,40}", value) and (known := projects.named([name])):
         found.sources.append((known[0].git, known[0].name, value))
@@ -319,12 +329,12 @@ _QUOTE = re.compile(r"^(?:[ \t]{0,8}>(?!>)[ \t]?){1,9}")
 """Marks of quotes, which ``>>>`` is not."""
 
 
-def _absent(fact: Fact, lines: Sequence[str]) -> str:
-    """Why a report does not have a fact; '' where it does."""
+def _absent(fact: Fact, lines: Sequence[str], seen: Sequence[str]) -> str:
+    """Why a report does not have a fact; '' where it does. ``seen``: its lines in small letters with single blanks."""
     last = getattr(fact, "last", 0)
     if fact.line > len(lines) or last > len(lines) or (last and last < fact.line):
         return f"there are no lines {fact.line} to {max(last, fact.line)} of the {len(lines)} of the report"
-    values: Iterator[str] | tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
     if isinstance(fact, VersionFact) and not re.fullmatch(r"[a-z0-9]([a-z0-9._+-]*[a-z0-9+])?", _name(fact)):
         return f"{_name(fact)!r} is not the name of a package, a program or an axis"
     if isinstance(fact, VariableFact) and not re.fullmatch(r"[A-Za-z_]\w*", fact.name, re.ASCII):
@@ -338,8 +348,10 @@ def _absent(fact: Fact, lines: Sequence[str]) -> str:
             return f"it is not known of which address {fact.git} is"
         values = (fact.git.rstrip("/").removesuffix(".git").rpartition("/")[2], *([fact.ref] if fact.ref else []))
     elif isinstance(fact, (CommandFact, FailureFact)) and fact.text:
-        values = (part for part in fact.text.split("\n") if part.strip())
-    missing = next((value for value in values if not _nearest(value, fact.line, lines)), None)
+        values = tuple(dict.fromkeys(part for part in fact.text.split("\n") if part.strip()))
+        if len(values) > commands.MOST:
+            return f"its text has more than {commands.MOST} lines; name them by line and last"
+    missing = next((value for value in values if not _nearest(value, fact.line, seen)), None)
     return f"the report does not have {one_line(missing, 80)!r}" if missing is not None else ""
 
 
@@ -350,16 +362,16 @@ def _names_system(fact: VersionFact, lines: Sequence[str]) -> bool:
     return wording.os(near) == fact.value or all(word in near.lower() for word in words)
 
 
-def _nearest(value: str, line: int, lines: Sequence[str]) -> int:
-    """The line nearest to one that has a value, with nothing else of its kind around it; 0 where none has."""
-    wanted = " ".join(value.split())
-    edge = re.compile(rf"(?<![\d.])v?{re.escape(wanted)}(?!\d|\.\d)", re.IGNORECASE) if wanted[:1].isdigit() else None
-    has = (
-        number
-        for number, text in enumerate(lines, 1)
-        if (edge.search(text) if edge else wanted.lower() in " ".join(text.split()).lower())
-    )
-    return min(has, key=lambda number: abs(number - line), default=0) if wanted else line
+def _nearest(value: str, line: int, seen: Sequence[str]) -> int:
+    """The line nearest to one that has a value, not within a longer version; 0 where none has."""
+    wanted = " ".join(value.split()).lower()
+    if not wanted:
+        return line
+    has = (number for number, text in enumerate(seen, 1) if wanted in text)
+    if wanted[0].isdigit():
+        whole = re.compile(rf"(?<![\d.])v?{re.escape(wanted)}(?!\d|\.\d)")
+        has = (number for number in has if whole.search(seen[number - 1]))
+    return min(has, key=lambda number: abs(number - line), default=0)
 
 
 def shown(fact: FailureFact, report: ParsedReport) -> Shown | None:

@@ -16,6 +16,7 @@ from reprokit.environment.cases import load_text
 from reprokit.intake import stated
 from reprokit.intake.draft import Draft, render
 from reprokit.intake.drafting import draft, request
+from tests.unit.limits import within
 
 REPORT = """\
 # The third wobble is lost since the last update
@@ -146,7 +147,7 @@ def test_a_line_that_is_a_little_off_is_found() -> None:
     [
         ("no", "facts.json: Expecting value"),
         ("[]", "facts.json: an object with the key facts"),
-        ('{"facts": []}', "facts: a list of 1 to 500 facts"),
+        ('{"facts": []}', "facts: a list of 1 to 200 facts"),
         (
             '{"facts": [{"fact": "version", "of": "os", "line": 1}]}',
             "Fact 1 (version) is left out: value: Field required",
@@ -206,6 +207,16 @@ def test_on_the_command_line(
         assert "--from report.md --ask > question.txt" in capsys.readouterr().err
     assert invoke(["new", "--from", "report.md", "--facts", "none.json"]) == 2
     assert "none.json: no such file" in capsys.readouterr().err
+
+
+def test_facts_that_are_made_to_hold_it_cost_little() -> None:
+    report = "# It fails\n\n" + "".join(f"wibble {n} says something of 1.{n}.0\n" for n in range(1000))
+    many = [{"fact": "command", "line": 3, "last": 1002}] * 199
+    with within(seconds=20, megabytes=300):
+        text = "".join(f"wibble {n}\n" for n in range(60))
+        found = made(*many, {"fact": "command", "line": 3, "text": text}, report=report)
+    assert sum("the facts before it have 100000 characters" in one for one in found.missing) > 190
+    assert any("its text has more than 50 lines" in one for one in found.missing)
 
 
 LINES = st.integers(1, 16)
