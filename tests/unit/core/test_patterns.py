@@ -153,7 +153,7 @@ _PIECES = st.sampled_from(
         "[^a1]",
         r"[\w-]",
         r"[^\s中]",
-        "[é-一]",
+        "[é-ÿ]",  # not up to 一: a range around U+212A matches k in Python where case is ignored, and does not here
         "a{2}",
         "(?i:k)",
         "(?a:\\w)",
