@@ -278,7 +278,9 @@ def _version(found: StatedFacts, fact: VersionFact, lines: Sequence[str], seen: 
     name = _name(fact)
     axis = name if name in BY_NAME else pairs.ROLES.get(name, "")
     role = axis if axis in BY_NAME else f"package {name}"
-    if fact.of.startswith("program "):
+    if re.search(r"\b(?:kernel|linux|driver)$", name):
+        return  # a container has those of its host
+    if not fact.of.startswith("package "):
         found.other.add(name)
     at = _nearest(fact.value, fact.line, seen) or fact.line
     value = _system(fact.value, lines[at - 1]) if role == "os" else fact.value.strip().lstrip("vV=")

@@ -138,6 +138,13 @@ def test_what_the_report_does_not_have_is_left_out_and_said_so(fact: dict[str, A
     assert load_text("case.yaml", text)
 
 
+def test_only_what_is_called_a_package_is_installed_by_pip() -> None:
+    found = made(version("kernel", "2.5.0", 4), version("feeder", "2.4.1", 4), version("package wobbler", "2.5.0", 4))
+    assert found.data["environment"]["pip"] == ["wobbler==2.5.0"]
+    assert found.data["matrix"]["feeder"] == ["2.4.1"]
+    assert "kernel" not in found.data["matrix"]
+
+
 def test_a_line_that_is_a_little_off_is_found() -> None:
     assert made(version("python", "3.10", 7)).data["matrix"]["python"] == ["3.10"]
 
