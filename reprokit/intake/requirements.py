@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from reprokit.case.model import RESERVED
 from reprokit.environment import versions
 from reprokit.environment.catalog import OURS
 from reprokit.evidence.model import Frame
@@ -187,7 +188,8 @@ def _program(result: Requirements, name: str, environments: Sequence[Environment
 
 def _axis(name: str) -> str:
     """The name of the axis of a package or program: one that a template can use."""
-    return AXIS_NAMES.get(name) or re.sub(r"^(?=\d)", "_", re.sub(r"\W+", "_", name).strip("_"))
+    found = AXIS_NAMES.get(name) or re.sub(r"^(?=\d)", "_", re.sub(r"\W+", "_", name).strip("_"))
+    return f"{found}_" if found in RESERVED else found
 
 
 def _pip_names(module: str) -> tuple[str, ...]:

@@ -138,6 +138,12 @@ def test_what_the_report_does_not_have_is_left_out_and_said_so(fact: dict[str, A
     assert load_text("case.yaml", text)
 
 
+def test_a_program_called_as_a_key_of_the_matrix_is_an_axis_of_another_name() -> None:
+    found = made(version("program include", "2.5.0", 4))
+    assert found.data["matrix"]["include_"] == ["2.5.0"]
+    assert load_text("case.yaml", render(found)).case.id
+
+
 def test_only_what_is_called_a_package_is_installed_by_pip() -> None:
     found = made(version("kernel", "2.5.0", 4), version("feeder", "2.4.1", 4), version("package wobbler", "2.5.0", 4))
     assert found.data["environment"]["pip"] == ["wobbler==2.5.0"]
