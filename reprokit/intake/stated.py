@@ -339,6 +339,8 @@ def _absent(fact: Fact, lines: Sequence[str], seen: Sequence[str]) -> str:
     values: tuple[str, ...] = ()
     if isinstance(fact, VersionFact) and not re.fullmatch(r"[a-z0-9]([a-z0-9._+-]*[a-z0-9+])?", _name(fact)):
         return f"{_name(fact)!r} is not the name of a package, a program or an axis"
+    if isinstance(fact, VersionFact) and not re.fullmatch(r"\w[^\n]{0,80}", fact.value.strip().lstrip("=")):
+        return f"{one_line(fact.value, 80)!r} is not a version"
     if isinstance(fact, VariableFact) and not re.fullmatch(r"[A-Za-z_]\w*", fact.name, re.ASCII):
         return f"{fact.name!r} is not the name of a variable"
     if isinstance(fact, VersionFact):
@@ -353,6 +355,10 @@ def _absent(fact: Fact, lines: Sequence[str], seen: Sequence[str]) -> str:
         values = tuple(dict.fromkeys(part for part in fact.text.split("\n") if part.strip()))
         if len(values) > commands.MOST:
             return f"its text has more than {commands.MOST} lines; name them by line and last"
+    if isinstance(fact, (CommandFact, ProgramFact)) and not "".join(lines[fact.line - 1 : max(fact.line, last)]).strip(
+        " >"
+    ):
+        return f"there is nothing in line {fact.line}"
     missing = next((value for value in values if not _nearest(value, fact.line, seen)), None)
     return f"the report does not have {one_line(missing, 80)!r}" if missing is not None else ""
 
@@ -378,10 +384,11 @@ def _nearest(value: str, line: int, seen: Sequence[str]) -> int:
 
 def shown(fact: FailureFact, report: ParsedReport) -> Shown | None:
     """The failure that a reader states, as the report shows it; None where its lines show none."""
+    fact = fact.model_copy(update={"text": fact.text.strip()})
     last = max(fact.last, fact.line)
     note = f"line {fact.line}" if last == fact.line else f"lines {fact.line} to {last}"
     whole = _lines(report, fact.line, last)
-    text = fact.text.strip() or _telling(whole)
+    text = fact.text or _telling(whole)
     if fact.signal or (fact.kind == "signal" and not fact.text):
         return Shown(signature={"signal": fact.signal or "SIGSEGV"}, notes={"signal": note}, line=fact.line, last=last)
     if fact.kind in ("hang", "slow", "leak", "oom") or (fact.kind == "wrong" and not fact.text):
@@ -415,7 +422,7 @@ def _of_sentence(fact: FailureFact, text: str, pieces: Sequence[ReportPiece]) ->
     """The failure in a sentence: what it quotes of it, where a reader names no text."""
     quoted = max(re.findall(r"[`\"“]([^`\"“”\n]{8,300})[`\"”]", text), key=len, default="")
     if fact.kind == "output" and (quoted or fact.text):
-        part, why = stable(fact.text.strip() or quoted)
+        part, why = stable(fact.text or quoted)
         note = f"line {fact.line}; {why}"
         return (
             Shown(signature={"output": part}, notes={"output": note}, line=fact.line, last=fact.line) if part else None
