@@ -97,13 +97,12 @@ def read(
     own |= {subject} - {""}
     likely = named_versions.find(list(lines.without(split, read)), of_code, own, report.title)
     own |= {one.name for one in likely}
-    listed = {name for found in result.merged for name in found.packages}
-    new = [one for one in likely if canonicalize_name(one.name) not in listed][:_LIKELY]
-    said = [one for found in new if (one := _sure(found, split[found.line - 1], own))]
-    said += islice(mentions.find(prose, own, report.title, subject), _MENTIONS)
-    code = [line for line in lines.without(split, read) if line.number in of_code and not line.edge]
-    said += islice(mentions.printed(code, own), _MENTIONS)
-    if stated is not None:
+    if stated is None:
+        code = [line for line in lines.without(split, read) if line.number in of_code and not line.edge]
+        said = _of_pairs(result, likely, split, own)
+        said += islice(mentions.find(prose, own, report.title, subject), _MENTIONS)
+        said += islice(mentions.printed(code, own), _MENTIONS)
+    else:
         said = list(stated)
         for one in {one.role: one for one in reversed(stated) if one.fails is not False}.values():
             result.replace(one)
@@ -123,6 +122,18 @@ def read(
     for thing in compared:
         _compare(result, thing)
     return result
+
+
+def _of_pairs(
+    result: ReportedEnvironments,
+    likely: Sequence[named_versions.NamedVersion],
+    split: Sequence[lines.ReportLine],
+    own: Collection[str],
+) -> list[Mention]:
+    """What the pairs that count say, of packages that no block lists."""
+    listed = {name for found in result.merged for name in found.packages}
+    new = [one for one in likely if canonicalize_name(one.name) not in listed][:_LIKELY]
+    return [one for found in new if (one := _sure(found, split[found.line - 1], own))]
 
 
 def _sure(found: named_versions.NamedVersion, line: lines.ReportLine, own: Collection[str]) -> Mention | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 
 from reprokit.environment import wording
 from reprokit.environment.axes import BY_NAME
@@ -279,12 +279,18 @@ _ANY_COMPILER = frozenset({"compiler", "cc", "c++", "cpp"})
 def role_of(name: str, own: Collection[str]) -> str:
     """What a name in a sentence is of: an axis, ``package NAME``, or '' for no name of a version."""
     name = name.lower().strip("-._:")
-    if re.fullmatch(r"python[23]?|py[23]?", name):
-        return "python"
-    role = ROLES.get(name, "") or ROLES.get(name.removesuffix("-py"), "") or ROLES.get(name.replace("-", " "), "")
+    role = _listed(name)
     own_name = next((one for one in (name, name.replace("_", "-")) if one in own and one not in _PREPOSITIONS), "")
     role = f"package {own_name}" if not role and own_name else role
     return role if role.partition(" ")[0] in _SEVERAL else ""
+
+
+@lru_cache(maxsize=4096)  # a report has few names, in many places
+def _listed(name: str) -> str:
+    """What a name is of by the tables, in small letters; '' for one that they do not have."""
+    if re.fullmatch(r"python[23]?|py[23]?", name):
+        return "python"
+    return ROLES.get(name, "") or ROLES.get(name.removesuffix("-py"), "") or ROLES.get(name.replace("-", " "), "")
 
 
 def _bare(version: str) -> str:
@@ -419,8 +425,8 @@ def _versions(text: str, own: Collection[str]) -> Iterator[tuple[int, str, str, 
         if name and (of_two := role_of(_two_words(before[: name.end("name")]), own)):
             role = of_two
         last = role or _last_named(before, own) or last
-        family = wording.family(name["name"]) if name and judged(text) else ""
-        if release := wording.os(f"{family} {_bare(hit[0])}") if family else "":
+        family = wording.family(name["name"]) if name else ""
+        if release := wording.os(f"{family} {_bare(hit[0])}") if family and judged(text) else "":
             found.append((hit.start(), "os", release, True))
         elif role and (whole or role in BY_NAME):
             found.append((hit.start(), role, _bare(hit[0]), True))
