@@ -212,11 +212,11 @@ class _Work:
         """The trees that the report clones, or that of the project whose script the command runs."""
         script = placing.needs_tree(self.running, self.shown)
         clones = self.installed.clones
-        stated = projects.stated(self.report.lines, self.report.title)
-        tree = next(iter(stated), None)
+        named = projects.stated(self.report.lines, self.report.title)
+        tree = next(iter(named), None)
         if not script and not clones:
             self.project = None
-            self._stated_trees(stated)
+            self._stated_trees(named)
             return
         if self.project is None and tree and tree.project and not tree.project.built:
             self.project = replace(tree.project, why=f"line {tree.line} names it")
@@ -225,7 +225,7 @@ class _Work:
                 f"{script} is a program of the reporter, or of a project that the report does not name: add it "
                 f"to sources or files."
             )
-            self._stated_trees(stated)
+            self._stated_trees(named)
             return
         sources = {}
         for git, folder, branch in clones or ((self.project.git, self.project.name, ""),):
@@ -237,9 +237,9 @@ class _Work:
         self.data["sources"] = sources
         placing.place(self.running, self.shown, self.project)
 
-    def _stated_trees(self, stated: Sequence[projects.StatedTree]) -> None:
+    def _stated_trees(self, found: Sequence[projects.StatedTree]) -> None:
         """The trees that the report names without a command in them."""
-        for tree in stated:
+        for tree in found:
             if tree.project is None:
                 self.missing.append(
                     f"Line {tree.line} names the commit {tree.ref}: the report does not say of which repository. Add "
@@ -253,7 +253,7 @@ class _Work:
             self.data.setdefault("sources", {})[name] = {"git": tree.project.git, "ref": ref, "path": name}
             self.notes[("sources", name, "ref")] = (why,)
             before = self.running.command
-            if len(stated) == 1:
+            if len(found) == 1:
                 placing.place(self.running, self.shown, tree.project)
             used = "" if self.running.command != before else ": no command of the case uses it yet"
             self.notes[("sources", name)] = (f"line {tree.line} names it{used}",)

@@ -33,12 +33,28 @@ class Project:
     why: str = ""
     built: bool = False
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it is called: its own name, its import name, its pip package and others."""
+        return tuple(filter(None, (self.name, self.package, self.pip, *self.also)))
+
 
 @cache
 def table() -> Mapping[str, Project]:
     """The known projects: lower-case name -> project."""
     rows = {name: {**row, "also": tuple(row.get("also", ()))} for name, row in read("projects").items()}
     return {name.lower(): Project(name=name, **row) for name, row in rows.items()}
+
+
+def known(name: str) -> Project | None:
+    """The known project that people call so; None for another name."""
+    return _called().get(_plain(name))
+
+
+def at(git: str) -> Project | None:
+    """The known project with an address; None for another address."""
+    wanted = git.rstrip("/").removesuffix(".git").lower()
+    return next((one for one in table().values() if one.git.lower() == wanted), None)
 
 
 def of_url(url: str) -> Project | None:

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -235,7 +236,7 @@ def held(facts: Sequence[Fact | str], report: ParsedReport) -> StatedFacts:
     lines, size = report.lines, 0
     seen = tuple(" ".join(line.split()).lower() for line in lines)
     shell = Shell(ReportPiece(kind="fenced", text=report.text, line=1, info="bash", heading="command"))
-    scripts_: dict[str, list[ProgramFact]] = {}
+    parts: dict[str, list[ProgramFact]] = {}
     for number, fact in enumerate(facts, 1):
         if isinstance(fact, str):
             found.refused.append(fact)
@@ -258,14 +259,14 @@ def held(facts: Sequence[Fact | str], report: ParsedReport) -> StatedFacts:
             text = "\n".join(commands.PROMPT.sub("", line, count=1).strip() for line in text.split("\n"))
             shell.lines += commands.parts(text, fact.line, commands.role_of(text, lenient=True, sure=True) or "run")
         elif isinstance(fact, ProgramFact):
-            scripts_.setdefault(fact.name, []).append(fact)
+            parts.setdefault(fact.name, []).append(fact)
         elif isinstance(fact, SourceFact):
-            known = [] if "/" in fact.git else projects.named([fact.git])
-            git = known[0].git if known else fact.git
+            known = None if "/" in fact.git else projects.known(fact.git)
+            git = known.git if known else fact.git
             found.sources.append((git, git.rstrip("/").rpartition("/")[2].removesuffix(".git"), fact.ref))
         else:
             found.failure = found.failure or fact
-    found.programs = [_program(report, name, some) for name, some in scripts_.items()]
+    found.programs = [_program(report, name, some) for name, some in parts.items()]
     if found.programs:  # which was typed there
         shell.lines = [
             one for one in shell.lines if not re.fullmatch(r"(?:i?python|pypy)[\d.]*|node|julia|R", one.text)
@@ -276,16 +277,15 @@ def held(facts: Sequence[Fact | str], report: ParsedReport) -> StatedFacts:
 
 def _version(found: StatedFacts, fact: VersionFact, lines: Sequence[str], seen: Sequence[str]) -> None:
     name = _name(fact)
-    axis = name if name in BY_NAME else pairs.ROLES.get(name, "")
-    role = axis if axis in BY_NAME else f"package {name}"
+    role = _axis(name) or f"package {name}"
     if re.search(r"\b(?:kernel|linux|driver)$", name):
         return  # a container has those of its host
     if not fact.of.startswith("package "):
         found.other.add(name)
     at = _nearest(fact.value, fact.line, seen) or fact.line
     value = _system(fact.value, lines[at - 1]) if role == "os" else fact.value.strip().lstrip("vV=")
-    if re.fullmatch(r"[0-9a-f]{7,40}", value) and (known := projects.named([name])):
-        found.sources.append((known[0].git, known[0].name, value))
+    if re.fullmatch(r"[0-9a-f]{7,40}", value) and (known := projects.known(name)):
+        found.sources.append((known.git, known.name, value))
         return
     first = next((one for one in found.mentions if one.role == role and one.fails is not False), None)
     if first and first.version == value:
@@ -303,6 +303,29 @@ def _version(found: StatedFacts, fact: VersionFact, lines: Sequence[str], seen: 
 def _name(fact: VersionFact) -> str:
     """What a version is of: ``torch`` for ``package torch``."""
     return re.sub(r"^(?:package|program)\b", "", fact.of.strip().lower()).strip()
+
+
+def _axis(name: str) -> str:
+    """The axis that a name is of (``gcc`` for ``g++``); '' for a package or a program."""
+    found = name if name in BY_NAME else pairs.ROLES.get(name, "")
+    return found if found in BY_NAME else ""
+
+
+def _names(name: str, seen: Sequence[str]) -> bool:
+    """Whether a report names something, as an index or as people call it: ``cv2`` for ``opencv-python``."""
+    bare = name.removesuffix("-gpu")
+    names = {bare, *(one for one, role in pairs.ROLES.items() if role in (f"package {name}", f"package {bare}"))}
+    text = _folded_lines(tuple(seen))
+    return any(one in text for one in {_folded(one) for one in names} - {""})
+
+
+@lru_cache(maxsize=2)
+def _folded_lines(seen: tuple[str, ...]) -> str:
+    return "\n".join(map(_folded, seen))
+
+
+def _folded(text: str) -> str:
+    return re.sub(r"[\s._-]", "", text.lower())
 
 
 def _system(value: str, line: str) -> str:
@@ -336,31 +359,53 @@ def _absent(fact: Fact, lines: Sequence[str], seen: Sequence[str]) -> str:
     last = getattr(fact, "last", 0)
     if fact.line > len(lines) or last > len(lines) or (last and last < fact.line):
         return f"there are no lines {fact.line} to {max(last, fact.line)} of the {len(lines)} of the report"
-    values: tuple[str, ...] = ()
-    if isinstance(fact, VersionFact) and not re.fullmatch(r"[a-z0-9]([a-z0-9._+-]*[a-z0-9+])?", _name(fact)):
-        return f"{_name(fact)!r} is not the name of a package, a program or an axis"
-    if isinstance(fact, VersionFact) and not re.fullmatch(r"\w[^\n]{0,80}", fact.value.strip().lstrip("=")):
-        return f"{one_line(fact.value, 80)!r} is not a version"
-    if isinstance(fact, VariableFact) and not re.fullmatch(r"[A-Za-z_]\w*", fact.name, re.ASCII):
-        return f"{fact.name!r} is not the name of a variable"
     if isinstance(fact, VersionFact):
-        values = () if fact.of == "os" and _names_system(fact, lines) else (fact.value,)
+        why, values = _of_version(fact, lines, seen)
     elif isinstance(fact, VariableFact):
+        why = (
+            "" if re.fullmatch(r"[A-Za-z_]\w*", fact.name, re.ASCII) else f"{fact.name!r} is not the name of a variable"
+        )
         values = (fact.name, fact.value)
     elif isinstance(fact, SourceFact):
-        if "/" not in fact.git and not projects.named([fact.git]):
-            return f"it is not known of which address {fact.git} is"
-        values = (fact.git.rstrip("/").removesuffix(".git").rpartition("/")[2], *([fact.ref] if fact.ref else []))
-    elif isinstance(fact, (CommandFact, FailureFact)) and fact.text:
-        values = tuple(dict.fromkeys(part for part in fact.text.split("\n") if part.strip()))
-        if len(values) > commands.MOST:
-            return f"its text has more than {commands.MOST} lines; name them by line and last"
-    if isinstance(fact, (CommandFact, ProgramFact)) and not "".join(lines[fact.line - 1 : max(fact.line, last)]).strip(
-        " >"
-    ):
-        return f"there is nothing in line {fact.line}"
-    missing = next((value for value in values if not _nearest(value, fact.line, seen)), None)
-    return f"the report does not have {one_line(missing, 80)!r}" if missing is not None else ""
+        why, values = _of_source(fact, seen)
+    else:
+        why, values = _of_lines(fact, lines)
+    missing = None if why else next((value for value in values if not _nearest(value, fact.line, seen)), None)
+    return why if missing is None else f"the report does not have {one_line(missing, 80)!r}"
+
+
+def _of_version(fact: VersionFact, lines: Sequence[str], seen: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """(why a version cannot be one, what of it the report must have)."""
+    name = _name(fact)
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9._+-]*[a-z0-9+])?", name):
+        return f"{name!r} is not the name of a package, a program or an axis", ()
+    if not re.fullmatch(r"\w[^\n]{0,80}", fact.value.strip().lstrip("=")):
+        return f"{one_line(fact.value, 80)!r} is not a version", ()
+    if not (_axis(name) or _names(name, seen)):
+        return f"the report does not name {name!r}", ()
+    return "", () if fact.of == "os" and _names_system(fact, lines) else (fact.value,)
+
+
+def _of_source(fact: SourceFact, seen: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """(why a tree cannot be one, what of it the report must have): its address, unless a known project is named."""
+    known = projects.at(fact.git) if "/" in fact.git else projects.known(fact.git)
+    if "/" not in fact.git and not known:
+        return f"it is not known of which address {fact.git} is", ()
+    named = known and any(_names(name, seen) for name in known.names)
+    address = re.sub(r"^\w+://|\.git$", "", fact.git.rstrip("/"))
+    return "", (*(() if named else (address,)), *((fact.ref,) if fact.ref else ()))
+
+
+def _of_lines(fact: Fact, lines: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """(why lines are none of a command, a program or a failure, what of their text the report must have)."""
+    text = fact.text if isinstance(fact, (CommandFact, FailureFact)) else ""
+    values = tuple(dict.fromkeys(part for part in text.split("\n") if part.strip()))
+    if len(values) > commands.MOST:
+        return f"its text has more than {commands.MOST} lines; name them by line and last", ()
+    written = "".join(lines[fact.line - 1 : max(fact.line, getattr(fact, "last", 0))])
+    if isinstance(fact, (CommandFact, ProgramFact)) and not written.strip(" >"):
+        return f"there is nothing in line {fact.line}", ()
+    return "", values
 
 
 def _names_system(fact: VersionFact, lines: Sequence[str]) -> bool:
@@ -389,8 +434,11 @@ def shown(fact: FailureFact, report: ParsedReport) -> Shown | None:
     note = f"line {fact.line}" if last == fact.line else f"lines {fact.line} to {last}"
     whole = _lines(report, fact.line, last)
     text = fact.text or _telling(whole)
-    if fact.signal or (fact.kind == "signal" and not fact.text):
-        return Shown(signature={"signal": fact.signal or "SIGSEGV"}, notes={"signal": note}, line=fact.line, last=last)
+    if fact.signal:
+        return Shown(signature={"signal": fact.signal}, notes={"signal": note}, line=fact.line, last=last)
+    if fact.kind == "signal":  # by the words of its lines
+        piece = ReportPiece(kind="prose", text=whole, line=fact.line)
+        return next((one for one in shown_failures.in_words(piece, report.pieces) if "signal" in one.signature), None)
     if fact.kind in ("hang", "slow", "leak", "oom") or (fact.kind == "wrong" and not fact.text):
         return shown_failures.of_kind(fact.kind, fact.line, one_line(text, 80), report.pieces)
     if fact.kind == "wrong":
@@ -465,13 +513,13 @@ def with_sources(stated: StatedFacts, installed: Installed) -> Installed:
 def files(stated: StatedFacts, has: Mapping[str, str]) -> dict[str, str]:
     """The programs stated that no file of a case has, such as those in languages without a row in the table."""
     texts = {one.lead or f"repro.{re.sub('[^a-z0-9]', '', one.info) or 'txt'}": one.text for one in stated.programs}
-    held_ = "".join("".join(text.split()) for text in has.values())
-    return {name: f"{text}\n" for name, text in texts.items() if name not in has and not _within(text, held_)}
+    case = "".join("".join(text.split()) for text in has.values())
+    return {name: f"{text}\n" for name, text in texts.items() if name not in has and not _within(text, case)}
 
 
-def _within(text: str, held_: str) -> bool:
-    """Whether the longest line of a program is in what is held."""
-    return "".join(max(text.split("\n"), key=len).lstrip(">.").split()) in held_
+def _within(text: str, case: str) -> bool:
+    """Whether the longest line of a program is in the texts of a case. ``case``: without blanks."""
+    return "".join(max(text.split("\n"), key=len).lstrip(">.").split()) in case
 
 
 def programs(pieces: Sequence[ReportPiece], stated: StatedFacts) -> list[ReportPiece]:

@@ -102,6 +102,24 @@ def test_kinds_of_failures(kind: dict[str, str], expected: dict[str, str]) -> No
     assert made({"fact": "failure", "line": 7, **kind}).data["expect"]["failure"] == expected
 
 
+def test_a_package_is_named_as_people_call_it_too() -> None:
+    report = "# It fails\n\nWith OpenCV 4.8.0 and PyTorch 2.1.0 it fails.\n"
+    facts = [version("package opencv-python", "4.8.0", 3), version("package torch", "2.1.0", 3)]
+    assert len(made(*facts, report=report).data["environment"]["pip"]) == 2
+
+
+def test_no_signal_is_guessed() -> None:
+    report = "# It ends\n\nIt is gone after a while.\n\nThen it segfaults.\n"
+    signal = {"fact": "failure", "kind": "signal"}
+    assert (
+        "signal"
+        not in made({**signal, "line": 3}, report=report.replace("it segfaults", "nothing is left")).data["expect"][
+            "failure"
+        ]
+    )
+    assert made({**signal, "line": 5}, report=report).data["expect"]["failure"] == {"signal": "SIGSEGV"}
+
+
 def test_a_traceback_is_read_from_its_first_line() -> None:
     report = (
         '# x\n\n```\nTraceback (most recent call last):\n  File "a.py", line 3, in go\n    run()\nKeyError: 7\n```\n'
@@ -123,7 +141,12 @@ def test_a_traceback_is_read_from_its_first_line() -> None:
         (version("os", "debian-12", 3), "does not have 'debian-12'"),
         ({"fact": "env", "name": "WOB_MODE", "value": "slow", "line": 4}, "does not have 'slow'"),
         ({"fact": "command", "line": 6, "text": "rm -rf /"}, "does not have 'rm -rf /'"),
-        ({"fact": "source", "git": "https://github.com/evil/tree", "line": 9}, "does not have 'tree'"),
+        ({"fact": "source", "git": "https://github.com/evil/tree", "line": 9}, "does not have 'github.com/evil/tree'"),
+        (
+            {"fact": "source", "git": "https://evil.example/o/feeder", "line": 9},
+            "does not have 'evil.example/o/feeder'",
+        ),
+        (version("package evilpkg", "2.5.0", 4), "does not name 'evilpkg'"),
         ({"fact": "source", "git": "feeder", "line": 9}, "of which address feeder is"),
         ({"fact": "failure", "kind": "output", "line": 7, "text": "all lost"}, "does not have 'all lost'"),
         ({"fact": "command", "line": 2}, "there is nothing in line 2"),
@@ -141,7 +164,7 @@ def test_what_the_report_does_not_have_is_left_out_and_said_so(fact: dict[str, A
 
 
 def test_a_program_called_as_a_key_of_the_matrix_is_an_axis_of_another_name() -> None:
-    found = made(version("program include", "2.5.0", 4))
+    found = made(version("program include", "2.5.0", 3), report="# It fails\n\nHere include 2.5.0 is lost.\n")
     assert found.data["matrix"]["include_"] == ["2.5.0"]
     assert load_text("case.yaml", render(found)).case.id
 
