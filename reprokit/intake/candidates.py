@@ -16,8 +16,7 @@ from reprokit.evidence.text import find as occurs
 from reprokit.intake import commands
 from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.shown import Shown, table
-from reprokit.intake.signatures import printed as without_question
-from reprokit.intake.signatures import stable
+from reprokit.intake.signatures import stable, without_question
 
 _LEAST = {"printed": 4, "error": 5}
 """The lowest score of a candidate that is taken."""

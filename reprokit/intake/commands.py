@@ -173,7 +173,7 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = (), subjects: fr
         role = role_of(text, lenient=known or prompted, sure=sure)
         role = role or ("run" if unknown(text, *around, *place, subjects=subjects) else "")
         role = role or ("run" if place and _fails_itself(text, lines[at + 1 + text.count("\n") :][:2]) else "")
-        if role and not (not prompted and printed(text, output)):
+        if role and not (not prompted and printed_by_build(text, output)):
             shell.lines += parts(text, piece.line + at, role)
     for section in _ENV_SECTION.finditer(piece.text):
         line = piece.line + piece.text.count("\n", 0, section.start("rows"))
@@ -237,7 +237,7 @@ def within(line: int, spans: Sequence[tuple[int, int]]) -> bool:
     return any(first <= line <= last for first, last in spans)
 
 
-def printed(text: str, output: bool) -> bool:
+def printed_by_build(text: str, output: bool) -> bool:
     """Whether it is a long line of a compiler, as builds print them. ``output``: it is among what a build printed."""
     compiler = _COMPILER.match(text)
     if "bazel-out/" in text:

@@ -23,7 +23,7 @@ from reprokit.evidence.text import find as occurs
 from reprokit.intake import notebooks
 from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.shown import Shown, table
-from reprokit.intake.signatures import LONGEST, identifying_frames, printed, stable
+from reprokit.intake.signatures import LONGEST, identifying_frames, stable, without_question
 
 _NAME = (
     r"(?!java|org\.|com\.|Conda|ResolvePackage|PackagesNotFound|Unsatisfiable|LibMamba)(?:(?:[A-Za-z_]\w*\.)*(?!(?:Get|Set|Is|On)[A-Z])[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|NotFound|Warning)"
@@ -178,7 +178,7 @@ def _lines(piece: ReportPiece, text: str) -> Iterator[Shown]:
     for row in table()["lines"]:
         hit = next((hit for hit in row["search"].finditer(text) if not _WARNED.match(_line_of(hit))), None)
         said = next((part for part in hit.groups() if part), hit[0]) if hit else ""
-        said = said if piece.code else printed(said)
+        said = said if piece.code else without_question(said)
         part, why = stable(said)
         if hit and part and occurs(part, text):
             line = piece.line + text.count("\n", 0, hit.start())
@@ -233,7 +233,7 @@ def in_words(piece: ReportPiece, pieces: Sequence[ReportPiece]) -> Iterator[Show
         yield _of_crash(crash, unquoted, piece)
     elif found and found["message"]:
         quote = found.groupdict().get("quote") or ""
-        text = printed(found["message"].strip()).rstrip("。，,")
+        text = without_question(found["message"].strip()).rstrip("。，,")
         closing = re.search(rf"{quote}[)\]）】.,;:]*$", text) if quote else None
         text = (
             text[: closing.start()]

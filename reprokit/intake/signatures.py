@@ -88,7 +88,7 @@ def stable(message: str) -> tuple[str, str]:
     return "", f"no part of the message {_shown(sentence)} is sure to stay the same"
 
 
-def printed(text: str) -> str:
+def without_question(text: str) -> str:
     """What a program printed, of a sentence that goes on with a person's question or in another language."""
     text = text[:2000]
     if asks := _ASKS.search(text):

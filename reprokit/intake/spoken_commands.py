@@ -18,7 +18,7 @@ from reprokit.intake.commands import (
     Shell,
     assignments,
     parts,
-    printed,
+    printed_by_build,
     program_of,
     quoted,
     role_of,
@@ -186,7 +186,7 @@ def in_prose(
             role = role or ("run" if unknown(text, *places, subjects=subjects) else "")
             named = role not in ("run", "setup") or whole or " " in text or "/" in text or "verb" in places
             named = named or (text in _ALONE and not re.search(rf"[`'\"“‘]{text}[`'\"”’]", line))
-            if role and named and not printed(text, built) and len(shell.lines) < MOST_LINES:
+            if role and named and not printed_by_build(text, built) and len(shell.lines) < MOST_LINES:
                 shell.lines += [
                     part for part in parts(text, piece.line + number, role) if part not in shell.lines[-20:]
                 ]

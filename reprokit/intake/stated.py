@@ -30,7 +30,7 @@ from reprokit.intake.environments.mentions import Mention
 from reprokit.intake.installing import Installed
 from reprokit.intake.pieces import ParsedReport, ReportPiece
 from reprokit.intake.shown import Shown
-from reprokit.intake.signatures import printed, stable
+from reprokit.intake.signatures import stable, without_question
 
 FORMAT: Literal["reprokit-facts/v1"] = "reprokit-facts/v1"
 MOST = 200
@@ -397,7 +397,7 @@ def _of_source(fact: SourceFact, seen: Sequence[str]) -> tuple[str, tuple[str, .
 
 
 def _of_lines(fact: Fact, lines: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """(why lines are none of a command, a program or a failure, what of their text the report must have)."""
+    """(why lines cannot be of a command, a program or a failure, what of their text the report must have)."""
     text = fact.text if isinstance(fact, (CommandFact, FailureFact)) else ""
     values = tuple(dict.fromkeys(part for part in text.split("\n") if part.strip()))
     if len(values) > commands.MOST:
@@ -458,7 +458,7 @@ def shown(fact: FailureFact, report: ParsedReport) -> Shown | None:
         rules = shown_failures.pasted(ReportPiece(kind="fenced", text=whole, line=fact.line))
         if found := next((one for one in rules if not one.echo), None):
             return found
-    part, why = stable(text if pasted else printed(text))
+    part, why = stable(text if pasted else without_question(text))
     if not (part or text):
         return None
     return Shown(
