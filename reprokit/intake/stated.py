@@ -277,7 +277,8 @@ def held(facts: Sequence[Fact | str], report: ParsedReport) -> StatedFacts:
 
 def _version(found: StatedFacts, fact: VersionFact, lines: Sequence[str], seen: Sequence[str]) -> None:
     name = _name(fact)
-    role = _axis(name) or f"package {name}"
+    called = pairs.ROLES.get(name, "") if fact.of.startswith("package ") else ""
+    role = _axis(name) or (called if called.startswith("package ") else f"package {name}")
     if re.search(r"\b(?:kernel|linux|driver)$", name):
         return  # a container has those of its host
     if not fact.of.startswith("package "):
@@ -307,7 +308,7 @@ def _name(fact: VersionFact) -> str:
 
 def _axis(name: str) -> str:
     """The axis that a name is of (``gcc`` for ``g++``); '' for a package or a program."""
-    found = name if name in BY_NAME else pairs.ROLES.get(name, "")
+    found = "gcc" if name in ("cc", "c++", "cxx") else name if name in BY_NAME else pairs.ROLES.get(name, "")
     return found if found in BY_NAME else ""
 
 
@@ -330,8 +331,8 @@ def _folded(text: str) -> str:
 
 def _system(value: str, line: str) -> str:
     """A system as the axis writes it, of its line where the value is only a release."""
-    of_line = wording.os(line) or wording.packaged(line)
-    return wording.os(value) or (of_line if of_line.endswith(f"-{value.strip()}") else value.strip().lower())
+    of_line = (one for one in (wording.packaged(line), wording.os(line)) if one.endswith(f"-{value.strip()}"))
+    return wording.os(value) or next(of_line, value.strip().lower())
 
 
 def _program(report: ParsedReport, name: str, parts: Sequence[ProgramFact]) -> ReportPiece:
@@ -439,7 +440,10 @@ def shown(fact: FailureFact, report: ParsedReport) -> Shown | None:
     if fact.kind == "signal":  # by the words of its lines
         piece = ReportPiece(kind="prose", text=whole, line=fact.line)
         return next((one for one in shown_failures.in_words(piece, report.pieces) if "signal" in one.signature), None)
-    if fact.kind in ("hang", "slow", "leak", "oom") or (fact.kind == "wrong" and not fact.text):
+    pasted = any(one.code and one.line <= last <= one.last for one in report.pieces)
+    # A sentence tells that a result is wrong, and is not itself what the program prints.
+    told = fact.kind == "wrong" and not (fact.text and (pasted or _quotes(whole, fact.text)))
+    if fact.kind in ("hang", "slow", "leak", "oom") or told:
         return shown_failures.of_kind(fact.kind, fact.line, one_line(text, 80), report.pieces)
     if fact.kind == "wrong":
         return Shown(
@@ -449,7 +453,6 @@ def shown(fact: FailureFact, report: ParsedReport) -> Shown | None:
             line=fact.line,
             last=last,
         )
-    pasted = any(one.code and one.line <= last <= one.last for one in report.pieces)
     if not pasted and (found := _of_sentence(fact, whole, report.pieces)):
         return found
     if fact.kind == "exception" and (found := _raised(fact.line, last, report)):
@@ -464,6 +467,12 @@ def shown(fact: FailureFact, report: ParsedReport) -> Shown | None:
     return Shown(
         signature={"output": part or text[:120]}, notes={"output": f"{note}; {why}"}, line=fact.line, last=last
     )
+
+
+def _quotes(sentence: str, text: str) -> bool:
+    """Whether a sentence has a text as what is printed: in quotes, behind a colon, with a number, or as all of it."""
+    before = sentence[: max(sentence.find(text), 0)].rstrip()
+    return not before or before[-1] in "`\"'“‘「:：=>" or bool(re.search(r"\d", text))
 
 
 def _of_sentence(fact: FailureFact, text: str, pieces: Sequence[ReportPiece]) -> Shown | None:

@@ -108,6 +108,33 @@ def test_a_package_is_named_as_people_call_it_too() -> None:
     assert len(made(*facts, report=report).data["environment"]["pip"]) == 2
 
 
+def test_a_package_is_installed_once_whatever_it_is_called() -> None:
+    report = "# It fails\n\n- OpenCV: 4.8.0\n"
+    found = made(version("package opencv", "4.8.0", 3), report=report).data["environment"]["pip"]
+    assert found == ["opencv-python==4.8.0.*"]
+
+
+def test_the_compiler_and_the_system_of_a_line_of_make() -> None:
+    report = "# It fails\n\nI CXX:      g++ (Ubuntu 9.4.0-1ubuntu1~20.04.1) 9.4.0\n"
+    found = made(version("os", "20.04", 3), version("c++", "9.4.0", 3), report=report).data["matrix"]
+    assert found["os"] == ["ubuntu-20.04"]
+    assert found["gcc"] == ["9.4"]
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "printed"),
+    [
+        ("I saw that the plots were not saved", "the plots were not saved", False),
+        ("It prints `no plots`, as ever", "no plots", True),
+        ("> plots:       NONE", "plots:       NONE", True),
+    ],
+)
+def test_a_sentence_of_a_wrong_result_is_not_what_a_program_prints(line: str, text: str, printed: bool) -> None:
+    fact = {"fact": "failure", "kind": "wrong", "line": 3, "text": text}
+    found = made(fact, report=f"# It is wrong\n\n{line}\n").data["expect"]["failure"]
+    assert (found["output"] == text) is printed
+
+
 def test_no_signal_is_guessed() -> None:
     report = "# It ends\n\nIt is gone after a while.\n\nThen it segfaults.\n"
     signal = {"fact": "failure", "kind": "signal"}
