@@ -50,7 +50,7 @@ class VersionFact(_Fact):
 
     fact: Literal["version"]
     of: str = Field(
-        description="os, python, gcc, cuda, cudnn or another known axis; `package NAME` for what pip or conda installs "
+        description="os, python, gcc, clang, cmake, cuda, cudnn or nccl; `package NAME` for what pip or conda installs "
         "by that name; `program NAME` for anything else."
     )
     value: str = Field(description="As written; of os the distribution and release, such as ubuntu-22.04.")
@@ -277,14 +277,20 @@ def held(facts: Sequence[Fact | str], report: ParsedReport) -> StatedFacts:
 
 def _version(found: StatedFacts, fact: VersionFact, lines: Sequence[str], seen: Sequence[str]) -> None:
     name = _name(fact)
-    called = pairs.ROLES.get(name, "") if fact.of.startswith("package ") else ""
-    role = _axis(name) or (called if called.startswith("package ") else f"package {name}")
+    package = "package" in fact.of.lower().removesuffix(name)
+    called = pairs.ROLES.get(name, "")
+    axis = _axis(name) if not package or name in BY_NAME else ""  # ``py`` is Python, and a package
+    role = axis or (called if package and called.startswith("package ") else f"package {name}")
     if re.search(r"\b(?:kernel|linux|driver)$", name):
         return  # a container has those of its host
-    if not fact.of.startswith("package "):
+    if not package:
         found.other.add(name)
     at = _nearest(fact.value, fact.line, seen) or fact.line
-    value = _system(fact.value, lines[at - 1]) if role == "os" else fact.value.strip().lstrip("vV=")
+    value = fact.value.strip().lstrip("vV=")
+    if role == "os":
+        value = _system(fact.value, lines[at - 1])
+    elif role in BY_NAME:
+        value = BY_NAME[role].wording.read(value) or value
     if re.fullmatch(r"[0-9a-f]{7,40}", value) and (known := projects.known(name)):
         found.sources.append((known.git, known.name, value))
         return
@@ -302,8 +308,14 @@ def _version(found: StatedFacts, fact: VersionFact, lines: Sequence[str], seen: 
 
 
 def _name(fact: VersionFact) -> str:
-    """What a version is of: ``torch`` for ``package torch``."""
-    return re.sub(r"^(?:package|program)\b", "", fact.of.strip().lower()).strip()
+    """What a version is of: ``torch`` for ``package torch``, ``gcc`` for ``compiler gcc``."""
+    return _KINDS.sub("", fact.of.strip().lower()).strip()
+
+
+_KINDS = re.compile(
+    r"^(?:(?:python |pip |conda )?package|program|compiler|library|framework|tool|language|system|module)s?[ :]+(?=\S)"
+)
+"""What models write before a name, whatever they were asked to write there."""
 
 
 def _axis(name: str) -> str:
@@ -423,7 +435,7 @@ def _nearest(value: str, line: int, seen: Sequence[str]) -> int:
         return line
     has = (number for number, text in enumerate(seen, 1) if wanted in text)
     if wanted[0].isdigit():
-        whole = re.compile(rf"(?<![\d.])v?{re.escape(wanted)}(?!\d|\.\d)")
+        whole = re.compile(rf"(?:(?<![\d.])|\bv\.){re.escape(wanted)}(?!\d|\.\d)")
         has = (number for number in has if whole.search(seen[number - 1]))
     return min(has, key=lambda number: abs(number - line), default=0)
 
@@ -513,10 +525,15 @@ def with_setup(stated: StatedFacts, read: Sequence[Shell]) -> list[Shell]:
 
 
 def with_sources(stated: StatedFacts, installed: Installed) -> Installed:
-    """What is installed, with the repositories stated, each once."""
-    cloned = {git.removesuffix(".git").lower() for git, _, _ in installed.clones}
+    """What is installed, with the repositories stated, each once, at what is stated to be checked out of it."""
+    refs = {git.removesuffix(".git").lower(): ref for git, _, ref in stated.sources}
+    cloned = [git.removesuffix(".git").lower() for git, _, _ in installed.clones]
+    clones = [
+        (git, folder, branch or refs.get(key, ""))
+        for key, (git, folder, branch) in zip(cloned, installed.clones, strict=True)
+    ]
     more = [one for one in stated.sources if one[0].removesuffix(".git").lower() not in cloned]
-    return replace(installed, clones=(*installed.clones, *more))
+    return replace(installed, clones=(*clones, *more))
 
 
 def files(stated: StatedFacts, has: Mapping[str, str]) -> dict[str, str]:

@@ -72,8 +72,10 @@ def _fact(what: str, found: re.Match[str], into: BlockReader, key: str) -> None:
     if more == "if":
         into.texts.setdefault("system", name)
     elif name == "package":
-        package = more or role(groups["name"].lower()).removeprefix("package ") or groups["name"]
-        into.package(package, version if more else groups["version"], quote)
+        called = groups.get("name", "")
+        known = role(called.lower())
+        package = known.removeprefix("package ") if not more and known.startswith("package ") else more + called
+        into.package(package, groups.get("version") or version, quote)
     elif name == "gpu":
         into.gpus.append(groups["name"] + (f" ({groups['memory']} MiB)" if groups.get("memory") else ""))
     elif name == "os":
