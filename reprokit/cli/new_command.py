@@ -16,7 +16,7 @@ from reprokit.core.errors import CaseError, UsageError
 from reprokit.core.terminal import echo, echo_data
 from reprokit.core.text import pluralize
 from reprokit.environment.cases import load_text, schema_line
-from reprokit.intake import stated
+from reprokit.intake import facts_file
 from reprokit.intake.draft import render, summary
 from reprokit.intake.drafting import draft, request
 from reprokit.intake.reporting import read_report
@@ -110,7 +110,7 @@ def command(
         names = ", ".join(f"--{'command' if name == 'shell' else name.replace('_', '-')}" for name in given)
         raise UsageError(f"{names}: not allowed with --from; edit the draft instead")
     report = read_report(source)
-    found = stated.read(facts) if facts else []
+    found = facts_file.read(facts) if facts else []
     made = draft(report.text, url=report.url, source=report.path, failure=number, facts=found)
     if not asks:
         return finish(made, report.path, output)

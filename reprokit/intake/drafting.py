@@ -18,6 +18,7 @@ from reprokit.evidence import frames as places
 from reprokit.evidence.text import CUT_MARK
 from reprokit.intake import (
     axes,
+    facts_file,
     grouping,
     naming,
     pieces,
@@ -35,12 +36,13 @@ from reprokit.intake import failure as failures
 from reprokit.intake.describing import description
 from reprokit.intake.draft import Draft, literal
 from reprokit.intake.environments import EnvironmentBlock, collected
+from reprokit.intake.facts_file import Fact
 from reprokit.intake.installing import installs
 from reprokit.intake.pieces import ParsedReport
 from reprokit.intake.projects import Project
 from reprokit.intake.resources import of_device
 from reprokit.intake.shown import Shown
-from reprokit.intake.stated import Fact, StatedFacts
+from reprokit.intake.stated import StatedFacts
 from reprokit.intake.troubles import ReportedTrouble
 
 _LISTED = 20
@@ -87,7 +89,7 @@ def _read(text: str) -> tuple[tuple[Omitted, ...], ParsedReport, Sequence[Report
 
 def request(text: str) -> str:
     """What to ask a language model about a report (:mod:`.stated`), without what is secret in it."""
-    return stated.request(_read(text)[1])
+    return facts_file.request(_read(text)[1].lines)
 
 
 class _Work:

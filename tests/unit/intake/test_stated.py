@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.cli import invoke
-from reprokit.core.errors import UsageError
 from reprokit.environment.cases import load_text
-from reprokit.intake import stated
+from reprokit.intake import facts_file
 from reprokit.intake.draft import Draft, render
 from reprokit.intake.drafting import draft, request
 from tests.unit.limits import within
@@ -37,7 +36,7 @@ Nothing else. ValueError: no third wobble, how can I find it?
 
 
 def made(*facts: dict[str, Any], report: str = REPORT) -> Draft:
-    return draft(report, facts=stated.load(json.dumps({"facts": facts}), "facts.json"))
+    return draft(report, facts=facts_file.load(json.dumps({"facts": facts}), "facts.json"))
 
 
 def version(of: str, value: str, line: int, **more: bool) -> dict[str, Any]:
@@ -203,49 +202,37 @@ def test_only_what_is_called_a_package_is_installed_by_pip() -> None:
     assert "kernel" not in found.data["matrix"]
 
 
+def test_a_package_without_that_word_is_one_by_its_name() -> None:
+    report = "# It fails\n\nPyTorch 2.1.0, feeder 1.2.0\n"
+    found = made(version("PyTorch", "2.1.0", 3), version("feeder", "1.2.0", 3), report=report).data
+    assert found["environment"]["pip"] == ["torch==2.1.0"]
+    assert found["matrix"]["feeder"] == ["1.2.0"]
+
+
+@pytest.mark.parametrize("of", ["gcc", "compiler gcc", "Compiler: GCC", "program g++", "c++", "cc"])
+def test_an_axis_is_known_by_what_models_call_it(of: str) -> None:
+    assert made(version(of, "9.4.0", 3), report="# It fails\n\nCXX is 9.4.0\n").data["matrix"]["gcc"] == ["9.4"]
+
+
+def test_versions_are_read_as_their_axis_has_them() -> None:
+    report = "# It fails\n\nGPU, cuDNN 8902 and CUDA V11.8.89, wibble v.0.21 of pip\n"
+    found = made(
+        version("cudnn", "8902", 3), version("cuda", "V11.8.89", 3), version("package wibble", "0.21", 3), report=report
+    ).data
+    assert found["matrix"]["cudnn"] == ["8.9"]
+    assert found["matrix"]["cuda"] == ["11.8"]
+    assert found["environment"]["pip"] == ["wibble==0.21.*"]
+
+
+def test_what_is_stated_of_a_clone_is_checked_out() -> None:
+    report = "# It fails\n\n```\n$ git clone https://github.com/lab/feeder\n$ python a.py\n```\nat 1a2b3c4\n"
+    source = {"fact": "source", "git": "https://github.com/lab/feeder.git", "ref": "1a2b3c4", "line": 7}
+    command = {"fact": "command", "line": 5, "text": "python a.py"}
+    assert made(source, command, report=report).data["sources"]["feeder"]["ref"] == "1a2b3c4"
+
+
 def test_a_line_that_is_a_little_off_is_found() -> None:
     assert made(version("python", "3.10", 7)).data["matrix"]["python"] == ["3.10"]
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("no", "facts.json: Expecting value"),
-        ("[]", "facts.json: an object with the key facts"),
-        ('{"facts": []}', "facts: a list of 1 to 200 facts"),
-        (
-            '{"facts": [{"fact": "version", "of": "os", "line": 1}]}',
-            "Fact 1 (version) is left out: value: Field required",
-        ),
-        ('{"format": "reprokit-facts/v9", "facts": []}', "format: 'reprokit-facts/v9' is not reprokit-facts/v1"),
-    ],
-)
-def test_a_wrong_answer_says_where_and_what_to_do(text: str, said: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        stated.load(text, "facts.json")
-    assert said in str(refused.value)
-    assert "`reprokit schema facts`" in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("row", "why"),
-    [
-        ({"fact": "version", "of": "os", "value": "x", "lime": 1}, "lime: Extra inputs"),
-        ({"fact": "guess", "line": 1}, "Fact 1 (guess) is left out: Input tag 'guess'"),
-        ({"fact": "gpu", "line": 0}, "line: Input should be greater than or equal to 1"),
-        ({"fact": "source", "line": 9}, "git: Field required"),
-        (7, "Fact 1 (of no kind) is left out"),
-    ],
-)
-def test_a_fact_that_cannot_be_read_costs_no_other(row: object, why: str) -> None:
-    found = draft(REPORT, facts=stated.load(json.dumps({"facts": [row, version("python", "3.10", 3)]}), "facts.json"))
-    assert found.data["matrix"]["python"] == ["3.10"]
-    assert any(why in sentence for sentence in found.missing)
-
-
-def test_an_answer_in_a_fence_is_read() -> None:
-    answer = 'Sure, here it is:\n```json\n{"facts": [{"fact": "gpu", "line": 3}]}\n```\n'
-    assert stated.load(answer, "x") == [stated.GpuFact(fact="gpu", line=3)]
 
 
 def test_the_question_has_numbered_lines_and_nothing_private() -> None:
