@@ -18,6 +18,7 @@ from reprokit.evidence import frames as places
 from reprokit.evidence.text import CUT_MARK
 from reprokit.intake import (
     axes,
+    contrasts,
     facts_file,
     grouping,
     naming,
@@ -45,6 +46,8 @@ from reprokit.intake.shown import Shown
 from reprokit.intake.stated import StatedFacts
 from reprokit.intake.troubles import ReportedTrouble
 
+_CONTRASTS = 3
+"""Most axes that are made of what a reader states."""
 _LISTED = 20
 """Most other failures that a draft names."""
 KeyPath = tuple[str | int, ...]
@@ -140,6 +143,7 @@ class _Work:
         self._environment()
         self._run()
         self._datasets()
+        self._of_devices()
         self._expect()
         self._resources()
         self._head()
@@ -156,6 +160,7 @@ class _Work:
         for key in ("command", "env", "files"):
             if key in self.data:
                 self.data[key] = _literal(self.data[key])
+        self._contrasts()
         self.data["command"] = self.begins + self.data["command"]
         notes = {place: texts for place, texts in self.notes.items() if texts}
         return Draft(data=self.data, notes=notes, missing=tuple(dict.fromkeys(self.missing)), omitted=omitted)
@@ -480,6 +485,27 @@ class _Work:
             return {}
         self.notes[("matrix", "device")] = (f"line {line} compares them; the cell of the CPU gets no GPU",)
         return {"device": "cpu"}
+
+    def _of_devices(self) -> None:
+        """An axis of the device, where a reader states that it works on the CPU."""
+        stated = [one for one in self.facts.contrasts if contrasts.of_devices(one)] if self.facts else []
+        if stated and not self.works and self._axis("device", "gpu", "cpu"):
+            self.works = {"device": "cpu"}
+            self.notes[("matrix", "device")] = (f"line {stated[0].line}; the cell of the CPU gets no GPU",)
+
+    def _contrasts(self) -> None:
+        """An axis for each thing that makes it work when it is changed, in the texts of the case, escaped already."""
+        stated = [one for one in self.facts.contrasts if not contrasts.of_devices(one)] if self.facts else []
+        for one in stated[:_CONTRASTS]:
+            found = contrasts.placed(one, self.data)
+            if found and self._axis(found.axis, found.fails, found.works):
+                self.data |= found.data
+                self.notes[("matrix", found.axis)] = (f"line {one.line}: it works with {found.works}",)
+            else:
+                changed = f"{one.works or 'nothing'} in the place of {one.fails or 'nothing'}"
+                self.missing.append(
+                    f"Line {one.line}: it works with {one_line(changed, 200)}: make an axis of it to have both cells."
+                )
 
     def _axis(self, name: str, bad: str, good: str) -> bool:
         """Add an axis with two values to the matrix, of cells that are listed the good one to that which fails."""

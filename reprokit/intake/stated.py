@@ -8,7 +8,7 @@ a report says, and can invent nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -16,11 +16,12 @@ from reprokit.core.text import one_line
 from reprokit.environment import wording
 from reprokit.environment.axes import BY_NAME
 from reprokit.intake import commands, projects, scripts, shown_failures
-from reprokit.intake.commands import Shell
+from reprokit.intake.commands import CommandLine, Shell
 from reprokit.intake.environments import pairs
 from reprokit.intake.environments.mentions import Mention
 from reprokit.intake.facts_file import (
     CommandFact,
+    ContrastFact,
     Fact,
     FailureFact,
     GpuFact,
@@ -50,6 +51,7 @@ class StatedFacts:
     """(address, folder, what is checked out), as of ``git clone``."""
     other: set[str] = field(default_factory=set)
     """Names of programs, which no index of Python has."""
+    contrasts: list[ContrastFact] = field(default_factory=list)
     failure: FailureFact | None = None
     gpu: int = 0
     """The line that names a GPU; 0 for none."""
@@ -59,37 +61,24 @@ class StatedFacts:
 def held(facts: Sequence[Fact | str], report: ParsedReport) -> StatedFacts:
     """The facts of :func:`.facts_file.load` that a report has, each on the line nearest to the one that is named."""
     found = StatedFacts()
-    lines, size = report.lines, 0
-    seen = tuple(" ".join(line.split()).lower() for line in lines)
+    seen = tuple(" ".join(line.split()).lower() for line in report.lines)
     shell = Shell(ReportPiece(kind="fenced", text=report.text, line=1, info="bash", heading="command"))
     parts: dict[str, list[ProgramFact]] = {}
-    for number, fact in enumerate(facts, 1):
-        if isinstance(fact, str):
-            found.refused.append(fact)
-            continue
-        why = _absent(fact, lines, seen)
-        if not why and isinstance(fact, (CommandFact, ProgramFact)):
-            size += sum(len(line) + 1 for line in lines[fact.line - 1 : max(fact.line, fact.last)])
-            size += len(fact.text) if isinstance(fact, CommandFact) else 0
-            why = f"the facts before it have {_LONGEST} characters" if size > _LONGEST else ""
-        if why:
-            found.refused.append(f"Fact {number} ({fact.fact}) is left out: {why}.")
-        elif isinstance(fact, VersionFact):
-            _version(found, fact, lines, seen)
+    for fact in _kept(facts, report, seen, found.refused):
+        if isinstance(fact, VersionFact):
+            _version(found, fact, report.lines, seen)
         elif isinstance(fact, GpuFact):
             found.gpu = found.gpu or fact.line
         elif isinstance(fact, VariableFact):
             found.env[fact.name] = fact.value
         elif isinstance(fact, CommandFact):
-            text = fact.text.strip() or _lines(report, fact.line, fact.last)
-            text = "\n".join(commands.PROMPT.sub("", line, count=1).strip() for line in text.split("\n"))
-            shell.lines += commands.parts(text, fact.line, commands.role_of(text, lenient=True, sure=True) or "run")
+            shell.lines += _command(report, fact)
         elif isinstance(fact, ProgramFact):
             parts.setdefault(fact.name, []).append(fact)
+        elif isinstance(fact, ContrastFact):
+            found.contrasts.append(fact)
         elif isinstance(fact, SourceFact):
-            known = None if "/" in fact.git else projects.known(fact.git)
-            git = known.git if known else fact.git
-            found.sources.append((git, git.rstrip("/").rpartition("/")[2].removesuffix(".git"), fact.ref))
+            found.sources.append(_source(fact))
         else:
             found.failure = found.failure or fact
     found.programs = [_program(report, name, some) for name, some in parts.items()]
@@ -99,6 +88,37 @@ def held(facts: Sequence[Fact | str], report: ParsedReport) -> StatedFacts:
         ]
     found.shells = [shell] if shell.lines else []
     return found
+
+
+def _kept(facts: Sequence[Fact | str], report: ParsedReport, seen: Sequence[str], refused: list[str]) -> Iterator[Fact]:
+    """The facts that a report has; the sentences about the others go to ``refused``."""
+    size = 0
+    for number, fact in enumerate(facts, 1):
+        if isinstance(fact, str):
+            refused.append(fact)
+            continue
+        why = _absent(fact, report.lines, seen)
+        if not why and isinstance(fact, (CommandFact, ProgramFact)):
+            size += sum(len(line) + 1 for line in report.lines[fact.line - 1 : max(fact.line, fact.last)])
+            size += len(fact.text) if isinstance(fact, CommandFact) else 0
+            why = f"the facts before it have {_LONGEST} characters" if size > _LONGEST else ""
+        if why:
+            refused.append(f"Fact {number} ({fact.fact}) is left out: {why}.")
+        else:
+            yield fact
+
+
+def _command(report: ParsedReport, fact: CommandFact) -> list[CommandLine]:
+    """The commands of a fact, without prompts."""
+    text = fact.text.strip() or _lines(report, fact.line, fact.last)
+    text = "\n".join(commands.PROMPT.sub("", line, count=1).strip() for line in text.split("\n"))
+    return list(commands.parts(text, fact.line, commands.role_of(text, lenient=True, sure=True) or "run"))
+
+
+def _source(fact: SourceFact) -> tuple[str, str, str]:
+    known = None if "/" in fact.git else projects.known(fact.git)
+    git = known.git if known else fact.git
+    return git, git.rstrip("/").rpartition("/")[2].removesuffix(".git"), fact.ref
 
 
 def _version(found: StatedFacts, fact: VersionFact, lines: Sequence[str], seen: Sequence[str]) -> None:
@@ -207,6 +227,9 @@ def _absent(fact: Fact, lines: Sequence[str], seen: Sequence[str]) -> str:
         values = (fact.name, fact.value)
     elif isinstance(fact, SourceFact):
         why, values = _of_source(fact, seen)
+    elif isinstance(fact, ContrastFact):
+        why = "both values are the same" if fact.fails.strip() == fact.works.strip() else ""
+        values = tuple(filter(None, (fact.fails, fact.works)))
     else:
         why, values = _of_lines(fact, lines)
     missing = None if why else next((value for value in values if not _nearest(value, fact.line, seen)), None)

@@ -298,6 +298,12 @@ FACTS = st.one_of(
         st.sampled_from(["exception", "output", "signal", "hang", "slow", "wrong", "leak", "oom"]), LINES, LINES, TEXTS,
     ),
     st.builds(lambda git, line: {"fact": "source", "git": git, "line": line}, TEXTS, LINES),
+    st.builds(
+        lambda name, fails, works, line: {
+            "fact": "contrast", "name": name, "fails": fails, "works": works, "line": line,
+        },
+        st.sampled_from(["", "os", "include", "{{ x }}", "WOB_MODE", "device", "2"]), TEXTS, TEXTS, LINES,
+    ),
 )  # fmt: skip
 
 
