@@ -294,14 +294,17 @@ def shown(fact: FailureFact, report: ParsedReport) -> Shown | None:
     fact = fact.model_copy(update={"text": fact.text.strip()})
     last = max(fact.last, fact.line)
     note = f"line {fact.line}" if last == fact.line else f"lines {fact.line} to {last}"
+    pasted = any(one.code and one.line <= last <= one.last for one in report.pieces)
     whole = _lines(report, fact.line, last)
+    if not pasted:
+        whole = "\n".join(_MARKUP.sub("", line) for line in whole.split("\n"))
+        fact = fact.model_copy(update={"text": _MARKUP.sub("", fact.text)})
     text = fact.text or _telling(whole)
     if fact.signal:
         return Shown(signature={"signal": fact.signal}, notes={"signal": note}, line=fact.line, last=last)
     if fact.kind == "signal":  # by the words of its lines
         piece = ReportPiece(kind="prose", text=whole, line=fact.line)
         return next((one for one in shown_failures.in_words(piece, report.pieces) if "signal" in one.signature), None)
-    pasted = any(one.code and one.line <= last <= one.last for one in report.pieces)
     # A sentence tells that a result is wrong, and is not itself what the program prints.
     told = fact.kind == "wrong" and not (fact.text and (pasted or _quotes(whole, fact.text)))
     if fact.kind in ("hang", "slow", "leak", "oom") or told:
@@ -328,6 +331,14 @@ def shown(fact: FailureFact, report: ParsedReport) -> Shown | None:
     return Shown(
         signature={"output": part or text[:120]}, notes={"output": f"{note}; {why}"}, line=fact.line, last=last
     )
+
+
+_MARKUP = re.compile(
+    r"^[ \t]{0,8}(?:(?:#{1,6}|[-*+]|\d{1,2}[.)])[ \t]+)?(?:\[(?:bug|issue|question|help)\][: \t]*)?[`*]{0,3}"
+    r"|[`*]{1,3}[ \t]*$",
+    re.IGNORECASE,
+)
+"""What Markdown and a form put before and behind a line: marks of headings, items and code, a label."""
 
 
 def _quotes(sentence: str, text: str) -> bool:

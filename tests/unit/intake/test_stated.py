@@ -134,6 +134,13 @@ def test_a_sentence_of_a_wrong_result_is_not_what_a_program_prints(line: str, te
     assert (found["output"] == text) is printed
 
 
+@pytest.mark.parametrize("line", ["# [Bug]: {}", "- {}", "2. `{}`", "**{}**", "  * {}"])
+def test_a_line_of_markdown_is_a_failure_without_its_marks(line: str) -> None:
+    report = f"{line.format('wobble 7 does not fit all uses')}\n\nPlease help.\n"
+    found = made({"fact": "failure", "kind": "output", "line": 1}, report=report).data["expect"]["failure"]
+    assert found["output"] == "/wobble .* does not fit all uses/"
+
+
 def test_no_signal_is_guessed() -> None:
     report = "# It ends\n\nIt is gone after a while.\n\nThen it segfaults.\n"
     signal = {"fact": "failure", "kind": "signal"}
