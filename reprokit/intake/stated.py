@@ -105,7 +105,28 @@ def _kept(facts: Sequence[Fact | str], report: ParsedReport, seen: Sequence[str]
         if why:
             refused.append(f"Fact {number} ({fact.fact}) is left out: {why}.")
         else:
-            yield fact
+            yield fact.model_copy(update=_verbatim(fact, report.lines, seen))
+
+
+def _verbatim(fact: Fact, lines: Sequence[str], seen: Sequence[str]) -> dict[str, str]:
+    """The texts of a fact as the report writes them, with its capitals and blanks."""
+    texts = {key: getattr(fact, key) for key in _VERBATIM.get(type(fact), ())}
+    return {
+        key: "\n".join(_written(one, lines[_nearest(one, fact.line, seen) - 1]) for one in text.split("\n"))
+        for key, text in texts.items()
+        if text.strip()
+    }
+
+
+def _written(text: str, line: str) -> str:
+    words = r"\s+".join(map(re.escape, text.split()))
+    found = re.search(words, line, re.IGNORECASE) if words else None
+    return text[: len(text) - len(text.lstrip())] + found[0] if found else text
+
+
+_VERBATIM: Mapping[type, tuple[str, ...]] = {
+    VariableFact: ("name", "value"), CommandFact: ("text",), ContrastFact: ("fails", "works"), FailureFact: ("text",),
+}  # fmt: skip
 
 
 def _command(report: ParsedReport, fact: CommandFact) -> list[CommandLine]:

@@ -141,6 +141,17 @@ def test_a_line_of_markdown_is_a_failure_without_its_marks(line: str) -> None:
     assert found["output"] == "/wobble .* does not fit all uses/"
 
 
+def test_texts_are_as_the_report_writes_them() -> None:
+    report = "# It is wrong\n\n```\n$ python feed.py  --All\nWobbles:      NONE\n```\n"
+    found = made(
+        {"fact": "command", "line": 4, "text": "Python feed.py --all"},
+        {"fact": "failure", "kind": "output", "line": 5, "text": "wobbles: none"},
+        report=report,
+    ).data
+    assert found["command"].strip().endswith("python feed.py  --All")
+    assert found["expect"]["failure"]["output"] == "Wobbles:      NONE"
+
+
 def test_no_signal_is_guessed() -> None:
     report = "# It ends\n\nIt is gone after a while.\n\nThen it segfaults.\n"
     signal = {"fact": "failure", "kind": "signal"}
