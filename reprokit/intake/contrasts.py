@@ -51,11 +51,12 @@ def placed(one: ContrastFact, data: Mapping[str, Any]) -> Variation | None:
     name = head.removesuffix("=") or one.name
     if data.get("env", {}).get(name) == bad:
         return Variation(axis=axis, fails=bad, works=good, data={"env": {**data["env"], name: value}})
-    pattern = re.compile(rf"(?<![\w.-])({re.escape(head)}){re.escape(bad)}(?![\w.-])")
+    # not within a template, which is of another axis
+    pattern = re.compile(rf"\{{[{{%].*?[%}}]\}}|(?<![\w.-])({re.escape(head)}){re.escape(bad)}(?![\w.-])", re.DOTALL)
 
     def varied(text: str) -> str:
         into = f"{{% endraw %}}{value}{_RAW}" if text.startswith(_RAW) else value
-        return pattern.sub(lambda found: found[1] + into, text)
+        return pattern.sub(lambda found: found[0] if found[1] is None else found[1] + into, text)
 
     if (command := varied(data["command"])) != data["command"]:
         return Variation(axis=axis, fails=bad, works=good, data={"command": command})

@@ -72,6 +72,15 @@ def test_each_cell_runs_its_own_command() -> None:
     assert {gpus for _, _, gpus in cells(made(name="device", fails="cuda", works="CPU"))} == {0, 1}
 
 
+def test_a_second_axis_is_not_put_into_the_template_of_the_first() -> None:
+    contrast = {"fact": "contrast", "line": 9, "name": "x", "fails": "-O2", "works": "-O0"}
+    other = {"fact": "contrast", "line": 9, "fails": "x", "works": "it"}
+    facts = [COMMAND, FAILURE, contrast, contrast, other]
+    found = draft(REPORT, facts=facts_file.load(json.dumps(facts), "facts.json"))
+    assert len(cells(found)) == 2
+    assert "Line 9: it works with it in the place of x: make an axis of it to have both cells." in found.missing
+
+
 @pytest.mark.parametrize(
     ("contrast", "said"),
     [
