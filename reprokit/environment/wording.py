@@ -28,6 +28,8 @@ _PROCESSOR = re.compile(r"\b(?:x86(?:[_-]64)?|i[3-6]86|amd64|(?:32|64)[ -]?bits?
 """Numbers that do not name a release: ``#30-Ubuntu x86_64``, ``Ubuntu 64-bit``."""
 _LTS = re.compile(r"(?<=\bubuntu)(\s?-?(?:1[468]|2[0246]))(?=\s|$|,)(?!\.)", re.IGNORECASE)
 """Releases of Ubuntu that come out in April of even years: ``Ubuntu 20 LTS``."""
+_KERNEL = re.compile(r"-Ubuntu SMP\b.{0,80}", re.IGNORECASE)
+"""When a kernel was built: ``#99-Ubuntu SMP Mon Oct 30 20:42:41 UTC 2023`` is no release 30."""
 _NO_RELEASE = re.compile(r"(?:buster|bullseye|stretch|bookworm|trixie)[/-]sid", re.IGNORECASE)
 _FAMILIES = re.compile(
     r"\b(ubuntu|debian|centos|rocky|almalinux|fedora|alpine|rhel|red hat enterprise linux|opensuse|"
@@ -107,6 +109,7 @@ def os(text: str, own: Sequence[str] = ()) -> str:
         r"~(\d\d\.\d\d)(?:\.\d+)?-Ubuntu\b", text, re.IGNORECASE
     ):  # the version of a kernel, as uname says
         return f"ubuntu-{found[1]}"
+    text = _KERNEL.sub("-Ubuntu", text)
     if found := re.search(r"\bdebian\b.*\+deb(\d{1,2})u", text, re.IGNORECASE):
         return f"debian-{found[1]}"
     text = _translated(text)

@@ -43,6 +43,8 @@ _COMPILED = re.compile(r"\[(?:GCC|Clang|MSC)\b[^\]]{0,80}\]")
 """What compiled Python, rather than a compiler of the environment."""
 _ASKED = re.compile(r"\[? ?(?:e\.g\.?|请您?(?:提供|描述|注明|填写))", re.IGNORECASE)
 """A value that is still the form's own text."""
+_LOCATED = re.compile(r"v?\d[\w.+-]{0,40} \([^()\n]{0,300}[/\\](?:site|dist)-packages[/\\](\w{1,60})\)$")
+"""A version with the folder of its package, whatever the key."""
 _ITEM_NAMES = sorted(
     (name for name, role in ROLES.items() if role.startswith("package") or role in READERS),
     key=len,
@@ -105,8 +107,10 @@ def pair(line: ReportLine) -> KeyValue | None:
         found = columns
     if not found or not found[1].strip():
         return None
-    value = found[2].strip()
-    return KeyValue(found[1].strip(), "" if _ASKED.match(value) else value, role(found[1]), line.number)
+    key, value = found[1].strip(), found[2].strip()
+    if not role(key) and (located := _LOCATED.match(value)):  # statsmodels prints "Installed: 0.14.4 (...)"
+        key = located[1]
+    return KeyValue(key, "" if _ASKED.match(value) else value, role(key), line.number)
 
 
 def items(text: str, line: int) -> Iterator[KeyValue]:

@@ -525,3 +525,10 @@ def test_a_release_without_its_month(text: str, os: str) -> None:
 def test_a_release_candidate_is_written_as_the_index_has_it() -> None:
     (found,) = find("- TensorFlow version: 2.0.0-rc0\n- Python: 3.7\n")
     assert found.packages["tensorflow"] == "2.0.0rc0"
+
+
+def test_a_version_with_its_folder_is_of_the_package_in_that_folder() -> None:
+    (found,) = find(
+        "Python: 3.10.12.final.0\nInstalled: 0.14.4 (/v/lib/python3.10/site-packages/wobbler)\nnumpy: 1.26.4 (/v/lib)\n"
+    )
+    assert found.packages == {"wobbler": "0.14.4", "numpy": "1.26.4"}

@@ -87,6 +87,11 @@ def test_outputs_of_single_programs(text: str, axes: str) -> None:
     assert found.values
 
 
+def test_the_day_on_which_a_kernel_was_built_is_no_release() -> None:
+    assert wording.os("Linux 5.15.0-89-generic #99-Ubuntu SMP Mon Oct 30 20:42:41 UTC 2023 x86_64") == ""
+    assert wording.os("Linux 6.5.0-14-generic #14~22.04.1-Ubuntu SMP PREEMPT Mon Nov 20 UTC 2") == "ubuntu-22.04"
+
+
 def test_uname_gives_the_system_but_not_the_host() -> None:
     (found,) = find("Linux box42 5.15.0-50-generic #56-Ubuntu SMP Tue x86_64 GNU/Linux\n")
     assert (found.system, found.axes) == ("linux", {})
