@@ -119,7 +119,7 @@ class _Work:
                 f"The report describes {reading.found} environments; the draft has the first {grouping.MOST} of them."
             )
         self.environments, self.statements = reading.groups, reading.statements
-        self.failing, self.merged = reading.failing, reading.merged
+        self.failing, self.merged, self.own = reading.failing, reading.merged, reading.own
         self.shells = running.shells(report.pieces, self._taken(), report.title)
         if facts:
             self.missing += facts.refused
@@ -322,6 +322,7 @@ class _Work:
             without=[name for name in brought if name],
             elsewhere=requirements.not_of_python(self.environments, self.report.text)
             | (self.facts.other if self.facts else frozenset()),
+            unknown=requirements.unknown(self.environments, self.own | (self.facts.packages if self.facts else set())),
             script=program.name if program else "",
             failure=self.shown.title if self.shown else "",
         )

@@ -44,6 +44,8 @@ class ReportedEnvironments:
     failing: int = 0
     found: int = 0
     merged: list[EnvironmentBlock] = field(default_factory=list)
+    own: frozenset[str] = frozenset()
+    """What the report is about, imports, installs, or shows in paths of installed packages, in small letters."""
 
     def add(self, block: EnvironmentBlock, statement: GroupReading | None = None) -> None:
         """Add an environment."""
@@ -95,6 +97,7 @@ def read(
     own = mentions.own_names(report.text) | mentions.titled(report.title)
     subject = named_versions.subject(report.text, report.title, url, own)
     own |= {subject} - {""}
+    result.own = frozenset(own)
     likely = named_versions.find(list(lines.without(split, read)), of_code, own, report.title)
     own |= {one.name for one in likely}
     if stated is None:

@@ -49,6 +49,7 @@ class StatedFacts:
     env: dict[str, str] = field(default_factory=dict)
     sources: list[tuple[str, str, str]] = field(default_factory=list)
     """(address, folder, what is checked out), as of ``git clone``."""
+    packages: set[str] = field(default_factory=set)
     other: set[str] = field(default_factory=set)
     """Names of programs, which no index of Python has."""
     contrasts: list[ContrastFact] = field(default_factory=list)
@@ -150,8 +151,7 @@ def _version(found: StatedFacts, fact: VersionFact, lines: Sequence[str], seen: 
     role = axis or (called if package and called.startswith("package ") else f"package {name}")
     if re.search(r"\b(?:kernel|linux|driver)$", name):
         return  # a container has those of its host
-    if not package:
-        found.other.add(name)
+    (found.packages if package else found.other).add(role.removeprefix("package "))
     at = _nearest(fact.value, fact.line, seen) or fact.line
     value = fact.value.strip().lstrip("vV=")
     if role == "os":

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from packaging.utils import canonicalize_name
+
 from reprokit.environment import wording
 from reprokit.intake.environments import images, mentions, packages
 from reprokit.intake.environments.lines import LONGEST, ReportLine
@@ -55,6 +57,10 @@ _OPEN = {
 """Role -> how lines look that continue its value."""
 
 
+_TOOLS = frozenset(canonicalize_name(name.replace(" ", "-")) for name in table()["tools"])
+"""Programs, whose versions are no packages but where a list of packages has them."""
+
+
 @dataclass
 class _Run:
     """Lines that are read as one block, in order."""
@@ -90,6 +96,8 @@ class _Run:
     def lists(self, one: KeyValue) -> bool:
         """Whether a pair is a package and its version: any name in a program's output, where people type x.y.z only."""
         if one.role or not _NAME.fullmatch(_package(one)) or not _RELEASE.fullmatch(one.value):
+            return False
+        if re.fullmatch(r"[A-Z0-9]+(?:_[A-Z0-9]+)+", one.key):  # a variable
             return False
         return bool(self.kind or _PRECISE.match(one.value))
 
@@ -224,6 +232,7 @@ def _block(run: _Run) -> Iterator[EnvironmentBlock]:
     for one in pairs:
         if one.role == "image" and (image := _IMAGE.match(one.value)):
             images.read(image[0], reading)
+    reading.written = [name for name in reading.packages if name in _TOOLS]
     for row, text in run.listed:
         if row["by"] == "conda":
             packages.of_conda(reading, row["name"], row["version"], row["build"] or "py")
@@ -232,7 +241,9 @@ def _block(run: _Run) -> Iterator[EnvironmentBlock]:
     _own_cudnn(reading)
     for one in pairs:
         if run.lists(one) and (release := _RELEASE.fullmatch(one.value)):
-            reading.package(_package(one), release[1], f"{one.key}: {one.value}")
+            name = canonicalize_name(_package(one))
+            reading.written += [] if name in reading.packages else [name]
+            reading.package(name, release[1], f"{one.key}: {one.value}")
     facts = len({one.axis for one in reading.claims}) + len(reading.packages) + len(reading.texts) + len(reading.gpus)
     known = reading.claims or reading.packages or "system" in reading.texts
     short = min((len(one.value) for one in pairs), default=0) <= SHORT

@@ -39,7 +39,8 @@ class EnvironmentBlock:
     """One environment block, or several of them that describe one environment (:func:`merge`).
 
     ``first`` and ``last`` are its lines in the text, counted from 1. ``values`` are the block's own keys, unchanged (a
-    list of packages has none). ``packages``: canonical pip name -> version. ``requirements``, ``pip_options``: the
+    list of packages has none). ``packages``: canonical pip name -> version; ``written``: those of them that are keys
+    which nothing says to be packages. ``requirements``, ``pip_options``: the
     arguments of pip, as written. ``env``, ``options`` (``gpus``, ``shm_size``, ``memory``, ``network``, ``user``,
     ``workdir``, ``command``) and ``setup`` (other commands that a Dockerfile runs) come from Dockerfiles and ``docker
     run``. ``driver_cuda`` is the highest CUDA that the driver supports, never what is installed. ``system`` is
@@ -53,6 +54,7 @@ class EnvironmentBlock:
     values: Mapping[str, str] = field(default_factory=dict)
     claims: tuple[ReportedValue, ...] = ()
     packages: Mapping[str, str] = field(default_factory=dict)
+    written: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
     pip_options: tuple[str, ...] = ()
     apt: tuple[str, ...] = ()
@@ -104,7 +106,7 @@ def _merged(one: EnvironmentBlock, other: EnvironmentBlock) -> EnvironmentBlock:
     for name in ("values", "packages", "env", "options"):
         both[name] = {**getattr(other, name), **getattr(one, name)}
         both[name] = {key: both[name][key] for key in (*getattr(one, name), *getattr(other, name))}
-    for name in ("claims", "requirements", "pip_options", "apt", "gpus", "setup", "remarks"):
+    for name in ("claims", "requirements", "pip_options", "apt", "gpus", "setup", "remarks", "written"):
         both[name] = tuple(dict.fromkeys((*getattr(one, name), *getattr(other, name))))
     both["gpus"] = one.gpus or other.gpus  # the same devices in another spelling
     for name in ("image", "driver", "driver_cuda", "glibc", "system"):

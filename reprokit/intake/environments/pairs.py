@@ -28,7 +28,7 @@ _BRACKETED = re.compile(r"([^:：=\[\]]{2,60}?)\s?\[\s?([^\[\]\n]{1,200}?)\s?\]$
 """A key whose form has brackets for the value: ``GCC Version [gcc (GCC) 8.2.0]``."""
 _COLUMNS = re.compile(r"(\S{1,40}(?: \S{1,60}){0,5})(?: {2,}|\t+)(\S.*)")
 _SUFFIX = re.compile(
-    r"\s*(?:['’]s )?(?:\.(?:__)?version(?:__)?|versions?(?: used| or commit(?: id)?)?"
+    r"[\s_]*(?:['’]s )?(?:\.(?:__)?version(?:__)?|versions?(?: used| or commit(?: id)?)?"
     r"|版本号?|信息|型号|info|information)$"
 )
 _ASIDE = re.compile(
@@ -52,7 +52,7 @@ _ITEM_NAMES = sorted(
 )
 _ITEM = re.compile(
     r"(?<![A-Za-z0-9_.-])(?<![A-Za-z]/)(?P<name>" + "|".join(map(re.escape, _ITEM_NAMES)) + r")"
-    r"\s{0,3}(?:versions?|版本号?)?\s{0,3}(?:[:：]|={1,2}|为|是|-|is)?\s{0,3}(?P<version>v?\d+(?:\.[\w*]+)+(?:\+[\w.]+)?|\d{1,2}(?![\w.]))",
+    r"\s{0,3}(?:versions?|版本号?)?\s{0,3}(?:[:：]|={1,2}|为|是|-|is)?\s{0,3}(?P<version>v?\d+(?:\.[\w*]+)+(?:\+[\w.]+)?|\d{1,2}(?![\w.]|[-,]\d))",
     re.IGNORECASE,
 )
 _LISTED = re.compile(

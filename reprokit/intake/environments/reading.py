@@ -56,6 +56,7 @@ class BlockReader:
     rank: Rank
     claims: list[ReportedValue] = field(default_factory=list)
     packages: dict[str, str] = field(default_factory=dict)
+    written: list[str] = field(default_factory=list)
     gpus: list[str] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
@@ -108,6 +109,7 @@ class BlockReader:
             values=dict(values),
             claims=tuple(dict.fromkeys(self.claims)),
             packages=dict(self.packages),
+            written=tuple(self.written),
             gpus=tuple(self.gpus),
             remarks=tuple(dict.fromkeys(self.remarks)),
             **self.texts,  # type: ignore[arg-type]  # names of fields that are texts
