@@ -20,7 +20,7 @@ def pip(text: str) -> list[str]:
 @pytest.mark.parametrize(
     "text",
     [
-        "Environment: Python 3.11.2, macOS Catalina 10.15.5",
+        "Environment: Python 3.11.2, macOS Catalina 10.15.5, framework 1.5.1",
         "Python: 3.11.2\nGNU Make: 4.3\nversion: 1.2.3\nLibrary version: 4.5.6",
         "The image is lab/wobble:v0.4.2",
     ],
@@ -43,7 +43,7 @@ def test_what_is_listed_or_used_is_installed(text: str, installed: list[str]) ->
 
 
 def test_what_is_not_installed_is_named_in_a_comment() -> None:
-    made = draft(f"# It dies\n\nEnvironment: Python 3.11.2, macOS Catalina 10.15.5\n\n{PROGRAM}")
+    made = draft(f"# It dies\n\nEnvironment: Python 3.11.2, macOS Catalina 10.15.5, framework 1.5.1\n\n{PROGRAM}")
     assert "not known as packages, and not installed: catalina 10.15.5" in str(made.notes["environment", "pip"])
 
 
