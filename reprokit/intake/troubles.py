@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -78,8 +79,11 @@ def _sections(report: ParsedReport, starts: Sequence[int]) -> list[ReportedTroub
     """The sections that begin in these lines and show a failure that none before shows."""
     found: list[ReportedTrouble] = []
     seen: list[Shown] = []
+    begins = [piece.line for piece in report.pieces]
     for start, following in zip(starts, [*starts[1:], len(report.lines) + 1], strict=True):
-        inside = [part for piece in report.pieces if (part := _within(piece, start, following))]
+        # The last piece before the section may go on in it.
+        near = report.pieces[max(bisect_right(begins, start) - 2, 0) : bisect_left(begins, following)]
+        inside = [part for piece in near if (part := _within(piece, start, following))]
         shown = next((one for one in failure.every(inside) if not one.words or one.line == start), None)
         if shown is None or any(failure.same(shown, other) for other in seen):
             continue
