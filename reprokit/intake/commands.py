@@ -30,14 +30,13 @@ MOST = 50
 """Most lines of one command."""
 _TILE = r"(?:\([^()\n]{1,80}\)\s*)?"
 PROMPT = re.compile(
-    rf"^\s*{_TILE}(?:\[[\d:. -]{{5,25}}\] ?)?(?:[\w.<>-]+@[\w.<>-]*[:\s~/][^\n$#%]{{0,80}}[$#%] ?"
+    rf"^\s*{_TILE}(?:[\w.<>-]+@[\w.<>-]*[:\s~/][^\n$#%]{{0,80}}[$#%] ?"
     r"|\[(?:[\w.<>-]+@|<email>)[^\]\n]{1,80}\][$#%] ?"
-    rf"|(?:ba|z|)sh-\d[\d.]*[$#] ?|[$%❯➜λ»∞✗±] +(?:[\w.-]+ git:\(\S{{1,60}}\) (?:✗ )?)?(?=[\w./(])"
+    rf"|(?:ba|)sh-\d[\d.]*[$#] ?|[$%❯➜λ»∞✗±] +(?:[\w.-]+ git:\(\S{{1,60}}\) (?:✗ )?)?(?=[\w./(])"
     rf"|[\w.<>-]+@[\w.<>-]+[ :][~/][^\s>]{{0,80}}(?: \([^()\n]{{1,60}}\))?> (?=[\w./])"
-    r"|[~/][\w./-]{0,80} [%#$] (?=[\w./])|[\w.~<>-]{1,60} [a-z][\w.<>-]{1,40}\$ (?=[a-z./])|\$(?=[a-z./])"
+    r"|[~/][\w./-]{0,80} ?[%#$] (?=[\w./])|\$(?=[a-z./])"
     r"|[`╰└]?[─-]+[$>#❯] ?(?=[\w./])(?!Running in |[0-9a-f]{12}$)|[\w.<>-]+:[^\s$]{1,60} [\w.<>-]{1,40}[$%] (?=\S)"
-    r"|(?:PS )?(?:[A-Z]:\\|~\\|~(?=>))[^>\n]{0,120}>\s*|(?:In \[\d+\]: )?[!%](?=(?:pip|conda|git|python|bash|cd|apt)\b)"
-    r"|!(?=[a-z]))"
+    r"|(?:PS )?(?:[A-Z]:\\|~\\|~(?=>))[^>\n]{0,120}>\s*|(?:In \[\d+\]: )?(?:!(?=[a-z])|%(?=(?:pip|conda|cd)\b)))"
 )
 """What shells and notebooks print before a command."""
 STEP_OF_IMAGE = re.compile(
@@ -46,13 +45,10 @@ STEP_OF_IMAGE = re.compile(
 )
 """What ``docker build`` says of the step that failed."""
 _MARK = re.compile(
-    r"^\s*(?:\+{1,3} |(?:execut(?:e|ing)|running|run|invok(?:e|ing)|calling|exec|cmd|command)(?: command)?[:=] *"
-    r"|> ?|\$)(?=[\w./\"'$])",
+    r"^\s*(?:\+{1,3} |(?:executing|running|run|cmd|command)[:=] *|> ?|\$)(?=[\w./\"'$])",
     re.IGNORECASE,
 )
 """What logs, and shells with ``set -x``, print before a command."""
-_NPM = re.compile(r"^> (?:@[\w.-]+/)?[\w.-]+@\d[\w.+-]* [\w:-]+(?: \S+)?$")
-"""What npm prints before a script of a package; the line below it is the script's text, not what the reporter typed."""
 _REMARK = re.compile(r"\s+(?:<-{1,3}|<={2,3}|←)\s+(?=[^\W\d]).*$")
 """What a reporter writes behind a command: ``npm i wib  <-- fails here``."""
 _NOTHING = re.compile(r"[\W_]*(?:n/?a|none|no|nothing|not applicable|no response|无|没有)[\W_]*", re.IGNORECASE)
@@ -61,30 +57,22 @@ _CONTINUES = re.compile(r"^>(?: |$)")
 """What shells print before the further lines of a command."""
 BUILT = re.compile(r"^[ \t]*(?:g?make(?:\[\d+\])?: (?:\*\*\*|Entering)|ninja: build stopped|FAILED: )", re.MULTILINE)
 """What builds print, beside the lines of the compiler that they start."""
-_ENV_SECTION = re.compile(
-    r"^\[(?:env|buildenv|runenv|environment)\]\n(?P<rows>(?:[A-Za-z_]\w{0,60}=[^\n]{1,300}(?:\n|\Z)){1,40})",
-    re.MULTILINE,
-)
-"""The variables of a profile, as Conan and other programs show it."""
 _ASSIGN = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>\"[^\"]*\"|'[^']*'|(?:\\.|[^\s;&|\\])*)(?:\s+|$)")
 _EXPORT = re.compile(r"^(?:export|set|setenv|SET|declare -x|ENV)\s+(?P<rest>[A-Za-z_]\w*[ =].*)$")
-_POWERSHELL = re.compile(r"^\$env:(?P<name>\w+)\s*=\s*(?P<value>.*)$", re.IGNORECASE)
 _BACKSLASHED = re.compile(
     r"(?<![^\s=])(?:\.{1,2}\\)?[\w.-]+(?:\\[\w.-]+)*\\[\w.-]*\w(?=\s|$)|(?<![^\s=])\.\\[\w.-]+(?=\s|$)"
 )
 """Paths as ``.\\src\\a.py``, by themselves or behind an option's ``=``."""
 
 _WRAPPERS = re.compile(
-    r"^(?:srun\s[^\n]{0,1000}?\s(?=(?:python[\d.]*|bash|sh|\./\S+)\s)|(?:sudo|srun|strace|stdbuf|nice|env|numactl)\s+(?:-\S+(?:\s+\d+(?=\s))?\s+)*|(?:time|nohup|winpty|exec|command"
-    r"|proxychains4?|xvfb-run|catchsegv)\s+(?:-a\s+)?|timeout\s+(?:-\S+\s+)*\S+\s+|gdb\s.{0,60}--args\s+"
-    r"|cuda-memcheck\s+|compute-sanitizer\s+(?:-\S+\s+)*|valgrind\s+(?:-\S+\s+)*)+"
+    r"^(?:(?:sudo|srun|strace|stdbuf|nice|env|numactl|time|nohup|winpty|exec|command|xvfb-run|compute-sanitizer|valgrind)"
+    r"\s+(?:-\S+(?:\s+\d+(?=\s))?\s+)*|timeout\s+(?:-\S+\s+)*\S+\s+|gdb\s.{0,60}--args\s+)+"
 )
 """Programs that start another one."""
 
 BUILDS_TREE = re.compile(
     r"setup\.py\s+(?:install|develop|build\w*|bdist\w*|egg_info)"
     r"|\bpip\S{0,9} (?:install|wheel)\b(?=.{0,300}\s(?:['\"]?\.{1,2}/?(?:\[|\s|$|['\"])|-e\s|-r\s|\./|\S{1,200}\.whl))"
-    r"|\bpython\S*\s+-m\s+build\b|^uv\s+(?:sync|lock|build)\b"
 )
 """Installations of a tree, or of what a file lists, which no requirement of a case says."""
 BUILDS = re.compile(
@@ -94,15 +82,9 @@ BUILDS = re.compile(
 """Lines that compile something, so that the compiler matters."""
 _SHOWS = re.compile(
     r"^(?:\S*pip[\d.]*|\S*conda|mamba|uv(?: pip)?|poetry|npm|git|apt\S*|brew|cargo|go)\s+"
-    r"(?:list|show|freeze|info|env(?! (?:create|update)\b)|status|log|diff|config|check|search|doctor|remote|branch)\b"
-    r"|^\S+\s+(?:--?version|-V|version|--?help|-h"
-    r"|-m\s+(?:pip\s+(?:list|freeze|show|--version|debug|check)|site|sysconfig|platform|torch\.utils\.collect_env"
-    r"|detectron2\.utils\.collect_env|mmengine\S*collect_env|xformers\.info|bitsandbytes|sklearn\S*_show_versions"
-    r"|venv|virtualenv|ensurepip|conda)"
-    r"|\S*collect_env\S*\.py|\S*get_environment_info\.py)\b(?!\S*\.)"
-    r"|^\S+\s+-c\s+(['\"])\s*(?:import|from)\s[\w., ]+;\s*print\(\s*[\w.]+(?:\.__version__|\.version\S*|\.show\w*\(\)"
-    r"|\.is_available\(\)|\.__file__|\.show_versions\(\))\s*\)?;?\s*\1\s*$"
-    r"|^\S+\s+-c\s+(['\"])[^'\"]{0,200}\.show_(?:versions|config)\(\)\s*\2"
+    r"(?:list|show|freeze|info|env(?! (?:create|update)\b)|status|log|diff|config|branch)\b"
+    r"|^\S+\s+(?:--?version|-V|version|--?help|-h|-m\s+(?:pip\s+(?:list|freeze|show|--version)|venv|virtualenv))\b(?!\S*\.)"
+    r"|^\S+\s+-c\s+(['\"])[^'\"]{0,200}(?:\.__version__|\.version\S*|\.is_available\(\)|\.__file__|\.show\w*\(\))\s*\)?;?\s*\1\s*$"
 )
 """Lines that only show what is installed, whatever their program."""
 _COMMENT = re.compile(r"^\s*(?:#|//|::|REM\b|--\s)", re.IGNORECASE)
@@ -154,9 +136,6 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = (), subjects: fr
     """
     shell = Shell(piece)
     lines = piece.text.split("\n")
-    if config := _CONFIG.search(piece.text):
-        at = piece.text.count("\n", 0, config.start())
-        lines[at] = f"$ {config['name']} {' '.join(re.findall(_ITEM, config['items']))}"
     shell_like = piece.info in SHELLS or _only_commands(piece, lines)
     known = shell_like and not likely.printed(piece)
     prompted = any(PROMPT.match(line) for line in lines)
@@ -172,13 +151,8 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = (), subjects: fr
             continue
         role = role_of(text, lenient=known or prompted, sure=sure)
         role = role or ("run" if unknown(text, *around, *place, subjects=subjects) else "")
-        role = role or ("run" if place and _fails_itself(text, lines[at + 1 + text.count("\n") :][:2]) else "")
         if role and not (not prompted and printed_by_build(text, output)):
             shell.lines += parts(text, piece.line + at, role)
-    for section in _ENV_SECTION.finditer(piece.text):
-        line = piece.line + piece.text.count("\n", 0, section.start("rows"))
-        rows = enumerate(section["rows"].split("\n"), line)
-        shell.lines += [CommandLine(text=f"export {row}", line=at, role="export") for at, row in rows if row]
     for step in STEP_OF_IMAGE.finditer(piece.text):
         line = piece.line + piece.text.count("\n", 0, step.start())
         shell.lines += parts(step["rest"], line, role_of(step["rest"], lenient=True) or "run")
@@ -186,34 +160,14 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = (), subjects: fr
 
 
 def _only_commands(piece: ReportPiece, lines: Sequence[str]) -> bool:
-    """Whether a fence that names another language has nothing but commands, with a word or two between them."""
+    """Whether a fence that names another language has a few commands, and nothing else."""
     written = [line for line in lines if line.strip()]
-    said = [line for line in written if re.fullmatch(r"(?:and )?then:?|or:?|and:?", line.strip(), re.IGNORECASE)]
-    few = piece.info not in _PLAIN_INFO | _RECIPES and 0 < len(written) - len(said) <= _FEW
-    rest = [line for line in written if line not in said] if few else []
-    known = [line for line in rest if role_of(line)]
-    return bool(known) and all(line in known or unknown(line, "shell", "alone") for line in rest)
+    few = piece.info not in _PLAIN_INFO | _RECIPES and 0 < len(written) <= _FEW
+    return few and all(role_of(line) for line in written)
 
 
-def _fails_itself(text: str, following: Sequence[str]) -> bool:
-    """Whether a line that only shows what is installed is what failed: below it is how."""
-    return bool(_SHOWN_BY.match(text) and any(_BROKEN.match(line) for line in following))
-
-
-_SHOWN_BY = re.compile(r"(?:\w+=\S+ )*python[\d.]*\s+-[cm]\s+\S")
-_BROKEN = re.compile(
-    r"\s*(?:Traceback \(most recent call last\)|Segmentation fault|Illegal instruction|Aborted|Bus error"
-    r"|\w{0,60}Error: )"
-)
 _FEW = 8
 """Most commands in a fence that names another language."""
-_ITEM = r"'[^'\n]*'|\"[^\"\n]*\""
-_CONFIG = re.compile(
-    rf"^\[debug\] Command-line (?:config|args): \[(?P<items>(?:(?:{_ITEM})(?:, )?){{1,100}})\]"
-    r"(?:\n.*){0,5}?\n\[debug\] (?P<name>[\w-]+) version",
-    re.MULTILINE,
-)
-"""What programs print of their own command line."""
 
 
 def unknown(text: str, *places: str, subjects: frozenset[str] = frozenset()) -> bool:
@@ -240,8 +194,6 @@ def within(line: int, spans: Sequence[tuple[int, int]]) -> bool:
 def printed_by_build(text: str, output: bool) -> bool:
     """Whether it is a long line of a compiler, as builds print them. ``output``: it is among what a build printed."""
     compiler = _COMPILER.match(text)
-    if "bazel-out/" in text:
-        return True
     return bool(compiler and (output or compiler["path"])) and len(text.split()) > 6
 
 
@@ -274,7 +226,7 @@ def role_of(text: str, *, lenient: bool = False, sure: bool = False) -> str:
     bare = text.strip()
     if not bare or len(bare) > LONGEST or _COMMENT.match(bare) or _NOTHING.fullmatch(bare):
         return ""
-    if _EXPORT.match(bare) or _POWERSHELL.match(bare) or _only_assigns(bare):
+    if _EXPORT.match(bare) or _only_assigns(bare):
         return "export"
     parts = split(bare)
     if len(parts) > 1:
@@ -300,12 +252,10 @@ _SCRIPT = re.compile(
     r"|(?:~?/[\w.+-]+){3,}\s+--[a-z]"
 )
 ASKS = re.compile(
-    r"^(?:curl|wget|https?|xh|grpcurl|ab|wrk|hey)\s(?:[^\n]|\\\n){0,300}?(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\s:(?=\d))(?::(?P<port>\d{2,5}))?"
+    r"^(?:curl|wget|ab|wrk|hey)\s(?:[^\n]|\\\n){0,300}?(?:localhost|127\.0\.0\.1|0\.0\.0\.0)(?::(?P<port>\d{2,5}))?"
 )
 """A request to a server of the same machine."""
-_WRITES = re.compile(
-    r"(?:cat|echo|printf|tee)\s(?:[^\n|]{0,2000}\s)?(?:>{1,2}\s*|<<-?\s*['\"]?\w+['\"]?\s*>{1,2}\s*)(?!/dev/)[\w./-]"
-)
+_WRITES = re.compile(r"(?:cat|echo|printf|tee)\s(?:[^\n|]{0,2000}\s)?>{1,2}\s*(?!/dev/)[\w./-]")
 """A file that is written, from here on a step."""
 _PIPED = re.compile(r"\|\s*(?:sudo\s+)?(?:bash|sh|\S*python\S*)(?:\s|$)")
 
@@ -316,19 +266,15 @@ def _of_program(rest: str, first: str) -> str | None:
     role = roles().get(name)
     if (name == "cc" and "@" in first) or rest == "." or (" " not in rest and name in _INTERPRETERS):
         return ""  # people who are to read a reply; a sentence's end; what a program is typed into
-    if re.match(r"(?:source|\.)\s+\S*activate(?:\s|$)", rest):  # an image has one environment
-        return ""
-    if re.search(r"\bdiagnose\.py\b|\bcollect_env", first):
-        return ""
+    if re.search(r"^(?:source|\.)\s+\S*activate(?:\s|$)|\bdiagnose\.py\b|\bcollect_env", first):
+        return ""  # an image has one environment, what prints the reporter's does nothing for a case
     if (_SCRIPT.match(rest) and role != "") or ASKS.match(rest) or (role in ("prep", "") and _PIPED.search(first)):
         return "run"
     if _WRITES.match(rest):
         return "prep"
-    if name in ("huggingface-cli", "hf", "modelscope") and " download " in first:
-        return "prep"
     if _SHOWS.match(rest):
         return ""
-    if (BUILDS_TREE.search(rest) and name != "uv") or re.search(r"^\S*py\S*\s+-m\s+pip\s", rest):
+    if BUILDS_TREE.search(rest) or re.search(r"^\S*py\S*\s+-m\s+pip\s", rest):
         return "setup"
     return _of_installer(name, rest) if role == "setup" else role
 
@@ -337,16 +283,13 @@ _INSTALLING = {
     "git": r"clone|checkout|switch|submodule|apply|reset",
     "npm": r"i|ci|install|add",
     "poetry": r"install|add|lock|update",
-    "uv": r"pip|add|sync|tool|venv|lock|build|python",
+    "uv": r"pip|add|sync|tool|venv|lock",
     "conda": r"install|create|env|update",
-    "docker": r"build|buildx",
+    "docker": r"build",
 }
-_RUNNING = dict.fromkeys(("npm", "yarn", "pnpm"), r"run|test|start|build|exec|dev|publish|audit") | {
-    "uv": "run|init|publish|export|tree",
-    "poetry": "run|init|new|build|publish|export",
-    "conda": "run|build|pack|clean",
-    "pipx": "run",
-    "docker": "exec|run|start|stop|restart|kill|compose|swarm|service|network|load|save",
+_RUNNING = dict.fromkeys(("npm", "yarn", "pnpm"), r"run|test|start|build|exec|dev") | {
+    **dict.fromkeys(("uv", "poetry", "conda", "pipx"), "run|init|build|publish|export"),
+    "docker": "exec|run|start|stop|compose|network|load|save",
 }
 """What these do beside installations: it fails where the report is about the program itself."""
 
@@ -366,7 +309,7 @@ def _of_installer(name: str, rest: str) -> str:
         return "run"
     wanted = _INSTALLING.get(
         "conda" if name in ("mamba", "micromamba") else name,
-        r"\S+" if name == "virtualenv" else r"install|add|update|upgrade|wheel|download|build-dep|\d\S*",
+        r"\S+" if name == "virtualenv" else r"install|add|update|upgrade|wheel|download|build-dep",
     )
     alone = sub in ("install", "add") and (
         name not in _RUNNING if len(words) < 3 else bool(_OUTCOME.fullmatch(words[2]))
@@ -407,10 +350,8 @@ def assignments(text: str) -> tuple[dict[str, str], str]:
 
 
 def exported(text: str) -> dict[str, str]:
-    """The variables that an export, a ``set`` of Windows, a PowerShell assignment or a Dockerfile's ENV sets."""
+    """The variables that an export, a ``set`` of Windows or a Dockerfile's ENV sets."""
     bare = _joined(text.strip())
-    if hit := _POWERSHELL.match(bare):
-        return {hit["name"]: _unquoted(hit["value"].strip())}
     if hit := _EXPORT.match(bare):
         rest = hit["rest"]
         if bare.lower().startswith("set ") and "=" in rest:  # Windows: all up to the line's end
@@ -451,9 +392,6 @@ def _logical(lines: Sequence[str], *, only_prompted: bool) -> Iterator[tuple[str
     while at < len(lines):
         start, line = at, _REMARK.sub("", lines[at])
         at += 1
-        if _NPM.match(line):
-            at += 1
-            continue
         prompt = PROMPT.match(line)
         if only_prompted and not prompt:
             continue

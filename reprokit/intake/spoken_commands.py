@@ -14,7 +14,6 @@ from reprokit.intake.commands import (
     MOST,
     MOST_LINES,
     PROMPT,
-    STEP_OF_IMAGE,
     Shell,
     assignments,
     parts,
@@ -31,30 +30,26 @@ from reprokit.intake.pieces import ReportPiece
 
 _MARK = re.compile(r"^\s*(?:>\s?)*\s*(?:(?:[-*+•]|\(?\d{1,2}[.)、])\s+|\d{1,2}、)?(?:>\s*(?=\w)|#\s+(?=\.{1,2}/\w))?")
 """Marks of quotes and lists before a command in prose."""
-_VERB = (
-    r"(?:(?:\bran|\brun(?:ning|s)?|\bexecut\w+|\binvok\w+|\blaunch\w*|\bcall(?:ed|ing)|\bstart\w*|\btyp(?:e|ed|ing)"
-    r"|\bwith|\bdo(?:ing)?|\bvia|\busing|\bused?|\bby|\bbuild(?:ing)?|\bcompil\w+)(?![\w./-])"
-    r"|运行|执行|使用|输入|启动|通过|用|编译|构建)(?:了|完)?(?:如下|以下|下面)?的?(?:命令|指令)?"
-    r"(?:一[条个行句次])?[:：]?\s*(?:(?:the|a|my|this|just|simple|following|command|script|cmd):? ){0,3}"
-)
 _RAN = re.compile(
-    rf"{_VERB}(?P<rest>(?:[A-Z][A-Z0-9_]+=\S*\s+){{0,8}}(?:sudo )?"
-    r"(?:\./[^\s,，。；;]+|(?:python[\d.]*|torchrun|bash|sh|pip\d?|uv|conda|make|cmake|bazel|pytest|tox|docker|npm|cargo)\s)"
-    r"[^,，。；;`\n\u3040-\u9fff]{0,300})",
+    r"(?:(?:\b(?P<run>ran|run(?:ning|s)?|execut(?:e|ed|ing)|invok(?:e|ed|ing)|launch(?:ed|ing)?|start(?:ed|ing)?"
+    r"|(?:when|if) (?:I|we))"
+    r"|\b(?:call(?:ed|ing)|typ(?:e|ed|ing)|with|do(?:ing)?|via|using|used?|by|build(?:ing)?|compil\w+))"
+    r"(?![\w./-])|(?P<han>运行|执行|启动|调用|输入|使用|用)|通过|编译|构建)(?:了|完)?(?:如下|以下|下面)?的?(?:命令|指令)?(?:一[条个])?"
+    r"[:：]?\s*(?:(?:the|a|my|this|just|simple|following|command|script|cmd):? ){0,3}"
+    r"(?=(?P<rest>[\w./~$][^,，。；;`\n\u3040-\u9fff]{1,300}))",
     re.IGNORECASE,
 )
-_STARTED = re.compile(
-    r"(?:(?:\bran|\brun(?:ning|s)?|\bexecut\w+|\binvok\w+|\blaunch(?:ed|ing)?)(?![\w./-])|运行|执行|启动)了?"
-    r"(?: the| my| this| script)?\s*(?P<rest>(?:[\w-]+/)*[\w-]+\.(?:py|sh)(?![\w/])"
-    r"(?: --?[a-z][^,，。；;`\n\u3040-\u9fff]{0,200})?|(?:make|cmake|ninja|tox|pytest)"
-    r"(?=[:：,，.。;]|\s*$| (?:fails|fail|failed|I|it|and|but|gives|with|results|报|出|时)\b|时|报|后|出))",
-    re.IGNORECASE,
+"""What stands behind a word for running, or behind one that may be about anything."""
+_KNOWN = re.compile(
+    r"(?:[A-Z][A-Z0-9_]+=\S*\s+){0,8}(?:sudo )?"
+    r"(?:\./\S|(?:python[\d.]*|torchrun|bash|sh|pip\d?|uv|conda|make|cmake|bazel|pytest|tox|docker|npm|cargo)\s)"
 )
-"""A script or a program without arguments behind such a verb."""
+"""Programs that behind any of these words are a command."""
+_FILE = re.compile(r"(?:[\w-]+/)*[\w-]+\.(?P<ending>py|sh)(?![\w/])(?: --?[a-z].{0,200})?", re.IGNORECASE)
 _SCRIPT = re.compile(
     r"(?<![\w./`'\"-])(?P<rest>(?:bash|sh|python[\d.]*) [\w./-]+\.(?:sh|py)"
-    r"(?: --?[A-Za-z][\w-]*(?:[ =][\w./-]+)?){0,9})"
-    r"(?=\s*(?:出现|报错|时|后|失败|会|，|$)| (?:fails|failed|crashes|hangs|gives|results)\b)"
+    r"(?: --?[A-Za-z](?a:[\w-]*(?:[ =][\w./-]+)?)){0,9})"
+    r"(?=\s*(?:[\u4e00-\u9fff，]|$)| (?:fails|failed|crashes|hangs|gives|results)\b)"
 )
 """A script that is started, and what comes of it."""
 _REST = re.compile(
@@ -72,13 +67,7 @@ _NAMED = re.compile(
 """An answer in a form: what is before the colon may be anything."""
 _ASKS = re.compile(r"(?:command ?(?:line)?|run|指令|命令|运行|执行)[^:：]{0,30}$", re.IGNORECASE)
 """Words of a label that ask for a command."""
-_TOLD = re.compile(
-    r"\b(?:reproduc\w*|repro|cmd|script|run|ran|use|using|used|did|do|launch\w*|start\w*|execut\w+)\b"
-    r"|脚本|运行|执行|复现|使用|启动",
-    re.I,
-)
-"""Words of a label that ask for what was run."""
-_ARGUMENT = re.compile(r"\s(?:--?\w|(?:install|build|test|run)\b|\S*[./=]\S)")
+_ARGUMENT = re.compile(r"\s(?:--?\w|\S*[./=]\S)")
 _ALONE = frozenset({"make", "make install", "cmake", "ninja", "tox", "pytest"})
 """Programs that people name in a sentence without an argument, where they start them."""
 _ADVISED = re.compile(
@@ -96,19 +85,6 @@ _SUBCOMMAND = re.compile(
 _STEP = re.compile(r"^\s*(?:\d{1,2}|[a-z])[.)、]\s|^\s*(?:Step|步骤)\s*\d", re.IGNORECASE)
 """Items of numbered lists, whose commands are the steps of one sequence."""
 _BULLET = re.compile(r"^\s*[-*+•]\s")
-_WHEN = re.compile(
-    r"\b(?:when|if|after|while|once|as soon as) (?:I|we|you) "
-    r"(?P<rest>(?:pip\d?|uv|conda|poetry|npm|docker|make|cmake|python[\d.]*) [^,，。；;`\n]{1,200}?)"
-    r"(?= (?:I|we|you|it|and|then|the) |[,:]|$)",
-    re.IGNORECASE,
-)
-"""A command in the place of a verb: ``when I pip install wib I get``."""
-_GIVES = re.compile(
-    r"(?:[^:：`\n]{1,60}[:：]\s+)?(?P<rest>\S+(?: \S+){1,12}?)"
-    r" (?:results? in|fails? with|gives?|returns?|produces?|throws?|raises?|reports?)"
-    r"(?: (?:the following|this|an?)(?: errors?| output| message)?| errors?)?\s*[:：]"
-)
-"""A command and what comes of it: ``make wib results in:``."""
 _SHORT = 40
 """Characters of a line that stands for a heading."""
 _LED = re.compile(r"[:：]\W*$")
@@ -119,10 +95,6 @@ _BEFORE = re.compile(
     re.IGNORECASE,
 )
 """Words right before a command."""
-_STARTS = re.compile(
-    r"(?:\b(?:ran|run(?:ning)?|execut\w+|invok\w+|launch\w*)|运行|执行)(?: the command)?\W{0,4}$", re.IGNORECASE
-)
-"""Words right before what is quoted as a command."""
 _AFTER = re.compile(
     r"^\W{0,4}(?:这[个条行句]?)?命令|^\W{0,4}(?:(?:command|now|then|also|still|always|it|just|immediately) ){0,2}"
     r"(?:fail|crash|hang|panic|g[ie]ve|return|print|throw|rais|abort|segfault|produc|report|exit|result|stop|show|output|报错|失败|出错|崩溃|时|后|出现|会)",
@@ -130,15 +102,6 @@ _AFTER = re.compile(
 )
 """Words right behind a command that fails."""
 _CMD = re.compile(r"\b(?:cmd|command|reproduc\w{1,5})\W{0,5}$|(?:命令|指令)\W{0,3}$", re.IGNORECASE)
-_RUNS = re.compile(
-    r"(?:\b(?:ran|run(?:ning|s)?|execut(?:e|ed|ing)|invok(?:e|ed|ing)|launch(?:ed|ing)?|start(?:ed|ing)?)(?![\w./-])"
-    r"|运行|执行|启动|调用|输入|使用|用)"
-    r"(?:了|命令)?[:：]? ?(?:(?:the|command|script|cmd):? ){0,2}(?P<rest>[\w./~$][^,，。；;`\n\u3040-\u9fff]{1,300})",
-    re.IGNORECASE,
-)
-"""What stands behind a word for running."""
-
-
 _SET = re.compile(
     r"(?:\b(?:with|set|setting|export|exporting|using|env|environment|variables?)|设置|环境变量|设)(?:了|为)?"
     r"[\s`'\":：]{0,4}(?!CMAKE_)(?P<name>[A-Z][A-Z0-9]{0,30}_[A-Z0-9_]{1,40})[`'\"]?"
@@ -230,8 +193,6 @@ def _said(
 
     ``above``: the line before; ``around``: the places of all of it.
     """
-    if step := STEP_OF_IMAGE.search(line):
-        return [(step["rest"], ())], False
     if _LED.search(above):
         around = [*around, "asked" if likely.ASKED.search(above) and "asked" not in around else "led"]
     bare = _MARK.sub("", line).strip()
@@ -239,8 +200,6 @@ def _said(
     around = [*around, *(["prompt"] if hit else []), "alone"]
     if (marked := re.fullmatch(r"(`+)([^`]+)\1[.。,，;；]?", bare)) and len(marked[2]) < 2000:
         return [(PROMPT.sub("", marked[2]).removeprefix("$ "), [*around, "mark"])], True
-    if (gives := _GIVES.fullmatch(bare)) and role_of(gives["rest"]) in ("run", "setup"):
-        return [(gives["rest"], ())], False
     starts = hit or roles().get(program_of(assignments(bare)[1])) or re.match(r"\.{1,2}/\w|(?:export|cd)\s", bare)
     if starts and role_of(bare) and (hit or not _plain(assignments(bare)[1])):
         return [(bare, around)], True
@@ -260,6 +219,11 @@ def _said(
     return ran([*given, *_in_sentence(line, subjects)]), False
 
 
+def _argued(text: str) -> bool:
+    """Whether a command has an argument, or a subcommand."""
+    return bool(_ARGUMENT.search(text) or _SUBCOMMAND.fullmatch("".join(text.removeprefix("sudo ").split()[1:2])))
+
+
 def _plain(text: str) -> bool:
     """Whether a line has nothing but words behind the name of a program, the first of them no subcommand."""
     words = text.rstrip(".!?。！？").split()
@@ -273,28 +237,25 @@ def _in_sentence(line: str, subjects: frozenset[str]) -> list[tuple[str, Sequenc
         text = re.sub(r"(?<=\w)\.$", "", named["rest"])
         asked = bool(_ASKS.search(named["label"]))
         places = ["asked"] if asked else ["led", "alone"]
-        if role_of(text) in ("run", "setup") and (asked or _ARGUMENT.search(text)):
+        if role_of(text) in ("run", "setup") and (asked or _argued(text)):
             return [(text, places)]
-        if (asked or _TOLD.search(named["label"])) and unknown(text, *places, subjects=subjects):
+        if asked and unknown(text, *places, subjects=subjects):
             return [(text, places)]
-    if ran := _WHEN.search(line) or _RAN.search(line) or _STARTED.search(line):
-        text = _cut(ran["rest"])
-        starter = {".py": "python ", ".sh": "bash "}.get(text.partition(" ")[0][-3:], "")
-        text = text if text.startswith(("./", "python", "bash", "sh ")) else starter + text
-        if role_of(text) and not _plain(text):
+    found = [(ran, _cut(ran["rest"])) for ran in _RAN.finditer(line)]
+    for ran, text in found:
+        if name := _FILE.match(text) if ran["run"] or ran["han"] else None:
+            return [(f"{'python' if name['ending'] == 'py' else 'bash'} {name[0]}", ())]
+        alone = text in _ALONE or (_argued(text) and not _ARGUMENT.search(text))
+        known = _KNOWN.match(text) or ((ran["run"] or ran["han"]) and alone)
+        if known and role_of(text) and not _plain(text):
             return [(text, ())]
     if script := _SCRIPT.search(line):
         return [(script["rest"], ())]
-    for ran in _RUNS.finditer(line):
-        text = _cut(ran["rest"])
+    for ran, text in found:
         ends = line[ran.start("rest") + len(text) :]
         places = ["verb", *(["fails"] if _AFTER.match(ends) else [])]
-        plain = " " in text and not re.search(r"\s(?:-\w|--\w|\S*[./=]\S)", text)  # as in "running multi-wib tests"
-        verb = " " in text and _SUBCOMMAND.fullmatch(text.split()[1])
-        known = bool(verb) and bool(
-            role_of(text) or (re.match(r"[a-z]\w*-\w", text) and unknown(text, *places, subjects=subjects))
-        )
-        if known or (not plain and unknown(text, *places, subjects=subjects)):
+        plain = " " in text and not _ARGUMENT.search(text)  # as in "running multi-wib tests"
+        if (ran["run"] or ran["han"]) and not plain and unknown(text, *places, subjects=subjects):
             return [(text, places)]
     return []
 
@@ -315,14 +276,14 @@ def _spans(line: str, subjects: frozenset[str]) -> Iterator[tuple[str, Sequence[
             [*prompt, *around, *(["fails"] if _AFTER.match(line[span.end() :]) else [])],
         )
     for span in re.finditer(r"(?<![\w=])(['\"“‘])(\w[^'\"“”‘’`\n]{5,300})['\"”’](?!\w)", line):
-        before = line[max(0, span.start() - 60) : span.start()]
         if role_of(span[2]):
             yield span[2], ()
-        elif " " in span[2] and _STARTS.search(before) and unknown(span[2], "verb", subjects=subjects):
+        elif (
+            " " in span[2]
+            and _BEFORE.search(line[: span.start()][-60:])
+            and unknown(span[2], "verb", subjects=subjects)
+        ):
             yield span[2], ["verb"]
-    for span in re.finditer(r"(?<![\w=])'([\w./~][^'`\n]{5,300}\s[^'`\n]{1,300})'(?!\w)", line):
-        if _CMD.search(line[: span.start()]) and unknown(span[1], "verb", subjects=subjects):
-            yield span[1], ["verb"]
 
 
 def _continued(text: str, following: Sequence[str]) -> str:

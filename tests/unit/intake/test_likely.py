@@ -48,18 +48,10 @@ def _command(text: str) -> str:
             "I use\n# git clone https://example.org/wob.git\n# cd wob\n# X=1 make all110\n# python setup.py x\n",
             "cd wob\nmake all110\npython setup.py x",
         ),
-        (
-            "1. Run cmd 'funwob ++model=a-zh ++vad=\"b\" ++input=/tmp/a.wav'\n",
-            'funwob ++model=a-zh ++vad="b" ++input=/tmp/a.wav',
-        ),
         ("在运行完python manage.py runserver 8000之后，没有发生错误\n", "python manage.py runserver 8000"),
         ("Steps to reproduce the error:\n```\nwib build --all\n```\nIt panics.\n", "wib build --all"),
         ("启动命令为：wib-cli train --lr 0.1 --amp\n", "wib-cli train --lr 0.1 --amp"),
         ("```sh\n$ cat > a.wib <<X\nfn\nX\n$ wibc a.wib\nfatal: x\n```\n", "cat > a.wib <<X\nfn\nX\nwibc a.wib"),
-        (
-            "```shell\n[debug] Command-line config: ['-vU', 'https://wib.example/1']\n[debug] wib-dl version 1\n```\n",
-            "wib-dl '-vU' 'https://wib.example/1'",
-        ),
         (
             "# ./bootstrap.sh\n# ./configure --with-wib\nconfigure: error: no wib\n",
             "./bootstrap.sh\n./configure --with-wib",

@@ -289,7 +289,6 @@ def test_cuda_in_a_list_without_spaces_and_as_a_toolkit() -> None:
 @pytest.mark.parametrize(
     ("text", "command"),
     [
-        ("make wib_cli results in:", "make wib_cli"),
         ("for the GPU, run WIB_LEVEL=1 python wob.py", "python wob.py"),
         ("只执行了一条 pip install wobble>=3.7.0，别的没有动。", "pip install wobble>=3.7.0"),
     ],

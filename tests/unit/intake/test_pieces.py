@@ -46,7 +46,6 @@ def test_roles_of_lines(line: str, role: str) -> None:
 def test_variables_set_in_each_shell() -> None:
     assert commands.exported("export A=b C='d e'") == {"A": "b", "C": "d e"}
     assert commands.exported("set A=b c") == {"A": "b c"}
-    assert commands.exported('$env:A = "b"') == {"A": "b"}
     assert commands.exported("ENV A b") == {"A": "b"}
 
 
