@@ -273,9 +273,6 @@ class _Work:
             return branch, "as the report checks it out"
         if project is self.project and (version := self._version(project)) and project.tag:
             return projects.ref_of(project, version)
-        for tree in projects.stated(self.report.lines, self.report.title):
-            if tree.ref and tree.project in (None, project):
-                return tree.ref, f"line {tree.line} names it"
         return projects.ref_of(project, self._version(project) if project is self.project else "")
 
     def _version(self, project: Project) -> str:

@@ -45,8 +45,6 @@ _FAILS = re.compile(
 )
 """Words of a sentence about a command that failed, or the only one that was run."""
 _BUILDS = re.compile(rf"{commands.BUILDS.pattern}|(?:^|/)(?:build|configure|bootstrap)[\w-]*(?:\.sh)?(?:\s|$)")
-_PASSES = re.compile(r"\s*#.*\b(?:works?|fine|pass(?:es|ed)?|ok|succeeds?)\b|\s*#.*(?:正常|成功|可以)", re.IGNORECASE)
-"""A comment above a command that does not fail."""
 _BLANK = re.compile(
     r"\[[A-Z][A-Z_]{3,}\]|\s\.{3}(?:\s|$)|/?path/to/|<(?:your|path|model|script|file)[\w -]*>", re.IGNORECASE
 )
@@ -67,10 +65,6 @@ def chosen(found: Sequence[Shell], shown: Shown | None) -> Shell | None:
     candidates = [shell for shell in found if _failing(shell, shown, only)]
     before = [shell for shell in candidates if shown and shell.lines[0].line <= shown.line]
     scores = [score(shell, shown) + 2 * bool(before and shell is before[-1]) for shell in candidates]
-    full = {name for one in candidates if not (_blank(one) or _works(one)) for name in _programs(one)}
-    scores = [
-        one - 6 * (_blank(shell) and _programs(shell) <= full) for one, shell in zip(scores, candidates, strict=True)
-    ]
     texts = sorted(line.text for shell in candidates for line in shell.of("run"))
     scores = [one - 5 * _shorter(shell, texts) for one, shell in zip(scores, candidates, strict=True)]
     best = candidates[scores.index(max(scores))] if candidates else None
@@ -89,15 +83,6 @@ def _shorter(shell: Shell, texts: Sequence[str]) -> bool:
 def _works(shell: Shell) -> bool:
     """Whether the words around a command say that it does not fail."""
     return bool(FINE.search(shell.said or shell.piece.lead))
-
-
-def _blank(shell: Shell) -> bool:
-    """Whether a command has a place that the reader is to fill in."""
-    return any(_BLANK.search(line.text) for line in shell.of("run"))
-
-
-def _programs(shell: Shell) -> set[str]:
-    return {commands.program_of(line.text) for line in shell.of("run")}
 
 
 def score(shell: Shell, shown: Shown | None) -> int:
@@ -147,7 +132,7 @@ def sequence(
         if not _goes_on(shells[-1], shell, shown, pieces):
             break
         shells.append(shell)
-    lines = [line for shell in shells for line in _without_fine(shell)][:_MOST]
+    lines = [line for shell in shells for line in shell.lines][:_MOST]
     if shown and lines and lines[0].line < shown.line <= chosen.piece.last:
         lines = [line for line in lines if line.line <= shown.line]
     ran = max((number for number, line in enumerate(lines) if line.role == "run"), default=-1)
@@ -161,27 +146,7 @@ def sequence(
     ]
     while lines and lines[-1].role not in ("run", "setup", "prep"):
         lines.pop()
-    return _once(lines)
-
-
-def _once(lines: Sequence[CommandLine]) -> list[CommandLine]:
-    """Lines without the commands that are typed again behind another installation, as each cell runs them once."""
-    ran = [line.text.strip() for line in lines if line.role == "run"]
-    again = len(set(ran)) == 1 and len(ran) > 1 and any(line.role == "elsewhere" for line in lines)
-    last = max((number for number, line in enumerate(lines) if line.role == "run"), default=0)
-    return [line for number, line in enumerate(lines) if not (again and line.role == "run" and number < last)]
-
-
-def _without_fine(shell: Shell) -> list[CommandLine]:
-    """The lines of a shell; without those below a comment that says that they work."""
-    text = shell.piece.text.split("\n")
-    fine = {
-        line
-        for line in shell.of("run")
-        if line.line > shell.piece.line and _PASSES.match(text[line.line - shell.piece.line - 1])
-    }
-    keeps = any(line not in fine for line in shell.of("run"))
-    return [replace(line, role="elsewhere") if keeps and line in fine else line for line in shell.lines]
+    return lines
 
 
 def _goes_on(shell: Shell, below: Shell, shown: Shown | None, pieces: Sequence[ReportPiece]) -> bool:

@@ -94,16 +94,9 @@ def _weight(piece: ReportPiece, shown: Shown, titles: Sequence[ReportPiece]) -> 
         weight = _VAGUE[shown.words]
     weight += 15 * named + 5 * bool(piece.code and _ERROR_WORDS.search(piece.under)) - 35 * interrupted
     weight -= 12 * bool(shown.words and piece.kind == "prose" and _EXPECTED.match(piece.heading))
-    weight += 15 * (piece.code and shown.echo and _begins_alike(shown, title))
     if piece.code:
         weight -= 60 * bool(_EXPECTED.match(piece.lead or piece.heading)) + 10 * bool(_ANOTHER.search(piece.lead))
     return weight - (12 if piece.kind == "heading" and not sure else 0) - 5 * (set(shown.signature) == {"exception"})
-
-
-def _begins_alike(shown: Shown, title: str) -> bool:
-    """Whether a title quotes the beginning of what a program printed."""
-    words = re.findall(r"\w+", readable(str(shown.signature.get("output") or "")))[:3]
-    return len(words) == 3 and " ".join(words).lower() in " ".join(re.findall(r"\w+", title)).lower()
 
 
 MOST = 200

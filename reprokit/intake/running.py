@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import posixpath
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from reprokit.core.redaction import for_shell
 from reprokit.evidence import frames as places
-from reprokit.intake import commands, failing_command, installing, likely, projects, scripts, spoken_commands
+from reprokit.intake import commands, failing_command, installing, likely, scripts, spoken_commands
 from reprokit.intake.commands import CommandLine, Shell
-from reprokit.intake.environments.pairs import PACKAGES
 from reprokit.intake.pieces import ReportPiece
-from reprokit.intake.requirements import pip_name
 from reprokit.intake.shown import Shown
 
 WORKDIR = "/workspace"
@@ -90,15 +86,12 @@ def run(found: Sequence[Shell], shown: Shown | None, pieces: Sequence[ReportPiec
     result = Running()
     chosen = failing_command.chosen(found, shown)
     lines = failing_command.sequence(found, chosen, shown, pieces) if chosen else []
-    shown_programs = scripts.programs(pieces)
-    program = _program(shown_programs, pieces, chosen)
+    program = _program(scripts.programs(pieces), pieces, chosen)
     if program is not None and chosen and not _calls(chosen, program) and _better(program, chosen, shown):
         chosen, lines = None, []
     ran = set(lines)
     result.setup = [line for shell in found for line in shell.of("setup") if line not in ran]
     result.steps = failing_command.others(found, chosen, lines)
-    if program is None and not lines:
-        program = _of_traceback(shown, pieces)
     result.compiles = any(
         commands.BUILDS.search(line.text) for shell in found for line in shell.of("run", "setup", "prep")
     )
@@ -121,33 +114,11 @@ def run(found: Sequence[Shell], shown: Shown | None, pieces: Sequence[ReportPiec
     elif script := _started(shown):
         result.command = f"python {script}"
         result.notes[("command",)] = (GUESSED,)
-    _beside(result, shown_programs)
     if result.command and result.steps:
         result.command = held(result.steps) + result.command.rstrip("\n") + "\n"
     _variables(result, found, chosen)
     _configs(result, pieces)
     return result
-
-
-def _beside(result: Running, found: Sequence[scripts.Script]) -> None:
-    """Put the other programs into the case that the command names, or that a program of the case imports."""
-    named = [one for one in sorted(found, key=lambda one: one.piece.line) if one.named and one.name not in result.files]
-    added = True
-    while named and added:
-        added = False
-        used = "\n".join([result.command, *(line for text in result.files.values() for line in _imports(text))])
-        for one in list(named):
-            stem = posixpath.basename(one.name).rpartition(".")[0]
-            if re.search(rf"(?<![\w./-]){re.escape(one.name)}(?!\w)|^import {re.escape(stem)}$", used, re.MULTILINE):
-                named.remove(one)
-                if added := one.name not in result.files:
-                    result.files[one.name] = one.text
-                    result.notes[("files", one.name)] = (f"lines {one.piece.line} to {one.piece.last}",)
-
-
-def _imports(text: str) -> Sequence[str]:
-    """The modules that the lines of a program import, each as ``import NAME``."""
-    return [f"import {name}" for name in re.findall(r"^\s*(?:from|import)\s+\.?([\w.]{1,80})", text, re.MULTILINE)]
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:
@@ -171,22 +142,11 @@ def _program(
         return called[0]
     best = next((program for program in found if not program.named), None)
     names = [hit["path"] for line in chosen.of("run") for hit in SCRIPT.finditer(line.text)]
-    names += [f"{name}.py" for line in chosen.of("run") for name in _MODULE.findall(line.text) if _own(name)]
     if best and len(names) == 1 and not best.missing and re.fullmatch(r"(?:\./)?[\w-]+\.\w+", names[0]):
         name = names[0].removeprefix("./")
         if name.rpartition(".")[2] == best.name.rpartition(".")[2]:
             return replace(best, name=name)
     return next(iter(found), None)
-
-
-_MODULE = re.compile(
-    r"(?:^|[\s/])(?:python[\d.]*|torchrun|deepspeed|accelerate)\s[^|;&\n]{0,200}?-m\s+([a-z_]\w*)(?=\s|$)"
-)
-
-
-def _own(module: str) -> bool:
-    """Whether a module that a command starts may be the reporter's: nothing that is known has its name."""
-    return module not in sys.stdlib_module_names and not (pip_name(module) or module in PACKAGES)
 
 
 def _started(shown: Shown | None) -> str:
@@ -195,26 +155,6 @@ def _started(shown: Shown | None) -> str:
     file = first.file.replace("\\", "/") if first else ""
     fits = first and first.function == "<module>" and re.fullmatch(r"(?:[\w-]+/)*[\w-]+\.py", file)
     return file if first and fits and places.kind(first) == "own" else ""
-
-
-def _of_traceback(shown: Shown | None, pieces: Sequence[ReportPiece]) -> scripts.Script | None:
-    """The import of a package with which a traceback leaves the reporter's own files: the rest of them matters not."""
-    frames = shown.frames if shown else ()
-    piece = next((one for one in pieces if shown and one.line <= shown.line <= one.last), None)
-    frames = tuple(replace(frame, file=frame.file.replace("\\", "/")) for frame in frames)
-    own = list(itertools.takewhile(lambda frame: places.kind(frame) == "own" and frame.function == "<module>", frames))
-    local = {posixpath.basename(frame.file.replace("\\", "/")).removesuffix(".py") for frame in own}
-    if (
-        not own
-        or not piece
-        or projects.in_frames(frames)
-        or (len(own) < len(frames) and places.kind(frames[len(own)]) == "own")
-    ):
-        return None
-    found = scripts.statement(piece, (shown.frames if shown else ())[len(own) - 1])
-    if found and (len(own) == 1 or not local & set(found.imports)):
-        return found if len(own) == 1 else replace(found, name="repro.py", named=False)
-    return None
 
 
 def _traced(program: scripts.Script, shown: Shown | None) -> scripts.Script:
@@ -348,30 +288,14 @@ def _variable(result: Running, name: str, value: str, line: int) -> bool:
 
 
 def _configs(result: Running, pieces: Sequence[ReportPiece]) -> None:
-    """Put configuration that the command names into a file; note other snippets."""
+    """Put data and configuration that the command or its program names into files; note other configuration."""
     used = "\n".join([result.command, *result.files.values()])
-    for name, piece in scripts.data_files(pieces, used):
-        if name not in result.files:
-            result.files[name] = piece.text.strip("\n") + "\n"
-            result.notes[("files", name)] = (f"lines {piece.line} to {piece.last}; the program names it",)
-    named = re.findall(r"[\w./-]+\.(?:ya?ml|json|ini|cfg|toml)\b", result.command)
-    for config in scripts.configs(pieces):
-        where = f"lines {config.piece.line} to {config.piece.last}"
-        path = next(
-            (name for name in named if config.name and posixpath.basename(name) == posixpath.basename(config.name)), ""
-        )
-        alone = [
-            name
-            for name in named
-            if (name.rpartition(".")[2] in ("yml", "yaml") and config.kind == "yaml") or name.endswith(config.kind)
-        ]
-        if not path and not config.name and len(set(alone)) == 1 and "/" not in alone[0]:
-            path = alone[0]
-        path = posixpath.normpath(path) if path else ""
-        if path and not path.startswith(("/", "..", "~")) and path not in result.files:
-            result.files[path] = config.piece.text.strip("\n") + "\n"
-            result.notes[("files", path)] = (f"{where}; the command names it",)
-        elif not path:
-            result.missing.append(
-                f"{where} show {config.kind.upper()} configuration that no command uses: it is not in the case."
-            )
+    for name, piece in scripts.data_files(pieces):
+        where = f"lines {piece.line} to {piece.last}"
+        named = re.search(rf"(?<![\w./~-])((?:[\w-]+/)*{re.escape(name)})(?!\w)", used) if name else None
+        if named and named[1] not in result.files:
+            result.files[named[1]] = piece.text.strip("\n") + "\n"
+            result.notes[("files", named[1])] = (f"{where}; the command or its program names it",)
+        elif not named and piece.info in scripts.CONFIGS and "\n" in piece.text.strip():
+            kind = piece.info.upper()
+            result.missing.append(f"{where} show {kind} configuration that no command uses: it is not in the case.")

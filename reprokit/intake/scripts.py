@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import itertools
-import json
 import posixpath
 import re
 import sys
@@ -14,24 +12,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from reprokit.evidence.model import Frame
 from reprokit.intake import notebooks
-from reprokit.intake.commands import PROMPT, SHELLS
+from reprokit.intake.commands import SHELLS
 from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.table import table
 
 _CONSOLE = re.compile(r"^\s*(?:>>> ?|\.\.\. ?)", re.MULTILINE)
 _TYPED = re.compile(r"^\s*>>>", re.MULTILINE)
 _CELL = re.compile(r"^\s*In \[\d*\]: ?", re.MULTILINE)
-_FILE_NAME = re.compile(
-    r"(?<![\w/.])(?P<path>(?:[\w-]+/)*[\w-]+\.(?:py|ya?ml|json|ini|cfg|toml|sh|cu|cpp|cc|c|txt|js|ts|go|rs|java|rb|php|sql|pyx|f90|lock))(?![\w/])"
-)
+_FILE_NAME = re.compile(r"(?<![\w/.])(?P<path>(?:[\w-]+/)*[\w-]+\.[a-z]\w{0,4})(?![\w/])")
 _REPRODUCE = re.compile(
     r"reproduc|repro\b|\bmwe\b|minimal|example|snippet|(?<!de)script|code|command|to run|test case|how to|steps"
     r"|复现|重现|代码|脚本|命令|指令|示例|运行",
     re.IGNORECASE,
 )
-_CONFIGS = {"txt": "txt", "yaml": "yaml", "yml": "yaml", "json": "json", "ini": "ini", "cfg": "ini", "toml": "toml"}
 MOST = 200_000
 """Most characters of a program that is parsed; no one pastes more as an example."""
 
@@ -137,22 +131,13 @@ class Script:
         ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    """A piece of configuration. ``name``: its file in the report, '' where that names none."""
-
-    kind: str
-    name: str
-    piece: ReportPiece
-
-
 def programs(pieces: Sequence[ReportPiece]) -> list[Script]:
     """The programs among the pieces, the most likely example first; of parts of programs only where there is no whole.
 
     An example that uses what another one before it defines goes on behind that one.
     """
     found: list[Script] = []
-    for piece in [part for one in pieces for part in (list(_shown(one)) if one.code else []) or [one]]:
+    for piece in pieces:
         program = _python(piece) or _other(piece) if piece.code else _in_prose(piece)
         if program:
             found.append(_joined(program, found) or program)
@@ -186,10 +171,9 @@ def spoken(pieces: Sequence[ReportPiece]) -> Script | None:
         if piece.code or piece.text.count("`") > MOST_SPANS:
             continue
         for line in piece.text.split("\n"):
-            alone = bool(_ONLY_SPAN.fullmatch(line[:_LONG]))
-            step = alone or bool(_REPRODUCE.search(line[:500]) or _RUNS.search(line[:500]))
+            step = _ONLY_SPAN.fullmatch(line[:_LONG]) or _REPRODUCE.search(line[:500]) or _RUNS.search(line[:500])
             for span in _PYTHON_SPAN.finditer(line[:_LONG] if step and not _WORKS.search(line[:500]) else ""):
-                if _states(span["code"], alone):
+                if _states(span["code"]):
                     found.setdefault(span["code"], piece)
     texts = sorted(found, key=lambda text: not _IMPORTS.match(text))  # what a program imports comes first
     tree = _parsed("\n".join(texts))
@@ -200,53 +184,34 @@ def spoken(pieces: Sequence[ReportPiece]) -> Script | None:
 
 
 def called(pieces: Sequence[ReportPiece]) -> Script | None:
-    """The first call that sentences say was made: between backticks, with the name of a module, or by itself."""
+    """The first call of a module that a sentence says was made."""
     for piece in pieces:
-        above = piece.under
-        for line in piece.text.split("\n")[:_LONG] if piece.kind in ("prose", "heading") else ():
-            for hit in _CALL.finditer(line[:500]):
-                before, behind = line[max(0, hit.start() - 30) : hit.start()], line[hit.end() : hit.end() + 30]
-                text = hit["line"] or hit["span"] or hit["call"]
-                alone = (hit["line"] or _ONLY_SPAN.fullmatch(line[:500])) and _REPRODUCE.search(above)
-                tree = _parsed(text) if alone or _MADE.search(before) or _GIVES.match(behind) else None
-                call = tree.body[0].value if tree and isinstance(tree.body[0], ast.Expr) else None
-                if isinstance(call, ast.Call) and (call.args or call.keywords) and _REAL.search(text):
-                    one = replace(piece, text=text, lead="", heading="")
-                    return _script(one, text, score=-2, whole=False, tree=tree)
-            above = line if line.strip() else above
+        hit = _CALLED.search(piece.text[:_LONG]) if piece.kind in ("prose", "heading") else None
+        if hit and (tree := _parsed(hit["call"])):
+            line = piece.line + piece.text.count("\n", 0, hit.start("call"))
+            one = replace(piece, text=hit["call"], line=line, lead="", heading="")
+            return _script(one, hit["call"], score=-2, whole=False, tree=tree)
     return None
 
 
-_CALL = re.compile(
-    r"^\s{0,8}(?P<line>[a-z][\w.]{0,60}\([^`\n]{1,300}\))\s{0,8}$|`(?P<span>[\w.]{1,80}\([^`\n]{1,300}\)[\w.()]{0,80})`|(?<![\w.`(])(?P<call>[a-z]\w{0,30}(?:\.\w{1,40}){1,5}\([^()\n]{1,200}\))"
+_CALLED = re.compile(
+    r"(?:\b(?:call(?:ing|ed)?|us(?:ing|ed|e)|run(?:ning)?|ran)|调用|执行|使用|运行)[ `:：]{1,3}"
+    r"(?P<call>[a-z]\w{0,30}(?:\.\w{1,40}){1,5}\([^()\n]{1,200}\))",
+    re.IGNORECASE,
 )
-_MADE = re.compile(
-    r"\b(?:call(?:ing|ed|s)?|us(?:ing|ed|e)|run(?:ning)?|ran|evaluat\w+|do(?:ing)?|execut\w+|when|with|try(?:ing)?)\W{0,3}$|(?:调用|执行|使用|运行)\W{0,3}$",
-    re.I,
-)
-_GIVES = re.compile(r"\W{0,3}(?:rais|return|give|fail|crash|throw|hang|produc|result|segfault|print|报错|返回)", re.I)
-_REAL = re.compile(r"[\d\"'\[{]|=|\w\.\w")
-"""What the arguments of a call have that was made, rather than of a signature."""
 
 
-def _states(text: str, alone: bool) -> bool:
-    """Whether a text is statements of a program: imports, or what gives something to a call."""
+def _states(text: str) -> bool:
+    """Whether a text is statements of a program: imports, or what gives the result of a call a name."""
     tree = _parsed(text)
-    return bool(tree and tree.body) and all(_acts(node, alone) for node in tree.body)  # type: ignore[union-attr]
-
-
-def _acts(node: ast.stmt, alone: bool) -> bool:
-    """Whether a statement imports something or calls something with arguments; ``alone``: nothing is beside it."""
-    call = node.value if isinstance(node, (ast.Expr, ast.Assign)) else None
-    gives = isinstance(call, ast.Call) and (call.args or call.keywords or isinstance(node, ast.Assign))
-    return isinstance(node, (ast.Import, ast.ImportFrom)) or bool(gives and (alone or isinstance(node, ast.Assign)))
+    return tree is not None and bool(_imports(tree) or _gives(tree))
 
 
 _PYTHON_SPAN = re.compile(r"(?<!`)(`{1,3})(?P<code>(?:>>> )?[A-Za-z_][^`\n]{2,500})\1(?!`)")
 _ONLY_SPAN = re.compile(r"\s*(?:[-*+]\s+|\d{1,2}[.)、]\s*)?`{1,3}[^`]{3,500}`{1,3}\s*[.,:;]?\s*")
 _RUNS = re.compile(
-    r"\b(?:ran|runs?|running|execut\w+|call(?:ed|ing)?|import(?:ed|ing)|do(?:ing)?|us(?:e|ed|ing)|try(?:ing)?|tried|when"
-    r"|after|fails?|crash\w*|errors?|segfault\w*)\b|导入|报错|失败|执行|调用",
+    r"\b(?:ran|runs?|running|execut\w+|import(?:ed|ing)|us(?:e|ed|ing)|try(?:ing)?|tried|when|after|fails?|crash\w*"
+    r"|errors?)\b|导入|报错|执行|调用",
     re.IGNORECASE,
 )
 """Words around statements that were run."""
@@ -563,73 +528,28 @@ _LONG = 20_000
 """Characters of a program from which on its indentation is not repaired."""
 
 
-_CAT = re.compile(r"(?:cat|more|less|type)\s+(?P<name>(?:[\w.-]+/)*[\w-]+(?:\.\w+)?)\s*$")
-
-
-def _shown(piece: ReportPiece) -> Iterator[ReportPiece]:
-    """The files that a console shows by ``cat``, each as a piece that its name leads to."""
-    lines = piece.text.split("\n")
-    typed = [
-        (at, hit.end()) for at, line in enumerate(lines) if (hit := PROMPT.match(line)) and not hit[0].startswith("!")
-    ]
-    for (at, end), following in zip(typed, [*(at for at, _ in typed), len(lines)][1:], strict=True):
-        if (cat := _CAT.match(lines[at][end:])) and following > at + 1:
-            text = "\n".join(lines[at + 1 : following]).strip("\n")
-            info = {".py": "python"}.get(posixpath.splitext(cat["name"])[1], "")
-            yield replace(piece, kind="fenced", text=text, line=piece.line + at + 1, info=info, lead=cat["name"])
-
-
-def statement(piece: ReportPiece, frame: Frame) -> Script | None:
-    """The import at which a traceback in a piece begins; None where it begins with another statement."""
-    lines = notebooks.as_tracebacks(piece.text).split("\n")
-    name = re.compile(rf'\s*File "{re.escape(frame.file)}", line {frame.line}\b')
-    at = next((number for number, line in enumerate(lines[:-1]) if name.match(line)), -1)
-    text = lines[at + 1].strip() if at >= 0 else ""
-    tree = _parsed(text) if re.match(r"(?:import|from) ", text) else None
-    if tree is None:
-        return None
-    one = replace(piece, text=text, line=piece.line + at + 1, lead="", heading="")
-    file = posixpath.basename(frame.file.replace("\\", "/"))
-    found = _script(one, text, score=0, tree=tree)
-    return replace(found, name=file, named=True) if re.fullmatch(r"[\w-]+\.py", file) else found
-
-
-def data_files(pieces: Sequence[ReportPiece], used: str) -> Iterator[tuple[str, ReportPiece]]:
-    """(name, piece) of pasted files, such as tables, that a program or a command names: their names are right above."""
+def data_files(pieces: Sequence[ReportPiece]) -> Iterator[tuple[str, ReportPiece]]:
+    """(file name, or '' where the report gives none; piece) of fenced text that is data or configuration."""
     for piece in pieces:
-        if piece.kind != "fenced" or piece.info in languages() or len(piece.lead) > 80 or len(piece.text) > MOST:
-            continue
-        names = set(
-            re.findall(r"(?<![\w/.])[\w-]+\.(?:csv|tsv|txt|xml|html|md|dat|log|in|toml|rst)(?![\w/])", piece.lead)
-        )
-        if len(names) == 1 and (name := names.pop()) and re.search(rf"(?<![\w.-]){re.escape(name)}(?!\w)", used):
-            yield name, piece
+        if piece.kind == "fenced" and piece.info not in languages() and len(piece.text) <= MOST:
+            name = _named(piece, _CONFIGURES if piece.info in CONFIGS else _DATA)
+            if name or piece.info in CONFIGS:
+                yield name, piece
+
+
+CONFIGS = frozenset({"yaml", "yml", "json", "ini", "cfg", "toml"})
+_CONFIGURES = tuple(f".{info}" for info in sorted(CONFIGS))
+_DATA = (".csv", ".tsv", ".txt", ".xml", ".html", ".md", ".dat", ".log", ".in")
 
 
 def _source(piece: ReportPiece) -> tuple[str, bool]:
     """(the program in a piece, whether it was typed into a console): only the typed lines where it was."""
     text = _CONTROL.sub("", piece.text)
-    if text.partition("\n")[0].strip().lower() in languages():  # the language, a line too low
-        text = text.partition("\n")[2]
-    if _numbered(text):
-        text = _NUMBER.sub("", text)
     if _CELL.search(text) and ">>>" not in text:
         text = _CELL.sub(">>> ", re.sub(r"^\s*\.\.\.: ?", "... ", text, flags=re.MULTILINE))
     if not _TYPED.search(text):
         return text, False
     return "\n".join(_CONSOLE.sub("", line) for line in text.split("\n") if _CONSOLE.match(line)), True
-
-
-def _numbered(text: str) -> bool:
-    """Whether each line of a text begins with its number, as editors and pages show programs."""
-    numbers = [_NUMBER.match(line) for line in text.split("\n") if line.strip()]
-    found = [int(one["at"]) for one in numbers if one]
-    return len(found) == len(numbers) > 2 and all(1 <= b - a <= _SKIPPED for a, b in itertools.pairwise(found))
-
-
-_NUMBER = re.compile(r"^[ \t]*(?P<at>\d{1,5})(?:[:.|)]? |[:.|)]?$)", re.MULTILINE)
-_SKIPPED = 3
-"""Most that the number of a line grows by, since empty lines may have been lost."""
 
 
 def _parsed(text: str) -> ast.Module | None:
@@ -691,33 +611,6 @@ def _imports(tree: ast.Module) -> tuple[str, ...]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names.append(node.module.partition(".")[0])
     return tuple(dict.fromkeys(name for name in names if name not in sys.stdlib_module_names))
-
-
-def configs(pieces: Sequence[ReportPiece]) -> list[Config]:
-    """The configuration snippets: fenced as such, or with a file's name and its syntax."""
-    found = []
-    for piece in pieces:
-        kind = _CONFIGS.get(piece.info, "")
-        name = _named(piece, (".yaml", ".yml", ".json", ".ini", ".cfg", ".toml", "requirements.txt"))
-        if kind and _is(kind, piece.text):
-            found.append(Config(kind=kind, name=name, piece=piece))
-    return found
-
-
-def _is(kind: str, text: str) -> bool:
-    if len(text) > MOST:
-        return False
-    if kind == "txt":
-        return bool(
-            re.fullmatch(r"(?:\s*(?:#.*|-\S.*|[A-Za-z][\w.-]*(?:\[.*\])?\s*(?:[=<>~!;@].*)?)?\n)+", text.strip() + "\n")
-        )
-    if kind == "json":
-        try:
-            json.loads(text)
-        except (ValueError, RecursionError):
-            return False
-        return True
-    return bool(re.search(r"^\s*[\w.\"'-]+\s*[:=]|^\s*\[[\w.-]+\]|^\s*- ", text, re.MULTILINE))
 
 
 def _named(piece: ReportPiece, suffixes: tuple[str, ...]) -> str:

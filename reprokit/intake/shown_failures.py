@@ -15,7 +15,7 @@ from typing import Any
 from reprokit.case import placeholders
 from reprokit.core.text import one_line
 from reprokit.evidence.fingerprint import fingerprint
-from reprokit.evidence.model import Crash, Ending, ExceptionSeen, Observation
+from reprokit.evidence.model import Crash, Ending, ExceptionSeen
 from reprokit.evidence.observation import last_exception, observe, primary_crash
 from reprokit.evidence.parser import Trait
 from reprokit.evidence.parsers import has
@@ -44,12 +44,8 @@ _RAISED = re.compile(
     rf"(?: an?| the| this| following)?|抛出?(?:了|一个)?|报了?(?:一个)?)[ \t]*[`'\"]?(?P<type>{_NAME})(?!\w)"
 )
 """A sentence that says which exception there is, without its message."""
-_REMARKED = re.compile(
-    rf"#+[ \t]*(?:[-=]?>|raises?:?|gives?:?|throws?:?|>>>)?[ \t]*(?P<type>{_NAME})[:：]\s*(?P<message>\S.*)"
-)
-"""What a program's comment says that comes of a line."""
-_OUTPUT = re.compile(rf"^(?P<type>{_NAME}): (?P<message>\S+ \S+ .*)", re.MULTILINE)
-"""What a program printed, pasted behind it."""
+_OUTPUT = re.compile(rf"^(?:.{{0,200}}#+ ?)?(?P<type>{_NAME}): (?P<message>\S+ \S+ .*)", re.MULTILINE)
+"""What a program printed, pasted behind it or in a comment."""
 _EXIT = re.compile(
     r"(?:exit(?:ed)?(?: with)?(?: (?:error )?(?:code|status))|exit code|return(?:ed)? code|退出代码|退出码"
     r"|退出状态)\s*[:：=]?\s*(?P<code>-?\d{1,10})\b(?P<rest>.*)",
@@ -79,9 +75,6 @@ _NAN = re.compile(
     r"^.*?(?P<text>\w[\w .-]{0,30}(?:[ =:]\s{0,3}\[?|\(\[))(?P<nan>-?nan)\b", re.IGNORECASE | re.MULTILINE
 )
 _TIMES = re.compile(r"(\d+(?:\.\d+)?)\s?(?:x|×|times|倍)\s*(?:as )?slow|慢\s?了?\s?(\d+(?:\.\d+)?)\s?倍", re.IGNORECASE)
-_TIME = re.compile(
-    r"(?<![\w.])(\d{1,6}(?:\.\d{1,6})?)[ \t]?(ms|s|secs?|seconds?|min|minutes?|hours?|毫秒|秒|分钟|小时)(?![A-Za-z])"
-)
 _SOURCE = frozenset(
     {"python", "py", "c++", "cpp", "c", "cuda", "diff", "yaml", "json", "toml", "js", "ts", "java", "rust"}
 )
@@ -123,8 +116,8 @@ def _in_piece(piece: ReportPiece) -> Iterator[Shown]:
             if (own := next(_lines(piece, text), None)) and not own.echo:
                 yield own
                 return
-            if child := _raised_by_child(observation, text):
-                yield _of_exception(child, piece)
+            if child := [one for one in observation.exceptions if _type(one.type) not in _STARTED and not one.ignored]:
+                yield _of_exception(child[-1], piece)
                 return
         above = text.split("\n")[max(exception.line - 3, 0) : exception.line - 1]
         if any(_GOES_ON.match(line) for line in above):
@@ -135,10 +128,9 @@ def _in_piece(piece: ReportPiece) -> Iterator[Shown]:
         yield shown
         return
     if piece.info in _SOURCE:
-        for hit in (*_REMARKED.finditer(text), *_OUTPUT.finditer(text)):
-            at = text.count("\n", 0, hit.start()) + 1
+        if hit := _OUTPUT.search(text):
+            at = text.count("\n", 0, hit.start("type")) + 1
             yield _of_exception(ExceptionSeen(type=hit["type"], message=hit["message"], line=at, end_line=at), piece)
-            return
         return
     bare = next((hit for hit in _BARE.finditer(text) if hit["message"] or not hit["type"].endswith("Warning")), None)
     # An exception whose message mentions a signal or CUDA is still how the program ended.
@@ -152,16 +144,6 @@ def _in_piece(piece: ReportPiece) -> Iterator[Shown]:
         yield from _lines(piece, text)
         yield from _worded(piece, [row for row in table()["words"] if row.get("pasted")])
         yield from _ended(piece)
-
-
-def _raised_by_child(observation: Observation, text: str) -> ExceptionSeen | None:
-    """The exception of a program that another started, above what the other says of it."""
-    seen = [one for one in observation.exceptions if _type(one.type) not in _STARTED and not one.ignored]
-    if seen:
-        return seen[-1]
-    hit = next((hit for hit in _BARE.finditer(text) if hit["message"] and _type(hit["type"]) not in _STARTED), None)
-    at = text.count("\n", 0, hit.start()) + 1 if hit else 0
-    return ExceptionSeen(type=hit["type"], message=hit["message"], line=at, end_line=at) if hit else None
 
 
 def _begun(text: str) -> str:
@@ -220,13 +202,9 @@ def in_words(piece: ReportPiece, pieces: Sequence[ReportPiece]) -> Iterator[Show
     unquoted = "\n".join(map(_unquoted, piece.text.split("\n")))
     if piece.kind == "heading":  # a person says when it happens
         unquoted = re.split(r"\s+(?:when|while|during|after)\s", unquoted, maxsplit=1)[0]
-    observation = observe(unquoted)
-    exception, crash = last_exception(observation), primary_crash(observation)
-    if exception is not None and exception.frames:
-        yield _of_exception(exception, piece)
-        return
+    crash = primary_crash(observe(unquoted))
     alone = _BARE.search(unquoted)
-    found = alone or next((hit for hit in _WITHIN.finditer(unquoted) if not _UNRELATED.search(_line_of(hit))), None)
+    found = alone or _WITHIN.search(unquoted)
     line = unquoted.count("\n", 0, found.start()) + 1 if found else 0
     # A line that names an exception is identified by it, even if it also looks like a crash.
     if crash is not None and crash.line != line:
@@ -253,7 +231,7 @@ def in_words(piece: ReportPiece, pieces: Sequence[ReportPiece]) -> Iterator[Show
             r"(?i)(error|found|decode|encode|division|implemented)", _capital, named["words"].title()
         )
         yield Shown(signature={"exception": kind.replace(" ", "")}, notes=note, line=piece.line, last=piece.line)
-    elif raised := next((hit for hit in _RAISED.finditer(unquoted) if not _UNRELATED.search(_line_of(hit))), None):
+    elif raised := _RAISED.search(unquoted):
         at = piece.line + unquoted.count("\n", 0, raised.start("type"))
         note = {"exception": f"line {at}"}
         yield Shown(signature={"exception": _type(raised["type"])}, notes=note, line=at, last=at, inline=True)
@@ -275,12 +253,6 @@ def _line_of(hit: re.Match[str]) -> str:
     """The line around a match."""
     end = hit.string.find("\n", hit.end())
     return hit.string[hit.string.rfind("\n", 0, hit.start()) + 1 : end if end >= 0 else None]
-
-
-_UNRELATED = re.compile(
-    r"\bnot (?:my|the|this|our) (?:issue|problem|bug)|\bunrelated\b|与此无关|不是(?:这个|该)问题", re.IGNORECASE
-)
-"""Words about an error that is not what is reported."""
 
 
 def _unquoted(line: str) -> str:
@@ -306,10 +278,6 @@ def _worded(piece: ReportPiece, rows: Sequence[Any], pieces: Sequence[ReportPiec
             around = piece.text[start : end if end >= 0 else None]
             if _DENIED.search(around[: hit.start() - start][-30:]) or re.search(row.get("not", r"(?!)"), around, re.I):
                 continue
-            if piece.kind == "heading" and _EXPECTS.match(around):  # a form's
-                continue
-            if piece.kind == "prose" and row.get("kind") in _MEASURED and _ASKED.match(piece.text, hit.end()):
-                continue
             line = piece.line + piece.text.count("\n", 0, hit.start())
             said = hit["text"] if row.get("kind") == "output" or row.get("quotes") else one_line(around, 80)
             found = _of_words(row, line, said, pieces)
@@ -322,8 +290,6 @@ def _worded(piece: ReportPiece, rows: Sequence[Any], pieces: Sequence[ReportPiec
         yield min(measured, key=lambda one: one[0])[1]
 
 
-_ASKED = re.compile(r"[^.!?。！？\n]{0,80}[?？]")
-_EXPECTS = re.compile(r"\W*(?:actual|expected)\W+(?:vs\.?|versus|and|or|/) ", re.IGNORECASE)
 _MEASURED = ("leak", "nan", "slow", "wrong")
 """Kinds that a title may name beside each other; the table has them in one run."""
 _DENIED = re.compile(
@@ -368,7 +334,7 @@ def _of_words(row: Mapping[str, Any], line: int, around: str, pieces: Sequence[R
     elif kind in ("slow", "leak", "wrong"):
         texts = {"slow": placeholders.SLOW, "leak": placeholders.LEAK, "wrong": placeholders.RESULT}
         signature = {"exit_code": "0", "output": texts[kind]}
-        ratio = _ratio(around, pieces) if kind == "slow" else 0.0
+        ratio = _ratio(around) if kind == "slow" else 0.0
     return Shown(
         signature=signature,
         notes={next(iter(signature)): note},
@@ -382,14 +348,11 @@ def _of_words(row: Mapping[str, Any], line: int, around: str, pieces: Sequence[R
     )
 
 
-def _ratio(around: str, pieces: Sequence[ReportPiece]) -> float:
-    """A careful ratio for what is slow: half of what the words say, or of the only two times that the report names."""
+def _ratio(around: str) -> float:
+    """A careful ratio for what is slow: half of what the words say."""
     if times := _TIMES.search(around):
         return max(float(times[1] or times[2]) / 2, 1.2)
-    named = {hit for piece in pieces if not piece.code for hit in _TIME.findall(piece.text[:20_000])}
-    lengths = sorted(float(number) for number, _ in named)
-    alike = len(lengths) == 2 and len({unit.lower() for _, unit in named}) == 1 and lengths[0] > 0
-    return round(max(lengths[1] / lengths[0] / 2, 1.2), 1) if alike else 1.5
+    return 1.5
 
 
 def _printed_nan(piece: ReportPiece) -> bool:

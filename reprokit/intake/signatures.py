@@ -9,7 +9,7 @@ from reprokit.core.patterns import is_regex
 from reprokit.core.redaction import STANDS
 from reprokit.evidence import frames as places
 from reprokit.evidence.model import Frame
-from reprokit.evidence.normalise import essence, without_stacks
+from reprokit.evidence.normalise import essence
 from reprokit.evidence.parsers.paddle import ENFORCE
 
 LONGEST = 120
@@ -29,19 +29,10 @@ _VOLATILE = re.compile(
 """Text that changes between runs or machines: addresses, paths, numbers, and brackets around them."""
 _HOME = re.compile(r"(?<![\w~])~(?:[/\\][\w.@~+/\\-]*|(?=$|[\s'\"]))")
 _SENTENCE = re.compile(r"(?<=[^\d\s])[.!?]\s+(?=[A-Z\[(])|(?<=[\d)\]])\.\s+(?=[A-Z])|[。！？]|\n")
-_ORIGINAL = re.compile(r"\boriginal (?:error|exception) (?:is|was):\s*(?P<text>\S.*)", re.DOTALL | re.IGNORECASE)
-"""What programs write before the message that they add advice to."""
-_WRAPS = re.compile(r"(?:in user code|Graph execution error|Exception encountered when calling [^\n]{1,200})[.:]?\s*$")
-"""A line that Keras and TensorFlow write before the failure that they pass on."""
-_PASSED_ON = re.compile(r"(?:[A-Za-z_][\w.]*(?:Error|Exception): )?(?P<text>\S.*)$")
-_BESIDE = re.compile(r"Call arguments received|Detected at node|Node: |Original stack trace|\[\[\{\{node|\W*$")
-"""What they write around it; behind the first of these nothing more is of it."""
 _ASKS = re.compile(
-    r"[\s,;.!，；。！]{1,3}(?:(?:how|what|why|where) (?:can|do|does|should|could) (?:I|we|you|this|it)"
-    r"|how to (?:fix|solve))\b"
-    r"|[,;.!，；。！]\s?(?:(?:so|but|and) )?(?:how|what|why|any ?(?:one|body|idea|help)"
-    r"|(?:can|could|does) (?:any|some|you)|please help|thanks?|help)\b"
-    r"|[\s,;.，；。]{0,2}(?:请问|怎么|如何|为什么|求助|求解|有人|大佬)",
+    r"[\s,;.!，；。！]{1,3}(?:how|what|why|where) (?:can|do|does|should|could) (?:I|we|you|this|it)\b"
+    r"|[,;.!，；。！]\s?(?:how|what|why|any ?(?:one|body|idea|help)|please help|thanks?|help)\b"
+    r"|[\s,;.，；。]{0,2}(?:请问|怎么|如何|为什么|求助|求解)",
     re.IGNORECASE,
 )
 """A question of a person behind what a program printed."""
@@ -54,9 +45,6 @@ def stable(message: str) -> tuple[str, str]:
     It is the first sentence; where that has numbers, paths or values, a pattern (``/.../``) that takes any in their
     places, or the text before or behind a single one.
     """
-    if original := _ORIGINAL.search(message):
-        message = original["text"].strip()
-    message = _passed_on(message)
     own = essence(message)
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     first = next((line for line in lines if own.startswith(" ".join(line.split())[:60])), lines[0] if lines else "")
@@ -95,20 +83,6 @@ def without_question(text: str) -> str:
         text = text[: asks.start()]
     words = re.split(r"\s*[\u4e00-\u9fff，。；！？]", text, maxsplit=1)[0]
     return words if len(re.findall(r"[A-Za-z]{2,}", words)) > 2 else text
-
-
-def _passed_on(message: str) -> str:
-    """The message of the failure that a message only passes on, the innermost one; else the message itself."""
-    found, wrapped = "", False
-    for line in without_stacks(message):
-        line = line.strip()
-        if line.startswith("Call arguments received"):
-            break
-        if hit := _PASSED_ON.match(line):
-            wrapped = wrapped or (not found and bool(_WRAPS.match(hit["text"])))
-            if not (_WRAPS.match(hit["text"]) or _BESIDE.match(line)):
-                found = found if found and hit["text"] == line else hit["text"]
-    return found if wrapped and found else message
 
 
 def pattern(parts: Sequence[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -32,7 +31,7 @@ _MARK = re.compile(r"^\s*(?:>\s?)*\s*(?:(?:[-*+•]|\(?\d{1,2}[.)、])\s+|\d{1,2
 """Marks of quotes and lists before a command in prose."""
 _RAN = re.compile(
     r"(?:(?:\b(?P<run>ran|run(?:ning|s)?|execut(?:e|ed|ing)|invok(?:e|ed|ing)|launch(?:ed|ing)?|start(?:ed|ing)?"
-    r"|(?:when|if) (?:I|we))"
+    r")|\b(?P<when>(?:when|if) (?:I|we))"
     r"|\b(?:call(?:ed|ing)|typ(?:e|ed|ing)|with|do(?:ing)?|via|using|used?|by|build(?:ing)?|compil\w+))"
     r"(?![\w./-])|(?P<han>运行|执行|启动|调用|输入|使用|用)|通过|编译|构建)(?:了|完)?(?:如下|以下|下面)?的?(?:命令|指令)?(?:一[条个])?"
     r"[:：]?\s*(?:(?:the|a|my|this|just|simple|following|command|script|cmd):? ){0,3}"
@@ -136,11 +135,10 @@ def in_prose(
         step = step and (item or line.startswith((" ", "\t"))) and not (FINE.search(line) or OR.search(line))
         goes_on = found and (step or (whole and together >= number - 1))
         shell = found[-1] if goes_on else Shell(replace(piece, lead=above.strip()[:200] or piece.lead))
-        sides = {} if whole or step else _sides(line, [text for text, _ in texts])
         if shell.lines == []:
             shell.said = "" if whole else _clause(line, texts[0][0]) if texts else line
         for said, places in texts:
-            if shell.said != (side := sides.get(said, shell.said)):
+            if shell.said != (side := shell.said if whole or step else _clause(line, said)):
                 found += [shell] if shell.lines else []
                 shell = Shell(shell.piece, said=side)
             text = _continued(said.strip(), lines[number + 1 : number + 1 + MOST])
@@ -161,29 +159,20 @@ def in_prose(
     return found
 
 
-def _sides(line: str, texts: Sequence[str]) -> dict[str, str]:
-    """The part of a line that each of its texts is in, where words between them oppose one to the other."""
-    places = [(max(line.find(text[:40]), 0), text) for text in texts]
-    turns = [hit.start() for hit in _TURNS.finditer(line)]
-    turns = [at for at in turns if any(place < at for place, _ in places) and any(place > at for place, _ in places)]
-    bounds = [0, *turns, len(line)]
-    parts = list(itertools.pairwise(bounds)) if turns else []
-    return {text: line[first:last] for place, text in places for first, last in parts if first <= place < last}
-
-
-_TURNS = re.compile(r"\b(?:but|while|whereas|however|otherwise|instead)\b|但|否则|而(?!且)", re.IGNORECASE)
-"""Words between a command and another one of which the opposite is said."""
-
-
 def _clause(line: str, text: str) -> str:
-    """The sentence of a line that has a text."""
+    """The sentence of a line that has a text, or the part of it that a turn parts from the rest."""
     at = max(line.find(text.split("\n")[0][:40]), 0)
-    ends = [hit.end() for hit in re.finditer(r"[。！？；;]|(?<=\w)[.!?](?= [A-Z])", line)]
+    ends = [hit.end() for hit in _ENDS.finditer(line)]
     return line[
         max((end for end in ends if end <= at), default=0) : min(
             (end for end in ends if end > at + len(text)), default=len(line)
         )
     ]
+
+
+_ENDS = re.compile(
+    r"[。！？；;]|(?<=\w)[.!?](?= [A-Z])|\b(?:but|while|whereas|however|otherwise)\b|但|否则|而(?!且)", re.IGNORECASE
+)
 
 
 def _said(
@@ -243,11 +232,11 @@ def _in_sentence(line: str, subjects: frozenset[str]) -> list[tuple[str, Sequenc
             return [(text, places)]
     found = [(ran, _cut(ran["rest"])) for ran in _RAN.finditer(line)]
     for ran, text in found:
-        if name := _FILE.match(text) if ran["run"] or ran["han"] else None:
+        told = ran["run"] or ran["han"] or ran["when"]
+        if told and (name := _FILE.match(text)):
             return [(f"{'python' if name['ending'] == 'py' else 'bash'} {name[0]}", ())]
         alone = text in _ALONE or (_argued(text) and not _ARGUMENT.search(text))
-        known = _KNOWN.match(text) or ((ran["run"] or ran["han"]) and alone)
-        if known and role_of(text) and not _plain(text):
+        if (_KNOWN.match(text) or (told and alone)) and role_of(text) and not _plain(text):
             return [(text, ())]
     if script := _SCRIPT.search(line):
         return [(script["rest"], ())]

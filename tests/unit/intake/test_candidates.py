@@ -221,8 +221,6 @@ def test_lines_about_errors(text: str, output: str) -> None:
         "# Wrong order\n\n### Actual outcome\n```\n1\n0\n1\n1\n1\n0\n1\n1\n1\n```\n",
         # what quoted options in the title are set to
         '# It does not support "wib.format.insert"\n\n```\nwib.format.insert: true\n```\n',
-        # a form's heading
-        "# Wib is odd\n\n**Expected vs actual outcome**\n\nIt is moved.\n",
     ],
 )
 def test_what_is_not_the_failure(text: str) -> None:

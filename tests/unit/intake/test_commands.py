@@ -85,15 +85,6 @@ def test_a_fence_of_output_without_a_command_is_not_run() -> None:
             ),
             "tar xf wobble.tar\ng++ a.cpp -lw",
         ),
-        # what works is not what fails
-        (
-            "```\n# A -> hangs\n./wobble --a\n# B -> passes\n./wobble --b\n```\n\nIt hangs.\n",
-            "./wobble --a",
-        ),
-        (
-            "It hangs:\n\n```\nwobble.py --model [MODEL]\n```\n\nAll:\n\n```\nwobble.py --model a.bin --n 1\n```\n",
-            "python wobble.py --model a.bin --n 1",
-        ),
         # one import is a command
         ("```python\nimport wobble\n```\n\nIt segfaults.\n", 'python -c "import wobble"'),
         (
@@ -307,16 +298,6 @@ def test_commands_in_sentences_of_forms(text: str, command: str) -> None:
     assert draft(f"# 报错\n\n{text}\n{FAILS}").data["command"] == command
 
 
-def test_a_program_has_the_name_of_the_module_that_is_started() -> None:
-    text = "# It hangs\n\n```\nsource $HOME/venv/bin/activate\nWOB=0 torchrun --nproc-per-node=1 -m wobble_it\n```\n\n"
-    found = draft(
-        text + "#### Script\n\n```python\nimport os\nfrom vllm import LLM\n\nprint(os.getpid(), LLM(1))\n```\n"
-    ).data
-    assert found["command"] == "torchrun --nproc-per-node=1 -m wobble_it"
-    assert list(found["files"]) == ["wobble_it.py"]
-    assert found["env"] == {"WOB": "0"}
-
-
 def test_what_the_command_installs_is_not_installed_before() -> None:
     text = "# It does not install\n\nwobble-kit==2.3.0\n\n```\n$ pip install wobble-kit==2.3.0\n{}\n```\n"
     trace = "Traceback (most recent call last):\n"
@@ -328,12 +309,6 @@ def test_what_the_command_installs_is_not_installed_before() -> None:
         found = draft(text.format(printed)).data
         assert found["command"] == "pip install wobble-kit==2.3.0"
         assert "environment" not in found
-
-
-def test_a_command_that_is_typed_for_each_version_is_run_once() -> None:
-    typed = "$ pip install scipy==1.{0}\n$ python -c 'import wobble; print(wobble.go())'\n{0}.5\n"
-    found = draft(f"# Wrong results with scipy 1.13\n\n```\n{typed.format(12)}{typed.format(13)}```\n").data
-    assert str(found["command"]).count("python -c") == 1
 
 
 def test_variables_that_go_on_over_lines_are_of_the_case() -> None:

@@ -439,7 +439,10 @@ def test_what_is_built_without_isolation_is_installed_after_what_it_is_built_wit
         ),
         ("I ran `conda install wibble` and it failed: it says UnsatisfiableError\n", "conda install wibble"),
         ("```\nme:proj me$ make check\n```\n", "make check"),
-        ("It fails with 'wibble-tool --size 3', but 'python -m wibble --size 3' too\n", "python -m wibble --size 3"),
+        (
+            "It fails with 'wibble-tool --size 3' and 'python -m wibble --size 3' too\n",
+            "wibble-tool --size 3\npython -m wibble --size 3\n",
+        ),
         ("```\n!python a.py --x\n```\n", "python a.py --x"),
         ("```\nnumpy 1.26.4\nmake 4.3\nninja 1.11.1 pypi_0 pypi\n```\nIt breaks, see there.\n", placeholders.COMMAND),
         ("cc @some-person, who knows this\n", placeholders.COMMAND),
