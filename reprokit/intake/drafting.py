@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from reprokit.case import placeholders
-from reprokit.case.facts import requirement
 from reprokit.core.errors import UsageError
 from reprokit.core.redaction import Omitted, for_shell, scrub
 from reprokit.core.text import one_line, pluralize
@@ -102,7 +101,7 @@ class _Work:
         self, report: ParsedReport, url: str, source: str, system: str, about: int, facts: StatedFacts | None
     ) -> None:
         self.report = report
-        self.url = url or _own_url(report)
+        self.url = url
         self.data: dict[str, Any] = {}
         self.notes: dict[KeyPath, tuple[str, ...]] = {}
         self.missing: list[str] = []
@@ -352,10 +351,12 @@ class _Work:
             wanted.apt += tools
             wanted.notes.setdefault("apt", []).append(f"{', '.join(tools)}: programs that the command starts")
         environment: dict[str, Any] = {}
-        pip = _steps(wanted.pip, self.installed.unisolated)
         for key, value in (
-            ("apt", wanted.apt), ("pip", pip), ("pip_options", [*map(literal, wanted.options)]), ("setup", wanted.setup)
-        ):  # fmt: skip
+            ("apt", wanted.apt),
+            ("pip", wanted.pip),
+            ("pip_options", [*map(literal, wanted.options)]),
+            ("setup", wanted.setup),
+        ):
             if value:
                 environment[key] = value
                 self.notes[("environment", key)] = tuple(wanted.notes.get(key, ()))
@@ -620,21 +621,3 @@ def _literal(value: Any) -> Any:
 def _says_something(report: ParsedReport) -> bool:
     """Whether there is a sentence in it, or at least a title of a few words."""
     return any(len(re.findall(r"[\u3040-\u9fff]|\w+", piece.text)) > 3 for piece in report.pieces)
-
-
-def _own_url(report: ParsedReport) -> str:
-    """The address of the issue, where the text of the report names it; else ''."""
-    found = re.search(
-        r"^(?:url|link|原文|链接)\s*[:：]\s*(https?://\S+)", report.text[:4000], re.IGNORECASE | re.MULTILINE
-    )
-    return found[1] if found else ""
-
-
-def _steps(pip: list[str], unisolated: Sequence[str]) -> list[Any]:
-    """The requirements, in two steps where some are to be built with what the others install."""
-    names = {found[0] for text in unisolated if (found := requirement(text))}
-    later = [text for text in pip if (found := requirement(text)) and found[0] in names]
-    first = [text for text in pip if text not in later]
-    if not (first and later):
-        return list(pip)
-    return [first, {"requirements": later, "options": ["--no-build-isolation"]}]

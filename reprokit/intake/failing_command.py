@@ -33,18 +33,16 @@ FINE = re.compile(
 )
 """Words around a command that does not fail."""
 _EXACT = re.compile(
-    r"\b(?:exact|failing|following) command|returned a non-zero code|did not complete successfully"
-    r"|command (?:to reproduce|used|executed|line)\b|复现命令|执行命令|运行命令",
+    r"\b(?:exact|failing|following) command|command (?:to reproduce|used|executed|line)\b|复现命令|执行命令|运行命令",
     re.IGNORECASE,
 )
 """Words before the command that failed."""
 _FAILS = re.compile(
-    r"\b(?:returned a non-zero|did not complete|fail\w*|errors?|crash\w*|get|got|hangs?|only|just)\b"
+    r"\b(?:fail\w*|errors?|crash\w*|get|got|hangs?|only|just)\b"
     r"|报错|失败|错误|出现|只",
     re.IGNORECASE,
 )
 """Words of a sentence about a command that failed, or the only one that was run."""
-_BUILDS = re.compile(rf"{commands.BUILDS.pattern}|(?:^|/)(?:build|configure|bootstrap)[\w-]*(?:\.sh)?(?:\s|$)")
 _BLANK = re.compile(
     r"\[[A-Z][A-Z_]{3,}\]|\s\.{3}(?:\s|$)|/?path/to/|<(?:your|path|model|script|file)[\w -]*>", re.IGNORECASE
 )
@@ -109,7 +107,9 @@ def others(found: Sequence[Shell], chosen: Shell | None, lines: Sequence[Command
     for shell in found:
         if not _works(shell):
             for line in shell.of("setup", "run"):
-                made = line.role == "setup" or (not builds and shell is not chosen and _BUILDS.search(line.text))
+                made = line.role == "setup" or (
+                    not builds and shell is not chosen and commands.BUILDS.search(line.text)
+                )
                 if made and not _BLANK.search(line.text) and not any(line.text in one.text for one in lines):
                     kept.setdefault(line.text, line)
     return list(kept.values())

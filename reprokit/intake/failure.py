@@ -95,7 +95,7 @@ def _weight(piece: ReportPiece, shown: Shown, titles: Sequence[ReportPiece]) -> 
     weight += 15 * named + 5 * bool(piece.code and _ERROR_WORDS.search(piece.under)) - 35 * interrupted
     weight -= 12 * bool(shown.words and piece.kind == "prose" and _EXPECTED.match(piece.heading))
     if piece.code:
-        weight -= 60 * bool(_EXPECTED.match(piece.lead or piece.heading)) + 10 * bool(_ANOTHER.search(piece.lead))
+        weight -= 60 * bool(_EXPECTED.match(piece.lead or piece.heading))
     return weight - (12 if piece.kind == "heading" and not sure else 0) - 5 * (set(shown.signature) == {"exception"})
 
 
@@ -105,10 +105,6 @@ _EXPECTED = re.compile(
     r"\W*(?:describe )?(?:the )?expect(?:ed|ation)?\b|\W*(?:it )?should\b|\W*(?:期望|预期|正确)", re.IGNORECASE
 )
 """What is below such words is not the failure."""
-_ANOTHER = re.compile(
-    r"\b(?:another|different|other) (?:error|exception|problem|failure|issue)|另一个(?:错误|报错|问题)", re.IGNORECASE
-)
-"""Nor is this what the report is about."""
 _VAGUE = {"build": 6, "crash": 7, "output": 9}
 """The weight of kinds whose words do not say what is printed."""
 _LASTING = frozenset({"hang", "leak", "nan", "slow", "wrong"})

@@ -190,13 +190,10 @@ def _from_sentences(result: ReportedEnvironments, said: Sequence[Mention]) -> li
     nameless = _role_of({one.version for one in said if not one.role}, has)
     for one in said:
         role = one.role or (nameless if one.fails is not None else "")
-        if role and f"{role}-gpu".partition(" ")[2] in has.packages:  # people leave that out
-            role = f"{role}-gpu"
         if role:
             by_role.setdefault(role, []).append(one)
     stated = EnvironmentBlock(kind="stated", first=0, last=0)
     compared = []
-    beside: list[tuple[str, Mention]] = []
     for role, found in list(by_role.items())[:_SAID]:
         fine = [one for one in found if one.fails is False]
         neutral = [one for one in found if one.fails is None and one.named]
@@ -209,12 +206,6 @@ def _from_sentences(result: ReportedEnvironments, said: Sequence[Mention]) -> li
             stated = _with(replace(stated, first=bad[0].line), role, bad[0])
         if thing.value and (fine or bad):
             compared.append(thing)
-        elif len({one.version for one in fine}) == 1:
-            beside.append((role, fine[0]))
-    for role, one in beside:
-        # ``with torch 2.1 it works on CUDA 11.8``: what is compared is another thing of the same sentence
-        if any(one.words == other.words for thing in compared if thing.bad for other in _other(thing)):
-            stated = _with(replace(stated, first=stated.first or one.line), role, one)
     if stated.first:
         result.fill(stated)
     return compared[:_COMPARED]
@@ -328,17 +319,14 @@ _NEAR = 4
 def statements(lines: Sequence[str], groups: Sequence[Sequence[EnvironmentBlock]]) -> list[GroupReading | None]:
     """For each environment, what the line above it says: that it fails there, or that it does not; None for neither.
 
-    Only the nearest line with words counts, unless it says both, is a question, or belongs to another environment.
+    Only the nearest line with words counts, unless it says both or is a question.
     """
-    spans = [(found.first, found.last) for group in groups for found in group]
-    return [_statement(lines, group[0].first, spans) for group in groups]
+    return [_statement(lines, group[0].first) for group in groups]
 
 
-def _statement(lines: Sequence[str], first: int, spans: Sequence[tuple[int, int]]) -> GroupReading | None:
+def _statement(lines: Sequence[str], first: int) -> GroupReading | None:
     for number in range(first - 1, max(0, first - 1 - _NEAR), -1):
         text = lines[number - 1].strip().strip("*#`~-_: ：>")
-        if any(begin <= number <= end for begin, end in spans):
-            return None
         if not re.search(r"\w{3}|[\u4e00-\u9fff]{2}", text) or re.fullmatch(r"\w+", text, re.ASCII):
             continue
         fails = mentions.fails(text[:400])

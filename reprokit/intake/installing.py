@@ -13,13 +13,9 @@ from reprokit.intake.commands import BUILDS_TREE, CommandLine, split
 
 @dataclass(frozen=True, kw_only=True)
 class Installed:
-    """What setup lines install.
-
-    ``unisolated``: those of ``pip`` that are built with ``--no-build-isolation``, behind what other lines install.
-    """
+    """What setup lines install."""
 
     pip: tuple[str, ...] = ()
-    unisolated: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     apt: tuple[str, ...] = ()
     clones: tuple[tuple[str, str, str], ...] = ()
@@ -38,8 +34,7 @@ _KEPT_OPTIONS = {
     "-i": "--index-url",
     "-f": "--find-links",
 }
-_UNISOLATED = "--no-build-isolation"
-_PIP_FLAGS = frozenset({"--pre", _UNISOLATED})
+_PIP_FLAGS = frozenset({"--pre", "--no-build-isolation"})
 
 
 def of_tree(line: CommandLine) -> bool:
@@ -51,7 +46,6 @@ def installs(lines: Sequence[CommandLine]) -> Installed:
     """What the setup lines install. Requirements are kept as written; ``-r FILE`` is ignored."""
     pip: list[str] = []
     options: list[str] = []
-    unisolated: list[str] = []
     apt: list[str] = []
     clones: list[tuple[str, str, str]] = []
     refs: list[str] = []
@@ -59,9 +53,6 @@ def installs(lines: Sequence[CommandLine]) -> Installed:
         before = words[: words.index("install")] if "install" in words else []
         if any(re.search(r"pip\d?(?:\.\d+)?$", word) for word in before):
             found, opts = _pip(words[words.index("install") + 1 :])
-            if pip and _UNISOLATED in opts:
-                unisolated += found
-                opts.remove(_UNISOLATED)
             pip += found
             options += opts
         elif before and {"apt", "apt-get"} & set(before):
@@ -73,7 +64,6 @@ def installs(lines: Sequence[CommandLine]) -> Installed:
             refs += [word for word in words[2:] if re.fullmatch(r"\w[\w./-]*", word)][:1]
     return Installed(
         pip=tuple(dict.fromkeys(pip)),
-        unisolated=tuple(dict.fromkeys(unisolated)),
         options=tuple(dict.fromkeys(options)),
         apt=tuple(dict.fromkeys(apt)),
         clones=tuple(dict.fromkeys(clones)),

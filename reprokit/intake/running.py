@@ -259,8 +259,6 @@ def _variables(result: Running, found: Sequence[Shell], chosen: Shell | None) ->
     for shell in sorted(found, key=lambda one: bool(one.said)):  # what is pasted before what is only said
         for line in () if failing_command.FINE.search(shell.said) else shell.of("export"):
             for name, value in commands.exported(line.text).items():
-                if name.endswith("FLAGS"):  # what they had before: nothing, in a container
-                    value = re.sub(rf"\$(?:{name}\b|\{{{name}\}})\s*", "", value)
                 if "$" in value or "`" in value:
                     kept = shell is chosen or name in _HOST_PATHS
                     result.missing += [] if kept else [f"line {line.line} sets {name} to {value}: not in the case."]

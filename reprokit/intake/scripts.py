@@ -260,8 +260,7 @@ def _python(piece: ReportPiece) -> Script | None:
     if tree is None or not tree.body:
         if whole := _in_prose(piece):
             return whole
-        begins = _BEGINS.match(text.partition("\n")[0])
-        coded = piece.kind == "fenced" and (begins or _is_code(text)) and not _guessed(text)
+        coded = piece.kind == "fenced" and _is_code(text) and not _guessed(text)
         part = (fenced or coded) and _PART.search(text) and not _LOGGED.search(text)
         return _script(piece, text, score=0, whole=False) if part else None
     return _judged(piece, text, tree, typed=typed)
@@ -272,11 +271,7 @@ def _judged(piece: ReportPiece, text: str, tree: ast.Module, *, typed: bool) -> 
     fenced = piece.info in _PYTHON
     imports, undefined = _imports(tree), _undefined(tree)
     calls = any(isinstance(node, (ast.Expr, ast.Assign, ast.With, ast.For, ast.If, ast.Try)) for node in tree.body)
-    acts = any(
-        isinstance(node, ast.Call) or (isinstance(node, ast.Name) and node.id == "print")
-        for statement in tree.body
-        for node in ast.walk(statement)
-    )
+    acts = any(isinstance(node, ast.Call) for statement in tree.body for node in ast.walk(statement))
     acts = acts or any(isinstance(statement, ast.Try) for statement in tree.body)
     alone = all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in tree.body)
     tests = bool(_TESTS.search(text))
@@ -598,8 +593,6 @@ def _binds(tree: ast.Module) -> frozenset[str]:
             bound.add(node.arg)
         elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
             bound.add(node.name)
-        elif isinstance(node, (ast.Global, ast.Nonlocal)):
-            bound.update(node.names)
     return frozenset(bound)
 
 

@@ -232,11 +232,6 @@ def test_steps_glued_to_their_numbers_are_commands() -> None:
     assert command.split("\n") == ["mkdir -p b", "cd b", "cmake ..", ""]
 
 
-def test_flags_that_go_on_with_their_own_value_are_variables_of_the_case() -> None:
-    text = f'```sh\nexport CFLAGS="${{CFLAGS}} -O1 -g"\nmake wobble\n```\n\n{FAILS}'
-    assert draft(f"# It fails\n\n{text}").data["env"] == {"CFLAGS": "-O1 -g"}
-
-
 def test_the_version_line_of_click_and_the_kernel_of_uname_are_read() -> None:
     text = "Platform: Linux 5.4.0-1029-aws #30-Ubuntu x86_64 GNU/Linux\n\n- wobble, version 20.8b1\n- Python 3.8.8\n"
     data = draft(f"# It fails\n\n{text}\n{FAILS}").data

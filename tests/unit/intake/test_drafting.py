@@ -407,19 +407,6 @@ def test_an_exception_that_does_not_end_the_program_is_drafted_with_the_exit_sta
         assert (made.case.expect.failure.exception, made.case.expect.failure.exit_code) == ("ValueError", code)
 
 
-def test_what_is_built_without_isolation_is_installed_after_what_it_is_built_with() -> None:
-    report = (
-        "To reproduce:\n```\npip install numpy==1.23.5 cython\npip install --no-build-isolation oldpkg==1.0\n"
-        "python -c 'import oldpkg'\n```\n```\nTraceback (most recent call last):\n"
-        '  File "<string>", line 1, in <module>\nImportError: boom\n```\n'
-    )
-    steps = drafted(report).case.environment.pip_steps
-    assert [(sorted(step.requirements), step.options) for step in steps] == [
-        (["cython", "numpy==1.23.5"], ()),
-        (["oldpkg==1.0"], ("--no-build-isolation",)),
-    ]
-
-
 @pytest.mark.parametrize(
     ("text", "command"),
     [

@@ -73,14 +73,6 @@ from reprokit.intake.drafting import draft
             ),
             {"signal": "SIGSEGV"},
         ),
-        # another error of the same report
-        (
-            (
-                "```\nwib.c:3:4: error: the wob cannot be inverted\n```\nWith a loop, another error comes:\n"
-                "```\nwib.c:9:1: error: the wob has no end\n```\n"
-            ),
-            {"output": "the wob cannot be inverted"},
-        ),
         # the title quotes the line of the program, and has a word of a wrong result in it
         (
             "# Error: Size of a wibble is wrong (on my machine)\n\n```\nError: Size of a wibble is wrong: 4096\n```\n",

@@ -153,12 +153,6 @@ def test_what_a_report_without_python_names_is_not_asked_of_pip() -> None:
     assert python["environment"]["pip"] == ["wobbled==7.0.7"]
 
 
-def test_what_stands_beside_a_comparison_is_stated_too() -> None:
-    found = draft(f"{REPORT}With torch 2.1.0 and CUDA 11.8 it works; the same code crashes with CUDA 12.1.\n").data
-    assert found["matrix"]["cuda"] == ["11.8", "12.1"]
-    assert "torch==2.1.0" in found["environment"]["pip"]
-
-
 def test_a_project_whose_versions_are_compared_is_installed_from_the_index() -> None:
     found = draft(f"{REPORT}transformers 4.31.0 升级之后报错，降级到 4.30.2 就正常了。\n").data
     assert found["matrix"]["transformers"] == ["4.30.2", "4.31.0"]
