@@ -177,15 +177,15 @@ class _Work:
 
     def _taken(self) -> list[tuple[int, int]]:
         # Typed environments have other lines in between; Dockerfiles and docker commands contain commands.
-        spans = [
-            (found.first, found.last)
-            for group in self.environments
-            for found in group
-            if found.kind not in ("typed", "stated", "paths", "dockerfile", "docker run")
-        ]
+        spans = self._spans("typed", "stated", "paths", "dockerfile", "docker run")
         if self.shown and self.shown.line < self.shown.last:
             spans.append((self.shown.line, self.shown.last))
         return spans
+
+    def _spans(self, *others: str) -> list[tuple[int, int]]:
+        """The lines of the environments, but for those of other kinds."""
+        blocks = (found for group in self.environments for found in group)
+        return [(found.first, found.last) for found in blocks if found.kind not in others]
 
     def _project(self) -> Project | None:
         """The project in whose tree the command runs: from git clone, the traceback, the environments, or the URL."""
@@ -562,12 +562,7 @@ class _Work:
             made_from = "failure" if self.shown else "first sentence"
             self.notes[("title",)] = (f"the report has none; made from its {made_from}",)
         self.data["id"] = self._id(title)
-        spans = [
-            (found.first, found.last)
-            for group in self.environments
-            for found in group
-            if found.kind not in ("stated", "paths")
-        ]
+        spans = self._spans("stated", "paths")
         spans += [(self.shown.line, self.shown.last)] if self.shown else []
         written = self.report.lines
         spans += [

@@ -465,9 +465,8 @@ _DESCRIBES = re.compile(
 )
 """A program that only prints what is installed."""
 _WORKS = re.compile(
-    r"\bwork-?arounds?\b|\balternatives?\b|\b(?:this|it|that|following|below|code) (?:all )?works?\b(?! with out)"
-    r"|^(?:what )?works?\W*$|\bworks (?:fine|well|as expected)|\b(?:I am|I'm|was) able to\b|\bsolutions?\b"
-    r"|\bpossible fix|临时(?:解决|方案)|(?:可以|能)(?:正常)?(?:运行|工作)|正常(?:运行|工作)",
+    r"\bwork-?arounds?\b|\balternatives?\b|\b(?:this|it|code) works?\b|\bworks (?:fine|well|as expected)"
+    r"|^works?\W*$|\b(?:I am|I'm|was) able to\b|\bsolutions?\b|临时(?:解决|方案)|(?:可以|能)正常|正常(?:运行|工作)",
     re.IGNORECASE | re.MULTILINE,
 )
 """Words above a program that does not fail."""

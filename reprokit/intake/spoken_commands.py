@@ -52,10 +52,9 @@ _SCRIPT = re.compile(
 )
 """A script that is started, and what comes of it."""
 _REST = re.compile(
-    r"\s+(?:to (?:build|train|run|start|install|test|compile|reproduce|launch|get|see|do)"
-    r"|and (?:I|it|we|then|got|get|see)|but|which|(?:I|we) (?:get|got|see|saw)|it (?:fails|crashes|gives|hangs)"
-    r"|in(?= (?:the |my |a )?(?:terminal|shell|console|cmd|command|prompt)\b)"
-    r"|in(?= (?:the )?(?:folder|directory|[\w.-]{1,60}/))"
+    r"\s+(?:to (?:build|train|run|start|install|test|compile|reproduce|launch|get)"
+    r"|and (?:I|it|we|then|got|get|see)|but|which|(?:I|we) (?:get|got|see)|it (?:fails|crashes|gives)"
+    r"|in(?= (?:the |my |a )?(?:terminal|shell|console|command|folder|directory|[\w.-]{1,60}/))"
     r"|(?:gives?|fails?|crashes|hangs|returns?|throws?|raises?|produces?|results?)(?=[ :：]|$))(?!\w).*$"
 )
 """What goes on behind a command in a sentence."""
@@ -88,15 +87,17 @@ _SHORT = 40
 """Characters of a line that stands for a heading."""
 _LED = re.compile(r"[:：]\W*$")
 _BEFORE = re.compile(
-    r"(?:\b(?:ran|re-?run(?:ning)?|run(?:ning|s)?|execut\w+|invok\w+|launch\w*|call(?:ed|ing)?|start\w*|typ(?:e|ed|ing)"
-    r"|enter\w*|issu(?:e|ed|ing)|with|do(?:ing)?|via|using|used?|by|then|try(?:ing)?|tried|after|when|during|following|fail\w{0,3}|hang\w{0,3}|crash\w{0,3}|reproduc\w{1,3})|运行|执行|使用|输入|启动|通过|用|调用)(?:了|命令|指令|的)?"
-    r"(?:\s+(?:just|only|simply))?(?:\s+(?:the|a|this|my|following|below|command|script|simple|e\.g\.|eg)){0,3}\W{0,6}$",
+    r"(?:\b(?:ran|re-?run|run(?:ning|s)?|execut\w+|invok\w+|launch\w*|call(?:ed|ing)?|start\w*|typ(?:e|ed|ing)|enter\w*"
+    r"|issue|with|do(?:ing)?|via|using|used?|by|then|try(?:ing)?|tried|after|when|during|following|fail\w{0,3}|crash\w{0,3})"
+    r"|运行|执行|使用|输入|启动|通过|用|调用)(?:了|命令|指令|的)?"
+    r"(?:\s+(?:the|a|this|my|following|below|command|script|simple)){0,3}\W{0,6}$",
     re.IGNORECASE,
 )
 """Words right before a command."""
 _AFTER = re.compile(
-    r"^\W{0,4}(?:这[个条行句]?)?命令|^\W{0,4}(?:(?:command|now|then|also|still|always|it|just|immediately) ){0,2}"
-    r"(?:fail|crash|hang|panic|g[ie]ve|return|print|throw|rais|abort|segfault|produc|report|exit|result|stop|show|output|报错|失败|出错|崩溃|时|后|出现|会)",
+    r"^\W{0,4}(?:这[个条]?)?命令|^\W{0,4}(?:(?:command|now|also|still|it|just) ){0,2}"
+    r"(?:fail|crash|hang|panic|g[ie]ve|return|print|throw|rais|segfault|produc|report|result|show|output|报错|失败|出错"
+    r"|崩溃|时|后|出现)",
     re.IGNORECASE,
 )
 """Words right behind a command that fails."""
