@@ -29,7 +29,7 @@ _PROCESSOR = re.compile(r"\b(?:x86(?:[_-]64)?|i[3-6]86|amd64|(?:32|64)[ -]?bits?
 _LTS = re.compile(r"(?<=\bubuntu)(\s?-?(?:1[468]|2[0246]))(?=\s|$|,)(?!\.)", re.IGNORECASE)
 """Releases of Ubuntu that come out in April of even years: ``Ubuntu 20 LTS``."""
 _KERNEL = re.compile(r"-Ubuntu SMP\b.{0,80}", re.IGNORECASE)
-"""When a kernel was built: ``#99-Ubuntu SMP Mon Oct 30 20:42:41 UTC 2023`` is no release 30."""
+"""When a kernel was built: ``#99-Ubuntu SMP Mon Oct 30 20:42:41 UTC 2023`` does not name a release 30."""
 _NO_RELEASE = re.compile(r"(?:buster|bullseye|stretch|bookworm|trixie)[/-]sid", re.IGNORECASE)
 _FAMILIES = re.compile(
     r"\b(ubuntu|debian|centos|rocky|almalinux|fedora|alpine|rhel|red hat enterprise linux|opensuse|"

@@ -159,10 +159,11 @@ def _lines(piece: ReportPiece, text: str) -> Iterator[Shown]:
     """The first line that a rule of the table knows, by the first rule that knows one."""
     for row in table()["lines"]:
         hit = next((hit for hit in row["search"].finditer(text) if not _WARNED.match(_line_of(hit))), None)
-        said = next((part for part in hit.groups() if part), hit[0]) if hit else ""
-        said = said if piece.code else without_question(said)
-        part, why = stable(said)
-        if hit and part and occurs(part, text):
+        if hit is None:
+            continue
+        said = next((part for part in hit.groups() if part), hit[0])
+        part, why = stable(said if piece.code else without_question(said))
+        if part and occurs(part, text):
             line = piece.line + text.count("\n", 0, hit.start())
             yield Shown(
                 signature={"output": part},

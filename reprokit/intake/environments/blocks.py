@@ -58,7 +58,7 @@ _OPEN = {
 
 
 _TOOLS = frozenset(canonicalize_name(name.replace(" ", "-")) for name in table()["tools"])
-"""Programs, whose versions are no packages but where a list of packages has them."""
+"""Programs, whose versions are not those of packages, except where a list of packages has them."""
 
 
 @dataclass

@@ -87,7 +87,7 @@ def test_outputs_of_single_programs(text: str, axes: str) -> None:
     assert found.values
 
 
-def test_the_day_on_which_a_kernel_was_built_is_no_release() -> None:
+def test_the_day_on_which_a_kernel_was_built_is_not_a_release() -> None:
     assert wording.os("Linux 5.15.0-89-generic #99-Ubuntu SMP Mon Oct 30 20:42:41 UTC 2023 x86_64") == ""
     assert wording.os("Linux 6.5.0-14-generic #14~22.04.1-Ubuntu SMP PREEMPT Mon Nov 20 UTC 2") == "ubuntu-22.04"
 
