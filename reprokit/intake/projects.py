@@ -179,10 +179,13 @@ def stated(lines: Sequence[str], title: str = "") -> list[StatedTree]:
         commit = _COMMIT.search(text) if re.search(r"[0-9a-f]{7}", text) else None
         commit = commit or (_ALONE.fullmatch(text) if _OF_GIT.search(above) else None)
         link = _LINK.search(text) if "://" in text else None
+        if not (commit or link or _MAY_SAY.search(text) or titled or folder):
+            above = text or above
+            continue
         if _OTHER_COMMIT.search(text):
             continue
         project = of_url(link[0]) if link else None
-        asked = _TO_BUILD.search(f"{above} {text}")
+        asked = (commit or link) and _TO_BUILD.search(f"{above} {text}")
         words = _known(text) if commit or (link is None and _MAY_SAY.search(text)) else []
         near = [one for other in lines[max(0, number - 4) : number + 3] for one in _known(other)] if commit else []
         known = project or next(iter([*(one for one in words if one in titled), *words, *titled, *near, *folder]), None)

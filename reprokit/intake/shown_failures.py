@@ -356,6 +356,7 @@ def _ratio(around: str) -> float:
     return 1.5
 
 
+@lru_cache(maxsize=1024)
 def _printed_nan(piece: ReportPiece) -> bool:
     return piece.code and piece.info not in _SOURCE and bool(_NAN.search(piece.text))
 
