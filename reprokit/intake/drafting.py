@@ -399,29 +399,21 @@ class _Work:
             self.data["files"] = dict(found.files)
 
     def _datasets(self) -> None:
+        """The well-known datasets in the folders that the report draws."""
+        project = self.project.name if self.project else ""
         for piece in self.report.pieces:
-            if not piece.code or piece.kind == "traceback":
-                continue
-            tree = trees.read(piece.text, piece.line)
-            for found in trees.datasets(tree, self.project.name if self.project else "") if tree else ():
-                self._dataset(tree.root if tree else "", found)
-
-    def _dataset(self, root: str, found: trees.DatasetInTree) -> None:
-        parts = [part for part in (root, found.path) if part and not re.search(r"[$<>~:]", part)]
-        path = "/".join(parts).strip("/") or found.name
-        if self.project and "sources" in self.data and not (path + "/").startswith(f"{self.project.name}/"):
-            path = f"{self.project.name}/{path}"
-        name = re.sub(r"[^A-Za-z0-9_-]+", "-", found.name) or "data"
-        layout = [{"glob": literal(glob), "min": "1"} for glob in found.layout]
-        self.data.setdefault("datasets", {})[name] = {"path": literal(path), "layout": layout}
-        files = (
-            f"its files are the known ones of {found.known}" if found.known else "it is not known which files it has"
-        )
-        self.notes[("datasets", name)] = (f"from the folders in line {found.line} and the following; {files}",)
-        self.missing.append(
-            f"The data of {name}: name its folder with --dataset {name}=DIR, or write a command that makes a stand-in "
-            f"in datasets.{name}.generate."
-        )
+            for found in trees.datasets(piece.text, piece.line, project) if piece.code else ():
+                path = "/".join(part for part in found.path.split("/") if not re.search(r"[$<>~:]", part))
+                if project and "sources" in self.data and not (path + "/").startswith(f"{project}/"):
+                    path = f"{project}/{path}"
+                layout = [{"glob": literal(glob), "min": "1"} for glob in found.layout]
+                self.data.setdefault("datasets", {})[found.name] = {"path": literal(path), "layout": layout}
+                why = f"from the folders in line {found.line} and the following; its files are the known ones of it"
+                self.notes[("datasets", found.name)] = (why,)
+                self.missing.append(
+                    f"The data of {found.name}: name its folder with --dataset {found.name}=DIR, or write a command "
+                    f"that makes a stand-in in datasets.{found.name}.generate."
+                )
 
     def _expect(self) -> None:
         shown = self.shown

@@ -9,7 +9,7 @@ from typing import Any
 
 ROWS: Mapping[tuple[str, str], str] = {
     ("commands", ""): "programs shapes words examples",
-    ("datasets", "*"): "needs any under files readers",
+    ("datasets", "*"): "needs any files readers",
     ("environments", ""): "programs blocks shown no_axis tools of_conda no_names generic common variables roles called "
     "packages also_programs recipes",
     ("environments", "programs"): "kind starts goes_on blanks facts values examples",

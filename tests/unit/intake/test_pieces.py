@@ -73,37 +73,19 @@ def test_installed_packages() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "data\n├── widgets\n│   ├── train\n│   └── val  # small\n",
-        "data/\n    widgets/\n        train/\n        val/\n",
-        "data\n|-- widgets\n|   |-- train\n|   `-- val\n",
+        "data\n├── voc\n│   ├── JPEGImages  # photos\n│   └── Annotations\n",
+        "data/\n|-- voc/\n|   |-- JPEGImages/\n|   `-- Annotations/\n",
     ],
 )
-def test_trees_in_every_style(text: str) -> None:
-    tree = trees.read(text)
-    assert tree is not None
-    assert tree.root == "data"
-    assert [(entry.path, entry.leaf) for entry in tree.entries] == [
-        ("widgets", False),
-        ("widgets/train", True),
-        ("widgets/val", True),
-    ]
+def test_a_dataset_in_trees_of_every_style(text: str) -> None:
+    (found,) = trees.datasets(text, 7)
+    assert (found.name, found.path, found.line) == ("voc", "data/voc", 8)
+    assert found.layout == ("JPEGImages/*.jpg", "Annotations/*.xml")
 
 
-def test_unknown_data_needs_a_file_in_each_of_its_folders() -> None:
-    tree = trees.read(
-        "tool\n├── data\n│   └── widgets\n│       ├── train\n│       │   ├── 0001.png\n│       │   └── ...\n│     "
-        "  └── list.txt\n"
-    )
-    assert tree is not None
-    (found,) = trees.datasets(tree)
-    assert (found.name, found.path, found.known) == ("widgets", "data/widgets", "")
-    assert found.layout == ("train/*.png", "list.txt")
-
-
-def test_a_tree_of_a_program_is_not_data() -> None:
-    tree = trees.read("tool\n├── data\n│   ├── loader.py\n│   └── __init__.py\n├── main.py\n")
-    assert tree is not None
-    assert trees.datasets(tree) == ()
+def test_a_tree_of_a_program_has_no_dataset() -> None:
+    assert not list(trees.datasets("tool\n├── data\n│   ├── loader.py\n├── main.py\n"))
+    assert not list(trees.datasets("voc/\n    JPEGImages/\n    Annotations/\n"))
 
 
 @pytest.mark.parametrize(
