@@ -1,8 +1,8 @@
 """The line of a report that is most likely its failure, where no rule knows one. Pure.
 
-Candidates for wrong output are what was pasted or quoted, and what comments of programs say; for a line about an error
-lines of logs, and quoted words. What they look like, and what the words before them say (``cues`` in
-``data/failures.yaml``), adds up to a score; the best above a threshold is taken.
+Candidates for wrong output are what was pasted; for a line about an error lines of logs, and quoted words. What they
+look like, and what the words before them say (``cues`` in ``data/failures.yaml``), adds up to a score; the best above a
+threshold is taken.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ class _Candidate:
     line: int
     score: int
     kind: str
-    whole: bool = False
 
 
 def best(pieces: Sequence[ReportPiece], kinds: Sequence[str] = ("printed", "error")) -> Shown | None:
@@ -47,7 +46,7 @@ def best(pieces: Sequence[ReportPiece], kinds: Sequence[str] = ("printed", "erro
         part, why = stable(first.text)
         signature, note = {"output": part}, f"line {first.line}; {why}"
     else:
-        short = re.fullmatch(r"\w{1,6}", first.text) and first.whole
+        short = re.fullmatch(r"\w{1,6}", first.text)
         signature = {"exit_code": "0", "output": f"/^{first.text}$/" if short else first.text}
         note = f"line {first.line} is what it prints, by the words around it"
     return Shown(
@@ -91,22 +90,6 @@ def titled(pieces: Sequence[ReportPiece]) -> Shown | None:
 
 _QUOTE, _RUN = 3, 5
 """Least words that a title quotes, and least that it repeats in their order, from a line."""
-_ASSERTS = re.compile(r"\s*(?:assert[ (]|(?:[\w.]+\.)?assert_[a-z_]+\()")
-_CLOSING = 3
-"""Lines at the end of a program of which one asserts what its result should be."""
-
-
-def asserted(pieces: Sequence[ReportPiece]) -> Shown | None:
-    """The end of a program that closes with an assertion, where the report does not show it; None where none does."""
-    for piece in pieces:
-        if piece.code and _source(piece) and role(piece.lead) not in ("expected", "fine"):
-            for line, text in list(enumerate(piece.text.rstrip().split("\n"), piece.line))[-_CLOSING:]:
-                if _ASSERTS.match(text):
-                    note = f"line {line} of the program asserts it; the report does not show how it ends"
-                    return Shown(
-                        signature={"exception": "AssertionError"}, notes={"exception": note}, line=line, last=line
-                    )
-    return None
 
 
 class _Report:
@@ -131,15 +114,6 @@ class _Report:
             or bool(re.search(r"\b(?:should|expect(?:ed)?)\b|应该|应为|期望|预期", prose))
         )
         self.expected = {line.strip() for piece in printed for line in piece.text.split("\n")}
-        given = [piece for piece in pieces if piece.code and _INPUT.match(piece.lead or piece.heading)]
-        self.given = {line.strip() for piece in given for line in piece.text.split("\n")}
-
-
-_INPUT = re.compile(r"\W*inputs?\b[^.]{0,40}$|\W*输入", re.IGNORECASE)
-_OUTPUT = re.compile(
-    r"\W*(?:(?:actual|current|wrong|generated) )?outputs?\b[^.]{0,40}$|\W*(?:实际)?输出", re.IGNORECASE
-)
-"""Labels of what a program that rewrites texts was given, and of what it made of it."""
 
 
 # -- cues ----------------------------------------------------------------------------------------------------------
@@ -287,26 +261,17 @@ def _printed(report: _Report) -> Iterator[_Candidate]:
     above: ReportPiece | None = None
     for piece in report.pieces:
         if not piece.code:
-            if piece.kind == "prose":
-                yield from _quoted_output(piece, report)
-                quote = piece.text.split("\n")
-                if above is not None and piece.line - above.last <= 6 and all(line.startswith(">") for line in quote):
-                    printed = [(number, line[1:].strip()) for number, line in enumerate(quote, piece.line)]
-                    if text := _differing(printed, report):
-                        yield _Candidate(text[0], text[1], base + 3, "printed", True)
             continue
         if piece.kind in ("traceback", "tree"):
             above = None
             continue
-        yield from _remarked(piece, report)
-        rewritten = (report.expected or report.given) and _OUTPUT.match(piece.lead or piece.heading)
-        if _source(piece) and not rewritten:
+        if _source(piece):
             above = piece
             continue
         behind = 2 if above is not None and piece.line - above.last <= 6 else 0
         said = _weight(piece, "printed")
         score = base + said + behind + 2 * _session(piece)
-        score += 2 if rewritten else -2 * (piece.info in _DATA or piece.info in _LANGUAGES)
+        score -= 2 * (piece.info in _DATA or piece.info in _LANGUAGES)
         for lines, typed in _outputs(piece):
             ran = 0 if typed is None else -8 if _LISTS.search(typed) else 2
             if text := _differing(lines, report):
@@ -314,7 +279,7 @@ def _printed(report: _Report) -> Iterator[_Candidate]:
                 score += named + (ran if ran < 0 or not behind else 0)
                 # That a text is below a program is not enough.
                 sure = said > 0 or ran > 0 or named
-                yield _Candidate(text[0], text[1], score if sure else min(score, 3), "printed", True)
+                yield _Candidate(text[0], text[1], score if sure else min(score, 3), "printed")
         above = None
 
 
@@ -341,10 +306,9 @@ _SHOWS = re.compile(r"\breproduc\w*|\bbug\b|\bcurrent|\bactual|\bproblem\b|\biss
 
 def _differing(lines: list[tuple[int, str]], report: _Report) -> tuple[str, int] | None:
     """(the text of an output that is wrong, its line); None where it cannot be printed."""
-    known = report.expected | report.given
-    lines = [(number, line) for number, line in lines if len(lines) == 1 or known or not _CODE.match(line)]
+    lines = [(number, line) for number, line in lines if len(lines) == 1 or report.expected or not _CODE.match(line)]
     quoted = [(line, number) for number, line in lines if any(one in line for one in report.quoted)]
-    other = [(line, number) for number, line in lines if line.strip() not in known]
+    other = [(line, number) for number, line in lines if line.strip() not in report.expected]
     if len(other) < len(lines):
         chosen = other[:1]
     elif len(quoted) == 1 and len(lines) > 1:
@@ -355,21 +319,13 @@ def _differing(lines: list[tuple[int, str]], report: _Report) -> tuple[str, int]
         shapes = [re.sub(r"\d+", "0", re.sub(r"[A-Za-z_]+", "w", line)) for _, line in lines]
         alike = bool(shapes) and 10 * sum(shape == shapes[0] for shape in shapes) >= 6 * len(shapes)
         chosen = [(lines[0][1], lines[0][0])] if alike or len(lines) == 1 else []
-        if (
-            len(lines) > 1 and chosen and not re.search(r"[^\W\d_]{2}", chosen[0][0])
-        ):  # numbers, one as good as the other
-            chosen = []
     text, number = chosen[0] if chosen else ("", 0)
-    if "\n" not in text:
-        text = _PROGRESS.sub("", text).strip()
     if commands.role_of(text.partition("\n")[0]):
         return None
     bad = _CHANGES.search(text) or (_LEVEL.match(text) and "\n" not in text) or not re.search(r"\w\w|\d|\W\w\W", text)
     return None if bad or len(text) > 400 or text.startswith("/") else (text, number)
 
 
-_PROGRESS = re.compile(r"^.{0,40}\[[=>.#█ -]{3,80}\].{0,40}?\d(?:ms|us|s)/\w+(?:\s*-)?\s*")
-"""A bar of progress and its times, before what a training prints."""
 _CHANGES = re.compile(
     r"0x[0-9a-f]{5,}|\d(?:ms|us|s)/\w|(?:^|\s)(?:/[\w.-]+){2,}|[A-Z]:\\|\d\d:\d\d:\d\d|Traceback|\d it/s|https?://|successfully",
     re.IGNORECASE,
@@ -381,63 +337,6 @@ def _sentences(text: str) -> Iterator[tuple[str, int]]:
     for number, line in enumerate(text.split("\n")):
         if len(line) < 1000:
             yield from ((part, number) for part in re.split(r"(?<=[.!?])\s+(?=[A-Z`])|[。！？]", line))
-
-
-def _quoted_output(piece: ReportPiece, report: _Report) -> Iterator[_Candidate]:
-    """Quoted words of a sentence that also says what is right."""
-    if role(piece.heading) in ("expected", "fine"):
-        return
-    for sentence, number in _sentences(piece.text[:20_000]):
-        spans = list(_QUOTED.finditer(sentence))[:20]
-        end = 0
-        for hit in spans:
-            before, after, text = sentence[end : hit.start()], sentence[hit.end() : hit.end() + 40], _inside(hit)
-            end = hit.end()
-            said = role(before)
-            contrast = _INSTEAD.match(after) or (said == "actual" and "expected" in _roles(sentence))
-            if (
-                said not in ("actual", "printed")
-                or not contrast
-                or ("expected" in _roles(before + " " + sentence[: hit.start()]) and said != "actual")
-            ):
-                continue
-            named = hit[1] is None and re.fullmatch(r"[A-Za-z -]+", text)  # words that a person puts in quotes
-            if len(text) > 3 and not named and not _IDENTIFIER.fullmatch(text):
-                yield _Candidate(text, piece.line + number, 2 + _WEIGHT["printed"][said], "printed")
-
-
-_IDENTIFIER = re.compile(
-    r"[a-z_][\w.]*(?:\(\))?|[A-Z]+[a-z]+\w*[A-Z]\w*|\w+(?:(?:::|\.)\w+)+(?:\(\))?|True|False|None|null|NULL"
-)
-_INSTEAD = re.compile(
-    r"[\s,;.，；()（）]*(?:while |but |whereas |which )?(?:instead|rather than|expected|should|it should|wrong"
-    r"|incorrect|is wrong|而不是|而非|应该|应为|期望|预期)",
-    re.IGNORECASE,
-)
-_COMMENT = re.compile(r"(?:#|//|--)[ \t]*(?P<text>\S.{2,200})$", re.MULTILINE)
-_VALUE = re.compile(
-    r"[\s:：=>'\"`]*(?P<text>[^\n]{1,120}?)['\"`]?\s*(?:$|[,;(]\s|\s+(?:instead|but|while|rather|expected|should|而"
-    "不是|应))",
-    re.IGNORECASE,
-)
-
-
-def _remarked(piece: ReportPiece, report: _Report) -> Iterator[_Candidate]:
-    """What a comment of a program says that it prints, where it also says what is right."""
-    search, roles = _cues()
-    for hit in _COMMENT.finditer(piece.text[:50_000]):
-        said = hit["text"]
-        cues = [(one, roles[int(str(one.lastgroup)[1:])]) for one in search.finditer(said) if one.lastgroup]
-        begins = [one.end() for one, kind in cues if kind in ("actual", "printed") and not _INSTEAD_IN.match(one[0])]
-        right = any(kind == "expected" for _, kind in cues) or _INSTEAD_IN.search(said)
-        value = _VALUE.match(said, begins[-1]) if begins and right else None
-        text = value["text"].strip(" '\"`") if value else ""
-        praised = "expected" in _roles(text)  # prints 3 correctly
-        if len(text) > 1 and not praised and not re.fullmatch(r"[a-z_]\w*|True|False|None", text):
-            yield _Candidate(text, piece.line + piece.text.count("\n", 0, hit.start()), 5, "printed")
-
-
-_INSTEAD_IN = re.compile(r"instead of|rather than|而不是|而非", re.IGNORECASE)
 
 
 # -- lines about errors --------------------------------------------------------------------------------------------

@@ -49,8 +49,6 @@ def _every(pieces: tuple[ReportPiece, ...]) -> tuple[Shown, ...]:
     )
     if (kinds := _unclear(ranked[0][2] if ranked else None)) and (likely := candidates.best(pieces, kinds)):
         ranked = [(0, 0, likely)]
-    elif "printed" in kinds and (asserted := candidates.asserted(pieces)):
-        ranked = [(0, 0, asserted)]
     if (not ranked or ranked[0][2].echo or ranked[0][2].words not in ("", *_STRONG)) and (
         (titled := candidates.titled(pieces)) and titled.line not in [shown.line for _, _, shown in ranked[:1]]
     ):

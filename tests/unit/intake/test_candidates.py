@@ -31,9 +31,6 @@ def failure(text: str) -> Any:
         ("# Wib gives the wrong sum\n\n" + PROGRAM + "shows\n```\n0 wob none\n```\n", "0 wob none"),
         ("# 求和结果错误\n\n" + PROGRAM + "实际输出：\n```\n3.75 元\n```\n期望输出：\n```\n4.00 元\n```\n", "3.75 元"),
         ("# 结果\n\n" + PROGRAM + "得到的结果是\n\n    wib=12, wob=12\n\n应该是 wib=12, wob=13\n", "wib=12, wob=12"),
-        ('# Alignment\n\n```cpp\nwib::print("{:<6}", -4); // expected: "-4    ", actual: "-40000"\n```\n', "-40000"),
-        ("# Names\n\n```python\nimport wib\nwib.name(3)  # returns 'wob three' instead of 'three'\n```\n", "wob three"),
-        ("# Upper case\n\n`wib -u` prints `STRAßE` instead of `STRASSE`.\n\nDebian 12\n", "STRAßE"),
         (
             "# mean is wrong\n\n```pycon\n>>> import wib\n>>> wib.mean([1, 2])\n1.75\n```\n\nIt should be 1.5.\n",
             "1.75",
@@ -71,13 +68,6 @@ def failure(text: str) -> Any:
             ),
             "wibs([1, 254])",
         ),
-        # without the bar of progress and the times, which differ
-        (
-            "# The score is wrong\n\n"
-            + PROGRAM
-            + "I get:\n```\n1/1 [=====>....] - 0s 17ms/step - loss: 0.5 - wib: 3.0\n```\n",
-            "loss: 0.5 - wib: 3.0",
-        ),
         # prompts of which name and host were left out, or that have two marks
         (
             (
@@ -87,14 +77,6 @@ def failure(text: str) -> Any:
             "{ 10:4 11:5 }",
         ),
         ("# A wrong size\n\n### Actual outcome\n```\n$> python wob.py\nsize = 7\n```\n", "size = 7"),
-        # what was rewritten, against what was given
-        (
-            (
-                "# Extra commas\n\n**Input:**\n```js\nwib(\n  wobble\n);\n```\n"
-                "**Output:**\n```js\nwib(\n  wobble,\n);\n```\n"
-            ),
-            "wobble,",
-        ),
         # Python's session below the command that starts it
         (
             (
@@ -197,8 +179,6 @@ def test_lines_about_errors(text: str, output: str) -> None:
         "# Wrong sum\n\nMy version:\n```\nwib 3.2 on amd64\n```\n",
         "# A wrong order\n\nI run it with this configuration:\n```yaml\nwib: 3\nwob: 4\n```\n",
         "# A wrong order\n\nInstalled with\n```\n$ pip install wib\nSuccessfully installed wib\n```\n",
-        "# Names\n\n```python\nimport wib\nwib.name(3)  # 'three'\nwib.name(4)  # 'four'\n```\n",
-        "# Docs\n\nIt should print `wob three` instead of nothing.\n",
         "# Wib is odd\n\nI cannot find the wob in the list, and could not ask anyone.\n",
         "# Wib is odd\n\n```\n[INFO] no errors found\n```\n",
         "# Wib is odd\n\n```\n0 failed, 12 passed\n```\n",
@@ -215,10 +195,7 @@ def test_lines_about_errors(text: str, output: str) -> None:
         # sentences of people: in titles, in quotes, beside the name of a program
         "# Unexpected place of the wib on a wob\n\nDebian 12\n",
         "# Failed to compile on Wib Linux\n\nDebian 12\n",
-        '# A wrong graph\n\nThe points are right, but not the "wob graph", as it should be.\n',
         "# Boot\n\nWIB TCG failed at booting wobble.\n",
-        # numbers of which one is as good as the other
-        "# Wrong order\n\n### Actual outcome\n```\n1\n0\n1\n1\n1\n0\n1\n1\n1\n```\n",
         # what quoted options in the title are set to
         '# It does not support "wib.format.insert"\n\n```\nwib.format.insert: true\n```\n',
     ],
@@ -235,24 +212,11 @@ def test_the_examples_of_cues(own: str, text: str, wanted: str | None) -> None:
     assert role(text) == (wanted or own)
 
 
-def test_a_program_that_closes_with_an_assertion_fails_with_it() -> None:
-    text = "# Shapes differ\n\n```python\nimport wib\na = wib.go()\nassert a.shape == (1, 2)\n```\n"
-    assert failure(text) == {"exception": "AssertionError"}
-    early = text.replace("a = wib.go()\nassert a.shape == (1, 2)", "assert wib\na = wib.go()\nb = a\nc = b\nprint(c)")
-    assert "exception" not in failure(early)
-
-
 def test_a_warning_in_the_title_is_the_failure() -> None:
     text = "# `Warning: wib pool leaks` with two workers\n\n" + PROGRAM + "Output:\n```\none\n{}\n```\n"
     assert failure(text.format("[W pool.cc:8] Warning: wib pool leaks. (function pool)")) == {
         "output": "Warning: wib pool leaks"
     }
-
-
-@pytest.mark.parametrize("comment", ["prints 9.25 correctly", "returns the desired value", "what the output should be"])
-def test_a_comment_about_what_is_right_is_not_the_failure(comment: str) -> None:
-    text = f"# Sums\n\n```python\nimport wib\nwib.go()  # {comment}\n```\n"
-    assert "exit_code" not in failure(text)
 
 
 def test_what_tensorflows_log_goes_on_after_is_not_the_failure() -> None:
