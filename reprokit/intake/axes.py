@@ -55,7 +55,6 @@ def matrix(
     framework's version), used unchanged.
     """
     result = DraftMatrix()
-    compiles = compiles or _compared("gcc", environments)
     asked = [dict(found.axes) for found in environments]
     light = [_weights(found, compiles=compiles) for found in environments]
     if not compiles:
@@ -78,12 +77,6 @@ def matrix(
     notes = [note + (f", only glibc {' and '.join(glibc)}" if glibc else "") for note, glibc in os_notes.items()]
     _comment(result, environments, notes)
     return result
-
-
-def _compared(axis: str, environments: Sequence[EnvironmentBlock]) -> bool:
-    """Whether sentences compare versions of an axis."""
-    stated = {found.axes.get(axis, "") for found in environments if found.kind == "stated"}
-    return any(stated - {found.axes.get(axis, "")} - {""} for found in environments if axis in found.axes)
 
 
 def _weights(found: EnvironmentBlock, *, compiles: bool) -> Mapping[str, float]:
@@ -315,8 +308,6 @@ def release_of(text: str) -> str:
     for name, release in OURS.releases().items():
         version = name.partition("-")[2]
         if re.search(rf"\b{release.family}\D{{0,30}}{re.escape(version)}(?![\d])", text, re.IGNORECASE):
-            return name
-        if re.search(rf"\b{release.codename}\b", text, re.IGNORECASE):
             return name
     return ""
 

@@ -272,8 +272,7 @@ def _role_of(nameless: set[str], has: EnvironmentBlock) -> str:
     """What the versions without a name are of: the only thing of the failing environment that has one of them."""
     roles = [f"package {name}" for name, version in has.packages.items() if version in nameless]
     roles += [axis for axis, version in has.axes.items() if any(same_version(version, text) for text in nameless)]
-    known = [role for role in roles if role.partition(" ")[2] in pairs.PACKAGES]
-    return next((few[0] for few in (roles, known) if len(few) == 1), "")
+    return roles[0] if len(roles) == 1 else ""
 
 
 def system_of(text: str) -> str:

@@ -61,19 +61,11 @@ _AS_ROOT = re.compile(
     re.MULTILINE,
 )
 """Commands behind the prompt of root, which look like headings or comments: two or more, one below the other."""
-_CLICK = re.compile(r"^([ \t]*(?:[-*][ \t]+)?[A-Za-z][\w.-]{0,40}),[ \t](?=version \d)", re.MULTILINE)
-"""What programs that use Click print for ``--version``: ``wib, version 1.2``."""
 _GLUED = re.compile(
     r"^[ \t]*\d{1,2}\.(?=(?:git|cd|mkdir|cmake3?|make|pip3?|python3?|conda|docker|npm|cargo|sudo) )", re.MULTILINE
 )
 """The number of a step without a blank behind it: ``1.git clone``."""
-_MANGLED = re.compile(r"^> > > (?P<rest>.*)$", re.MULTILINE)
-"""A line of Python's console, taken for quotes in quotes when an old tracker was moved."""
-_TYPED = re.compile(
-    r"(?!Traceback|.*Error:)(?:import |from |print|for |def |class |[\w.\[\], ]+ ?= |\w[\w.]*\(|\w[\w.]*$)"
-)
 _RULER = re.compile(r"^\s*(?:[-=*_]\s*){3,}$")
-_FRONT = re.compile(r"\A---[ \t]*\n(?P<body>.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
 _MAIL = re.compile(r"^(?:From|To|Cc|Date|Subject|Title|Message-ID|Reply-To|标题|主题|发件人|收件人|日期)\s*[:：]")
 _SUBJECT = re.compile(r"(?:subject|title|标题|主题)\s*[:：]\s*(.*\S)", re.IGNORECASE)
 _EXAMPLE = re.compile(
@@ -136,14 +128,9 @@ def cut(text: str) -> ParsedReport:
     """Cut a report into pieces. Comments of templates become empty lines; terminal colours are removed."""
     text = clean(text.replace("\r\n", "\n").replace("\r", "\n")).translate(_SPACES)
     text = _AS_ROOT.sub(lambda found: found[0].replace("# ", "$ "), _EXAMPLE.sub(_blank, _outside_fences(text)))
-    text = _MANGLED.sub(_console, _GLUED.sub(r"\g<0> ", _CLICK.sub(r"\1 ", text)))
-    title = ""
-    if front := _FRONT.match(text):
-        found = re.search(r"^title:\s*[\"']?(.+?)[\"']?\s*$", front["body"], re.MULTILINE)
-        title = found[1] if found else ""
-        text = "\n" * front[0].count("\n") + text[front.end() :]
+    text = _GLUED.sub(r"\g<0> ", text)
     lines = text.split("\n")
-    title = title or _subject(lines)
+    title = _subject(lines)
     cutter = _Cutter(lines)
     cutter.run()
     prose = "\n".join(piece.text for piece in cutter.pieces if piece.kind == "prose")
@@ -177,10 +164,6 @@ def _outside_fences(text: str) -> str:
             hidden, line = bool(begin), before
         parts.append(line)
     return "\n".join(parts)
-
-
-def _console(match: re.Match[str]) -> str:
-    return f">>> {match['rest']}" if _TYPED.match(match["rest"]) else match["rest"]
 
 
 def _blank(match: re.Match[str]) -> str:

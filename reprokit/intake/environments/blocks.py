@@ -12,7 +12,7 @@ from reprokit.environment import wording
 from reprokit.intake.environments import images, mentions, packages
 from reprokit.intake.environments.lines import LONGEST, ReportLine
 from reprokit.intake.environments.model import EnvironmentBlock, Rank
-from reprokit.intake.environments.pairs import KeyValue, covered, items, listed, pair, role
+from reprokit.intake.environments.pairs import KeyValue, covered, items, pair, role
 from reprokit.intake.environments.reading import NOTHING, BlockReader, read
 from reprokit.intake.table import table
 
@@ -23,6 +23,7 @@ _LISTED = re.compile(
     r"\[(?P<by>pip3?|conda)\]\s+(?P<name>[A-Za-z][\w.-]*)(?:==|\s+\(?)(?P<version>\d[^\s)]*)(?:\s+(?P<build>\w\S*))?"
 )
 _RULE = re.compile(r"[-=*_#~+─ ]+")
+
 _HOST = re.compile(r"node='[^']*'")
 """The host in the output of jax.print_environment_info(): a scrubber could not recognise its name."""
 
@@ -52,7 +53,6 @@ _OPEN = {
     "details": re.compile(r"- |\S+="),
     "cudnn": re.compile(r"/|[A-Z]:\\|libcudnn|cudnn"),
     "gpu": re.compile(r"GPU \d+: "),
-    "virtual": re.compile(r"__\w+="),
 }
 """Role -> how lines look that continue its value."""
 
@@ -212,8 +212,7 @@ def _pairs(line: ReportLine, heading: ReportLine | None) -> list[KeyValue]:
         said = mentions.judged(line.text) or mentions.ASKED_FOR.search(line.text)
         if mentions.fails(line.text) is not None or (not many and said):
             return []
-        keys = {item.key.lower() for item in found}
-        return found + [item for item in listed(line.text, line.number) if item.key.lower() not in keys]
+        return found
     return [one] if one else []
 
 

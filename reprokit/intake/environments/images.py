@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 
 from reprokit.environment import wording
-from reprokit.environment.catalog import OURS
 from reprokit.intake.environments.model import Rank
 from reprokit.intake.environments.reading import BlockReader
 
 _PACKAGES = {
     "pytorch/pytorch": "torch",
-    "paddlepaddle/paddle": "paddlepaddle",
-    "paddlecloud/paddleocr": "paddleocr",
     "tensorflow/tensorflow": "tensorflow",
     "vllm/vllm-openai": "vllm",
 }
@@ -21,8 +18,6 @@ _PACKAGES = {
 _IN_TAG = (
     ("cuda", re.compile(rf"cuda-?({wording.VERSION})")),
     ("cudnn", re.compile(rf"cudnn-?({wording.VERSION})")),
-    ("python", re.compile(r"(?:python|py)-?([23]\.\d+(?:\.\d+)?)")),
-    ("gcc", re.compile(rf"gcc-?({wording.VERSION})")),
 )
 
 _SYSTEMS = ("ubuntu", "debian", "centos", "rockylinux", "fedora", "alpine")
@@ -41,23 +36,17 @@ def read(image: str, into: BlockReader) -> None:
     for axis, called in (("cuda", ("cuda", "cudagl")), ("python", ("python",)), ("gcc", ("gcc",))):
         if last in called and version:
             into.claim(axis, version, quote, Rank.STATED)
-    if "windows" in tag or "nanoserver" in tag:
-        into.texts.setdefault("system", "windows")
     for axis, pattern in _IN_TAG:
         if found := pattern.search(tag):
             into.claim(axis, found[1], quote, Rank.STATED)
     into.claim("os", wording.os(_system(last, tag)), quote, Rank.STATED)
     if (package := _PACKAGES.get(repository)) and version:
-        gpu = package == "paddlepaddle" and "gpu" in tag
-        into.package("paddlepaddle-gpu" if gpu else package, version, quote)
+        into.package(package, version, quote)
     into.texts.setdefault("image", image)
 
 
 def _system(last: str, tag: str) -> str:
-    """The part of an image's name that names a release: ``ubuntu22.04``, ``debian:12-slim``, ``3.9-slim-bullseye``."""
-    names = {release.codename: name.replace("-", " ") for name, release in OURS.releases().items()}
-    if known := next((names[word] for word in re.split(r"[-.]", tag) if word in names), ""):
-        return known
+    """The part of an image's name that names a release: ``ubuntu22.04``, ``debian:12-slim``."""
     if last in _SYSTEMS:
         return f"{last} {tag}"
     found = re.search(rf"({'|'.join(_SYSTEMS)})-?(\d[\d.]*)", f"{last} {tag}")

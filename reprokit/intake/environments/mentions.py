@@ -41,10 +41,6 @@ _BEFORE = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 """A name, and what may stand between it and its version."""
-_BEHIND = re.compile(
-    rf"\s*(?:版本|version|release)?\s*(?:of|的)\s*(?:the )?(?P<name>{_NAME})(?![\w.-])", re.IGNORECASE | re.ASCII
-)
-"""``1.2.3 of numpy``, ``1.2.3 版本的 numpy``."""
 _MARKED = re.compile(
     r"(?:\bversions?|\brelease|\bver\.?|版本号?)[\s:：=(（`'\"*]*(?:is |was |为|是)?\s*$|[(（]\s*$", re.IGNORECASE
 )
@@ -52,8 +48,6 @@ _MARKED = re.compile(
 _VERSION_WORD = re.compile(r"(?:\bversion|\brelease|版本)[\s:：(`'\"]*$", re.IGNORECASE)
 _VERSION_BEHIND = re.compile(r"\s?(?:版本|versions?\b|release\b)", re.IGNORECASE)
 """The word that makes a number without a name a version: of what the text is about."""
-_OF_BRACKETS = re.compile(r"[)）\]]\s?(?:version|release)\W*$", re.IGNORECASE)
-"""A version of what brackets end: ``Wobble Base (Jelly) Version 18.0``."""
 _COMPACT = re.compile(r"(?<![\w./-])py(?:thon)?[ -]?([23])(\d{1,2})(?![\w.])", re.IGNORECASE | re.ASCII)
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.+-]{0,40}", re.ASCII)
 _FROM_TO = re.compile(
@@ -62,7 +56,6 @@ _FROM_TO = re.compile(
     rf"|({_VERSION}) ?(?:->|→|=>) ?({_VERSION})",
     re.ASCII,
 )
-_TO_FROM = re.compile(rf"\bto (?:versions? )?({_VERSION})[ ,(]{{1,3}}from (?:versions? )?({_VERSION})", re.ASCII)
 _HAS = re.compile(
     r"\b(?:had|have|am|is|are|was|use|using|used|installed|currently|current|now|running|my)\b"
     r"|目前|当前|现在|之前|原来|我的|安装|使用|用的",
@@ -124,8 +117,6 @@ _LINK = re.compile(
 """What names no version of the environment: addresses, sizes, times; in brackets is what compiled Python."""
 _BOTH = re.compile(r"\b(CUDA)\s?[/&]\s?cuDNN", re.IGNORECASE)
 """The key of a form for two versions: a single one there is CUDA's."""
-_TAG = re.compile(r"(?<![\w./])[a-z]{2,20}\d{1,3}\.\d{1,3}(?:_[a-z]{1,20}_?\d{1,3}(?:\.\d{1,3}){1,2}){1,6}", re.ASCII)
-"""The tag of an image: ``rocm5.7_ubuntu22.04_py3.10_pytorch_2.0.1``."""
 _WHOLE = re.compile(rf"(?P<name>{_NAME})(?:,? version|[:=,]{{1,2}})?[ \t]{{0,40}}(?P<version>{_VERSION})", re.ASCII)
 """A line of a program that prints its version."""
 _FILE = re.compile(
@@ -148,8 +139,6 @@ _INSTALLED = re.compile(
     re.IGNORECASE,
 )
 _BRACKETS = re.compile(r"[(（][^()（）\n]{1,200}[)）]")
-_ASIDE = re.compile(r"[(（][A-Za-z][\w .+-]{0,40}\d(?:[,，、;/] ?[A-Za-z][\w .+-]{0,40}\d){1,8}[)）]")
-"""Versions in brackets: where a sentence says that one thing works and another fails, they are of both."""
 _ANSWER = re.compile(rf"({_VERSION})(?:[\s,;(（].{{0,40}})?$", re.ASCII)
 """The answer below a question of a form for a version."""
 _SEVERAL = frozenset({"package", *BY_NAME}) - {"os"}
@@ -215,8 +204,7 @@ def own_names(text: str) -> frozenset[str]:
 def titled(title: str) -> frozenset[str]:
     """What a title names with a version of three numbers, in small letters: ``wobble 0.9.14 does not install``."""
     names = (found[1].lower() for found in _TITLED.finditer(title))
-    names = (name for name in names if not wording.family(name) and name not in _SYSTEMS)
-    return frozenset(name for name in names if not re.fullmatch(r"[a-z]+ing", name))
+    return frozenset(name for name in names if not wording.family(name) and name not in _SYSTEMS)
 
 
 def find(lines: Sequence[ReportLine], own: Collection[str], title: str = "", project: str = "") -> Iterator[Mention]:
@@ -232,7 +220,7 @@ def find(lines: Sequence[ReportLine], own: Collection[str], title: str = "", pro
             asked = asked if line.blank else ""
             continue
         text = re.sub(r"^\s*[-*+](?=\w)", "", _LINK.sub(" ", "  ".join(line.cells) if line.cells else line.text))
-        text = _TAG.sub(lambda tag: tag[0].replace("_", " "), _BOTH.sub(r"\1", text))
+        text = _BOTH.sub(r"\1", text)
         if asked and (answer := _ANSWER.match(text)):
             words = f"{of_form} {text}"
             yield Mention(
@@ -290,7 +278,7 @@ def _listed(name: str) -> str:
     """What a name is of by the tables, in small letters; '' for one that they do not have."""
     if re.fullmatch(r"python[23]?|py[23]?", name):
         return "python"
-    return ROLES.get(name, "") or ROLES.get(name.removesuffix("-py"), "") or ROLES.get(name.replace("-", " "), "")
+    return ROLES.get(name, "") or ROLES.get(name.replace("-", " "), "")
 
 
 def _bare(version: str) -> str:
@@ -315,9 +303,6 @@ def _of_sentence(text: str, line: int, own: Collection[str], subject: str) -> It
     ]
     if not every:
         return
-    first, end = _of_both(text)
-    yield from (one for at, one in every if first <= at < end)
-    every = [(at, one) for at, one in every if not first <= at < end]
     opposite = {one.version for at, one in every if _OPPOSITE.search(text[max(0, at - 80) : at])}
     waiting: list[Mention] = []
     last: bool | None = None
@@ -369,22 +354,13 @@ def _of_subject(found: Sequence[Mention], subject: str, installed: bool) -> Iter
 
 def _moved(text: str) -> tuple[str, ...]:
     """The version from which a sentence moves, and that with which it fails; () for other sentences."""
-    both = _FROM_TO.search(text)
-    moved = both or _TO_FROM.search(text)
+    moved = _FROM_TO.search(text)
     if not moved:
         return ()
     fails_then = fails(text[: moved.start()] + text[moved.end() :])
     if not (fails_then or re.search(r"升级|upgrad|updat", text, re.IGNORECASE)):
         return ()
-    versions = tuple(_bare(group) for group in moved.groups() if group)
-    return versions if both else versions[::-1]
-
-
-def _of_both(text: str) -> tuple[int, int]:
-    """Where the brackets are whose versions are of what works and of what fails, in a sentence that says both."""
-    asides = list(_ASIDE.finditer(text))
-    one = len(asides) == 1 and len(judged(text)) == 2 and not judged(asides[0][0])
-    return asides[0].span() if one else (0, 0)
+    return tuple(_bare(group) for group in moved.groups() if group)
 
 
 def _clauses(text: str) -> Iterator[tuple[int, int]]:
@@ -416,8 +392,6 @@ def _versions(text: str, own: Collection[str]) -> Iterator[tuple[int, str, str, 
     for hit in _ANY.finditer(text):
         before = text[max(end, hit.start() - 80) : hit.start()]
         whole = "." in hit[0]
-        glued = hit[0].startswith("v") and before[-1:].isalpha() and _BEFORE.search(f"{before}v")
-        before += "v" if glued and role_of(glued["name"], own) else ""  # mmcv1.7.0
         name = _BEFORE.search(before)
         role = role_of(name["name"], own) if name else ""
         if name and not role and "==" in name["mark"] and name["name"].lower() not in ROLES:
@@ -433,13 +407,10 @@ def _versions(text: str, own: Collection[str]) -> Iterator[tuple[int, str, str, 
         elif whole and (since := re.search(rf"(?P<name>{_NAME})\s?>=\s?$", before)) and role_of(since["name"], own):
             found.append((hit.start(), role_of(since["name"], own), _bare(hit[0]), False))
         elif whole and not re.search(r"[<>~!]=?\s*$|[\w.]/$|[/@-]$", before):
-            behind = _BEHIND.match(text, hit.end())
-            if behind and (role := role_of(behind["name"], own)):
-                found.append((hit.start(), role, _bare(hit[0]), True))
-            elif _MARKED.search(before) and last:
+            if _MARKED.search(before) and last:
                 found.append((hit.start(), last, _bare(hit[0]), True))
             elif not name or _no_name(name["name"]) or _MARKED.search(before):
-                bare = (not name or _no_name(name["name"])) and not _OF_BRACKETS.search(before)
+                bare = not name or _no_name(name["name"])
                 called = bool(_VERSION_WORD.search(before) or _VERSION_BEHIND.match(text, hit.end()))
                 found.append((hit.start(), "", _bare(hit[0]), bare and called))
         end = hit.end()

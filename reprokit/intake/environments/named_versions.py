@@ -117,9 +117,7 @@ _GLUED = re.compile(r"(?<![\w.-])(?P<name>[a-z][a-z_]{2,30}?)(?P<v>v?)(?=\d+\.\d
 
 def _unglued(hit: re.Match[str], known: Collection[str]) -> str:
     """A glued name, with a blank before its version."""
-    if hit[0] in ROLES or hit[0] in known:
-        return f"{hit[0]} "
-    return f"{hit['name']} {hit['v']}" if hit["v"] or len(hit["name"]) > 3 else hit[0]
+    return f"{hit[0]} " if hit[0] in ROLES or hit[0] in known else f"{hit['name']} {hit['v']}"
 
 
 _BEFORE = re.compile(r"(?:[A-Za-z][\w.+-]*\s){1,2}$", re.ASCII)
@@ -133,10 +131,6 @@ def _called(hit: re.Match[str], known: Collection[str]) -> str:
     for longer in (*("-".join(words[at:]) for at in range(len(words) - 1)), f"{name}-{(hit['kind'] or '').lower()}"):
         if longer in known:
             return longer
-    if banner := re.match(
-        r"([A-Z][\w-]+) with \w+ v$", hit.string[: hit.start("version")]
-    ):  # Wibble with Wobble v1.2.3
-        return banner[1].lower()
     begins = before and before.start() == 0 and hit.start() == before.end() and not _WORDS.intersection(words)
     begins = begins and not re.match(r"\w+(?:ed|ing)\s", hit.string)
     return "-".join(words) if begins and len(words) == 2 and before and before[0][0].isupper() else name
@@ -145,7 +139,7 @@ def _called(hit: re.Match[str], known: Collection[str]) -> str:
 def _how(name: str, hit: re.Match[str], line: ReportLine, known: Collection[str]) -> int:
     """How much the words of a pair say for it."""
     mark, version = hit["mark"].lower(), hit["version"]
-    if name in _WORDS or len(name) < 2 or wording.family(name) or re.fullmatch(r"[0-9a-f]{6,}|win(?:dows)?\d+", name):
+    if name in _WORDS or len(name) < 2 or wording.family(name):
         return -99
     if (
         not re.search(r"==|@", mark)
@@ -157,8 +151,6 @@ def _how(name: str, hit: re.Match[str], line: ReportLine, known: Collection[str]
     if "/" in hit["name"] and mark.strip() in (":", "："):
         return -99  # the tag of an image
     parts = version.split(".")
-    if re.search(r"\.(?:py|so|c|cc|cpp|h|js|ts|rs|go|java|md|txt|json|ya?ml|dll|a|o)$", name) and name not in known:
-        return -99
     score = 3 * (name in ROLES or name in known) + bool(re.search(r"[A-Z]", hit["name"]) and not hit["name"].isupper())
     score += 3 * bool(re.search(r"==|version|ver\.?|版本|release|[~^]", mark))
     score += 2 * bool(re.search(r"v=?$", mark)) + 3 * ("@" in mark) + (mark == " ")
@@ -167,7 +159,7 @@ def _how(name: str, hit: re.Match[str], line: ReportLine, known: Collection[str]
         score -= 3
     if re.match(r"20\d\d\.", version) or re.match(r"0\d|\d+\.\d{3,}$", version):
         score -= 2
-    if len(parts) == 2 and re.search(r"[:=(]", mark) and "==" not in mark and not re.search(r"ver|版|[~^]", mark):
+    if len(parts) == 2 and re.search(r"[:=(]", mark) and not re.search(r"==|ver|版|[~^]", mark):
         score -= 2  # a number rather than a version
     at = next((one.end() for one in reversed(list(_PARTED.finditer(hit.string, 0, hit.start())))), 0)
     end = next((one.start() for one in _PARTED.finditer(hit.string, hit.end())), len(hit.string))

@@ -41,7 +41,7 @@ def test_a_program_without_examples_is_not_in_the_table() -> None:
 
 
 def test_names_in_the_table_have_no_blanks() -> None:
-    lists = [*(table()["recipes"][name] for name in ("with_value", "kept", "flags", "options")), table()["packages"]]
+    lists = [*(table()["recipes"][name] for name in ("flags", "options")), table()["packages"]]
     assert [name for names in lists for name in names if " " in name] == []
 
 

@@ -212,10 +212,6 @@ def test_what_the_index_of_python_has_is_installed_by_pip() -> None:
     assert found.data["environment"]["pip"] == ["catboost==0.26.1"]
 
 
-def test_what_someone_does_with_a_version_is_not_its_name() -> None:
-    assert draft("# Building 2.0.0 fails\n\nUndefined references with GCC.\n").data.get("matrix", {}).keys() <= {"os"}
-
-
 def test_a_version_in_the_next_clause_is_of_what_the_sentence_is_about() -> None:
     found = draft("# can't compile\n\nIt has to do with an update to GCC, im using 4.8.2.\n")
     assert found.data["matrix"]["gcc"] == ["4.8"]
@@ -234,11 +230,6 @@ def test_a_name_with_its_version_glued_to_it() -> None:
 def test_the_tag_of_an_image_is_not_a_version_of_a_package() -> None:
     found = draft("# Load fails\n\nimage: nvcr.io/nvidia/wobbleserver:23.10-py3\nRun with Python.\n").data
     assert "wobbleserver" not in str(found.get("environment"))
-
-
-def test_names_that_end_in_v_keep_it() -> None:
-    found = draft("# [Bug] cuda10.1 mmcv1.7.0 gives an undefined symbol\n\nimport mmcv\n").data
-    assert found["environment"]["pip"] == ["mmcv==1.7.0"]
 
 
 def test_a_compiler_that_is_asked_for_its_version() -> None:

@@ -27,10 +27,6 @@ SAID = [
     ("see line 3.4, section 2.1 and https://example.org/numpy/1.2.3", ""),
     ("other words 1.2.3 and version 2", ""),
     (
-        "It fails with `parallel=True` but runs fine without (Ubuntu 18.04, Python 3.6, numpy 1.16)",
-        "os?ubuntu-18.04 python?3.6 numpy?1.16",
-    ),
-    (
         "It works on one (Ubuntu 20.04, Python 3.8), but fails on the other (Debian 10, Python 3.7)",
         "os+ubuntu-20.04 python+3.8 os-debian-10 python-3.7",
     ),
@@ -39,7 +35,6 @@ SAID = [
     ("The problem first appeared in scipy 1.11.0; 1.10.1 doesn't have it.", "scipy-1.11.0 scipy+1.10.1"),
     ("I can reproduce with scipy 1.11.0 but not with scipy 1.10.1.", "scipy-1.11.0 scipy+1.10.1"),
     ("scipy 1.10.1 works; scipy 1.11.0 doesn't.", "scipy+1.10.1 scipy-1.11.0"),
-    ("Everything was good until I updated scipy to 1.11.0 (from 1.10.1).", "scipy+1.10.1 scipy-1.11.0"),
     ("scipy 1.10.1 -> 1.11.0 broke it.", "scipy+1.10.1 scipy-1.11.0"),
     ("Downgrading scipy to 1.10.1 helps.  I have scipy 1.11.0 installed.", "scipy+1.10.1 scipy?1.11.0"),
     ("使用 scipy 1.10.1 没有问题，换成 1.11.0 就崩溃", "scipy+1.10.1 scipy-1.11.0"),
@@ -179,7 +174,6 @@ def test_more_ways_to_name_a_package(text: str, pip: list[str]) -> None:
         ("Ubuntu 20.04 fails, Ubuntu 22.04 is fine.", {"os": ["ubuntu-20.04", "ubuntu-22.04"]}),
         ("It fails on Ubuntu 22.04 but not on Ubuntu 20.04.", {"os": ["ubuntu-20.04", "ubuntu-22.04"]}),
         ("With scipy 1.9.3 all is fine. With v1.11.4 I get a WobbleError.", {"scipy": ["1.9.3", "1.11.4"]}),
-        ("Only rocm5.6_py3.8_torch_1.13.1 works, rocm5.7_py3.8_torch_1.13.1 fails.", {"rocm": ["5.6", "5.7"]}),
         ("在ubuntu上编译失败", {"os": ["ubuntu-24.04"]}),
         ("- Java: 17\n- GCC Version [gcc (GCC) 8.2.0]", {"java": ["17"], "gcc": ["8.2"]}),
     ],

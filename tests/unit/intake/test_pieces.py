@@ -32,10 +32,9 @@ def test_a_traceback_in_prose_ends_with_its_exception() -> None:
     assert kinds(text) == [("prose", 1), ("traceback", 2), ("prose", 8)]
 
 
-def test_mails_and_front_matter_have_a_title() -> None:
+def test_mails_have_a_title() -> None:
     assert pieces.cut("From: a\nSubject: It breaks\n\nHello\n").title == "It breaks"
     assert pieces.cut("标题：训练时卡死\n环境：Ubuntu 18.04\n").title == "训练时卡死"
-    assert pieces.cut("---\ntitle: 'It breaks'\n---\nHello\n").title == "It breaks"
 
 
 @pytest.mark.parametrize(("line", "role"), table("commands")["examples"].items())
@@ -239,16 +238,6 @@ def test_what_a_program_lists_is_in_the_case_and_does_not_decide_on_its_system()
     cell = matrix([found], 0, compiles=False).cells[0]
     assert (cell["os"], cell["cmake"]) == ("ubuntu-18.04", "3.27")
     assert matrix([found], 0, compiles=True).cells[0]["os"] != "ubuntu-18.04"
-
-
-def test_compilers_that_a_sentence_compares_are_an_axis_though_nothing_is_compiled() -> None:
-    from reprokit.intake import grouping
-    from reprokit.intake.axes import matrix
-
-    for between, gcc in (("fails", ["9.4", "11.2"]), ("was used", None)):
-        read = grouping.read(pieces.cut(f"# Wobbles\n\nIt works with gcc 9.4, gcc 11.2 {between}.\n"), None)
-        found = matrix(read.merged, read.failing, compiles=False)
-        assert (sorted(found.data.get("gcc", []), key=float) == gcc) == (gcc is not None)
 
 
 def test_a_table_of_results_does_not_become_a_tree_of_folders() -> None:
