@@ -141,22 +141,7 @@ def _cells(
 
 
 def _cell(asked: Mapping[str, str], os: str, light: Mapping[str, float]) -> _Cell:
-    """The cell on a system, with every axis that is available there. ``light``: how much axes count that count less.
-
-    Where cuDNN is not available for the CUDA that is nearest, with another CUDA if that has one.
-    """
-    cell = _filled(asked, os, light, ())
-    if "cuda" in cell.values and "cudnn" in asked and "cudnn" not in cell.values:
-        others = _nearest("cuda", cell.values["cuda"], "")[:_TRIED]
-        return min([cell, *(_filled(asked, os, light, (one,)) for one in others)], key=lambda one: one.cost)
-    return cell
-
-
-_TRIED = 8
-"""Most versions of CUDA that are tried for a cuDNN."""
-
-
-def _filled(asked: Mapping[str, str], os: str, light: Mapping[str, float], cuda: Sequence[str]) -> _Cell:
+    """The cell on a system, with every axis that is available there. ``light``: how much axes count that count less."""
     own, family = release_of(asked.get("os", "")), asked.get("os", "").partition("-")[0]
     cost = _OTHER_SYSTEM if own and own != os else 0
     cost += _OTHER_FAMILY if family in FAMILIES and family != os.partition("-")[0] else 0
@@ -168,7 +153,7 @@ def _filled(asked: Mapping[str, str], os: str, light: Mapping[str, float], cuda:
             if text and text != versions.NONE:
                 dropped.append(f"{axis} {text!r} is not a version")
             continue
-        value, why, near = _served(cell, axis, text, cuda if axis == "cuda" else ())
+        value, why, near = _served(cell, axis, text)
         first, second = _apart(value, text) if near else (0, 0)
         first = second if axis == "python" else first
         distance = _FAR if first > 0 and axis in ("cuda", "cudnn", "python") else _NEAR
@@ -236,11 +221,8 @@ def _listed(dropped: Sequence[str]) -> str:
     return "; ".join(text.replace(" was reported and is left out: ", ": ") for text in dropped)
 
 
-def _served(cell: Mapping[str, str], axis: str, text: str, only: Sequence[str] = ()) -> tuple[str, str, bool]:
-    """(available value, why it differs, whether it is another version): two parts, or one with another minor.
-
-    ``only``: the versions that may stand for one that is not available, where not all of them may.
-    """
+def _served(cell: Mapping[str, str], axis: str, text: str) -> tuple[str, str, bool]:
+    """(available value, why it differs, whether it is another version): two parts, or one with another minor."""
     parts = versions.parts(text)
     asked = ".".join(parts[: PARTS[axis]])
     reason = unavailable({**cell, axis: asked})
@@ -252,7 +234,7 @@ def _served(cell: Mapping[str, str], axis: str, text: str, only: Sequence[str] =
         return parts[0], why, False
     # Only the cause: the alternatives are long, and validate lists them, too.
     reason = re.split(": its | [(]|; ", reason)[0]
-    for value in only or _nearest(axis, asked, cell.get("cuda", "")):
+    for value in _nearest(axis, asked, cell.get("cuda", "")):
         if not unavailable({**cell, axis: value}):
             return value, f"{axis} {text} was reported and is not available ({reason}): {value} is the nearest", True
     return "", f"{axis} {text} was reported and is left out: {reason}", False

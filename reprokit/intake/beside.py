@@ -127,13 +127,8 @@ _NO_AXIS = re.compile(
 """What belongs to an environment and has no axis in a case."""
 
 
-def without_axis(
-    here: EnvironmentBlock | None, prose: Sequence[lines.ReportLine], split: Sequence[lines.ReportLine]
-) -> EnvironmentBlock | None:
-    """What else the report says of the environment, for which a case has no axis: a comment, and as reported.
-
-    ``prose``: its sentences; ``split``: all of its lines.
-    """
+def without_axis(here: EnvironmentBlock | None, prose: Sequence[lines.ReportLine]) -> EnvironmentBlock | None:
+    """What else the report says of the environment, for which a case has no axis: a comment, and as reported."""
     found = {"driver": here.driver} if here and here.driver else {}
     found |= {"glibc": here.glibc} if here and here.glibc else {}
     listed = [f"{key}: {value}"[:_LINE] for key, value in (here.values.items() if here else ())][:_LINES]
@@ -145,13 +140,7 @@ def without_axis(
             if name not in (here.packages if here else ()) and name not in map(str.lower, found):
                 found[hit["name"]] = hit["version"]
                 stated |= {} if text in listed else {hit["name"]: hit["version"]}
-    pasted = [line.text[:_LINE] for line in split if "64" in line.text or "sparc" in line.text][:_LINES]
-    seen = [
-        (_PROCESSOR, (*listed, *spoken, *pasted)),
-        (_USUAL, spoken),
-        (_USUAL, [one for one in listed if len(one) < _SHORT]),
-    ]
-    if rare := next((one for pattern, texts in seen for text in texts if (one := pattern.search(text))), None):
+    if rare := next(filter(None, map(_PROCESSOR.search, (*listed, *spoken))), None):
         found.setdefault("processor", rare[0])
     if not found:
         return None
@@ -167,10 +156,8 @@ _PROCESSOR = re.compile(
     r"|\bM[1-5](?: Pro| Max| Ultra)?\b(?=.{0,20}(?:mac|apple|chip|arm))",
     re.IGNORECASE,
 )
-_USUAL = re.compile(r"(?<![\w./-])(?:amd64|x86_64|x86-64)(?![\w/-]|\.\w)|(?<=: )(?:amd64|x86_64)$", re.IGNORECASE)
-"""The processor that most reports have: said in a sentence, or alone as a value."""
-_LINE, _LINES, _LISTED, _SHORT = 400, 1000, 8, 24
-"""Characters of a line and lines that are searched for them, most that are listed, characters of a bare value."""
+_LINE, _LINES, _LISTED = 400, 1000, 8
+"""Characters of a line and lines that are searched for them, and most that are listed."""
 
 
 _VARIABLE = re.compile(

@@ -320,6 +320,7 @@ def _differing(lines: list[tuple[int, str]], report: _Report) -> tuple[str, int]
         alike = bool(shapes) and 10 * sum(shape == shapes[0] for shape in shapes) >= 6 * len(shapes)
         chosen = [(lines[0][1], lines[0][0])] if alike or len(lines) == 1 else []
     text, number = chosen[0] if chosen else ("", 0)
+    text = text if "\n" in text else text.strip()
     if commands.role_of(text.partition("\n")[0]):
         return None
     bad = _CHANGES.search(text) or (_LEVEL.match(text) and "\n" not in text) or not re.search(r"\w\w|\d|\W\w\W", text)

@@ -351,12 +351,9 @@ class _Work:
             wanted.apt += tools
             wanted.notes.setdefault("apt", []).append(f"{', '.join(tools)}: programs that the command starts")
         environment: dict[str, Any] = {}
-        for key, value in (
-            ("apt", wanted.apt),
-            ("pip", wanted.pip),
-            ("pip_options", [*map(literal, wanted.options)]),
-            ("setup", wanted.setup),
-        ):
+        options = [literal(text) for text in wanted.options]
+        parts = {"apt": wanted.apt, "pip": wanted.pip, "pip_options": options, "setup": wanted.setup}
+        for key, value in parts.items():
             if value:
                 environment[key] = value
                 self.notes[("environment", key)] = tuple(wanted.notes.get(key, ()))

@@ -116,7 +116,7 @@ def read(
         around.image(result.merged, prose),
         around.variables(prose),
         around.dumped(split),
-        around.without_axis(result.merged[result.failing] if result.merged else None, prose, split),
+        around.without_axis(result.merged[result.failing] if result.merged else None, prose),
     ):
         if found:
             result.fill(found)

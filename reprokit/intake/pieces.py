@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from reprokit.evidence.text import clean
@@ -321,19 +321,8 @@ class _Cutter:
         body = self.lines[self.at : end]
         if kind in ("indented", "traceback"):
             body = _dedented(body)
-        if kind == "tree" and self.at > 0 and self._root_above():
-            # The root folder of a tree is on the line before it.
-            body = [self.lines[self.at - 1], *body]
-            self.pieces[-1:] = _shortened(self.pieces[-1])
-            self._add(kind, body, self.at - 1)
-        else:
-            self._add(kind, body, self.at)
+        self._add(kind, body, self.at)
         self.at = end
-
-    def _root_above(self) -> bool:
-        above = self.lines[self.at - 1].strip()
-        prose = bool(self.pieces) and self.pieces[-1].kind == "prose" and self.pieces[-1].last == self.at
-        return prose and bool(re.fullmatch(r"[\w./\\~$-]+/?", above))
 
     def _prose(self) -> None:
         start = self.at
@@ -421,12 +410,6 @@ class _Cutter:
 
 def _frame_like(line: str) -> bool:
     return bool(re.match(r'^\s+File ".+", line \d+|^\s+\S', line))
-
-
-def _shortened(piece: ReportPiece) -> Iterator[ReportPiece]:
-    text = piece.text.rstrip().rpartition("\n")[0]
-    if text.strip():
-        yield ReportPiece(kind=piece.kind, text=text, line=piece.line, heading=piece.heading, lead=piece.lead)
 
 
 def _dedented(lines: list[str]) -> list[str]:

@@ -20,8 +20,8 @@ MOST = 40
 """Of a list of up to so many packages all are installed; of a longer one those that are relevant, or well known."""
 
 _PACKAGE = re.compile(r"(?:^|.*/)(?:site|dist)-packages/(?P<name>[A-Za-z_]\w*)(?:/|\.py)")
-_RELEASE = re.compile(r"\d+(?:\.\d+)*(?:(?:a|b|rc)\d+)?(?:\.post\d+)?")
 _NO_LIBRARY = re.compile(r"\blib[\w+.-]{1,60}\.so\b")
+_RELEASE = re.compile(r"\d+(?:\.\d+)*(?:(?:a|b|rc)\d+)?(?:\.post\d+)?")
 AXIS_NAMES = {
     "paddlepaddle": "paddle",
     "paddlepaddle-gpu": "paddle",

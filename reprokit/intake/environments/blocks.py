@@ -234,7 +234,7 @@ def _block(run: _Run) -> Iterator[EnvironmentBlock]:
     reading.written = [name for name in reading.packages if name in _TOOLS]
     for row, text in run.listed:
         if row["by"] == "conda":
-            packages.of_conda(reading, row["name"], row["version"], row["build"] or "py")
+            packages.of_conda(reading, row["name"], row["version"], row["build"] or "pypi")
         else:
             reading.package(row["name"], row["version"], text)
     _own_cudnn(reading)

@@ -19,6 +19,9 @@ _LEAST_ITEMS = 3
 _ABOVE = 20
 _VERSION = re.compile(r"versions?\s*[:=]\s*(?=v?\d)", re.IGNORECASE)
 _OWNER = re.compile(r"([A-Za-z][\w.+-]{0,40}(?: [A-Za-z][\w.+-]{0,40})?)\s*[:：]$")
+_BUILT = re.compile(r"(?:name|commands|include directory):")
+_BESIDE = 6
+"""What lies around the version of something that built a package, as numpy.show_config() prints it."""
 LONGEST = 2000
 """Characters of a line that are read: no line of an environment is longer, except the flags of a processor."""
 
@@ -82,6 +85,9 @@ def _owned(line: ReportLine, before: Sequence[ReportLine]) -> ReportLine:
     above = (
         one for one in reversed(before[-_ABOVE:]) if one.text and (one.indent < line.indent or one.fence != line.fence)
     )
+    beside = (one.text for one in reversed(before[-_BESIDE:]) if one.indent == line.indent)
+    if any(map(_BUILT.match, beside)):
+        return replace(line, text="version")
     owner = _OWNER.match(next(above, line).text)
     return replace(line, text=f"{owner[1]} {line.text}") if owner else line
 

@@ -29,7 +29,7 @@ _CONTRAST = re.compile(
     r"\b(?:but|while|whereas|however|yet)\b|但|而(?!且)|(?<![译跑行])不过|却", re.IGNORECASE | re.ASCII
 )
 _SENTENCE = re.compile(r"[。！？!?]|\.(?=\s|$)")
-_VERSION = r"v?\d{1,4}(?:\.(?:\d+\w*|[x*]))+(?:[-.]?(?:post|rc|dev|a|b|alpha|beta)\d*)?(?:\+[\w.]+)?"
+_VERSION = r"v?\d{1,4}(?:\.(?:\d+[^\W_]*|[x*]))+(?:[-.]?(?:post|rc|dev|a|b|alpha|beta)\d*)?(?:\+[\w.]+)?"
 _ANY = re.compile(
     rf"(?<![\d.])(?:{_VERSION}|(?<![A-Za-z.\d/])\d{{1,2}}(?![\d.]))(?![A-Za-z0-9/]|\.\d|[-_][A-Za-z])", re.ASCII
 )

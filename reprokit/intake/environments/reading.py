@@ -94,8 +94,6 @@ class BlockReader:
             self.texts.setdefault("system", found)
         if _WSL.search(text):
             self.remarks.append("Linux under Windows (WSL)")
-        if re.search(r"\b(?:aarch64|arm64)\b", text) and self.texts.get("system") != "macos":
-            self.remarks.append("the processor is ARM (aarch64)")
 
     def found(self, kind: str, first: int, last: int, values: Mapping[str, str]) -> EnvironmentBlock:
         """The block with these facts. ``first``, ``last``: its lines; ``values``: its own keys."""

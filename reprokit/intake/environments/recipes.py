@@ -100,7 +100,8 @@ def _dockerfile(lines: Sequence[ReportLine], at: int) -> tuple[EnvironmentBlock 
     if count == 1 and not re.search(r"[:/]", image):  # such as FROM users, which is SQL or prose
         return None, max(end, at + 1)
     into = BlockReader(Rank.STATED, remarks=recipe.remarks)
-    images.read(image, into)
+    if "$" not in image:
+        images.read(image, into)
     installed = installs(recipe.runs)
     other = [one.text for one in recipe.runs if installs([one]) == Installed() and not _HOUSEKEEPING.match(one.text)]
     block = replace(

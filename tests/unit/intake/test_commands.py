@@ -232,13 +232,6 @@ def test_steps_glued_to_their_numbers_are_commands() -> None:
     assert command.split("\n") == ["mkdir -p b", "cd b", "cmake ..", ""]
 
 
-def test_the_version_line_of_click_and_the_kernel_of_uname_are_read() -> None:
-    text = "Platform: Linux 5.4.0-1029-aws #30-Ubuntu x86_64 GNU/Linux\n\n- wobble, version 20.8b1\n- Python 3.8.8\n"
-    data = draft(f"# It fails\n\n{text}\n{FAILS}").data
-    assert data["environment"]["pip"] == ["wobble==20.8b1"]
-    assert str(data["matrix"]["os"]).startswith("['ubuntu-2")
-
-
 def test_a_fence_that_names_a_language_may_have_commands_alone() -> None:
     found = draft(f"# It fails\n\n```Rust\ncd wob\n\ncargo build --release\n```\n\n{FAILS}")
     assert found.data["command"].strip() == "cd wob\ncargo build --release"
@@ -268,14 +261,6 @@ def test_times_of_a_log_are_not_part_of_its_lines() -> None:
         found = draft("# CI fails\n\n```\n" + "\n".join(one + line for line in text.split("\n")) + "\n```\n").data
         assert "python test/run.py --shard 1 2" in found["command"]
         assert found["expect"]["failure"] == {"exception": "RuntimeError", "message": "no wobble left"}
-
-
-def test_a_console_that_a_tracker_took_for_quotes_is_read() -> None:
-    text = "# It fails\n\n> > > import wobble\n> > > wobble.go()\n> > > Traceback (most recent call last):\n"
-    text += '> > >   File "<stdin>", line 1, in <module>\n> > > SyntaxError: invalid syntax\n'
-    found = draft(text).data
-    assert found["files"]["repro.py"] == "import wobble\nwobble.go()\n"
-    assert found["expect"]["failure"]["exception"] == "SyntaxError"
 
 
 @pytest.mark.parametrize(

@@ -78,14 +78,7 @@ from reprokit.intake.drafting import draft
             "# Error: Size of a wibble is wrong (on my machine)\n\n```\nError: Size of a wibble is wrong: 4096\n```\n",
             {"output": "Size of a wibble is wrong"},
         ),
-        # a program's output: quoted behind it, below a word, all that the command printed
-        (
-            (
-                "# The weight is ignored\n\n```python\nimport wib\nprint(wib.way())\n```\n\n> [24, 34]\n\n"
-                "## Expected behavior\n\nBoth are the same.\n"
-            ),
-            {"exit_code": "0", "output": "[24, 34]"},
-        ),
+        # a program's output: below a word, all that the command printed
         (
             "# A wib mean has a wrong value\n\n```python\nimport wib\n```\nwhich prints:\n```\n7.25\n```\n",
             {"exit_code": "0", "output": "7.25"},

@@ -142,7 +142,6 @@ def test_what_is_printed_decides_which_version_failed() -> None:
         ("```\n[debug] Linux-6.11.9-arch1-1-x86_64-with-glibc2.40\n```", "arch was reported"),
         ("- macOS", "the report is from macOS"),
         ("```\nWobble v1.8.0\non darwin_arm64\n```", "the report is from macOS"),
-        ("The processor is amd64.", "processor amd64"),
         ("It is a search in an archive, and of a mint or a void.", "the report names no distribution"),
     ],
 )

@@ -245,15 +245,6 @@ def test_a_table_of_results_does_not_become_a_tree_of_folders() -> None:
     assert [one.kind for one in found.pieces] == ["heading", "prose", "tree"]
 
 
-def test_a_cuda_is_chosen_that_has_the_cudnn() -> None:
-    from reprokit.intake.axes import matrix
-
-    found = matrix([environment(1, os="ubuntu-18.04", cuda="10.0", cudnn="7.4")], 0, compiles=False)
-    assert found.cells == [{"os": "ubuntu-18.04", "cuda": "10.0", "cudnn": "7.6"}]
-    found = matrix([environment(1, os="ubuntu-18.04", cuda="8.0", cudnn="7.6")], 0, compiles=False)
-    assert found.cells == [{"os": "ubuntu-18.04", "cuda": "9.2", "cudnn": "7.6"}]
-
-
 @pytest.mark.parametrize(
     ("asked", "cell", "words"),
     [
