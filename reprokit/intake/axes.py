@@ -96,11 +96,8 @@ _BUILT = 0.3
 
 _NEAREST = {"python": 0, "cuda": 3, "cudnn": 4, "gcc": 3, "clang": 3, "cmake": 1, "nccl": 0}
 """How far the first number of a version may be from the reported one that is not available."""
-_LEFT_OUT, _FAR, _NEAR, _OTHER_SYSTEM, _OTHER_FAMILY = 4000, 3000, 2000, 1500, 2000
-"""How much it costs that an axis is left out or has another version, and that the release or its family is another.
-
-CUDA and cuDNN of another generation, and another Python, are hardly better than none.
-"""
+_LEFT_OUT, _NEAR, _OTHER_SYSTEM, _OTHER_FAMILY = 4000, 2000, 1500, 2000
+"""How much it costs that an axis is left out or has another version, and that the release or its family is another."""
 _OF_CONDA = 100
 """How much it costs that conda-forge has to serve an axis: less than another system, but where the report leaves the
 system open, one is preferred whose CUDA has nvcc and whose packages a lock holds."""
@@ -156,8 +153,7 @@ def _cell(asked: Mapping[str, str], os: str, light: Mapping[str, float]) -> _Cel
         value, why, near = _served(cell, axis, text)
         first, second = _apart(value, text) if near else (0, 0)
         first = second if axis == "python" else first
-        distance = _FAR if first > 0 and axis in ("cuda", "cudnn", "python") else _NEAR
-        more = distance + 100 * first + second if near else 0 if value else _LEFT_OUT
+        more = _NEAR + 100 * first + second if near else 0 if value else _LEFT_OUT
         if value:
             cell[axis] = value
             more += _OF_CONDA * (axis in of_conda(cell))

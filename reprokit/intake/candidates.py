@@ -104,9 +104,7 @@ class _Report:
         wrong = next(row["search"] for row in table()["words"] if row.get("kind") == "wrong")
         self.wrong = 2 if wrong.search(self.title) else 1 if wrong.search(prose) else 0
         self.fails = 2 if _FAILS.search(self.title) else 0
-        about = re.search(r"warning|警告", self.title, re.IGNORECASE)
-        self.warning = _WARNING if about else _WARNING_OF_PYTHON
-        self.warns = bool(about or re.search(r"warning|警告", prose, re.IGNORECASE))
+        self.warns = bool(re.search(r"warning|警告", self.title, re.IGNORECASE))
         printed = [piece for piece in pieces if piece.code and "expected" in _around(piece)]
         self.expects = (
             bool(printed)
@@ -183,11 +181,6 @@ _PROMPT = re.compile(
     r"|>>>|\.\.\.|(?:In|Out) ?\[\d*\]:)"
     r"(?:\s+(?P<typed>\S.*)|\s*$)"
 )
-_LISTS = re.compile(
-    r"--version|\b(?:pip3?|conda|apt(?:-get)?|brew|npm|cargo|poetry|uv|cat|ls|git|cd|make|cmake|which|wget|curl -O)\b"
-    r"|nvidia-smi|uname|collect_env|lsb_release|lscpu|__version__|version\("
-)
-"""Commands whose output is not a result."""
 _CODE = re.compile(
     r"\s*(?:import |from \w[\w.]* import|def |class |for .*:$|if .*[:{]$|while |return |print\(|#include|using |let "
     r"|var |const |fn |func |public |struct |@\w|[{}]\s*$|//|#|\w[\w.\[\]\"']* [-+*/]?= \S"
@@ -221,7 +214,6 @@ _LOGGED = re.compile(
     r"\s*(?:\[|【|\(\w+ |[\d-]{4,10}[ T]\d\d:|[\w./\\~<>-]{1,300}:\d+|[\w./-]{2,40}: (?!//)\S|[A-Z]{3,8}:"
     r"|(?:ERROR|FATAL|FAIL(?:ED)?|WARN(?:ING)?|CRITICAL) )"
 )
-_WARNING_OF_PYTHON = re.compile(r"\b[A-Z]\w*Warning: \S.*")
 _WARNING = re.compile(r"\b(?:[A-Z]\w*)?(?:Warning|WARNING): \S.*")
 _PREFIX = re.compile(
     r"^\s*(?:\([^()\n]{1,60}\)\s*|(?::\s)?[WEFI] [\w./-]{1,200}:\d+\]\s*"
@@ -238,8 +230,6 @@ def _inside(hit: re.Match[str]) -> str:
 def _source(piece: ReportPiece) -> bool:
     """Whether a pasted text is a program, by most of its lines."""
     lines = [line for line in piece.text.split("\n")[:60] if line.strip()]
-    if any(re.match(r"\s*\S{1,200}:\d+: \w", line) for line in lines):  # what a tool says of a line
-        return False
     code = sum(bool(_CODE.match(re.sub(r"\s(?:#|//).*", "", line))) for line in lines)
     sessions = sum(bool(_PROMPT.match(line)) for line in lines)
     begins = any(re.match(r"(?:import|from|def|class|#include|using|package|fn|func) ?\S", line) for line in lines)
@@ -262,9 +252,6 @@ def _printed(report: _Report) -> Iterator[_Candidate]:
     for piece in report.pieces:
         if not piece.code:
             continue
-        if piece.kind in ("traceback", "tree"):
-            above = None
-            continue
         if _source(piece):
             above = piece
             continue
@@ -273,10 +260,10 @@ def _printed(report: _Report) -> Iterator[_Candidate]:
         score = base + said + behind + 2 * _session(piece)
         score -= 2 * (piece.info in _DATA or piece.info in _LANGUAGES)
         for lines, typed in _outputs(piece):
-            ran = 0 if typed is None else -8 if _LISTS.search(typed) else 2
+            ran = 0 if typed is None else 2
             if text := _differing(lines, report):
                 named = 2 * any(one in text[0] for one in report.quoted)
-                score += named + (ran if ran < 0 or not behind else 0)
+                score += named + (0 if behind else ran)
                 # That a text is below a program is not enough.
                 sure = said > 0 or ran > 0 or named
                 yield _Candidate(text[0], text[1], score if sure else min(score, 3), "printed")
@@ -378,12 +365,12 @@ _INTRODUCES = re.compile(r"(?:[:：]|如下|following|below)\W*$", re.IGNORECASE
 def _error_score(line: str, piece: ReportPiece, report: _Report, introduced: bool) -> int:
     level = bool(_LEVEL.match(line))
     words = len(set(map(str.lower, _ERROR.findall(line))))
-    warning = report.warns and report.warning.search(line)
-    if not (level or words or warning) or _NONE.search(line) or (_CODE.match(line) and not warning):
+    warning = report.warns and _WARNING.search(line)
+    if not (level or words or warning) or _NONE.search(line):
         return 0
-    if not piece.code and (not (introduced or _LOGGED.match(line)) or _PERSON.search(line) or _asks(line)):
+    if not piece.code and (not (introduced or _LOGGED.match(line)) or _PERSON.search(line)):
         return 0
-    if _PROMPT.match(line) or _SHELL.search(line) or (_PERSON.search(line[:200]) and not level):
+    if _SHELL.search(line):
         return 0
     score = 3 * level + 2 * bool(words) + 3 * bool(warning) + report.fails
     score += 2 * (len(report.words & set(re.findall(r"[a-z]{4,}|\d{3,}", line.lower()))) >= 2)
@@ -425,14 +412,10 @@ def _spans(piece: ReportPiece, report: _Report) -> Iterator[_Candidate]:
             before, end = sentence[min(end, hit.start()) : hit.start()], hit.end()
             said = _roles(before[-80:])
             if (
-                (
-                    "error" not in said[-2:]
-                    and not (said[-1:] == ["actual"] and _ERROR.search(text))
-                    and not (title and 3 * len(text) > 2 * len(sentence) and _ERROR.search(text))
-                )
-                or set(said) & {"expected", "fine"}
-                or len(re.findall(r"[A-Za-z]{2,}|[\u4e00-\u9fff]{2}", text)) < 3
-            ):
+                "error" not in said[-2:]
+                and not (said[-1:] == ["actual"] and _ERROR.search(text))
+                and not (title and 3 * len(text) > 2 * len(sentence) and _ERROR.search(text))
+            ) or len(re.findall(r"[A-Za-z]{2,}|[\u4e00-\u9fff]{2}", text)) < 3:
                 continue
             if _CODE.match(text) or re.search(r"^https?:|^[./\\]|^\w+(?:\.\w+)*\(", text):
                 continue

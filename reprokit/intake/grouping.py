@@ -228,8 +228,7 @@ def _compare(result: ReportedEnvironments, said: _Said) -> None:
         result.add(_with(here, said.role, bad[0]), _statement_of(bad[0]))
         result.failing = len(result.groups) - 1
         return
-    below = [one for one in fine if versions.order(one.version) < versions.order(said.value)]
-    good = max(below or fine, key=lambda one: versions.order(one.version), default=None)
+    good = max(fine, key=lambda one: versions.order(one.version), default=None)
     for one in ([good] if good else []) + bad[:_COMPARED]:
         if any(same_version(text, one.version) for other in result.merged if (text := _value(other, said.role))):
             continue

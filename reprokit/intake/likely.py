@@ -39,8 +39,6 @@ _QUOTED = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'")
 _STARTS = re.compile(
     r"(?:[A-Z][A-Z0-9_]*=\S+ +)*(?:sudo +)?(?P<name>\$\{?\w+\}?|(?:[A-Za-z]:)?[\w.~/\\][\w.+/\\-]*)(?=\s|$)"
 )
-_BOT = re.compile(r"/[a-z][\w-]*(?: |$)")
-"""What is written to a robot of a forge: ``/assign me``."""
 _CONTINUED = re.compile(r"[ \t]*\\\n[ \t]*")
 _MOST = 2000
 """Most characters that are weighed."""
@@ -67,7 +65,7 @@ def weight(text: str, *places: str, subjects: frozenset[str] = frozenset()) -> i
     first = _CONTINUED.sub(" ", text[:_MOST]).split("\n", 1)[0].strip()
     starts = _STARTS.match(first)
     name = starts["name"].rpartition("/")[2] if starts else ""
-    if not starts or name.lower() in words() or not re.search(r"[A-Za-z]", name) or _BOT.match(first):
+    if not starts or name.lower() in words() or not re.search(r"[A-Za-z]", name):
         return 0
     plain = _QUOTED.sub("''", first)
     total = sum(PLACES[place] for place in places)

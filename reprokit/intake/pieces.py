@@ -48,8 +48,6 @@ _STYLE = re.compile(r"</?(?:font|span|b|i|u|em|strong|code|samp|kbd|a)\b[^<>\n]{
 """Tags of what terminals copy as HTML."""
 _LEAD = re.compile(r"[:：]\s*$")
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\)|^\s*File \".+\", line \d+")
-_PROGRAM = re.compile(r"(?:import [a-z_][\w., ]*|from [a-z_][\w.]* import .*)$")
-"""A program without a fence, right behind a traceback."""
 _TREE = re.compile(r"^[ \t]*(?:[│|][ \t]*)*(?:├|└|\|--(?!-*[:|])|`--|\+--)")
 _PROMPT = re.compile(
     r"^\s*(?:>>> |\.\.\. |In \[\d+\]: ?|(?:\([\w.-]+\)\s*)?(?:[\w.<>-]+@[\w.<>-]+[:\s][^\n$#]{0,80})?\$ (?=\S)"
@@ -229,7 +227,7 @@ class _Cutter:
             elif _TRACEBACK.search(line):
                 self._loose("traceback", self._end_of_traceback())
             elif _TREE.match(line):
-                self._loose("tree", self._while(lambda text: bool(_TREE.match(text) or re.match(r"^[ \t]*[│|]", text))))
+                self._loose("tree", self._while(lambda text: bool(_TREE.match(text))))
             elif _PROMPT.match(line):
                 self._loose("console", self._end_of_console())
             elif re.match(r"(?: {4}|\t)\s*\S", line) and self._after_blank():
@@ -375,8 +373,6 @@ class _Cutter:
                 )
                 if not (_TRACEBACK.search(following) or linked or (in_frames and _frame_like(self.lines[end - 1]))):
                     break
-            elif not in_frames and _PROGRAM.match(line):
-                break
             else:
                 in_frames = False
             end += 1

@@ -80,8 +80,6 @@ def place(result: Running, shown: Shown | None, project: Project | None) -> None
             moved = posixpath.join(cwd, name)
             result.files[moved] = result.files.pop(name)
             result.notes[("files", moved)] = result.notes.pop(("files", name), ())
-    if _MODULE.search(result.command) or "PYTHONPATH" in result.env or "PYTHONPATH" in result.command:
-        return
     if found := _imported_from(frames, root):
         folder, package, line = found
         below = posixpath.join(WORKDIR, project.name, folder[len(root) :].strip("/")).rstrip("/")

@@ -87,10 +87,9 @@ def folder_of(frames: Sequence[Frame], project: Project) -> str:
 
 
 def named(words: Iterable[str]) -> list[Project]:
-    """The projects of the table whose name or pip package is among ``words``."""
+    """The projects of the table whose name is among ``words``."""
     known = table()
-    by_pip = {project.pip: project for project in known.values() if project.pip}
-    found = [known.get(word.lower()) or by_pip.get(word.lower()) for word in words]
+    found = [known.get(word.lower()) for word in words]
     return list(dict.fromkeys(project for project in found if project and not project.built))
 
 
@@ -227,7 +226,7 @@ _MAY_SAY = re.compile(
 def _known(text: str) -> list[Project]:
     """The projects of the table that a text names, in order."""
     words = (_plain(word) for word in re.findall(r"[A-Za-z][\w.+-]*(?: Runtime)?", text[:1000], re.A))
-    found = [_called().get(word) or _called().get(word.rstrip(".")) for word in words]
+    found = [_called().get(word.rstrip(".")) for word in words]
     return list(dict.fromkeys(project for project in found if project))
 
 

@@ -40,7 +40,6 @@ _ABOUT = re.compile(r"[^。，,.;；]{0,40}(?:版本|环境|environment)[^。，
 _COMMAND = re.compile(r"(?:pip3?|conda|mamba) install|docker run")
 """Lines with a command are read as commands."""
 
-_STOP = re.compile(r"Traceback \(most recent|\$ |>>> ")
 BLANKS = 2
 UNKNOWN = 3
 UNKNOWN_OF_PROGRAM = 12
@@ -121,8 +120,6 @@ class _Run:
 
     def ends(self, line: ReportLine, pairs: Sequence[KeyValue]) -> bool:
         """Whether a line is not part of the block any more: another fence, prose, or a repeated key."""
-        if line.fence != self.start.fence or _STOP.match(line.text):
-            return True
         if self.unknown >= (UNKNOWN if not self.kind else UNKNOWN_OF_PROGRAM * (1 + 4 * (self.kind == "collect_env"))):
             return True
         return any(self._again(one) for one in pairs if one.value)
@@ -209,8 +206,7 @@ def _pairs(line: ReportLine, heading: ReportLine | None) -> list[KeyValue]:
     # A sentence that names three of them describes an environment, too.
     many = len({one.role for one in found}) > 2
     if found and not _COMMAND.search(line.text) and (many or covered(line.text) >= 0.5):
-        said = mentions.judged(line.text) or mentions.ASKED_FOR.search(line.text)
-        if mentions.fails(line.text) is not None or (not many and said):
+        if mentions.fails(line.text) is not None or (not many and mentions.ASKED_FOR.search(line.text)):
             return []
         return found
     return [one] if one else []

@@ -26,9 +26,7 @@ _SYSTEMS = ("ubuntu", "debian", "centos", "rockylinux", "fedora", "alpine")
 def read(image: str, into: BlockReader) -> None:
     """Add to ``into`` the axes and the framework in an image's name; a digest and ``latest`` give nothing."""
     name = image.partition("@")[0]
-    path, colon, tag = name.rpartition(":")
-    if not colon or "/" in tag:  # the colon of a registry's port
-        path, tag = name, ""
+    path, _, tag = name.rpartition(":")
     repository = "/".join(path.split("/")[-2:])
     last = repository.rpartition("/")[2]
     quote = f"image {image}"
@@ -47,7 +45,5 @@ def read(image: str, into: BlockReader) -> None:
 
 def _system(last: str, tag: str) -> str:
     """The part of an image's name that names a release: ``ubuntu22.04``, ``debian:12-slim``."""
-    if last in _SYSTEMS:
-        return f"{last} {tag}"
-    found = re.search(rf"({'|'.join(_SYSTEMS)})-?(\d[\d.]*)", f"{last} {tag}")
+    found = re.search(rf"({'|'.join(_SYSTEMS)})[ -]?(\d[\d.]*)", f"{last} {tag}")
     return f"{found[1]} {found[2]}" if found else ""

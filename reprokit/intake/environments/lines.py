@@ -31,7 +31,7 @@ class ReportLine:
     """One line. ``text`` has no quote marks, bullets, bold or code marks; ``indent``: the number of blanks before it.
 
     ``fence``: the number of the fenced block that contains it, 0 = outside; ``edge``: it opens or closes one;
-    ``heading``: it is a Markdown heading; ``item``: it has a bullet; ``cells``: of a table row. ``taken``: it has been
+    ``heading``: it is a Markdown heading; ``item``: it has a bullet. ``taken``: it has been
     read as part of another block.
     """
 
@@ -43,7 +43,6 @@ class ReportLine:
     edge: bool = False
     heading: bool = False
     item: bool = False
-    cells: tuple[str, ...] = ()
     taken: bool = False
 
     @property
@@ -98,10 +97,9 @@ def _line(number: int, raw: str, body: str, fence: int) -> ReportLine:
     if fence:
         return ReportLine(number, raw, text=_BULLET.sub("", stripped), indent=indent, fence=fence)
     heading = bool(re.match(r"#{1,6}\s", stripped))
-    cells = tuple(plain(cell) for cell in stripped.strip("|").split("|")) if stripped.startswith("|") else ()
     shown = plain(stripped.strip("#") if heading else stripped)
     item = bool(_BULLET.match(stripped))
-    return ReportLine(number, raw, text=shown, indent=indent, heading=heading, item=item, cells=cells)
+    return ReportLine(number, raw, text=shown, indent=indent, heading=heading, item=item)
 
 
 def plain(text: str) -> str:

@@ -70,14 +70,7 @@ ASKED_FOR = re.compile(
     re.IGNORECASE,
 )
 """A clause about versions that something asks for, plans or tells of, rather than has."""
-_WISH = re.compile(
-    r"\b(?:(?:would|'d) like|want(?:ed)?|plan(?:ned|ning)?|hop(?:e|ed|ing)|wish) to \w+(?: (?:up )?to\b)?",
-    re.IGNORECASE,
-)
-"""What someone has not done."""
-_OWN = re.compile(
-    r"\b(?:I|I'm|we|my|our|have|has|had|installed|am|currently|using)\b|我|目前|当前|现在|已?安装|使用", re.IGNORECASE
-)
+_OWN = re.compile(r"\b(?:I|we|my|have|has|installed|am|using)\b|我|目前|当前|现在|已?安装|使用", re.IGNORECASE)
 """A clause behind it that is about what is there again."""
 _OWN_NAMES = re.compile(
     r"^\s{0,12}(?:>>> |\.\.\. )?(?:import|from)\s+([A-Za-z_]\w{1,40})|(?:site|dist)-packages[/\\]([A-Za-z_]\w{1,40})"
@@ -117,6 +110,8 @@ _LINK = re.compile(
 """What names no version of the environment: addresses, sizes, times; in brackets is what compiled Python."""
 _BOTH = re.compile(r"\b(CUDA)\s?[/&]\s?cuDNN", re.IGNORECASE)
 """The key of a form for two versions: a single one there is CUDA's."""
+_TAG = re.compile(r"(?<![\w./])[a-z]{2,20}\d{1,3}\.\d{1,3}(?:_[a-z]{1,20}_?\d{1,3}(?:\.\d{1,3}){1,2}){1,6}", re.ASCII)
+"""The tag of an image: ``rocm5.7_ubuntu22.04_py3.10_pytorch_2.0.1``."""
 _WHOLE = re.compile(rf"(?P<name>{_NAME})(?:,? version|[:=,]{{1,2}})?[ \t]{{0,40}}(?P<version>{_VERSION})", re.ASCII)
 """A line of a program that prints its version."""
 _FILE = re.compile(
@@ -185,7 +180,6 @@ def clause_of(text: str, at: int) -> str:
 def judged(text: str) -> frozenset[bool]:
     """Whether a text says that something fails, that it works, or both."""
     said: dict[bool, set[bool]] = {False: set(), True: set()}
-    text = _WISH.sub("", text)
     for verdict, weak, pattern in _statements():
         rest = pattern.sub(lambda found: " " * len(found[0]), text)
         if rest != text:
@@ -213,14 +207,14 @@ def find(lines: Sequence[ReportLine], own: Collection[str], title: str = "", pro
     ``project``: the name of what the report is about.
     """
     about = subject = role_of(project, own) or _first_named(title, own)
-    in_table, asked, of_form = False, "", ""
+    asked, of_form = "", ""
     for line in lines:
         if line.blank or line.edge:
-            subject, in_table = about, False
+            subject = about
             asked = asked if line.blank else ""
             continue
-        text = re.sub(r"^\s*[-*+](?=\w)", "", _LINK.sub(" ", "  ".join(line.cells) if line.cells else line.text))
-        text = _BOTH.sub(r"\1", text)
+        text = re.sub(r"^\s*[-*+](?=\w)", "", _LINK.sub(" ", line.text))
+        text = _TAG.sub(lambda tag: tag[0].replace("_", " "), _BOTH.sub(r"\1", text))
         if asked and (answer := _ANSWER.match(text)):
             words = f"{of_form} {text}"
             yield Mention(
@@ -231,10 +225,9 @@ def find(lines: Sequence[ReportLine], own: Collection[str], title: str = "", pro
         asked, of_form = (_first_named(text, own) or about, text) if _FORM.search(text) else ("", "")
         for sentence in _split(_SENTENCE, text):
             about = about or subject
-            subject = _first_named(sentence, own) or (subject if not line.cells or in_table else about)
+            subject = _first_named(sentence, own) or subject
             if _NUMBERED.search(sentence):
                 yield from _of_sentence(sentence, line.number, own, subject)
-        in_table = bool(line.cells)
 
 
 def printed(lines: Sequence[ReportLine], own: Collection[str]) -> Iterator[Mention]:

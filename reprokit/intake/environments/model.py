@@ -182,10 +182,6 @@ def together(founds: Sequence[EnvironmentBlock]) -> list[list[EnvironmentBlock]]
     return groups
 
 
-_FRAMEWORKS = frozenset({"torch", "paddlepaddle", "paddlepaddle-gpu", "tensorflow", "jax"})
-"""Packages whose version people write as precisely as programs do."""
-
-
 def contradict(one: EnvironmentBlock, other: EnvironmentBlock) -> bool:
     """Whether two blocks cannot describe the same environment (see :func:`together`)."""
     if one.system and other.system and one.system != other.system:
@@ -195,8 +191,7 @@ def contradict(one: EnvironmentBlock, other: EnvironmentBlock) -> bool:
         exact = axis in ("os", "python") and Rank.BUILT not in (a.rank, b.rank)
         if (exact or (a.rank is b.rank and a.rank is not Rank.BUILT)) and not same_version(a.version, b.version):
             return True
-    return any(
+    return one.kind == other.kind and any(
         not same_version(one.packages[name], other.packages[name])
         for name in one.packages.keys() & other.packages.keys()
-        if one.kind == other.kind or name in _FRAMEWORKS
     )

@@ -44,7 +44,6 @@ _CODE = re.compile(
 )
 _INSTALLS = re.compile(r"\b(?:pip[\d.]*|uv|conda|mamba) (?:pip )?(?:install|add|create)\b")
 _BUILT = re.compile(r"\bbuilt (?:on|with|at|from)\b|\bcompiled\b")
-_LOG = re.compile(r"^\[\w+\]\s")
 _MOST = 4000
 """Most pairs of a report that are looked at."""
 
@@ -95,8 +94,7 @@ def _scored(lines: Sequence[ReportLine], pasted: Collection[int], known: Collect
         if skip or not re.search(r"\d\.\d", line.text):
             banner = banner if line.edge or (line.blank and banner) else bool(_BANNER.search(line.text))
             continue
-        text = ": ".join(line.cells) if len(line.cells) == 2 else line.text
-        hits = list(_PAIR.finditer(_GLUED.sub(lambda glued: _unglued(glued, known), _OF_KEY.sub("", text))))
+        hits = list(_PAIR.finditer(_OF_KEY.sub("", line.text)))
         count += len(hits)
         for hit in hits:
             code = line.number in pasted
@@ -111,15 +109,6 @@ _OF_KEY = re.compile(
     r"\s?[(（](?:[^()（）\n]{1,200}[)）](?=[*_`]{0,3}\s?[:：])|(?:e\.g|例如|比如|如)[^()（）\n]{1,200}[)）])"
 )
 """What a key of a form says in brackets: ``Wobble version (use the command below): 1.2``, and its example."""
-_GLUED = re.compile(r"(?<![\w.-])(?P<name>[a-z][a-z_]{2,30}?)(?P<v>v?)(?=\d+\.\d+\.\d)", re.ASCII)
-"""A name with its version glued to it: ``wobblev1.2.3``, ``wobble1.2.3``."""
-
-
-def _unglued(hit: re.Match[str], known: Collection[str]) -> str:
-    """A glued name, with a blank before its version."""
-    return f"{hit[0]} " if hit[0] in ROLES or hit[0] in known else f"{hit['name']} {hit['v']}"
-
-
 _BEFORE = re.compile(r"(?:[A-Za-z][\w.+-]*\s){1,2}$", re.ASCII)
 
 
@@ -139,17 +128,9 @@ def _called(hit: re.Match[str], known: Collection[str]) -> str:
 def _how(name: str, hit: re.Match[str], line: ReportLine, known: Collection[str]) -> int:
     """How much the words of a pair say for it."""
     mark, version = hit["mark"].lower(), hit["version"]
-    if name in _WORDS or len(name) < 2 or wording.family(name):
+    verb = name.endswith("ing") and name not in known and name not in ROLES  # building v2.14
+    if name in _WORDS or len(name) < 2 or wording.family(name) or verb:
         return -99
-    if (
-        not re.search(r"==|@", mark)
-        and re.fullmatch(r"[A-Za-z][a-z]+ing", hit["name"])
-        and name not in known
-        and name not in ROLES
-    ):
-        return -99  # building v2.14, last working version: 2.13
-    if "/" in hit["name"] and mark.strip() in (":", "："):
-        return -99  # the tag of an image
     parts = version.split(".")
     score = 3 * (name in ROLES or name in known) + bool(re.search(r"[A-Z]", hit["name"]) and not hit["name"].isupper())
     score += 3 * bool(re.search(r"==|version|ver\.?|版本|release|[~^]", mark))
@@ -169,8 +150,7 @@ def _how(name: str, hit: re.Match[str], line: ReportLine, known: Collection[str]
         + (covered > 0.6)
         + (covered > 0.95 and len(parts) > 2)
         + (hit.start() == 0)
-        + (hit.start() == 0 and (line.item or len(line.cells) == 2))
-        + bool(_LOG.match(line.raw) and "version" in mark)
+        + (hit.start() == 0 and line.item)
         + bool(_BUILT.search(line.text))
     )
 

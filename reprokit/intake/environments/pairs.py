@@ -36,8 +36,6 @@ _ASIDE = re.compile(
     r"(?:请|例如|比如|如|e\.g\.?)(?=[^:：]{0,80}$).{0,80}$|(?<=\w)，如.{0,80}$"
 )
 """Text of a form rather than of the reporter: ``(e.g., 1.0)``, ``如 Windows``."""
-_ASKS = re.compile(r"(?<=[a-z0-9]) +(?:--version|-v)$")
-"""The option that asks a program for its version: ``gcc --version``."""
 _DRIVER = re.compile(r"driver|驱动|nvidia-smi|supported|最高支持")
 _COMPILED = re.compile(r"\[(?:GCC|Clang|MSC)\b[^\]]{0,80}\]")
 """What compiled Python, rather than a compiler of the environment."""
@@ -74,7 +72,7 @@ def role(key: str) -> str:
     """What a key describes: an axis, ``platform``, ``glibc``, ``gpu``, ``package NAME``, ``known`` ... or ""."""
     key = key.replace("`", "")
     key = re.sub(r"(gpu|显卡)\s?\d+(?:,\d+)*$", r"\1", key.lower().strip())  # GPU 0, GPU 0,1: as detectron2 lists them
-    bare = _SUFFIX.sub("", _ASIDE.sub("", _ASKS.sub("", key)).strip(" -–—*_?.,，、`")).strip()
+    bare = _SUFFIX.sub("", _ASIDE.sub("", key).strip(" -–—*_?.,，、`")).strip()
     if "cuda" in bare and _DRIVER.search(key):
         return "driver cuda"
     if bare in ROLES:
@@ -89,8 +87,6 @@ def role(key: str) -> str:
 
 def pair(line: ReportLine) -> KeyValue | None:
     """The key and value of a line, even if the key is not known; None for other lines."""
-    if len(line.cells) == 2:
-        return KeyValue(line.cells[0], line.cells[1], role(line.cells[0]), line.number)
     found = _PAIR.match(line.text)
     bracketed = _BRACKETED.match(line.text)
     found = bracketed if bracketed and role(bracketed[1]) else found

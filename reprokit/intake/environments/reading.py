@@ -205,7 +205,6 @@ def _driver(into: BlockReader, one: KeyValue) -> None:
 
 def _driver_cuda(into: BlockReader, one: KeyValue) -> None:
     """The highest version that the driver supports: never the axis."""
-    _driver(into, one)
     if found := re.search(r"(?:cuda\D{0,20})?(?<![\d.])(\d{1,2}\.\d)(?![\d.])", one.value, re.IGNORECASE):
         into.texts.setdefault("driver_cuda", found[1])
 

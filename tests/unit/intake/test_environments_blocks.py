@@ -229,11 +229,6 @@ TYPED = [
         "torch=1.1",
     ),
     ("**Ubuntu 22.04, Torch 2.2+cu121, Cuda 12.1**", "os=ubuntu-22.04 cuda=12.1", "torch=2.2+cu121"),
-    (
-        "| 项目 | 值 |\n|--|--|\n| OS | Debian 12 |\n| **Python** | 3.11.2 |\n| `CUDA` | 12.1 |",
-        "os=debian-12 python=3.11.2 cuda=12.1",
-        "",
-    ),
     ("GPU信息：K80, CUDA 9.2 CUDNN 7.6\n系统环境：python版本 3.6.2", "cuda=9.2 cudnn=7.6 python=3.6.2", ""),
     (
         "paddlepaddle-gpu==1.8.5.post97\npython ==3.6\ncuda==10.1",

@@ -192,12 +192,6 @@ def test_what_works_with_the_same_version_is_not_compared() -> None:
     assert list(draft(text).data["matrix"]) == ["os", "gcc"]
 
 
-def test_what_someone_would_like_is_not_what_fails() -> None:
-    wish = "We are on v1.28.1 of Wobble and would like to move up to the newest."
-    text = f"# It fails\n\nWobble version : v1.38.0\n\n{wish}\n"
-    assert draft(text).data["matrix"]["wobble"] == ["1.38.0"]
-
-
 def test_the_answer_below_a_heading_in_chinese_is_of_what_it_names() -> None:
     assert draft("# Wobble 的问题\n\n### Wobble 版本\n\nv0.5.27\n").data["matrix"]["wobble"] == ["0.5.27"]
 

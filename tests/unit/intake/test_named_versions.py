@@ -33,9 +33,7 @@ def pairs(text: str, *known: str) -> dict[str, str]:
         ("bazel 5.1.0", "bazel", "5.1.0"),
         ("- **Wobble version (use the command below)**: v1.10.0-rc0", "wobble", "1.10.0-rc0"),
         ("- Gloopy => 4.5.5", "gloopy", "4.5.5"),
-        ("| Gloopy | 4.5.5 |", "gloopy", "4.5.5"),
         ("It is from PyPI (jelly 1.13.0, Wobble 2.1.0, gloop 0.3.1).", "jelly", "1.13.0"),
-        ("opencv4.5.1", "opencv", "4.5.1"),
         (FENCED.format("require (\n\tgithub.com/gloop/bazel v1.4.2\n)"), "bazel", "1.4.2"),
     ],
 )
