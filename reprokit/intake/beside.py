@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from reprokit.environment import wording
-from reprokit.environment.axes import BY_NAME
 from reprokit.intake.environments import EnvironmentBlock, Rank, ReportedValue, images, lines, mentions
 from reprokit.intake.environments.reading import BlockReader, system
 from reprokit.intake.table import table
@@ -248,7 +247,7 @@ class VersionPattern:
             if self.form == "packaged":
                 version = wording.packaged(version)
             elif self.axis == "os":
-                version = self.form.format(re.sub(r"^(\d\d)(\d\d)$", r"\1.\2", version))
+                version = self.form.format(version)
             if version:
                 found.setdefault(version, hit.start())
         return found
@@ -273,11 +272,5 @@ def shown(merged: Sequence[EnvironmentBlock], text: str) -> Iterator[Environment
         line = text.count("\n", 0, at) + 1
         quote = f"line {line}"
         remark = f"{axis} {version} is from the output, paths or commands in the report (first in {quote})"
-        if axis not in BY_NAME:  # a program: known by its name alone
-            if not any(axis in found.packages for found in merged):
-                yield EnvironmentBlock(
-                    kind="stated", first=line, last=line, packages={axis: version}, remarks=(remark,)
-                )
-            continue
         claim = ReportedValue(axis=axis, version=version, rank=Rank.STATED, quote=quote)
         yield EnvironmentBlock(kind="paths", first=line, last=line, claims=(claim,), remarks=(remark,))

@@ -75,7 +75,7 @@ def titled(pieces: Sequence[ReportPiece]) -> Shown | None:
         for number, line in enumerate(piece.text.split("\n")[:_MOST], piece.line):
             line = line[:600]
             quote = next((line.lower().find(text.lower()) for text in quotes if text.lower() in line.lower()), -1)
-            if not piece.code and ((quote < 0 and not _LOGGED.match(line)) or _PERSON.search(line) or _asks(line)):
+            if not piece.code and ((quote < 0 and not _LOGGED.match(line)) or _PERSON.search(line)):
                 continue
             said = " ".join(re.findall(r"\w+", line.lower()))
             repeats = any(run in said for run in runs) and (_ERROR.search(line) or _LEVEL.match(line))
@@ -220,7 +220,6 @@ _PREFIX = re.compile(
     r"|[\d][\d\-:.,TZ/]{3,28}\s+|[\[【]\s?[\w .,:-]{1,40}[\]】]\s*:?\s*"
     r"|(?:ERROR|FATAL|CRITICAL|ERR)\b[:\s]*|(?:[0-9a-f]{4}:)?err:[\w:]{1,80} )+"
 )
-_LABELLED = re.compile(r"\s*[-*]?\s*(?P<label>[\w ./()-]{2,40}?)\s?[:：]")
 
 
 def _inside(hit: re.Match[str]) -> str:
@@ -376,12 +375,6 @@ def _error_score(line: str, piece: ReportPiece, report: _Report, introduced: boo
     score += 2 * (len(report.words & set(re.findall(r"[a-z]{4,}|\d{3,}", line.lower()))) >= 2)
     score += bool(re.match(r"\s*[\w./\\-]{1,120}:\d+", line)) + 2 * any(one in line for one in report.quoted)
     return score - 5 * bool(_QUIET.match(line) and not warning)
-
-
-def _asks(line: str) -> bool:
-    """Whether the label of a line is one of a form."""
-    label = _LABELLED.match(line)
-    return bool(label and role(label["label"]) in ("other", "expected", "fine", "actual"))
 
 
 def _message(line: str, whole: str) -> str:

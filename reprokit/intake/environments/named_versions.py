@@ -43,7 +43,6 @@ _CODE = re.compile(
     r"^\s*(?:File \"|at |\d+[:.)] |#\d+ |//|/\*|import |from |def |class |return |const |let |var |if |for )|[;{}]\s*$"
 )
 _INSTALLS = re.compile(r"\b(?:pip[\d.]*|uv|conda|mamba) (?:pip )?(?:install|add|create)\b")
-_BUILT = re.compile(r"\bbuilt (?:on|with|at|from)\b|\bcompiled\b")
 _MOST = 4000
 """Most pairs of a report that are looked at."""
 
@@ -151,7 +150,6 @@ def _how(name: str, hit: re.Match[str], line: ReportLine, known: Collection[str]
         + (covered > 0.95 and len(parts) > 2)
         + (hit.start() == 0)
         + (hit.start() == 0 and line.item)
-        + bool(_BUILT.search(line.text))
     )
 
 

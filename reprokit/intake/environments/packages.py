@@ -22,7 +22,6 @@ _ASKED = re.compile(
     rf"({_NAME})(?:\[[\w, -]{{0,80}}\])?\s*(?:(?:[<>]=?|[=!~]==?)\s*[\w.*+!-]{{1,40}}\s*,?\s*){{0,4}}"
     r"(?:\s*;.*|\s+#.*)?$"
 )
-_OPTION = re.compile(r"(?:-r|-c|-f|-i|--[a-z-]{3,30})[ =]\S+$")
 _LIST_HEAD = re.compile(r"Package\s+Version(?:\s+\S.*)?$")
 _LIST_ROW = re.compile(rf"({_NAME})\s+(\d[\w.!+*-]{{0,60}})(?:\s+\S.*)?$")
 _BARE_ROW = re.compile(r"([A-Za-z][A-Za-z0-9._-]{1,60})\s+v?(\d{1,4}(?:\.\w+){1,6}(?:\+[\w.]+)?)\+?$")
@@ -130,7 +129,7 @@ def _freeze(lines: Sequence[ReportLine], at: int) -> _Result:
 
 def _freezing(line: ReportLine) -> bool:
     text = line.text
-    return text.startswith("# ") or any(one.match(text) for one in (_PINNED, _SOURCE, _OPTION, _ASKED))
+    return text.startswith("# ") or any(one.match(text) for one in (_PINNED, _SOURCE, _ASKED))
 
 
 def _log(lines: Sequence[ReportLine], at: int) -> _Result:

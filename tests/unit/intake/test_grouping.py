@@ -196,11 +196,6 @@ def test_the_answer_below_a_heading_in_chinese_is_of_what_it_names() -> None:
     assert draft("# Wobble 的问题\n\n### Wobble 版本\n\nv0.5.27\n").data["matrix"]["wobble"] == ["0.5.27"]
 
 
-def test_a_program_is_known_by_the_version_that_it_prints() -> None:
-    found = draft("# It hangs\n\n```\n$ go version\ngo version go1.12.5 linux/arm64\n```\n")
-    assert found.data["matrix"]["go"] == ["1.12.5"]
-
-
 def test_what_the_index_of_python_has_is_installed_by_pip() -> None:
     found = draft("# catboost fails\n\n```\nmodel = CatBoost({})\nmodel.fit(X)\n```\n\ncatboost version: 0.26.1\n")
     assert found.data["environment"]["pip"] == ["catboost==0.26.1"]

@@ -136,7 +136,6 @@ def test_what_is_printed_decides_which_version_failed() -> None:
         ("Gentoo amd64 there.", "gentoo was reported"),
         ("环境：麒麟V10 桌面版", "kylin-v10 was reported"),
         ("Building fails in AIX.", "aix was reported"),
-        ('```\nThis GDB was configured as "i586-slackware-linux".\n```', "slackware was reported"),
         ("```\n[debug] Linux-6.11.9-arch1-1-x86_64-with-glibc2.40\n```", "arch was reported"),
         ("- macOS", "the report is from macOS"),
         ("```\nWobble v1.8.0\non darwin_arm64\n```", "the report is from macOS"),
