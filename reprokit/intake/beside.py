@@ -94,13 +94,11 @@ def _family(prose: Sequence[lines.ReportLine], paths: str, title: str) -> Enviro
 
 
 _DEVICE = re.compile(
-    r"(?:(?:nvidia|geforce|tesla|quadro|amd|radeon|instinct) ?){0,3}(?<![A-Za-z0-9_.-])"
-    r"(?:[RG]TX ?A?\d{3,4}(?: ?(?:ti|super|max-q))?"
-    r"|(?:tesla |nvidia )[A-Z]{1,2}\d{1,4}\w{0,3}|titan ?(?:x|xp|v|rtx)"
-    r"|A100|A800|H100|H20|H200|H800|B200|GH200|V100|P100|P40|M40|K80|K40m?"
-    r"|A10G?|A30|A40|A6000|A5000|L20|L40S?|T4|GB10|GB200|[345]0[5-9]0 ?(?:ti|super|d)"
-    r"|(?:10[5-8]0|20[678]0) ?(?:ti|super)|jetson(?: \w+)?|(?:nvidia )?(?:xavier|orin) (?:nx|agx|nano)|MI\d{2,3}[AX]?"
-    r"|radeon(?: \w+){1,2}|(?P<bare>[345]0[5-9]0))(?![A-Za-z0-9_]|\.\w)",
+    r"(?:(?:nvidia|geforce|tesla|amd|radeon|instinct) ?){0,3}(?<![A-Za-z0-9_.-])"
+    r"(?:[RG]TX ?A?\d{3,4}(?: ?(?:ti|super))?|(?:tesla |nvidia )[A-Z]{1,2}\d{1,4}\w{0,3}|titan ?(?:x|xp|v|rtx)"
+    r"|A100|A800|G?H[12]00|H20|H800|G?B200|V100|P100|P40|M40|K[48]0m?|A10G?|A[34]0|A[56]000|L20|L40S?|T4"
+    r"|(?:[345]0[5-9]0|10[5-8]0|20[678]0) ?(?:ti|super|d)|jetson(?: \w+)?|(?:nvidia )?(?:xavier|orin) (?:nx|agx|nano)"
+    r"|MI\d{2,3}[AX]?|radeon(?: \w+){1,2}|(?P<bare>[345]0[5-9]0))(?![A-Za-z0-9_]|\.\w)",
     re.IGNORECASE | re.ASCII,
 )
 """A GPU by its model. ``bare``: a number that is one beside a word for GPUs."""

@@ -13,8 +13,8 @@ LONGEST = 800
 
 _LOG = re.compile(
     r"^\s*(?:[-=*_#~^|+ ]{3,}$|[\[(]?\d{4}[-/]\d\d[-/]\d\d|[WEIF]\d{4} |\[[ xX]\]|[-*] \[[ xX]\]|!\[|<[\w/]"
-    r"|LAUNCH INFO|In file included|\s*\d* +\|  ?|error: |\s+warnings\.warn|\[(?:Thread|Inferior|New) |Using host lib"
-    r"|\d*\.? ?(?:(?:Go to|Click on|Scroll down to) ['\"]\.{3}|See error$))"
+    r"|LAUNCH INFO|In file included|\s*\d* +\|  ?|error: |\s+warnings\.warn|\[(?:Thread|Inferior|New) "
+    r"|\d*\.? ?See error$)"
 )
 """Lines between prose that are not text: rulers, log lines, check boxes, pictures."""
 _LINK = re.compile(

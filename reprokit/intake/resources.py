@@ -35,8 +35,7 @@ _SIZE = re.compile(r"(?<![\w.])(\d{1,3}) ?(?:GB|GiB|G)\b", re.IGNORECASE)
 
 _FINE = r"(?:fine|correct(?:ly)?|right|as expected|works?|no (?:problem|issue)s?|expected results?)"
 _DEVICES = re.compile(
-    r"\bCPUs?\b[^.。:\n]{0,60}?\b(?:is|are|has|have|gives?|runs?|was|were|works?|seems?)\b"
-    rf"[^.。:\n]{{0,30}}?\b{_FINE}\b"
+    rf"\bCPUs?\b[^.。:\n]{{0,60}}?\b(?:is|are|has|gives?|runs?|was|works?)\b[^.。:\n]{{0,30}}?\b{_FINE}\b"
     rf"|\b{_FINE}\b[^.。:\n]{{0,30}}\b(?:on|with|using)(?: the| my| a)? CPUs?\b"
     r"|\bCPU[^。\n]{0,10}(?:正常|正确|没有?问题)"
     r"|\b(?:between|on) (?:the )?(?:CPU and (?:the |on )?(?:GPU|CUDA)|(?:GPU|CUDA) and (?:the |on )?CPU)\b"
