@@ -123,6 +123,8 @@ def system(text: str) -> str:
         r"\bmac ?os|\bdarwin\b|\bos x\b|\bmac(?:book)?(?![a-z\d])|\bapple (?:silicon|m\d)\b", text, re.IGNORECASE
     ):
         return "macos"
+    if re.search(r"bsd\b|solaris|sunos|illumos|\baix\b", text, re.IGNORECASE):
+        return ""
     return "linux" if wording.os(text) or re.search(r"\blinux", text, re.IGNORECASE) else ""
 
 
