@@ -163,7 +163,7 @@ def _lines(piece: ReportPiece, text: str) -> Iterator[Shown]:
             continue
         said = next((part for part in hit.groups() if part), hit[0])
         part, why = stable(said if piece.code else without_question(said))
-        if part and occurs(part, text):
+        if len(re.findall(r"\w", part)) > 3 and occurs(part, text):
             line = piece.line + text.count("\n", 0, hit.start())
             yield Shown(
                 signature={"output": part},

@@ -12,7 +12,7 @@ from reprokit.environment import wording
 from reprokit.intake.environments import images, mentions, packages
 from reprokit.intake.environments.lines import LONGEST, ReportLine
 from reprokit.intake.environments.model import EnvironmentBlock, Rank
-from reprokit.intake.environments.pairs import KeyValue, covered, items, pair, role
+from reprokit.intake.environments.pairs import KeyValue, covered, items, listed, pair, role
 from reprokit.intake.environments.reading import NOTHING, BlockReader, read
 from reprokit.intake.table import table
 
@@ -23,7 +23,6 @@ _LISTED = re.compile(
     r"\[(?P<by>pip3?|conda)\]\s+(?P<name>[A-Za-z][\w.-]*)(?:==|\s+\(?)(?P<version>\d[^\s)]*)(?:\s+(?P<build>\w\S*))?"
 )
 _RULE = re.compile(r"[-=*_#~+─ ]+")
-
 _HOST = re.compile(r"node='[^']*'")
 """The host in the output of jax.print_environment_info(): a scrubber could not recognise its name."""
 
@@ -40,6 +39,7 @@ _ABOUT = re.compile(r"[^。，,.;；]{0,40}(?:版本|环境|environment)[^。，
 _COMMAND = re.compile(r"(?:pip3?|conda|mamba) install|docker run")
 """Lines with a command are read as commands."""
 
+_STOP = re.compile(r"Traceback \(most recent|\$ |>>> ")
 BLANKS = 2
 UNKNOWN = 3
 UNKNOWN_OF_PROGRAM = 12
@@ -52,6 +52,7 @@ _OPEN = {
     "details": re.compile(r"- |\S+="),
     "cudnn": re.compile(r"/|[A-Z]:\\|libcudnn|cudnn"),
     "gpu": re.compile(r"GPU \d+: "),
+    "virtual": re.compile(r"__\w+="),
 }
 """Role -> how lines look that continue its value."""
 
@@ -120,6 +121,8 @@ class _Run:
 
     def ends(self, line: ReportLine, pairs: Sequence[KeyValue]) -> bool:
         """Whether a line is not part of the block any more: another fence, prose, or a repeated key."""
+        if line.fence != self.start.fence or _STOP.match(line.text):
+            return True
         if self.unknown >= (UNKNOWN if not self.kind else UNKNOWN_OF_PROGRAM * (1 + 4 * (self.kind == "collect_env"))):
             return True
         return any(self._again(one) for one in pairs if one.value)
@@ -206,9 +209,11 @@ def _pairs(line: ReportLine, heading: ReportLine | None) -> list[KeyValue]:
     # A sentence that names three of them describes an environment, too.
     many = len({one.role for one in found}) > 2
     if found and not _COMMAND.search(line.text) and (many or covered(line.text) >= 0.5):
-        if mentions.fails(line.text) is not None or (not many and mentions.ASKED_FOR.search(line.text)):
+        said = mentions.judged(line.text) or mentions.ASKED_FOR.search(line.text)
+        if mentions.fails(line.text) is not None or (not many and said):
             return []
-        return found
+        keys = {item.key.lower() for item in found}
+        return found + [item for item in listed(line.text, line.number) if item.key.lower() not in keys]
     return [one] if one else []
 
 
@@ -230,7 +235,7 @@ def _block(run: _Run) -> Iterator[EnvironmentBlock]:
     reading.written = [name for name in reading.packages if name in _TOOLS]
     for row, text in run.listed:
         if row["by"] == "conda":
-            packages.of_conda(reading, row["name"], row["version"], row["build"] or "pypi")
+            packages.of_conda(reading, row["name"], row["version"], row["build"] or "py")
         else:
             reading.package(row["name"], row["version"], text)
     _own_cudnn(reading)

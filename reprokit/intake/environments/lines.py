@@ -17,9 +17,12 @@ _ITEMS = re.compile(r"""\(?(['"])([A-Za-z][^'"\n]{0,60})\1\s?[,:]\s?(['"])([^'"\
 """Pairs of a printed dictionary, or of tuples."""
 _LEAST_ITEMS = 3
 _ABOVE = 20
+_PRINTED = re.compile(r"print\(([A-Za-z_][\w.]{1,60})\)\s*(?:[-=]>|→|[:#=])\s*(?=\S)")
 _VERSION = re.compile(r"versions?\s*[:=]\s*(?=v?\d)", re.IGNORECASE)
-_OWNER = re.compile(r"([A-Za-z][\w.+-]{0,40}(?: [A-Za-z][\w.+-]{0,40})?)\s*[:：]$")
-_BUILT = re.compile(r"(?:name|commands|include directory):")
+_OWNER = re.compile(
+    r"([A-Za-z][\w.+-]{0,40}(?: [A-Za-z][\w.+-]{0,40})?)\s*[:：]$|([A-Za-z][\w.+-]{1,40}) versions?\b.{0,80}[:：]$"
+)
+_BUILT = re.compile(r"(?:name|commands|detection method|include directory):")
 _BESIDE = 6
 """What lies around the version of something that built a package, as numpy.show_config() prints it."""
 LONGEST = 2000
@@ -31,7 +34,7 @@ class ReportLine:
     """One line. ``text`` has no quote marks, bullets, bold or code marks; ``indent``: the number of blanks before it.
 
     ``fence``: the number of the fenced block that contains it, 0 = outside; ``edge``: it opens or closes one;
-    ``heading``: it is a Markdown heading; ``item``: it has a bullet. ``taken``: it has been
+    ``heading``: it is a Markdown heading; ``item``: it has a bullet; ``cells``: of a table row. ``taken``: it has been
     read as part of another block.
     """
 
@@ -43,6 +46,7 @@ class ReportLine:
     edge: bool = False
     heading: bool = False
     item: bool = False
+    cells: tuple[str, ...] = ()
     taken: bool = False
 
     @property
@@ -80,7 +84,7 @@ def _pairs(line: ReportLine) -> list[ReportLine]:
 def _owned(line: ReportLine, before: Sequence[ReportLine]) -> ReportLine:
     """A line ``version: 1.2`` with the name of what it is of: of a line above that is indented less, or leads to it."""
     if not _VERSION.match(line.text):
-        return line
+        return replace(line, text=_PRINTED.sub(r"\1: ", line.text)) if line.text.startswith("print(") else line
     above = (
         one for one in reversed(before[-_ABOVE:]) if one.text and (one.indent < line.indent or one.fence != line.fence)
     )
@@ -88,7 +92,7 @@ def _owned(line: ReportLine, before: Sequence[ReportLine]) -> ReportLine:
     if any(map(_BUILT.match, beside)):
         return replace(line, text="version")
     owner = _OWNER.match(next(above, line).text)
-    return replace(line, text=f"{owner[1]} {line.text}") if owner else line
+    return replace(line, text=f"{owner[1] or owner[2]} {line.text}") if owner else line
 
 
 def _line(number: int, raw: str, body: str, fence: int) -> ReportLine:
@@ -97,9 +101,10 @@ def _line(number: int, raw: str, body: str, fence: int) -> ReportLine:
     if fence:
         return ReportLine(number, raw, text=_BULLET.sub("", stripped), indent=indent, fence=fence)
     heading = bool(re.match(r"#{1,6}\s", stripped))
+    cells = tuple(plain(cell) for cell in stripped.strip("|").split("|")) if stripped.startswith("|") else ()
     shown = plain(stripped.strip("#") if heading else stripped)
     item = bool(_BULLET.match(stripped))
-    return ReportLine(number, raw, text=shown, indent=indent, heading=heading, item=item)
+    return ReportLine(number, raw, text=shown, indent=indent, heading=heading, item=item, cells=cells)
 
 
 def plain(text: str) -> str:

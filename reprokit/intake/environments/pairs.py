@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from reprokit.environment.axes import AXES, BY_NAME, READERS
-from reprokit.intake.environments.lines import ReportLine
+from reprokit.intake.environments.lines import LONGEST, ReportLine
 from reprokit.intake.table import table
 
 _WORDS = table()
@@ -36,9 +36,13 @@ _ASIDE = re.compile(
     r"(?:请|例如|比如|如|e\.g\.?)(?=[^:：]{0,80}$).{0,80}$|(?<=\w)，如.{0,80}$"
 )
 """Text of a form rather than of the reporter: ``(e.g., 1.0)``, ``如 Windows``."""
+_ASKS = re.compile(r"(?<=[a-z0-9]) +(?:--version|-v)$")
+"""The option that asks a program for its version: ``gcc --version``."""
 _DRIVER = re.compile(r"driver|驱动|nvidia-smi|supported|最高支持")
 _COMPILED = re.compile(r"\[(?:GCC|Clang|MSC)\b[^\]]{0,80}\]")
 """What compiled Python, rather than a compiler of the environment."""
+_ASKED = re.compile(r"\[? ?(?:e\.g\.?|请您?(?:提供|描述|注明|填写))", re.IGNORECASE)
+"""A value that is still the form's own text."""
 _LOCATED = re.compile(r"v?\d[\w.+-]{0,40} \([^()\n]{0,300}[/\\](?:site|dist)-packages[/\\](\w{1,60})\)$")
 """A version with the folder of its package, whatever the key."""
 _ITEM_NAMES = sorted(
@@ -50,6 +54,9 @@ _ITEM = re.compile(
     r"(?<![A-Za-z0-9_.-])(?<![A-Za-z]/)(?P<name>" + "|".join(map(re.escape, _ITEM_NAMES)) + r")"
     r"\s{0,3}(?:versions?|版本号?)?\s{0,3}(?:[:：]|={1,2}|为|是|-|is)?\s{0,3}(?P<version>v?\d+(?:\.[\w*]+)+(?:\+[\w.]+)?|\d{1,2}(?![\w.]|[-,]\d))",
     re.IGNORECASE,
+)
+_LISTED = re.compile(
+    r"(?:and )?([A-Za-z][\w.-]{1,40}?)(?: version|\s?==?|:|@|-)?\s?\(?v?(\d+(?:\.\w+){1,5}(?:\+[\w.]+)?)\)?", re.ASCII
 )
 _SYSTEM = re.compile(
     r"(?<![A-Za-z])(?:ubuntu|ubantu|debian|centos|windows|win|macos|mac os x?|rocky|fedora|red hat)[ -]{0,2}"
@@ -72,11 +79,13 @@ def role(key: str) -> str:
     """What a key describes: an axis, ``platform``, ``glibc``, ``gpu``, ``package NAME``, ``known`` ... or ""."""
     key = key.replace("`", "")
     key = re.sub(r"(gpu|显卡)\s?\d+(?:,\d+)*$", r"\1", key.lower().strip())  # GPU 0, GPU 0,1: as detectron2 lists them
-    bare = _SUFFIX.sub("", _ASIDE.sub("", key).strip(" -–—*_?.,，、`")).strip()
-    if "cuda" in bare and _DRIVER.search(key):
-        return "driver cuda"
+    bare = _SUFFIX.sub("", _ASIDE.sub("", _ASKS.sub("", key)).strip(" -–—*_?.,，、`")).strip()
+    if key.endswith("git_version"):  # of a framework
+        return "known"
     if bare in ROLES:
         return ROLES[bare]
+    if bare == "nvidia-smi" or (_DRIVER.search(bare) and "cuda" in bare):
+        return "driver cuda"
     bare = _SUFFIX.sub("", bare)
     # Bilingual keys: 系统环境/System Environment, 操作系统 | Operating System.
     parts = [_SUFFIX.sub("", part.strip()) for part in re.split(r"[/|｜]", bare)] if re.match(r"[^/\\]", bare) else []
@@ -87,6 +96,8 @@ def role(key: str) -> str:
 
 def pair(line: ReportLine) -> KeyValue | None:
     """The key and value of a line, even if the key is not known; None for other lines."""
+    if len(line.cells) == 2:
+        return KeyValue(line.cells[0], line.cells[1], role(line.cells[0]), line.number)
     found = _PAIR.match(line.text)
     bracketed = _BRACKETED.match(line.text)
     found = bracketed if bracketed and role(bracketed[1]) else found
@@ -99,7 +110,7 @@ def pair(line: ReportLine) -> KeyValue | None:
     key, value = found[1].strip(), found[2].strip()
     if not role(key) and (located := _LOCATED.match(value)):  # statsmodels prints "Installed: 0.14.4 (...)"
         key = located[1]
-    return KeyValue(key, value, role(key), line.number)
+    return KeyValue(key, "" if _ASKED.match(value) else value, role(key), line.number)
 
 
 def items(text: str, line: int) -> Iterator[KeyValue]:
@@ -107,12 +118,28 @@ def items(text: str, line: int) -> Iterator[KeyValue]:
     text = re.sub(
         r"[ \t]{3,}|(?<=([。，,；;.]))\1+", lambda hit: hit[0][:2], text
     )  # runs, in which patterns try each place
-    text = _COMPILED.sub("", _ASIDE.sub("", text))
+    text = text if "nvidia-smi" in text.lower() else _ASIDE.sub("", text)
+    text = _COMPILED.sub("", text)
     if system := _SYSTEM.search(text):
         yield KeyValue("OS", system[0], "platform", line)
     for found in _ITEM.finditer(text):
         called = ROLES[found["name"].lower()]
+        if called == "cuda" and "nvidia-smi" in text.lower():
+            called = "driver cuda"
         yield KeyValue(found["name"], found["version"], called, line)
+
+
+def listed(text: str, line: int) -> list[KeyValue]:
+    """The items of ``torch 2.9.0, wibble 0.1.2, RTX 4090``, whatever they are called; [] for other texts."""
+    parts = [part.strip(" .。") for part in re.split(r"[,，;；、|]", text[:LONGEST])]
+    hits = [hit for part in parts if (hit := _LISTED.fullmatch(part))]
+    if len(hits) < 3 or len(hits) * 2 < len(parts):
+        return []
+    return [
+        KeyValue(hit[1], hit[2], role(hit[1]) or f"package {hit[1]}", line)
+        for hit in hits
+        if role(hit[1]).partition(" ")[0] in ("", "package")
+    ]
 
 
 def covered(text: str) -> float:

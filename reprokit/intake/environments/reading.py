@@ -46,6 +46,7 @@ _CANDIDATE = re.compile(r"^(\d+(?:\.\d+)+)[-.](rc\.?\d+)$")
 """How tags call what Python's index has as ``2.2.0rc3``."""
 _TOOLS = frozenset(name.replace(" ", "-") for name in table()["tools"])
 _WSL = re.compile(r"WSL|-[Mm]icrosoft\b")
+_SUPPORTED = re.compile(r"driver|驱动|nvidia-smi|support|支持|最高", re.IGNORECASE)
 
 
 @dataclass
@@ -94,6 +95,8 @@ class BlockReader:
             self.texts.setdefault("system", found)
         if _WSL.search(text):
             self.remarks.append("Linux under Windows (WSL)")
+        if re.search(r"\b(?:aarch64|arm64)\b", text) and self.texts.get("system") != "macos":
+            self.remarks.append("the processor is ARM (aarch64)")
 
     def found(self, kind: str, first: int, last: int, values: Mapping[str, str]) -> EnvironmentBlock:
         """The block with these facts. ``first``, ``last``: its lines; ``values``: its own keys."""
@@ -123,7 +126,7 @@ def system(text: str) -> str:
         r"\bmac ?os|\bdarwin\b|\bos x\b|\bmac(?:book)?(?![a-z\d])|\bapple (?:silicon|m\d)\b", text, re.IGNORECASE
     ):
         return "macos"
-    if re.search(r"bsd\b|solaris|sunos|illumos|\baix\b", text, re.IGNORECASE):
+    if re.search(r"bsd\b|solaris|sunos|illumos|\baix\b|hp-ux", text, re.IGNORECASE):
         return ""
     return "linux" if wording.os(text) or re.search(r"\blinux", text, re.IGNORECASE) else ""
 
@@ -150,11 +153,18 @@ def read(pairs: Iterable[KeyValue], rank: Rank) -> BlockReader:
 
 
 def _axis(into: BlockReader, one: KeyValue) -> None:
+    if one.role == "cuda" and _SUPPORTED.search(f"{one.key} {one.value}"):
+        into.texts.setdefault("driver_cuda", next(iter(re.findall(r"\d+\.\d+", one.value)), ""))
+        return
+    if one.key == "Compiler" and one.value.startswith("GCC ") and into.rank is Rank.MEASURED:
+        return  # in detectron2, the compiler of its extension; the installed compiler is in the output of gcc
     version = READERS[one.role](one.value)
     into.claim(one.role, version, f"{one.key}: {one.value}")
     if one.role == "gcc" and version:
         into.claim("os", wording.packaged(one.value), f"{one.key}: {one.value}", Rank.BUILT)
-    if not version:
+    if one.role == "cudnn" and not version and "libcudnn" in one.value:
+        into.remarks.append(f"{one.key}: several libraries of cuDNN, of different versions")
+    elif not version:
         _more(into, one)
 
 
@@ -189,6 +199,7 @@ def _glibc(into: BlockReader, one: KeyValue) -> None:
 def _gpu(into: BlockReader, one: KeyValue) -> None:
     first = next((item for item in items(one.value, one.line) if not item.role.startswith("package")), None)
     bare = one.value.partition(first.key)[0] if first else one.value
+    bare = re.sub(r"[,，;；]?\s*(?:nvidia )?driver.*", "", bare, flags=re.IGNORECASE)
     listed = re.findall(r"['\"]([^'\"]+)['\"]", bare) or bare.split("\n")[:64]
     count = len(re.findall(r"\d+", one.key)) or 1  # GPU 0,1: the same model twice
     if times := re.search(r"\s?[*x×]\s?(\d{1,2})$", bare.strip()):
@@ -207,6 +218,7 @@ def _driver(into: BlockReader, one: KeyValue) -> None:
 
 def _driver_cuda(into: BlockReader, one: KeyValue) -> None:
     """The highest version that the driver supports: never the axis."""
+    _driver(into, one)
     if found := re.search(r"(?:cuda\D{0,20})?(?<![\d.])(\d{1,2}\.\d)(?![\d.])", one.value, re.IGNORECASE):
         into.texts.setdefault("driver_cuda", found[1])
 
@@ -217,6 +229,12 @@ def _built(into: BlockReader, one: KeyValue) -> None:
             into.claim("cuda", versions.NONE, f"{one.key}: {one.value}", Rank.BUILT)
         return
     into.claim("cuda", wording.cuda(one.value), f"{one.key}: {one.value}", Rank.BUILT)
+
+
+def _cuda_compiler(into: BlockReader, one: KeyValue) -> None:
+    """detectron2: the output of nvcc, or the CUDA with which its extension was built."""
+    asked = re.search(r"release|Build cuda_", one.value)
+    into.claim("cuda", wording.cuda(one.value), f"{one.key}: {one.value}", into.rank if asked else Rank.BUILT)
 
 
 def _compiled(into: BlockReader, one: KeyValue) -> None:
@@ -250,6 +268,8 @@ def _details(into: BlockReader, one: KeyValue) -> None:
 
 
 def _package(into: BlockReader, name: str, one: KeyValue) -> None:
+    if name == "paddlepaddle" and re.match(r"v?[\d.]+-gpu\b", one.value):
+        name = "paddlepaddle-gpu"
     called = "|".join(map(re.escape, (one.key, name)))
     whole = re.fullmatch(r"v?(\d{1,2})", one.value.strip()) if name in _TOOLS else None  # Java: 17
     found = (
@@ -261,6 +281,13 @@ def _package(into: BlockReader, name: str, one: KeyValue) -> None:
         into.package(name, found[1], f"{one.key}: {one.value}")
     else:
         _more(into, one)
+
+
+def _virtual(into: BlockReader, one: KeyValue) -> None:
+    """``conda info``: ``__cuda`` is the highest version that the driver supports."""
+    for name, key in (("cuda", "driver_cuda"), ("glibc", "glibc")):
+        if found := re.search(rf"__{name}=(\d+\.\d+)", one.value):
+            into.texts.setdefault(key, found[1])
 
 
 def _variants(into: BlockReader) -> None:
@@ -284,7 +311,9 @@ _READERS: Mapping[str, Callable[[BlockReader, KeyValue], None]] = {
     "built": _built,
     "compiled": _compiled,
     "home": _home,
+    "cuda compiler": _cuda_compiler,
     "cuda+cudnn": _composite,
     "details": _details,
+    "virtual": _virtual,
     "several": _more,
 }

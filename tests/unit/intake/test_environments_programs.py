@@ -70,6 +70,7 @@ def test_what_the_driver_supports_is_never_the_cuda_axis() -> None:
         ),
         ("CentOS Linux release 7.8.2003 (Core)\n", "os=centos-7.8.2003"),
         ("CUDA Version 10.1.243\n", "cuda=10.1.243"),
+        ("#define CUDNN_MAJOR 8\n#define CUDNN_MINOR 4\n#define CUDNN_PATCHLEVEL 1\n", "cudnn=8.4.1"),
         (
             (
                 "W0101 10:00:00.123456   77 gpu_resources.cc:119] Please NOTE: device: 0, GPU Capability: 7.5, "
@@ -95,6 +96,8 @@ def test_uname_gives_the_system_but_not_the_host() -> None:
     (found,) = find("Linux box42 5.15.0-50-generic #56-Ubuntu SMP Tue x86_64 GNU/Linux\n")
     assert (found.system, found.axes) == ("linux", {})
     assert found.values == {"uname": "Linux 5.15.0-50-generic #56-Ubuntu SMP Tue x86_64 GNU/Linux"}
+    (found,) = find("ldd (Ubuntu GLIBC 2.31-0ubuntu9.7) 2.31\n")
+    assert found.glibc == "2.31"
 
 
 def test_pip_list_freeze_and_requirements() -> None:
@@ -107,6 +110,7 @@ def test_pip_list_freeze_and_requirements() -> None:
         "nvidia_cudnn_cu11==8.5.0.96\ntorch==1.13.1+cu117\n"
     )
     assert dict(frozen.packages) == {"attrs": "22.1.0", "nvidia-cudnn-cu11": "8.5.0.96", "torch": "1.13.1+cu117"}
+    assert frozen.requirements == ("-e git+https://example.org/a/b.git@0a1b#egg=b",)
     assert dict(frozen.axes) == {"cudnn": "8.5.0.96", "cuda": "11.7"}
     (asked,) = find("torch>=1.9\nnumpy<1.24,>=1.20\ntqdm==4.64.0\nopencv-python\n")
     assert (asked.kind, asked.requirements) == (
@@ -130,9 +134,10 @@ python                    3.9.15               h7a1cb2a_2
 pytorch                   1.13.0          py3.9_cuda11.6_cudnn8.3.2_0    pytorch
 numpy                     1.23.4           py39h14f4228_0
 thop                      0.1.1                    pypi_0    pypi
+gcc_linux-64              9.5.0               h4258300_12    conda-forge
 """
     (found,) = find(text)
-    assert dict(found.axes) == {"python": "3.9.15", "cuda": "11.6", "cudnn": "8.3.2"}
+    assert dict(found.axes) == {"python": "3.9.15", "cuda": "11.6", "cudnn": "8.3.2", "gcc": "9.5.0"}
     assert dict(found.packages) == {"torch": "1.13.0", "numpy": "1.23.4", "thop": "0.1.1"}
 
 
@@ -172,12 +177,12 @@ def test_a_dockerfile_is_its_last_stage() -> None:
 def test_a_docker_run_line() -> None:
     text = """\
 $ sudo docker run --rm -it --gpus all --shm-size=8g -e A=b -e "C=d e" -v $PWD:/w \\
-    pytorch/pytorch:2.5.1-cuda11.2-cudnn8.2-devel bash -c 'python x.py'
+    paddlepaddle/paddle:2.5.1-gpu-cuda11.2-cudnn8.2-trt8.0 bash -c 'python x.py'
 """
     (found,) = find(text)
     assert (found.kind, found.last) == ("docker run", 2)
     assert dict(found.axes) == {"cuda": "11.2", "cudnn": "8.2"}
-    assert dict(found.packages) == {"torch": "2.5.1"}
+    assert dict(found.packages) == {"paddlepaddle-gpu": "2.5.1"}
     assert found.env == {"A": "b", "C": "d e"}
     assert found.options == {"gpus": "all", "shm_size": "8g", "command": "bash -c python x.py"}
 
@@ -185,7 +190,7 @@ $ sudo docker run --rm -it --gpus all --shm-size=8g -e A=b -e "C=d e" -v $PWD:/w
 @pytest.mark.parametrize(
     ("image", "axes"),
     [
-        ("python:3.9-slim", "python=3.9"),
+        ("python:3.9-slim-bullseye", "python=3.9 os=debian-11"),
         ("ubuntu:22.04", "os=ubuntu-22.04"),
         ("pytorch/pytorch:2.2.0-cuda12.1-cudnn8-devel", "cuda=12.1 cudnn=8"),
         ("registry.example.org:5000/nvidia/cuda", ""),
