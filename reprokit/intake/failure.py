@@ -40,7 +40,8 @@ def _every(pieces: tuple[ReportPiece, ...]) -> tuple[Shown, ...]:
     """
     titles = [piece for piece in pieces if piece.kind == "heading"]
     pasted = [(piece, shown) for piece in pieces if piece.code for shown in shown_failures.pasted(piece)]
-    worded = [(piece, shown) for piece in pieces if not piece.code for shown in shown_failures.in_words(piece, pieces)]
+    nan = shown_failures.printed_nan(pieces)
+    worded = [(piece, shown) for piece in pieces if not piece.code for shown in shown_failures.in_words(piece, nan)]
     if any(shown.words == "crash" for _, shown in worded):  # a sentence tells of another time, or of the moment before
         worded = [one for one in worded if one[1].words not in _LASTING or one[0] is titles[0]]
     ranked = sorted(

@@ -7,7 +7,7 @@ what people write, by ``data/failures.yaml``. A signature is held against its te
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -90,10 +90,14 @@ def ends(text: str) -> str:
     return text[:_END] + "\n" * text.count("\n", _END, -_END) + text[-_END:]
 
 
+_KEPT = 8192
+"""Pieces whose failures are kept: a document of many troubles asks for each piece several times."""
+
+
 # -- pasted text ---------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1000)
+@lru_cache(maxsize=_KEPT)
 def pasted(piece: ReportPiece) -> tuple[Shown, ...]:
     return tuple(_in_piece(piece))
 
@@ -197,8 +201,16 @@ def _ended(piece: ReportPiece) -> Iterator[Shown]:
 # -- sentences -----------------------------------------------------------------------------------------------------
 
 
-def in_words(piece: ReportPiece, pieces: Sequence[ReportPiece]) -> Iterator[Shown]:
-    """Failures in prose: text that was pasted without a fence, an exception that a sentence names, and plain words."""
+@lru_cache(maxsize=_KEPT)
+def in_words(piece: ReportPiece, nan: str = "") -> tuple[Shown, ...]:
+    """Failures in prose: text that was pasted without a fence, an exception that a sentence names, and plain words.
+
+    ``nan``: the result of :func:`printed_nan` for the whole report.
+    """
+    return tuple(_in_words(piece, nan))
+
+
+def _in_words(piece: ReportPiece, nan: str) -> Iterator[Shown]:
     piece = replace(piece, text=ends(piece.text))
     unquoted = "\n".join(map(_unquoted, piece.text.split("\n")))
     if piece.kind == "heading":  # a person says when it happens
@@ -239,7 +251,7 @@ def in_words(piece: ReportPiece, pieces: Sequence[ReportPiece]) -> Iterator[Show
     else:  # no program prints a title: one that begins like an echo is a person's sentence
         told = piece.kind == "heading" and _TOLD.match(unquoted)
         yield from (one for one in _lines(piece, unquoted) if not (told and (one.echo or one.building)))
-    yield from _worded(piece, table()["words"], pieces)
+    yield from _worded(piece, table()["words"], nan)
     yield from _ended(piece)
 
 
@@ -266,7 +278,7 @@ def _capital(word: re.Match[str]) -> str:
     return word[0].title()
 
 
-def _worded(piece: ReportPiece, rows: Sequence[Any], pieces: Sequence[ReportPiece] = ()) -> Iterator[Shown]:
+def _worded(piece: ReportPiece, rows: Sequence[Any], nan: str = "") -> Iterator[Shown]:
     """What the words of a piece say, by the first rule of the table that fits; of measurements, the first one."""
     measured: list[tuple[int, Shown]] = []
     for row in rows:
@@ -281,7 +293,7 @@ def _worded(piece: ReportPiece, rows: Sequence[Any], pieces: Sequence[ReportPiec
                 continue
             line = piece.line + piece.text.count("\n", 0, hit.start())
             said = hit["text"] if row.get("kind") == "output" or row.get("quotes") else one_line(around, 80)
-            found = _of_words(row, line, said, pieces)
+            found = _of_words(row, line, said, nan)
             if piece.kind != "heading" or row.get("kind") not in _MEASURED:
                 yield found
                 return
@@ -298,12 +310,15 @@ _DENIED = re.compile(
 )
 
 
-def of_kind(kind: str, line: int, around: str, pieces: Sequence[ReportPiece]) -> Shown:
-    """A failure of a kind (hang, slow, wrong, leak, oom) that a line tells. ``around``: that line, for the comment."""
-    return _of_words({"kind": kind}, line, around, pieces)
+def of_kind(kind: str, line: int, around: str, nan: str) -> Shown:
+    """A failure of a kind (hang, slow, wrong, leak, oom) that a line tells. ``around``: that line, for the comment.
+
+    ``nan``: the result of :func:`printed_nan`.
+    """
+    return _of_words({"kind": kind}, line, around, nan)
 
 
-def _of_words(row: Mapping[str, Any], line: int, around: str, pieces: Sequence[ReportPiece]) -> Shown:
+def _of_words(row: Mapping[str, Any], line: int, around: str, nan: str) -> Shown:
     note = f"line {line}: {around!r}"
     kind = row.get("kind", "signal")
     signature: dict[str, Any] = {}
@@ -317,10 +332,8 @@ def _of_words(row: Mapping[str, Any], line: int, around: str, pieces: Sequence[R
     elif kind == "hang":
         signature = {"timed_out": "true"}
         missing = "set resources.timeout to a little more than the command takes where it does not hang"
-    elif kind in ("nan", "wrong") and (
-        hit := next((_NAN.search(piece.text) for piece in pieces if _printed_nan(piece)), None)
-    ):
-        signature = {"exit_code": "0", "output": f"{hit['text']}{hit['nan']}".strip()}
+    elif kind in ("nan", "wrong") and nan:
+        signature = {"exit_code": "0", "output": nan}
     elif kind == "nan":
         signature = {"exit_code": "0", "output": "/(?i)\\bnan\\b/"}
     elif kind == "output":  # the words of the program itself
@@ -356,9 +369,15 @@ def _ratio(around: str) -> float:
     return 1.5
 
 
-@lru_cache(maxsize=1024)
-def _printed_nan(piece: ReportPiece) -> bool:
-    return piece.code and piece.info not in _SOURCE and bool(_NAN.search(piece.text))
+def printed_nan(pieces: Iterable[ReportPiece]) -> str:
+    """The first NaN that a report prints, with what stands before it; '' for none."""
+    return next(filter(None, map(_nan_in, pieces)), "")
+
+
+@lru_cache(maxsize=_KEPT)
+def _nan_in(piece: ReportPiece) -> str:
+    hit = _NAN.search(piece.text) if piece.code and piece.info not in _SOURCE else None
+    return f"{hit['text']}{hit['nan']}".strip() if hit else ""
 
 
 # -- exceptions and crashes ----------------------------------------------------------------------------------------

@@ -325,11 +325,13 @@ def shown(fact: FailureFact, report: ParsedReport) -> Shown | None:
         return Shown(signature={"signal": fact.signal}, notes={"signal": note}, line=fact.line, last=last)
     if fact.kind == "signal":  # by the words of its lines
         piece = ReportPiece(kind="prose", text=whole, line=fact.line)
-        return next((one for one in shown_failures.in_words(piece, report.pieces) if "signal" in one.signature), None)
+        return next((one for one in shown_failures.in_words(piece) if "signal" in one.signature), None)
     # A sentence tells that a result is wrong, and is not itself what the program prints.
     told = fact.kind == "wrong" and not (fact.text and (pasted or _quotes(whole, fact.text)))
     if fact.kind in ("hang", "slow", "leak", "oom") or told:
-        return shown_failures.of_kind(fact.kind, fact.line, one_line(text, 80), report.pieces)
+        return shown_failures.of_kind(
+            fact.kind, fact.line, one_line(text, 80), shown_failures.printed_nan(report.pieces)
+        )
     if fact.kind == "wrong":
         return Shown(
             signature={"exit_code": "0", "output": text},
@@ -338,7 +340,7 @@ def shown(fact: FailureFact, report: ParsedReport) -> Shown | None:
             line=fact.line,
             last=last,
         )
-    if not pasted and (found := _of_sentence(fact, whole, report.pieces)):
+    if not pasted and (found := _of_sentence(fact, whole)):
         return found
     if fact.kind == "exception" and (found := _raised(fact.line, last, report)):
         return found
@@ -368,7 +370,7 @@ def _quotes(sentence: str, text: str) -> bool:
     return not before or before[-1] in "`\"'“‘「:：=>" or bool(re.search(r"\d", text))
 
 
-def _of_sentence(fact: FailureFact, text: str, pieces: Sequence[ReportPiece]) -> Shown | None:
+def _of_sentence(fact: FailureFact, text: str) -> Shown | None:
     """The failure in a sentence: what it quotes of it, where a reader names no text."""
     quoted = max(re.findall(r"[`\"“]([^`\"“”\n]{8,300})[`\"”]", text), key=len, default="")
     if fact.kind == "output" and (quoted or fact.text):
@@ -378,7 +380,7 @@ def _of_sentence(fact: FailureFact, text: str, pieces: Sequence[ReportPiece]) ->
             Shown(signature={"output": part}, notes={"output": note}, line=fact.line, last=fact.line) if part else None
         )
     piece = ReportPiece(kind="prose", text=text, line=fact.line)
-    return next((one for one in shown_failures.in_words(piece, pieces) if not one.words), None)
+    return next((one for one in shown_failures.in_words(piece) if not one.words), None)
 
 
 def _telling(text: str) -> str:

@@ -56,7 +56,7 @@ def find(report: ParsedReport) -> tuple[list[ReportedTrouble], bool]:
     best: list[ReportedTrouble] = []
     for begins in ways:
         starts = [at for at, line in enumerate(lines, 1) if at not in code and begins(line[:200])][: MOST + 1]
-        if len(starts) >= LEAST:
+        if len(starts) >= max(LEAST, len(best) + 1):
             found = _sections(report, starts)
             best = found if len(found) > len(best) else best
     if len(best) >= LEAST:
