@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from reprokit.evidence.text import find as occurs
 from reprokit.intake import commands
@@ -124,9 +124,11 @@ def _cues() -> tuple[re.Pattern[str], tuple[str, ...]]:
     return re.compile(text, re.IGNORECASE), tuple(row["role"] for row in rows)
 
 
-def _roles(words: str) -> list[str]:
+@lru_cache(maxsize=8192)
+def _roles(words: str) -> tuple[str, ...]:
+    """What some words say; each lead and heading is asked for several times."""
     search, roles = _cues()
-    return [roles[int(str(hit.lastgroup)[1:])] for hit in search.finditer(words[-200:]) if hit.lastgroup]
+    return tuple(roles[int(str(hit.lastgroup)[1:])] for hit in search.finditer(words[-200:]) if hit.lastgroup)
 
 
 def role(words: str) -> str:
@@ -406,7 +408,7 @@ def _spans(piece: ReportPiece, report: _Report) -> Iterator[_Candidate]:
             said = _roles(before[-80:])
             if (
                 "error" not in said[-2:]
-                and not (said[-1:] == ["actual"] and _ERROR.search(text))
+                and not (said[-1:] == ("actual",) and _ERROR.search(text))
                 and not (title and 3 * len(text) > 2 * len(sentence) and _ERROR.search(text))
             ) or len(re.findall(r"[A-Za-z]{2,}|[\u4e00-\u9fff]{2}", text)) < 3:
                 continue

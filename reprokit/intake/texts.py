@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 
 MOST = 200_000
 """Most characters of a report that are read: of a longer one the first and the last half of them."""
-MOST_LINES = 4_000
+MOST_LINES = 3_000
 """Most lines that are read, in the same way."""
 _COPY = "copy the text that it shows into a file, and name that"
 _UNPACK = "unpack it, and name the file with the report"
