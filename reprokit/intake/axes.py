@@ -55,6 +55,7 @@ def matrix(
     framework's version), used unchanged.
     """
     result = DraftMatrix()
+    compiles = compiles or _compared("gcc", environments)
     asked = [dict(found.axes) for found in environments]
     light = [_weights(found, compiles=compiles) for found in environments]
     if not compiles:
@@ -79,6 +80,12 @@ def matrix(
     return result
 
 
+def _compared(axis: str, environments: Sequence[EnvironmentBlock]) -> bool:
+    """Whether sentences compare versions of an axis."""
+    stated = {found.axes.get(axis, "") for found in environments if found.kind == "stated"}
+    return any(stated - {found.axes.get(axis, "")} - {""} for found in environments if axis in found.axes)
+
+
 def _weights(found: EnvironmentBlock, *, compiles: bool) -> Mapping[str, float]:
     """How much axes count for the choice of a system that count less than others.
 
@@ -96,8 +103,11 @@ _BUILT = 0.3
 
 _NEAREST = {"python": 0, "cuda": 3, "cudnn": 4, "gcc": 3, "clang": 3, "cmake": 1, "nccl": 0}
 """How far the first number of a version may be from the reported one that is not available."""
-_LEFT_OUT, _NEAR, _OTHER_SYSTEM, _OTHER_FAMILY = 4000, 2000, 1500, 2000
-"""How much it costs that an axis is left out or has another version, and that the release or its family is another."""
+_LEFT_OUT, _FAR, _NEAR, _OTHER_SYSTEM, _OTHER_FAMILY = 4000, 3000, 2000, 1500, 2000
+"""How much it costs that an axis is left out or has another version, and that the release or its family is another.
+
+CUDA and cuDNN of another generation, and another Python, are hardly better than none.
+"""
 _OF_CONDA = 100
 """How much it costs that conda-forge has to serve an axis: less than another system, but where the report leaves the
 system open, one is preferred whose CUDA has nvcc and whose packages a lock holds."""
@@ -138,7 +148,22 @@ def _cells(
 
 
 def _cell(asked: Mapping[str, str], os: str, light: Mapping[str, float]) -> _Cell:
-    """The cell on a system, with every axis that is available there. ``light``: how much axes count that count less."""
+    """The cell on a system, with every axis that is available there. ``light``: how much axes count that count less.
+
+    Where cuDNN is not available for the CUDA that is nearest, with another CUDA if that has one.
+    """
+    cell = _filled(asked, os, light, ())
+    if "cuda" in cell.values and "cudnn" in asked and "cudnn" not in cell.values:
+        others = _nearest("cuda", cell.values["cuda"], "")[:_TRIED]
+        return min([cell, *(_filled(asked, os, light, (one,)) for one in others)], key=lambda one: one.cost)
+    return cell
+
+
+_TRIED = 8
+"""Most versions of CUDA that are tried for a cuDNN."""
+
+
+def _filled(asked: Mapping[str, str], os: str, light: Mapping[str, float], cuda: Sequence[str]) -> _Cell:
     own, family = release_of(asked.get("os", "")), asked.get("os", "").partition("-")[0]
     cost = _OTHER_SYSTEM if own and own != os else 0
     cost += _OTHER_FAMILY if family in FAMILIES and family != os.partition("-")[0] else 0
@@ -150,10 +175,11 @@ def _cell(asked: Mapping[str, str], os: str, light: Mapping[str, float]) -> _Cel
             if text and text != versions.NONE:
                 dropped.append(f"{axis} {text!r} is not a version")
             continue
-        value, why, near = _served(cell, axis, text)
+        value, why, near = _served(cell, axis, text, cuda if axis == "cuda" else ())
         first, second = _apart(value, text) if near else (0, 0)
         first = second if axis == "python" else first
-        more = _NEAR + 100 * first + second if near else 0 if value else _LEFT_OUT
+        distance = _FAR if first > 0 and axis in ("cuda", "cudnn", "python") else _NEAR
+        more = distance + 100 * first + second if near else 0 if value else _LEFT_OUT
         if value:
             cell[axis] = value
             more += _OF_CONDA * (axis in of_conda(cell))
@@ -217,8 +243,11 @@ def _listed(dropped: Sequence[str]) -> str:
     return "; ".join(text.replace(" was reported and is left out: ", ": ") for text in dropped)
 
 
-def _served(cell: Mapping[str, str], axis: str, text: str) -> tuple[str, str, bool]:
-    """(available value, why it differs, whether it is another version): two parts, or one with another minor."""
+def _served(cell: Mapping[str, str], axis: str, text: str, only: Sequence[str] = ()) -> tuple[str, str, bool]:
+    """(available value, why it differs, whether it is another version): two parts, or one with another minor.
+
+    ``only``: the versions that may stand for one that is not available, where not all of them may.
+    """
     parts = versions.parts(text)
     asked = ".".join(parts[: PARTS[axis]])
     reason = unavailable({**cell, axis: asked})
@@ -230,7 +259,7 @@ def _served(cell: Mapping[str, str], axis: str, text: str) -> tuple[str, str, bo
         return parts[0], why, False
     # Only the cause: the alternatives are long, and validate lists them, too.
     reason = re.split(": its | [(]|; ", reason)[0]
-    for value in _nearest(axis, asked, cell.get("cuda", "")):
+    for value in only or _nearest(axis, asked, cell.get("cuda", "")):
         if not unavailable({**cell, axis: value}):
             return value, f"{axis} {text} was reported and is not available ({reason}): {value} is the nearest", True
     return "", f"{axis} {text} was reported and is left out: {reason}", False
@@ -286,6 +315,8 @@ def release_of(text: str) -> str:
     for name, release in OURS.releases().items():
         version = name.partition("-")[2]
         if re.search(rf"\b{release.family}\D{{0,30}}{re.escape(version)}(?![\d])", text, re.IGNORECASE):
+            return name
+        if re.search(rf"\b{release.codename}\b", text, re.IGNORECASE):
             return name
     return ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -99,6 +100,8 @@ def read(
     own |= {subject} - {""}
     result.own = frozenset(own)
     likely = named_versions.find(list(lines.without(split, read)), of_code, own, report.title)
+    beside = Counter(one.line for one in likely)  # a line of versions lists packages
+    result.own |= {one.name for one in likely if beside[one.line] >= _LISTS}
     own |= {one.name for one in likely}
     if stated is None:
         code = [line for line in lines.without(split, read) if line.number in of_code and not line.edge]
@@ -257,6 +260,8 @@ def _statement_of(one: Mention) -> GroupReading:
     return GroupReading(line=one.line, words=one.words, fails=bool(one.fails))
 
 
+_LISTS = 3
+"""Names with versions in a line from which on it is a list."""
 _MENTIONS = 1000
 """Most versions in sentences that are read."""
 _LIKELY = 32

@@ -86,7 +86,8 @@ def run(found: Sequence[Shell], shown: Shown | None, pieces: Sequence[ReportPiec
     result = Running()
     chosen = failing_command.chosen(found, shown)
     lines = failing_command.sequence(found, chosen, shown, pieces) if chosen else []
-    program = _program(scripts.programs(pieces), pieces, chosen)
+    programs = scripts.programs(pieces)
+    program = _program(programs, pieces, chosen)
     if program is not None and chosen and not _calls(chosen, program) and _better(program, chosen, shown):
         chosen, lines = None, []
     ran = set(lines)
@@ -117,8 +118,30 @@ def run(found: Sequence[Shell], shown: Shown | None, pieces: Sequence[ReportPiec
     if result.command and result.steps:
         result.command = held(result.steps) + result.command.rstrip("\n") + "\n"
     _variables(result, found, chosen)
+    _beside(result, programs)
     _configs(result, pieces)
     return result
+
+
+def _beside(result: Running, found: Sequence[scripts.Script]) -> None:
+    """Put the other programs into the case that the command names, or that a program of the case imports."""
+    named = [one for one in sorted(found, key=lambda one: one.piece.line) if one.named and one.name not in result.files]
+    added = True
+    while named and added:
+        texts = [_IMPORTS.findall(text) for text in result.files.values()]
+        used = "\n".join([result.command, *(f"import {name}" for names in texts for name in names)])
+        added = False
+        for one in list(named):
+            stem = posixpath.basename(one.name).rpartition(".")[0]
+            if re.search(rf"(?<![\w./-]){re.escape(one.name)}(?!\w)|^import {re.escape(stem)}$", used, re.MULTILINE):
+                named.remove(one)
+                if one.name not in result.files:
+                    added = True
+                    result.files[one.name] = one.text
+                    result.notes[("files", one.name)] = (f"lines {one.piece.line} to {one.piece.last}",)
+
+
+_IMPORTS = re.compile(r"^\s*(?:from|import)\s+\.?([\w.]{1,80})", re.MULTILINE)
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:
@@ -285,11 +308,19 @@ def _variable(result: Running, name: str, value: str, line: int) -> bool:
     return True
 
 
+_SUFFIXES = {"yaml": "ya?ml", "yml": "ya?ml"}
+
+
 def _configs(result: Running, pieces: Sequence[ReportPiece]) -> None:
     """Put data and configuration that the command or its program names into files; note other configuration."""
     used = "\n".join([result.command, *result.files.values()])
     for name, piece in scripts.data_files(pieces):
         where = f"lines {piece.line} to {piece.last}"
+        # a fence without a name is the only file of its kind that the command names
+        ends = sorted(
+            set(re.findall(rf"(?<![\w./~-])[\w-]+\.{_SUFFIXES.get(piece.info, piece.info)}(?!\w)", result.command))
+        )
+        name = name or (ends[0] if piece.info in scripts.CONFIGS and len(ends) == 1 else "")
         named = re.search(rf"(?<![\w./~-])((?:[\w-]+/)*{re.escape(name)})(?!\w)", used) if name else None
         if named and named[1] not in result.files:
             result.files[named[1]] = piece.text.strip("\n") + "\n"

@@ -93,3 +93,19 @@ def test_a_program_of_which_a_traceback_shows_a_line_is_the_one_that_fails() -> 
     )
     first = scripts.programs(pieces.cut(text).pieces)[0]
     assert "energy(wib.Sim(2))" in first.text
+
+
+def test_other_files_that_a_command_or_a_program_names_are_in_the_case() -> None:
+    text = (
+        f"a.py:\n{FENCE}python\nimport b\nb.go(1)\n{FENCE}\nb.py:\n{FENCE}python\n"
+        f"import os\ndef go(x):\n    os.abort()\n"
+        f"{FENCE}\nc.py:\n{FENCE}python\nimport os\nprint(os.name)\n{FENCE}\nI run `python a.py`.\n"
+    )
+    assert set(_files(text)) == {"a.py", "b.py"}
+
+
+def test_the_only_configuration_that_a_command_names_is_in_the_case() -> None:
+    play = "```yaml\n- name: Wobble\n  wobble: {{ item }}\n```\n"
+    text = f"# It fails\n\n{play}\n```\n$ wob-playbook upgrade.yml -v\nERROR: no third wobble\n```\n"
+    assert list(draft(text).data["files"]) == ["upgrade.yml"]
+    assert "files" not in draft(text.replace("upgrade.yml -v", "upgrade.yml other.yaml")).data

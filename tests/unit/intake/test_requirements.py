@@ -35,6 +35,10 @@ def test_what_nothing_shows_to_be_a_package_is_not_installed(text: str) -> None:
         ("Python: 3.11.2\nwobble: 1.2.3\nnumpy: 1.26.4", ["wobble==1.2.3", "numpy==1.26.4"]),
         ("With wobble 1.2.3 it dies.\n\n```\n$ pip install wobble\n```", ["wobble==1.2.3"]),
         ("With wobble 1.2.3 it dies in /v/lib/python3.11/site-packages/wobble/x.py", ["wobble==1.2.3"]),
+        (
+            "Used:\n\n```console\nwob-lint --version\nwob-lint 26.3.0 using wob-core:2.20.3 wob-compat:25.12.1\n```",
+            ["wob-lint==26.3.0", "wob-core==2.20.3", "wob-compat==25.12.1"],
+        ),
         ("pyTorch_version: 1.6.0\nPython: 3.8.1\nnumpy: 1.19.1", ["torch==1.6.0", "numpy==1.19.1"]),
     ],
 )
