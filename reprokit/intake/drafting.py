@@ -70,7 +70,8 @@ def draft(
     about = found[failure - 1].about if failure and found else 0
     if sections:
         report = troubles.only(report, found, failure or 1)
-    work = _Work(report, url, source, grouping.system_of(text), about, stated.held(facts, report) if facts else None)
+    held = stated.held(facts, report, url) if facts else None
+    work = _Work(report, url, source, grouping.system_of(text), about, held)
     made = work.draft(omitted)
     if sections:
         line = found[(failure or 1) - 1].line

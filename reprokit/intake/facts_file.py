@@ -78,7 +78,10 @@ class SourceFact(_Fact):
     """A repository that is checked out, or that it is built from."""
 
     fact: Literal["source"]
-    git: str = Field(description="Its address, or the name of the project where the report has no address.")
+    git: str = Field(
+        default="",
+        description="Its address, or the project's name where the report has no address; empty for the report's own.",
+    )
     ref: str = Field(default="", description="Tag, branch or commit; empty where none is stated.")
 
 

@@ -171,7 +171,7 @@ def stated(lines: Sequence[str], title: str = "") -> list[StatedTree]:
     sure: dict[str, StatedTree] = {}
     linked: dict[str, StatedTree] = {}
     said: dict[str, StatedTree] = {}
-    titled, folder = _known(title), _in_paths(lines)
+    titled, folder = known_in(title), _in_paths(lines)
     above = ""
     for number, line in enumerate(lines, 1):
         text = line[:1000]
@@ -185,8 +185,8 @@ def stated(lines: Sequence[str], title: str = "") -> list[StatedTree]:
             continue
         project = of_url(link[0]) if link else None
         asked = (commit or link) and _TO_BUILD.search(f"{above} {text}")
-        words = _known(text) if commit or (link is None and _MAY_SAY.search(text)) else []
-        near = [one for other in lines[max(0, number - 4) : number + 3] for one in _known(other)] if commit else []
+        words = known_in(text) if commit or (link is None and _MAY_SAY.search(text)) else []
+        near = [one for other in lines[max(0, number - 4) : number + 3] for one in known_in(other)] if commit else []
         known = project or next(iter([*(one for one in words if one in titled), *words, *titled, *near, *folder]), None)
         key = known.name.lower() if known else ""
         if commit or (link and link["commit"] and (asked or not link["cited"])):
@@ -223,7 +223,7 @@ _MAY_SAY = re.compile(
 )
 
 
-def _known(text: str) -> list[Project]:
+def known_in(text: str) -> list[Project]:
     """The projects of the table that a text names, in order."""
     words = (_plain(word) for word in re.findall(r"[A-Za-z][\w.+-]*(?: Runtime)?", text[:1000], re.A))
     found = [_called().get(word.rstrip(".")) for word in words]

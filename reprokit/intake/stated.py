@@ -59,13 +59,19 @@ class StatedFacts:
     refused: list[str] = field(default_factory=list)
 
 
-def held(facts: Sequence[Fact | str], report: ParsedReport) -> StatedFacts:
-    """The facts of :func:`.facts_file.load` that a report has, each on the line nearest to the one that is named."""
+def held(facts: Sequence[Fact | str], report: ParsedReport, url: str = "") -> StatedFacts:
+    """The facts of :func:`.facts_file.load` that a report has, each on the line nearest to the one that is named.
+
+    ``url``: the address of the report.
+    """
     found = StatedFacts()
+    if home := _home(facts, report, url):  # a commit without a repository is of the project that the report is about
+        own = {"git": home}
+        facts = [one.model_copy(update=own) if isinstance(one, SourceFact) and not one.git else one for one in facts]
     seen = tuple(" ".join(line.split()).lower() for line in report.lines)
     shell = Shell(ReportPiece(kind="fenced", text=report.text, line=1, info="bash", heading="command"))
     parts: dict[str, list[ProgramFact]] = {}
-    for fact in _kept(facts, report, seen, found.refused):
+    for fact in _kept(facts, report, seen, home, found.refused):
         if isinstance(fact, VersionFact):
             _version(found, fact, report.lines, seen)
         elif isinstance(fact, GpuFact):
@@ -91,14 +97,25 @@ def held(facts: Sequence[Fact | str], report: ParsedReport) -> StatedFacts:
     return found
 
 
-def _kept(facts: Sequence[Fact | str], report: ParsedReport, seen: Sequence[str], refused: list[str]) -> Iterator[Fact]:
+def _home(facts: Sequence[Fact | str], report: ParsedReport, url: str) -> str:
+    """The repository of what a report is about: of its address, its title, or the first known project stated."""
+    if own := projects.of_url(url):
+        return own.git
+    stated = [projects.known(_name(one)) for one in facts if isinstance(one, VersionFact)]
+    known = [*projects.known_in(report.title), *filter(None, stated)]
+    return known[0].git if known else ""
+
+
+def _kept(
+    facts: Sequence[Fact | str], report: ParsedReport, seen: Sequence[str], home: str, refused: list[str]
+) -> Iterator[Fact]:
     """The facts that a report has; the sentences about the others go to ``refused``."""
     size = 0
     for number, fact in enumerate(facts, 1):
         if isinstance(fact, str):
             refused.append(fact)
             continue
-        why = _absent(fact, report.lines, seen)
+        why = _absent(fact, report.lines, seen, home)
         if not why and isinstance(fact, (CommandFact, ProgramFact)):
             size += sum(len(line) + 1 for line in report.lines[fact.line - 1 : max(fact.line, fact.last)])
             size += len(fact.text) if isinstance(fact, CommandFact) else 0
@@ -234,8 +251,11 @@ _QUOTE = re.compile(r"^(?:[ \t]{0,8}>(?!>)[ \t]?){1,9}")
 """Marks of quotes, which ``>>>`` is not."""
 
 
-def _absent(fact: Fact, lines: Sequence[str], seen: Sequence[str]) -> str:
-    """Why a report does not have a fact; '' where it does. ``seen``: its lines in small letters with single blanks."""
+def _absent(fact: Fact, lines: Sequence[str], seen: Sequence[str], home: str) -> str:
+    """Why a report does not have a fact; '' where it does. ``seen``: its lines in small letters with single blanks.
+
+    ``home``: the repository of what the report is about.
+    """
     last = getattr(fact, "last", 0)
     if fact.line > len(lines) or last > len(lines) or (last and last < fact.line):
         return f"there are no lines {fact.line} to {max(last, fact.line)} of the {len(lines)} of the report"
@@ -247,7 +267,7 @@ def _absent(fact: Fact, lines: Sequence[str], seen: Sequence[str]) -> str:
         )
         values = (fact.name, fact.value)
     elif isinstance(fact, SourceFact):
-        why, values = _of_source(fact, seen)
+        why, values = _of_source(fact, seen, home)
     elif isinstance(fact, ContrastFact):
         why = "both values are the same" if fact.fails.strip() == fact.works.strip() else ""
         values = tuple(filter(None, (fact.fails, fact.works)))
@@ -269,8 +289,12 @@ def _of_version(fact: VersionFact, lines: Sequence[str], seen: Sequence[str]) ->
     return "", () if fact.of == "os" and _names_system(fact, lines) else (fact.value,)
 
 
-def _of_source(fact: SourceFact, seen: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+def _of_source(fact: SourceFact, seen: Sequence[str], home: str) -> tuple[str, tuple[str, ...]]:
     """(why a tree cannot be one, what of it the report must have): its address, unless a known project is named."""
+    if not fact.git:
+        return f"the report does not say of which repository {fact.ref or 'it'} is: add it to sources", ()
+    if fact.git == home:
+        return "", (fact.ref,) if fact.ref else ()
     known = projects.at(fact.git) if "/" in fact.git else projects.known(fact.git)
     if "/" not in fact.git and not known:
         return f"it is not known of which address {fact.git} is", ()

@@ -49,7 +49,6 @@ def test_a_wrong_answer_says_where_and_what_to_do(text: str, said: str) -> None:
         ({"fact": "version", "of": "os", "value": "x", "lime": 1}, "line: Field required"),
         ({"fact": "guess", "line": 1}, "Fact 1 (guess) is left out: Input tag 'guess'"),
         ({"fact": "gpu", "line": 0}, "line: Input should be greater than or equal to 1"),
-        ({"fact": "source", "line": 9}, "git: Field required"),
         (7, "Fact 1 (of no kind) is left out"),
     ],
 )

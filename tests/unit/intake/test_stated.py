@@ -249,6 +249,15 @@ def test_what_is_stated_of_a_clone_is_checked_out() -> None:
     assert made(source, command, report=report).data["sources"]["feeder"]["ref"] == "1a2b3c4"
 
 
+def test_a_commit_without_a_repository_is_of_what_the_report_is_about() -> None:
+    source = {"fact": "source", "ref": "1a2b3c4", "line": 9}
+    facts = facts_file.load(json.dumps({"facts": [source, FAILURE]}), "facts.json")
+    assert "the report does not say of which repository 1a2b3c4 is" in str(draft(REPORT, facts=facts).missing)
+    made = draft(REPORT, url="https://github.com/lab/wobble/issues/7", facts=facts)
+    assert made.data["sources"]["wobble"]["ref"] == "1a2b3c4"
+    assert made.data["sources"]["wobble"]["git"] == "https://github.com/lab/wobble"
+
+
 def test_a_line_that_is_a_little_off_is_found() -> None:
     assert made(version("python", "3.10", 7)).data["matrix"]["python"] == ["3.10"]
 
