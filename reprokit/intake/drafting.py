@@ -28,6 +28,7 @@ from reprokit.intake import (
     resources,
     running,
     stated,
+    stated_failures,
     texts,
     trees,
     troubles,
@@ -112,7 +113,7 @@ class _Work:
         """Lines before the report's command, with axes in them."""
         self.facts = facts
         known = facts and facts.failure
-        self.shown = (known and stated.shown(known, report)) or failures.find(report.pieces, about)
+        self.shown = (known and stated_failures.find(known, report)) or failures.find(report.pieces, about)
         reading = grouping.read(report, self.shown, system, self.url, facts.mentions if facts else None)
         if reading.found > grouping.MOST:
             self.missing.append(

@@ -15,7 +15,7 @@ from functools import lru_cache
 from reprokit.core.text import one_line
 from reprokit.environment import wording
 from reprokit.environment.axes import BY_NAME
-from reprokit.intake import commands, projects, scripts, shown_failures
+from reprokit.intake import commands, projects, scripts
 from reprokit.intake.commands import CommandLine, Shell
 from reprokit.intake.environments import pairs
 from reprokit.intake.environments.mentions import Mention
@@ -32,8 +32,7 @@ from reprokit.intake.facts_file import (
 )
 from reprokit.intake.installing import Installed
 from reprokit.intake.pieces import ParsedReport, ReportPiece
-from reprokit.intake.shown import Shown
-from reprokit.intake.signatures import stable, without_question
+from reprokit.intake.stated_failures import lines_of
 
 _LONGEST = 100_000
 """Most characters that the commands and programs stated have together."""
@@ -149,7 +148,7 @@ _VERBATIM: Mapping[type, tuple[str, ...]] = {
 
 def _command(report: ParsedReport, fact: CommandFact) -> list[CommandLine]:
     """The commands of a fact, without prompts."""
-    text = fact.text.strip() or _lines(report, fact.line, fact.last)
+    text = fact.text.strip() or lines_of(report, fact.line, fact.last)
     text = "\n".join(commands.PROMPT.sub("", line, count=1).strip() for line in text.split("\n"))
     return list(commands.parts(text, fact.line, commands.role_of(text, lenient=True, sure=True) or "run"))
 
@@ -233,22 +232,11 @@ def _system(value: str, line: str) -> str:
 
 def _program(report: ParsedReport, name: str, parts: Sequence[ProgramFact]) -> ReportPiece:
     first = parts[0]
-    text = "\n".join(_lines(report, one.line, one.last) for one in parts)
+    text = "\n".join(lines_of(report, one.line, one.last) for one in parts)
     lead = name if re.fullmatch(r"(?:[\w-][\w.-]*/)*[\w-][\w.-]*", name, re.ASCII) else ""
     return ReportPiece(
         kind="fenced", text=text, line=first.line, info=first.language.lower(), heading="reproduce", lead=lead
     )
-
-
-def _lines(report: ParsedReport, first: int, last: int) -> str:
-    """The text of some lines, without marks of quotes and the indentation that all of them have."""
-    some = [_QUOTE.sub("", line) for line in report.lines[first - 1 : max(first, last)]]
-    depth = min((len(line) - len(line.lstrip()) for line in some if line.strip()), default=0)
-    return "\n".join(line[depth:] for line in some)
-
-
-_QUOTE = re.compile(r"^(?:[ \t]{0,8}>(?!>)[ \t]?){1,9}")
-"""Marks of quotes, which ``>>>`` is not."""
 
 
 def _absent(fact: Fact, lines: Sequence[str], seen: Sequence[str], home: str) -> str:
@@ -332,96 +320,6 @@ def _nearest(value: str, line: int, seen: Sequence[str]) -> int:
         whole = re.compile(rf"(?:(?<![\d.])|\bv\.){re.escape(wanted)}(?!\d|\.\d)")
         has = (number for number in has if whole.search(seen[number - 1]))
     return min(has, key=lambda number: abs(number - line), default=0)
-
-
-def shown(fact: FailureFact, report: ParsedReport) -> Shown | None:
-    """The failure that a reader states, as the report shows it; None where its lines show none."""
-    fact = fact.model_copy(update={"text": fact.text.strip()})
-    last = max(fact.last, fact.line)
-    note = f"line {fact.line}" if last == fact.line else f"lines {fact.line} to {last}"
-    pasted = any(one.code and one.line <= last <= one.last for one in report.pieces)
-    whole = _lines(report, fact.line, last)
-    if not pasted:
-        whole = "\n".join(_MARKUP.sub("", line) for line in whole.split("\n"))
-        fact = fact.model_copy(update={"text": _MARKUP.sub("", fact.text)})
-    text = fact.text or _telling(whole)
-    if fact.signal:
-        return Shown(signature={"signal": fact.signal}, notes={"signal": note}, line=fact.line, last=last)
-    if fact.kind == "signal":  # by the words of its lines
-        piece = ReportPiece(kind="prose", text=whole, line=fact.line)
-        return next((one for one in shown_failures.in_words(piece) if "signal" in one.signature), None)
-    # A sentence tells that a result is wrong, and is not itself what the program prints.
-    told = fact.kind == "wrong" and not (fact.text and (pasted or _quotes(whole, fact.text)))
-    if fact.kind in ("hang", "slow", "leak", "oom") or told:
-        return shown_failures.of_kind(
-            fact.kind, fact.line, one_line(text, 80), shown_failures.printed_nan(report.pieces)
-        )
-    if fact.kind == "wrong":
-        return Shown(
-            signature={"exit_code": "0", "output": text},
-            notes={"output": f"{note}: what it prints"},
-            words="wrong",
-            line=fact.line,
-            last=last,
-        )
-    if not pasted and (found := _of_sentence(fact, whole)):
-        return found
-    if fact.kind == "exception" and (found := _raised(fact.line, last, report)):
-        return found
-    if not fact.text:
-        rules = shown_failures.pasted(ReportPiece(kind="fenced", text=whole, line=fact.line))
-        if found := next((one for one in rules if not one.echo), None):
-            return found
-    part, why = stable(text if pasted else without_question(text))
-    if not (part or text):
-        return None
-    return Shown(
-        signature={"output": part or text[:120]}, notes={"output": f"{note}; {why}"}, line=fact.line, last=last
-    )
-
-
-_MARKUP = re.compile(
-    r"^[ \t]{0,8}(?:(?:#{1,6}|[-*+]|\d{1,2}[.)])[ \t]+)?(?:\[(?:bug|issue|question|help)\][: \t]*)?[`*]{0,3}"
-    r"|[`*]{1,3}[ \t]*$",
-    re.IGNORECASE,
-)
-"""What Markdown and a form put before and behind a line: marks of headings, items and code, a label."""
-
-
-def _quotes(sentence: str, text: str) -> bool:
-    """Whether a sentence has a text as what is printed: in quotes, behind a colon, with a number, or as all of it."""
-    before = sentence[: max(sentence.find(text), 0)].rstrip()
-    return not before or before[-1] in "`\"'“‘「:：=>" or bool(re.search(r"\d", text))
-
-
-def _of_sentence(fact: FailureFact, text: str) -> Shown | None:
-    """The failure in a sentence: what it quotes of it, where a reader names no text."""
-    quoted = max(re.findall(r"[`\"“]([^`\"“”\n]{8,300})[`\"”]", text), key=len, default="")
-    if fact.kind == "output" and (quoted or fact.text):
-        part, why = stable(fact.text or quoted)
-        note = f"line {fact.line}; {why}"
-        return (
-            Shown(signature={"output": part}, notes={"output": note}, line=fact.line, last=fact.line) if part else None
-        )
-    piece = ReportPiece(kind="prose", text=text, line=fact.line)
-    return next((one for one in shown_failures.in_words(piece) if not one.words), None)
-
-
-def _telling(text: str) -> str:
-    """The first line of a text that says something: what follows a message explains it."""
-    return next((line.strip() for line in text.split("\n") if re.search(r"\w{2}", line)), "")
-
-
-def _raised(first: int, last: int, report: ParsedReport) -> Shown | None:
-    """The exception that ends in some lines, with its traceback, which may begin above them."""
-    around = next((one for one in report.pieces if one.code and one.line <= last <= one.last), None)
-    for begin in ([min(around.line, first)] if around else []) + [first]:
-        text = _lines(report, begin, last)
-        piece = ReportPiece(kind="fenced", text=text, line=begin)
-        seen = [one for one in shown_failures.pasted(piece) if "exception" in one.signature]
-        if seen and seen[-1].last >= first:
-            return seen[-1]
-    return None
 
 
 def with_setup(stated: StatedFacts, read: Sequence[Shell]) -> list[Shell]:

@@ -1,0 +1,113 @@
+"""The failure that a reader states, as the report shows it. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from reprokit.core.text import one_line
+from reprokit.intake import shown_failures
+from reprokit.intake.facts_file import FailureFact
+from reprokit.intake.pieces import ParsedReport, ReportPiece
+from reprokit.intake.shown import Shown
+from reprokit.intake.signatures import stable, without_question
+
+
+def find(fact: FailureFact, report: ParsedReport) -> Shown | None:
+    """The failure that a reader states, as the report shows it; None where its lines show none."""
+    fact = fact.model_copy(update={"text": fact.text.strip()})
+    last = max(fact.last, fact.line)
+    note = f"line {fact.line}" if last == fact.line else f"lines {fact.line} to {last}"
+    pasted = any(one.code and one.line <= last <= one.last for one in report.pieces)
+    whole = lines_of(report, fact.line, last)
+    if not pasted:
+        whole = "\n".join(_MARKUP.sub("", line) for line in whole.split("\n"))
+        fact = fact.model_copy(update={"text": _MARKUP.sub("", fact.text)})
+    text = fact.text or _telling(whole)
+    if fact.signal:
+        return Shown(signature={"signal": fact.signal}, notes={"signal": note}, line=fact.line, last=last)
+    if fact.kind == "signal":  # by the words of its lines
+        piece = ReportPiece(kind="prose", text=whole, line=fact.line)
+        return next((one for one in shown_failures.in_words(piece) if "signal" in one.signature), None)
+    # A sentence tells that a result is wrong, and is not itself what the program prints.
+    told = fact.kind == "wrong" and not (fact.text and (pasted or _quotes(whole, fact.text)))
+    if fact.kind in ("hang", "slow", "leak", "oom") or told:
+        return shown_failures.of_kind(
+            fact.kind, fact.line, one_line(text, 80), shown_failures.printed_nan(report.pieces)
+        )
+    if fact.kind == "wrong":
+        return Shown(
+            signature={"exit_code": "0", "output": text},
+            notes={"output": f"{note}: what it prints"},
+            words="wrong",
+            line=fact.line,
+            last=last,
+        )
+    if not pasted and (found := _of_sentence(fact, whole)):
+        return found
+    if fact.kind == "exception" and (found := _raised(fact.line, last, report)):
+        return found
+    if not fact.text:
+        rules = shown_failures.pasted(ReportPiece(kind="fenced", text=whole, line=fact.line))
+        if found := next((one for one in rules if not one.echo), None):
+            return found
+    part, why = stable(text if pasted else without_question(text))
+    if not (part or text):
+        return None
+    return Shown(
+        signature={"output": part or text[:120]}, notes={"output": f"{note}; {why}"}, line=fact.line, last=last
+    )
+
+
+_MARKUP = re.compile(
+    r"^[ \t]{0,8}(?:(?:#{1,6}|[-*+]|\d{1,2}[.)])[ \t]+)?(?:\[(?:bug|issue|question|help)\][: \t]*)?[`*]{0,3}"
+    r"|[`*]{1,3}[ \t]*$",
+    re.IGNORECASE,
+)
+"""What Markdown and a form put before and behind a line: marks of headings, items and code, a label."""
+
+
+def _quotes(sentence: str, text: str) -> bool:
+    """Whether a sentence has a text as what is printed: in quotes, behind a colon, with a number, or as all of it."""
+    before = sentence[: max(sentence.find(text), 0)].rstrip()
+    return not before or before[-1] in "`\"'“‘「:：=>" or bool(re.search(r"\d", text))
+
+
+def _of_sentence(fact: FailureFact, text: str) -> Shown | None:
+    """The failure in a sentence: what it quotes of it, where a reader names no text."""
+    quoted = max(re.findall(r"[`\"“]([^`\"“”\n]{8,300})[`\"”]", text), key=len, default="")
+    if fact.kind == "output" and (quoted or fact.text):
+        part, why = stable(fact.text or quoted)
+        note = f"line {fact.line}; {why}"
+        return (
+            Shown(signature={"output": part}, notes={"output": note}, line=fact.line, last=fact.line) if part else None
+        )
+    piece = ReportPiece(kind="prose", text=text, line=fact.line)
+    return next((one for one in shown_failures.in_words(piece) if not one.words), None)
+
+
+def _telling(text: str) -> str:
+    """The first line of a text that says something: what follows a message explains it."""
+    return next((line.strip() for line in text.split("\n") if re.search(r"\w{2}", line)), "")
+
+
+def _raised(first: int, last: int, report: ParsedReport) -> Shown | None:
+    """The exception that ends in some lines, with its traceback, which may begin above them."""
+    around = next((one for one in report.pieces if one.code and one.line <= last <= one.last), None)
+    for begin in ([min(around.line, first)] if around else []) + [first]:
+        text = lines_of(report, begin, last)
+        piece = ReportPiece(kind="fenced", text=text, line=begin)
+        seen = [one for one in shown_failures.pasted(piece) if "exception" in one.signature]
+        if seen and seen[-1].last >= first:
+            return seen[-1]
+    return None
+
+
+def lines_of(report: ParsedReport, first: int, last: int) -> str:
+    """The text of some lines, without marks of quotes and the indentation that all of them have."""
+    some = [_QUOTE.sub("", line) for line in report.lines[first - 1 : max(first, last)]]
+    depth = min((len(line) - len(line.lstrip()) for line in some if line.strip()), default=0)
+    return "\n".join(line[depth:] for line in some)
+
+
+_QUOTE = re.compile(r"^(?:[ \t]{0,8}>(?!>)[ \t]?){1,9}")
+"""Marks of quotes, which ``>>>`` is not."""
