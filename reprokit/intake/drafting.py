@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -420,7 +421,7 @@ class _Work:
             self.missing.append("The report shows no failure: write how it looks under expect.failure.")
             self.data["expect"] = {"failure": {"output": placeholders.OUTPUT}}
             return
-        self.data["expect"] = {"failure": dict(shown.signature)}
+        self.data["expect"] = {"failure": self._signature(shown)}
         if self._measured(shown, str(shown.signature.get("output"))):
             return
         if shown.missing:
@@ -432,6 +433,22 @@ class _Work:
                 f"The report shows {pluralize(shown.others, 'other failure')}: a case is about one bug, and this draft "
                 f"is about the failure in line {shown.line}; --failure N drafts another: {self._others(shown)}."
             )
+
+    def _signature(self, shown: Shown) -> dict[str, Any]:
+        """The failure as the case can show it: without frames in files that it does not have."""
+        found = dict(shown.signature)
+        files = {posixpath.basename(name) for name in self.data.get("files", ())}
+        lost = {
+            name
+            for frame in shown.frames
+            if places.kind(frame) == "own" and (name := posixpath.basename(frame.file.replace("\\", "/"))) not in files
+        }
+        if files and "sources" not in self.data and "frames" in found:
+            kept = [one for one in found["frames"] if str(one).partition(":")[0].rpartition("/")[2] not in lost]
+            found = {**found, "frames": kept} if kept else {key: found[key] for key in found if key != "frames"}
+        if found.get("exit_code") == "0" and _CHECKS.search(str(self.data["command"])):
+            del found["exit_code"]  # such a program ends with 1 where it has something to say
+        return found
 
     def _measured(self, shown: Shown, told: str) -> bool:
         """Whether the failure is a measurement rather than what is printed, which is then in the draft."""
@@ -595,6 +612,10 @@ _COMPARED = re.compile(
     re.IGNORECASE,
 )
 """Words of a result that is wrong beside another."""
+
+
+_CHECKS = re.compile(r"(?m)^\s*(?:python[\d.]* -m )?(?:pytest|tox|nox|pylint|mypy|flake8|ruff|pyright|black)\b")
+"""Tests and linters."""
 
 
 def _literal(value: Any) -> Any:

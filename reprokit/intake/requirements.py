@@ -126,6 +126,7 @@ def wanted(
         result.notes.setdefault("pip", []).append(f"as the report says: {', '.join(new)}")
     for name in imports:
         _imported(result, name, have, script)
+    _numpy(result)
     libraries = [] if _NO_LIBRARY.search(failure) else _libraries(result.pip)
     result.apt = list(dict.fromkeys([*apt, *libraries]))
     if extra := [name for name in result.apt if name not in apt]:
@@ -133,6 +134,23 @@ def wanted(
             f"{', '.join(extra)}: libraries that these wheels load but do not contain"
         )
     return result
+
+
+def _numpy(result: Requirements) -> None:
+    """Install no NumPy 2 beside a package that is older than its first release for it, where none is reported."""
+    if any(_name(text) == "numpy" and text != "numpy" for text in result.pip):
+        return
+    first = {name: row["numpy_2"] for row in table("packages").values() if "numpy_2" in row for name in row["pip"]}
+    for text in result.pip:
+        name = _name(text)
+        values = [cell[_axis(name)] for cell in result.free if _axis(name) in cell] if "{{" in text else [text]
+        found = [hit[0] for value in values if (hit := re.search(r"\d+(?:\.\d+)+", value))]
+        old = next((one for one in found if versions.order(one) < versions.order(first.get(name, "0"))), "")
+        if old:
+            result.pip = [*(one for one in result.pip if one != "numpy"), "numpy<2"]
+            note = f"numpy<2: {name} {old} came before its first release for NumPy 2, which is {first[name]}"
+            result.notes.setdefault("pip", []).append(note)
+            return
 
 
 def _chosen(environments: Sequence[EnvironmentBlock], imports: Sequence[str]) -> list[str]:

@@ -97,7 +97,7 @@ def run(found: Sequence[Shell], shown: Shown | None, pieces: Sequence[ReportPiec
         commands.BUILDS.search(line.text) for shell in found for line in shell.of("run", "setup", "prep")
     )
     if program is not None:
-        program = _traced(program, shown)
+        program = scripts.completed(_traced(program, shown))
         result.program = program
         where = f"lines {program.piece.line} to {program.piece.last}"
         if lines or not program.alone:

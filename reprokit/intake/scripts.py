@@ -131,6 +131,37 @@ class Script:
         ]
 
 
+def completed(program: Script) -> Script:
+    """A program with imports that people leave out of an example: ``np.zeros(3)`` without ``import numpy as np``."""
+    used = [name for name in program.undefined if re.search(rf"(?<![\w.]){re.escape(name)}\.\w", program.text)]
+    added = {name: _import_of(name) for name in used if _import_of(name)}
+    if program.language.suffix != ".py" or not added:
+        return program
+    lines = "".join(f"{line}  # added: the report uses {name} without it\n" for name, line in added.items())
+    modules = tuple(line.split()[1].partition(".")[0] for line in added.values())
+    return replace(
+        program,
+        text=lines + program.text,
+        imports=(*program.imports, *(one for one in modules if one not in program.imports)),
+        undefined=tuple(name for name in program.undefined if name not in added),
+    )
+
+
+def _import_of(name: str) -> str:
+    """The import by which everyone has a name; '' where that is not certain."""
+    if name in _CALLED_SO:
+        return f"import {_CALLED_SO[name]} as {name}"
+    return f"import {name}" if name in sys.stdlib_module_names or name in table("packages") else ""
+
+
+_CALLED_SO = {
+    "np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot", "mpl": "matplotlib", "tf": "tensorflow",
+    "sns": "seaborn", "xr": "xarray", "nx": "networkx", "jnp": "jax.numpy", "nn": "torch.nn",
+    "F": "torch.nn.functional", "gpd": "geopandas", "pl": "polars", "pa": "pyarrow", "da": "dask.array",
+}  # fmt: skip
+"""What the documentation of these packages imports, and as what."""
+
+
 def programs(pieces: Sequence[ReportPiece]) -> list[Script]:
     """The programs among the pieces, the most likely example first; of parts of programs only where there is no whole.
 

@@ -20,7 +20,7 @@ ROWS: Mapping[tuple[str, str], str] = {
     ("failures", "lines"): "pattern building echo examples",
     ("failures", "words"): "pattern kind signal exception quotes pasted not note examples",
     ("languages", "*"): "infos start sign clues compiles needs",
-    ("packages", "*"): "pip apt",
+    ("packages", "*"): "pip apt numpy_2",
     ("projects", "*"): "git tag package pip also why built",
     ("statements", "statements"): "fails weak patterns examples",
 }

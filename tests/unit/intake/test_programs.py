@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from reprokit.intake import pieces, scripts
+from reprokit.intake import facts_file, pieces, scripts
 from reprokit.intake.drafting import draft
 
 FENCE = "```"
@@ -109,3 +111,32 @@ def test_the_only_configuration_that_a_command_names_is_in_the_case() -> None:
     text = f"# It fails\n\n{play}\n```\n$ wob-playbook upgrade.yml -v\nERROR: no third wobble\n```\n"
     assert list(draft(text).data["files"]) == ["upgrade.yml"]
     assert "files" not in draft(text.replace("upgrade.yml -v", "upgrade.yml other.yaml")).data
+
+
+def test_imports_that_an_example_leaves_out_are_added() -> None:
+    program = f"{FENCE}python\nx = np.zeros(3)\nos.abort()\nwibble.go(json)\n{FENCE}\n"
+    data = draft(f"# It fails\n\n{program}\nValueError: no\n").data
+    assert data["files"]["repro.py"].split("\n")[:2] == [
+        "import numpy as np  # added: the report uses np without it",
+        "import os  # added: the report uses os without it",
+    ]
+    assert "import wibble" not in data["files"]["repro.py"]
+    assert data["environment"]["pip"] == ["numpy"]
+
+
+def test_frames_in_files_that_the_case_does_not_have_are_left_out() -> None:
+    trace = 'Traceback (most recent call last):\n  File "mine.py", line 3, in go\n    x()\n'
+    trace += '  File "/v/lib/python3.11/site-packages/scipy/a.py", line 5, in b\n    c()\nValueError: no\n'
+    program = f"{FENCE}python\nimport scipy\nscipy.go(1)\n{FENCE}\n"
+    failure = draft(f"# It fails\n\n{program}\n{FENCE}\n{trace}{FENCE}\n").data["expect"]["failure"]
+    assert failure["frames"] == ["a.py:b"]
+
+
+def test_a_linter_may_end_with_any_exit_status() -> None:
+    text = f"# It says too much\n\n{FENCE}\n$ pylint src\na.py:2:0: R2044: Line with empty comment\n{FENCE}\n"
+    facts = [
+        {"fact": "command", "line": 4, "text": "pylint src"},
+        {"fact": "failure", "kind": "wrong", "line": 5, "text": "R2044: Line with empty comment"},
+    ]
+    found = draft(text, facts=facts_file.load(json.dumps(facts), "facts.json")).data["expect"]["failure"]
+    assert found == {"output": "R2044: Line with empty comment"}

@@ -55,3 +55,15 @@ def test_what_is_built_with_pytorch_comes_from_its_index() -> None:
     made = draft(f"# It dies\n\nPython: 3.10.2\ntorchvision: 0.20.1+cu124\n\n{PROGRAM}").data["environment"]
     assert "torchvision==0.20.1+cu124" in made["pip"]
     assert made["pip_options"] == ["--extra-index-url https://download.pytorch.org/whl/cu124"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "installed"),
+    [
+        ("pandas: 2.0.3", ["pandas==2.0.3", "numpy<2"]),
+        ("pandas: 2.2.2", ["pandas==2.2.2"]),
+        ("pandas: 2.0.3\nnumpy: 1.24.4", ["pandas==2.0.3", "numpy==1.24.4"]),
+    ],
+)
+def test_numpy_is_not_newer_than_what_is_built_with_it(rows: str, installed: list[str]) -> None:
+    assert pip(f"Python: 3.11.2\n{rows}") == installed
