@@ -148,7 +148,7 @@ def _numpy(result: Requirements) -> None:
         old = next((one for one in found if versions.order(one) < versions.order(first.get(name, "0"))), "")
         if old:
             result.pip = [*(one for one in result.pip if one != "numpy"), "numpy<2"]
-            note = f"numpy<2: {name} {old} came before its first release for NumPy 2, which is {first[name]}"
+            note = f"numpy<2: {name} {old} is older than {first[name]}, which works with NumPy 2"
             result.notes.setdefault("pip", []).append(note)
             return
 
