@@ -44,6 +44,7 @@ _RAISED = re.compile(
     rf"(?: an?| the| this| following)?|抛出?(?:了|一个)?|报了?(?:一个)?)[ \t]*[`'\"]?(?P<type>{_NAME})(?!\w)"
 )
 """A sentence that says which exception there is, without its message."""
+_TYPE_ALONE = re.compile(rf"^[ \t]{{0,8}}[`*]{{0,2}}(?P<type>{_NAME})[`*.]{{0,3}}[ \t]*$", re.MULTILINE)
 _OUTPUT = re.compile(rf"^(?:.{{0,200}}#+ ?)?(?P<type>{_NAME}): (?P<message>\S+ \S+ .*)", re.MULTILINE)
 """What a program printed, pasted behind it or in a comment."""
 _EXIT = re.compile(
@@ -244,7 +245,7 @@ def _in_words(piece: ReportPiece, nan: str) -> Iterator[Shown]:
             r"(?i)(error|found|decode|encode|division|implemented)", _capital, named["words"].title()
         )
         yield Shown(signature={"exception": kind.replace(" ", "")}, notes=note, line=piece.line, last=piece.line)
-    elif raised := _RAISED.search(unquoted):
+    elif raised := _RAISED.search(unquoted) or _TYPE_ALONE.search(unquoted):
         at = piece.line + unquoted.count("\n", 0, raised.start("type"))
         note = {"exception": f"line {at}"}
         yield Shown(signature={"exception": _type(raised["type"])}, notes=note, line=at, last=at, inline=True)

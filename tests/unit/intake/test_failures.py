@@ -276,3 +276,9 @@ def test_words_about_a_failure_are_read_where_no_blank_parts_them_from_chinese()
 )
 def test_failures_of_other_forms(text: str, signature: dict[str, str]) -> None:
     assert draft(text).data["expect"]["failure"] == signature
+
+
+@pytest.mark.parametrize("line", ["AssertionError", "`KeyError`", "**wobble.WobbleError**", "  ValueError."])
+def test_the_type_of_an_exception_in_a_line_of_its_own_is_the_failure(line: str) -> None:
+    text = f"# It loses a column\n\n```python\nimport wobble\nwobble.go()\n```\n\n{line}\n"
+    assert draft(text).data["expect"]["failure"] == {"exception": line.strip("`*. ").rpartition(".")[2]}
