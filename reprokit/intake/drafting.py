@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,12 +12,11 @@ from urllib.parse import urlsplit
 from reprokit.case import placeholders
 from reprokit.core.errors import UsageError
 from reprokit.core.redaction import Omitted, for_shell, scrub
-from reprokit.core.text import one_line, pluralize
+from reprokit.core.text import pluralize
 from reprokit.evidence import frames as places
 from reprokit.evidence.text import CUT_MARK
 from reprokit.intake import (
     axes,
-    contrasts,
     facts_file,
     grouping,
     naming,
@@ -38,19 +36,16 @@ from reprokit.intake import failure as failures
 from reprokit.intake.describing import description
 from reprokit.intake.draft import Draft, literal
 from reprokit.intake.environments import EnvironmentBlock, collected
+from reprokit.intake.expecting import Expectation
 from reprokit.intake.facts_file import Fact
 from reprokit.intake.installing import installs
 from reprokit.intake.pieces import ParsedReport
 from reprokit.intake.projects import Project
-from reprokit.intake.resources import of_device
-from reprokit.intake.shown import Shown
 from reprokit.intake.stated import StatedFacts
 from reprokit.intake.troubles import ReportedTrouble
 
-_CONTRASTS = 3
-"""Most axes that are made of what a reader states."""
 _LISTED = 20
-"""Most other failures that a draft names."""
+"""Most troubles that a draft names."""
 KeyPath = tuple[str | int, ...]
 
 
@@ -110,8 +105,6 @@ class _Work:
         self.missing: list[str] = []
         self.works: dict[str, str] = {}
         """What differs in a cell that works, by the report, from the one that fails."""
-        self.begins = ""
-        """Lines before the report's command, with axes in them."""
         self.facts = facts
         known = facts and facts.failure
         self.shown = (known and stated_failures.find(known, report)) or failures.find(report.pieces, about)
@@ -145,9 +138,18 @@ class _Work:
         self._environment()
         self._run()
         self._datasets()
-        self._of_devices()
-        self._expect()
-        self._resources()
+        expected = Expectation(
+            report=self.report,
+            shown=self.shown,
+            contrasts=self.facts.contrasts if self.facts else (),
+            failing=self.failing,
+            data=self.data,
+            notes=self.notes,
+            missing=self.missing,
+            works=self.works,
+        )
+        expected.write()
+        self._resources(expected.works)
         self._head()
         if self.report.pictures:
             pictures = pluralize(self.report.pictures, "picture")
@@ -162,8 +164,8 @@ class _Work:
         for key in ("command", "env", "files"):
             if key in self.data:
                 self.data[key] = _literal(self.data[key])
-        self._contrasts()
-        self.data["command"] = self.begins + self.data["command"]
+        expected.vary()
+        self.data["command"] = expected.begins + self.data["command"]
         notes = {place: texts for place, texts in self.notes.items() if texts}
         return Draft(data=self.data, notes=notes, missing=tuple(dict.fromkeys(self.missing)), omitted=omitted)
 
@@ -415,144 +417,11 @@ class _Work:
                     f"that makes a stand-in in datasets.{found.name}.generate."
                 )
 
-    def _expect(self) -> None:
-        shown = self.shown
-        if shown is None:
-            self.missing.append("The report shows no failure: write how it looks under expect.failure.")
-            self.data["expect"] = {"failure": {"output": placeholders.OUTPUT}}
-            return
-        self.data["expect"] = {"failure": self._signature(shown)}
-        if self._measured(shown, str(shown.signature.get("output"))):
-            return
-        if shown.missing:
-            self.missing.append(f"expect.failure: {shown.missing}.")
-        for key, note in shown.notes.items():
-            self.notes[("expect", "failure", key)] = (note,)
-        if shown.others:
-            self.missing.append(
-                f"The report shows {pluralize(shown.others, 'other failure')}: a case is about one bug, and this draft "
-                f"is about the failure in line {shown.line}; --failure N drafts another: {self._others(shown)}."
-            )
-
-    def _signature(self, shown: Shown) -> dict[str, Any]:
-        """The failure as the case can show it: without frames in files that it does not have."""
-        found = dict(shown.signature)
-        files = {posixpath.basename(name) for name in self.data.get("files", ())}
-        lost = {
-            name
-            for frame in shown.frames
-            if places.kind(frame) == "own" and (name := posixpath.basename(frame.file.replace("\\", "/"))) not in files
-        }
-        if files and "sources" not in self.data and "frames" in found:
-            kept = [one for one in found["frames"] if str(one).partition(":")[0].rpartition("/")[2] not in lost]
-            found = {**found, "frames": kept} if kept else {key: found[key] for key in found if key != "frames"}
-        if found.get("exit_code") == "0" and _CHECKS.search(str(self.data["command"])):
-            del found["exit_code"]  # such a program ends with 1 where it has something to say
-        return found
-
-    def _measured(self, shown: Shown, told: str) -> bool:
-        """Whether the failure is a measurement rather than what is printed, which is then in the draft."""
-        if shown.words == "leak" and placeholders.LEAK in told:
-            (note,) = shown.notes.values()
-            self.data["expect"] = {"leaks": {"per_iteration": "1MiB"}}
-            self.notes[("expect", "leaks")] = (f"{note}; the report names no limit: 1MiB is a guess",)
-            self.missing.append(
-                "expect.leaks: let the command print `reprokit: iteration N` at the end of each iteration, 20 times or "
-                "more."
-            )
-            return True
-        if shown.words in ("slow", "wrong") and (placeholders.MARK in told or "\n" in told):
-            self.works = self.works or self._devices() or self._variants(shown)
-            if self.works:
-                self._compared(shown)
-                return True
-        return False
-
-    def _others(self, shown: Shown) -> str:
-        """What else the report shows, in words and with its lines."""
-        rest = [one for one in failures.every(self.report.pieces) if one.line != shown.line][:_LISTED]
-        return "; ".join(f"line {one.line}: {one_line(one.title or one.words, 80)}" for one in rest)
-
-    def _compared(self, shown: Shown) -> None:
-        """What is slow or wrong beside a cell in which it works, by the report, is compared with that."""
-        (note,) = shown.notes.values()
-        if shown.words == "slow":
-            self.data["expect"] = {"slower_than": {"ratio": f"{shown.ratio:g}", "of": self.works}}
-            self.notes[("expect", "slower_than")] = (f"{note}; the ratio is a careful one: write the one that you see",)
-            return
-        self.data["expect"] = {"compare": {"outputs": ["result.txt"], "reference": {"cell": self.works}}}
-        self.notes[("expect", "compare")] = (f"{note}; what the command prints is compared with the cell that works",)
-        if placeholders.MARK not in (command := str(self.data["command"]).strip()):
-            self.data["command"] = f"{{\n{command}\n}} | tee {running.WORKDIR}/result.txt\n"
-
-    def _devices(self) -> dict[str, str]:
-        """The cell without a GPU, where the report says that it is right there, which makes an axis; {} else."""
-        line = next((number for number, text in enumerate(self.report.lines, 1) if of_device(text)), 0)
-        if not line or not self._axis("device", "gpu", "cpu"):
-            return {}
-        self.notes[("matrix", "device")] = (f"line {line} compares them; the cell of the CPU gets no GPU",)
-        return {"device": "cpu"}
-
-    def _of_devices(self) -> None:
-        """An axis of the device, where a reader states that it works on the CPU."""
-        stated = [one for one in self.facts.contrasts if contrasts.of_devices(one)] if self.facts else []
-        if stated and not self.works and self._axis("device", "gpu", "cpu"):
-            self.works = {"device": "cpu"}
-            self.notes[("matrix", "device")] = (f"line {stated[0].line}; the cell of the CPU gets no GPU",)
-
-    def _contrasts(self) -> None:
-        """An axis for each thing that makes it work when it is changed, in the texts of the case, escaped already."""
-        stated = [one for one in self.facts.contrasts if not contrasts.of_devices(one)] if self.facts else []
-        for one in stated[:_CONTRASTS]:
-            found = contrasts.placed(one, self.data)
-            if found and self._axis(found.axis, found.fails, found.works):
-                self.data |= found.data
-                self.notes[("matrix", found.axis)] = (f"line {one.line}: it works with {found.works}",)
-            else:
-                changed = f"{one.works or 'nothing'} in the place of {one.fails or 'nothing'}"
-                self.missing.append(
-                    f"Line {one.line}: it works with {one_line(changed, 200)}: make an axis of it to have both cells."
-                )
-
-    def _axis(self, name: str, bad: str, good: str) -> bool:
-        """Add an axis with two values to the matrix, of cells that are listed the good one to that which fails."""
-        matrix = self.data.get("matrix", {})
-        cells = matrix.get("include", [])
-        if name in matrix or (cells and (len(matrix) > 1 or self.failing >= len(cells))):
-            return False
-        listed = [
-            *({**cell, name: bad} for cell in cells),
-            *({**cell, name: good} for cell in cells[self.failing :][:1]),
-        ]
-        self.data["matrix"] = {"include": listed} if cells else {**matrix, name: [bad, good]}
-        return True
-
-    def _variants(self, shown: Shown) -> dict[str, str]:
-        """The cell of another command, which is fast or right; {} where the failure is not one of a comparison."""
-        told = placeholders.MARK not in str(shown.signature.get("output"))
-        compared = shown.words == "slow" or _COMPARED.search(
-            f"{self.report.title}\n{self.report.lines[shown.line - 1]}"
-        )
-        if told or not compared:
-            return {}
-        bad, good, command = (
-            ("slow", "fast", placeholders.FAST) if shown.words == "slow" else ("wrong", "right", placeholders.RIGHT)
-        )
-        if not self._axis("variant", bad, good):
-            return {}
-        self.notes[("matrix", "variant")] = (
-            f"what is {bad} is compared with a command that is {good}: write it there",
-        )
-        if placeholders.MARK in str(self.data["command"]):
-            self.missing.append(f"Write the {bad} command, and where {{{{ variant }}}} is {good} one that is {good}.")
-        else:
-            self.begins = f"if [ {{{{ variant }}}} = {good} ]; then\n  {command}\nfi\n"
-        return {"variant": good}
-
-    def _resources(self) -> None:
+    def _resources(self, works: Mapping[str, str]) -> None:
+        """Limits and devices. ``works``: what differs in a cell that works."""
         texts = "\n".join([self.running.command, *self.running.files.values()])
         found, notes = resources.needed(self.merged, texts, self.report.text, self.running.devices)
-        if "device" in self.works:
+        if "device" in works:
             found = {**found, "gpus": f"{{{{ 0 if device == 'cpu' else {found.get('gpus', 1)} }}}}"}
         if found:
             self.data["resources"] = found
@@ -604,18 +473,6 @@ class _Work:
             urlsplit(self.url).path
         )
         return naming.slug(self.project.name if self.project else "", words) or "reported-bug"
-
-
-_COMPARED = re.compile(
-    r"\b(?:differ(?:s|ent|ently|ence|ences)?|inconsisten\w+|mismatch\w*|discrepanc\w+|diverg\w+|compared|versus|vs|than|whereas"
-    r"|same (?:result|output|value)s?)\b|不一致|不同|相比|对不上|差异",
-    re.IGNORECASE,
-)
-"""Words of a result that is wrong beside another."""
-
-
-_CHECKS = re.compile(r"(?m)^\s*(?:python[\d.]* -m )?(?:pytest|tox|nox|pylint|mypy|flake8|ruff|pyright|black)\b")
-"""Tests and linters."""
 
 
 def _literal(value: Any) -> Any:
