@@ -8,7 +8,7 @@ import email.policy
 import re
 from html.parser import HTMLParser
 
-MOST = 200_000
+MOST = 160_000
 """Most characters of a report that are read: of a longer one the first and the last half of them."""
 MOST_LINES = 3_000
 """Most lines that are read, in the same way."""
