@@ -139,10 +139,10 @@ class Expectation:
                 self.data |= found.data
                 self.notes[("matrix", found.axis)] = (f"line {one.line}: it works with {found.works}",)
             else:
-                changed = f"{one.works or 'nothing'} in the place of {one.fails or 'nothing'}"
-                self.missing.append(
-                    f"Line {one.line}: it works with {one_line(changed, 200)}: make an axis of it to have both cells."
-                )
+                fails, works = one_line(one.fails, 100), one_line(one.works, 100)
+                changed = f"with {works} in the place of {fails}" if fails else f"with {works}"
+                changed = changed if works else f"without {fails}"
+                self.missing.append(f"Line {one.line}: it works {changed}: make an axis of it to have both cells.")
 
     def _axis(self, name: str, bad: str, good: str) -> bool:
         """Add an axis with two values to the matrix, of cells that are listed the good one to that which fails."""

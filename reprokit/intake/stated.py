@@ -162,7 +162,9 @@ def _source(fact: SourceFact) -> tuple[str, str, str]:
 def _version(found: StatedFacts, fact: VersionFact, lines: Sequence[str], seen: Sequence[str]) -> None:
     name = _name(fact)
     called, kind = pairs.ROLES.get(name, ""), fact.of.lower().removesuffix(name)
-    package = "package" in kind or (not kind.strip() and called.startswith("package "))
+    package = "package" in kind or (
+        called.startswith("package ") and kind.strip() not in ("program", "compiler", "tool")
+    )
     axis = _axis(name) if not package or name in BY_NAME else ""  # ``py`` is Python, and a package
     role = axis or (called if package and called.startswith("package ") else f"package {name}")
     if re.search(r"\b(?:kernel|linux|driver)$", name):
@@ -192,7 +194,8 @@ def _version(found: StatedFacts, fact: VersionFact, lines: Sequence[str], seen: 
 
 def _name(fact: VersionFact) -> str:
     """What a version is of: ``torch`` for ``package torch``, ``gcc`` for ``compiler gcc``."""
-    return _KINDS.sub("", fact.of.strip().lower()).strip()
+    of = fact.of.strip().lower()
+    return of if _axis(of) else _KINDS.sub("", of).strip()
 
 
 _KINDS = re.compile(
@@ -203,6 +206,8 @@ _KINDS = re.compile(
 
 def _axis(name: str) -> str:
     """The axis that a name is of (``gcc`` for ``g++``); '' for a package or a program."""
+    if name in BY_NAME["os"].wording.keys:
+        return "os"
     found = "gcc" if name in ("cc", "c++", "cxx") else name if name in BY_NAME else pairs.ROLES.get(name, "")
     return found if found in BY_NAME else ""
 
@@ -268,7 +273,7 @@ def _absent(fact: Fact, lines: Sequence[str], seen: Sequence[str], home: str) ->
 def _of_version(fact: VersionFact, lines: Sequence[str], seen: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """(why a version cannot be one, what of it the report must have)."""
     name = _name(fact)
-    if not re.fullmatch(r"[a-z0-9]([a-z0-9._+-]*[a-z0-9+])?", name):
+    if not (_axis(name) or re.fullmatch(r"[a-z0-9]([a-z0-9._+-]*[a-z0-9+])?", name)):
         return f"{name!r} is not the name of a package, a program or an axis", ()
     if not re.fullmatch(r"\w[^\n]{0,80}", fact.value.strip().lstrip("=")):
         return f"{one_line(fact.value, 80)!r} is not a version", ()

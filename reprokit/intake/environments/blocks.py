@@ -192,6 +192,8 @@ def _of_kind(one: KeyValue, kinds: dict[str, str]) -> KeyValue:
 
 def _pairs(line: ReportLine, heading: ReportLine | None) -> list[KeyValue]:
     """The pairs of a line; below a heading that is a key (GitHub's issue forms), the line is that key's value."""
+    if len(several := _in_one_line(line)) > 1:
+        return several
     one = pair(line)
     if line.heading:
         return [one] if one and one.role else []
@@ -215,6 +217,18 @@ def _pairs(line: ReportLine, heading: ReportLine | None) -> list[KeyValue]:
         keys = {item.key.lower() for item in found}
         return found + [item for item in listed(line.text, line.number) if item.key.lower() not in keys]
     return [one] if one else []
+
+
+def _in_one_line(line: ReportLine) -> list[KeyValue]:
+    """The pairs of ``CUDA: 11.7, cuDNN: 8.4``; [] for a line whose other parts are no pairs with known keys."""
+    if not _PAIRS.search(line.text[:LONGEST]):
+        return []
+    parts = [pair(replace(line, text=part, cells=())) for part in _COMMA.split(line.text[:LONGEST])]
+    return [one for one in parts if one] if all(one and one.role and one.value for one in parts) else []
+
+
+_PAIRS = re.compile(r"[:：=][^:：=，,；;]{1,80}[，,；;][^:：=，,；;]{1,40}[:：=]")
+_COMMA = re.compile(r"\s*[，,；;]\s*")
 
 
 def _own_cudnn(reading: BlockReader) -> None:

@@ -84,8 +84,9 @@ def test_a_second_axis_is_not_put_into_the_template_of_the_first() -> None:
 @pytest.mark.parametrize(
     ("contrast", "said"),
     [
-        ({"fails": "", "works": "--careful"}, "Line 9: it works with --careful in the place of nothing: make an axis"),
+        ({"fails": "", "works": "--careful"}, "Line 9: it works with --careful: make an axis"),
         ({"fails": "many threads", "works": "-O0"}, "it works with -O0 in the place of many threads: make an axis"),
+        ({"fails": "many threads", "works": ""}, "Line 9: it works without many threads: make an axis"),
         ({"fails": "{{ x }}", "works": "-O0"}, "it works with -O0 in the place of {{ x }}"),
         ({"fails": "-O2", "works": "-O7"}, "Fact 4 (contrast) is left out: the report does not have '-O7'"),
         ({"fails": "-O2", "works": "-O2"}, "Fact 4 (contrast) is left out: both values are the same"),

@@ -532,3 +532,9 @@ def test_a_version_with_its_folder_is_of_the_package_in_that_folder() -> None:
         "Python: 3.10.12.final.0\nInstalled: 0.14.4 (/v/lib/python3.10/site-packages/wobbler)\nnumpy: 1.26.4 (/v/lib)\n"
     )
     assert found.packages == {"wobbler": "0.14.4", "numpy": "1.26.4"}
+
+
+@pytest.mark.parametrize("line", ["CUDA：11.7，cuDNN：8.4，GCC：9.3", "CUDA: 11.7, cuDNN: 8.4; GCC: 9.3"])
+def test_several_pairs_in_one_line(line: str) -> None:
+    (found,) = find(f"OS: Ubuntu 20.04\n{line}\n")
+    assert dict(found.axes) == {"os": "ubuntu-20.04", "cuda": "11.7", "cudnn": "8.4", "gcc": "9.3"}

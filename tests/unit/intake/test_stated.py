@@ -233,6 +233,18 @@ def test_an_axis_is_known_by_what_models_call_it(of: str) -> None:
     assert made(version(of, "9.4.0", 3), report="# It fails\n\nCXX is 9.4.0\n").data["matrix"]["gcc"] == ["9.4"]
 
 
+def test_a_system_and_a_framework_are_known_by_what_models_call_them() -> None:
+    report = "# It fails\n\nUbuntu 20.04, Paddle 2.5.1 here, with Paddle 2.4.2 all was well\n"
+    found = made(
+        version("operating system", "Ubuntu 20.04", 3),
+        version("framework Paddle", "2.5.1", 3),
+        version("package paddle", "2.4.2", 3, works=True),
+        report=report,
+    ).data
+    assert found["matrix"] == {"os": ["ubuntu-20.04"], "paddle": ["2.4.2", "2.5.1"]}
+    assert found["environment"]["pip"] == ["paddlepaddle=={{ paddle }}"]
+
+
 def test_versions_are_read_as_their_axis_has_them() -> None:
     report = "# It fails\n\nGPU, cuDNN 8902 and CUDA V11.8.89, wibble v.0.21 of pip\n"
     found = made(
