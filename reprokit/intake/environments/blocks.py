@@ -220,7 +220,7 @@ def _pairs(line: ReportLine, heading: ReportLine | None) -> list[KeyValue]:
 
 
 def _in_one_line(line: ReportLine) -> list[KeyValue]:
-    """The pairs of ``CUDA: 11.7, cuDNN: 8.4``; [] for a line whose other parts are no pairs with known keys."""
+    """The pairs of ``CUDA: 11.7, cuDNN: 8.4``; [] for a line whose other parts are not pairs with known keys."""
     if not _PAIRS.search(line.text[:LONGEST]):
         return []
     parts = [pair(replace(line, text=part, cells=())) for part in _COMMA.split(line.text[:LONGEST])]
