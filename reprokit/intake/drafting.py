@@ -67,6 +67,7 @@ def draft(
     about = found[failure - 1].about if failure and found else 0
     if sections:
         report = troubles.only(report, found, failure or 1)
+    url = url or _own_url(report)
     held = stated.held(facts, report, url) if facts else None
     work = _Work(report, url, source, grouping.system_of(text), about, held)
     made = work.draft(omitted)
@@ -277,6 +278,9 @@ class _Work:
             return branch, "as the report checks it out"
         if project is self.project and (version := self._version(project)) and project.tag:
             return projects.ref_of(project, version)
+        for tree in projects.stated(self.report.lines, self.report.title):
+            if tree.ref and tree.project in (None, project):
+                return tree.ref, f"line {tree.line} names it"
         return projects.ref_of(project, self._version(project) if project is self.project else "")
 
     def _version(self, project: Project) -> str:
@@ -485,3 +489,11 @@ def _literal(value: Any) -> Any:
 def _says_something(report: ParsedReport) -> bool:
     """Whether there is a sentence in it, or at least a title of a few words."""
     return any(len(re.findall(r"[\u3040-\u9fff]|\w+", piece.text)) > 3 for piece in report.pieces)
+
+
+def _own_url(report: ParsedReport) -> str:
+    """The address of the issue, where the text of the report names it; else ''."""
+    found = re.search(
+        r"^(?:url|link|原文|链接)\s*[:：]\s*(https?://\S+)", report.text[:4000], re.IGNORECASE | re.MULTILINE
+    )
+    return found[1] if found else ""

@@ -122,13 +122,22 @@ class ParsedReport:
         return self.text.split("\n")
 
 
+_FRONT = re.compile(r"\A---[ \t]*\n(?P<body>.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
+"""The front matter of an issue that was exported as a file."""
+
+
 def cut(text: str) -> ParsedReport:
     """Cut a report into pieces. Comments of templates become empty lines; terminal colours are removed."""
     text = clean(text.replace("\r\n", "\n").replace("\r", "\n")).translate(_SPACES)
     text = _AS_ROOT.sub(lambda found: found[0].replace("# ", "$ "), _EXAMPLE.sub(_blank, _outside_fences(text)))
     text = _GLUED.sub(r"\g<0> ", text)
+    title = ""
+    if front := _FRONT.match(text):
+        found = re.search(r"^title:\s*[\"']?(.+?)[\"']?\s*$", front["body"], re.MULTILINE)
+        title = found[1] if found else ""
+        text = "\n" * front[0].count("\n") + text[front.end() :]
     lines = text.split("\n")
-    title = _subject(lines)
+    title = title or _subject(lines)
     cutter = _Cutter(lines)
     cutter.run()
     prose = "\n".join(piece.text for piece in cutter.pieces if piece.kind == "prose")

@@ -634,3 +634,18 @@ def test_the_index_that_a_dockerfile_names_is_that_of_the_case() -> None:
         '```\n$ python -c "import boomlib"\nRuntimeError: boom is here\n```\n'
     )
     assert list(made.case.environment.pip_options) == ["--extra-index-url https://wheels.example.org/simple"]
+
+
+def test_a_commit_that_the_report_names_is_checked_out_of_its_tree() -> None:
+    trace = 'Traceback (most recent call last):\n  File "/x/PaddleSeg/tools/train.py", line 3, in f\nValueError: no\n'
+    text = f"# It fails\n\nPaddleSeg commit 1a2b3c4d5e6f\n\n```\n$ python tools/train.py\n{trace}```\n"
+    assert draft(text).data["sources"]["PaddleSeg"]["ref"] == "1a2b3c4d5e6f"
+
+
+BODY = "Python 3.11.2\n\n```\n$ python a.py\nValueError: no third wobble\n```\n"
+
+
+def test_an_issue_that_was_exported_has_its_title_and_its_address() -> None:
+    assert draft(f"---\ntitle: 'It fails'\nlabels: [bug]\n---\n\n{BODY}").data["title"] == "It fails"
+    exported = "title:\tIt fails\nstate:\tOPEN\nurl:\thttps://github.com/lab/feeder/issues/17\n--\n"
+    assert draft(exported + BODY).data["report"]["url"] == "https://github.com/lab/feeder/issues/17"
