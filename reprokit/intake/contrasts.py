@@ -12,10 +12,10 @@ from reprokit.case.model import RESERVED
 from reprokit.case.templates import is_template
 from reprokit.environment.axes import BY_NAME
 from reprokit.environment.versions import NONE
+from reprokit.intake.draft import END_RAW, RAW
 from reprokit.intake.facts_file import ContrastFact
 
-_RAW = "{% raw %}"
-_WORDS = re.compile(r"(?<=[=:\s])")
+_PARTS = re.compile(r"(?<=[=:\s])")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ def placed(one: ContrastFact, data: Mapping[str, Any]) -> Variation | None:
     fails, works = one.fails.strip(), one.works.strip()
     if not fails or is_template(fails) or is_template(works):
         return None
-    words = zip(_WORDS.split(fails), _WORDS.split(works), strict=False)
+    words = zip(_PARTS.split(fails), _PARTS.split(works), strict=False)
     head = "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], words))
     bad, good = fails[len(head) :], works[len(head) :] or NONE
     axis = _axis(one.name or head or fails, data.get("matrix", {}))
@@ -55,7 +55,7 @@ def placed(one: ContrastFact, data: Mapping[str, Any]) -> Variation | None:
     pattern = re.compile(rf"\{{[{{%].*?[%}}]\}}|(?<![\w.-])({re.escape(head)}){re.escape(bad)}(?![\w.-])", re.DOTALL)
 
     def varied(text: str) -> str:
-        into = f"{{% endraw %}}{value}{_RAW}" if text.startswith(_RAW) else value
+        into = f"{END_RAW}{value}{RAW}" if text.startswith(RAW) else value
         return pattern.sub(lambda found: found[0] if found[1] is None else found[1] + into, text)
 
     if (command := varied(data["command"])) != data["command"]:

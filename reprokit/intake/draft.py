@@ -24,6 +24,7 @@ _SHOWN = 12
 """Most places of a kind of secret that are listed one by one."""
 _LONE = re.compile("[\ud800-\udfff]")
 """What no YAML can have: bytes of a terminal that are not text, and halves of characters."""
+RAW, END_RAW = "{% raw %}", "{% endraw %}"
 _TEMPLATE = re.compile(r"\{[{%#]|\{(?=\r)|\r")
 
 
@@ -53,7 +54,7 @@ def literal(text: str) -> str:
         return text
     if "endraw" in text or "\r" in text:  # Jinja2 would end the block there, or make a line feed of it
         return _TEMPLATE.sub(lambda match: "{{ '" + ("\\r" if match[0] == "\r" else match[0]) + "' }}", text)
-    return "{% raw %}" + text + "{% endraw %}"
+    return RAW + text + END_RAW
 
 
 def render(draft: Draft) -> str:

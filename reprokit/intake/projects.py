@@ -178,14 +178,15 @@ def stated(lines: Sequence[str], title: str = "") -> list[StatedTree]:
         commit = _COMMIT.search(text) if re.search(r"[0-9a-f]{7}", text) else None
         commit = commit or (_ALONE.fullmatch(text) if _OF_GIT.search(above) else None)
         link = _LINK.search(text) if "://" in text else None
-        if not (commit or link or _MAY_SAY.search(text) or titled or folder):
+        says = link is None and bool(_MAY_SAY.search(text))
+        if not (commit or link or says or titled or folder):
             above = text or above
             continue
         if _OTHER_COMMIT.search(text):
             continue
         project = of_url(link[0]) if link else None
         asked = (commit or link) and _TO_BUILD.search(f"{above} {text}")
-        words = known_in(text) if commit or (link is None and _MAY_SAY.search(text)) else []
+        words = known_in(text) if commit or says else []
         near = [one for other in lines[max(0, number - 4) : number + 3] for one in known_in(other)] if commit else []
         known = project or next(iter([*(one for one in words if one in titled), *words, *titled, *near, *folder]), None)
         key = known.name.lower() if known else ""

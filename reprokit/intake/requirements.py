@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -14,6 +15,7 @@ from reprokit.environment import versions
 from reprokit.environment.catalog import OURS
 from reprokit.evidence.model import Frame
 from reprokit.intake.environments import EnvironmentBlock
+from reprokit.intake.environments.reading import TOOLS
 from reprokit.intake.table import table
 
 MOST = 40
@@ -171,15 +173,14 @@ def not_of_python(groups: Sequence[Sequence[EnvironmentBlock]], text: str) -> fr
     """
     python = bool(_PYTHON.search(text[:_READ]))
     other = not python and bool(_OTHER_LANGUAGE.search(text[:_READ]))
-    known = frozenset() if other else _usual() - {*table()["also_programs"]}
+    known = frozenset() if other else _usual().difference(table()["also_programs"])
     people = {name for found in _every(groups) if found.kind in ("typed", "stated") for name in found.packages}
     words = {name for found in _every(groups) if found.kind != "stated" for name in _doubted(found)}
     listed = {name for found in _every(groups) if found.kind not in ("typed", "stated") for name in found.packages}
     names = (people | words) - (listed - words)
-    programs = {canonicalize_name(name.replace(" ", "-")) for name in table()["tools"]}
     conda = {name for found in _every(groups) for name in found.packages} & {*table()["of_conda"]}
     return frozenset(conda) | frozenset(
-        name for name in names if name in programs or name.endswith("-cpp") or not (python or name in known)
+        name for name in names if name in TOOLS or name.endswith("-cpp") or not (python or name in known)
     )
 
 
@@ -210,15 +211,14 @@ def _every(groups: Sequence[Sequence[EnvironmentBlock]]) -> Iterator[Environment
 
 
 _NAME = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
-_WORDS = frozenset(
-    canonicalize_name(word.replace(" ", "-")) for key in ("no_names", "generic", "tools") for word in table()[key]
-)
+_WORDS = TOOLS.union(canonicalize_name(word) for key in ("no_names", "generic") for word in table()[key])
 
 
-def _usual() -> set[str]:
+@cache
+def _usual() -> frozenset[str]:
     """The packages of our tables."""
     names = {*table()["called"].values(), *(name for row in table("packages").values() for name in row["pip"])}
-    return {str(canonicalize_name(name)) for name in (*names, *table()["packages"])}
+    return frozenset(str(canonicalize_name(name)) for name in (*names, *table()["packages"]))
 
 
 _PYTHON = re.compile(

@@ -134,7 +134,7 @@ class Script:
 def completed(program: Script) -> Script:
     """A program with imports that people leave out of an example: ``np.zeros(3)`` without ``import numpy as np``."""
     used = [name for name in program.undefined if re.search(rf"(?<![\w.]){re.escape(name)}\.\w", program.text)]
-    added = {name: _import_of(name) for name in used if _import_of(name)}
+    added = {name: line for name in used if (line := _import_of(name))}
     if program.language.suffix != ".py" or not added:
         return program
     lines = "".join(f"{line}  # added: the report uses {name} without it\n" for name, line in added.items())

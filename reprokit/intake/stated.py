@@ -195,10 +195,10 @@ def _version(found: StatedFacts, fact: VersionFact, lines: Sequence[str], seen: 
 def _name(fact: VersionFact) -> str:
     """What a version is of: ``torch`` for ``package torch``, ``gcc`` for ``compiler gcc``."""
     of = fact.of.strip().lower()
-    return of if _axis(of) else _KINDS.sub("", of).strip()
+    return of if _axis(of) else _KIND_WORDS.sub("", of).strip()
 
 
-_KINDS = re.compile(
+_KIND_WORDS = re.compile(
     r"^(?:(?:python |pip |conda )?package|program|compiler|library|framework|tool|language|system|module)s?[ :]+(?=\S)"
 )
 """What models write before a name, whatever they were asked to write there."""

@@ -13,7 +13,7 @@ from reprokit.intake.environments import images, mentions, packages
 from reprokit.intake.environments.lines import LONGEST, ReportLine
 from reprokit.intake.environments.model import EnvironmentBlock, Rank
 from reprokit.intake.environments.pairs import KeyValue, covered, items, listed, pair, role
-from reprokit.intake.environments.reading import NOTHING, BlockReader, read
+from reprokit.intake.environments.reading import NOTHING, TOOLS, BlockReader, read
 from reprokit.intake.table import table
 
 _KINDS = tuple((row["kind"], frozenset(row["keys"])) for row in table()["blocks"])
@@ -55,10 +55,6 @@ _OPEN = {
     "virtual": re.compile(r"__\w+="),
 }
 """Role -> how lines look that continue its value."""
-
-
-_TOOLS = frozenset(canonicalize_name(name.replace(" ", "-")) for name in table()["tools"])
-"""Programs, whose versions are not those of packages, except where a list of packages has them."""
 
 
 @dataclass
@@ -246,7 +242,7 @@ def _block(run: _Run) -> Iterator[EnvironmentBlock]:
     for one in pairs:
         if one.role == "image" and (image := _IMAGE.match(one.value)):
             images.read(image[0], reading)
-    reading.written = [name for name in reading.packages if name in _TOOLS]
+    reading.written = [name for name in reading.packages if name in TOOLS]  # but for a list of packages
     for row, text in run.listed:
         if row["by"] == "conda":
             packages.of_conda(reading, row["name"], row["version"], row["build"] or "py")

@@ -44,7 +44,7 @@ _GPU_NAME = re.compile(
 )
 _CANDIDATE = re.compile(r"^(\d+(?:\.\d+)+)[-.](rc\.?\d+)$")
 """How tags call what Python's index has as ``2.2.0rc3``."""
-_TOOLS = frozenset(name.replace(" ", "-") for name in table()["tools"])
+TOOLS = frozenset(name.replace(" ", "-") for name in table()["tools"])
 _WSL = re.compile(r"WSL|-[Mm]icrosoft\b")
 _SUPPORTED = re.compile(r"driver|驱动|nvidia-smi|support|支持|最高", re.IGNORECASE)
 
@@ -271,7 +271,7 @@ def _package(into: BlockReader, name: str, one: KeyValue) -> None:
     if name == "paddlepaddle" and re.match(r"v?[\d.]+-gpu\b", one.value):
         name = "paddlepaddle-gpu"
     called = "|".join(map(re.escape, (one.key, name)))
-    whole = re.fullmatch(r"v?(\d{1,2})", one.value.strip()) if name in _TOOLS else None  # Java: 17
+    whole = re.fullmatch(r"v?(\d{1,2})", one.value.strip()) if name in TOOLS else None  # Java: 17
     found = (
         whole
         or _RELEASE.match(one.value.strip())
