@@ -62,8 +62,9 @@ class PipStepSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentSpec:
-    """``environment`` of the case, rendered. ``setup`` is shell text, run at build time after apt and pip.
+    """``environment`` of the case, rendered. ``setup`` is shell text, run at build time after packages and pip.
 
+    ``apt``, ``dnf``: packages of the distribution; those of the package manager that the cell's system has count.
     ``pip``: requirements, or steps that are installed one after the other.
     ``conflicts``: whether versions that are known not to go together are refused, or are what the case is about.
     ``sanitize``: the sanitizer with which C and C++ are compiled, or the tool that looks after kernels on a GPU.
@@ -71,6 +72,7 @@ class EnvironmentSpec:
 
     image: str = ""
     apt: tuple[str, ...] = ()
+    dnf: tuple[str, ...] = ()
     pip: tuple[str, ...] | tuple[PipStepSpec, ...] = ()
     pip_options: tuple[str, ...] = ()
     setup: str = ""

@@ -162,7 +162,10 @@ class EnvironmentSection(Model):
     """What the image holds beside what the known axes ask for."""
 
     image: Image = Field("", description="An explicit base image instead of one chosen from the axes.")
-    apt: tuple[OneLine, ...] = Field((), description="Packages of the distribution to install.")
+    apt: tuple[OneLine, ...] = Field((), description="Packages to install on Debian and Ubuntu.")
+    dnf: tuple[OneLine, ...] = Field(
+        (), description="Packages to install on distributions with RPM packages: centos, rhel, rocky, fedora ..."
+    )
     pip: Annotated[tuple[PipItem, ...], AfterValidator(_one_kind)] = Field(
         (),
         description="Python requirements to install, as pip writes them; or a list of steps, installed one after the "

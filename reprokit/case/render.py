@@ -57,6 +57,7 @@ def render(case: Case, cell: Mapping[str, str]) -> CellSpec:
         environment=EnvironmentSpec(
             image=fill.parsed(("environment", "image"), case.environment.image, units.image).strip(),
             apt=fill.items(("environment", "apt"), case.environment.apt),
+            dnf=fill.items(("environment", "dnf"), case.environment.dnf),
             pip=fill.pip(case.environment),
             pip_options=fill.items(("environment", "pip_options"), case.environment.pip_options, units.options),
             setup=fill.text(("environment", "setup"), case.environment.setup),

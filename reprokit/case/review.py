@@ -30,6 +30,9 @@ HARMLESS = {"--no-deps", "--no-build-isolation", "--prefer-binary", "--no-cache-
 HARMLESS |= {"--no-index", "--only-binary", "--no-binary", "--use-pep517", "--upgrade", "-U", "--force-reinstall"}
 """Options of pip that lead to no other place and run nothing else."""
 
+_PACKAGE = re.compile(r"[a-z0-9][a-z0-9.+:=~_-]*", re.IGNORECASE)
+"""A package of a distribution by its name, with its version or architecture: no option, path, address or group."""
+
 
 class Level(str, Enum):
     """``plain``: what every case does; ``look``: a reviewer reads that part of the case before it runs."""
@@ -41,7 +44,7 @@ class Level(str, Enum):
 @dataclass(frozen=True, kw_only=True)
 class ReviewItem:
     """One thing that a case asks for, at ``path:line:column``. ``words`` are safe to print: they hold no control
-    characters. ``kind``: command, apt, pip, pip-options, setup, source, patch, image, user, network, gpus, memory,
+    characters. ``kind``: command, apt, dnf, pip, pip-options, setup, source, patch, image, user, network, gpus, memory,
     data, generate, time or unseen.
     """
 
@@ -168,15 +171,16 @@ class _Reader:
 
     def _packages(self) -> Iterator[ReviewItem]:
         environment = self.case.environment
-        plain = 0
-        for index, template in enumerate(environment.apt):
-            odd = [text for text in self.texts(template) if not re.fullmatch(r"[a-z0-9][a-z0-9.+:=~_-]*", text, re.I)]
-            plain += not odd
-            for text in odd:
-                yield self.ask("apt", ("environment", "apt", index), f"hands apt-get {printable(text)}")
-        if plain:
-            words = f"installs {pluralize(plain, 'package')} of the distribution"
-            yield self.ask("apt", ("environment", "apt"), words, look=False)
+        for key, program, templates in (("apt", "apt-get", environment.apt), ("dnf", "dnf", environment.dnf)):
+            plain = 0
+            for index, template in enumerate(templates):
+                odd = [text for text in self.texts(template) if not _PACKAGE.fullmatch(text)]
+                plain += not odd
+                for text in odd:
+                    yield self.ask(key, ("environment", key, index), f"hands {program} {printable(text)}")
+            if plain:
+                words = f"installs {pluralize(plain, 'package')} of the distribution"
+                yield self.ask(key, ("environment", key), words, look=False)
         yield from self._pip(environment)
         yield from self._pip_options(("environment", "pip_options"), environment.pip_options)
         for step in environment.pip_steps:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # Not by our name: on Python's index the package of that name is another project.
 _EXTRA = "install the extra 'reduce': pip install '.[reduce]' in a checkout, or pip install lithium-reducer"
-_KINDS = "there are env, command, resources, files, datasets, setup, sources, pip, apt, image, axes and contents"
+_KINDS = "there are env, command, resources, files, datasets, setup, sources, pip, apt, dnf, image, axes and contents"
 
 EXAMPLES = """\b
 Examples:
@@ -57,7 +57,7 @@ cannot be written, 130 interrupted.
 @click.option(
     "--parts",
     metavar="A,B",
-    help="What may be removed: env, command, resources, files, datasets, setup, sources, pip, apt, image, axes, "
+    help="What may be removed: env, command, resources, files, datasets, setup, sources, pip, apt, dnf, image, axes, "
     "contents (of files; needs the extra 'reduce') [default: all].",
 )
 @click.option("--keep-matrix", is_flag=True, help="Keep all cells in the case; only the one cell is tried.")

@@ -6,15 +6,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from reprokit.core.errors import UsageError
 from reprokit.environment import tables, versions
 
+PackageManager = Literal["apt", "dnf"]
+"""What installs a distribution's packages: apt-get, or dnf (yum where there is no dnf)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """An operating system release and what its own packages bring; see data/releases.yaml."""
+    """An operating system release and what its own packages bring; see data/releases.yaml.
+
+    ``manager`` installs its packages. ``archive``: the host on which they are since they left their usual servers, ''
+    while they have not. ``lang``: the locale of its programs.
+    """
 
     name: str
     family: str
@@ -26,6 +33,14 @@ class Release:
     glibc: str
     toolkit: str
     epoch: int
+    manager: PackageManager = "apt"
+    archive: str = ""
+    lang: str = "C.UTF-8"
+
+    @property
+    def bootstraps(self) -> bool:
+        """Whether a base image can be made from its packages, without a registry."""
+        return self.manager == "apt" and not self.archive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +220,8 @@ class Catalog:
 
     def cuda_series(self) -> tuple[str, ...]:
         """Every X.Y of CUDA from the oldest of them to the newest."""
-        releases = [*self._cuda()["gcc"], *self.cuda_wheels(), *(row.toolkit for row in self.releases().values())]
+        packaged = [row.toolkit for row in self.releases().values() if row.toolkit]
+        releases = [*self._cuda()["gcc"], *self.cuda_wheels(), *packaged]
         return tuple(dict.fromkeys(".".join(versions.parts(one)[:2]) for one in releases if "." in one))
 
     def cuda_for_gcc(self, major: str, *, newest: bool) -> str | None:
@@ -253,17 +269,25 @@ def _releases(own: Path | None) -> Mapping[str, Release]:
     for name, row in tables.table("releases", own).items():
         if not row["epoch"].isdecimal():
             raise UsageError(f"{own}: releases.{name}.epoch: expected seconds since 1970, found {row['epoch']!r}")
+        if row.get("manager", "apt") not in get_args(PackageManager):
+            raise UsageError(f"{own}: releases.{name}.manager: expected apt or dnf, found {row['manager']!r}")
+        for key in ("codename", "components") if row.get("manager", "apt") == "apt" else ():
+            if not row.get(key):
+                raise UsageError(f"{own}: releases.{name} has no {key!r}")
         found[name] = Release(
             name=name,
             family=row["family"],
-            codename=row["codename"],
+            codename=row.get("codename", ""),
             image=row["image"],
-            components=tuple(row["components"]),
+            components=tuple(row.get("components", ())),
             pythons=tuple(row["python"]),
             gcc=row["gcc"],
             glibc=row["glibc"],
-            toolkit=row["toolkit"],
+            toolkit="" if row.get("toolkit", versions.NONE) == versions.NONE else row["toolkit"],
             epoch=int(row["epoch"]),
+            manager=row.get("manager", "apt"),
+            archive=row.get("archive", ""),
+            lang=row.get("lang", Release.lang),
         )
     return found
 

@@ -12,7 +12,7 @@ CAPABILITY = "SYS_PTRACE"
 def rendered(image: str) -> dockerfile.Rendered:
     """What builds ``image`` (a name that the engine has) with gdb and, where it has a Python, py-spy.
 
-    An image without apt-get fails to build, and its last line says so.
+    An image without apt-get, dnf and yum fails to build, and its last line says so.
     """
     return dockerfile.render_one("debugging.j2", {}, image=image)
 

@@ -58,6 +58,7 @@ SUPPORT = (
     "locked-setup.conf",
     "relay.pl",
     "relay.py",
+    "rpm-install.sh",
     "site.sh",
     "uv-python.sh",
 )

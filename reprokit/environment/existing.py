@@ -30,9 +30,10 @@ def nonexistent(name: str, value: str, catalog: Catalog, *, newer: bool = False)
     if not axis.syntax.versions and (wrong := axis.syntax.check(value)):
         return f"{wrong.words} ({wrong.hint})"
     there = _existing(axis, catalog)
-    known = f"reprokit knows {', '.join(there)}"
-    none = f"there is no {axis.title} {value}{near(value, there, prefix='; ', cutoff=_CUTOFF[axis.syntax.versions])}"
     family, _, version = value.rpartition("-")
+    own = [one for one in there if one.rpartition("-")[0] == family]
+    known = f"reprokit knows {', '.join(own or there)}"
+    none = f"there is no {axis.title} {value}{near(value, there, prefix='; ', cutoff=_CUTOFF[axis.syntax.versions])}"
     series = {versions.order(one): one for one in axis.series(catalog) if one.rpartition("-")[0] == family}
     asked = versions.order(version)
     if not asked or not series or asked < min(series):

@@ -99,7 +99,7 @@ class Host:
     """This host as far as virtual environments are concerned.
 
     ``pythons``: best first. ``gccs``: version of each compiler, by its program (``/usr/bin/gcc-12``); ``gcc``, ``cuda``
-    and ``cudnn``: what a program finds by default. ``apt``: installed packages, None without dpkg.
+    and ``cudnn``: what a program finds by default. ``apt``, ``rpm``: installed packages, None without that.
     ``measured``: the version of every further axis that a program finds so; ``programs``: axis -> program -> version of
     those that a cell can be given. ``uv_pythons``: what uv could install. ``packages``: those that cells take from
     Python environments of this host (``host_packages`` of the configuration). ``cpus``: cores. ``root``: whether we are
@@ -117,6 +117,7 @@ class Host:
     measured: Mapping[str, str | None] = field(default_factory=dict)
     programs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     apt: Mapping[str, str] | None = None
+    rpm: Mapping[str, str] | None = None
     packages: tuple[HostPackage, ...] = ()
     cpus: int = 1
     root: bool = False

@@ -214,8 +214,9 @@ def asked_digest(spec: CellSpec, *, reads_files: bool) -> str:
     ``reads_files``: whether a step of the build may read the case's files.
     """
     environment = dataclasses.asdict(spec.environment)
-    if not spec.environment.sanitize:
-        del environment["sanitize"]  # locks of earlier versions know no such key
+    for later in ("sanitize", "dnf"):
+        if not environment[later]:
+            del environment[later]  # locks of earlier versions know no such key
     asked = {
         "axes": {name: value for name, value in spec.cell.items() if name in AXIS_NAMES},
         "environment": environment,

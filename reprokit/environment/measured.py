@@ -101,7 +101,7 @@ class Measured(Mapping[str, Any]):
             nvcc=_last_line(sections.get("nvcc", "")),
             gpu=tuple(_gpu_words(gpu) for gpu in gpus),
             driver=driver,
-            packages={"pip": python.get("packages", {}), "apt": _apt(sections.get("apt", ""))},
+            packages={"pip": python.get("packages", {}), "apt": _apt(sections.get("apt", "")), **_rpm(sections)},
             frameworks=python.get("frameworks", {}),
             python_words=python.get("words"),
             gcc_words=gcc[0] if gcc else None,
@@ -169,6 +169,13 @@ def _platform(sections: Mapping[str, str]) -> str | None:
 
 def _gpu_words(gpu: Gpu) -> str:
     return f"GPU {gpu.index}: {gpu.name}"
+
+
+def _rpm(sections: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """The RPM packages; no such list where the image has no RPM."""
+    rows = (line.split(" ") for line in sections.get("rpm", "").splitlines())
+    found = {row[0]: row[1] for row in rows if len(row) == 2 and row[0] != "gpg-pubkey"}
+    return {"rpm": found} if found else {}
 
 
 def _apt(text: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from reprokit.case.cellspec import PipStepSpec
+from reprokit.environment.catalog import PackageManager
 
 BASE_PREFIX = "reprokit/base:"
 """Name of the images that are made from a distribution's packages, before the release's name."""
@@ -79,13 +80,14 @@ class Python:
 class Gcc:
     """A compiler. ``version`` is what its source is known to bring.
 
-    ``source``: ``distribution`` (``major`` names the packages gcc-N and g++-N), ``image`` (copied to /opt/gcc from
+    ``source``: ``distribution`` (``package`` is its package of GCC), ``image`` (copied to /opt/gcc from
     Docker's image ``image``) or ``conda`` (conda-forge's packages at /opt/gcc).
     """
 
     major: str
     version: str
     source: Literal["distribution", "image", "conda"] = "distribution"
+    package: str = ""
     image: str = ""
     conda: CondaTree | None = None
 
@@ -263,10 +265,13 @@ class Conda:
 class Environment:
     """Everything that goes into an image before sources, files and datasets.
 
-    ``os`` is the release, '' when the case names its own image. ``python`` is in a virtual environment at /opt/venv;
-    None when the case's own image brings what it wants, or there is to be none.
+    ``os`` is the release, '' when the case names its own image; ``manager`` installs its ``packages``, and ``lang`` is
+    the locale of its programs. ``archive``: the host on which they are since they left their usual servers.
+    ``python`` is in a virtual environment at /opt/venv; None when the case's own image brings what it wants, or there
+    is to be none.
     ``components`` of the distribution's archive are enabled in it. ``tool`` is the interpreter, of the distribution,
-    that runs uv or virtualenv in a stage of the build that is thrown away; None where there is none. ``conda``: the
+    that runs uv or virtualenv in a stage of the build that is thrown away; None where there is none. ``tool_base``: the
+    image of that stage, where it is not the base. ``conda``: the
     stage of what is of conda-forge.
     ``parts``: what serves the other axes, by name. ``pip``: its steps, none of which is empty.
     ``host``: the programs of this host that serve ``python`` and ``gcc`` in a virtual environment of it.
@@ -275,15 +280,19 @@ class Environment:
     base: Base
     os: str
     family: str = ""
+    manager: PackageManager = "apt"
+    archive: str = ""
+    lang: str = "C.UTF-8"
     components: tuple[str, ...] = ()
     python: Python | None = None
     tool: Python | None = None
+    tool_base: Base | None = None
     conda: Conda | None = None
     gcc: Gcc | None = None
     cuda: Cuda | None = None
     cudnn: Cudnn | None = None
     parts: Mapping[str, Part] = field(default_factory=dict)
-    apt: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
     pip: tuple[PipStepSpec, ...] = ()
     pip_options: tuple[str, ...] = ()
     setup: str = ""
@@ -296,8 +305,8 @@ class Environment:
         found = [self.base]
         if self.gcc and self.gcc.image:
             found.append(Base(name=self.gcc.image, source="registry", reference=self.gcc.image))
-        if self.conda and self.conda.base != self.base:
-            found.append(self.conda.base)
+        stages = (self.tool_base, self.conda.base if self.conda else None)
+        found += [base for base in dict.fromkeys(stages) if base and base != self.base]
         return tuple(found)
 
     @property
@@ -328,7 +337,7 @@ class Environment:
             served["python"] = f"{who[self.python.source]} {self.python.command} {self.python.version}"
         if self.gcc:
             served["gcc"] = {
-                "distribution": f"{self.os} gcc-{self.gcc.major} {self.gcc.version}",
+                "distribution": f"{self.os} {self.gcc.package} {self.gcc.version}",
                 "image": f"image {self.gcc.image}",
                 "conda": f"conda-forge gcc_impl_linux-64 {self.gcc.version}",
             }[self.gcc.source]

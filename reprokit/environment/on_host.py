@@ -7,7 +7,7 @@ host's, and a limit that the host does not let an ordinary process have makes a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from reprokit.case.cellspec import CellSpec, Limits
@@ -69,12 +69,26 @@ def resolve_on(host: Host, spec: CellSpec, *, catalog: Catalog = OURS, network_w
 def _system(host: Host, spec: CellSpec) -> Iterator[str]:
     if spec.environment.image:
         yield f"environment.image {spec.environment.image}: a virtual environment starts from this host, not an image"
-    packages = [_package(text) for text in spec.environment.apt]
+    asked = spec.environment
+    if host.rpm is not None and host.apt is None:
+        # The name and version of a package of RPM cannot be told apart without asking it.
+        if missing := [text for text in asked.dnf if not {text, text.split("-")[0]} & set(host.rpm)]:
+            yield _not_installed("dnf", missing, "dnf install")
+        if asked.apt and not asked.dnf:
+            yield f"environment.apt: this host has no dpkg, {CANNOT}: name its packages in environment.dnf"
+        return
+    packages = [_package(text) for text in asked.apt]
+    if asked.dnf and not asked.apt:
+        yield f"environment.dnf: this host has no rpm, {CANNOT}"
     if packages and host.apt is None:
         yield f"environment.apt: this host has no dpkg, {CANNOT}"
     elif missing := [name for name, version in packages if not _installed(name, version, host.apt or {})]:
-        verb = "are" if len(missing) > 1 else "is"
-        yield f"environment.apt: {', '.join(missing)} {verb} not installed on this host (apt-get install as root helps)"
+        yield _not_installed("apt", missing, "apt-get install")
+
+
+def _not_installed(key: str, missing: Sequence[str], program: str) -> str:
+    verb = "are" if len(missing) > 1 else "is"
+    return f"environment.{key}: {', '.join(missing)} {verb} not installed on this host ({program} as root helps)"
 
 
 def _package(text: str) -> tuple[str, str]:

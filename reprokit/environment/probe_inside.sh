@@ -12,3 +12,6 @@ section visible; printf '%s\n' "${CUDA_VISIBLE_DEVICES-None}"
 if command -v dpkg-query >/dev/null 2>&1; then
     section apt; dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\n' 2>/dev/null
 fi
+if command -v rpm >/dev/null 2>&1; then
+    section rpm; rpm -qa --queryformat '%{NAME} %{VERSION}-%{RELEASE}\n' 2>/dev/null
+fi

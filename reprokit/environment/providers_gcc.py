@@ -23,7 +23,8 @@ def _distribution(wish: VersionRequest) -> Gcc | None:
     version = versions.newest(wish.asked, packages.values())
     if version is None:
         return None
-    return Gcc(major=next(major for major, full in packages.items() if full == version), version=version)
+    major = next(major for major, full in packages.items() if full == version)
+    return Gcc(major=major, version=version, package=f"gcc-{major}" if wish.release.manager == "apt" else "gcc")
 
 
 def runs_on(release: Release, catalog: Catalog) -> tuple[str, ...]:

@@ -14,6 +14,9 @@ from reprokit.environment.supply import Supply
 FOLDER = "/opt/python"
 """Where the interpreters of uv and of conda-forge go; each is found there by its version."""
 
+_NAMED = 3
+"""Most releases that have a Python, of those that a registry alone has, which a message names."""
+
 NO_PYPY = tuple(f"pypy{series} ==0" for series in ("3.6", "3.7"))
 """conda-forge has PyPy as packages ``python``, too: what those depend on, in a version that does not exist."""
 
@@ -45,6 +48,8 @@ def python(asked: str | None, release: Release, supply: Supply, cuda: Cuda | Non
 
 def packaged(release: Release, version: str, catalog: Catalog) -> Python:
     """The Python of that version among the release's packages."""
+    if release.manager == "dnf":
+        return _of_rpm(release, version, catalog)
     if version == release.pythons[0]:
         return Python(version=version, packages=("python3", "python3-venv"), headers=("python3-dev",))
     name = "python" + ".".join(versions.parts(version)[:2])
@@ -55,6 +60,17 @@ def packaged(release: Release, version: str, catalog: Catalog) -> Python:
     # Ubuntu keeps distutils for all of them in one package, which not every pythonX.Y-venv asks for.
     packages = (name, f"{name}-venv", "python3-distutils")
     return Python(version=version, command=name, packages=packages, headers=(f"{name}-dev",))
+
+
+def _of_rpm(release: Release, version: str, catalog: Catalog) -> Python:
+    if not version.startswith("2."):
+        return Python(version=version, packages=("python3",), headers=("python3-devel",))
+    # Before Enterprise Linux 8, Python 2 had no number in its package's name.
+    name = "python2" if versions.order(release.glibc) >= (2, 28) else "python"
+    return Python(
+        version=version, command="python2.7", packages=(name,), headers=(f"{name}-devel",),
+        installer=catalog.virtualenv(),
+    )  # fmt: skip
 
 
 def tool(release: Release, catalog: Catalog) -> Python:
@@ -101,13 +117,17 @@ def _conda(wish: PythonRequest) -> Python | None:
 def _distribution_has(wish: PythonRequest) -> str:
     """What the release's packages have, and which release's have what is asked for."""
     releases = wish.supply.catalog.releases()
-    fitting = {name: versions.newest(wish.asked, other.pythons) for name, other in releases.items()}
-    elsewhere = [f"{version} on {name}" for name, version in fitting.items() if version]
-    if not elsewhere:
-        elsewhere = [f"{', '.join(other.pythons)} on {name}" for name, other in releases.items()]
     has = ", ".join(wish.release.pythons)
-    if fitting[wish.release.name]:
+    if versions.newest(wish.asked, wish.release.pythons):
         return f"its packages have {has}"
+    # Of the many that a registry alone has, few are named.
+    fitting = {name: versions.newest(wish.asked, other.pythons) for name, other in releases.items()}
+    have = [name for name, version in fitting.items() if version]
+    near = [name for name in have if releases[name].bootstraps] or have[:_NAMED]
+    elsewhere = [f"{fitting[name]} on {name}" for name in near]
+    if not elsewhere:
+        current = {name: other for name, other in releases.items() if other.bootstraps}
+        elsewhere = [f"{', '.join(other.pythons)} on {name}" for name, other in current.items()]
     return f"its packages have {has} (packaged are {', '.join(elsewhere)})"
 
 

@@ -46,11 +46,16 @@ def without_check(spec: CellSpec, supply: Supply) -> Environment:
     """As :func:`resolve`, whether or not the versions go together. Raises Unsupported."""
     asked = spec.environment
     if asked.image:
+        if asked.apt and asked.dnf:
+            raise Unsupported(
+                "environment.image has one package manager: keep either environment.apt or environment.dnf"
+            )
         # The axes are then only what the probe compares the image with.
         return Environment(
             base=Base(name=asked.image, source="image", reference=asked.image),
             os="",
-            apt=asked.apt,
+            manager="dnf" if asked.dnf else "apt",
+            packages=asked.dnf or asked.apt,
             pip=asked.pip_steps,
             pip_options=asked.pip_options,
             setup=asked.setup,
@@ -62,21 +67,28 @@ def without_check(spec: CellSpec, supply: Supply) -> Environment:
     release: Release = found["os"]
     python, gcc, cuda = found["python"], found["gcc"], found["cuda"]
     base = _base(release, python, cuda, found["cudnn"], supply.base_source)
+    tool, tool_base = None, None
+    if python and python.installer:
+        tool_base, tool = _installing(python, release, supply)
     # What axes share first: a change of the compiler alone repeats nothing large.
     trees = [part.conda for part in (python, cuda, found["cudnn"], gcc) if part and part.conda]
     environment = Environment(
         base=base,
         os=release.name,
         family=release.family,
+        manager=release.manager,
+        archive=release.archive,
+        lang=release.lang,
         components=release.components,
         python=python,
-        tool=providers_python.tool(release, supply.catalog) if python and python.installer else None,
+        tool=tool,
+        tool_base=tool_base,
         conda=_conda(trees, base, release, supply) if trees else None,
         gcc=gcc,
         cuda=cuda,
         cudnn=found["cudnn"],
         parts=parts_of(found),
-        apt=tuple(package for package in asked.apt if package != TOOLKIT),
+        packages=asked.dnf if release.manager == "dnf" else tuple(name for name in asked.apt if name != TOOLKIT),
         pip=asked.pip_steps,
         pip_options=asked.pip_options,
         setup=asked.setup,
@@ -104,15 +116,27 @@ def _base(release: Release, python: Python | None, cuda: Cuda | None, cudnn: Cud
 
 
 def _conda(trees: Iterable[CondaTree], base: Base, release: Release, supply: Supply) -> Conda:
-    """The stage of conda's packages: on the image's own base, or on the default release where no Python of the image's
-    release can run the installer."""
+    """The stage of conda's packages: on the image's own base, or on the default release where that comes from a
+    registry alone, or has no Python that can run the installer."""
     catalog = supply.catalog
     tool = providers_python.tool(release, catalog)
-    if versions.order(tool.version) < versions.order(catalog.conda_installer_python()):
-        other = catalog.releases()[DEFAULT]
-        tool = providers_python.tool(other, catalog)
-        base = _base(other, None, None, None, supply.base_source)
+    if not release.bootstraps or versions.order(tool.version) < versions.order(catalog.conda_installer_python()):
+        base, tool = _default(supply)
     return Conda(base=base, tool=tool, installer=catalog.conda_installer(), glibc=release.glibc, trees=tuple(trees))
+
+
+def _installing(python: Python, release: Release, supply: Supply) -> tuple[Base | None, Python]:
+    """The interpreter of the stage of uv or virtualenv, and its image where that is not the base."""
+    if python.source == "uv" and not release.bootstraps:
+        return _default(supply)
+    return None, providers_python.tool(release, supply.catalog)
+
+
+def _default(supply: Supply) -> tuple[Base, Python]:
+    """The base image of the default release, and its Python."""
+    release = supply.catalog.releases()[DEFAULT]
+    base = _base(release, None, None, None, supply.base_source)
+    return base, providers_python.tool(release, supply.catalog)
 
 
 def _check_without_python(environment: Environment) -> None:

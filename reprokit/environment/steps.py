@@ -18,5 +18,6 @@ def short_step(step: str) -> str:
             return key
     parts = " ".join(words).removeprefix("RUN ").split(" && ")
     main = [part for part in parts if part not in (". /run/reprokit/site.sh", "apt-get update")] or parts
-    text = main[0].replace("apt-get install -y", "apt-get install").strip()
+    text = main[0].replace("apt-get install -y", "apt-get install")
+    text = text.replace("sh /run/reprokit/rpm-install.sh", "dnf install").strip()
     return text if len(text) <= SHORT_STEP else text[: SHORT_STEP - 4].rpartition(" ")[0] + " ..."

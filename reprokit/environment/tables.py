@@ -30,7 +30,7 @@ SHAPES: dict[str, Any] = {
     **{path.stem: {ANY: VERSIONS} for path in sorted(DATA.glob("*.yaml"))},
     "releases": {
         ANY: {
-            **dict.fromkeys(("family", "codename", "image", "epoch"), TEXT),
+            **dict.fromkeys(("family", "codename", "image", "manager", "archive", "lang", "epoch"), TEXT),
             **dict.fromkeys(("glibc", "toolkit"), VERSION),
             "components": LIST,
             "python": VERSIONS,
@@ -66,7 +66,7 @@ SHAPES: dict[str, Any] = {
 """The tables, by the names of their files, and what each may hold: lists of versions, unless it is said here."""
 
 NEEDED: dict[str, tuple[str, ...]] = {
-    "releases": tuple(SHAPES["releases"][ANY]),
+    "releases": ("family", "image", "python", "gcc", "glibc", "epoch"),
     "cuda.wheels": ("nvcc", "runtime", "cublas"),
     "cuda.compute": ("since", "until"),
     "frameworks": tuple(SHAPES["frameworks"][ANY]),

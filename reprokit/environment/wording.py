@@ -143,6 +143,7 @@ def family(text: str) -> str:
 
 def _translated(text: str) -> str:
     """A text with the Chinese names of distributions as they are called elsewhere."""
+    text = re.sub(r"\b(amazon|oracle) linux(?: server)?\b", r"\1linux", text, flags=re.IGNORECASE)
     for name, called in (("麒麟", " kylin "), ("统信", " uos "), ("欧拉", " openeuler "), ("龙蜥", " anolis ")):
         text = text.replace(name, called)
     return text
@@ -173,8 +174,9 @@ def glibc(text: str) -> str:
 
 
 def with_glibc(version: str) -> tuple[str, ...]:
-    """The releases whose own glibc is that version, oldest first within each family."""
-    return tuple(name for name, release in OURS.releases().items() if version and release.glibc == version)
+    """The releases of Debian and Ubuntu whose own glibc is that version, oldest first within each family."""
+    rows = OURS.releases().items()
+    return tuple(name for name, release in rows if version and release.bootstraps and release.glibc == version)
 
 
 def _first(found: re.Match[str] | None) -> str:

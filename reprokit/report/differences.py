@@ -48,6 +48,8 @@ ORDER = (
     "other pip packages",
     "libraries (apt)",
     "other packages (apt)",
+    "libraries (rpm)",
+    "other packages (rpm)",
     "kernel",
     "limits",
     "case",
@@ -64,6 +66,8 @@ LOCKED = (
     "other pip packages",
     "libraries (apt)",
     "other packages (apt)",
+    "libraries (rpm)",
+    "other packages (rpm)",
 )
 """What a lock and a measured image both know, so that the two can be compared."""
 
@@ -179,8 +183,10 @@ def _sorted_packages(of: _Same) -> dict[str, dict[str, str]]:
     for name, version in packages.get("pip", {}).items():
         concern, plain = _of_pip(name)
         facts.setdefault(concern, {})[plain] = version
-    for name, version in packages.get("apt", {}).items():
-        facts.setdefault("libraries (apt)" if name.startswith("lib") else "other packages (apt)", {})[name] = version
+    for kind in ("apt", "rpm"):
+        for name, version in packages.get(kind, {}).items():
+            concern = f"libraries ({kind})" if name.startswith("lib") else f"other packages ({kind})"
+            facts.setdefault(concern, {})[name] = version
     return _known(facts)
 
 

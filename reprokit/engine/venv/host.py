@@ -79,7 +79,6 @@ def host() -> Host:
     probe = Trial(image="", command=command(), env={}, workdir="/", limits=Limits(timeout=120.0))
     trials.run(probe, None, powers(), output.append, threading.Event(), nullcontext())
     measured = Measured.parse(b"".join(output).decode(errors="replace"))
-    apt = measured.packages.get("apt") or None
     found = {axis.name: dict(programs(axis.host_programs)) for axis in AXES if axis.host_programs}
     return Host(
         os=measured.os or "unknown",
@@ -93,7 +92,8 @@ def host() -> Host:
         cudnn=measured.cudnn,
         measured=measured.further,
         programs=found,
-        apt=apt,
+        apt=measured.packages.get("apt") or None,
+        rpm=measured.packages.get("rpm"),
         cpus=os.cpu_count() or 1,
         root=os.getuid() == 0,
         powers=powers(),

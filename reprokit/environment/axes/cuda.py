@@ -48,13 +48,15 @@ def lacks_host_compiler(spec: CellSpec, environment: Environment) -> bool:
     if cuda is None or cuda.source != "wheels" or environment.gcc is not None or not calls_nvcc(spec):
         return False
     asked = spec.environment
-    return not any(_BRINGS_GCC.search(text) for text in (*asked.apt, *asked.pip, asked.setup, *spec.command))
+    return not any(
+        _BRINGS_GCC.search(text) for text in (*asked.apt, *asked.dnf, *asked.pip, asked.setup, *spec.command)
+    )
 
 
 def calls_nvcc(spec: CellSpec) -> bool:
     """Whether a case compiles with nvcc, as far as its command and its programs tell, and does not bring one itself."""
     asked = spec.environment
-    if any("nvcc" in text for text in (*asked.apt, *asked.requirements, asked.setup)):
+    if any("nvcc" in text for text in (*asked.apt, *asked.dnf, *asked.requirements, asked.setup)):
         return False
     programs = [file.text for file in spec.files.values() if file.permissions & 0o111]
     return any(_CALL.search(text) for text in (*spec.command, *programs))
@@ -66,7 +68,9 @@ def resolve(request: AxisRequest) -> Cuda | None:
     Raises Unsupported.
     """
     asked, release, nvcc = request.asked, request.release, calls_nvcc(request.spec)
-    if TOOLKIT in request.spec.environment.apt:
+    if release.manager == "apt" and TOOLKIT in request.spec.environment.apt:
+        if not release.toolkit:
+            raise Unsupported(f"environment.apt asks for {TOOLKIT}: which CUDA that is on {release.name} is not known")
         if asked is not None and not versions.matches(asked, release.toolkit):
             raise Unsupported(
                 f"cuda {asked} contradicts environment.apt, which asks for {TOOLKIT}: "
@@ -81,7 +85,7 @@ def resolve(request: AxisRequest) -> Cuda | None:
     wheels = _wheels(request.catalog, nvcc=nvcc)
     if (version := versions.newest(asked, wheels)) is not None:
         return Cuda(version=version, source="wheels", requirements=_requirements(version, wheels[version]))
-    if versions.matches(asked, release.toolkit):
+    if release.toolkit and versions.matches(asked, release.toolkit):
         return Cuda(version=release.toolkit, source="distribution")
     known = request.catalog.conda_cudas()
     silence = request.supply.silence("conda", "conda_channel")
@@ -94,7 +98,8 @@ def resolve(request: AxisRequest) -> Cuda | None:
         conda = f"conda-forge would serve {version}{', without nvcc' if nvcc else silence}"
     raise Unsupported(
         f"cuda {asked}{' with nvcc, which the case calls,' if nvcc else ''} is not available on {release.name}; "
-        f"NVIDIA's wheels serve {versions.span(wheels)}, the package {TOOLKIT} serves {release.toolkit}"
+        f"NVIDIA's wheels serve {versions.span(wheels)}"
+        + (f", the package {TOOLKIT} serves {release.toolkit}" if release.toolkit else "")
         + (f", NVIDIA's images serve {versions.span(images)}" if images else "")
         + f", {conda}; {_elsewhere(asked, release.name, request.catalog)}"
     )
@@ -106,7 +111,8 @@ def _elsewhere(asked: str, here: str, catalog: Catalog) -> str:
     for name, release in catalog.releases().items():
         for version in dict.fromkeys(map(_short, catalog.cuda_images(name))):
             places.setdefault(version, []).append(f"{name} (NVIDIA's image, from a registry)")
-        places.setdefault(_short(release.toolkit), []).append(f"{name} (its package {TOOLKIT})")
+        if release.toolkit:
+            places.setdefault(_short(release.toolkit), []).append(f"{name} (its package {TOOLKIT})")
     wanted = [place for version, found in places.items() if versions.matches(asked, version) for place in found]
     wanted = wanted or [place for place in places.get(_short(asked), ()) if asked.count(".") < 2]
     if others := [place for place in wanted if not place.startswith(f"{here} (its")]:
@@ -243,7 +249,12 @@ def releases(cell: Mapping[str, str], catalog: Catalog) -> Iterable[str]:
     """The CUDA releases of NVIDIA's wheels and images, of the distribution's package and of conda-forge."""
     release = release_of(cell, catalog)
     images = catalog.cuda_images(release.name if release else "")
-    return [*catalog.cuda_wheels(), *images, *([release.toolkit] if release else []), *catalog.conda_cudas()]
+    return [
+        *catalog.cuda_wheels(),
+        *images,
+        *([release.toolkit] if release and release.toolkit else []),
+        *catalog.conda_cudas(),
+    ]
 
 
 AXIS = Axis(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from reprokit.case.axes import AxisSyntax, Wrong, is_version
+from reprokit.case.cellspec import EnvironmentSpec
 from reprokit.case.descriptions import listing
 from reprokit.core.errors import Unsupported
 from reprokit.core.near_match import near, nearest
@@ -27,14 +28,14 @@ def check(value: str) -> Wrong | None:
     """
     known = OURS.known_os()
     family, dash, version = value.partition("-")
-    families = {name.partition("-")[0] for name in known}
+    families = [name.partition("-")[0] for name in known]
     if value in known or (family in families and dash and is_version(version)):
         return None
-    hint = near(value, known)
+    hint = near(value, known, cutoff=0.7)  # "linux" is no almalinux
     if not hint and re.fullmatch(r"[a-z]+[a-z0-9_]*-[a-z0-9.]+", value):
         return None
     words = f"{value!r} is not an operating system that is known"
-    return Wrong(words=words, hint=hint or f"known: {listing(known)}")
+    return Wrong(words=words, hint=hint or f"known: {listing(f'{family}-...' for family in dict.fromkeys(families))}")
 
 
 def resolve(request: AxisRequest) -> Release:
@@ -47,13 +48,38 @@ def resolve(request: AxisRequest) -> Release:
         for name, release in releases.items()
         if version and release.family == family and versions.matches(version, name.partition("-")[2])
     ]
-    if fitting:
-        return max(fitting, key=lambda release: versions.order(release.name))
+    if not fitting:
+        raise Unsupported(_not_available(asked, releases))
+    release = max(fitting, key=lambda release: versions.order(release.name))
+    if request.supply.base_source == "bootstrap" and not release.bootstraps:
+        raise Unsupported(
+            f"os {asked} comes as the image {release.image} of a registry alone, and base images come from no registry "
+            "here (base source bootstrap)"
+        )
+    if other := _other_packages(request.spec.environment, release):
+        raise Unsupported(f"os {asked}: {other}")
+    return release
+
+
+def _not_available(asked: str, releases: Mapping[str, Release]) -> str:
+    """That there is no such release, with those of its family, or all families."""
     meant = nearest(asked, releases)
     hint = f"; did you mean {meant}?" if meant else ""
-    raise Unsupported(
-        f"os {asked} is not among the available releases: {', '.join(releases)}{hint} "
-        "(environment.image takes any other image)"
+    family = asked.partition("-")[0]
+    own = [name for name, release in releases.items() if release.family == family]
+    known = ", ".join(own) or ", ".join(dict.fromkeys(f"{release.family}-..." for release in releases.values()))
+    return f"os {asked} is not among the available releases: {known}{hint} (environment.image takes any other image)"
+
+
+def _other_packages(asked: EnvironmentSpec, release: Release) -> str:
+    """Which list of packages a case lacks for a release, where it names those of the other package manager alone."""
+    lists = {"apt": asked.apt, "dnf": asked.dnf}
+    other = "dnf" if release.manager == "apt" else "apt"
+    if not lists[other] or lists[release.manager]:
+        return ""
+    return (
+        f"environment.{other} names packages that {other} installs, and {release.name} has {release.manager}: "
+        f"name them in environment.{release.manager} as that distribution calls them"
     )
 
 
@@ -82,7 +108,12 @@ def differs(asked: str, measured: Mapping[str, Any], catalog: Catalog) -> str:
 def read(sections: Mapping[str, str]) -> str | None:
     """``debian-12`` from /etc/os-release."""
     values = dict(re.findall(r'^(\w+)="?(.*?)"?$', sections.get("os", ""), re.MULTILINE))
-    return "-".join(filter(None, (values.get("ID"), values.get("VERSION_ID")))) or None
+    family = _FAMILIES.get(values.get("ID", ""), values.get("ID"))
+    return "-".join(filter(None, (family, values.get("VERSION_ID")))) or None
+
+
+_FAMILIES = {"amzn": "amazonlinux", "ol": "oraclelinux"}
+"""Families that /etc/os-release calls otherwise than their images are called."""
 
 
 def releases(cell: Mapping[str, str], catalog: Catalog) -> Iterable[str]:

@@ -24,6 +24,8 @@ PACKAGES = (
     "other pip packages",
     "libraries (apt)",
     "other packages (apt)",
+    "libraries (rpm)",
+    "other packages (rpm)",
 )
 """The concerns whose facts are many, and the same in all cells of an image: they are shared."""
 MOST = 200_000

@@ -86,6 +86,8 @@ def _check_providers(environment: Environment) -> None:
     gcc = environment.gcc
     if environment.base.source == "host":
         raise Unsupported("a lock holds a container image, and a virtual environment of this host is not one")
+    if environment.manager == "dnf":
+        raise Unsupported(f"a lock holds no RPM packages, and {environment.os or 'this image'} has them")
     parts = {"python": environment.python, "gcc": gcc, "cuda": environment.cuda, "cudnn": environment.cudnn}
     if solved := [f"{name} {part.version}" for name, part in parts.items() if part and part.source == "conda"]:
         verb = "is" if len(solved) == 1 else "are"

@@ -30,13 +30,14 @@ KINDS = {
     "sources": "sources",
     "pip": "pip packages",
     "apt": "apt packages",
+    "dnf": "dnf packages",
     "image": "options of the image",
     "axes": "axes",
     "contents": "lines of files",
 }
 """Kinds of parts in the order in which they are tried, with the names that users see."""
 
-_BUILT = ("setup", "sources", "pip", "apt", "image", "axes")
+_BUILT = ("setup", "sources", "pip", "apt", "dnf", "image", "axes")
 PROTECTING = ("memory", "pids", "timeout")
 ALWAYS = ("os", "python")
 
@@ -79,8 +80,8 @@ def groups(data: Data, kind: str, *, axes: bool = True) -> Iterator[Callable[[Da
             if isinstance(step, dict):
                 yield _items(kind, ("environment", "pip", at, "options"))
         yield _requirements
-    elif kind == "apt":
-        yield _items(kind, ("environment", "apt"))
+    elif kind in ("apt", "dnf"):
+        yield _items(kind, ("environment", kind))
     elif kind == "image":
         yield _keys(kind, ("environment",), only=("image", "conflicts", "sanitize"))
     elif kind == "axes":

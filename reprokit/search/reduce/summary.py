@@ -15,7 +15,7 @@ from reprokit.evidence.sequential import failure_rate_bound
 from reprokit.search.reduce.algorithm import KeptPart, Reduced
 from reprokit.search.reduce.parts import KINDS
 
-COUNTED = ("env", "resources", "files", "datasets", "sources", "pip", "apt", "image", "axes")
+COUNTED = ("env", "resources", "files", "datasets", "sources", "pip", "apt", "dnf", "image", "axes")
 """Kinds whose parts have names, rather than being pieces of a text."""
 
 _WITHOUT = {

@@ -182,7 +182,7 @@ def test_a_driver_is_known_for_the_major_and_for_the_minor_version(cuda: str, le
 
 
 def test_every_cuda_version_has_a_driver_and_a_range_of_compilers() -> None:
-    toolkits = {release.toolkit for release in OURS.releases().values()}
+    toolkits = {release.toolkit for release in OURS.releases().values()} - {""}
     imaged = {release for os in OURS.releases() for release in OURS.cuda_images(os)}
     for cuda in toolkits | imaged | set(OURS.cuda_wheels()):
         assert OURS.driver_needed(cuda)
@@ -191,6 +191,10 @@ def test_every_cuda_version_has_a_driver_and_a_range_of_compilers() -> None:
 
 def with_rows(own: Path, supply: Supply = HERE) -> Supply:
     return dataclasses.replace(supply, catalog=Catalog(own))
+
+
+ROW = '{family: own, image: "own:1", python: ["3.9.1"], gcc: {"8": "8.5.0"}, glibc: "2.28", epoch: 0}'
+"""A release of a site, as far as every one needs it."""
 
 
 class TestASitesOwnRows:
@@ -255,7 +259,9 @@ class TestASitesOwnRows:
             ("cuda: {wheels: {'12.99.0': {runtime: '1'}}}\n", "compatibility.yaml: cuda.wheels.12.99.0 has no 'nvcc'"),
             ("releases: {debian-12: {python: []}}\n", "compatibility.yaml: releases.debian-12 has no 'python'"),
             ("releases: {debian-12: {epoch: x}}\n", "releases.debian-12.epoch: expected seconds since 1970, found 'x'"),
-            ("releases:\n  debian-14: {family: debian}\n", "compatibility.yaml: releases.debian-14 has no 'codename'"),
+            ("releases:\n  debian-14: {family: debian}\n", "compatibility.yaml: releases.debian-14 has no 'image'"),
+            (f"releases:\n  debian-14: {ROW}\n", "compatibility.yaml: releases.debian-14 has no 'codename'"),
+            (f"releases:\n  suse-15: {ROW[:-1]}, manager: zypper}}\n", "expected apt or dnf, found 'zypper'"),
         ],
     )
     def test_errors_say_where_and_what(self, text: str, words: str, own: Path) -> None:

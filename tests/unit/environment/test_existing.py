@@ -13,7 +13,7 @@ from reprokit.environment.existing import nonexistent
 @pytest.mark.parametrize(
     ("axis", "value", "said"),
     [
-        ("os", "debian-99", "there is no OS debian-99; did you mean 'debian-13'?; reprokit knows debian-11"),
+        ("os", "debian-99", "there is no OS debian-99; did you mean 'debian-13'?; reprokit knows debian-10, debian-11"),
         ("os", "debain-12", "did you mean 'debian-12'?"),
         ("python", "3.99", "there is no Python 3.99; did you mean '3.9'?; reprokit knows 2.7, 3.5, 3.6, 3.7"),
         ("gcc", "99", "there is no GCC 99; reprokit knows 4, 5"),

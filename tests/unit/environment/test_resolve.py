@@ -436,7 +436,7 @@ def test_cuda_that_only_the_distribution_has() -> None:
 def test_the_toolkit_package_is_taken_as_cuda() -> None:
     found = resolve(cell({}, apt=("libgl1", "nvidia-cuda-toolkit")), BOOTSTRAP)
     assert found.cuda is not None
-    assert (found.cuda.version, found.cuda.source, found.apt) == ("11.8.0", "distribution", ("libgl1",))
+    assert (found.cuda.version, found.cuda.source, found.packages) == ("11.8.0", "distribution", ("libgl1",))
     with pytest.raises(Unsupported, match=r"cuda 12\.0 contradicts environment\.apt.*CUDA 11\.8\.0 on debian-12"):
         resolve(cell({"cuda": "12.0"}, apt=("nvidia-cuda-toolkit",)), BOOTSTRAP)
 
@@ -470,7 +470,7 @@ def test_the_flagship_resolves() -> None:
         ({"gcc": "8.4"}, "gcc 8.4 is not available on debian-12: its packages have 11 (11.3.0), 12 (12.2.0)"),
         ({"gcc": "12.9"}, "gcc 12.9 is not available on debian-12: its packages have 11 (11.3.0), 12 (12.2.0)"),
         ({"python": "3.4"}, "python 3.4 is not available on debian-12: its packages have 3.11.2 "),
-        ({"os": "debian-10"}, "os debian-10 is not among the available releases: debian-11, debian-12"),
+        ({"os": "debian-9"}, "os debian-9 is not among the available releases: debian-10, debian-11, debian-12"),
         ({"os": "debain-12"}, "did you mean debian-12?"),
         ({"cuda": "12.7"}, "cuda 12.7 is not available on debian-12; NVIDIA's wheels serve 11.7, 11.8, 12.0"),
         ({"cuda": "9.0"}, "the package nvidia-cuda-toolkit serves 11.8.0"),
