@@ -71,7 +71,7 @@ def _system(host: Host, spec: CellSpec) -> Iterator[str]:
         yield f"environment.image {spec.environment.image}: a virtual environment starts from this host, not an image"
     asked = spec.environment
     if host.rpm is not None and host.apt is None:
-        # The name and version of a package of RPM cannot be told apart without asking it.
+        # The name and version of a package of RPM cannot be separated without asking it.
         if missing := [text for text in asked.dnf if not {text, text.split("-")[0]} & set(host.rpm)]:
             yield _not_installed("dnf", missing, "dnf install")
         if asked.apt and not asked.dnf:

@@ -100,7 +100,7 @@ def os(text: str, own: Sequence[str] = ()) -> str:
     text = re.sub(r"\bub[aunt]{3,5}u\b", "ubuntu", _NO_RELEASE.sub("", text), flags=re.IGNORECASE)
     text = _LTS.sub(r"\1.04", _PROCESSOR.sub("", text))
     text = re.sub(
-        r"\bred ?hat ?(?:enterprise ?)?(?:linux ?)?(?:server|workstation)?(?= ?(?:release )?\d)",
+        r"\bred ?hat ?(?:enterprise ?)?(?:linux ?)?(?:server|workstation)?(?= ?(?:release )?\d{1,2}(?:\.\d{1,2})?(?![.\d-]))",
         "rhel",
         text,
         flags=re.IGNORECASE,

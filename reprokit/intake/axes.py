@@ -166,7 +166,8 @@ _TRIED = 8
 def _filled(asked: Mapping[str, str], os: str, light: Mapping[str, float], cuda: Sequence[str]) -> _Cell:
     own, family = release_of(asked.get("os", "")), asked.get("os", "").partition("-")[0]
     cost = _OTHER_SYSTEM if own and own != os else 0
-    cost += _OTHER_FAMILY if family in FAMILIES and family != os.partition("-")[0] else 0
+    if family in FAMILIES and family != os.partition("-")[0] and not _rebuilds(os, asked.get("os", "")):
+        cost += _OTHER_FAMILY
     cell: dict[str, str] = {"os": os}
     dropped = []
     for axis in ORDER[1:]:
@@ -198,19 +199,40 @@ def _systems(asked: Mapping[str, str], found: EnvironmentBlock) -> list[str]:
     releases = OURS.releases()
     family, _, version = asked.get("os", "").lower().partition("-")
     own = release_of(asked.get("os", ""))
+    # What the report does not name itself is a release that any host can build, where its family has one.
+    current = {name: release for name, release in releases.items() if release.bootstraps}
+    family = releases[own].family if own else family
+    alike = [name for name, release in current.items() if release.family == family]
     near = sorted(
-        (name for name, release in releases.items() if release.family == (releases[own].family if own else family)),
-        key=lambda name: _distance(name.partition("-")[2], own.partition("-")[2] or version or "99"),
+        alike or [name for name, release in releases.items() if release.family == family],
+        key=lambda name: _distance(
+            name.partition("-")[2], own.partition("-")[2] or version or _USUAL.get(family, "99")
+        ),
     )
-    newest = sorted(releases, key=lambda name: -releases[name].epoch)
+    newest = sorted(current, key=lambda name: -releases[name].epoch)
+    rebuilds = [name for name in releases if _rebuilds(name, asked.get("os", ""))]
     glibc = [name for name in newest if found.glibc and releases[name].glibc == found.glibc]
-    names = list(dict.fromkeys([*([own] if own else []), *near, DEFAULT_OS, *glibc, *newest]))
+    names = list(dict.fromkeys([*([own] if own else []), *rebuilds, *near, DEFAULT_OS, *glibc, *newest]))
     python = ".".join(versions.parts(asked.get("python", ""))[:2])
     if own or not python:
         return names
     # Of the releases that may serve it, first those whose own packages have that Python: any host can build these.
     has = {name for name in names if any(versions.matches(python, one) for one in releases[name].pythons)}
-    return sorted(names, key=lambda name: (bool(near) and name not in near, name not in has))
+    like = {*rebuilds, *near}
+    return sorted(names, key=lambda name: (bool(like) and name not in like, name not in has))
+
+
+_USUAL = {"ubuntu": "24.04", "centos": "7"}
+"""The release of a family for reports that name none, where it is not the newest: reports look back."""
+_ENTERPRISE_LINUX = ("centos", "rocky", "almalinux", "oraclelinux", "rhel")
+"""Families whose releases of one number are built from the same sources."""
+
+
+def _rebuilds(name: str, reported: str) -> bool:
+    """Whether a release is built from the sources of the reported one, which is of another of these families."""
+    (one, _, version), (other, _, others) = name.partition("-"), reported.lower().partition("-")
+    alike = one in _ENTERPRISE_LINUX and other in _ENTERPRISE_LINUX and version == others.partition(".")[0]
+    return alike and name != reported
 
 
 def _distance(one: str, other: str) -> tuple[int, int]:
@@ -235,6 +257,8 @@ def _why(name: str, asked: Mapping[str, str], found: EnvironmentBlock, cells: Ma
     if name == DEFAULT_OS and reported.partition("-")[0] != "debian":
         return f"{name} is the default: {why}"
     served = " and ".join(f"{axis} {value}" for axis, value in cells[name].values.items() if axis != "os")
+    if _rebuilds(name, reported):
+        return f"{name} is built from the same sources: {why}"
     words = "the nearest release" if own or name.startswith(reported.partition("-")[0] or " ") else "a release"
     return f"{name} is {words}{f' that has {served}' if served else ''}: {why}"
 
@@ -316,7 +340,7 @@ def release_of(text: str) -> str:
         version = name.partition("-")[2]
         if re.search(rf"\b{release.family}\D{{0,30}}{re.escape(version)}(?![\d])", text, re.IGNORECASE):
             return name
-        if re.search(rf"\b{release.codename}\b", text, re.IGNORECASE):
+        if release.codename and re.search(rf"\b{release.codename}\b", text, re.IGNORECASE):
             return name
     return ""
 

@@ -17,6 +17,7 @@ from reprokit.evidence import frames as places
 from reprokit.evidence.text import CUT_MARK
 from reprokit.intake import (
     axes,
+    distributions,
     facts_file,
     grouping,
     naming,
@@ -361,7 +362,10 @@ class _Work:
             wanted.notes.setdefault("apt", []).append(f"{', '.join(tools)}: programs that the command starts")
         environment: dict[str, Any] = {}
         options = [literal(text) for text in wanted.options]
-        parts = {"apt": wanted.apt, "pip": wanted.pip, "pip_options": options, "setup": wanted.setup}
+        dnf = [*self.installed.dnf, *(text for found in merged for text in found.dnf)]
+        packages = distributions.lists(wanted.apt, dnf, [cell.get("os", "") for cell in matrix.cells])
+        wanted.notes["dnf"] = wanted.notes.get("apt", [])
+        parts = {**packages, "pip": wanted.pip, "pip_options": options, "setup": wanted.setup}
         for key, value in parts.items():
             if value:
                 environment[key] = value

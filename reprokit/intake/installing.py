@@ -18,6 +18,7 @@ class Installed:
     pip: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     apt: tuple[str, ...] = ()
+    dnf: tuple[str, ...] = ()
     clones: tuple[tuple[str, str, str], ...] = ()
     """(address, folder, branch) of ``git clone``."""
     refs: tuple[str, ...] = ()
@@ -47,6 +48,7 @@ def installs(lines: Sequence[CommandLine]) -> Installed:
     pip: list[str] = []
     options: list[str] = []
     apt: list[str] = []
+    dnf: list[str] = []
     clones: list[tuple[str, str, str]] = []
     refs: list[str] = []
     for words in (_words(part) for line in lines for part in split(line.text.replace("\\\n", " "))):
@@ -58,6 +60,9 @@ def installs(lines: Sequence[CommandLine]) -> Installed:
         elif before and {"apt", "apt-get"} & set(before):
             rest = words[words.index("install") + 1 :]
             apt += [word for word in rest if re.fullmatch(r"[a-z0-9][a-z0-9.+-]+", word)]
+        elif before and {"yum", "dnf", "microdnf"} & set(before):
+            rest = words[words.index("install") + 1 :]
+            dnf += [word for word in rest if re.fullmatch(r"\w[\w.+-]+", word)]
         elif words[:2] == ["git", "clone"] and (clone := _clone(words[2:])):
             clones.append(clone)
         elif words[:2] in (["git", "checkout"], ["git", "switch"]) and len(words) > 2:
@@ -66,6 +71,7 @@ def installs(lines: Sequence[CommandLine]) -> Installed:
         pip=tuple(dict.fromkeys(pip)),
         options=tuple(dict.fromkeys(options)),
         apt=tuple(dict.fromkeys(apt)),
+        dnf=tuple(dict.fromkeys(dnf)),
         clones=tuple(dict.fromkeys(clones)),
         refs=tuple(refs),
     )

@@ -262,7 +262,9 @@ def held(setup: Sequence[CommandLine]) -> str:
     for line in setup[:_HELD]:
         program = commands.program_of(line.text) if line.role in ("setup", "elsewhere") else ""
         found = installing.installs([line])
-        where = "the image has" if found.pip or found.apt else "sources" if program == "git" else "not here"
+        where = (
+            "the image has" if found.pip or found.apt or found.dnf else "sources" if program == "git" else "not here"
+        )
         lines += [f"# {where}: {part}\n" for part in commands.portable(line.text).split("\n")]
     return "".join(lines)
 

@@ -22,6 +22,7 @@ ROWS: Mapping[tuple[str, str], str] = {
     ("languages", "*"): "infos start sign clues compiles needs",
     ("packages", "*"): "pip apt numpy_2",
     ("projects", "*"): "git tag package pip also why built",
+    ("rpm", "*"): "rpm",
     ("statements", "statements"): "fails weak patterns examples",
 }
 """Table and place -> the keys there: of the table itself (''), of each of its rows (*), or of the rows of one key."""

@@ -55,7 +55,7 @@ def read(image: str, into: BlockReader) -> None:
 
 def _system(last: str, tag: str) -> str:
     """The part of an image's name that names a release: ``ubuntu22.04``, ``debian:12-slim``, ``3.9-slim-bullseye``."""
-    names = {release.codename: name.replace("-", " ") for name, release in OURS.releases().items()}
+    names = {row.codename: name.replace("-", " ") for name, row in OURS.releases().items() if row.codename}
     if known := next((names[word] for word in re.split(r"[-.]", tag) if word in names), ""):
         return known
     if last in _SYSTEMS:

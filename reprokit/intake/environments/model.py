@@ -58,6 +58,7 @@ class EnvironmentBlock:
     requirements: tuple[str, ...] = ()
     pip_options: tuple[str, ...] = ()
     apt: tuple[str, ...] = ()
+    dnf: tuple[str, ...] = ()
     image: str = ""
     gpus: tuple[str, ...] = ()
     driver: str = ""
@@ -106,7 +107,7 @@ def _merged(one: EnvironmentBlock, other: EnvironmentBlock) -> EnvironmentBlock:
     for name in ("values", "packages", "env", "options"):
         both[name] = {**getattr(other, name), **getattr(one, name)}
         both[name] = {key: both[name][key] for key in (*getattr(one, name), *getattr(other, name))}
-    for name in ("claims", "requirements", "pip_options", "apt", "gpus", "setup", "remarks", "written"):
+    for name in ("claims", "requirements", "pip_options", "apt", "dnf", "gpus", "setup", "remarks", "written"):
         both[name] = tuple(dict.fromkeys((*getattr(one, name), *getattr(other, name))))
     both["gpus"] = one.gpus or other.gpus  # the same devices in another spelling
     for name in ("image", "driver", "driver_cuda", "glibc", "system"):

@@ -21,7 +21,9 @@ _INSTRUCTION = re.compile(
 _FROM = re.compile(r"FROM\s+(?:--platform=\S+\s+)?([\w$.{][\w$.{}:/@:-]*)(?:\s+[Aa][Ss]\s+\S+)?$")
 _PROMPT = re.compile(r"(?:[\w.@:~/()\[\] -]{0,60}[$#]\s+|!|%)?(?:sudo\s+(?:-E\s+)?)?")
 _RUNNER = re.compile(r"(?:docker|podman|nvidia-docker|nerdctl)\s+(?:container\s+)?(?:run|create)\s")
-_HOUSEKEEPING = re.compile(r"(?:apt-get|apt)\s+(?:-\S+\s+)*(?:update|upgrade|clean)|rm\s+-rf?\s|pip\s+cache")
+_HOUSEKEEPING = re.compile(
+    r"(?:apt-get|apt)\s+(?:-\S+\s+)*(?:update|upgrade|clean)|(?:yum|dnf)\s+(?:-\S+\s+)*(?:update|upgrade|clean|makecache)|rm\s+-rf?\s|pip\s+cache"
+)
 _OPTIONS = table()["recipes"]
 
 
@@ -109,6 +111,7 @@ def _dockerfile(lines: Sequence[ReportLine], at: int) -> tuple[EnvironmentBlock 
         env=recipe.env,
         options={"command": recipe.command} if recipe.command else {},
         apt=installed.apt,
+        dnf=installed.dnf,
         requirements=installed.pip,
         pip_options=installed.options,
         setup=tuple(other),

@@ -35,8 +35,8 @@ def python(asked: str) -> tuple[dict[str, str], str]:
 
 
 def _releases() -> list[str]:
-    newest = sorted(OURS.releases(), key=lambda name: -OURS.releases()[name].epoch)
-    return list(dict.fromkeys((DEFAULT, *newest)))
+    current = {name: release for name, release in OURS.releases().items() if release.bootstraps}
+    return list(dict.fromkeys((DEFAULT, *sorted(current, key=lambda name: -current[name].epoch))))
 
 
 def _nearest(asked: str) -> Iterator[tuple[str, ...]]:

@@ -43,7 +43,7 @@ def test_yum_succeeds_only_where_all_packages_are_there(tmp_path: Path, known: s
     assert (done.returncode, words in done.stderr) == (status, True)
 
 
-def test_an_image_with_neither_is_told(tmp_path: Path) -> None:
+def test_an_image_with_neither_fails_with_the_reason(tmp_path: Path) -> None:
     done = installs(tmp_path, "wibble", "wobble", has={})
     assert (done.returncode, done.stderr) == (
         1,

@@ -253,7 +253,17 @@ def test_a_table_of_results_does_not_become_a_tree_of_folders() -> None:
             "ubuntu-20.04 11.1 3.8",
             "is a release that has cuda 11.1 and python 3.8",
         ),
-        ({"os": "centos-7.9", "python": "3.8", "cuda": "11.2"}, "ubuntu-20.04 11.2 3.8", "centos-7.9 was reported"),
+        ({"os": "sles-12.5", "python": "3.8", "cuda": "11.2"}, "ubuntu-20.04 11.2 3.8", "sles-12.5 was reported"),
+        ({"os": "centos-7.9", "python": "3.8", "cuda": "11.2"}, "centos-7 11.2 3.8", ""),
+        ({"os": "rhel-7.6", "python": "3.6"}, "centos-7 3.6", "centos-7 is built from the same sources: rhel-7.6"),
+        ({"os": "centos-6.5", "gcc": "4.8"}, "centos-7 4.8", "centos-7 is the nearest release"),
+        ({"os": "centos", "python": "2.7"}, "centos-7 2.7", "centos was reported, without its release"),
+        ({"os": "fedora-27"}, "fedora-28", "fedora-27 was reported, which is not available"),
+        ({"os": "ubuntu-19.10", "python": "3.7"}, "ubuntu-19.10 3.7", ""),
+        # what no report names itself is a release that any host can build
+        ({"os": "ubuntu-16.10", "python": "3.5"}, "ubuntu-16.04 3.5", "ubuntu-16.10 was reported"),
+        ({"os": "ubuntu"}, "ubuntu-24.04", "ubuntu was reported, without its release"),
+        ({"os": "ubuntu", "python": "3.6"}, "ubuntu-18.04 3.6", "ubuntu was reported, without its release"),
         # conda-forge serves the system that is stated, and no other one where it does not have to
         ({"os": "ubuntu-16.04", "python": "3.6.9"}, "ubuntu-16.04 3.6", ""),
         ({"os": "ubuntu-20.04", "python": "3.7.3"}, "ubuntu-20.04 3.7", ""),
