@@ -57,9 +57,9 @@ def packaged(release: Release, version: str, catalog: Catalog) -> Python:
         return Python(
             version=version, command=name, packages=(name,), headers=(f"{name}-dev",), installer=catalog.virtualenv()
         )
-    # Ubuntu keeps distutils for all of them in one package, which not every pythonX.Y-venv asks for.
-    packages = (name, f"{name}-venv", "python3-distutils")
-    return Python(version=version, command=name, packages=packages, headers=(f"{name}-dev",))
+    # Ubuntu keeps distutils, which Python has until 3.12, in one package that not every pythonX.Y-venv asks for.
+    distutils = ("python3-distutils",) if versions.order(version) < (3, 12) else ()
+    return Python(version=version, command=name, packages=(name, f"{name}-venv", *distutils), headers=(f"{name}-dev",))
 
 
 def _of_rpm(release: Release, version: str, catalog: Catalog) -> Python:

@@ -100,7 +100,8 @@ def os(text: str, own: Sequence[str] = ()) -> str:
     text = re.sub(r"\bub[aunt]{3,5}u\b", "ubuntu", _NO_RELEASE.sub("", text), flags=re.IGNORECASE)
     text = _LTS.sub(r"\1.04", _PROCESSOR.sub("", text))
     text = re.sub(
-        r"\bred ?hat ?(?:enterprise ?)?(?:linux ?)?(?:server|workstation)?(?= ?(?:release )?\d{1,2}(?:\.\d{1,2})?(?![.\d-]))",
+        r"\bred ?hat ?(?:enterprise ?)?(?:linux ?)?(?:server|workstation)?"
+        r"(?= ?(?:release )?\d{1,2}(?:\.\d{1,2})?(?![.\d-]))",  # not the packager of a GCC: (Red Hat 4.8.5-44)
         "rhel",
         text,
         flags=re.IGNORECASE,
