@@ -26,6 +26,7 @@ from reprokit.engine.site.gateway.access import LOCATIONS, without_login
 from reprokit.engine.site.gateway.files import FetchedFile
 from reprokit.engine.site.links import local_path
 from reprokit.environment import bootstrap
+from reprokit.environment.catalog import Catalog
 
 CA_BUNDLE = "/run/secrets/ca_bundle"
 """Where the secret ``ca_bundle`` is mounted in builds."""
@@ -205,6 +206,8 @@ def _archives(settings: Settings) -> list[str]:
     main = settings.apt_mirror.rstrip("/")
     found = [place for archive in bootstrap.OFFICIAL.values() for place in (archive.main, archive.security)]
     found += [f"{main}/", f"{main}-security/"] if main else []
+    releases = Catalog(settings.compatibility).releases().values()
+    found += [f"http://{host}/" for host in dict.fromkeys(release.archive for release in releases) if host]
     snapshots = (*bootstrap.SNAPSHOTS.values(), *filter(None, (settings.apt_snapshot,)))
     return [*found, *(place.partition("{")[0] for place in snapshots)]
 

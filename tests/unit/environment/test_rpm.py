@@ -8,6 +8,8 @@ from dataclasses import replace
 import pytest
 
 from reprokit.core.errors import Unsupported
+from reprokit.engine import site
+from reprokit.engine.site.config import Settings
 from reprokit.environment import dockerfile
 from reprokit.environment.axes.operating_system import read
 from reprokit.environment.catalog import OURS
@@ -145,3 +147,10 @@ def test_a_host_of_rpm_packages_has_what_is_installed(asked: dict[str, tuple[str
 def test_a_host_of_debian_has_no_rpm_packages() -> None:
     with pytest.raises(Unsupported, match=r"environment\.dnf: this host has no rpm"):
         resolve_on(HOST, cell({}, dnf=("bash",)))
+
+
+def test_a_build_reaches_the_archives_to_which_packages_moved() -> None:
+    archives = site.current({}, Settings()).access.archives
+    assert {"http://vault.centos.org/", "http://archive.debian.org/", "http://old-releases.ubuntu.com/"} <= set(
+        archives
+    )
