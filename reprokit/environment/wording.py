@@ -33,7 +33,7 @@ _KERNEL = re.compile(r"-Ubuntu SMP\b.{0,80}", re.IGNORECASE)
 _NO_RELEASE = re.compile(r"(?:buster|bullseye|stretch|bookworm|trixie)[/-]sid", re.IGNORECASE)
 _FAMILIES = re.compile(
     r"\b(ubuntu|debian|centos|rocky|almalinux|fedora|alpine|rhel|red hat enterprise linux|opensuse|"
-    r"sles|suse linux enterprise server|amazon linux|oracle linux|"
+    r"sles|suse linux enterprise server|amazon linux|oracle linux|scientific linux|pop!?_?os|"
     r"openeuler|euleros|anolis|kylin|deepin|uos|linux mint|raspbian|kali|slackware|mageia|"
     r"solaris|freebsd|openbsd|netbsd|aix)"
     rf"(?![a-z])[^\d\n]{{0,24}}({VERSION})",
@@ -97,11 +97,13 @@ def os(text: str, own: Sequence[str] = ()) -> str:
     A release that nothing here knows is still one: ``CentOS Linux release 7.9.2009`` is ``centos-7.9.2009``.
     ``debian-buster-sid`` is what Python before 3.8 took Ubuntu for: it says nothing. ``own``: values to look for first.
     """
+    if (found := re.search(r"\.fc(\d\d)\.\w", text)) and glibc(text) in ("", _glibc_of(f"fedora-{found[1]}")):
+        return f"fedora-{found[1]}"  # a package of Fedora's, or its kernel where no container has another C library
     text = re.sub(r"\bub[aunt]{3,5}u\b", "ubuntu", _NO_RELEASE.sub("", text), flags=re.IGNORECASE)
     text = _LTS.sub(r"\1.04", _PROCESSOR.sub("", text))
     text = re.sub(
         r"\bred ?hat ?(?:enterprise ?)?(?:linux ?)?(?:server|workstation)?"
-        r"(?= ?(?:release )?\d{1,2}(?:\.\d{1,2})?(?![.\d-]))",  # not the packager of a GCC: (Red Hat 4.8.5-44)
+        r"(?=[- ]?(?:release )?\d{1,2}(?:\.\d{1,2})?(?![.\d]|-\d))",  # not the packager of a GCC: (Red Hat 4.8.5-44)
         "rhel",
         text,
         flags=re.IGNORECASE,
@@ -120,13 +122,18 @@ def os(text: str, own: Sequence[str] = ()) -> str:
         if version and re.search(rf"\b{re.escape(family)}\D{{0,12}}{re.escape(version)}(?![\d])", text, re.IGNORECASE):
             return name
     if found := _FAMILIES.search(text):
-        family = {"red hat enterprise linux": "rhel", "suse linux enterprise server": "sles"}.get(
-            found[1].lower(), found[1].lower()
-        )
+        family = _CALLED.get(found[1].lower(), found[1].lower())
         mark = "v" if family == "kylin" else ""  # its releases are V10, V11
         return f"{family.replace(' ', '-')}-{mark}{found[2]}"
     words = set(re.findall(r"[a-z]+", text.lower()))
     return next((name for name, release in releases.items() if release.codename in words), "")
+
+
+_CALLED = {
+    "red hat enterprise linux": "rhel",
+    "suse linux enterprise server": "sles",
+    **dict.fromkeys(("pop!_os", "pop_os", "pop!os", "popos"), "pop"),
+}
 
 
 def family(text: str) -> str:
@@ -172,6 +179,11 @@ def packaged(text: str) -> str:
 def glibc(text: str) -> str:
     """The glibc of ``platform.platform()``: ``Linux-5.10.0-x86_64-with-glibc2.31``; ``glibc-2.35``."""
     return _first(re.search(rf"glibc[- ]?({VERSION})", text, re.IGNORECASE))
+
+
+def _glibc_of(name: str) -> str:
+    row = OURS.releases().get(name)
+    return row.glibc if row else ""
 
 
 def with_glibc(version: str) -> tuple[str, ...]:

@@ -229,10 +229,17 @@ _ENTERPRISE_LINUX = ("centos", "rocky", "almalinux", "oraclelinux", "rhel")
 
 
 def _rebuilds(name: str, reported: str) -> bool:
-    """Whether a release is built from the sources of the reported one, which is of another of these families."""
-    (one, _, version), (other, _, others) = name.partition("-"), reported.lower().partition("-")
-    alike = one in _ENTERPRISE_LINUX and other in _ENTERPRISE_LINUX and version == others.partition(".")[0]
-    return alike and name != reported
+    """Whether a release is built from the sources of the reported one, which is of another family."""
+    (one, _, version), (other, _, others) = name.partition("-"), reported.lower().rpartition("-")
+    if one in _ENTERPRISE_LINUX and other in (*_ENTERPRISE_LINUX, "scientific-linux"):
+        return version == others.partition(".")[0] and name != reported
+    if one != "ubuntu":
+        return one == "debian" and other == "raspbian" and version == others
+    return version == (others if other == "pop" else _MINT.get(others.partition(".")[0]) if "mint" in other else "")
+
+
+_MINT = {"19": "18.04", "20": "20.04", "21": "22.04", "22": "24.04"}
+"""Linux Mint -> the Ubuntu that it is made from. Source: its release notes."""
 
 
 def _distance(one: str, other: str) -> tuple[int, int]:

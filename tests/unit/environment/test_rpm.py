@@ -10,7 +10,7 @@ import pytest
 from reprokit.core.errors import Unsupported
 from reprokit.engine import site
 from reprokit.engine.site.config import Settings
-from reprokit.environment import dockerfile
+from reprokit.environment import dockerfile, wording
 from reprokit.environment.axes.operating_system import read
 from reprokit.environment.catalog import OURS
 from reprokit.environment.measured import Measured
@@ -154,3 +154,23 @@ def test_a_build_reaches_the_archives_to_which_packages_moved() -> None:
     assert {"http://vault.centos.org/", "http://archive.debian.org/", "http://old-releases.ubuntu.com/"} <= set(
         archives
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("CentOS Linux release 7.9.2009 (Core)", "centos-7.9.2009"),
+        ("Red Hat Enterprise Linux Server release 7.6 (Maipo)", "rhel-7.6"),
+        ("Linux-4.18.0-348.el8.x86_64-x86_64-with-redhat-8.5-Ootpa", "rhel-8"),
+        ("gcc (GCC) 4.8.5 20150623 (Red Hat 4.8.5-44)", ""),
+        ("Oracle Linux Server 8.6", "oraclelinux-8"),
+        ("Amazon Linux release 2 (Karoo)", "amazonlinux-2"),
+        ("Linux 5.6.18-300.fc32.x86_64", "fedora-32"),
+        ("Linux-5.17.5-300.fc36.x86_64-x86_64-with-glibc2.35", "fedora-36"),
+        ("Linux-5.17.5-300.fc36.x86_64-x86_64-with-glibc2.31", ""),  # a container of another system
+        ("Pop!_OS 22.04 LTS", "pop-22.04"),
+        ("Scientific Linux 7.9", "scientific-linux-7.9"),
+    ],
+)
+def test_how_reports_write_them(text: str, value: str) -> None:
+    assert wording.os(text) == value

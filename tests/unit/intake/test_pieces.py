@@ -256,6 +256,13 @@ def test_a_table_of_results_does_not_become_a_tree_of_folders() -> None:
         ({"os": "sles-12.5", "python": "3.8", "cuda": "11.2"}, "ubuntu-20.04 11.2 3.8", "sles-12.5 was reported"),
         ({"os": "centos-7.9", "python": "3.8", "cuda": "11.2"}, "centos-7 11.2 3.8", ""),
         ({"os": "rhel-7.6", "python": "3.6"}, "centos-7 3.6", "centos-7 is built from the same sources: rhel-7.6"),
+        ({"os": "scientific-linux-7.9"}, "centos-7", "centos-7 is built from the same sources: scientific-linux-7.9"),
+        (
+            {"os": "pop-22.04", "python": "3.10"},
+            "ubuntu-22.04 3.10",
+            "ubuntu-22.04 is built from the same sources: pop",
+        ),
+        ({"os": "linux-mint-21.2"}, "ubuntu-22.04", "ubuntu-22.04 is built from the same sources: linux-mint-21.2"),
         ({"os": "centos-6.5", "gcc": "4.8"}, "centos-7 4.8", "centos-7 is the nearest release"),
         ({"os": "centos", "python": "2.7"}, "centos-7 2.7", "centos was reported, without its release"),
         ({"os": "fedora-27"}, "fedora-28", "fedora-27 was reported, which is not available"),
