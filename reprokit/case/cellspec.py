@@ -66,6 +66,7 @@ class EnvironmentSpec:
 
     ``apt``, ``dnf``: packages of the distribution; those of the package manager that the cell's system has count.
     ``pip``: requirements, or steps that are installed one after the other.
+    ``pip_before``: only files that an index received before this moment (RFC 3339, UTC) are installed; '' = any.
     ``conflicts``: whether versions that are known not to go together are refused, or are what the case is about.
     ``sanitize``: the sanitizer with which C and C++ are compiled, or the tool that looks after kernels on a GPU.
     """
@@ -75,6 +76,7 @@ class EnvironmentSpec:
     dnf: tuple[str, ...] = ()
     pip: tuple[str, ...] | tuple[PipStepSpec, ...] = ()
     pip_options: tuple[str, ...] = ()
+    pip_before: str = ""
     setup: str = ""
     conflicts: Literal["refuse", "allow"] = "refuse"
     sanitize: SanitizerKind = ""

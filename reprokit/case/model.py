@@ -39,6 +39,7 @@ from reprokit.case.scalars import (
     Glob,
     GpuModel,
     Image,
+    Instant,
     Memory,
     Network,
     OneLine,
@@ -173,6 +174,11 @@ class EnvironmentSection(Model):
     )
     pip_options: tuple[PipOptions, ...] = Field(
         (), description="Options of pip install: index, find-links, constraints, no-build-isolation ..."
+    )
+    pip_before: Instant = Field(
+        "",
+        description="pip sees only the files that an index received before this day (midnight UTC) or moment: "
+        "2021-05-04 or 2021-05-04T10:22:11Z. Empty (default): no limit.",
     )
     setup: Scalar = Field("", description="Shell, run while the image is built, after apt and pip.")
     conflicts: Conflicts = Field(

@@ -60,6 +60,7 @@ def render(case: Case, cell: Mapping[str, str]) -> CellSpec:
             dnf=fill.items(("environment", "dnf"), case.environment.dnf),
             pip=fill.pip(case.environment),
             pip_options=fill.items(("environment", "pip_options"), case.environment.pip_options, units.options),
+            pip_before=fill.parsed(("environment", "pip_before"), case.environment.pip_before, units.instant),
             setup=fill.text(("environment", "setup"), case.environment.setup),
             conflicts=fill.parsed(("environment", "conflicts"), case.environment.conflicts, units.conflicts),
             sanitize=fill.parsed(("environment", "sanitize"), case.environment.sanitize, units.sanitizer),

@@ -210,6 +210,16 @@ Sanitize = Annotated[
     _checked(units.sanitizer, templated=True),
     _choice(*get_args(cellspec.SanitizerKind)),
 ]
+Instant = Annotated[
+    str,
+    _checked(units.instant, templated=True),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": r"^([0-9]{4}-[0-9]{2}-[0-9]{2}([Tt ][0-9:.]+([Zz]|[+-][0-9:]+))?|" + _OR_TEMPLATE + ")$",
+        }
+    ),
+]
 User = Annotated[str, _checked(units.user, templated=True), WithJsonSchema({"type": ["string", "integer"]})]
 GpuModel = Annotated[str, _checked(units.gpu_model, templated=True), _loose()]
 GitUrl = Annotated[str, _checked(units.git_url, templated=True)]

@@ -11,6 +11,7 @@ import posixpath
 import re
 import shlex
 import signal
+from datetime import datetime, timezone
 from functools import lru_cache
 from typing import Literal, TypeVar, get_args
 
@@ -29,6 +30,11 @@ _DURATION = re.compile(
 )
 _SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 
+_INSTANT = re.compile(
+    r"(?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"(?:[Tt ](?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.[0-9]+)?(?P<offset>[Zz]|[+-][0-9]{2}:[0-9]{2}))?"
+)
+"""A date, or a date-time of RFC 3339. Fractions of a second do not count."""
 _USER = re.compile(r"(?:[a-z_][a-z0-9_-]{0,31}|[0-9]{1,10})(?::(?:[a-z_][a-z0-9_-]{0,31}|[0-9]{1,10}))?")
 _GIT_URL = re.compile(r"(?:https?|ssh|git|file)://(?!-)\S+|\w[\w.-]*@[\w.][\w.-]*:(?!-)\S+|(?:\.{0,2}|~)/[^\0\n]*")
 
@@ -189,6 +195,24 @@ def sanitizer(text: str) -> SanitizerKind:
     """``address``, ``thread``, ``undefined``, a tool of compute-sanitizer, or nothing."""
     kinds: tuple[SanitizerKind, ...] = get_args(SanitizerKind)
     return _one_of(text, *kinds[1:]) if text.strip() else ""
+
+
+def instant(text: str) -> str:
+    """The start of a day, or a moment, in UTC: ``2021-05-04`` is ``2021-05-04T00:00:00Z``. Nothing stays nothing."""
+    if not (stripped := text.strip()):
+        return ""
+    found = _INSTANT.fullmatch(stripped)
+    try:
+        if not found:
+            raise ValueError
+        offset = "+00:00" if (found["offset"] or "Z") in "Zz" else found["offset"]
+        read = datetime.fromisoformat(f"{found['day']}T{found['time'] or '00:00:00'}{offset}")
+        moment = read.astimezone(timezone.utc)
+    except (ValueError, OverflowError):
+        raise ValueError(
+            "a date such as 2021-05-04, or a date and time with its offset such as 2021-05-04T10:22:11Z"
+        ) from None
+    return moment.isoformat().replace("+00:00", "Z")
 
 
 def user(text: str) -> str:

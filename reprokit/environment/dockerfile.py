@@ -56,6 +56,8 @@ SUPPORT = (
     "keeping_pip.py",
     "locked-apt.sh",
     "locked-setup.conf",
+    "pip_before.py",
+    "pip_of_setup.py",
     "relay.pl",
     "relay.py",
     "rpm-install.sh",

@@ -214,7 +214,7 @@ def asked_digest(spec: CellSpec, *, reads_files: bool) -> str:
     ``reads_files``: whether a step of the build may read the case's files.
     """
     environment = dataclasses.asdict(spec.environment)
-    for later in ("sanitize", "dnf"):
+    for later in ("sanitize", "dnf", "pip_before"):
         if not environment[later]:
             del environment[later]  # locks of earlier versions know no such key
     asked = {

@@ -274,6 +274,7 @@ class Environment:
     image of that stage, where it is not the base. ``conda``: the
     stage of what is of conda-forge.
     ``parts``: what serves the other axes, by name. ``pip``: its steps, none of which is empty.
+    ``pip_before``: the limit of these steps and of ``setup``, as :class:`EnvironmentSpec` has it.
     ``host``: the programs of this host that serve ``python`` and ``gcc`` in a virtual environment of it.
     """
 
@@ -295,6 +296,7 @@ class Environment:
     packages: tuple[str, ...] = ()
     pip: tuple[PipStepSpec, ...] = ()
     pip_options: tuple[str, ...] = ()
+    pip_before: str = ""
     setup: str = ""
     host: OnHost | None = None
     notes: tuple[str, ...] = field(default=(), compare=False)

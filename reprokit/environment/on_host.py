@@ -59,6 +59,7 @@ def resolve_on(host: Host, spec: CellSpec, *, catalog: Catalog = OURS, network_w
         parts=parts_of(found),
         pip=asked.pip_steps,
         pip_options=asked.pip_options,
+        pip_before=asked.pip_before,
         setup=asked.setup,
         host=OnHost(python=python, gcc=gcc, packages=packages),
         notes=tuple(_notes(host, spec.limits)),

@@ -58,6 +58,7 @@ def without_check(spec: CellSpec, supply: Supply) -> Environment:
             packages=asked.dnf or asked.apt,
             pip=asked.pip_steps,
             pip_options=asked.pip_options,
+            pip_before=asked.pip_before,
             setup=asked.setup,
         )
     found: dict[str, Any] = {}
@@ -91,6 +92,7 @@ def without_check(spec: CellSpec, supply: Supply) -> Environment:
         packages=asked.dnf if release.manager == "dnf" else tuple(name for name in asked.apt if name != TOOLKIT),
         pip=asked.pip_steps,
         pip_options=asked.pip_options,
+        pip_before=asked.pip_before,
         setup=asked.setup,
     )
     if python is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 SHORT_STEP = 80
 """Characters of a step in short, at most."""
 _SCRIPTS = {"/run/reprokit/setup.sh": "environment.setup", "/run/reprokit/generate.sh": "generate"}
+_BESIDE = (". /run/reprokit/site.sh", "apt-get update", "export REPROKIT_", "pip() {")
+"""How parts of steps begin that only prepare what follows."""
 
 
 def short_step(step: str) -> str:
@@ -17,7 +19,7 @@ def short_step(step: str) -> str:
         if script in words:
             return key
     parts = " ".join(words).removeprefix("RUN ").split(" && ")
-    main = [part for part in parts if part not in (". /run/reprokit/site.sh", "apt-get update")] or parts
+    main = [part for part in parts if not part.startswith(_BESIDE)] or parts
     text = main[0].replace("apt-get install -y", "apt-get install")
     text = text.replace("sh /run/reprokit/rpm-install.sh", "dnf install").strip()
     return text if len(text) <= SHORT_STEP else text[: SHORT_STEP - 4].rpartition(" ")[0] + " ..."

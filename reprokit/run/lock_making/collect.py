@@ -142,7 +142,7 @@ def _hashes(
         words = [word for text in (*environment.pip_options, *said) for word in installing.split_words(text)]
         asked = {"options": installing.index_options(words), "skip": skip, "groups": {} if before else axes}
         with _as_left(engine, before, standing.image.tag, cancel, on_progress) as image:
-            found = _asked_inside(engine, image, asked, cancel, on_progress)
+            found = _asked_inside(engine, image, asked, cancel, on_progress, before=environment.pip_before)
         groups = {name: tuple(Artefact(**one) for one in rows) for name, rows in found["groups"].items()}
         steps.append(groups.pop("pip"))
         local |= {canonicalize_name(name): version for name, version in found["local"].items()}
@@ -174,13 +174,15 @@ def _asked_inside(
     asked: Mapping[str, Any],
     cancel: threading.Event,
     on_progress: Callable[[Progress], None],
+    *,
+    before: str = "",
 ) -> dict[str, Any]:
-    """What ``hashes_inside.py`` prints in an image."""
+    """What ``hashes_inside.py`` prints in an image; ``before``: the limit of its pip."""
     files: Mapping[str, bytes | Path] = {
         "reprokit/hashes_inside.py": (Path(__file__).parent / "hashes_inside.py").read_bytes(),
         "reprokit/asked.json": json.dumps(asked, sort_keys=True).encode(),
     }
-    rendered = dockerfile.render_one("hashes.j2", files, image=image)
+    rendered = dockerfile.render_one("hashes.j2", files, image=image, before=before)
     tag = lock_tag()
     build = Build(tag=tag, dockerfile=rendered.dockerfile, context=rendered.context, labels=IMAGE_LABELS)
     try:

@@ -75,6 +75,7 @@ def groups(data: Data, kind: str, *, axes: bool = True) -> Iterator[Callable[[Da
         yield _keys(kind, ("sources",))
         yield _patches
     elif kind == "pip":
+        yield _keys(kind, ("environment",), only=("pip_before",))
         yield _items(kind, ("environment", "pip_options"))
         for at, step in enumerate(value_at(data, ("environment", "pip")) or ()):
             if isinstance(step, dict):

@@ -518,3 +518,9 @@ def test_requirements_of_steps_are_removed_and_steps_without_any(pip: str, left:
     asks: list[Query] = []
     result, _ = reduce_toy(("pip",), text, asks)
     assert result.data["environment"]["pip"] == left
+
+
+def test_the_day_of_packages_is_dropped_where_the_failure_does_not_need_it() -> None:
+    result, _ = reduce_toy(("pip",), CASE.replace("  setup: |", "  pip_before: 2021-05-04\n  setup: |"))
+    assert "pip_before" not in result.data["environment"]
+    assert result.gone["pip"] == ["pip_before", "torch=={{ a }}"]
