@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +112,7 @@ def command(
         raise UsageError(f"{names}: not allowed with --from; edit the draft instead")
     report = read_report(source)
     found = facts_file.read(facts) if facts else []
-    made = draft(report.text, url=report.url, source=report.path, failure=number, facts=found)
+    made = draft(report.text, url=report.url, source=report.path, failure=number, facts=found, created=report.created)
     if not asks:
         return finish(made, report.path, output)
     made = dialogue.complete(made, report.path)
@@ -131,9 +132,9 @@ def _each(source: str | None, folder: Path | None, *, force: bool) -> int:
     if source is None or folder is None or (folder.exists() and not folder.is_dir()):
         raise UsageError("--all writes a draft of each failure of a report: name it with --from, and a folder with -o")
     report = read_report(source)
-    first = draft(report.text, url=report.url, source=report.path)
-    count = max(len(first.troubles), 1)
-    drafts = [draft(report.text, url=report.url, source=report.path, failure=one) for one in range(1, count + 1)]
+    drafted = partial(draft, report.text, url=report.url, source=report.path, created=report.created)
+    count = max(len(drafted().troubles), 1)
+    drafts = [drafted(failure=one) for one in range(1, count + 1)]
     targets: dict[Path, Draft] = {}
     for number, made in enumerate(drafts, 1):
         name, suffix = made.data["id"], number

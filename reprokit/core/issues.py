@@ -33,11 +33,15 @@ _REVIEW = re.compile(r"discussion_r(?P<id>[0-9]+)")
 
 @dataclass(frozen=True, kw_only=True)
 class IssuePart:
-    """The body of an issue, or one comment: its Markdown, with LF alone, and its own address."""
+    """The body of an issue, or one comment: its Markdown, with LF alone, and its own address.
+
+    ``created``: when it was written, RFC 3339; '' where the server does not say.
+    """
 
     url: str
     author: str
     text: str
+    created: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,7 +214,7 @@ def _part(place: _Place, url: str, found: Mapping[str, Any]) -> IssuePart:
         raise fetch.too_large(url)
     user = found.get("user")
     login = (user.get("login") or user.get("username") or "") if isinstance(user, dict) else ""
-    return IssuePart(url=url, author=str(login), text=text)
+    return IssuePart(url=url, author=str(login), text=text, created=str(found.get("created_at") or ""))
 
 
 def _refusal(place: _Place, error: ApiError) -> str:

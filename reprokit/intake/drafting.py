@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,6 +18,7 @@ from reprokit.evidence import frames as places
 from reprokit.evidence.text import CUT_MARK
 from reprokit.intake import (
     axes,
+    days,
     distributions,
     facts_file,
     grouping,
@@ -51,9 +53,17 @@ KeyPath = tuple[str | int, ...]
 
 
 def draft(
-    text: str, *, url: str = "", source: str = "the report", failure: int = 0, facts: Sequence[Fact | str] = ()
+    text: str,
+    *,
+    url: str = "",
+    source: str = "the report",
+    failure: int = 0,
+    facts: Sequence[Fact | str] = (),
+    created: str = "",
 ) -> Draft:
     """The draft of a case from a report, in English or Chinese. ``url``: its address; ``source``: its name in messages.
+
+    ``created``: the time or day at which it was written, by the server that it is from; '' where that is not known.
 
     ``failure``: the number of the trouble that it is about (:mod:`.troubles`); 0 = the one that the report is about, of
     a document of many troubles the first. Of a long log the two ends are read; secrets are removed next. Raises
@@ -71,7 +81,7 @@ def draft(
     url = url or _own_url(report)
     held = stated.held(facts, report, url) if facts else None
     work = _Work(report, url, source, grouping.system_of(text), about, held)
-    made = work.draft(omitted)
+    made = _as_of_its_day(work.draft(omitted), text, created)
     if sections:
         line = found[(failure or 1) - 1].line
         words = f"The text describes {len(found)} problems; this draft is about that in line {line}"
@@ -481,6 +491,17 @@ class _Work:
             urlsplit(self.url).path
         )
         return naming.slug(self.project.name if self.project else "", words) or "reported-bug"
+
+
+def _as_of_its_day(made: Draft, text: str, created: str) -> Draft:
+    """The draft with packages as they were on the day of the report, where that is known and they can be."""
+    environment = made.data.get("environment", {})
+    found = days.of_report(texts.shortened(text, texts.MOST), created, date.today()) if environment.get("pip") else None
+    if found is None or not days.fits(found, made.data.get("matrix", {}), environment["pip"]):
+        return made
+    note = f"{found.why}: what is not pinned comes as it was then"
+    data = {**made.data, "environment": {**environment, "pip_before": found.limit}}
+    return replace(made, data=data, notes={**made.notes, ("environment", "pip_before"): (note,)})
 
 
 def _literal(value: Any) -> Any:

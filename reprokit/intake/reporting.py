@@ -10,7 +10,7 @@ from pathlib import Path
 from reprokit.case import markdown, read
 from reprokit.core import fetch, issues
 from reprokit.core.errors import UsageError
-from reprokit.intake import texts
+from reprokit.intake import days, texts
 
 MAX_BYTES = 32 * 1024**2
 """Largest file that is read."""
@@ -18,11 +18,15 @@ MAX_BYTES = 32 * 1024**2
 
 @dataclass(frozen=True, kw_only=True)
 class ReportText:
-    """A report as it was read. ``url``: its address, '' for a file; ``path``: its name in messages."""
+    """A report as it was read. ``url``: its address, '' for a file; ``path``: its name in messages.
+
+    ``created``: the time or day at which its server, or the page that was saved, says that it was written; '' for none.
+    """
 
     path: str
     text: str
     url: str = ""
+    created: str = ""
 
 
 def read_report(source: str) -> ReportText:
@@ -33,7 +37,7 @@ def read_report(source: str) -> ReportText:
     url = source if source.lower().startswith(("http://", "https://")) else ""
     if url and issues.is_issue(url):
         issue = issues.read(url)
-        text = f"# {issue.title}\n\n{issue.body.text}"
+        text, created = f"# {issue.title}\n\n{issue.body.text}", issue.body.created
     else:
         data = fetch.get(fetch.raw(url)).data if url else _bytes(source)
         if len(data) > MAX_BYTES:
@@ -43,7 +47,9 @@ def read_report(source: str) -> ReportText:
             text = texts.decode(data)
         except texts.NotText as error:
             raise UsageError(f"{source}: {error}") from None
-    return _without_case(ReportText(path="<stdin>" if source == "-" else source, text=text, url=url), source)
+        created = days.of_page(data)
+    path = "<stdin>" if source == "-" else source
+    return _without_case(ReportText(path=path, text=text, url=url, created=created), source)
 
 
 def _bytes(source: str) -> bytes:

@@ -10,6 +10,10 @@ from typing import Any
 ROWS: Mapping[tuple[str, str], str] = {
     ("commands", ""): "programs shapes words examples",
     ("datasets", "*"): "needs any files readers",
+    ("days", ""): "created pages logged released",
+    ("days", "created"): "pattern examples",
+    ("days", "pages"): "pattern examples",
+    ("days", "logged"): "pattern examples",
     ("environments", ""): "programs blocks shown no_axis tools of_conda no_names generic common variables roles called "
     "packages also_programs recipes",
     ("environments", "programs"): "kind starts goes_on blanks facts values examples",

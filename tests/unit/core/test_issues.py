@@ -87,6 +87,9 @@ def test_the_body_of_an_issue_is_read_and_places_are_those_of_the_body(github: S
     [file] = load(URL)
     assert (file.path, file.case.id, file.text) == (URL, "pasted", CASE)
     assert [path for path, _ in github.asked] == ["/repos/o/r/issues/7"]
+    assert issues.read(URL).body.created == ""
+    github.issue("/repos/o/r/issues/7", BODY, created_at="2021-05-04T10:22:11Z")
+    assert issues.read(URL).body.created == "2021-05-04T10:22:11Z"
     github.issue("/repos/o/r/issues/7", BODY.replace("title:", "titel:"))
     with pytest.raises(CaseError, match=r"issues/7:6:1: .*title"):
         load(URL)
