@@ -5,12 +5,12 @@
 
 - The times are those of the indexes' JSON pages (PEP 691 and 700). pip 20.3 to 22.1 reads HTML alone: it gets these
   pages as HTML.
+- A version that is pinned (==), by the case or by what it installs, comes whenever it was received: the limit decides
+  only between its files.
 - A file of which an index does not say when it received it is not used where another index says it of files of that
-  project. Where none does, it ends pip, unless the requirement pins the version.
+  project. Where none does, it ends pip, unless the version is pinned.
 - Files of local find-links folders, and what is named by its own address, are not limited.
 - The pip that pip itself starts, for the environment of an isolated build, is this one as well.
-- With REPROKIT_PIP_LOCKED, a version that was received later stays: what is installed is pinned one by one, and the
-  limit decides only between the files of a version. Isolated builds are limited as ever.
 
 Runs with Python 2.7, and 3.5 and later.
 """
@@ -32,14 +32,13 @@ except ImportError:  # Python 2.7
 
 SCRIPT = os.path.abspath(__file__)
 LIMIT = os.environ.get("REPROKIT_PIP_BEFORE", "")
-LOCKED = bool(os.environ.pop("REPROKIT_PIP_LOCKED", ""))
 JSON = "application/vnd.pypi.simple.v1+json"
 RELAYED = re.compile(r"http://127\.0\.0\.1:\d+/local/")  # a file of the host's folders, as its gateway serves it
 
 received = {}  # URL of a file -> when an index received it, None where it does not say so in words that can be read
 unknown = {}  # URL of a file that is limited and has no such time -> the page that links to it
 hidden = {}  # project -> (files that the limit hides, all its files)
-too_late = {}  # project -> the versions of these files
+late = {}  # project -> the URLs of these files
 refused = set()  # projects of which no file was left that fits
 
 
@@ -125,7 +124,7 @@ def as_html(page, address):
 
 
 def limit_files(limit):
-    """What pip chooses from, and lists where nothing fits, is what was received before."""
+    """What pip chooses from is what was received before."""
     from pip._internal.exceptions import InstallationError
     from pip._internal.index.package_finder import CandidateEvaluator, PackageFinder
     from pip._internal.utils.misc import redact_auth_from_url
@@ -143,41 +142,35 @@ def limit_files(limit):
         found = plain_all(self, project_name)
         links = self.search_scope.find_links
         places = [place if "://" in place else path_to_url(os.path.expanduser(place)) for place in links]
-        late = set()
+        late[project_name] = set()
         for one in found:
             url = one.link.url
             if received.get(url) is not None:
-                late.update([url] if received[url] >= limit else ())
+                late[project_name].update([url] if received[url] >= limit else ())
             elif not in_folder(one.link, places):
                 unknown[url] = redact_auth_from_url(str(one.link.comes_from or url))
-        hidden[project_name] = len(late), len(found)
-        too_late[project_name] = set(one.version for one in found if one.link.url in late)
-        kept = [one for one in found if one.link.url not in late]
-        if LOCKED:
-            has = set(one.version for one in kept)
-            return [one for one in found if one.link.url not in late or one.version not in has]
-        return kept
+        hidden[project_name] = len(late[project_name]), len(found)
+        return found
 
     def get_applicable_candidates(self, candidates):
         found = plain_applicable(self, candidates)
         name = self._project_name
-        if not found and too_late.get(name):
+        passed = late.get(name, ())
+        later = [one for one in found if one.link.url in passed]
+        strange = [one for one in found if one.link.url in unknown]
+        kept = [one for one in found if one.link.url not in passed and one.link.url not in unknown]
+        page, file = (unknown[strange[0].link.url], strange[0].link.filename) if strange else ("", "")
+        if pinned(self._specifier):
+            if strange and not (kept or later):
+                say("%s is pinned: %s does not say when it received its files" % (file, page))
+            return kept or later or strange
+        if later and not kept:
             refused.add(name)
-        strange = [] if LOCKED else [one for one in found if one.link.url in unknown]
         if not strange:
-            return found
-        known = [one for one in found if one.link.url not in unknown]
-        dated = bool(too_late[name]) or any(one.link.url not in unknown for one in candidates)
-        page, file = unknown[strange[0].link.url], strange[0].link.filename
-        one_version = pinned(self._specifier)
-        if known or (dated and not one_version) or strange[0].version in too_late[name]:
+            return kept
+        if kept or passed or any(one.link.url not in unknown for one in candidates):
             say("files of %s are not used: it does not say when it received them, and another index does" % page)
-            if not known:
-                refused.add(name)
-            return known
-        if one_version:
-            say("%s is pinned: %s does not say when it received its files" % (file, page))
-            return found
+            return kept
         raise InstallationError(
             "environment.pip_before: %s does not say when it received %s, so that the limit %s cannot be kept. Pin the "
             "version (%s==...), use an index that says so in JSON (upload-time, PEP 700), or remove "

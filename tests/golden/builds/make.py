@@ -28,7 +28,7 @@ from tests.golden.builds import CASES, FOLDER
 
 _PRINTS_INDEX = re.compile(
     r"^\s*(Looking in|\S+ from https|npm error 404 |Downloading|Obtaining|Using cached|Collecting|Link:)"
-    r"|^(Get|Hit|Err|Ign):"
+    r"|^(Get|Hit|Err|Ign):|^reprokit: environment\.pip_before: files of "
 )
 _ADDRESS = re.compile(r"(https?|file)://(?!127\.0\.0\.1|localhost|[a-z.]*\.invalid)[^/\s,]*(?P<path>[^\s,]*)")
 _CGROUPS = Path("/sys/fs/cgroup/memory/docker/buildkit")
