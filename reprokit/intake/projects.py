@@ -9,6 +9,8 @@ from functools import cache
 
 from reprokit.evidence import frames as places
 from reprokit.evidence.model import Frame
+from reprokit.intake.environments import pairs
+from reprokit.intake.environments.lines import ReportLine, plain
 from reprokit.intake.table import table as read
 
 _ISSUE = re.compile(
@@ -67,6 +69,12 @@ def of_url(url: str) -> Project | None:
     if known and known.git.lower() == git.lower():
         return known
     return Project(name=found["repo"], git=git)
+
+
+def linked(text: str) -> list[Project]:
+    """The repositories that a text links to, each once, with the address in its first link."""
+    found = (of_url(hit[0]) for hit in _ISSUE.finditer(text))
+    return list({one.git.lower(): one for one in reversed([*filter(None, found)])}.values())
 
 
 def folder_of(frames: Sequence[Frame], project: Project) -> str:
@@ -188,7 +196,8 @@ def stated(lines: Sequence[str], title: str = "") -> list[StatedTree]:
         asked = (commit or link) and _TO_BUILD.search(f"{above} {text}")
         words = known_in(text) if commit or says else []
         near = [one for other in lines[max(0, number - 4) : number + 3] for one in known_in(other)] if commit else []
-        known = project or next(iter([*(one for one in words if one in titled), *words, *titled, *near, *folder]), None)
+        rest = [] if names_other(text) else [*titled, *near, *folder]
+        known = project or next(iter([*(one for one in words if one in titled), *words, *rest]), None)
         key = known.name.lower() if known else ""
         if commit or (link and link["commit"] and (asked or not link["cited"])):
             ref = (link and link["commit"]) or (commit[1] if commit else "")
@@ -205,6 +214,13 @@ def stated(lines: Sequence[str], title: str = "") -> list[StatedTree]:
         sure = {key: replace(tree, ref=sure[""].ref) for key, tree in linked.items()}
     found = said | linked | {key: tree for key, tree in sure.items() if key} or sure
     return sorted(found.values(), key=lambda tree: (tree not in sure.values(), tree.line))[:_TREES]
+
+
+def names_other(text: str) -> bool:
+    """Whether the key of a line is a package that no row of the table has: ``wibble version: master``."""
+    found = pairs.pair(ReportLine(1, text, text=plain(text)))
+    name = found.role.removeprefix("package ") if found and found.role.startswith("package ") else ""
+    return bool(name and not known(name))
 
 
 def _ref_in(text: str) -> str:

@@ -8,7 +8,7 @@ a report says, and can invent nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -32,6 +32,7 @@ from reprokit.intake.facts_file import (
 )
 from reprokit.intake.installing import Installed
 from reprokit.intake.pieces import ParsedReport, ReportPiece
+from reprokit.intake.projects import Project
 from reprokit.intake.stated_failures import lines_of
 
 _LONGEST = 100_000
@@ -64,13 +65,12 @@ def held(facts: Sequence[Fact | str], report: ParsedReport, url: str = "") -> St
     ``url``: the address of the report.
     """
     found = StatedFacts()
-    if home := _home(facts, report, url):  # a commit without a repository is of the project that the report is about
-        own = {"git": home}
-        facts = [one.model_copy(update=own) if isinstance(one, SourceFact) and not one.git else one for one in facts]
+    homes = _Homes(facts, report, url)
+    facts = [homes.placed(one) if isinstance(one, SourceFact) and not one.git else one for one in facts]
     seen = tuple(" ".join(line.split()).lower() for line in report.lines)
     shell = Shell(ReportPiece(kind="fenced", text=report.text, line=1, info="bash", heading="command"))
     parts: dict[str, list[ProgramFact]] = {}
-    for fact in _kept(facts, report, seen, home, found.refused):
+    for fact in _kept(facts, report, seen, homes.found, found.refused):
         if isinstance(fact, VersionFact):
             _version(found, fact, report.lines, seen)
         elif isinstance(fact, GpuFact):
@@ -96,17 +96,49 @@ def held(facts: Sequence[Fact | str], report: ParsedReport, url: str = "") -> St
     return found
 
 
-def _home(facts: Sequence[Fact | str], report: ParsedReport, url: str) -> str:
-    """The repository of what a report is about: of its address, its title, or the first known project stated."""
-    if own := projects.of_url(url):
-        return own.git
-    stated = [projects.known(_name(one)) for one in facts if isinstance(one, VersionFact)]
-    known = [*projects.known_in(report.title), *filter(None, stated)]
-    return known[0].git if known else ""
+class _Homes:
+    """The repositories of commits and branches that are stated without one. ``found``: those that were given."""
+
+    def __init__(self, facts: Sequence[Fact | str], report: ParsedReport, url: str) -> None:
+        self.lines = report.lines
+        self.versions = [one for one in facts if isinstance(one, VersionFact)]
+        self.linked = {one.name.lower(): one for one in projects.linked(report.text)}
+        titled = projects.known_in(report.title)
+        self.about = projects.of_url(url) or (titled[0] if len(titled) == 1 else None)
+        self.found: set[str] = set()
+
+    def placed(self, fact: SourceFact) -> SourceFact:
+        """A fact with the repository of what has that version, or is named beside it, or of what the report is about."""
+        same = [self._called(_name(one)) for one in self.versions if one.value.strip() == fact.ref]
+        about = None if projects.names_other(self._line(fact)) else self.about
+        of = next(filter(None, [*same, self._beside(fact), about]), None)
+        self.found |= {of.git} if of else set()
+        return fact.model_copy(update={"git": of.git}) if of else fact
+
+    def _line(self, fact: SourceFact) -> str:
+        return "".join(self.lines[fact.line - 1 : fact.line])[:_NEARBY]
+
+    def _called(self, name: str) -> Project | None:
+        return projects.known(name) or self.linked.get(name.lower())
+
+    def _beside(self, fact: SourceFact) -> Project | None:
+        """The project that the line of a fact names nearest to the commit or branch."""
+        line = self._line(fact)
+        at = line.lower().find(fact.ref.lower())
+        near = [
+            (max(at - word.end(), word.start() - at - len(fact.ref)), one)
+            for word in re.finditer(r"[A-Za-z][\w.+-]*", line, re.ASCII)
+            if at >= 0 and (one := self._called(word[0].rstrip(".")))
+        ]
+        return min(near, key=lambda one: one[0])[1] if near else None
+
+
+_NEARBY = 1000
+"""Characters of a line in which the project of a commit is named."""
 
 
 def _kept(
-    facts: Sequence[Fact | str], report: ParsedReport, seen: Sequence[str], home: str, refused: list[str]
+    facts: Sequence[Fact | str], report: ParsedReport, seen: Sequence[str], homes: Collection[str], refused: list[str]
 ) -> Iterator[Fact]:
     """The facts that a report has; the sentences about the others go to ``refused``."""
     size = 0
@@ -114,7 +146,7 @@ def _kept(
         if isinstance(fact, str):
             refused.append(fact)
             continue
-        why = _absent(fact, report.lines, seen, home)
+        why = _absent(fact, report.lines, seen, homes)
         if not why and isinstance(fact, (CommandFact, ProgramFact)):
             size += sum(len(line) + 1 for line in report.lines[fact.line - 1 : max(fact.line, fact.last)])
             size += len(fact.text) if isinstance(fact, CommandFact) else 0
@@ -244,10 +276,10 @@ def _program(report: ParsedReport, name: str, parts: Sequence[ProgramFact]) -> R
     )
 
 
-def _absent(fact: Fact, lines: Sequence[str], seen: Sequence[str], home: str) -> str:
+def _absent(fact: Fact, lines: Sequence[str], seen: Sequence[str], homes: Collection[str]) -> str:
     """Why a report does not have a fact; '' where it does. ``seen``: its lines in small letters with single blanks.
 
-    ``home``: the repository of what the report is about.
+    ``homes``: the repositories of what is stated without one.
     """
     last = getattr(fact, "last", 0)
     if fact.line > len(lines) or last > len(lines) or (last and last < fact.line):
@@ -260,7 +292,7 @@ def _absent(fact: Fact, lines: Sequence[str], seen: Sequence[str], home: str) ->
         )
         values = (fact.name, fact.value)
     elif isinstance(fact, SourceFact):
-        why, values = _of_source(fact, seen, home)
+        why, values = _of_source(fact, seen, homes)
     elif isinstance(fact, ContrastFact):
         why = "both values are the same" if fact.fails.strip() == fact.works.strip() else ""
         values = tuple(filter(None, (fact.fails, fact.works)))
@@ -282,11 +314,11 @@ def _of_version(fact: VersionFact, lines: Sequence[str], seen: Sequence[str]) ->
     return "", () if fact.of == "os" and _names_system(fact, lines) else (fact.value,)
 
 
-def _of_source(fact: SourceFact, seen: Sequence[str], home: str) -> tuple[str, tuple[str, ...]]:
+def _of_source(fact: SourceFact, seen: Sequence[str], homes: Collection[str]) -> tuple[str, tuple[str, ...]]:
     """(why a tree cannot be one, what of it the report must have): its address, unless a known project is named."""
     if not fact.git:
         return f"the report does not say of which repository {fact.ref or 'it'} is: add it to sources", ()
-    if fact.git == home:
+    if fact.git in homes:
         return "", (fact.ref,) if fact.ref else ()
     known = projects.at(fact.git) if "/" in fact.git else projects.known(fact.git)
     if "/" not in fact.git and not known:
