@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from reprokit.core.text import one_line
-from reprokit.intake import shown_failures
+from reprokit.intake import candidates, shown_failures
 from reprokit.intake.facts_file import FailureFact
 from reprokit.intake.pieces import ParsedReport, ReportPiece
 from reprokit.intake.shown import Shown
@@ -18,7 +18,7 @@ def find(fact: FailureFact, report: ParsedReport) -> Shown | None:
     last = max(fact.last, fact.line)
     note = f"line {fact.line}" if last == fact.line else f"lines {fact.line} to {last}"
     pasted = any(one.code and one.line <= last <= one.last for one in report.pieces)
-    whole = lines_of(report, fact.line, last)
+    whole = marked = lines_of(report, fact.line, last)
     if not pasted:
         whole = "\n".join(_MARKUP.sub("", line) for line in whole.split("\n"))
         fact = fact.model_copy(update={"text": _MARKUP.sub("", fact.text)})
@@ -27,22 +27,30 @@ def find(fact: FailureFact, report: ParsedReport) -> Shown | None:
         return Shown(signature={"signal": fact.signal}, notes={"signal": note}, line=fact.line, last=last)
     if fact.kind == "signal":  # by the words of its lines
         piece = ReportPiece(kind="prose", text=whole, line=fact.line)
-        return next((one for one in shown_failures.in_words(piece) if "signal" in one.signature), None)
+        signals = (one for one in shown_failures.in_words(piece) if "signal" in one.signature)
+        return next(signals, None) or shown_failures.of_kind("crash", fact.line, one_line(whole, 80), "")
     # A sentence tells that a result is wrong, and is not itself what the program prints.
     told = fact.kind == "wrong" and not (fact.text and (pasted or _quotes(whole, fact.text)))
     if fact.kind in ("hang", "slow", "leak", "oom") or told:
         return shown_failures.of_kind(
-            fact.kind, fact.line, one_line(text, 80), shown_failures.printed_nan(report.pieces)
+            fact.kind,
+            fact.line,
+            one_line(text, 80),
+            shown_failures.printed_nan(report.pieces) if re.search(r"(?i)\bnan", whole) else "",
         )
     if fact.kind == "wrong":
+        bare = candidates.without_prefix(text) if _TIMED.match(text) else text
+        if not re.search(r"\w", bare) or (bare != text and not _SAYS.search(bare)):  # what any program may print
+            return shown_failures.of_kind("wrong", fact.line, one_line(text, 80), "")
+        alone = re.fullmatch(r"\w{1,6}", text)
         return Shown(
-            signature={"exit_code": "0", "output": text},
+            signature={"exit_code": "0", "output": f"/^{text}$/" if alone else bare},
             notes={"output": f"{note}: what it prints"},
             words="wrong",
             line=fact.line,
             last=last,
         )
-    if not pasted and (found := _of_sentence(fact, whole)):
+    if not pasted and (found := _of_sentence(fact, whole, marked)):
         return found
     if fact.kind == "exception" and (found := _raised(fact.line, last, report)):
         return found
@@ -50,14 +58,17 @@ def find(fact: FailureFact, report: ParsedReport) -> Shown | None:
         rules = shown_failures.pasted(ReportPiece(kind="fenced", text=whole, line=fact.line))
         if found := next((one for one in rules if not one.echo), None):
             return found
-    part, why = stable(text if pasted else without_question(text))
-    if not (part or text):
-        return None
-    return Shown(
-        signature={"output": part or text[:120]}, notes={"output": f"{note}; {why}"}, line=fact.line, last=last
-    )
+    bare = candidates.without_prefix(text)
+    part, why = stable(bare if pasted else without_question(bare))
+    alone = part == text and re.search(r"\w{3}", part)
+    if not (alone or _SAYS.search(part)):  # a brace, the name of a logger
+        return shown_failures.of_kind("crash", fact.line, one_line(whole, 80), "")
+    return Shown(signature={"output": part}, notes={"output": f"{note}; {why}"}, line=fact.line, last=last)
 
 
+_SAYS = re.compile(r"[^\W\d_]{2}\S*\s+\S*[^\W\d_]{2}|[\u4e00-\u9fff]{3}")
+"""Two words, of which a message has more than a name."""
+_TIMED = re.compile(r"\W?[A-Z]?[\d/-]{0,10}[ T]?\d\d:\d\d:\d\d")
 _MARKUP = re.compile(
     r"^[ \t]{0,8}(?:(?:#{1,6}|[-*+]|\d{1,2}[.)])[ \t]+)?(?:\[(?:bug|issue|question|help)\][: \t]*)?[`*]{0,3}"
     r"|[`*]{1,3}[ \t]*$",
@@ -72,9 +83,9 @@ def _quotes(sentence: str, text: str) -> bool:
     return not before or before[-1] in "`\"'“‘「:：=>" or bool(re.search(r"\d", text))
 
 
-def _of_sentence(fact: FailureFact, text: str) -> Shown | None:
-    """The failure in a sentence: what it quotes of it, where a reader names no text."""
-    quoted = max(re.findall(r"[`\"“]([^`\"“”\n]{8,300})[`\"”]", text), key=len, default="")
+def _of_sentence(fact: FailureFact, text: str, marked: str) -> Shown | None:
+    """The failure in a sentence: what it quotes of it, where a reader names no text. ``marked``: with its Markdown."""
+    quoted = max((hit[2] or hit[3] for hit in _QUOTED.finditer(marked)), key=len, default="")
     if fact.kind == "output" and (quoted or fact.text):
         part, why = stable(fact.text or quoted)
         note = f"line {fact.line}; {why}"
@@ -82,7 +93,19 @@ def _of_sentence(fact: FailureFact, text: str) -> Shown | None:
             Shown(signature={"output": part}, notes={"output": note}, line=fact.line, last=fact.line) if part else None
         )
     piece = ReportPiece(kind="prose", text=text, line=fact.line)
-    return next((one for one in shown_failures.in_words(piece) if not one.words), None)
+    found = shown_failures.in_words(piece)
+    told = [] if fact.text else [*found]  # that it fails: a person says so, and no program
+    if not (found or fact.text) and _TOLD.search(text):
+        told = [shown_failures.of_kind("crash", fact.line, one_line(text, 80), "")]
+    return next((one for one in [*(one for one in found if not one.words), *told]), None)
+
+
+_QUOTED = re.compile(r"(?<!`)(`{1,3})(?!`)([^\n]{8,300}?)(?<!`)\1(?!`)|[\"“]([^`\"“”\n]{8,300})[\"”]")
+_TOLD = re.compile(
+    r"\b(?:I|I'm|we|my|our|you|please|thanks|fails|crashes|will (?:fail|crash))\b|^\W*(?:after|when)\b|[?？请我你您]|报错|运行",
+    re.IGNORECASE,
+)
+"""Words of people in a sentence, which is nothing that a program prints."""
 
 
 def _telling(text: str) -> str:

@@ -350,3 +350,58 @@ FACTS = st.one_of(
 @given(st.lists(FACTS, min_size=1, max_size=6))
 def test_no_answer_makes_a_wrong_case(facts: list[dict[str, Any]]) -> None:
     assert load_text("case.yaml", render(made(*facts))).case.id
+
+
+def printed(line: str, kind: str = "output", text: str = "") -> dict[str, Any]:
+    fact = {"fact": "failure", "kind": kind, "line": 5, "text": text}
+    return dict(made(fact, report=f"# It ends\n\n```\nloading 3\n{line}\n```\n").data["expect"]["failure"])
+
+
+@pytest.mark.parametrize("line", ['" }', "}", "E0102 10:11:13.123 wob_server.cc:99] WobManager", "[ERROR] wob.core"])
+def test_a_brace_and_the_name_of_a_logger_are_no_signature(line: str) -> None:
+    assert "TODO(reprokit)" in printed(line)["output"]
+
+
+def test_a_line_of_a_log_is_a_signature_without_its_time() -> None:
+    line = "2024-01-02 10:11:13 ERROR [wob.core] no wobble is left"
+    assert printed(line)["output"] == "no wobble is left"
+    assert printed(line, "wrong", line)["output"] == "no wobble is left"
+    assert "TODO(reprokit)" in printed("10:11:13 ERROR wob.core - 500", "wrong", "10:11:13 ERROR wob.core - 500")["output"]
+    assert printed("3", "wrong", "3")["output"] == "/^3$/"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("With `wob.Wobble` in it I get `no target for wob: Wobble`", "no target for wob: Wobble"),
+        ("```no target for `wob::Wobble```", "no target for `wob::Wobble"),
+        ("After the update, wobbler will fail while building the feeder.", "TODO(reprokit)"),
+        ("运行 wobbler 后报错了", "TODO(reprokit)"),
+    ],
+)
+def test_a_sentence_shows_what_it_quotes(line: str, expected: str) -> None:
+    fact = {"fact": "failure", "kind": "output", "line": 3}
+    found = made(fact, report=f"# It is lost\n\n{line}\n").data["expect"]["failure"]
+    assert found["output"].startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("line", "git"),
+    [
+        ("wobble version: 4.0-v2", "https://github.com/lab/wobble"),
+        ("numpy from master, 4.0-v2", "https://github.com/numpy/numpy"),
+        ("albumentations version: 4.0-v2", ""),
+        ("built at 4.0-v2", "https://github.com/pytorch/pytorch"),
+    ],
+)
+def test_a_branch_is_of_what_is_named_beside_it(line: str, git: str) -> None:
+    report = f"# It fails with PyTorch\n\nSee https://github.com/lab/wobble/wiki first.\n\n{line}\n"
+    sources = made({"fact": "source", "ref": "4.0-v2", "line": 5}, report=report).data.get("sources", {})
+    assert [one["git"] for one in sources.values()] == ([git] if git else [])
+
+
+def test_a_commit_is_of_what_has_that_version() -> None:
+    report = "# NCCL error\n\nSeen with NCCL 2.7.8 and DeepSpeed 7d4d742 on two machines.\n"
+    source = {"fact": "source", "ref": "7d4d742", "line": 3}
+    found = made(source, version("package deepspeed", "7d4d742", 3), report=report).data["sources"]
+    assert [*found] == ["DeepSpeed"]
