@@ -38,7 +38,7 @@ from reprokit.intake import (
 from reprokit.intake import failure as failures
 from reprokit.intake.describing import description
 from reprokit.intake.draft import Draft, literal
-from reprokit.intake.environments import EnvironmentBlock, collected
+from reprokit.intake.environments import EnvironmentBlock, collected, pairs
 from reprokit.intake.expecting import Expectation
 from reprokit.intake.facts_file import Fact
 from reprokit.intake.installing import installs
@@ -127,6 +127,7 @@ class _Work:
             )
         self.environments, self.statements = reading.groups, reading.statements
         self.failing, self.merged, self.own = reading.failing, reading.merged, reading.own
+        self.subject = reading.subject
         self.shells = running.shells(report.pieces, self._taken(), report.title)
         if facts:
             self.missing += facts.refused
@@ -155,6 +156,7 @@ class _Work:
             shown=self.shown,
             contrasts=self.facts.contrasts if self.facts else (),
             failing=self.failing,
+            about=self._about(),
             data=self.data,
             notes=self.notes,
             missing=self.missing,
@@ -228,6 +230,13 @@ class _Work:
         named = [one for one in projects.named(keys) if len(versions.get(one.pip, ())) < 2]
         named = [one for one in named if one.package not in installed]
         return named[0] if named else of_url
+
+    def _about(self) -> set[str]:
+        """What the report is about: of the packages in the traceback the import names, in small letters, else names."""
+        named = set(self.project.names if self.project else filter(None, [self.subject]))
+        wanted = set(map(_package, named))
+        found = requirements.imported(self.shown.frames if self.shown else ())
+        return {one.lower() for one in found if _package(one) in wanted} or named
 
     # -- the parts of the case -------------------------------------------------------------------------------------
 
@@ -502,6 +511,11 @@ def _as_of_its_day(made: Draft, text: str, created: str) -> Draft:
     note = f"{found.why}: what is not pinned comes as it was then"
     data = {**made.data, "environment": {**environment, "pip_before": found.limit}}
     return replace(made, data=data, notes={**made.notes, ("environment", "pip_before"): (note,)})
+
+
+def _package(name: str) -> str:
+    """A package, however it is called: by its import name or as on the index."""
+    return pairs.role(name) or re.sub(r"[-_.]", "", name.lower())
 
 
 def _literal(value: Any) -> Any:

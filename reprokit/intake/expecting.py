@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from reprokit.intake.facts_file import ContrastFact
 from reprokit.intake.pieces import ParsedReport
 from reprokit.intake.resources import of_device
 from reprokit.intake.shown import Shown
+from reprokit.intake.signatures import identifying_frames
 
 _CONTRASTS = 3
 """Most axes that are made of what a reader states."""
@@ -29,7 +30,7 @@ class Expectation:
     """``expect`` of a draft, with the axes that it needs; written into ``data``, ``notes`` and ``missing``.
 
     ``shown``: the failure, None for none; ``contrasts``: what a reader says is changed where it works; ``failing``: the
-    index of the cell that fails; ``works``: what differs from it in a cell that works. ``begins``: lines before the
+    index of the cell that fails; ``about``: packages that the report is about, by their import names; ``works``: what differs from it in a cell that works. ``begins``: lines before the
     command, with axes in them.
     """
 
@@ -37,6 +38,7 @@ class Expectation:
     shown: Shown | None
     contrasts: Sequence[ContrastFact]
     failing: int
+    about: Collection[str]
     data: dict[str, Any]
     notes: dict[tuple[str | int, ...], tuple[str, ...]]
     missing: list[str]
@@ -65,8 +67,12 @@ class Expectation:
             )
 
     def _signature(self, shown: Shown) -> dict[str, Any]:
-        """The failure as the case can show it: without frames in files that it does not have."""
+        """The failure as the case can show it: without frames of other libraries, or in files that it does not have."""
         found = dict(shown.signature)
+        if "frames" in found:
+            found["frames"], shown.notes["frames"] = identifying_frames(shown.frames, self.about)
+            if not found["frames"]:
+                del found["frames"], shown.notes["frames"]
         files = {posixpath.basename(name) for name in self.data.get("files", ())}
         lost = {
             name

@@ -45,6 +45,8 @@ class ReportedEnvironments:
     failing: int = 0
     found: int = 0
     merged: list[EnvironmentBlock] = field(default_factory=list)
+    subject: str = ""
+    """The project that the report is about, in small letters; '' where that is not clear."""
     own: frozenset[str] = frozenset()
     """What the report is about, imports, installs, or shows in paths of installed packages, in small letters."""
 
@@ -98,6 +100,7 @@ def read(
     own = mentions.own_names(report.text) | mentions.titled(report.title)
     subject = named_versions.subject(report.text, report.title, url, own)
     own |= {subject} - {""}
+    result.subject = subject
     result.own = frozenset(own)
     likely = named_versions.find(list(lines.without(split, read)), of_code, own, report.title)
     beside = Counter(one.line for one in likely)  # a line of versions lists packages

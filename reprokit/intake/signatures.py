@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from reprokit.core.patterns import is_regex
 from reprokit.core.redaction import STANDS
@@ -161,26 +161,37 @@ def _shown(text: str) -> str:
 # -- frames --------------------------------------------------------------------------------------------------------
 
 
-def identifying_frames(frames: Sequence[Frame]) -> tuple[list[str], str]:
+def identifying_frames(frames: Sequence[Frame], about: Collection[str] = ()) -> tuple[list[str], str]:
     """(frames that a signature names, outermost first; which these are, in words).
 
     The project's own, without the entry of the started program (its module level and its ``main``, which are in every
-    traceback), then the innermost of libraries, where the exception was raised. A recursion counts once.
+    traceback), then the innermost of the installed packages that the report is ``about``. What other libraries do
+    inside changes with their versions: of these only the function that was called, where there is nothing else and it
+    is not known what the report is about. A recursion counts once.
     """
     frames = [Frame(file=frame.file.replace("\\", "/"), line=frame.line, function=frame.function) for frame in frames]
     script = frames[0].file if frames else ""
     own = [frame for frame in frames if places.kind(frame) == "own" and not _entry(frame, script)]
     called = [frame for frame in frames if places.kind(frame) == "package"]
+    subject = [frame for frame in called if _of(frame, about)]
     names = _distinct(own)
     which = "the project's own frames, without the entry of the started program"
     if not names:
-        names = _distinct(called[:1])
+        names = _distinct(subject[:1] or ([] if about else called[:1]))
         which = "the library's function that was called"
-    inner = frames[-1] if frames else None
-    if inner is not None and called and inner in called and (name := places.name(inner)) and name not in names:
+    if subject and (name := places.name(subject[-1])) not in names:
         names.append(name)
         which += ", and where it was raised"
     return [name for name in names if re.fullmatch(r"[^\s:]+:[^\s:]+", name)], which
+
+
+def _of(frame: Frame, about: Collection[str]) -> bool:
+    """Whether a frame is of some packages, and no decorator of theirs."""
+    found = _INSTALLED.search(frame.file)
+    return bool(found and found["name"].lower() in about and not re.search(r"wrap|decorat", frame.function))
+
+
+_INSTALLED = re.compile(r"/(?:site|dist)-packages/(?:[^/]{1,120}\.egg/)?(?P<name>\w{1,80})")
 
 
 def _entry(frame: Frame, script: str) -> bool:

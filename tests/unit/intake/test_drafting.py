@@ -205,6 +205,23 @@ RuntimeError: the engine did not start
     assert failure.exception == "RuntimeError"
 
 
+def test_frames_are_of_the_reporter_or_of_what_the_report_is_about() -> None:
+    places = "/v/lib/python3.11/site-packages"
+    trace = f"""Traceback (most recent call last):
+  File "feed.py", line 3, in <module>
+    wobble_kit.feed(1)
+  File "{places}/wobble_kit/feeding.py", line 5, in feed
+    return np.polyval(one, 2)
+  File "{places}/numpy/lib/polynomial.py", line 9, in polyval
+    y = y * x + pv
+ValueError: operands could not be broadcast together
+"""
+    report = f"# wobble-kit: feed fails\n\nwobble-kit 1.2.0, numpy 1.26.4\n\n```\n{trace}```\n"
+    assert drafted(report).case.expect.failure.frames == ("feeding.py:feed",)
+    report = report.replace("wobble-kit: feed", "numpy: polyval of wobble-kit")
+    assert "polynomial.py:polyval" in drafted(report, "https://github.com/numpy/numpy/issues/7").case.expect.failure.frames
+
+
 def test_an_error_of_cmake_in_the_log_of_an_image_build() -> None:
     lines = (
         "-- Checking",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 import pytest
 
+from reprokit.evidence.model import Frame
 from reprokit.evidence.text import find
 from reprokit.intake import commands, failure, installing, notebooks, pieces, running, scripts, signatures, trees
 from reprokit.intake.environments import EnvironmentBlock, Rank, ReportedValue
@@ -125,7 +127,32 @@ ValueError: no
 """
     shown = failure.find(pieces.cut(text).pieces)
     assert shown is not None
-    assert shown.signature["frames"] == ["go.py:go", "core.py:run"]
+    assert shown.signature["frames"] == ["go.py:go"]
+
+
+@pytest.mark.parametrize(
+    ("own", "about", "expected"),
+    [
+        ("go", {"wibble"}, ["go.py:go", "core.py:run"]),
+        ("<module>", {"wibble"}, ["core.py:begin", "core.py:run"]),
+        ("<module>", {"wobble"}, ["deep.py:wob"]),
+        ("<module>", {"feeder"}, []),
+        ("<module>", (), ["core.py:begin"]),
+    ],
+)
+def test_frames_of_libraries_beside_the_project_are_not_named(
+    own: str, about: Collection[str], expected: list[str]
+) -> None:
+    packages = "/v/lib/python3.11/site-packages"
+    frames = [
+        Frame(file="go.py", line=1, function=own),
+        Frame(file=f"{packages}/wibble/core.py", line=1, function="begin"),
+        Frame(file=f"{packages}/wibble/core.py", line=2, function="run"),
+        Frame(file="/v/lib/python3.11/json/__init__.py", line=2, function="loads"),
+        Frame(file=f"{packages}/wobble/deep.py", line=2, function="wob"),
+        Frame(file=f"{packages}/wobble/deep.py", line=2, function="draw_wrapper"),
+    ]
+    assert signatures.identifying_frames(frames, about)[0] == expected
 
 
 def test_an_exception_about_a_signal_is_an_exception() -> None:
