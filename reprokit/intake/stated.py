@@ -197,7 +197,8 @@ def _version(found: StatedFacts, fact: VersionFact, lines: Sequence[str], seen: 
     package = "package" in kind or (
         called.startswith("package ") and kind.strip() not in ("program", "compiler", "tool")
     )
-    axis = _axis(name) if not package or name in BY_NAME else ""  # ``py`` is Python, and a package
+    package = package and not re.search(r"[/:]", _bare(fact.of))  # a module of Go, npm or Maven
+    axis = _axis(name) if not package or name in BY_NAME or name in _TOOLKITS else ""  # ``py`` is Python, and a package
     role = axis or (called if package and called.startswith("package ") else f"package {name}")
     if re.search(r"\b(?:kernel|linux|driver)$", name):
         return  # a container has those of its host
@@ -225,8 +226,14 @@ def _version(found: StatedFacts, fact: VersionFact, lines: Sequence[str], seen: 
 
 
 def _name(fact: VersionFact) -> str:
-    """What a version is of: ``torch`` for ``package torch``, ``gcc`` for ``compiler gcc``."""
-    of = fact.of.strip().lower()
+    """What a version is of: ``torch`` for ``package torch``, ``gcc`` for ``compiler gcc``, ``wob`` for ``o.org/wob/v2``."""
+    of = _bare(fact.of)
+    path = re.fullmatch(r"(?:@[\w.-]+/|(?:[\w-]+\.)+[\w-]+[:/](?:[\w.-]+[:/])*?)([\w.-]+?)(?:/v\d+)?", of)
+    return path[1] if path else of
+
+
+def _bare(of: str) -> str:
+    of = of.strip().lower()
     return of if _axis(of) else _KIND_WORDS.sub("", of).strip()
 
 
@@ -241,7 +248,12 @@ def _axis(name: str) -> str:
     if name in BY_NAME["os"].wording.keys:
         return "os"
     found = "gcc" if name in ("cc", "c++", "cxx") else name if name in BY_NAME else pairs.ROLES.get(name, "")
+    found = "cuda" if name in _TOOLKITS else found
     return found if found in BY_NAME else ""
+
+
+_TOOLKITS = ("cudatoolkit", "cuda-toolkit", "pytorch-cuda")
+"""Packages of conda with the CUDA that others of it load."""
 
 
 def _names(name: str, seen: Sequence[str]) -> bool:
