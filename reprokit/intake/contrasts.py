@@ -12,6 +12,7 @@ from reprokit.case.model import RESERVED
 from reprokit.case.templates import is_template
 from reprokit.environment.axes import BY_NAME
 from reprokit.environment.versions import NONE
+from reprokit.intake import likely, scripts
 from reprokit.intake.draft import END_RAW, RAW
 from reprokit.intake.facts_file import ContrastFact
 
@@ -51,19 +52,36 @@ def placed(one: ContrastFact, data: Mapping[str, Any]) -> Variation | None:
     name = head.removesuffix("=") or one.name
     if data.get("env", {}).get(name) == bad:
         return Variation(axis=axis, fails=bad, works=good, data={"env": {**data["env"], name: value}})
+    for key, source in data.get("sources", {}).items():
+        if source.get("ref") == bad:
+            sources = {**data["sources"], key: {**source, "ref": value}}
+            return Variation(axis=axis, fails=bad, works=good, data={"sources": sources})
+    if _told(works):
+        return None
+    begins = re.sub(r"\\?=$", r"\\s{0,8}=\\s{0,8}", re.escape(head))  # programs have blanks around it
     # not within a template, which is of another axis
-    pattern = re.compile(rf"\{{[{{%].*?[%}}]\}}|(?<![\w.-])({re.escape(head)}){re.escape(bad)}(?![\w.-])", re.DOTALL)
+    pattern = re.compile(rf"\{{[{{%].*?[%}}]\}}|(?<![\w.-])({begins}){re.escape(bad)}(?![\w.-])", re.DOTALL)
 
-    def varied(text: str) -> str:
-        into = f"{END_RAW}{value}{RAW}" if text.startswith(RAW) else value
+    def varied(text: str, value: str = value) -> str:
+        into = f"{END_RAW}{value}{RAW}" if text.startswith(RAW) and value.startswith("{{") else value
         return pattern.sub(lambda found: found[0] if found[1] is None else found[1] + into, text)
 
     if (command := varied(data["command"])) != data["command"]:
         return Variation(axis=axis, fails=bad, works=good, data={"command": command})
-    files = {file: varied(text) for file, text in data.get("files", {}).items()}
-    if files != data.get("files", {}):
+    had = data.get("files", {})
+    files = {file: varied(text) for file, text in had.items()}
+    changed = [(text, varied(text, works[len(head) :])) for file, text in had.items() if files[file] != text]
+    if changed and all(scripts.parses(after) or not scripts.parses(before) for before, after in changed):
         return Variation(axis=axis, fails=bad, works=good, data={"files": files})
     return None
+
+
+def _told(text: str) -> bool:
+    """Whether a text is a person's words, which cannot stand in a program."""
+    tokens = text.split()
+    plain = [one for one in tokens if re.fullmatch(r"[^\W\d_]+", one)]
+    said = any(one.lower() in likely.words() for one in plain)
+    return said and len(plain) > max(1, len(tokens) // 2) and not (re.search(r"[;{}=]", text) or scripts.parses(text))
 
 
 def _axis(name: str, matrix: Mapping[str, Any]) -> str:

@@ -146,7 +146,15 @@ def sequence(
     ]
     while lines and lines[-1].role not in ("run", "setup", "prep"):
         lines.pop()
-    return lines
+    inside = [replace(line, role="elsewhere") if _ENTERS.match(line.text) else line for line in lines[:-1]]
+    return inside + lines[-1:]
+
+
+_ENTERS = re.compile(
+    r"(?:sudo\s+)?(?:nvidia-)?(?:docker|podman)\s+(?:run|exec|start|attach)\s[^|;&\n]{0,400}?"
+    r"(?:(?<=\s)(?:/bin/)?(?:ba|z)?sh|(?<=\s)[\w.-]{1,80}(?:/[\w.-]{1,80}){0,5}:[\w.-]{1,80})\s*$"
+)
+"""A shell in a container, in which what follows is typed: a case runs in one."""
 
 
 def _goes_on(shell: Shell, below: Shell, shown: Shown | None, pieces: Sequence[ReportPiece]) -> bool:

@@ -590,6 +590,11 @@ def _parsed(text: str) -> ast.Module | None:
         return _parsed(newer) if newer != text else None
 
 
+def parses(text: str) -> bool:
+    """Whether a text is a program of Python."""
+    return _parsed(text) is not None
+
+
 _PYTHON2 = (
     (re.compile(r"(^|[:;])([ \t]*(?:print|exec))[ \t]+(?=[^\s=.,)\]])", re.MULTILINE), r"\1\2, "),
     (re.compile(r"\bexcept[ \t]+([\w.]{1,80}|\([^()\n]{1,200}\)),[ \t]*(\w{1,80})[ \t]*:"), r"except \1 as \2:"),

@@ -8,9 +8,11 @@ a report says, and can invent nothing.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from shlex import quote
 
 from reprokit.core.text import one_line
 from reprokit.environment import wording
@@ -68,6 +70,9 @@ def held(facts: Sequence[Fact | str], report: ParsedReport, url: str = "") -> St
     homes = _Homes(facts, report, url)
     facts = [homes.placed(one) if isinstance(one, SourceFact) and not one.git else one for one in facts]
     seen = tuple(" ".join(line.split()).lower() for line in report.lines)
+    variables = {(one.name, one.value) for one in facts if isinstance(one, VariableFact)}
+    several = {name for name, count in Counter(name for name, _ in variables).items() if count > 1}
+    several = several if any(isinstance(one, CommandFact) for one in facts) else set()
     shell = Shell(ReportPiece(kind="fenced", text=report.text, line=1, info="bash", heading="command"))
     parts: dict[str, list[ProgramFact]] = {}
     for fact in _kept(facts, report, seen, homes.found, found.refused):
@@ -75,19 +80,31 @@ def held(facts: Sequence[Fact | str], report: ParsedReport, url: str = "") -> St
             _version(found, fact, report.lines, seen)
         elif isinstance(fact, GpuFact):
             found.gpu = found.gpu or fact.line
+        elif isinstance(fact, VariableFact) and fact.name in several:  # each for the commands that follow it
+            shell.lines.append(CommandLine(text=f"export {fact.name}={quote(fact.value)}", line=fact.line, role="run"))
         elif isinstance(fact, VariableFact):
             found.env[fact.name] = fact.value
         elif isinstance(fact, CommandFact):
-            shell.lines += _command(report, fact)
+            lines = _command(report, fact)
+            foreign = [one for one in lines if _FOREIGN.match(one.text) or _CONSOLE.match(report.lines[fact.line - 1])]
+            shell.lines += [one for one in lines if one not in foreign]
+            if foreign:
+                typed = one_line(foreign[0].text, 60)
+                found.refused.append(f"Line {fact.line} is typed into a program, not into a shell: {typed!r}.")
         elif isinstance(fact, ProgramFact):
             parts.setdefault(fact.name, []).append(fact)
         elif isinstance(fact, ContrastFact):
-            found.contrasts.append(fact)
+            compared = _compared(fact)
+            for one in compared:
+                _version(found, one, report.lines, seen)
+            found.contrasts += [] if compared else [fact]
         elif isinstance(fact, SourceFact):
             found.sources.append(_source(fact))
         else:
             found.failure = found.failure or fact
     found.programs = [_program(report, name, some) for name, some in parts.items()]
+    while shell.lines and shell.lines[-1].text.startswith("export "):  # of no command
+        found.env |= commands.exported(shell.lines.pop().text)
     if found.programs:  # which was typed there
         shell.lines = [
             one for one in shell.lines if not re.fullmatch(r"(?:i?python|pypy)[\d.]*|node|julia|R", one.text)
@@ -168,7 +185,7 @@ def _verbatim(fact: Fact, lines: Sequence[str], seen: Sequence[str]) -> dict[str
 
 
 def _written(text: str, line: str) -> str:
-    words = r"\s+".join(map(re.escape, text.split()))
+    words = "" if text.strip() in line else r"\s+".join(map(re.escape, text.split()))
     found = re.search(words, line, re.IGNORECASE) if words else None
     return text[: len(text) - len(text.lstrip())] + found[0] if found else text
 
@@ -185,10 +202,35 @@ def _command(report: ParsedReport, fact: CommandFact) -> list[CommandLine]:
     return list(commands.parts(text, fact.line, commands.role_of(text, lenient=True, sure=True) or "run"))
 
 
+_CONSOLE = re.compile(
+    r"[ \t]{0,8}(?:>>>|\.\.\.|In ?\[\d{0,4}\]:(?! ?[!%])|\(\w{0,4}db\)|[*\w]{0,20}(?:julia|scala|ghci|irb|Prelude|Main|mysql|sqlite|SQL)"
+    r"(?:\([^()\n]{0,40}\))?[:\d]{0,12}>)(?:\s|$)"
+)
+"""What consoles of other programs than shells print before what is typed."""
+_FOREIGN = re.compile(
+    r"(?!\w+\(\)\s*\{)[A-Za-z_][\w.:]*\(|[\w.$@%]+ (?:<-|=|:=|[-+*/.]=|=>) |[$@%]?\w+(?:->|::)\w|[$@%]\w+\s*="
+    r"|(?:my|our|let|var|const|def|use|using|library|from|import) [^-].*(?:[;)]|\bimport\b.*|=.*)\s*$"
+    r"|(?i:select|insert|update|delete|create|drop|alter) .*;\s*$"
+)
+"""A statement of R, Perl, Python, SQL and their like."""
+
+
 def _source(fact: SourceFact) -> tuple[str, str, str]:
     known = None if "/" in fact.git else projects.known(fact.git)
     git = known.git if known else fact.git
     return git, git.rstrip("/").rpartition("/")[2].removesuffix(".git"), fact.ref
+
+
+def _compared(fact: ContrastFact) -> list[VersionFact]:
+    """A contrast of two versions of an axis or a known package as what it is; [] for another."""
+    name = fact.name.strip().lower()
+    texts = [re.sub(rf"^{re.escape(name)}[\s=-]*", "", one.strip().lower()) for one in (fact.fails, fact.works)]
+    if not pairs.role(name) or not all(re.fullmatch(r"v?\d+(?:\.\w+)+", one) for one in texts):
+        return []
+    return [
+        VersionFact(fact="version", of=name, value=text, line=fact.line, works=works)
+        for text, works in zip(texts, (False, True), strict=True)
+    ]
 
 
 def _version(found: StatedFacts, fact: VersionFact, lines: Sequence[str], seen: Sequence[str]) -> None:

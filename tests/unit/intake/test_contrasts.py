@@ -81,6 +81,48 @@ def test_a_second_axis_is_not_put_into_the_template_of_the_first() -> None:
     assert "Line 9: it works with it in the place of x: make an axis of it to have both cells." in found.missing
 
 
+def in_program(program: str, **contrast: str) -> Draft:
+    report = f"# It fails\n\n```python\n{program}\n```\n\n{contrast['works']} works, not {contrast['fails']}\n"
+    facts = [{"fact": "script", "line": 4, "last": 4}, {"fact": "contrast", "line": 7, **contrast}]
+    return draft(report, facts=facts_file.load(json.dumps(facts), "facts.json"))
+
+
+def test_blanks_around_what_is_assigned_do_not_count() -> None:
+    found = in_program("USE_WOB = True; feed(USE_WOB)", fails="USE_WOB=True", works="USE_WOB=False").data
+    assert found["matrix"]["use_wob"] == ["True", "False"]
+    assert found["files"]["repro.py"].startswith("USE_WOB = {{ use_wob }}; feed")
+
+
+@pytest.mark.parametrize("works", ["leave out the .mask() of it", "a single GPU", "2 of (them"])
+def test_words_of_a_person_are_not_put_into_a_program(works: str) -> None:
+    found = in_program("feed(x).mask(wob)", fails=".mask(wob)", works=works)
+    assert "mask" not in str(found.data.get("matrix"))
+    assert found.data["files"]["repro.py"] == "feed(x).mask(wob)\n"
+
+
+def test_a_branch_that_works_is_an_axis_of_the_tree() -> None:
+    report = "# It fails\n\ngithub.com/lab/wob at main fails, at v1.2 it works\n"
+    facts = [
+        {"fact": "source", "git": "https://github.com/lab/wob", "ref": "main", "line": 3},
+        {"fact": "contrast", "name": "branch", "fails": "main", "works": "v1.2", "line": 3},
+    ]
+    found = draft(report, facts=facts_file.load(json.dumps(facts), "facts.json"))
+    assert found.data["sources"]["wob"]["ref"] == "{{ branch }}"
+    assert found.data["matrix"]["branch"] == ["main", "v1.2"]
+    case = load_text("case.yaml", render(found)).case
+    matrix = case.matrix
+    specs = [render_cell(case, cell) for cell in expand(matrix.axes, matrix.exclude, matrix.include)]
+    assert {one.sources["wob"].ref for one in specs} == {"main", "v1.2"}
+
+
+def test_versions_that_are_stated_as_a_contrast_are_versions() -> None:
+    report = "# It fails\n\nIt fails with NumPy 1.26.4, not with 1.25.0\n"
+    contrast = {"fact": "contrast", "name": "NumPy", "fails": "NumPy 1.26.4", "works": "1.25.0", "line": 3}
+    found = draft(report, facts=facts_file.load(json.dumps([contrast]), "facts.json")).data
+    assert found["matrix"]["numpy"] == ["1.25.0", "1.26.4"]
+    assert found["environment"]["pip"] == ["numpy=={{ numpy }}"]
+
+
 @pytest.mark.parametrize(
     ("contrast", "said"),
     [

@@ -219,7 +219,9 @@ ValueError: operands could not be broadcast together
     report = f"# wobble-kit: feed fails\n\nwobble-kit 1.2.0, numpy 1.26.4\n\n```\n{trace}```\n"
     assert drafted(report).case.expect.failure.frames == ("feeding.py:feed",)
     report = report.replace("wobble-kit: feed", "numpy: polyval of wobble-kit")
-    assert "polynomial.py:polyval" in drafted(report, "https://github.com/numpy/numpy/issues/7").case.expect.failure.frames
+    assert (
+        "polynomial.py:polyval" in drafted(report, "https://github.com/numpy/numpy/issues/7").case.expect.failure.frames
+    )
 
 
 def test_an_error_of_cmake_in_the_log_of_an_image_build() -> None:

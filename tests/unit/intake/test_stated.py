@@ -366,7 +366,9 @@ def test_a_line_of_a_log_is_a_signature_without_its_time() -> None:
     line = "2024-01-02 10:11:13 ERROR [wob.core] no wobble is left"
     assert printed(line)["output"] == "no wobble is left"
     assert printed(line, "wrong", line)["output"] == "no wobble is left"
-    assert "TODO(reprokit)" in printed("10:11:13 ERROR wob.core - 500", "wrong", "10:11:13 ERROR wob.core - 500")["output"]
+    assert (
+        "TODO(reprokit)" in printed("10:11:13 ERROR wob.core - 500", "wrong", "10:11:13 ERROR wob.core - 500")["output"]
+    )
     assert printed("3", "wrong", "3")["output"] == "/^3$/"
 
 
@@ -405,3 +407,56 @@ def test_a_commit_is_of_what_has_that_version() -> None:
     source = {"fact": "source", "ref": "7d4d742", "line": 3}
     found = made(source, version("package deepspeed", "7d4d742", 3), report=report).data["sources"]
     assert [*found] == ["DeepSpeed"]
+
+
+@pytest.mark.parametrize(
+    ("line", "shell"),
+    [
+        ("$ python feed.py --all", True),
+        ("> wobble run --n=3 (all)", True),
+        ("FEED=1 ./feed.sh 'print(3)'", True),
+        ("$ use-wob --all", True),
+        ("$ create-wob a b", True),
+        ("$WOB/bin/feed x", True),
+        ("make(1) x", False),
+        ("> lm(y ~ x, data = wob)", False),
+        ("> wob <- feed(3)", False),
+        ("my $wob = Wobble->new(3);", False),
+        ("$wob->feed(3);", False),
+        ("use Wobble qw(feed);", False),
+        (">>> feed", False),
+        ("In [3]: run wob", False),
+        ("julia> using Wobble", False),
+        ("mysql> show tables", False),
+        ("SELECT a FROM wob;", False),
+        ("from wob import feed", False),
+    ],
+)
+def test_what_is_typed_into_other_programs_is_no_command_of_a_shell(line: str, shell: bool) -> None:
+    text = line.removeprefix("> ")
+    found = made(
+        {"fact": "command", "line": 4, "text": text}, report=f"# The feeder of wobbles fails\n\n```\n{line}\n```\n"
+    )
+    assert ("write the command" not in found.data["command"]) is shell
+    assert any("is typed into a program" in one for one in found.missing) is not shell
+
+
+def test_a_variable_with_several_values_is_set_before_each_command() -> None:
+    report = "# It fails\n\n```\nROLE=a A=1 feed x\nROLE=b A=1 feed y\nROLE=c\n```\n"
+    facts: list[dict[str, Any]] = []
+    for line, role, command in ((4, "a", "feed x"), (5, "b", "feed y"), (6, "c", "")):
+        facts.append({"fact": "env", "name": "ROLE", "value": role, "line": line})
+        facts += [{"fact": "env", "name": "A", "value": "1", "line": line}] if command else []
+        facts += [{"fact": "command", "line": line, "text": command}] if command else []
+    found = made(*facts, report=report).data
+    assert found["command"] == "export ROLE=a\nfeed x\nexport ROLE=b\nfeed y\n"
+    assert found["env"] == {"A": "1", "ROLE": "c"}
+
+
+def test_what_is_typed_in_a_container_runs_without_it() -> None:
+    report = "# It fails\n\n```\n$ docker run -it lab/wob:1.2\n$ feed x\n```\n"
+    facts = [{"fact": "command", "line": 4, "last": 5}]
+    assert made(*facts, report=report).data["command"].endswith("feed x\n")
+    facts = [{"fact": "command", "line": 4, "text": "docker run -it lab/wob:1.2"}, {"fact": "command", "line": 5}]
+    found = made(*facts, report=report).data["command"]
+    assert found == "# not here: docker run -it lab/wob:1.2\nfeed x\n"
