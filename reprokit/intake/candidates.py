@@ -81,7 +81,7 @@ def titled(pieces: Sequence[ReportPiece]) -> Shown | None:
             repeats = any(run in said for run in runs) and (_ERROR.search(line) or _LEVEL.match(line))
             if not (quote >= 0 or repeats) or _PROMPT.match(line) or commands.role_of(line) or _CODE.match(line):
                 continue
-            part, why = stable(line[quote:] if quote >= 0 else without_prefix(line))
+            part, why = stable(line[quote:] if quote >= 0 else PREFIX.sub("", line).strip())
             if len(part) > 9 and occurs(part, piece.text):
                 note = f"line {number}, which the title names; {why}"
                 return Shown(signature={"output": part}, notes={"output": note}, line=number, last=number)
@@ -217,16 +217,13 @@ _LOGGED = re.compile(
     r"|(?:ERROR|FATAL|FAIL(?:ED)?|WARN(?:ING)?|CRITICAL) )"
 )
 _WARNING = re.compile(r"\b(?:[A-Z]\w*)?(?:Warning|WARNING): \S.*")
-_PREFIX = re.compile(
+PREFIX = re.compile(
     r"^\s*(?:\([^()\n]{1,60}\)\s*|(?::\s)?[WEFI](?:\d{4} [\d:.]{8,20}(?: +\d+)?)? [\w./-]{1,200}:\d+\]\s*"
     r"|[\d][\d\-:.,TZ/]{3,28}\s+|[\[【]\s?[\w .,:-]{1,40}[\]】]\s*:?\s*"
-    r"|(?:ERROR|FATAL|CRITICAL|ERR)\b[:\s]*(?:[a-z]\w{0,40}(?:\.\w{1,40}){1,6} ?[:-] )?|(?:[0-9a-f]{4}:)?err:[\w:]{1,80} )+"
+    r"|(?:ERROR|FATAL|CRITICAL|ERR)\b[:\s]*(?:[a-z]\w{0,40}(?:\.\w{1,40}){1,6} ?[:-] )?"
+    r"|(?:[0-9a-f]{4}:)?err:[\w:]{1,80} )+"
 )
-
-
-def without_prefix(line: str) -> str:
-    """A line without what logs print before a message: its time, its level and where it comes from."""
-    return _PREFIX.sub("", line).strip()
+"""What logs print before a message: its time, its level and where it comes from."""
 
 
 def _inside(hit: re.Match[str]) -> str:
@@ -388,7 +385,7 @@ def _message(line: str, whole: str) -> str:
     """The part of a line that a signature is made of; '' where none is sure to stay the same."""
     if hit := _WARNING.search(line):
         line = hit[0]
-    text = without_prefix(line).strip("*").strip()
+    text = PREFIX.sub("", line).strip().strip("*").strip()
     part, _ = stable(text)
     return text if len(part) > 9 and occurs(part, whole) else ""
 

@@ -71,7 +71,7 @@ def placed(one: ContrastFact, data: Mapping[str, Any]) -> Variation | None:
     had = data.get("files", {})
     files = {file: varied(text) for file, text in had.items()}
     changed = [(text, varied(text, works[len(head) :])) for file, text in had.items() if files[file] != text]
-    if changed and all(scripts.parses(after) or not scripts.parses(before) for before, after in changed):
+    if changed and all(scripts.parsed(after) or not scripts.parsed(before) for before, after in changed):
         return Variation(axis=axis, fails=bad, works=good, data={"files": files})
     return None
 
@@ -81,7 +81,7 @@ def _told(text: str) -> bool:
     tokens = text.split()
     plain = [one for one in tokens if re.fullmatch(r"[^\W\d_]+", one)]
     said = any(one.lower() in likely.words() for one in plain)
-    return said and len(plain) > max(1, len(tokens) // 2) and not (re.search(r"[;{}=]", text) or scripts.parses(text))
+    return said and len(plain) > max(1, len(tokens) // 2) and not (re.search(r"[;{}=]", text) or scripts.parsed(text))
 
 
 def _axis(name: str, matrix: Mapping[str, Any]) -> str:

@@ -126,8 +126,8 @@ class _Work:
                 f"The report describes {reading.found} environments; the draft has the first {grouping.MOST} of them."
             )
         self.environments, self.statements = reading.groups, reading.statements
-        self.failing, self.merged, self.own = reading.failing, reading.merged, reading.own
-        self.subject = reading.subject
+        self.failing, self.merged = reading.failing, reading.merged
+        self.own, self.subject = reading.own, reading.subject
         self.shells = running.shells(report.pieces, self._taken(), report.title)
         if facts:
             self.missing += facts.refused
@@ -234,9 +234,8 @@ class _Work:
     def _about(self) -> set[str]:
         """What the report is about: of the packages in the traceback the import names, in small letters, else names."""
         named = set(self.project.names if self.project else filter(None, [self.subject]))
-        wanted = set(map(_package, named))
         found = requirements.imported(self.shown.frames if self.shown else ())
-        return {one.lower() for one in found if _package(one) in wanted} or named
+        return {one.lower() for one in found if _package(one) in map(_package, named)} or named
 
     # -- the parts of the case -------------------------------------------------------------------------------------
 
@@ -514,7 +513,7 @@ def _as_of_its_day(made: Draft, text: str, created: str) -> Draft:
 
 
 def _package(name: str) -> str:
-    """A package, however it is called: by its import name or as on the index."""
+    """A package, by its import name or as on the index."""
     return pairs.role(name) or re.sub(r"[-_.]", "", name.lower())
 
 

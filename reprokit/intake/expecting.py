@@ -30,8 +30,8 @@ class Expectation:
     """``expect`` of a draft, with the axes that it needs; written into ``data``, ``notes`` and ``missing``.
 
     ``shown``: the failure, None for none; ``contrasts``: what a reader says is changed where it works; ``failing``: the
-    index of the cell that fails; ``about``: packages that the report is about, by their import names; ``works``: what differs from it in a cell that works. ``begins``: lines before the
-    command, with axes in them.
+    index of the cell that fails; ``about``: the packages that the report is about; ``works``: what differs from the
+    failing cell in one that works. ``begins``: lines before the command, with axes in them.
     """
 
     report: ParsedReport
@@ -59,7 +59,7 @@ class Expectation:
         if shown.missing:
             self.missing.append(f"expect.failure: {shown.missing}.")
         for key, note in shown.notes.items():
-            self.notes[("expect", "failure", key)] = (note,)
+            self.notes.setdefault(("expect", "failure", key), (note,))
         if shown.others:
             self.missing.append(
                 f"The report shows {pluralize(shown.others, 'other failure')}: a case is about one bug, and this draft "
@@ -69,19 +69,14 @@ class Expectation:
     def _signature(self, shown: Shown) -> dict[str, Any]:
         """The failure as the case can show it: without frames of other libraries, or in files that it does not have."""
         found = dict(shown.signature)
-        if "frames" in found:
-            found["frames"], shown.notes["frames"] = identifying_frames(shown.frames, self.about)
-            if not found["frames"]:
-                del found["frames"], shown.notes["frames"]
-        files = {posixpath.basename(name) for name in self.data.get("files", ())}
-        lost = {
-            name
-            for frame in shown.frames
-            if places.kind(frame) == "own" and (name := posixpath.basename(frame.file.replace("\\", "/"))) not in files
-        }
-        if files and "sources" not in self.data and "frames" in found:
-            kept = [one for one in found["frames"] if str(one).partition(":")[0].rpartition("/")[2] not in lost]
-            found = {**found, "frames": kept} if kept else {key: found[key] for key in found if key != "frames"}
+        if found.pop("frames", None):
+            frames, which = identifying_frames(shown.frames, self.about)
+            files = {posixpath.basename(name) for name in self.data.get("files", ())}
+            own = {places.name(one) for one in shown.frames if places.kind(one) == "own"} if files else set()
+            if "sources" not in self.data:
+                frames = [one for one in frames if one not in own or one.partition(":")[0].rpartition("/")[2] in files]
+            found |= {"frames": frames} if frames else {}
+            self.notes[("expect", "failure", "frames")] = (which,)
         if found.get("exit_code") == "0" and _CHECKS.search(str(self.data["command"])):
             del found["exit_code"]  # such a program ends with 1 where it has something to say
         return found

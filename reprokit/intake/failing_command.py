@@ -146,8 +146,8 @@ def sequence(
     ]
     while lines and lines[-1].role not in ("run", "setup", "prep"):
         lines.pop()
-    inside = [replace(line, role="elsewhere") if _ENTERS.match(line.text) else line for line in lines[:-1]]
-    return inside + lines[-1:]
+    entered = (replace(line, role="elsewhere") if _ENTERS.match(line.text) else line for line in lines[:-1])
+    return [*entered, *lines[-1:]]
 
 
 _ENTERS = re.compile(

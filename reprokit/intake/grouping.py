@@ -37,7 +37,8 @@ MOST = 64
 class ReportedEnvironments:
     """The environments of a report. ``groups``: the blocks of each, ``statements``: what the report says of each.
 
-    ``failing``: the index of the one in which it failed; ``found``: how many blocks the text has in all.
+    ``failing``: the index of the one in which it failed; ``found``: how many blocks the text has in all; ``subject``:
+    the project that the report is about, in small letters, '' where that is not clear.
     """
 
     groups: list[list[EnvironmentBlock]]
@@ -46,7 +47,6 @@ class ReportedEnvironments:
     found: int = 0
     merged: list[EnvironmentBlock] = field(default_factory=list)
     subject: str = ""
-    """The project that the report is about, in small letters; '' where that is not clear."""
     own: frozenset[str] = frozenset()
     """What the report is about, imports, installs, or shows in paths of installed packages, in small letters."""
 

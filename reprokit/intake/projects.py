@@ -72,9 +72,8 @@ def of_url(url: str) -> Project | None:
 
 
 def linked(text: str) -> list[Project]:
-    """The repositories that a text links to, each once, with the address in its first link."""
-    found = (of_url(hit[0]) for hit in _ISSUE.finditer(text))
-    return list({one.git.lower(): one for one in reversed([*filter(None, found)])}.values())
+    """The repositories that a text links to."""
+    return [found for hit in _ISSUE.finditer(text) if (found := of_url(hit[0]))]
 
 
 def folder_of(frames: Sequence[Frame], project: Project) -> str:

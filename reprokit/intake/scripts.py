@@ -207,7 +207,7 @@ def spoken(pieces: Sequence[ReportPiece]) -> Script | None:
                 if _states(span["code"]):
                     found.setdefault(span["code"], piece)
     texts = sorted(found, key=lambda text: not _IMPORTS.match(text))  # what a program imports comes first
-    tree = _parsed("\n".join(texts))
+    tree = parsed("\n".join(texts))
     if found and tree and _imports(tree):
         piece = replace(next(iter(found.values())), text="\n".join(texts), lead="", heading="")
         return _script(piece, piece.text, score=0, tree=tree)
@@ -218,7 +218,7 @@ def called(pieces: Sequence[ReportPiece]) -> Script | None:
     """The first call of a module that a sentence says was made."""
     for piece in pieces:
         hit = _CALLED.search(piece.text[:_LONG]) if piece.kind in ("prose", "heading") else None
-        if hit and (tree := _parsed(hit["call"])):
+        if hit and (tree := parsed(hit["call"])):
             line = piece.line + piece.text.count("\n", 0, hit.start("call"))
             one = replace(piece, text=hit["call"], line=line, lead="", heading="")
             return _script(one, hit["call"], score=-2, whole=False, tree=tree)
@@ -234,7 +234,7 @@ _CALLED = re.compile(
 
 def _states(text: str) -> bool:
     """Whether a text is statements of a program: imports, or what gives the result of a call a name."""
-    tree = _parsed(text)
+    tree = parsed(text)
     return tree is not None and bool(_imports(tree) or _gives(tree))
 
 
@@ -258,7 +258,7 @@ def _joined(program: Script, before: Sequence[Script]) -> Script | None:
         if not helps or found.named or found.blocks + above.blocks > _JOINED:
             continue
         text = f"{above.text}\n{found.text}"
-        tree = _parsed(text)
+        tree = parsed(text)
         if tree is None or len(text) > MOST:
             continue
         piece = replace(found.piece, text=text, line=above.piece.line)
@@ -278,12 +278,12 @@ def _python(piece: ReportPiece) -> Script | None:
         return None
     fenced = piece.info in _PYTHON
     text, typed = _source(piece)
-    tree = _parsed(text)
+    tree = parsed(text)
     if tree is None and piece.kind == "fenced" and (printed := _PRINTED_ERROR.search(text)) and printed.start():
         text = text[: printed.start()]
-        tree = _parsed(text)
+        tree = parsed(text)
     if tree is None and (fenced or _IMPORTS.search(text) or text[:1] in " \t") and (straight := _straightened(text)):
-        text, tree = straight, _parsed(straight)
+        text, tree = straight, parsed(straight)
     plain = fenced or piece.info in ("", "text") or piece.kind == "console"
     shell = not plain and piece.info in SHELLS and tree is not None and (_gives(tree) or bool(_DEFINES.match(text)))
     if not (plain or shell) and (tree is None or not _imports(tree)):
@@ -427,7 +427,7 @@ def _in_prose(piece: ReportPiece) -> Script | None:
     ends = [at for at in range(len(body), 0, -1) if body[at - 1].strip()][:40]
     for end in ends:
         text = "\n".join(body[:end])
-        tree = _parsed(text)
+        tree = parsed(text)
         if tree is not None and (end > 1 or isinstance(tree.body[0], (ast.Import, ast.ImportFrom))):
             part = replace(piece, text=text, line=piece.line + starts[0])
             return _script(part, text, score=3 - 4 * bool(_undefined(tree)), tree=tree)
@@ -467,7 +467,7 @@ def _python_block(piece: ReportPiece, lines: Sequence[str]) -> Script | None:
         if not _ASSIGNS.search(text):
             continue
         tried += 1
-        tree = _parsed(text)
+        tree = parsed(text)
         if tree is not None and text.count("\n") and _gives(tree):
             part = replace(piece, text=text, line=piece.line + start)
             return _script(part, text, score=-1, whole=False, tree=tree)
@@ -577,7 +577,7 @@ def _source(piece: ReportPiece) -> tuple[str, bool]:
     return "\n".join(_CONSOLE.sub("", line) for line in text.split("\n") if _CONSOLE.match(line)), True
 
 
-def _parsed(text: str) -> ast.Module | None:
+def parsed(text: str) -> ast.Module | None:
     """What a text says as Python; one in Python 2 as Python 3 would say it. None for another text."""
     try:
         with warnings.catch_warnings():
@@ -587,12 +587,7 @@ def _parsed(text: str) -> ast.Module | None:
         newer = text
         for old, new in _PYTHON2 if "print" in text or "except" in text else ():
             newer = old.sub(new, newer)
-        return _parsed(newer) if newer != text else None
-
-
-def parses(text: str) -> bool:
-    """Whether a text is a program of Python."""
-    return _parsed(text) is not None
+        return parsed(newer) if newer != text else None
 
 
 _PYTHON2 = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from shlex import quote
@@ -67,15 +67,11 @@ def held(facts: Sequence[Fact | str], report: ParsedReport, url: str = "") -> St
     ``url``: the address of the report.
     """
     found = StatedFacts()
-    homes = _Homes(facts, report, url)
-    facts = [homes.placed(one) if isinstance(one, SourceFact) and not one.git else one for one in facts]
     seen = tuple(" ".join(line.split()).lower() for line in report.lines)
-    variables = {(one.name, one.value) for one in facts if isinstance(one, VariableFact)}
-    several = {name for name, count in Counter(name for name, _ in variables).items() if count > 1}
-    several = several if any(isinstance(one, CommandFact) for one in facts) else set()
+    several = _several(facts)
     shell = Shell(ReportPiece(kind="fenced", text=report.text, line=1, info="bash", heading="command"))
     parts: dict[str, list[ProgramFact]] = {}
-    for fact in _kept(facts, report, seen, homes.found, found.refused):
+    for fact in _kept(facts, report, seen, url, found.refused):
         if isinstance(fact, VersionFact):
             _version(found, fact, report.lines, seen)
         elif isinstance(fact, GpuFact):
@@ -85,19 +81,11 @@ def held(facts: Sequence[Fact | str], report: ParsedReport, url: str = "") -> St
         elif isinstance(fact, VariableFact):
             found.env[fact.name] = fact.value
         elif isinstance(fact, CommandFact):
-            lines = _command(report, fact)
-            foreign = [one for one in lines if _FOREIGN.match(one.text) or _CONSOLE.match(report.lines[fact.line - 1])]
-            shell.lines += [one for one in lines if one not in foreign]
-            if foreign:
-                typed = one_line(foreign[0].text, 60)
-                found.refused.append(f"Line {fact.line} is typed into a program, not into a shell: {typed!r}.")
+            shell.lines += _command(report, fact, found.refused)
         elif isinstance(fact, ProgramFact):
             parts.setdefault(fact.name, []).append(fact)
         elif isinstance(fact, ContrastFact):
-            compared = _compared(fact)
-            for one in compared:
-                _version(found, one, report.lines, seen)
-            found.contrasts += [] if compared else [fact]
+            found.contrasts.append(fact)
         elif isinstance(fact, SourceFact):
             found.sources.append(_source(fact))
         else:
@@ -113,49 +101,29 @@ def held(facts: Sequence[Fact | str], report: ParsedReport, url: str = "") -> St
     return found
 
 
-class _Homes:
-    """The repositories of commits and branches that are stated without one. ``found``: those that were given."""
-
-    def __init__(self, facts: Sequence[Fact | str], report: ParsedReport, url: str) -> None:
-        self.lines = report.lines
-        self.versions = [one for one in facts if isinstance(one, VersionFact)]
-        self.linked = {one.name.lower(): one for one in projects.linked(report.text)}
-        titled = projects.known_in(report.title)
-        self.about = projects.of_url(url) or (titled[0] if len(titled) == 1 else None)
-        self.found: set[str] = set()
-
-    def placed(self, fact: SourceFact) -> SourceFact:
-        """A fact with the repository of what has that version, or is named beside it, or of what the report is about."""
-        same = [self._called(_name(one)) for one in self.versions if one.value.strip() == fact.ref]
-        about = None if projects.names_other(self._line(fact)) else self.about
-        of = next(filter(None, [*same, self._beside(fact), about]), None)
-        self.found |= {of.git} if of else set()
-        return fact.model_copy(update={"git": of.git}) if of else fact
-
-    def _line(self, fact: SourceFact) -> str:
-        return "".join(self.lines[fact.line - 1 : fact.line])[:_NEARBY]
-
-    def _called(self, name: str) -> Project | None:
-        return projects.known(name) or self.linked.get(name.lower())
-
-    def _beside(self, fact: SourceFact) -> Project | None:
-        """The project that the line of a fact names nearest to the commit or branch."""
-        line = self._line(fact)
-        at = line.lower().find(fact.ref.lower())
-        near = [
-            (max(at - word.end(), word.start() - at - len(fact.ref)), one)
-            for word in re.finditer(r"[A-Za-z][\w.+-]*", line, re.ASCII)
-            if at >= 0 and (one := self._called(word[0].rstrip(".")))
-        ]
-        return min(near, key=lambda one: one[0])[1] if near else None
+def _several(facts: Sequence[Fact | str]) -> set[str]:
+    """The variables that commands have with different values."""
+    values = {(one.name, one.value) for one in facts if isinstance(one, VariableFact)}
+    counts = Counter(name for name, _ in values if any(isinstance(one, CommandFact) for one in facts))
+    return {name for name, count in counts.items() if count > 1}
 
 
-_NEARBY = 1000
-"""Characters of a line in which the project of a commit is named."""
+def _home(fact: SourceFact, facts: Sequence[Fact | str], report: ParsedReport, url: str) -> Project | None:
+    """The project of a commit stated alone: what has that version, is nearest on its line, or is the report's own."""
+    linked = {one.name.lower(): one for one in projects.linked(report.text)}
+    line = "".join(report.lines[fact.line - 1 : fact.line])[:1000]
+    at, size = line.lower().find(fact.ref.lower()), len(fact.ref)
+    words = re.finditer(r"[A-Za-z][\w.+-]*\w", line if at >= 0 else "", re.ASCII)
+    near = sorted(words, key=lambda word: max(at - word.end(), word.start() - at - size))
+    same = [_name(one) for one in facts if isinstance(one, VersionFact) and one.value.strip() == fact.ref]
+    named = [projects.known(name) or linked.get(name.lower()) for name in (*same, *(word[0] for word in near))]
+    titled = projects.known_in(report.title)
+    about = [projects.of_url(url), *(titled if len(titled) == 1 else ())]
+    return next(filter(None, [*named, *([] if projects.names_other(line) else about)]), None)
 
 
 def _kept(
-    facts: Sequence[Fact | str], report: ParsedReport, seen: Sequence[str], homes: Collection[str], refused: list[str]
+    facts: Sequence[Fact | str], report: ParsedReport, seen: Sequence[str], url: str, refused: list[str]
 ) -> Iterator[Fact]:
     """The facts that a report has; the sentences about the others go to ``refused``."""
     size = 0
@@ -163,7 +131,9 @@ def _kept(
         if isinstance(fact, str):
             refused.append(fact)
             continue
-        why = _absent(fact, report.lines, seen, homes)
+        home = _home(fact, facts, report, url) if isinstance(fact, SourceFact) and not fact.git else None
+        fact = fact.model_copy(update={"git": home.git}) if home else fact
+        why = _absent(fact, report.lines, seen, home)
         if not why and isinstance(fact, (CommandFact, ProgramFact)):
             size += sum(len(line) + 1 for line in report.lines[fact.line - 1 : max(fact.line, fact.last)])
             size += len(fact.text) if isinstance(fact, CommandFact) else 0
@@ -195,15 +165,19 @@ _VERBATIM: Mapping[type, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def _command(report: ParsedReport, fact: CommandFact) -> list[CommandLine]:
-    """The commands of a fact, without prompts."""
+def _command(report: ParsedReport, fact: CommandFact, refused: list[str]) -> list[CommandLine]:
+    """The commands of a fact, without prompts; a sentence about what no shell reads goes to ``refused``."""
     text = fact.text.strip() or lines_of(report, fact.line, fact.last)
     text = "\n".join(commands.PROMPT.sub("", line, count=1).strip() for line in text.split("\n"))
+    if _FOREIGN.match(text) or _CONSOLE.match(report.lines[fact.line - 1]):
+        refused.append(f"Line {fact.line} is typed into a program, not into a shell: {one_line(text, 60)!r}.")
+        return []
     return list(commands.parts(text, fact.line, commands.role_of(text, lenient=True, sure=True) or "run"))
 
 
 _CONSOLE = re.compile(
-    r"[ \t]{0,8}(?:>>>|\.\.\.|In ?\[\d{0,4}\]:(?! ?[!%])|\(\w{0,4}db\)|[*\w]{0,20}(?:julia|scala|ghci|irb|Prelude|Main|mysql|sqlite|SQL)"
+    r"[ \t]{0,8}(?:>>>|\.\.\.|In ?\[\d{0,4}\]:(?! ?[!%])|\(\w{0,4}db\)"
+    r"|[*\w]{0,20}(?:julia|scala|ghci|irb|Prelude|Main|mysql|sqlite|SQL)"
     r"(?:\([^()\n]{0,40}\))?[:\d]{0,12}>)(?:\s|$)"
 )
 """What consoles of other programs than shells print before what is typed."""
@@ -221,26 +195,15 @@ def _source(fact: SourceFact) -> tuple[str, str, str]:
     return git, git.rstrip("/").rpartition("/")[2].removesuffix(".git"), fact.ref
 
 
-def _compared(fact: ContrastFact) -> list[VersionFact]:
-    """A contrast of two versions of an axis or a known package as what it is; [] for another."""
-    name = fact.name.strip().lower()
-    texts = [re.sub(rf"^{re.escape(name)}[\s=-]*", "", one.strip().lower()) for one in (fact.fails, fact.works)]
-    if not pairs.role(name) or not all(re.fullmatch(r"v?\d+(?:\.\w+)+", one) for one in texts):
-        return []
-    return [
-        VersionFact(fact="version", of=name, value=text, line=fact.line, works=works)
-        for text, works in zip(texts, (False, True), strict=True)
-    ]
-
-
 def _version(found: StatedFacts, fact: VersionFact, lines: Sequence[str], seen: Sequence[str]) -> None:
     name = _name(fact)
     called, kind = pairs.ROLES.get(name, ""), fact.of.lower().removesuffix(name)
     package = "package" in kind or (
         called.startswith("package ") and kind.strip() not in ("program", "compiler", "tool")
     )
-    package = package and not re.search(r"[/:]", _bare(fact.of))  # a module of Go, npm or Maven
-    axis = _axis(name) if not package or name in BY_NAME or name in _TOOLKITS else ""  # ``py`` is Python, and a package
+    package = package and not _MODULE.fullmatch(_KIND_WORDS.sub("", fact.of.strip().lower()))
+    # ``py`` is Python, and a package; cudatoolkit one of conda with the CUDA that others of it load
+    axis = _axis(name) if not package or name in BY_NAME or called == "built" else ""
     role = axis or (called if package and called.startswith("package ") else f"package {name}")
     if re.search(r"\b(?:kernel|linux|driver)$", name):
         return  # a container has those of its host
@@ -268,17 +231,15 @@ def _version(found: StatedFacts, fact: VersionFact, lines: Sequence[str], seen: 
 
 
 def _name(fact: VersionFact) -> str:
-    """What a version is of: ``torch`` for ``package torch``, ``gcc`` for ``compiler gcc``, ``wob`` for ``o.org/wob/v2``."""
-    of = _bare(fact.of)
-    path = re.fullmatch(r"(?:@[\w.-]+/|(?:[\w-]+\.)+[\w-]+[:/](?:[\w.-]+[:/])*?)([\w.-]+?)(?:/v\d+)?", of)
-    return path[1] if path else of
+    """What a version is of: ``torch`` for ``package torch``, ``wob`` for ``package o.org/wob/v2``."""
+    of = fact.of.strip().lower()
+    of = of if _axis(of) else _KIND_WORDS.sub("", of).strip()
+    module = _MODULE.fullmatch(of)
+    return module[1] if module else of
 
 
-def _bare(of: str) -> str:
-    of = of.strip().lower()
-    return of if _axis(of) else _KIND_WORDS.sub("", of).strip()
-
-
+_MODULE = re.compile(r"(?:@[\w.-]+/|(?:[\w-]+\.)+[\w-]+[:/](?:[\w.-]+[:/])*?)([\w.-]+?)(?:/v\d+)?")
+"""What Go, npm and Maven call a module: ``o.org/wob/v2``, ``@o/wob``, ``org.o:wob``."""
 _KIND_WORDS = re.compile(
     r"^(?:(?:python |pip |conda )?package|program|compiler|library|framework|tool|language|system|module)s?[ :]+(?=\S)"
 )
@@ -290,12 +251,8 @@ def _axis(name: str) -> str:
     if name in BY_NAME["os"].wording.keys:
         return "os"
     found = "gcc" if name in ("cc", "c++", "cxx") else name if name in BY_NAME else pairs.ROLES.get(name, "")
-    found = "cuda" if name in _TOOLKITS else found
+    found = "cuda" if found == "built" else found
     return found if found in BY_NAME else ""
-
-
-_TOOLKITS = ("cudatoolkit", "cuda-toolkit", "pytorch-cuda")
-"""Packages of conda with the CUDA that others of it load."""
 
 
 def _names(name: str, seen: Sequence[str]) -> bool:
@@ -330,10 +287,10 @@ def _program(report: ParsedReport, name: str, parts: Sequence[ProgramFact]) -> R
     )
 
 
-def _absent(fact: Fact, lines: Sequence[str], seen: Sequence[str], homes: Collection[str]) -> str:
+def _absent(fact: Fact, lines: Sequence[str], seen: Sequence[str], home: Project | None) -> str:
     """Why a report does not have a fact; '' where it does. ``seen``: its lines in small letters with single blanks.
 
-    ``homes``: the repositories of what is stated without one.
+    ``home``: the project of a commit or branch that is stated without one.
     """
     last = getattr(fact, "last", 0)
     if fact.line > len(lines) or last > len(lines) or (last and last < fact.line):
@@ -346,7 +303,7 @@ def _absent(fact: Fact, lines: Sequence[str], seen: Sequence[str], homes: Collec
         )
         values = (fact.name, fact.value)
     elif isinstance(fact, SourceFact):
-        why, values = _of_source(fact, seen, homes)
+        why, values = _of_source(fact, seen, home)
     elif isinstance(fact, ContrastFact):
         why = "both values are the same" if fact.fails.strip() == fact.works.strip() else ""
         values = tuple(filter(None, (fact.fails, fact.works)))
@@ -368,11 +325,11 @@ def _of_version(fact: VersionFact, lines: Sequence[str], seen: Sequence[str]) ->
     return "", () if fact.of == "os" and _names_system(fact, lines) else (fact.value,)
 
 
-def _of_source(fact: SourceFact, seen: Sequence[str], homes: Collection[str]) -> tuple[str, tuple[str, ...]]:
+def _of_source(fact: SourceFact, seen: Sequence[str], home: Project | None) -> tuple[str, tuple[str, ...]]:
     """(why a tree cannot be one, what of it the report must have): its address, unless a known project is named."""
     if not fact.git:
         return f"the report does not say of which repository {fact.ref or 'it'} is: add it to sources", ()
-    if fact.git in homes:
+    if home:
         return "", (fact.ref,) if fact.ref else ()
     known = projects.at(fact.git) if "/" in fact.git else projects.known(fact.git)
     if "/" not in fact.git and not known:

@@ -23,7 +23,7 @@ def find(fact: FailureFact, report: ParsedReport) -> Shown | None:
         whole = "\n".join(_MARKUP.sub("", line) for line in whole.split("\n"))
         fact = fact.model_copy(update={"text": _MARKUP.sub("", fact.text)})
     text = fact.text or _telling(whole)
-    if fact.signal:
+    if fact.signal and re.search(_SIGNALS.get(fact.signal, fact.signal[3:]), report.text, re.IGNORECASE):
         return Shown(signature={"signal": fact.signal}, notes={"signal": note}, line=fact.line, last=last)
     if fact.kind == "signal":  # by the words of its lines
         piece = ReportPiece(kind="prose", text=whole, line=fact.line)
@@ -32,19 +32,18 @@ def find(fact: FailureFact, report: ParsedReport) -> Shown | None:
     # A sentence tells that a result is wrong, and is not itself what the program prints.
     told = fact.kind == "wrong" and not (fact.text and (pasted or _quotes(whole, fact.text)))
     if fact.kind in ("hang", "slow", "leak", "oom") or told:
-        return shown_failures.of_kind(
-            fact.kind,
-            fact.line,
-            one_line(text, 80),
-            shown_failures.printed_nan(report.pieces) if re.search(r"(?i)\bnan", whole) else "",
-        )
+        nan = shown_failures.printed_nan(report.pieces) if re.search(r"(?i)\bnan", whole) else ""
+        return shown_failures.of_kind(fact.kind, fact.line, one_line(text, 80), nan)
     if fact.kind == "wrong":
-        bare = candidates.without_prefix(text) if _TIMED.match(text) else text
+        bare = (
+            candidates.PREFIX.sub("", text).strip()
+            if re.match(r"\W?\w?[\d/-]{0,10}[ T]?\d\d:\d\d:\d\d", text)
+            else text
+        )
         if not re.search(r"\w", bare) or (bare != text and not _SAYS.search(bare)):  # what any program may print
             return shown_failures.of_kind("wrong", fact.line, one_line(text, 80), "")
-        alone = re.fullmatch(r"\w{1,6}", text)
         return Shown(
-            signature={"exit_code": "0", "output": f"/^{text}$/" if alone else bare},
+            signature={"exit_code": "0", "output": f"/^{text}$/" if re.fullmatch(r"\w{1,6}", text) else bare},
             notes={"output": f"{note}: what it prints"},
             words="wrong",
             line=fact.line,
@@ -58,7 +57,7 @@ def find(fact: FailureFact, report: ParsedReport) -> Shown | None:
         rules = shown_failures.pasted(ReportPiece(kind="fenced", text=whole, line=fact.line))
         if found := next((one for one in rules if not one.echo), None):
             return found
-    bare = candidates.without_prefix(text)
+    bare = candidates.PREFIX.sub("", text).strip()
     part, why = stable(bare if pasted else without_question(bare))
     alone = part == text and re.search(r"\w{3}", part)
     if not (alone or _SAYS.search(part)):  # a brace, the name of a logger
@@ -66,9 +65,13 @@ def find(fact: FailureFact, report: ParsedReport) -> Shown | None:
     return Shown(signature={"output": part}, notes={"output": f"{note}; {why}"}, line=fact.line, last=last)
 
 
+_SIGNALS = {
+    "SIGSEGV": r"seg\w*[ -]?(?:fault|v)|signal:? 11\b|\b139\b|段错误", "SIGABRT": r"abo?rt|assert|\b134\b",
+    "SIGFPE": "fpe|floating|divi",
+}  # fmt: skip
+"""What programs print, and people write, of a signal; "it crashes" tells of none."""
 _SAYS = re.compile(r"[^\W\d_]{2}\S*\s+\S*[^\W\d_]{2}|[\u4e00-\u9fff]{3}")
 """Two words, of which a message has more than a name."""
-_TIMED = re.compile(r"\W?[A-Z]?[\d/-]{0,10}[ T]?\d\d:\d\d:\d\d")
 _MARKUP = re.compile(
     r"^[ \t]{0,8}(?:(?:#{1,6}|[-*+]|\d{1,2}[.)])[ \t]+)?(?:\[(?:bug|issue|question|help)\][: \t]*)?[`*]{0,3}"
     r"|[`*]{1,3}[ \t]*$",
@@ -94,15 +97,16 @@ def _of_sentence(fact: FailureFact, text: str, marked: str) -> Shown | None:
         )
     piece = ReportPiece(kind="prose", text=text, line=fact.line)
     found = shown_failures.in_words(piece)
-    told = [] if fact.text else [*found]  # that it fails: a person says so, and no program
-    if not (found or fact.text) and _TOLD.search(text):
-        told = [shown_failures.of_kind("crash", fact.line, one_line(text, 80), "")]
-    return next((one for one in [*(one for one in found if not one.words), *told]), None)
+    plain = next((one for one in found if not one.words), None)
+    if plain or fact.text or not (found or _TOLD.search(text)):
+        return plain
+    return found[0] if found else shown_failures.of_kind("crash", fact.line, one_line(text, 80), "")
 
 
 _QUOTED = re.compile(r"(?<!`)(`{1,3})(?!`)([^\n]{8,300}?)(?<!`)\1(?!`)|[\"“]([^`\"“”\n]{8,300})[\"”]")
 _TOLD = re.compile(
-    r"\b(?:I|I'm|we|my|our|you|please|thanks|fails|crashes|will (?:fail|crash))\b|^\W*(?:after|when)\b|[?？请我你您]|报错|运行",
+    r"\b(?:I|I'm|we|my|our|you|please|thanks|fails|crashes|will (?:fail|crash))\b"
+    r"|^\W*(?:after|when)\b|[?？请我你您]|报错|运行",
     re.IGNORECASE,
 )
 """Words of people in a sentence, which is nothing that a program prints."""

@@ -115,14 +115,6 @@ def test_a_branch_that_works_is_an_axis_of_the_tree() -> None:
     assert {one.sources["wob"].ref for one in specs} == {"main", "v1.2"}
 
 
-def test_versions_that_are_stated_as_a_contrast_are_versions() -> None:
-    report = "# It fails\n\nIt fails with NumPy 1.26.4, not with 1.25.0\n"
-    contrast = {"fact": "contrast", "name": "NumPy", "fails": "NumPy 1.26.4", "works": "1.25.0", "line": 3}
-    found = draft(report, facts=facts_file.load(json.dumps([contrast]), "facts.json")).data
-    assert found["matrix"]["numpy"] == ["1.25.0", "1.26.4"]
-    assert found["environment"]["pip"] == ["numpy=={{ numpy }}"]
-
-
 @pytest.mark.parametrize(
     ("contrast", "said"),
     [

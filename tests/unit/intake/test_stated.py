@@ -93,7 +93,6 @@ def test_two_versions_that_both_fail_are_two_cells() -> None:
     [
         ({"kind": "hang"}, {"timed_out": "true"}),
         ({"kind": "oom"}, {"out_of_memory": "true"}),
-        ({"kind": "signal", "signal": "SIGABRT"}, {"signal": "SIGABRT"}),
         ({"kind": "wrong", "text": "wobbles: 2 of 3 left"}, {"exit_code": "0", "output": "wobbles: 2 of 3 left"}),
     ],
 )
@@ -460,3 +459,41 @@ def test_what_is_typed_in_a_container_runs_without_it() -> None:
     facts = [{"fact": "command", "line": 4, "text": "docker run -it lab/wob:1.2"}, {"fact": "command", "line": 5}]
     found = made(*facts, report=report).data["command"]
     assert found == "# not here: docker run -it lab/wob:1.2\nfeed x\n"
+
+
+def test_modules_of_other_languages_are_programs_by_their_own_names() -> None:
+    report = "# It fails\n\nwob.org/feed/v2 v2.1.0, @lab/wob 3.1.0, org.lab:wobble 4.1.0\n"
+    names = [("package wob.org/feed/v2", "v2.1.0"), ("module @lab/wob", "3.1.0"), ("org.lab:wobble", "4.1.0")]
+    found = made(*(version(of, value, 3) for of, value in names), report=report).data
+    assert {name: found["matrix"][name] for name in ("feed", "wob", "wobble")} == {
+        "feed": ["2.1.0"],
+        "wob": ["3.1.0"],
+        "wobble": ["4.1.0"],
+    }
+    assert "pip" not in found["environment"]
+
+
+@pytest.mark.parametrize("name", ["cudatoolkit", "pytorch-cuda", "cuda-toolkit"])
+def test_the_toolkit_of_conda_is_cuda(name: str) -> None:
+    found = made(version(f"package {name}", "11.8", 3), report=f"# It fails\n\n{name}=11.8 is there\n").data
+    assert found["matrix"]["cuda"] == ["11.8"]
+    assert "environment" not in found
+
+
+@pytest.mark.parametrize(
+    ("said", "signal", "taken"),
+    [
+        ("It crashes.", "SIGSEGV", False),
+        ("It is gone.", "SIGKILL", False),
+        ("Segmentation fault (core dumped)", "SIGSEGV", True),
+        ("signal: 11", "SIGSEGV", True),
+        ("Aborted", "SIGABRT", True),
+        ("Killed", "SIGKILL", True),
+        ("Floating point exception", "SIGFPE", True),
+    ],
+)
+def test_a_signal_that_the_report_does_not_name_is_not_taken(said: str, signal: str, taken: bool) -> None:
+    fact = {"fact": "failure", "kind": "signal", "signal": signal, "line": 3}
+    found = made(fact, report=f"# The feeder ends\n\n{said}\n").data["expect"]["failure"]
+    assert found == ({"signal": signal} if taken else found)
+    assert taken or "TODO(reprokit)" in found["output"]
