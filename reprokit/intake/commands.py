@@ -96,7 +96,7 @@ _ROW = re.compile(
 """Rows of lists: ``name version``, ``name==version``, ``name: value``, ``name (build) version``."""
 _SAID = re.compile(
     r"\b(?:did not run|returned (?:a )?non|failed with|is not a|not found$|command not found|No such file"
-    r"|Leaving directory)|^go (?:to|into|back|through|on|ahead|with)\b|^Running (?:setup\.py|command)\b|\bCommand ['\"]"
+    r"|Leaving directory)|^yarn \w+ v\d|^[a-z]+\d+(?:\.\d+){2,} \w+/\w+$|^go (?:to|into|back|through|on|ahead|with)\b|^Running (?:setup\.py|command)\b|\bCommand ['\"]"
     r"|^(?:import|from)\s|^\S+\.(?:py|go|js|rs) [.FEsxX]{1,200}(?:\s+\[ *\d{1,3}%\])?$"
     r"|^\S+ (?:is|was|are|has|can|cannot|does|did|will|failed|error|fatal|warning|fails|works|crashes"
     r"|hangs)\b(?![-=./])"
