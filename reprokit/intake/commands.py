@@ -90,13 +90,13 @@ _SHOWS = re.compile(
 _COMMENT = re.compile(r"^\s*(?:#|//|::|REM\b|--\s)", re.IGNORECASE)
 _ROW = re.compile(
     r"^[\w.+-]+(?:\[\S*\])?(?:\s+[v~^]?=*\(?\d+(?:\.\d+)+\S*(?:\s+\S+){0,4}|\s*[=~<>!]=.*|==?[\d.]+(?:=\S+)?"
-    r"|(?<=^python\d\.\d)\s+[A-Za-z]{2,30}\d+(?:\.\d+)+|\s*:\s.*|\s+\([^)]*\)\s.*|\s+\|.*|(?:\s[\w.]+){0,4}\s\.{4,}\s.*|\s+(?:version|release|v)\b.*|\s+=\s.*|\s+-+>.*)$",
+    r"|\s+(?:linux|darwin|windows)/\w+|(?<=^python\d\.\d)\s+[A-Za-z]{2,30}\d+(?:\.\d+)+|\s*:\s.*|\s+\([^)]*\)\s.*|\s+\|.*|(?:\s[\w.]+){0,4}\s\.{4,}\s.*|\s+(?:version|release|v)\b.*|\s+=\s.*|\s+-+>.*)$",
     re.IGNORECASE,
 )
 """Rows of lists: ``name version``, ``name==version``, ``name: value``, ``name (build) version``."""
 _SAID = re.compile(
     r"\b(?:did not run|returned (?:a )?non|failed with|is not a|not found$|command not found|No such file"
-    r"|Leaving directory)|^yarn \w+ v\d|^[a-z]+\d+(?:\.\d+){2,} \w+/\w+$|^go (?:to|into|back|through|on|ahead|with)\b|^Running (?:setup\.py|command)\b|\bCommand ['\"]"
+    r"|Leaving directory)|^go (?:to|into|back|through|on|ahead|with)\b|^Running (?:setup\.py|command)\b|\bCommand ['\"]"
     r"|^(?:import|from)\s|^\S+\.(?:py|go|js|rs) [.FEsxX]{1,200}(?:\s+\[ *\d{1,3}%\])?$"
     r"|^\S+ (?:is|was|are|has|can|cannot|does|did|will|failed|error|fatal|warning|fails|works|crashes"
     r"|hangs)\b(?![-=./])"

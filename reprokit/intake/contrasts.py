@@ -56,7 +56,7 @@ def placed(one: ContrastFact, data: Mapping[str, Any]) -> Variation | None:
         if source.get("ref") == bad:
             sources = {**data["sources"], key: {**source, "ref": value}}
             return Variation(axis=axis, fails=bad, works=good, data={"sources": sources})
-    if _told(works):
+    if _spoken(works):
         return None
     begins = re.sub(r"\\?=$", r"\\s{0,8}=\\s{0,8}", re.escape(head))  # programs have blanks around it
     # not within a template, which is of another axis
@@ -76,7 +76,7 @@ def placed(one: ContrastFact, data: Mapping[str, Any]) -> Variation | None:
     return None
 
 
-def _told(text: str) -> bool:
+def _spoken(text: str) -> bool:
     """Whether a text is a person's words, which cannot stand in a program."""
     tokens = text.split()
     plain = [one for one in tokens if re.fullmatch(r"[^\W\d_]+", one)]

@@ -59,8 +59,7 @@ def find(fact: FailureFact, report: ParsedReport) -> Shown | None:
             return found
     bare = candidates.PREFIX.sub("", text).strip()
     part, why = stable(bare if pasted else without_question(bare))
-    alone = part == text and re.search(r"\w{3}", part)
-    if not (alone or _SAYS.search(part)):  # a brace, the name of a logger
+    if not (_SAYS.search(part) or (part == text and re.search(r"\w{3}", part))):  # a brace, the name of a logger
         return shown_failures.of_kind("crash", fact.line, one_line(whole, 80), "")
     return Shown(signature={"output": part}, notes={"output": f"{note}; {why}"}, line=fact.line, last=last)
 

@@ -357,7 +357,7 @@ def printed(line: str, kind: str = "output", text: str = "") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("line", ['" }', "}", "E0102 10:11:13.123 wob_server.cc:99] WobManager", "[ERROR] wob.core"])
-def test_a_brace_and_the_name_of_a_logger_are_no_signature(line: str) -> None:
+def test_a_brace_and_the_name_of_a_logger_are_not_signatures(line: str) -> None:
     assert "TODO(reprokit)" in printed(line)["output"]
 
 
@@ -431,7 +431,7 @@ def test_a_commit_is_of_what_has_that_version() -> None:
         ("from wob import feed", False),
     ],
 )
-def test_what_is_typed_into_other_programs_is_no_command_of_a_shell(line: str, shell: bool) -> None:
+def test_what_is_typed_into_other_programs_is_not_a_command_of_a_shell(line: str, shell: bool) -> None:
     text = line.removeprefix("> ")
     found = made(
         {"fact": "command", "line": 4, "text": text}, report=f"# The feeder of wobbles fails\n\n```\n{line}\n```\n"
