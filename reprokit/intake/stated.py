@@ -169,7 +169,7 @@ def _command(report: ParsedReport, fact: CommandFact, refused: list[str]) -> lis
     """The commands of a fact, without prompts; a sentence about what no shell reads goes to ``refused``."""
     text = fact.text.strip() or lines_of(report, fact.line, fact.last)
     text = "\n".join(commands.PROMPT.sub("", line, count=1).strip() for line in text.split("\n"))
-    if _FOREIGN.match(text) or _CONSOLE.match(report.lines[fact.line - 1]):
+    if _FOREIGN.match(text[:1000]) or _CONSOLE.match(report.lines[fact.line - 1]):
         refused.append(f"Line {fact.line} is typed into a program, not into a shell: {one_line(text, 60)!r}.")
         return []
     return list(commands.parts(text, fact.line, commands.role_of(text, lenient=True, sure=True) or "run"))

@@ -65,11 +65,11 @@ def find(fact: FailureFact, report: ParsedReport) -> Shown | None:
 
 
 _SIGNALS = {
-    "SIGSEGV": r"seg\w*[ -]?(?:fault|v)|signal:? 11\b|\b139\b|段错误", "SIGABRT": r"abo?rt|assert|\b134\b",
+    "SIGSEGV": r"seg\w{0,12}[ -]?(?:fault|v)|signal:? 11\b|\b139\b|段错误", "SIGABRT": r"abo?rt|assert|\b134\b",
     "SIGFPE": "fpe|floating|divi",
 }  # fmt: skip
 """What programs print, and people write, of a signal; "it crashes" tells of none."""
-_SAYS = re.compile(r"[^\W\d_]{2}\S*\s+\S*[^\W\d_]{2}|[\u4e00-\u9fff]{3}")
+_SAYS = re.compile(r"[^\W\d_]{2}\S{0,80}\s+\S{0,80}[^\W\d_]{2}|[\u4e00-\u9fff]{3}")
 """Two words, of which a message has more than a name."""
 _MARKUP = re.compile(
     r"^[ \t]{0,8}(?:(?:#{1,6}|[-*+]|\d{1,2}[.)])[ \t]+)?(?:\[(?:bug|issue|question|help)\][: \t]*)?[`*]{0,3}"
