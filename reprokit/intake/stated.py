@@ -231,11 +231,12 @@ def _version(found: StatedFacts, fact: VersionFact, lines: Sequence[str], seen: 
 
 
 def _name(fact: VersionFact) -> str:
-    """What a version is of: ``torch`` for ``package torch``, ``wob`` for ``package o.org/wob/v2``."""
+    """What a version is of: ``torch`` for ``package torch``, ``wob`` for ``package o.org/wob/v2``, ``o-wob`` for ``o/wob``."""
     of = fact.of.strip().lower()
     of = of if _axis(of) else _KIND_WORDS.sub("", of).strip()
     module = _MODULE.fullmatch(of)
-    return module[1] if module else of
+    repository = re.fullmatch(r"([\w-]+)/([\w-]+)", of)
+    return module[1] if module else repository.expand(r"\1-\2") if repository else of
 
 
 _MODULE = re.compile(r"(?:@[\w.-]+/|(?:[\w-]+\.)+[\w-]+[:/](?:[\w.-]+[:/])*?)([\w.-]+?)(?:/v\d+)?")
@@ -269,7 +270,7 @@ def _folded_lines(seen: tuple[str, ...]) -> str:
 
 
 def _folded(text: str) -> str:
-    return re.sub(r"[\s._-]", "", text.lower())
+    return re.sub(r"[\s._/-]", "", text.lower())
 
 
 def _system(value: str, line: str) -> str:

@@ -473,6 +473,12 @@ def test_modules_of_other_languages_are_programs_by_their_own_names() -> None:
     assert "pip" not in found["environment"]
 
 
+def test_a_repository_is_the_name_of_what_it_has() -> None:
+    report = "# It fails\n\nlab/wob 3.1 is there\n"
+    found = made(version("package lab/wob", "3.1", 3), report=report).data
+    assert found["matrix"]["lab_wob"] == ["3.1"]
+
+
 @pytest.mark.parametrize("name", ["cudatoolkit", "pytorch-cuda", "cuda-toolkit"])
 def test_the_toolkit_of_conda_is_cuda(name: str) -> None:
     found = made(version(f"package {name}", "11.8", 3), report=f"# It fails\n\n{name}=11.8 is there\n").data
