@@ -231,7 +231,7 @@ def _version(found: StatedFacts, fact: VersionFact, lines: Sequence[str], seen: 
 
 
 def _name(fact: VersionFact) -> str:
-    """What a version is of: ``torch`` for ``package torch``, ``wob`` for ``package o.org/wob/v2``, ``o-wob`` for ``o/wob``."""
+    """What a version is of: ``torch`` for ``package torch``, ``wob`` for ``o.org/wob/v2``, ``o-wob`` for ``o/wob``."""
     of = fact.of.strip().lower()
     of = of if _axis(of) else _KIND_WORDS.sub("", of).strip()
     module = _MODULE.fullmatch(of)
