@@ -56,7 +56,7 @@ def placed(one: ContrastFact, data: Mapping[str, Any]) -> Variation | None:
         if source.get("ref") == bad:
             sources = {**data["sources"], key: {**source, "ref": value}}
             return Variation(axis=axis, fails=bad, works=good, data={"sources": sources})
-    if _spoken(works):
+    if likely.spoken(works) and not (re.search(r"[;{}=]", works) or scripts.parsed(works)):
         return None
     begins = re.sub(r"\\?=$", r"\\s{0,8}=\\s{0,8}", re.escape(head))  # programs have blanks around it
     # not within a template, which is of another axis
@@ -74,14 +74,6 @@ def placed(one: ContrastFact, data: Mapping[str, Any]) -> Variation | None:
     if changed and all(scripts.parsed(after) or not scripts.parsed(before) for before, after in changed):
         return Variation(axis=axis, fails=bad, works=good, data={"files": files})
     return None
-
-
-def _spoken(text: str) -> bool:
-    """Whether a text is a person's words, which cannot stand in a program."""
-    tokens = text.split()
-    plain = [one for one in tokens if re.fullmatch(r"[^\W\d_]+", one)]
-    said = any(one.lower() in likely.words() for one in plain)
-    return said and len(plain) > max(1, len(tokens) // 2) and not (re.search(r"[;{}=]", text) or scripts.parsed(text))
 
 
 def _axis(name: str, matrix: Mapping[str, Any]) -> str:

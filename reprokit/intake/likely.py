@@ -96,3 +96,10 @@ def around(piece: ReportPiece) -> list[str]:
     asked = ASKED.search(piece.heading) or (piece.code and ASKED.search(piece.lead))
     led = ["led"] if piece.code and _RUN.search(piece.lead) else []
     return [*led, *(["asked"] if asked else ["steps"] if STEPS.search(piece.under) else [])]
+
+
+def spoken(text: str) -> bool:
+    """Whether a text is a person's words: most of its tokens are plain words, and one is a common one."""
+    tokens = text.split()
+    plain = [one for one in tokens if re.fullmatch(r"[^\W\d_]+", one)]
+    return len(plain) > max(1, len(tokens) // 2) and any(one.lower() in words() for one in plain)

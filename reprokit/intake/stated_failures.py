@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from reprokit.core.text import one_line
-from reprokit.intake import candidates, shown_failures
+from reprokit.intake import candidates, likely, shown_failures
 from reprokit.intake.facts_file import FailureFact
 from reprokit.intake.pieces import ParsedReport, ReportPiece
 from reprokit.intake.shown import Shown
@@ -80,9 +80,15 @@ _MARKUP = re.compile(
 
 
 def _quotes(sentence: str, text: str) -> bool:
-    """Whether a sentence has a text as what is printed: in quotes, behind a colon, with a number, or as all of it."""
+    """Whether a sentence has a text as what is printed: in quotes, behind a colon, with a number, or as all of it.
+
+    The last two only where it is not a sentence itself.
+    """
     before = sentence[: max(sentence.find(text), 0)].rstrip()
-    return not before or before[-1] in "`\"'“‘「:：=>" or bool(re.search(r"\d", text))
+    if before and before[-1] in "`\"'“‘「:：=>":
+        return True
+    told = re.search(r"[\u4e00-\u9fff]{2}", text) or likely.spoken(text)
+    return not told and (not before or bool(re.search(r"\d", text)))
 
 
 def _of_sentence(fact: FailureFact, text: str, marked: str) -> Shown | None:

@@ -14,6 +14,7 @@ from reprokit.case.model import Failure
 from reprokit.core import redaction
 from reprokit.core.redaction import Omitted
 from reprokit.core.text import one_line
+from reprokit.environment.axes.operating_system import same
 from reprokit.environment.catalog import OURS
 from reprokit.evidence.judgement import judge
 from reprokit.evidence.text import clean
@@ -191,10 +192,10 @@ class _Drafting:
     def _matrix(self) -> dict[str, list[str]]:
         measured, python = self.seen.measured, self.seen.interpreter
         axes: dict[str, list[str]] = {}
-        if measured.os in OURS.known_os():
-            axes["os"] = [str(measured.os)]
+        if known := next((name for name in OURS.known_os() if same(name, measured.os)), ""):
+            axes["os"] = [known]
         elif measured.os:
-            self.missing.append(f"an image of {measured.os}: known are {', '.join(OURS.known_os())}")
+            self.missing.append(f"an image of {measured.os}, of which none is known: name one in environment.image")
         if python:
             axes["python"] = [_parts(python.version, 2)]
             self.notes[("matrix", "python")] = (f"{python.version} here",)
@@ -228,9 +229,10 @@ class _Drafting:
             )
         if found.needed:
             self.notes[("environment", "pip", len(found.direct))] = ("The dependencies of these.",)
-        if self.seen.apt:
-            self.notes[("environment", "apt")] = ("The packages that contain the programs of the command.",)
-        sections = {"apt": list(self.seen.apt), "pip": pip, "pip_options": [*map(literal, found.options)]}
+        manager = "dnf" if "rpm" in self.seen.measured.packages else "apt"
+        if self.seen.packages:
+            self.notes[("environment", manager)] = ("The packages that contain the programs of the command.",)
+        sections = {manager: list(self.seen.packages), "pip": pip, "pip_options": [*map(literal, found.options)]}
         return {key: value for key, value in sections.items() if value}
 
     def _resources(self) -> dict[str, str]:

@@ -24,7 +24,10 @@ from reprokit.intake.capturing.running import Ran
 
 SECONDS = 60
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/dev", "/proc", "/sys", "/run")
-_SERVED = re.compile(r"(?:python|gcc|g\+\+|cpp|libc6|binutils|lib).*|git|nvidia-.*|cuda-.*")
+_SERVED = re.compile(
+    r"(?:python|gcc|g\+\+|cpp|libc6|glibc|binutils|lib).*|git|nvidia-.*|cuda-.*"
+    r"|bash|coreutils.*|util-linux.*|findutils|grep|sed|gawk|tar|gzip|which"
+)
 """Packages that an axis provides, or that every image has."""
 
 
@@ -32,8 +35,8 @@ _SERVED = re.compile(r"(?:python|gcc|g\+\+|cpp|libc6|binutils|lib).*|git|nvidia-
 class CapturedRun:
     """Everything that a case is drafted from.
 
-    ``folder``: where the command ran. ``words``: of the command, and of a shell script in it. ``apt``: the
-    distribution's packages of the command's programs. ``outside``: files that it names outside of ``folder``.
+    ``folder``: where the command ran. ``words``: of the command, and of a shell script in it. ``packages``:
+    the distribution's packages of the command's programs. ``outside``: files that it names outside of ``folder``.
     ``stdin``: whether its input was a file or a pipe. ``known``: private text of this machine -> its replacement.
     """
 
@@ -46,7 +49,7 @@ class CapturedRun:
     checkout: Checkout | None = None
     gathered: Gathered = field(default_factory=Gathered)
     variables: Variables = field(default_factory=Variables)
-    apt: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
     outside: tuple[str, ...] = ()
     stdin: bool = False
     known: Mapping[str, str] = field(default_factory=dict)
@@ -76,7 +79,7 @@ def look(command: Sequence[str], ran: Ran, folder: Path, variables: Mapping[str,
         checkout=checkout.find(folder),
         gathered=gathered,
         variables=environ.differing(variables, environ.of_login_shell(), str(folder), known=known),
-        apt=tuple(_packages(words)),
+        packages=tuple(_packages(words)),
         outside=tuple(_outside(words, folder, python.prefixes if python else ())),
         stdin=_given_input(),
         known=known,
@@ -127,7 +130,9 @@ def _packages(words: Sequence[str]) -> list[str]:
 
 
 def _owner(path: str) -> str:
-    return _output(["dpkg-query", "-S", path]).partition(":")[0].partition(",")[0]
+    if shutil.which("dpkg-query"):
+        return _output(["dpkg-query", "-S", path]).partition(":")[0].partition(",")[0]
+    return _output(["rpm", "-qf", "--queryformat", "%{NAME}\\n", path]).partition("\n")[0]
 
 
 def _output(words: list[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -17,7 +18,7 @@ from reprokit.environment.cases import load_text
 from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Ending
 from reprokit.intake import draft
-from reprokit.intake.capturing import checkout, environ, files, interpreter, packages, running
+from reprokit.intake.capturing import checkout, environ, files, interpreter, packages, running, seen
 from reprokit.intake.capturing.drafting import draft as drafted
 from reprokit.intake.capturing.interpreter import CapturedPython, Distribution
 from reprokit.intake.capturing.seen import CapturedRun
@@ -322,10 +323,11 @@ def test_a_signal_is_128_and_its_number() -> None:
 
 @pytest.mark.system
 def test_a_time_limit_stops_all_child_processes() -> None:
-    ran = running.run(["sh", "-c", "sleep 1234.5 & wait"], timeout=0.3)
+    own = f"sleep 1234.{os.getpid()}"  # the same test may run beside this one
+    ran = running.run(["sh", "-c", f"{own} & wait"], timeout=0.3)
     assert ran.ending.timed_out
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    assert "sleep 1234.5" not in listed.splitlines()
+    assert own not in listed.splitlines()
 
 
 def test_a_long_output_keeps_its_start_and_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -457,3 +459,26 @@ def test_code_on_the_command_line_counts(folder: Path) -> None:
     case = load_text("x.yaml", next(folder.glob("*.yaml")).read_text()).case
     assert case.environment.pip[0].startswith("PyYAML==")
     assert case.command == """python -c 'import yaml; raise SystemExit('"'"'no'"'"')'"""
+
+
+def test_a_host_of_rpm_packages_gives_its_release_and_their_names() -> None:
+    measured = Measured(os="rocky-8.9", packages={"pip": {}, "apt": {}, "rpm": {"cmake": "3.26"}})
+    found = drafted(replace(SEEN, measured=measured, packages=("cmake",)))
+    assert found.data["matrix"]["os"] == ["rocky-8"]
+    assert found.data["environment"]["dnf"] == ["cmake"]
+    assert "apt" not in found.data["environment"]
+    unknown = drafted(replace(SEEN, measured=Measured(os="arch")))
+    assert "an image of arch, of which none is known: name one in environment.image" in unknown.missing
+
+
+def test_the_package_of_a_program_is_asked_of_rpm_where_there_is_no_dpkg(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stand-in for rpm: this machine may have none."""
+    rpm = tmp_path / "rpm"
+    rpm.write_text('#!/bin/sh\nfor last; do :; done\ncase "$last" in */env) echo wibble ;; *) echo coreutils ;; esac\n')
+    rpm.chmod(0o755)
+    (tmp_path / "sh").symlink_to("/bin/sh")
+    monkeypatch.setattr(seen.shutil, "which", lambda name: "" if name == "dpkg-query" else f"/usr/bin/{name}")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert seen._packages(["env", "cat", "./here"]) == ["wibble"]

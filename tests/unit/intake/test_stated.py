@@ -100,6 +100,14 @@ def test_kinds_of_failures(kind: dict[str, str], expected: dict[str, str]) -> No
     assert made({"fact": "failure", "line": 7, **kind}).data["expect"]["failure"] == expected
 
 
+@pytest.mark.parametrize("sentence", ["Runs in development mode.", "安装的版本是 0.6.1", "it has 3 of the wobbles"])
+def test_a_sentence_about_a_wrong_result_is_not_what_is_printed(sentence: str) -> None:
+    report = f"# It is wrong\n\n{sentence}\n\n```\n$ feed x\n```\n"
+    facts = [{"fact": "command", "line": 6}, {"fact": "failure", "kind": "wrong", "text": sentence, "line": 3}]
+    expect = made(*facts, report=report).data["expect"]
+    assert sentence not in str(expect)
+
+
 def test_a_package_is_named_as_people_call_it_too() -> None:
     report = "# It fails\n\nWith OpenCV 4.8.0 and PyTorch 2.1.0 it fails.\n"
     facts = [version("package opencv-python", "4.8.0", 3), version("package torch", "2.1.0", 3)]
