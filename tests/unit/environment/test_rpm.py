@@ -174,3 +174,10 @@ def test_a_build_reaches_the_archives_to_which_packages_moved() -> None:
 )
 def test_how_reports_write_them(text: str, value: str) -> None:
     assert wording.os(text) == value
+
+
+def test_the_newer_of_two_standard_libraries_is_found_on_rpm_systems_too() -> None:
+    link = 'ln -s /usr/lib64/libstdc++.so.6 "/usr/lib/$(uname -m)-linux-gnu/"'
+    found = text({"os": "rocky-9", "gcc": "9"})
+    assert found.index(link) < found.index("sh /run/reprokit/gcc-tree.sh")
+    assert link not in text({"os": "debian-12", "gcc": "9"})
