@@ -118,8 +118,18 @@ _TOLD = re.compile(
 
 
 def _telling(text: str) -> str:
-    """The first line of a text that says something: what follows a message explains it."""
-    return next((line.strip() for line in text.split("\n") if re.search(r"\w{2}", line)), "")
+    """The first line of a text that says something: what follows a message explains it. Of a traceback the last one."""
+    lines = [line.strip() for line in text.split("\n") if re.search(r"\w{2}", line)]
+    own = [line for line in lines if not _HEADINGS.match(line)]
+    return next(iter(own if own == lines else own[::-1]), "")
+
+
+_HEADINGS = re.compile(
+    r"(?:C\+\+ |Python )?Traceback \(|(?:call |stack ?)(?:trace|stack)\b.{0,20}$"
+    r"|During handling of the above|The above exception was|File \".{1,500}\", line \d+",
+    re.IGNORECASE,
+)
+"""Lines of any traceback, which tell nothing of one."""
 
 
 def _raised(first: int, last: int, report: ParsedReport) -> Shown | None:

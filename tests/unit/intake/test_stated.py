@@ -108,6 +108,15 @@ def test_a_sentence_about_a_wrong_result_is_not_what_is_printed(sentence: str) -
     assert sentence not in str(expect)
 
 
+def test_the_heading_of_a_traceback_is_not_a_signature() -> None:
+    trace = (
+        'Traceback (most recent call last):\n  File "feed.py", line 3\n    wobble = feed({1: "x"})\n             ^\n'
+    )
+    report = f"# It fails\n\n```\n$ python feed.py\n{trace}```\n"
+    found = made({"fact": "failure", "kind": "exception", "line": 5, "last": 8}, report=report)
+    assert "Traceback" not in str(found.data["expect"])
+
+
 def test_a_package_is_named_as_people_call_it_too() -> None:
     report = "# It fails\n\nWith OpenCV 4.8.0 and PyTorch 2.1.0 it fails.\n"
     facts = [version("package opencv-python", "4.8.0", 3), version("package torch", "2.1.0", 3)]
