@@ -294,6 +294,7 @@ def _released(version: str) -> bool:
     release, _, local = version.partition("+")
     return (
         bool(_RELEASE.fullmatch(release))
+        and not re.search(r"\.post20\d{6}", release)  # a build of conda's: setuptools 49.6.0.post20210108
         and not set(release) <= {"0", "."}
         and not re.match(r"git|unknown|[0-9a-f]{6,40}$", local)
     )

@@ -158,6 +158,7 @@ _CALLED_SO = {
     "np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot", "mpl": "matplotlib", "tf": "tensorflow",
     "sns": "seaborn", "xr": "xarray", "nx": "networkx", "jnp": "jax.numpy", "nn": "torch.nn",
     "F": "torch.nn.functional", "gpd": "geopandas", "pl": "polars", "pa": "pyarrow", "da": "dask.array",
+    "sc": "scanpy", "ad": "anndata",
 }  # fmt: skip
 """What the documentation of these packages imports, and as what."""
 

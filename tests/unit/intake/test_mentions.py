@@ -199,6 +199,12 @@ def test_the_nearest_release_of_a_development_build_is_installed_and_named() -> 
     assert said in str(made.notes)
 
 
+def test_what_conda_built_on_a_day_is_installed_as_the_index_has_it() -> None:
+    rows = "setuptools                49.6.0.post20210108  py38h\nwibble                    1.2.0  py38h\n"
+    made = draft(f"# It dies\n\n```\n$ conda list\n{rows}```\n\n{PROGRAM}")
+    assert "setuptools<=49.6.0" in made.data["environment"]["pip"]
+
+
 def test_what_one_sentence_says_of_several_things_is_one_environment() -> None:
     text = "- Python 3.9.16 with scipy 1.10.0 (works)\n- Python 3.11.2 with scipy 1.11.0 (fails)\n"
     made = draft(f"# It dies\n\nTested on:\n{text}\n{PROGRAM}").data["matrix"]
