@@ -251,7 +251,7 @@ def limit_pip():
 
 def main():
     """Set the limit, where there is one, and be keeping_pip.py."""
-    folder = sys.path.pop(0)  # this script's folder is no place to import from
+    folder = sys.path.pop(0)  # nothing is imported from this script's folder
     sys.modules["reprokit_pip_before"] = sys.modules["__main__"]  # the pip of setup need not set it again
     if LIMIT:
         limit_pip()

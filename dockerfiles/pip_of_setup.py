@@ -25,7 +25,7 @@ with open(__file__) as _stream:
 
 if "reprokit_pip_before" not in sys.modules:
     sys.path.insert(0, os.environ["REPROKIT_PIP_BEFORE_FOLDER"])
-    _writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # that folder is no one's to write in
+    _writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # nothing is written into that folder
     try:
         import pip_before
     finally:

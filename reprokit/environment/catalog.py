@@ -12,7 +12,7 @@ from reprokit.core.errors import UsageError
 from reprokit.environment import tables, versions
 
 PackageManager = Literal["apt", "dnf"]
-"""What installs a distribution's packages: apt-get, or dnf (yum where there is no dnf)."""
+"""What installs a distribution's packages: apt-get, or dnf (yum where dnf is missing)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,9 +269,10 @@ def _releases(own: Path | None) -> Mapping[str, Release]:
     for name, row in tables.table("releases", own).items():
         if not row["epoch"].isdecimal():
             raise UsageError(f"{own}: releases.{name}.epoch: expected seconds since 1970, found {row['epoch']!r}")
-        if row.get("manager", "apt") not in get_args(PackageManager):
-            raise UsageError(f"{own}: releases.{name}.manager: expected apt or dnf, found {row['manager']!r}")
-        for key in ("codename", "components") if row.get("manager", "apt") == "apt" else ():
+        manager = row.get("manager", Release.manager)
+        if manager not in get_args(PackageManager):
+            raise UsageError(f"{own}: releases.{name}.manager: expected apt or dnf, found {manager!r}")
+        for key in ("codename", "components") if manager == "apt" else ():
             if not row.get(key):
                 raise UsageError(f"{own}: releases.{name} has no {key!r}")
         found[name] = Release(
@@ -285,8 +286,8 @@ def _releases(own: Path | None) -> Mapping[str, Release]:
             glibc=row["glibc"],
             toolkit="" if row.get("toolkit", versions.NONE) == versions.NONE else row["toolkit"],
             epoch=int(row["epoch"]),
-            manager=row.get("manager", "apt"),
-            archive=row.get("archive", ""),
+            manager=manager,
+            archive=row.get("archive", Release.archive),
             lang=row.get("lang", Release.lang),
         )
     return found

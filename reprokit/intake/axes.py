@@ -231,11 +231,11 @@ _ENTERPRISE_LINUX = ("centos", "rocky", "almalinux", "oraclelinux", "rhel")
 def _rebuilds(name: str, reported: str) -> bool:
     """Whether a release is built from the sources of the reported one, which is of another family."""
     (one, _, version), (other, _, others) = name.partition("-"), reported.lower().rpartition("-")
+    major = others.partition(".")[0]
     if one in _ENTERPRISE_LINUX and other in (*_ENTERPRISE_LINUX, "scientific-linux"):
-        return version == others.partition(".")[0] and name != reported
-    if one != "ubuntu":
-        return one == "debian" and other == "raspbian" and version == others
-    return version == (others if other == "pop" else _MINT.get(others.partition(".")[0]) if "mint" in other else "")
+        return version == major and name != reported
+    made = {"pop": f"ubuntu-{others}", "linux-mint": f"ubuntu-{_MINT.get(major)}", "raspbian": f"debian-{others}"}
+    return name == made.get(other)
 
 
 _MINT = {"19": "18.04", "20": "20.04", "21": "22.04", "22": "24.04"}

@@ -62,7 +62,7 @@ def resolve(request: AxisRequest) -> Release:
 
 
 def _not_available(asked: str, releases: Mapping[str, Release]) -> str:
-    """That there is no such release, with those of its family, or all families."""
+    """That a release is not known, with those of its family, or all families."""
     meant = nearest(asked, releases)
     hint = f"; did you mean {meant}?" if meant else ""
     family = asked.partition("-")[0]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from reprokit.core.text import pluralize
 from reprokit.evidence.build_parser import BuildCause, BuildLog, BuildParser
+from reprokit.evidence.build_parsers._distribution import unknown_packages
 
 _UNKNOWN = re.compile(r"E: Unable to locate package (\S+)|E: Couldn't find any package by (?:glob|regex) '([^']+)'")
 _REPLACED = re.compile(r"However the following packages? replaces? it:\n((?:  .+\n?)+)")
@@ -30,9 +30,7 @@ def _read(log: BuildLog) -> BuildCause | None:
         instead = f"; replaced by {', '.join(names)}" if names else ""
         return BuildCause(sentence=f"the distribution has no package {replaced[0]} to install{instead}")
     if unknown := [one or other for one, other in _UNKNOWN.findall(log.text)]:
-        count = pluralize(len(unknown), "package")
-        what = f"package {unknown[0]}" if len(unknown) == 1 else f"{count} of these names: {', '.join(unknown)}"
-        return BuildCause(sentence=f"the distribution has no {what}")
+        return unknown_packages(unknown)
     if version := _VERSION.search(log.text):
         return BuildCause(sentence=f"the distribution has no version {version['version']} of {version['name']}")
     if unmet := _UNMET.search(log.text):

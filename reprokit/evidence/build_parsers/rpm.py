@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from reprokit.core.text import pluralize
 from reprokit.evidence.build_parser import BuildCause, BuildLog, BuildParser
+from reprokit.evidence.build_parsers._distribution import unknown_packages
 
 _UNKNOWN = re.compile(
     r"^(?:No match for argument: |error: yum did not find the package |No package )(?P<name>\S+?)(?: available\.)?\r?$",
@@ -24,9 +24,7 @@ def _read(log: BuildLog) -> BuildCause | None:
         said = f": {found['said'].strip()}" if found["said"] else ""
         return BuildCause(sentence=f"the package repository {found['dnf'] or found['yum']} does not answer{said}")
     if unknown := list(dict.fromkeys(found["name"] for found in _UNKNOWN.finditer(log.text))):
-        count = pluralize(len(unknown), "package")
-        what = f"package {unknown[0]}" if len(unknown) == 1 else f"{count} of these names: {', '.join(unknown)}"
-        return BuildCause(sentence=f"the distribution has no {what}")
+        return unknown_packages(unknown)
     if unmet := _UNMET.search(log.text):
         said = unmet["dnf"] or f"one needs {unmet['yum']}"
         return BuildCause(sentence=f"packages of the distribution do not go together: {said.strip()}")

@@ -229,7 +229,8 @@ class _Drafting:
             )
         if found.needed:
             self.notes[("environment", "pip", len(found.direct))] = ("The dependencies of these.",)
-        manager = "dnf" if "rpm" in self.seen.measured.packages else "apt"
+        have = self.seen.measured.packages
+        manager = "dnf" if "rpm" in have and not have["apt"] else "apt"  # Debian has a package of RPM, too
         if self.seen.packages:
             self.notes[("environment", manager)] = ("The packages that contain the programs of the command.",)
         sections = {manager: list(self.seen.packages), "pip": pip, "pip_options": [*map(literal, found.options)]}
