@@ -78,7 +78,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     tag = json.loads((folder / "base.json").read_text())["cases"][0]["cells"][0]["image"]["tag"]
     release = r"printf '%s\n' ID=own VERSION_ID=99 > /etc/os-release"
     client = docker.from_env()
-    client.images.build(fileobj=io.BytesIO(f"FROM {tag}\nUSER root\nRUN {release}\n".encode()), tag=NAME)
+    text = f"FROM {tag}\nUSER root\nRUN {release}\n"
+    client.images.build(fileobj=io.BytesIO(text.encode()), tag=NAME, rm=True, forcerm=True)
     client.close()
     yield NAME
     remove_image(NAME)
