@@ -74,14 +74,16 @@ def titled(pieces: Sequence[ReportPiece]) -> Shown | None:
             continue
         for number, line in enumerate(piece.text.split("\n")[:_MOST], piece.line):
             line = line[:600]
-            quote = next((line.lower().find(text.lower()) for text in quotes if text.lower() in line.lower()), -1)
+            said = next((text for text in quotes if text.lower() in line.lower()), "")
+            quote = line.lower().find(said.lower()) if said else -1
             if not piece.code and ((quote < 0 and not _LOGGED.match(line)) or _PERSON.search(line)):
                 continue
-            said = " ".join(re.findall(r"\w+", line.lower()))
-            repeats = any(run in said for run in runs) and (_ERROR.search(line) or _LEVEL.match(line))
+            plain = " ".join(re.findall(r"\w+", line.lower()))
+            repeats = any(run in plain for run in runs) and (_ERROR.search(line) or _LEVEL.match(line))
             if not (quote >= 0 or repeats) or _PROMPT.match(line) or commands.role_of(line) or _CODE.match(line):
                 continue
-            part, why = stable(line[quote:] if quote >= 0 else PREFIX.sub("", line).strip())
+            own = line[quote:] if piece.code else line[quote : quote + len(said)]  # a sentence goes on behind it
+            part, why = stable(own if said else PREFIX.sub("", line).strip())
             if len(part) > 9 and occurs(part, piece.text):
                 note = f"line {number}, which the title names; {why}"
                 return Shown(signature={"output": part}, notes={"output": note}, line=number, last=number)

@@ -137,12 +137,12 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = (), subjects: fr
     shell = Shell(piece)
     lines = piece.text.split("\n")
     shell_like = piece.info in SHELLS or _only_commands(piece, lines)
-    known = shell_like and not likely.printed(piece)
     prompted = any(PROMPT.match(line) for line in lines)
     if not (shell_like or piece.info in _PLAIN_INFO or prompted):
         return shell
     output = BUILT.search(piece.text) is not None
     texts = list(_logical(lines, only_prompted=prompted))
+    known = shell_like and not likely.printed(piece) and not _printed([text for text, *_ in texts])
     alone = sum(bool(text.strip()) and not _COMMENT.match(text) for text, *_ in texts) == 1
     sure = prompted or (known and alone)
     around = [*(["shell"] if known else []), *(["alone", "mark"] if alone else []), *likely.around(piece)]
@@ -157,6 +157,13 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = (), subjects: fr
         line = piece.line + piece.text.count("\n", 0, step.start())
         shell.lines += parts(step["rest"], line, role_of(step["rest"], lenient=True) or "run")
     return shell
+
+
+def _printed(texts: Sequence[str]) -> bool:
+    """Whether a fence with many texts has the output of a program: most of them do not look like a command."""
+    written = [text for text in texts if text.strip() and not text.lstrip().startswith("#")]
+    told = sum(not role_of(text, lenient=True) for text in written)
+    return len(written) > _FEW // 2 and 2 * told > len(written)
 
 
 def _only_commands(piece: ReportPiece, lines: Sequence[str]) -> bool:
@@ -239,13 +246,23 @@ def role_of(text: str, *, lenient: bool = False, sure: bool = False) -> str:
     first = rest.split("\n", 1)[0]
     if not first or _ROW.match(first) or _SAID.search(first[:300]) or sentence(first):
         return ""
+    if not sure and (_TELLS_OF.fullmatch(first) if (name := program_of(rest)) in _INTERPRETERS else _names(name, rest)):
+        return ""
     role = _of_program(rest, first)
     if role is None and lenient and _LOOKS.match(rest) and "Error" not in first and ": " not in first[:60]:
         role = "run" if sure or _OPTIONS.search(first) else ""
     return role or ""
 
 
-_INTERPRETERS = frozenset({"python", "ipython", "node", "bash", "sh", "zsh", "ruby", "julia", "php", "psql", "sqlite3"})
+_INTERPRETERS = frozenset({"python", "ipython", "node", "bash", "sh", "zsh", "ruby", "julia", "php", "perl", "Rscript"})
+_ASKS_FOR_MORE = _INTERPRETERS | {"psql", "sqlite3", "cmake"}
+ALONE = frozenset(
+    {"make", "gmake", "ninja", "scons", "tox", "nox", "pytest", "mypy", "flake8", "pylint", "black", "ruff", "isort"}
+    | {"pyright", "cargo", "tsc"}
+)
+"""Programs that people start without an argument."""
+_TELLS_OF = re.compile(r"\S+(?: [a-z]{2,}){1,4}")
+"""An interpreter with nothing but words, none of which is a file: ``python package``."""
 _SCRIPT = re.compile(
     r"(?:\.{1,2}/|~/|/)?[\w./+-]+\.(?:sh|out|bash|bat|exe)(?:\s|$)|(?:\.{1,2}/|~/|/)[\w./+-]+\.py(?:\s|$)"
     r"|[\w-][\w./+-]*\.py\s+(?:-|\S+[./=])|\.{1,2}[/\\][\w./\\+-]+(?:\s|$)"
@@ -260,11 +277,16 @@ _WRITES = re.compile(r"(?:cat|echo|printf|tee)\s(?:[^\n|]{0,2000}\s)?>{1,2}\s*(?
 _PIPED = re.compile(r"\|\s*(?:sudo\s+)?(?:bash|sh|\S*python\S*)(?:\s|$)")
 
 
+def _names(name: str, rest: str) -> bool:
+    """Whether a text is no more than the name of a known program that does nothing without an argument."""
+    return rest.strip() == name and roles().get(name) == "run" and name not in ALONE and "-" not in name
+
+
 def _of_program(rest: str, first: str) -> str | None:
     """The role of a command by its program and its first words; None for an unknown program."""
     name = program_of(rest)
     role = roles().get(name)
-    if (name == "cc" and "@" in first) or rest == "." or (" " not in rest and name in _INTERPRETERS):
+    if (name == "cc" and "@" in first) or rest == "." or (" " not in rest and name in _ASKS_FOR_MORE):
         return ""  # people who are to read a reply; a sentence's end; what a program is typed into
     if re.search(r"^(?:source|\.)\s+\S*activate(?:\s|$)|\bdiagnose\.py\b|\bcollect_env", first):
         return ""  # an image has one environment, what prints the reporter's does nothing for a case

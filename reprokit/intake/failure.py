@@ -48,6 +48,8 @@ def _every(pieces: tuple[ReportPiece, ...]) -> tuple[Shown, ...]:
         ((-_weight(piece, shown, titles), number, shown) for number, (piece, shown) in enumerate(pasted + worded)),
         key=lambda entry: entry[:2],
     )
+    if ranked and ranked[0][2].words == "signal":  # a title may call each signal a segmentation fault
+        ranked = sorted(ranked, key=lambda entry: set(entry[2].signature) != {"signal"} or bool(entry[2].words))
     if (kinds := _unclear(ranked[0][2] if ranked else None)) and (likely := candidates.best(pieces, kinds)):
         ranked = [(0, 0, likely)]
     if (not ranked or ranked[0][2].echo or ranked[0][2].words not in ("", *_STRONG)) and (

@@ -34,7 +34,7 @@ _WITHIN = re.compile(rf"(?<![A-Za-z0-9_.'\"/])(?P<quote>[`'\"]?)(?P<type>{_NAME}
 """In running text, a name alone is not a failure: its message must follow."""
 _TITLED = re.compile(
     r"(?<![\w.])(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\w+(?:Error|Exception))(?![\w(])"
-    r"|(?i:\b(?P<words>(?:attribute|type|value|key|index|runtime|import|assertion|name|syntax|recursion|zero ?division"
+    r"|(?i:\b(?P<words>(?:attribute|type|value|key|index|runtime|import|assertion|name|recursion|zero ?division"
     r"|not ?implemented|module ?not ?found|file ?not ?found|unicode ?decode|unicode ?encode|overflow) ?error)\b)"
 )
 """In a title, a name is one, and so are its words."""
@@ -251,7 +251,9 @@ def _in_words(piece: ReportPiece, nan: str) -> Iterator[Shown]:
         yield Shown(signature={"exception": _type(raised["type"])}, notes=note, line=at, last=at, inline=True)
     else:  # no program prints a title: one that begins like an echo is a person's sentence
         told = piece.kind == "heading" and _TOLD.match(unquoted)
-        yield from (one for one in _lines(piece, unquoted) if not (told and (one.echo or one.building)))
+        for one in _lines(piece, unquoted):
+            if not (told and (one.echo or one.building)) and not (one.echo and _WHEN.search(one.title)):
+                yield one
     yield from _worded(piece, table()["words"], nan)
     yield from _ended(piece)
 
@@ -261,6 +263,8 @@ _TOLD = re.compile(
     r"|un(?:expected|known|supported)|invalid|no such)\b(?!.{0,80}: )",
     re.IGNORECASE,
 )
+_WHEN = re.compile(r"\w (?:when|whenever|while|if) (?:\w+ing|I|we|you|the|a|an|there)\b")
+"""What a person says of the time at which it happens."""
 
 
 def _line_of(hit: re.Match[str]) -> str:
@@ -285,7 +289,7 @@ def _worded(piece: ReportPiece, rows: Sequence[Any], nan: str = "") -> Iterator[
     for row in rows:
         if measured and row.get("kind") not in _MEASURED:
             break
-        if row.get("kind") == "crash" and piece.kind != "heading":  # a sentence may name another one
+        if row.get("kind") == "crash" and piece.kind != "heading" and not row.get("pasted"):
             continue
         for hit in row["search"].finditer(piece.text):
             start, end = piece.text.rfind("\n", 0, hit.start()) + 1, piece.text.find("\n", hit.end())
@@ -326,7 +330,6 @@ def _of_words(row: Mapping[str, Any], line: int, around: str, nan: str) -> Shown
     missing, ratio = "", 0.0
     if kind == "signal":
         signature = {"signal": row["signal"]}
-        missing = row.get("note", "")
     elif kind == "oom":
         signature = {"out_of_memory": "true"}
         missing = "set resources.memory to what the reporter's machine has, so that it runs out here too"

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from reprokit.intake import likely
 from reprokit.intake.commands import (
+    ALONE,
     ASKS,
     BUILT,
     MOST,
@@ -66,8 +67,8 @@ _NAMED = re.compile(
 _ASKS = re.compile(r"(?:command ?(?:line)?|run|指令|命令|运行|执行)[^:：]{0,30}$", re.IGNORECASE)
 """Words of a label that ask for a command."""
 _ARGUMENT = re.compile(r"\s(?:--?\w|\S*[./=]\S)")
-_ALONE = frozenset({"make", "make install", "cmake", "ninja", "tox", "pytest"})
-"""Programs that people name in a sentence without an argument, where they start them."""
+_ALONE = ALONE | {"make install"}
+"""Commands without an argument that people name in a sentence, where they start them."""
 _ADVISED = re.compile(
     r"\bplease (?:run|try|use|execute)|\b(?:you|one|users?) (?:can|could|should|may|might)\b|\bhave you tried"
     r"|\bsuggest|\brecommend|\bdocs?\b|\bdocumentation\b"
@@ -244,7 +245,8 @@ def _in_sentence(line: str, subjects: frozenset[str]) -> list[tuple[str, Sequenc
     for ran, text in found:
         ends = line[ran.start("rest") + len(text) :]
         places = ["verb", *(["fails"] if _AFTER.match(ends) else [])]
-        plain = " " in text and not _ARGUMENT.search(text)  # as in "running multi-wib tests"
+        # as in "running multi-wib tests", "使用fp16"
+        plain = not _ARGUMENT.search(text) and (" " in text or ran["han"] in ("使用", "用"))
         if (ran["run"] or ran["han"]) and not plain and unknown(text, *places, subjects=subjects):
             return [(text, places)]
     return []

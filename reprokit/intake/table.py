@@ -22,7 +22,7 @@ ROWS: Mapping[tuple[str, str], str] = {
     ("failures", ""): "lines words cues",
     ("failures", "cues"): "role pattern examples",
     ("failures", "lines"): "pattern building echo examples",
-    ("failures", "words"): "pattern kind signal exception quotes pasted not note examples",
+    ("failures", "words"): "pattern kind signal exception quotes pasted not examples",
     ("languages", "*"): "infos start sign clues compiles needs",
     ("packages", "*"): "pip apt numpy_2",
     ("projects", "*"): "git tag package pip also why built",

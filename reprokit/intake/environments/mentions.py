@@ -33,6 +33,12 @@ _VERSION = r"v?\d{1,4}(?:\.(?:\d+[^\W_]*|[x*]))+(?:[-.]?(?:post|rc|dev|a|b|alpha
 _ANY = re.compile(
     rf"(?<![\d.])(?:{_VERSION}|(?<![A-Za-z.\d/])\d{{1,2}}(?![\d.]))(?![A-Za-z0-9/]|\.\d|[-_][A-Za-z])", re.ASCII
 )
+_SEVERAL = re.compile(
+    rf"(?<![\w.]){_VERSION}(?:(?:\s?[,、]\s?(?:and |or )?|\s(?:and|or|&)\s|\s?[和与及]\s?){_VERSION})+"
+    r"(?![A-Za-z0-9/]|\.\d)",
+    re.ASCII,
+)
+"""Versions of one thing, one behind the other: ``2.3.0, 2.4.1 and 2.5.0``."""
 _NAME = r"[A-Za-z][A-Za-z0-9_.+-]{0,40}?"
 _BEFORE = re.compile(
     rf"(?<![\w./@<>-])(?P<name>{_NAME})(?:\[[\w,]{{1,40}}\])?(?P<mark>(?:[\s\-=@:：(（`'\"*]|的"
@@ -48,6 +54,8 @@ _MARKED = re.compile(
 _VERSION_WORD = re.compile(r"(?:\bversion|\brelease|版本)[\s:：(`'\"]*$", re.IGNORECASE)
 _VERSION_BEHIND = re.compile(r"\s?(?:版本|versions?\b|release\b)", re.IGNORECASE)
 """The word that makes a number without a name a version: of what the text is about."""
+_WANTED = re.compile(r"\b(?:minim(?:um|al)|recommended|required|suitable)(?: \w+){0,2}[\s:=<>]*$", re.IGNORECASE)
+"""Text before a version that something asks for."""
 _COMPACT = re.compile(r"(?<![\w./-])py(?:thon)?[ -]?([23])(\d{1,2})(?![\w.])", re.IGNORECASE | re.ASCII)
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.+-]{0,40}", re.ASCII)
 _FROM_TO = re.compile(
@@ -103,11 +111,11 @@ _TITLED = re.compile(
 )
 _SYSTEMS = frozenset({"macos", "windows", "linux", "kernel", "os", "driver", "big", "ventura", "sonoma", "pr", "issue"})
 _LINK = re.compile(
-    r"\[(?:GCC|Clang|MSC)\b[^\]\n]{0,80}\]|(?<![\w.])[\w.-]{1,60}/[\w./-]{1,80}:[\w.-]{1,80}"
+    r"\[(?:GCC|Clang|MSC)\b[^\]\n]{0,80}\]|\[-?\d[\d.,eE+\s-]{0,200}\]|(?<![\w.])[\w.-]{1,60}/[\w./-]{1,80}:[\w.-]{1,80}"
     r"|The '[^'\n]{1,80}' distribution was not found|https?://\S{1,500}|`[^`\n]{80,}`|\S{120,}|\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?"
     r"|(?<![\w.-])\d{1,9}(?:\.\d{1,6})?\s?(?:[kKMGT]i?[Bb]|[mµnu]?s|secs?|seconds?|mins?|minutes?|hours?|fps|[MG]Hz|%|[秒倍])(?![\w-])"
 )
-"""What names no version of the environment: addresses, sizes, times; in brackets is what compiled Python."""
+"""What names no version of the environment: addresses, sizes, times, lists of numbers, what compiled Python."""
 _BOTH = re.compile(r"\b(CUDA)\s?[/&]\s?cuDNN", re.IGNORECASE)
 """The key of a form for two versions: a single one there is CUDA's."""
 _TAG = re.compile(r"(?<![\w./])[a-z]{2,20}\d{1,3}\.\d{1,3}(?:_[a-z]{1,20}_?\d{1,3}(?:\.\d{1,3}){1,2}){1,6}", re.ASCII)
@@ -136,7 +144,7 @@ _INSTALLED = re.compile(
 _BRACKETS = re.compile(r"[(（][^()（）\n]{1,200}[)）]")
 _ANSWER = re.compile(rf"({_VERSION})(?:[\s,;(（].{{0,40}})?$", re.ASCII)
 """The answer below a question of a form for a version."""
-_SEVERAL = frozenset({"package", *BY_NAME}) - {"os"}
+_NAMED = frozenset({"package", *BY_NAME}) - {"os"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,7 +271,7 @@ def role_of(name: str, own: Collection[str]) -> str:
     role = _listed(name)
     own_name = next((one for one in (name, name.replace("_", "-")) if one in own and one not in _PREPOSITIONS), "")
     role = f"package {own_name}" if not role and own_name else role
-    return role if role.partition(" ")[0] in _SEVERAL else ""
+    return role if role.partition(" ")[0] in _NAMED else ""
 
 
 @lru_cache(maxsize=4096)  # a report has few names, in many places
@@ -334,7 +342,11 @@ def _of_sentence(text: str, line: int, own: Collection[str], subject: str) -> It
             continue
         yield from (*(replace(one, fails=verdict) for one in waiting), *found)
         waiting, last = [], verdict
-    yield from (replace(one, fails=last) for one in waiting)
+    # Of several that a report has it does not say that one of them works.
+    several = {
+        one.version for at, one in every if any(first <= at < end for first, end in _several(text)) and one.named
+    }
+    yield from (replace(one, fails=True if last is None and one.version in several else last) for one in waiting)
 
 
 def _of_subject(found: Sequence[Mention], subject: str, installed: bool) -> Iterator[Mention]:
@@ -357,10 +369,10 @@ def _moved(text: str) -> tuple[str, ...]:
 
 
 def _clauses(text: str) -> Iterator[tuple[int, int]]:
-    """(end of each clause, start of the next); what is in brackets is one clause."""
-    brackets = [found.span() for found in _BRACKETS.finditer(text)]
+    """(end of each clause, start of the next); what is in brackets is one clause, and several versions are in one."""
+    whole = [*(found.span() for found in _BRACKETS.finditer(text)), *_several(text)]
     for found in _CLAUSE.finditer(text):
-        if not any(first < found.start() < end - 1 for first, end in brackets):
+        if not any(first < found.start() < end - 1 for first, end in whole):
             yield found.span()
     yield len(text), len(text)
 
@@ -382,8 +394,15 @@ def _versions(text: str, own: Collection[str]) -> Iterator[tuple[int, str, str, 
     """(place, role, version, whether it is named) of what a sentence names; no role where its name is elsewhere."""
     found = [(hit.start(), "python", f"{hit[1]}.{hit[2]}", True) for hit in _COMPACT.finditer(text)]
     end, last = 0, ""
+    together = _several(text)
     for hit in _ANY.finditer(text):
+        if found and any(first < hit.start() < stop and found[-1][0] >= first for first, stop in together):
+            found.append((hit.start(), found[-1][1], _bare(hit[0]), found[-1][3]))
+            end = hit.end()
+            continue
         before = text[max(end, hit.start() - 80) : hit.start()]
+        if _WANTED.search(before):
+            continue
         whole = "." in hit[0]
         name = _BEFORE.search(before)
         role = role_of(name["name"], own) if name else ""
@@ -408,6 +427,15 @@ def _versions(text: str, own: Collection[str]) -> Iterator[tuple[int, str, str, 
                 found.append((hit.start(), "", _bare(hit[0]), bare and called))
         end = hit.end()
     yield from sorted(found)
+
+
+def _several(text: str) -> list[tuple[int, int]]:
+    """Where a text has several versions of one thing, which are not the ends of a range."""
+    return [
+        run.span()
+        for run in _SEVERAL.finditer(text)
+        if not re.search(r"\b(?:between|from)\b", text[: run.start()][-60:])
+    ]
 
 
 def _two_words(text: str) -> str:

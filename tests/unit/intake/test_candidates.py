@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from reprokit.intake.candidates import role
+from reprokit.intake import pieces
+from reprokit.intake.candidates import role, titled
 from reprokit.intake.drafting import draft
 from reprokit.intake.shown import table
 
@@ -225,3 +226,11 @@ def test_what_tensorflows_log_goes_on_after_is_not_the_failure() -> None:
         "libwib.so.7: cannot open shared object file: No such file or directory\nError: wob has no result today\n```\n"
     )
     assert failure(text) == {"output": "wob has no result today"}
+
+
+def test_a_sentence_that_goes_on_behind_the_words_of_the_title_is_cut() -> None:
+    text = '# wob can end with "can\'t join a wib to bytes" after it succeeds\n\n'
+    text += 'The wob can end with "can\'t join a wib to bytes" after it succeeds\n'
+    found = titled(pieces.cut(text).pieces)
+    assert found
+    assert found.signature == {"output": "can't join a wib to bytes"}

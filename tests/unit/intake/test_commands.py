@@ -148,6 +148,14 @@ def test_commands_of_many_forms(text: str, command: str) -> None:
         "## Reproduce\n\nthe value -x is wrong\n\nIt hangs.\n",
         "The result of the command: wib failed --help does not help\n\nIt hangs.\n",
         "Results:\nloss 0.5 -lr 0.1\n\nIt hangs.\n",
+        "If you are using python package, please provide it. It hangs.\n",
+        "不使用fp16而是使用bf16的话，程序卡住\n",
+        "## Configuration\n\nCMake build tool & generator=> ninja 1.10.0\n\nIt hangs.\n",
+        "I added it:\n\n    deb https://wib.example/repo/Debian_12/ /\n\nIt hangs.\n",
+        (
+            "```console\nChecking the wobble\n-- Found wob: /usr/lib/libwob.so\nFailed to compute it for libwob.so\n"
+            "Call Stack (most recent call first)\n-- Wobbling done\n```\n"
+        ),
     ],
 )
 def test_other_text_becomes_no_command(text: str) -> None:

@@ -87,6 +87,27 @@ from reprokit.intake.drafting import draft
             "# Sorting gives the wrong order\n\n```\n$ wib sort a.txt\nbob ann\n```\n",
             {"exit_code": "0", "output": "bob ann"},
         ),
+        # a title calls each signal a segmentation fault; the shell says which one it was
+        (
+            "# Segfault when wob is imported\n\n```\n>>> import wob\nIllegal instruction (core dumped)\n```\n",
+            {"signal": "SIGILL"},
+        ),
+        # what a search of CMake does not find ends nothing
+        (
+            (
+                "```\n-- Could NOT find OpenWib (missing: OpenWib_DIR)\n-- Configuring done\n"
+                "make[2]: *** No rule to make target 'wob'.  Stop.\n```\n"
+            ),
+            {"output": "No rule to make target"},
+        ),
+        # a sentence about the time at which it happens is printed by no program
+        (
+            (
+                "# The wob is wrong\n\nUnexpected wobble when combining --wib with --wob\n\n"
+                "Actual result:\n```\n8:d\n```\n"
+            ),
+            {"exit_code": "0", "output": "8:d"},
+        ),
     ],
 )
 def test_the_failure_of_a_report(text: str, signature: dict[str, str]) -> None:

@@ -67,6 +67,15 @@ SAID = [
     ("### Version of scipy\n\n1.10.1", "scipy?1.10.1"),
     ("scipy 的版本为 1.10.1", "scipy?1.10.1"),
     ("g++-14 and cmake 3.27", "gcc?14 cmake?3.27"),
+    # several that a report has
+    ("Tried scipy 1.9.0, 1.9.1 and 1.10.1", "scipy-1.9.0 scipy-1.9.1 scipy-1.10.1"),
+    ("scipy 1.9.0和1.10.1都试过", "scipy-1.9.0 scipy-1.10.1"),
+    ("It works with scipy 1.9.0, 1.9.1, fails with 1.10.1", "scipy+1.9.0 scipy+1.9.1 scipy-1.10.1"),
+    ("between scipy 1.9.0 and 1.10.1", "scipy?1.9.0"),
+    ("It needs scipy 1.9.0 or 1.10.1", ""),
+    # numbers that a program has
+    ("scipy fails with the list [1.0, 2.0]", ""),
+    ("Could not find scipy (minimal suitable version: 2.0)", ""),
     ("File /opt/x/site-packages/scipy-1.10.1.dist-info/METADATA", "scipy?1.10.1"),
 ]
 
