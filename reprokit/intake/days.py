@@ -10,7 +10,6 @@ from datetime import date, timedelta
 from functools import cache
 from typing import Any
 
-from reprokit.core import json_text
 from reprokit.environment.axes.operating_system import DEFAULT as DEFAULT_OS
 from reprokit.environment.catalog import OURS
 from reprokit.environment.versions import NONE
@@ -49,8 +48,6 @@ def of_page(data: bytes) -> str:
 def of_report(text: str, created: str, today: date) -> ReportDay | None:
     """The day of a report from its text. ``created``: when it was, by the server or the page that it is from."""
     head = text[:HEAD]
-    if not created and head.lstrip().startswith("{"):
-        created = _of_json(text)
     if day := _plausible(created, today):
         return ReportDay(day=day, why=f"the report was created on {day}")
     for found, at in _days("created", head):
@@ -80,15 +77,6 @@ def _released(name: str, version: str) -> date | None:
     rows = table("days")["released"].get(re.sub(r"[-_.]+", "-", name).lower().removesuffix("-gpu"), {})
     day: date | None = rows.get(".".join(version.split("+")[0].split(".")[:2]))
     return day
-
-
-def _of_json(text: str) -> str:
-    try:
-        found = json_text.loads(text)
-    except ValueError:
-        return ""
-    keys = ("created_at", "createdAt")
-    return next((str(found[key]) for key in keys if key in found), "") if isinstance(found, dict) else ""
 
 
 def _plausible(text: str, today: date) -> date | None:

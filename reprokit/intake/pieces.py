@@ -130,7 +130,7 @@ def cut(text: str) -> ParsedReport:
     """Cut a report into pieces. Comments of templates become empty lines; terminal colours are removed."""
     text = clean(text.replace("\r\n", "\n").replace("\r", "\n")).translate(_SPACES)
     text = _AS_ROOT.sub(lambda found: found[0].replace("# ", "$ "), _EXAMPLE.sub(_blank, _outside_fences(text)))
-    text = _GLUED.sub(r"\g<0> ", text)
+    text = _of_wiki(_GLUED.sub(r"\g<0> ", text))
     title = ""
     if front := _FRONT.match(text):
         found = re.search(r"^title:\s*[\"']?(.+?)[\"']?\s*$", front["body"], re.MULTILINE)
@@ -146,6 +146,23 @@ def cut(text: str) -> ParsedReport:
     # What is right below the title is under no heading of its own.
     kept = [replace(one, heading="") if one.code and one.heading == title else one for one in kept]
     return ParsedReport(text=text, pieces=tuple(kept), title=title, pictures=len(_IMAGE.findall(prose)))
+
+
+_WIKI = re.compile(r"^[ \t]*\{(?:code|noformat)(?::(?P<options>[^{}\n]{1,200}))?\}[ \t]*$", re.MULTILINE)
+_WIKI_HEADING = re.compile(r"^h([1-6])\.[ \t]+(?=\S)", re.MULTILINE)
+
+
+def _of_wiki(text: str) -> str:
+    """A text with the marks of Jira for code and headings as one with those of Markdown, line by line."""
+    marks = len(_WIKI.findall(text))
+    if not marks or marks % 2:
+        return text
+
+    def fence(mark: re.Match[str]) -> str:
+        options = (mark["options"] or "").split("|")
+        return f"```{next((one for one in options if re.fullmatch('[A-Za-z+#]+', one)), '')}"
+
+    return _WIKI_HEADING.sub(lambda mark: f"{'#' * int(mark[1])} ", _WIKI.sub(fence, text))
 
 
 def _outside_fences(text: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from reprokit.case import markdown, read
 from reprokit.core import fetch, issues
 from reprokit.core.errors import UsageError
-from reprokit.intake import days, texts
+from reprokit.intake import days, exported, texts
 
 MAX_BYTES = 32 * 1024**2
 """Largest file that is read."""
@@ -30,7 +30,7 @@ class ReportText:
 
 
 def read_report(source: str) -> ReportText:
-    """Read the report at ``source`` (a file, ``-``, an address); of an issue, its title and first text.
+    """Read the report at ``source`` (a file, ``-``, an address); of an issue, also as JSON, its title and first text.
 
     Raises UsageError when it cannot be read, is not text, or contains a case already.
     """
@@ -45,9 +45,12 @@ def read_report(source: str) -> ReportText:
             raise UsageError(f"{source}: more than {MAX_BYTES // 1024**2} MiB: keep the part with the failure: {ends}")
         try:
             text = texts.decode(data)
-        except texts.NotText as error:
+            saved = exported.read(text)
+        except (texts.NotText, exported.SeveralIssues) as error:
             raise UsageError(f"{source}: {error}") from None
         created = days.of_page(data)
+        if saved:
+            text, url, created = saved.text, url or saved.url, saved.created
     path = "<stdin>" if source == "-" else source
     return _without_case(ReportText(path=path, text=text, url=url, created=created), source)
 

@@ -49,7 +49,7 @@ def find(fact: FailureFact, report: ParsedReport) -> Shown | None:
             line=fact.line,
             last=last,
         )
-    if not pasted and (found := _of_sentence(fact, whole, marked)):
+    if not (pasted or _LOGGED.match(whole)) and (found := _of_sentence(fact, whole, marked)):
         return found
     if fact.kind == "exception" and (found := _raised(fact.line, last, report)):
         return found
@@ -109,6 +109,8 @@ def _of_sentence(fact: FailureFact, text: str, marked: str) -> Shown | None:
 
 
 _QUOTED = re.compile(r"(?<!`)(`{1,3})(?!`)([^\n]{8,300}?)(?<!`)\1(?!`)|[\"“]([^`\"“”\n]{8,300})[\"”]")
+_LOGGED = re.compile(r"\s{0,8}\[?(?:WARN(?:ING)?|ERROR|FATAL|CRITICAL)\]?\s{0,8}[:：]")
+"""How a line of a log begins, which no person writes."""
 _TOLD = re.compile(
     r"\b(?:I|I'm|we|my|our|you|please|thanks|fails|crashes|will (?:fail|crash))\b"
     r"|^\W*(?:after|when)\b|[?？请我你您]|报错|运行",

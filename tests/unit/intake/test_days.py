@@ -50,12 +50,6 @@ def test_the_latest_of_several_logs_counts() -> None:
     assert of("\n".join(lines)).startswith("2021-06-02: the last day in its logs is 2021-06-01 (line 3)")
 
 
-def test_an_issue_as_json_has_its_own_day_and_not_that_of_its_milestone() -> None:
-    text = '{"title": "x", "milestone": {"created_at": "2015-01-01T00:00:00Z"}, "created_at": "2021-05-04T10:22:11Z"}'
-    assert of(text).startswith("2021-05-05: ")
-    assert of(text[:-1]) == ""
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -478,3 +478,17 @@ def test_a_block_of_html_is_code_without_its_tags() -> None:
 def test_other_blocks_of_html_are_read_as_before(text: str) -> None:
     assert pieces.cut(text).text == text
     assert "<pre>" not in "".join(piece.text for piece in pieces.cut(text).pieces)
+
+
+def test_marks_of_jira_are_fences_and_headings_on_their_lines() -> None:
+    text = "h2. Log\n\n{code:title=a.log|java}\nwob: error: no wobble\n{code}\n\n{noformat}\n$ wob\n{noformat}\n"
+    found = [(piece.kind, piece.text, piece.line, piece.info) for piece in pieces.cut(text).pieces]
+    assert found == [
+        ("heading", "Log", 1, ""),
+        ("fenced", "wob: error: no wobble", 4, "java"),
+        ("fenced", "$ wob", 8, ""),
+    ]
+
+
+def test_marks_of_jira_without_their_end_are_text() -> None:
+    assert [piece.kind for piece in pieces.cut("a\n{code}\nb\n").pieces] == ["prose"]

@@ -158,6 +158,12 @@ def test_a_line_of_markdown_is_a_failure_without_its_marks(line: str) -> None:
     assert found["output"] == "/wobble .* does not fit all uses/"
 
 
+def test_a_line_of_a_log_is_the_failure_and_not_what_it_quotes() -> None:
+    report = '# Warnings\n\nWARNING: Cannot resolve a type of "wob.engines.Wibbler": it is not defined\n'
+    found = made({"fact": "failure", "kind": "output", "line": 3}, report=report).data["expect"]["failure"]
+    assert found["output"] == 'WARNING: Cannot resolve a type of "wob.engines.Wibbler": it is not defined'
+
+
 def test_texts_are_as_the_report_writes_them() -> None:
     report = "# It is wrong\n\n```\n$ python feed.py  --All\nWobbles:      NONE\n```\n"
     found = made(
