@@ -89,7 +89,7 @@ _SHOWS = re.compile(
 """Lines that only show what is installed, whatever their program."""
 _COMMENT = re.compile(r"^\s*(?:#|//|::|REM\b|--\s)", re.IGNORECASE)
 _ROW = re.compile(
-    r"^[\w.+-]+(?:\[\S*\])?(?:\s+[v~^]?=*\(?\d+(?:\.\d+)+\S*(?:\s+\S+){0,4}|\s*[=~<>!]=.*|==?[\d.]+(?:=\S+)?"
+    r"^[\w.+/-]+(?:\[\S*\])?(?:\s+[v~^]?=*\(?\d+(?:\.\d+)+\S*(?:\s+\S+){0,4}|\s*[=~<>!]=.*|==?[\d.]+(?:=\S+)?"
     r"|\s+(?:linux|darwin|windows)/\w+|(?<=^python\d\.\d)\s+[A-Za-z]{2,30}\d+(?:\.\d+)+|\s*:\s.*|\s+\([^)]*\)\s.*|\s+\|.*|(?:\s[\w.]+){0,4}\s\.{4,}\s.*|\s+(?:version|release|v)\b.*|\s+=\s.*|\s+-+>.*)$",
     re.IGNORECASE,
 )
@@ -201,7 +201,8 @@ def within(line: int, spans: Sequence[tuple[int, int]]) -> bool:
 def printed_by_build(text: str, output: bool) -> bool:
     """Whether it is a long line of a compiler, as builds print them. ``output``: it is among what a build printed."""
     compiler = _COMPILER.match(text)
-    return bool(compiler and (output or compiler["path"])) and len(text.split()) > 6
+    least = 2 if compiler and compiler["path"] and output else 6
+    return bool(compiler and (output or compiler["path"])) and len(text.split()) > least
 
 
 _COMPILER = re.compile(

@@ -251,7 +251,7 @@ def _in_words(piece: ReportPiece, nan: str) -> Iterator[Shown]:
         yield Shown(signature={"exception": _type(raised["type"])}, notes=note, line=at, last=at, inline=True)
     else:  # no program prints a title: one that begins like an echo is a person's sentence
         told = piece.kind == "heading" and _TOLD.match(unquoted)
-        for one in _lines(piece, unquoted):
+        for one in next(filter(None, (list(_lines(part, part.text)) for part in _spans(piece))), _lines(piece, unquoted)):
             if not (told and (one.echo or one.building)) and not (one.echo and _WHEN.search(one.title)):
                 yield one
     yield from _worded(piece, table()["words"], nan)
@@ -263,6 +263,13 @@ _TOLD = re.compile(
     r"|un(?:expected|known|supported)|invalid|no such)\b(?!.{0,80}: )",
     re.IGNORECASE,
 )
+def _spans(piece: ReportPiece) -> Iterator[ReportPiece]:
+    """The texts between backticks in prose that have three words or more."""
+    for span in re.finditer(r"`([^`\n]{8,300})`", piece.text):
+        if len(span[1].split()) > 2:
+            yield replace(piece, text=span[1], line=piece.line + piece.text.count("\n", 0, span.start()))
+
+
 _WHEN = re.compile(r"\w (?:when|whenever|while|if) (?:\w+ing|I|we|you|the|a|an|there)\b")
 """What a person says of the time at which it happens."""
 

@@ -49,7 +49,7 @@ def stable(message: str) -> tuple[str, str]:
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     first = next((line for line in lines if own.startswith(" ".join(line.split())[:60])), lines[0] if lines else "")
     first = _PADDLE_CLASS.sub("", first[:1000])
-    sentence = _SENTENCE.split(first, maxsplit=1)[0].strip().rstrip(".:")
+    sentence = _closed(_SENTENCE.split(first, maxsplit=1)[0].strip().rstrip(".:"))
     if not sentence:
         return "", "the exception has no message" if not lines else ""
     inside = sentence[1:-1]
@@ -74,6 +74,21 @@ def stable(message: str) -> tuple[str, str]:
     if len(sentence) <= 40 and "/" not in sentence:
         return sentence, "the whole message, most of which may differ on other machines"
     return "", f"no part of the message {_shown(sentence)} is sure to stay the same"
+
+
+_OPENS = {"`": "`", '"': '"', "”": "“", "」": "「", "】": "【", "）": "（", ")": "(", "]": "["}
+"""Marks that close -> those that open."""
+
+
+def _closed(text: str) -> str:
+    """A text without the marks at its end that belong to the words around it: ``it is gone"，``."""
+    while text:
+        last, opens = text[-1], _OPENS.get(text[-1], "")
+        alone = text.count(last) % 2 if opens == last else text.count(last) > text.count(opens) if opens else False
+        if not (alone or last in ",，、;；"):
+            break
+        text = text[:-1].rstrip()
+    return text
 
 
 def without_question(text: str) -> str:
