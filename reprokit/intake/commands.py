@@ -55,7 +55,11 @@ _NOTHING = re.compile(r"[\W_]*(?:n/?a|none|no|nothing|not applicable|no response
 """What stands in a form where there is no command to show."""
 _CONTINUES = re.compile(r"^>(?: |$)")
 """What shells print before the further lines of a command."""
-BUILT = re.compile(r"^[ \t]*(?:g?make(?:\[\d+\])?: (?:\*\*\*|Entering)|ninja: build stopped|FAILED: )", re.MULTILINE)
+BUILT = re.compile(
+    r"^[ \t]*(?:g?make(?:\[\d+\])?: (?:\*\*\*|Entering)|ninja: build stopped|FAILED: |\*\* libs"
+    r"|ERROR: compilation failed)",
+    re.MULTILINE,
+)
 """What builds print, beside the lines of the compiler that they start."""
 _ASSIGN = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>\"[^\"]*\"|'[^']*'|(?:\\.|[^\s;&|\\])*)(?:\s+|$)")
 _EXPORT = re.compile(r"^(?:export|set|setenv|SET|declare -x|ENV)\s+(?P<rest>[A-Za-z_]\w*[ =].*)$")
@@ -201,7 +205,7 @@ def within(line: int, spans: Sequence[tuple[int, int]]) -> bool:
 def printed_by_build(text: str, output: bool) -> bool:
     """Whether it is a long line of a compiler, as builds print them. ``output``: it is among what a build printed."""
     compiler = _COMPILER.match(text)
-    least = 2 if compiler and compiler["path"] and output else 6
+    least = 2 if output else 6
     return bool(compiler and (output or compiler["path"])) and len(text.split()) > least
 
 

@@ -43,7 +43,9 @@ _FAILS = re.compile(
     re.IGNORECASE,
 )
 """Words of a sentence about a command that failed, or the only one that was run."""
-_ALSO = re.compile(r"\b(?:also|as well|additionally|the same (?:bug|error|issue|problem))\b|另外|此外|同样|相同的", re.IGNORECASE)
+_ALSO = re.compile(
+    r"\b(?:also|as well|additionally|the same (?:bug|error|issue|problem))\b|另外|此外|同样|相同的", re.IGNORECASE
+)
 """Words of a sentence about one more command."""
 _BLANK = re.compile(
     r"\[[A-Z][A-Z_]{3,}\]|\s\.{3}(?:\s|$)|/?path/to/|<(?:your|path|model|script|file)[\w -]*>", re.IGNORECASE

@@ -167,7 +167,7 @@ def _lines(piece: ReportPiece, text: str) -> Iterator[Shown]:
         if hit is None:
             continue
         said = next((part for part in hit.groups() if part), hit[0])
-        part, why = stable(said if piece.code else without_question(said))
+        part, why = stable(said if piece.code else without_question(_within_quotes(said)))
         if len(re.findall(r"\w", part)) > 3 and occurs(part, text):
             line = piece.line + text.count("\n", 0, hit.start())
             yield Shown(
@@ -179,6 +179,16 @@ def _lines(piece: ReportPiece, text: str) -> Iterator[Shown]:
                 echo=row.get("echo", False),
             )
             return
+
+
+def _within_quotes(text: str) -> str:
+    """What a sentence quotes, of a text that begins in quotes and goes on behind them."""
+    for opens, closes in ("``", '""', "“”"):
+        if opens == "`" and re.search("`[^`'\n]{1,200}'", text):  # as GNU quotes
+            continue
+        if text.count(closes) % 2 if opens == closes else text.count(closes) > text.count(opens):
+            text = text.partition(closes)[0]
+    return text
 
 
 def _ended(piece: ReportPiece) -> Iterator[Shown]:
@@ -251,7 +261,9 @@ def _in_words(piece: ReportPiece, nan: str) -> Iterator[Shown]:
         yield Shown(signature={"exception": _type(raised["type"])}, notes=note, line=at, last=at, inline=True)
     else:  # no program prints a title: one that begins like an echo is a person's sentence
         told = piece.kind == "heading" and _TOLD.match(unquoted)
-        for one in next(filter(None, (list(_lines(part, part.text)) for part in _spans(piece))), _lines(piece, unquoted)):
+        for one in next(
+            filter(None, (list(_lines(part, part.text)) for part in _spans(piece))), _lines(piece, unquoted)
+        ):
             if not (told and (one.echo or one.building)) and not (one.echo and _WHEN.search(one.title)):
                 yield one
     yield from _worded(piece, table()["words"], nan)
@@ -263,6 +275,8 @@ _TOLD = re.compile(
     r"|un(?:expected|known|supported)|invalid|no such)\b(?!.{0,80}: )",
     re.IGNORECASE,
 )
+
+
 def _spans(piece: ReportPiece) -> Iterator[ReportPiece]:
     """The texts between backticks in prose that have three words or more."""
     for span in re.finditer(r"`([^`\n]{8,300})`", piece.text):

@@ -53,6 +53,14 @@ def find(fact: FailureFact, report: ParsedReport) -> Shown | None:
         return found
     if fact.kind == "exception" and (found := _raised(fact.line, last, report)):
         return found
+    if fact.kind == "exception" and not fact.text and "Traceback (most recent call last)" in whole:
+        return None  # its end is missing, which may be elsewhere
+    return _printed(fact, whole, text, pasted, note)
+
+
+def _printed(fact: FailureFact, whole: str, text: str, pasted: bool, note: str) -> Shown:
+    """The failure by a line that is printed. ``whole``: its lines; ``text``: the telling one of them."""
+    last = max(fact.last, fact.line)
     if not fact.text:
         rules = shown_failures.pasted(ReportPiece(kind="fenced", text=whole, line=fact.line))
         if found := next((one for one in rules if not one.echo), None):

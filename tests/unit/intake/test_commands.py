@@ -149,6 +149,8 @@ def test_commands_of_many_forms(text: str, command: str) -> None:
         "The result of the command: wib failed --help does not help\n\nIt hangs.\n",
         "Results:\nloss 0.5 -lr 0.1\n\nIt hangs.\n",
         "If you are using python package, please provide it. It hangs.\n",
+        "Environment:\ngcc/g++ : 4.8.5\n\nIt hangs.\n",
+        "```\n* installing *source* package ‘wob’ ...\n** libs\ng++ -m64 -I/usr/include/R -c a.cc\nSegfault\n```\n",
         "不使用fp16而是使用bf16的话，程序卡住\n",
         "## Configuration\n\nCMake build tool & generator=> ninja 1.10.0\n\nIt hangs.\n",
         "I added it:\n\n    deb https://wib.example/repo/Debian_12/ /\n\nIt hangs.\n",

@@ -100,6 +100,28 @@ from reprokit.intake.drafting import draft
             ),
             {"output": "No rule to make target"},
         ),
+        # CMake says first what it was given
+        (
+            (
+                '```\nCMake Error at CMakeLists.txt:3 (if):\n  if given arguments:\n\n    "WIB" "WOB" "8.0"\n\n'
+                "  Unknown arguments specified\n```\n"
+            ),
+            {"output": "Unknown arguments specified"},
+        ),
+        # the marks behind a message are not of it
+        (
+            "推理报错：AttributeError: 'WibTokenizer' object has no attribute 'wob'、不知道怎么办\n",
+            {"exception": "AttributeError", "message": "'WibTokenizer' object has no attribute 'wob'"},
+        ),
+        (
+            'I get "a/b.so: undefined symbol: _ZNK2wob" when it is imported.\n',
+            {"output": "undefined symbol: _ZNK2wob"},
+        ),
+        # what a sentence quotes, rather than the sentence
+        (
+            "The following benchmarks are failing with `WOB build failed with error code 6` when I run them.\n",
+            {"output": "WOB build failed with error code"},
+        ),
         # a sentence about the time at which it happens is printed by no program
         (
             (
