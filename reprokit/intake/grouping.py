@@ -210,7 +210,7 @@ def _from_sentences(result: ReportedEnvironments, said: Sequence[Mention]) -> li
         if not thing.value and bad and (bad[0].fails or len({one.version for one in bad}) == 1):
             thing.value = bad[0].version
             stated = _with(replace(stated, first=bad[0].line), role, bad[0])
-        if thing.value and (fine or bad):
+        if thing.value and (fine or any(not same_version(one.version, thing.value) for one in bad)):
             compared.append(thing)
     if stated.first:
         result.fill(stated)

@@ -133,6 +133,7 @@ def _kept(
             continue
         home = _home(fact, facts, report, url) if isinstance(fact, SourceFact) and not fact.git else None
         fact = fact.model_copy(update={"git": home.git}) if home else fact
+        fact = _continued(fact, report.lines) if isinstance(fact, CommandFact) else fact
         why = _absent(fact, report.lines, seen, home)
         if not why and isinstance(fact, (CommandFact, ProgramFact)):
             size += sum(len(line) + 1 for line in report.lines[fact.line - 1 : max(fact.line, fact.last)])
@@ -142,6 +143,17 @@ def _kept(
             refused.append(f"Fact {number} ({fact.fact}) is left out: {why}.")
         else:
             yield fact.model_copy(update=_verbatim(fact, report.lines, seen))
+
+
+def _continued(fact: CommandFact, lines: Sequence[str]) -> CommandFact:
+    """A command that is stated as one line, by the lines over which the report has it."""
+    last = fact.line
+    while last < min(len(lines), fact.line + commands.MOST) and lines[last - 1].rstrip().endswith("\\"):
+        last += 1
+    joined, text = (
+        " ".join(one.replace("\\\n", " ").split()) for one in ("\n".join(lines[fact.line - 1 : last]), fact.text)
+    )
+    return fact.model_copy(update={"text": "", "last": last}) if last > fact.line and text in joined else fact
 
 
 def _verbatim(fact: Fact, lines: Sequence[str], seen: Sequence[str]) -> dict[str, str]:
@@ -232,7 +244,7 @@ def _version(found: StatedFacts, fact: VersionFact, lines: Sequence[str], seen: 
 
 def _name(fact: VersionFact) -> str:
     """What a version is of: ``torch`` for ``package torch``, ``wob`` for ``o.org/wob/v2``, ``o-wob`` for ``o/wob``."""
-    of = fact.of.strip().lower()
+    of = re.sub(r"\s*\([^()]*\)$", "", fact.of.strip().lower())
     of = of if _axis(of) else _KIND_WORDS.sub("", of).strip()
     module = _MODULE.fullmatch(of)
     repository = re.fullmatch(r"([\w-]+)/([\w-]+)", of)

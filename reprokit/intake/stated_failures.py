@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from reprokit.core.text import one_line
 from reprokit.intake import candidates, likely, shown_failures
@@ -23,6 +24,8 @@ def find(fact: FailureFact, report: ParsedReport) -> Shown | None:
         whole = "\n".join(_MARKUP.sub("", line) for line in whole.split("\n"))
         fact = fact.model_copy(update={"text": _MARKUP.sub("", fact.text)})
     text = fact.text or _telling(whole)
+    if fact.kind == "signal" and (compiler := next(iter(_compiler(whole, fact.line)), None)):
+        return compiler
     if fact.signal and re.search(_SIGNALS.get(fact.signal, fact.signal[3:]), report.text, re.IGNORECASE):
         return Shown(signature={"signal": fact.signal}, notes={"signal": note}, line=fact.line, last=last)
     if fact.kind == "signal":  # by the words of its lines
@@ -72,6 +75,13 @@ def _printed(fact: FailureFact, whole: str, text: str, pasted: bool, note: str) 
     return Shown(signature={"output": part}, notes={"output": f"{note}; {why}"}, line=fact.line, last=last)
 
 
+def _compiler(text: str, line: int) -> Sequence[Shown]:
+    """What a compiler prints that crashed itself: the signal is not that of the program which started it."""
+    found = shown_failures.pasted(ReportPiece(kind="fenced", text=text, line=line)) if _CRASHED.search(text) else ()
+    return [one for one in found if "output" in one.signature]
+
+
+_CRASHED = re.compile(r"internal compiler error", re.IGNORECASE)
 _SIGNALS = {
     "SIGSEGV": r"seg\w{0,12}[ -]?(?:fault|v)|signal:? 11\b|\b139\b|段错误", "SIGABRT": r"abo?rt|assert|\b134\b",
     "SIGFPE": "fpe|floating|divi",
