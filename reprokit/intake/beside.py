@@ -159,7 +159,7 @@ _LINE, _LINES, _LISTED = 400, 1000, 8
 
 _VARIABLE = re.compile(
     rf"(?<![\w$%{{./-])(?P<name>(?P<known>(?:{'|'.join(table()['variables'])})[A-Z0-9_a-z]*)|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)"
-    r"\s?=\s?(?P<value>\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|[^\s,;，；。)）\"'|&]{1,200})"
+    r"\s?=(?![=~])\s?(?P<value>\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|[^\s,;，；。)）\"'|&]{1,200})"
 )
 _OF_VARIABLES = re.compile(r"\benv\b|environment|variable|\bexport|\bset(?:ting)?\b|环境变量|变量|设置", re.IGNORECASE)
 _TRIED = re.compile(r"\bhelp|\btried\b|\beffect\b|\bdifference\b|尝试|试过|无效|没用", re.IGNORECASE)

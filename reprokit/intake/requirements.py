@@ -248,6 +248,10 @@ def _program(result: Requirements, name: str, environments: Sequence[Environment
         cell[_axis(name)] = version or next(filter(None, reported))
 
 
+_TAG = re.compile(r"[A-Za-z]{1,2}\d{2,8}(?:[._-]\d+)*")
+"""What some projects call their builds: ``b5415``."""
+
+
 def _axis(name: str) -> str:
     """The name of the axis of a package or program: one that a template can use."""
     found = AXIS_NAMES.get(name) or re.sub(r"^(?=\d)", "_", re.sub(r"\W+", "_", name).strip("_"))
@@ -263,6 +267,9 @@ def _reported(result: Requirements, name: str, environments: Sequence[Environmen
     """A package that environments list: a pin where they agree, an axis where they do not."""
     reported = [found.packages.get(name, "") for found in environments]
     releases = [text if _released(text) else _near(text) for text in reported]
+    if not any(releases) and all(_TAG.fullmatch(text) for text in reported if text):
+        _program(result, name, environments)  # no index has such versions
+        return
     for text, near in dict(zip(reported, releases, strict=True)).items():
         if text and not near:
             result.missing.append(f"{name} {text} is not a release: choose the nearest one.")

@@ -460,9 +460,9 @@ def _of_crash(crash: Crash, text: str, piece: ReportPiece) -> Shown:
         first = re.search(r"undefined reference.*", text)
         words = one_line(first[0], 300) if first else words
     if crash.kind in {"compiler-error", "ptxas-fatal"} and (
-        found := re.search(r"(?:fatal )?error(?: #?\w+)?\s*:\s*(?P<text>.*)", words)
+        found := re.search(r"(?P<crash>internal compiler )?(?:fatal )?error(?: #?\w+)?\s*:\s*(?P<text>.*)", words)
     ):
-        words = found["text"]
+        words = found[0] if found["crash"] else found["text"]
     part, why = stable(words.rpartition("what(): ")[2].strip())
     if crash.kind == "assertion":  # as it is in the source, numbers too
         part, why = words[:LONGEST].rstrip("."), "the assertion"

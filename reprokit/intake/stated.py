@@ -151,7 +151,7 @@ def _continued(fact: CommandFact, lines: Sequence[str]) -> CommandFact:
     while last < min(len(lines), fact.line + commands.MOST) and lines[last - 1].rstrip().endswith("\\"):
         last += 1
     joined, text = (
-        " ".join(one.replace("\\\n", " ").split()) for one in ("\n".join(lines[fact.line - 1 : last]), fact.text)
+        " ".join(re.sub(r"\\\n>?", " ", one).split()) for one in ("\n".join(lines[fact.line - 1 : last]), fact.text)
     )
     return fact.model_copy(update={"text": "", "last": last}) if last > fact.line and text in joined else fact
 
@@ -223,9 +223,10 @@ def _version(found: StatedFacts, fact: VersionFact, lines: Sequence[str], seen: 
     at = _nearest(fact.value, fact.line, seen) or fact.line
     value = fact.value.strip().lstrip("vV=")
     if role == "os":
-        value = _system(fact.value, lines[at - 1])
+        value = _system(fact.value, lines[max(0, at - _NEAR) : at])
     elif role in BY_NAME:
-        value = BY_NAME[role].wording.read(value) or value
+        tag = re.fullmatch(r"cu(\d{1,2})(\d)", value) if role == "cuda" else None
+        value = tag.expand(r"\1.\2") if tag else BY_NAME[role].wording.read(value) or value
     if re.fullmatch(r"[0-9a-f]{7,40}", value) and (known := projects.known(name)):
         found.sources.append((known.git, known.name, value))
         return
@@ -285,10 +286,16 @@ def _folded(text: str) -> str:
     return re.sub(r"[\s._/-]", "", text.lower())
 
 
-def _system(value: str, line: str) -> str:
-    """A system as the axis writes it, of its line where the value is only a release."""
-    of_line = (one for one in (wording.packaged(line), wording.os(line)) if one.endswith(f"-{value.strip()}"))
-    return wording.os(value) or next(of_line, value.strip().lower())
+_NEAR = 3
+"""Lines, that of a release and those above it, which may name the system of which it is."""
+
+
+def _system(value: str, near: Sequence[str]) -> str:
+    """A system as the axis writes it, of the nearest line where the value is only a release."""
+    bare = value.strip()
+    written = [*reversed(near), *(f"{wording.family(line)} {bare}" for line in reversed(near))]
+    of_line = (one for line in written for one in (wording.packaged(line), wording.os(line)))
+    return wording.os(value) or next((one for one in of_line if one.endswith(f"-{bare}")), bare.lower())
 
 
 def _program(report: ParsedReport, name: str, parts: Sequence[ProgramFact]) -> ReportPiece:

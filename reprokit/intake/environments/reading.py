@@ -275,7 +275,9 @@ def _package(into: BlockReader, name: str, one: KeyValue) -> None:
     found = (
         whole
         or _RELEASE.match(one.value.strip())
-        or re.match(rf"(?:{called}|{_KIND})?[ =:(（-]{{1,3}}v?(\d+\.(?:[A-Za-z0-9.+]|_(?=\d))*)", one.value, re.IGNORECASE)
+        or re.match(
+            rf"(?:{called}|{_KIND})?[ =:(（-]{{1,3}}v?(\d+\.(?:[A-Za-z0-9.+]|_(?=\d))*)", one.value, re.IGNORECASE
+        )
     )
     if found:
         into.package(name, found[1], f"{one.key}: {one.value}")

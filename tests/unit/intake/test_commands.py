@@ -444,3 +444,7 @@ def test_texts_without_a_command(text: str) -> None:
 )
 def test_variables_that_sentences_and_profiles_set(text: str, env: dict[str, str]) -> None:
     assert dict(draft(f"# It fails\n\nDebian 12.\n\n{text}").data.get("env") or {}) == env
+
+
+def test_a_comparison_sets_no_variable() -> None:
+    assert "env" not in draft("# Wobble\n\nIt stops where FLAGS_max_wobbles == 0 in the loop. It hangs.\n").data

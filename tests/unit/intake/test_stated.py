@@ -526,3 +526,56 @@ def test_a_signal_that_the_report_does_not_name_is_not_taken(said: str, signal: 
     found = made(fact, report=f"# The feeder ends\n\n{said}\n").data["expect"]["failure"]
     assert found == ({"signal": signal} if taken else found)
     assert taken or "TODO(reprokit)" in found["output"]
+
+
+def test_a_command_over_several_lines_may_be_stated_as_one() -> None:
+    report = "# It ends\n\n[root@x y]# wob-train --a 1 \\\n>   --b 2 \\\n>   --c 3 &> wob.log\n\nfatal: no wob\n"
+    found = made({"fact": "command", "line": 3, "text": "wob-train --a 1 --b 2 --c 3 &> wob.log"}, report=report)
+    assert "--b 2" in found.data["command"]
+    assert found.data["command"].startswith("wob-train --a 1")
+
+
+def test_two_versions_with_which_it_fails_are_compared_whatever_else_is_stated() -> None:
+    report = "# It ends\n\ntensorflow 1.13.1, Python 3.6, Ubuntu 18.04, CUDA 10.0\nwibble version: 0.29.0, 0.30.0\n"
+    facts = [
+        version("package tensorflow", "1.13.1", 3),
+        version("python", "3.6", 3),
+        version("os", "ubuntu-18.04", 3),
+        version("cuda", "10.0", 3),
+        *(version("package wibble", one, 4) for one in ("0.29.0", "0.30.0")),
+    ]
+    assert made(*facts, report=report).data["matrix"]["wibble"] == ["0.29.0", "0.30.0"]
+
+
+def test_a_release_is_of_the_system_that_is_named_above_it() -> None:
+    report = "# It ends\n\n- OS: Ubuntu\n- OS Version: 16.04\n"
+    assert made(version("os", "16.04", 4), report=report).data["matrix"]["os"] == ["ubuntu-16.04"]
+
+
+def test_builds_that_a_project_numbers_are_an_axis() -> None:
+    report = "# It ends\n\nwob.cpp b4835 works, b5415 does not. CUDA is cu124.\n"
+    facts = [
+        version("program wob.cpp", "b5415", 3),
+        version("program wob.cpp", "b4835", 3, works=True),
+        version("cuda", "cu124", 3),
+    ]
+    matrix = made(*facts, report=report).data["matrix"]
+    assert (matrix["wob_cpp"], matrix["cuda"]) == (["b4835", "b5415"], ["12.4"])
+
+
+def test_the_crash_of_a_compiler_is_not_that_of_the_program() -> None:
+    report = "# It ends\n\n```\na.c:9:1: internal compiler error: Segmentation fault\nmake: *** [a.o] Error 1\n```\n"
+    fact = {"fact": "failure", "kind": "signal", "signal": "SIGSEGV", "line": 4, "last": 5}
+    failure = made(fact, report=report).data["expect"]["failure"]
+    assert failure == {"output": "internal compiler error: Segmentation fault"}
+
+
+def test_a_traceback_without_its_end_leaves_the_failure_to_the_rules() -> None:
+    report = (
+        "# RuntimeError: the wobble is gone\n\n````\nTraceback (most recent call last):\n"
+        '  File "a.py", line 9, in main\n    wob.go(seed=0)\n````\n'
+    )
+    found = made({"fact": "failure", "kind": "exception", "line": 4, "last": 6}, report=report).data["expect"][
+        "failure"
+    ]
+    assert found["exception"] == "RuntimeError"
