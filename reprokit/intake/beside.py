@@ -171,7 +171,8 @@ def variables(prose: Sequence[lines.ReportLine]) -> EnvironmentBlock | None:
     fine: list[str] = []
     first, above = 0, ""
     for line in prose:
-        for hit in _VARIABLE.finditer(line.text) if "=" in line.text else ():
+        listed = line.text.count("LC_") > 1  # a locale as R and others print it
+        for hit in _VARIABLE.finditer(line.text) if "=" in line.text and not listed else ():
             if not (hit["known"] or _OF_VARIABLES.search(line.text) or _OF_VARIABLES.search(above)):
                 continue
             value, clause = hit["value"].strip("\"'").rstrip("."), mentions.clause_of(line.text, hit.start())

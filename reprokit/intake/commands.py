@@ -249,7 +249,7 @@ def role_of(text: str, *, lenient: bool = False, sure: bool = False) -> str:
     if re.match(r"(?:cd|pushd|chdir)(?:\s+[^\s:：]+\s*|\s+([\"']).*\1\s*|\s*)$", rest):
         return "cd"
     first = rest.split("\n", 1)[0]
-    if not first or _ROW.match(first) or _SAID.search(first[:300]) or sentence(first):
+    if not first or first.endswith((":", "：")) or _ROW.match(first) or _SAID.search(first[:300]) or sentence(first):
         return ""
     if not sure and (_TELLS_OF.fullmatch(first) if (name := program_of(rest)) in _INTERPRETERS else _names(name, rest)):
         return ""
@@ -358,7 +358,13 @@ def sentence(text: str) -> bool:
 
 def _only_assigns(text: str) -> bool:
     names, rest = assignments(_joined(text))
-    return bool(names) and not rest and all(re.fullmatch(r"[A-Z][A-Z0-9]+(?:_\w+)?", name) for name in names)
+    locale = sum(name.startswith("LC_") for name in names) > 1  # as R and others print it
+    return (
+        bool(names)
+        and not rest
+        and not locale
+        and all(re.fullmatch(r"[A-Z][A-Z0-9]+(?:_\w+)?", name) for name in names)
+    )
 
 
 def _joined(text: str) -> str:

@@ -39,6 +39,10 @@ _QUOTED = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'")
 _STARTS = re.compile(
     r"(?:[A-Z][A-Z0-9_]*=\S+ +)*(?:sudo +)?(?P<name>\$\{?\w+\}?|(?:[A-Za-z]:)?[\w.~/\\][\w.+/\\-]*)(?=\s|$)"
 )
+_VERBS = frozenset(
+    {"install", "create", "open", "click", "select", "enter", "load", "download", "build", "clone", "launch", "start"}
+)
+"""Words that begin a step in a list, and are no program where no path or prompt says so."""
 _CONTINUED = re.compile(r"[ \t]*\\\n[ \t]*")
 _MOST = 2000
 """Most characters that are weighed."""
@@ -65,7 +69,7 @@ def weight(text: str, *places: str, subjects: frozenset[str] = frozenset()) -> i
     first = _CONTINUED.sub(" ", text[:_MOST]).split("\n", 1)[0].strip()
     starts = _STARTS.match(first)
     name = starts["name"].rpartition("/")[2] if starts else ""
-    if not starts or name.lower() in words() or not re.search(r"[A-Za-z]", name):
+    if not starts or name.lower() in words() | _VERBS or not re.search(r"[A-Za-z]", name):
         return 0
     plain = _QUOTED.sub("''", first)
     total = sum(PLACES[place] for place in places)

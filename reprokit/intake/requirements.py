@@ -103,7 +103,7 @@ def wanted(
     skip = {canonicalize_name(name) for name in without}
     imports = list(dict.fromkeys(imports))
     names = [name for name in _chosen(environments, imports) if name not in skip]
-    programs = [name for name in names if name in elsewhere][:_PROGRAMS]
+    programs = [name for name in names if name in elsewhere and not _names_nothing(name)][:_PROGRAMS]
     left = [name for name in names if name in unknown and name not in elsewhere]
     if left:
         versions_of = {name: next(filter(None, (one.packages.get(name) for one in environments)), "") for name in left}
@@ -206,12 +206,22 @@ def _doubted(found: EnvironmentBlock) -> set[str]:
     return {name for name in names if name in _WORDS or not _NAME.fullmatch(name)}
 
 
+def _names_nothing(name: str) -> bool:
+    """Whether what has a version is called by a word that names no package or program: ``version``, ``driver``."""
+    return _OF_HOST.search(name) is not None or (name in _GENERIC and name not in {*TOOLS, *table()["of_conda"]})
+
+
+_OF_HOST = re.compile(r"(?:^|(?:nvidia|gpu|cuda|amd|linux)-)(?:driver|kernel|firmware)s?$")
+"""What belongs to the machine of a container."""
+
+
 def _every(groups: Sequence[Sequence[EnvironmentBlock]]) -> Iterator[EnvironmentBlock]:
     return (found for group in groups for found in group)
 
 
 _NAME = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
-_WORDS = TOOLS.union(canonicalize_name(word) for key in ("no_names", "generic") for word in table()[key])
+_GENERIC = frozenset(str(canonicalize_name(word)) for key in ("no_names", "generic") for word in table()[key])
+_WORDS = TOOLS | _GENERIC
 
 
 @cache

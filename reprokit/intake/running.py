@@ -15,6 +15,11 @@ from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.shown import Shown
 
 WORKDIR = "/workspace"
+_OF_HOST = re.compile(
+    r"(?:COLLECT_|OFFLOAD_TARGET_|COMPILER_PATH$|LIBRARY_PATH$|TERM|PWD$|OLDPWD$|USER(?:NAME)?$|HOME$|SHELL$|SHLVL$"
+    r"|LOGNAME$|HOSTNAME$|PS1$|XDG_|LS_COLORS$|MAIL$|SSH_)"
+)
+"""Variables of a session, and what compilers print: no one sets them for a failure."""
 _HOST_PATHS = frozenset(
     {
         *("PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"),
@@ -200,7 +205,8 @@ def _better(program: scripts.Script, shell: Shell, shown: Shown | None) -> bool:
     """Whether a quoted program, rather than a command somewhere in the text, is what fails."""
     if not shell.of("run"):
         return program.whole and not (shown and shown.building)
-    if failing_command.score(shell, shown) >= failing_command.SURE:
+    started = not program.compiles or re.search(r"\bmain\b", program.text)  # a test is of the tree that is tested
+    if failing_command.score(shell, shown) >= failing_command.SURE or not started:
         return False
     return program.score >= 6 or (program.score >= 4 and not failing_command.REPRODUCE.search(shell.piece.under))
 
@@ -300,6 +306,8 @@ def _variable(result: Running, name: str, value: str, line: int) -> bool:
         result.devices = _devices({name: value}) or result.devices
         if value not in ("", "-1", ",".join(map(str, range(result.devices)))):
             return False
+    elif _OF_HOST.match(name):
+        return False
     elif name in _HOST_PATHS or (name == "PYTHONPATH" and re.search(r"[$~]|^/home|^/Users|^[A-Z]:", value)):
         result.missing.append(f"line {line} sets {name} to folders of the reporter's machine; left out.")
         return False

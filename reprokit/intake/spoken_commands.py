@@ -173,7 +173,8 @@ def _clause(line: str, text: str) -> str:
 
 
 _ENDS = re.compile(
-    r"[。！？；;]|(?<=\w)[.!?](?= [A-Z])|\b(?:but|while|whereas|however|otherwise)\b|但|否则|而(?!且)", re.IGNORECASE
+    r"[。！？；;]|(?<=[\w`\"')])[.!?](?= [A-Z])|\b(?:but|while|whereas|however|otherwise)\b|但|否则|而(?!且)",
+    re.IGNORECASE,
 )
 
 
@@ -218,6 +219,8 @@ def _argued(text: str) -> bool:
 def _plain(text: str) -> bool:
     """Whether a line has nothing but words behind the name of a program, the first of them no subcommand."""
     words = text.rstrip(".!?。！？").split()
+    if len(words) > 1 and words[1].lower() in likely.words() - {"run", "test"}:  # bazel with an older bazel
+        return True
     known = len(words) < 3 or words[0] in ("make", "gmake", "ninja") or _SUBCOMMAND.fullmatch(words[1])
     return not known and all(re.fullmatch(r"[^\W\d_]+", word) for word in words[1:])
 
@@ -235,7 +238,7 @@ def _in_sentence(line: str, subjects: frozenset[str]) -> list[tuple[str, Sequenc
     found = [(ran, _cut(ran["rest"])) for ran in _RAN.finditer(line)]
     for ran, text in found:
         told = ran["run"] or ran["han"] or ran["when"]
-        if told and (name := _FILE.match(text)):
+        if told and (name := _FILE.match(text)) and name[0] != "setup.py":
             return [(f"{'python' if name['ending'] == 'py' else 'bash'} {name[0]}", ())]
         alone = text in _ALONE or (_argued(text) and not _ARGUMENT.search(text))
         if (_KNOWN.match(text) or (told and alone)) and role_of(text) and not _plain(text):

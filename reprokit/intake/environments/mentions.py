@@ -29,7 +29,9 @@ _CONTRAST = re.compile(
     r"\b(?:but|while|whereas|however|yet)\b|但|而(?!且)|(?<![译跑行])不过|却", re.IGNORECASE | re.ASCII
 )
 _SENTENCE = re.compile(r"[。！？!?]|\.(?=\s|$)")
-_VERSION = r"v?\d{1,4}(?:\.(?:\d+[^\W_]*|[x*]))+(?:[-.]?(?:post|rc|dev|a|b|alpha|beta)\d*)?(?:\+[\w.]+)?"
+_VERSION = (
+    r"v?\d{1,4}(?:\.(?:\d+[^\W_]*|[x*]))+(?:[-.]?(?:post|rc|dev|a|b|alpha|beta|nightly|SNAPSHOT)\d*)?(?:\+[\w.]+)?"
+)
 _ANY = re.compile(
     rf"(?<![\d.])(?:{_VERSION}|(?<![A-Za-z.\d/])\d{{1,2}}(?![\d.]))(?![A-Za-z0-9/]|\.\d|[-_][A-Za-z])", re.ASCII
 )
@@ -56,6 +58,8 @@ _VERSION_BEHIND = re.compile(r"\s?(?:版本|versions?\b|release\b)", re.IGNORECA
 """The word that makes a number without a name a version: of what the text is about."""
 _WANTED = re.compile(r"\b(?:minim(?:um|al)|recommended|required|suitable)(?: \w+){0,2}[\s:=<>]*$", re.IGNORECASE)
 """Text before a version that something asks for."""
+_ADDRESS = re.compile(r"v?(?=\S*\d{3})\d{1,3}(?:\.\d{1,3}){3}")
+"""Four numbers, one of them with three digits: an address of a network."""
 _COMPACT = re.compile(r"(?<![\w./-])py(?:thon)?[ -]?([23])(\d{1,2})(?![\w.])", re.IGNORECASE | re.ASCII)
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.+-]{0,40}", re.ASCII)
 _FROM_TO = re.compile(
@@ -256,13 +260,13 @@ def _first_named(text: str, own: Collection[str]) -> str:
         of_two = role_of(f"{before[0]}-{word[0]}", own) if before and beside else ""
         if of_two or role:
             return of_two or role
-        role = "" if word[0].lower() in _ANY_COMPILER else role_of(word[0], own)
+        role = "" if word[0].lower() in _PLAIN else role_of(word[0], own)
         before = word
     return role
 
 
-_ANY_COMPILER = frozenset({"compiler", "cc", "c++", "cpp"})
-"""Keys of forms that in a sentence may mean any compiler."""
+_PLAIN = frozenset({"compiler", "cc", "c++", "cpp", "make"})
+"""Names that in a sentence may mean any compiler, or a verb."""
 
 
 def role_of(name: str, own: Collection[str]) -> str:
@@ -401,7 +405,7 @@ def _versions(text: str, own: Collection[str]) -> Iterator[tuple[int, str, str, 
             end = hit.end()
             continue
         before = text[max(end, hit.start() - 80) : hit.start()]
-        if _WANTED.search(before):
+        if _WANTED.search(before) or _ADDRESS.fullmatch(hit[0]):
             continue
         whole = "." in hit[0]
         name = _BEFORE.search(before)
@@ -451,5 +455,6 @@ def _no_name(word: str) -> bool:
 
 
 def _last_named(text: str, own: Collection[str]) -> str:
-    roles: Mapping[str, None] = {role: None for word in _WORD.findall(text) if (role := role_of(word, own))}
+    words = (word for word in _WORD.findall(text) if word.lower() not in _PLAIN)
+    roles: Mapping[str, None] = {role: None for word in words if (role := role_of(word, own))}
     return next(reversed(list(roles)), "")

@@ -23,7 +23,10 @@ from reprokit.intake.table import table
 ENOUGH = 5
 """The least score of a pair that counts."""
 _NAME = r"@?[A-Za-z][A-Za-z0-9_+-]{0,40}(?:[./][A-Za-z][A-Za-z0-9_+-]{0,40}){0,3}"
-_VERSION = r"\d{1,4}(?:\.\d{1,6}){1,3}(?:[-.]?(?:rc|alpha|beta|dev|post|preview|a|b|p|r)[.-]?\d*)?(?:[+][\w.]{1,20})?"
+_VERSION = (
+    r"\d{1,4}(?:\.\d{1,6}){1,3}(?:[-.]?(?:rc|alpha|beta|dev|post|preview|nightly|SNAPSHOT|a|b|p|r)[.-]?\d*)?"
+    r"(?:[+][\w.]{1,20})?"
+)
 _PAIR = re.compile(
     rf"(?<![\w./@\\-])(?<!\w:)(?P<name>{_NAME})"
     r"(?:[ -](?P<kind>server|client|cli|cluster|compiler|framework|library|package|plugin|runtime|toolkit))?"
@@ -227,7 +230,8 @@ def _words(text: str) -> list[str]:
 
 def _named(name: str) -> bool:
     """Whether a text can be the name of a project: not all of its parts are words of sentences and forms."""
-    return not ("/" in name or wording.family(name) or (_WORDS | _GENERIC).issuperset(name.split("-")))
+    verb = name.endswith("ing") and name not in ROLES
+    return not ("/" in name or verb or wording.family(name) or (_WORDS | _GENERIC).issuperset(name.split("-")))
 
 
 _READ = 200_000

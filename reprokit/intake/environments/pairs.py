@@ -52,7 +52,7 @@ _ITEM_NAMES = sorted(
 )
 _ITEM = re.compile(
     r"(?<![A-Za-z0-9_.-])(?<![A-Za-z]/)(?P<name>" + "|".join(map(re.escape, _ITEM_NAMES)) + r")"
-    r"\s{0,3}(?:versions?|版本号?)?\s{0,3}(?:[:：]|={1,2}|为|是|-|is)?\s{0,3}(?P<version>v?\d+(?:\.(?a:[\w*]+))+(?:\+(?a:[\w.]+))?|\d{1,2}(?![\w.]|[-,]\d))",
+    r"\s{0,3}(?:versions?|版本号?)?\s{0,3}(?:[:：]|={1,2}|为|是|-|is)?\s{0,3}(?P<version>v?\d+(?:\.(?a:[\w*]+))+(?:-nightly|-SNAPSHOT)?(?:\+(?a:[\w.]+))?|\d{1,2}(?![\w.]|[-,]\d))",
     re.IGNORECASE,
 )
 _LISTED = re.compile(

@@ -35,7 +35,7 @@ _PLAUSIBLE = {
 
 WHEEL = re.compile(r"([A-Za-z][\w.]{0,60})-(\d[\w.]{0,30}(?:\+[\w.]{1,30})?)-(?:cp|py)\d[\w.-]{1,80}\.whl")
 """The file name of a wheel: what is installed, and its version."""
-_RELEASE = re.compile(r"v?(\d+(?:\.(?:[A-Za-z0-9*]|_(?=\d))+)+(?:-rc\d+)?(?:\+[\w.]+)?)")
+_RELEASE = re.compile(r"v?(\d+(?:\.(?:[A-Za-z0-9*]|_(?=\d))+)+(?:-(?:rc\d+|nightly|SNAPSHOT))?(?:\+[\w.]+)?)")
 _KIND = "default|latest|release|version|built|pip|conda|master|stable"
 """What people write before a version."""
 _GPU_NAME = re.compile(

@@ -149,6 +149,10 @@ def test_commands_of_many_forms(text: str, command: str) -> None:
         "The result of the command: wib failed --help does not help\n\nIt hangs.\n",
         "Results:\nloss 0.5 -lr 0.1\n\nIt hangs.\n",
         "If you are using python package, please provide it. It hangs.\n",
+        "1. clone the repo\n2. install dev requirements and jupyter\n\nIt hangs.\n",
+        "I am building bazel with bazel on sled11. It hangs.\n",
+        "```\nthread 'wob' panicked at 'explicit panic'\nstack backtrace:\n```\n",
+        "ERROR: Failed building wheel for wob\n  Running setup.py clean for wob\n",
         "Environment:\ngcc/g++ : 4.8.5\n\nIt hangs.\n",
         "```\n* installing *source* package ‘wob’ ...\n** libs\ng++ -m64 -I/usr/include/R -c a.cc\nSegfault\n```\n",
         "不使用fp16而是使用bf16的话，程序卡住\n",
@@ -448,3 +452,24 @@ def test_variables_that_sentences_and_profiles_set(text: str, env: dict[str, str
 
 def test_a_comparison_sets_no_variable() -> None:
     assert "env" not in draft("# Wobble\n\nIt stops where FLAGS_max_wobbles == 0 in the loop. It hangs.\n").data
+
+
+def test_a_test_of_a_tree_is_not_compiled_by_itself() -> None:
+    text = (
+        "# It stops\n\n## Reproduce\n\nRun `cargo update` and `cargo test --lib wob`. It works with 1.2.1.\n\n"
+        "```rust\n#[test]\nfn wob() {\n    use wib::go;\n    go(1);\n}\n```\n"
+    )
+    command = str(draft(text).data["command"])
+    assert "cargo test --lib wob" in command
+    assert "rustc" not in command
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\nUsing built-in specs.\nCOLLECT_GCC=gcc\nOFFLOAD_TARGET_NAMES=nvptx-none\n```\n",
+        "locale:\n[1] LC_CTYPE=en_US.UTF-8       LC_NUMERIC=C\nLC_TIME=en_US.UTF-8        LC_COLLATE=en_US.UTF-8\n",
+    ],
+)
+def test_what_programs_print_of_a_session_is_not_set(text: str) -> None:
+    assert "env" not in draft(f"# Wobble\n\n{text}\nIt hangs.\n").data

@@ -334,3 +334,30 @@ def test_what_compiled_a_program_is_the_compiler(text: str) -> None:
 @pytest.mark.parametrize("words", ["在 Mac OS X下执行它就会崩溃。", "MAC下会崩溃", "在Mac系统上运行会报错"])
 def test_a_chinese_sentence_names_the_system(words: str) -> None:
     assert "the report is from macOS" in render(draft(f"# It dies\n\n{words}\n\n{PROGRAM}"))
+
+
+@pytest.mark.parametrize(
+    ("text", "axis", "version"),
+    [
+        ("- Rustc version: 1.48.0-nightly (d006f5734 2020-08-28)", "rustc", "1.48.0-nightly"),
+        ("rustc 1.5.0-nightly (7bf4c885f 2015-09-26)", "rustc", "1.5.0-nightly"),
+        ("- JDK: jdk-10.0.1_windows-x64_bin.exe", "jdk", "10.0.1"),
+    ],
+)
+def test_a_version_ends_where_what_it_is_of_goes_on(text: str, axis: str, version: str) -> None:
+    assert draft(f"# It ends\n\n{text}\n\nUbuntu 20.04\n").data["matrix"][axis] == [version]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Affects Version/s: 5.15.3",
+        "- Version: 1.2.30",
+        "Github Version:0.2.1.6",
+        "nvidia-driver: 535.86.10",
+        "The node 101.200.199.85 does not answer, with 101.200.199.86 it works.",
+        "When I make the wobbles there are regressions between 1.4.5 and 1.4.7.",
+    ],
+)
+def test_what_names_no_program_is_not_an_axis(text: str) -> None:
+    assert list(draft(f"# It ends\n\n{text}\n\nUbuntu 20.04. It hangs.\n").data["matrix"]) == ["os"]
