@@ -228,7 +228,8 @@ class _Work:
         versions = {name: {found.packages.get(name) for found in self.merged} for name in keys}
         installed = set(requirements.imported(frames))  # a trace shows it among the installed packages
         named = [one for one in projects.named(keys) if len(versions.get(one.pip, ())) < 2]
-        named = [one for one in named if one.package not in installed]
+        script = placing.needs_tree(self.running, self.shown)
+        named = [one for one in named if one.package not in installed and script.startswith(one.programs)]
         return named[0] if named else of_url
 
     def _about(self) -> set[str]:

@@ -23,7 +23,8 @@ class Project:
     """A project and its repository. ``name``: its folder; ``tag``: the format of release tags, '' = unknown.
 
     ``package``, ``pip``: its import name and pip package; ``also``: what else it is called; ``why``: how it was found.
-    ``built``: it is built from its tree, and programs of reports are not in it.
+    ``built``: it is built from its tree, and programs of reports are not in it. ``programs``: the folder of its own
+    programs, where it is a library that those of other projects import, too.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Project:
     also: tuple[str, ...] = ()
     why: str = ""
     built: bool = False
+    programs: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ ROWS: Mapping[tuple[str, str], str] = {
     ("failures", "words"): "pattern kind signal exception quotes pasted not examples",
     ("languages", "*"): "infos start sign clues compiles needs",
     ("packages", "*"): "pip apt numpy_2",
-    ("projects", "*"): "git tag package pip also why built",
+    ("projects", "*"): "git tag package pip also why built programs",
     ("rpm", "*"): "rpm",
     ("statements", "statements"): "fails weak patterns examples",
 }

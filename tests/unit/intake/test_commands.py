@@ -473,3 +473,9 @@ def test_a_test_of_a_tree_is_not_compiled_by_itself() -> None:
 )
 def test_what_programs_print_of_a_session_is_not_set(text: str) -> None:
     assert "env" not in draft(f"# Wobble\n\n{text}\nIt hangs.\n").data
+
+
+@pytest.mark.parametrize(("script", "tree"), [("tools/infer.py", False), ("examples/pytorch/run_glue.py", True)])
+def test_a_library_in_the_environment_is_the_tree_of_its_own_examples_only(script: str, tree: bool) -> None:
+    text = f"# It ends\n\n```\n$ python {script} --x 1\nfatal: no wobble\n```\n\ntransformers: 4.39.3\nPython: 3.10\n"
+    assert ("sources" in draft(text).data) is tree
