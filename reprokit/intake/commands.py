@@ -57,7 +57,7 @@ _CONTINUES = re.compile(r"^>(?: |$)")
 """What shells print before the further lines of a command."""
 BUILT = re.compile(
     r"^[ \t]*(?:g?make(?:\[\d+\])?: (?:\*\*\*|Entering)|ninja: build stopped|FAILED: |\*\* libs"
-    r"|ERROR: compilation failed)",
+    r"|ERROR: compilation failed|(?:running build_ext|building '[\w.]{1,80}' extension)$)",
     re.MULTILINE,
 )
 """What builds print, beside the lines of the compiler that they start."""

@@ -126,7 +126,8 @@ class _Work:
                 f"The report describes {reading.found} environments; the draft has the first {grouping.MOST} of them."
             )
         self.environments, self.statements = reading.groups, reading.statements
-        self.failing, self.merged = reading.failing, reading.merged
+        self.failing = reading.failing
+        self.merged = [requirements.unaliased(found, report.text) for found in reading.merged]
         self.own, self.subject = reading.own, reading.subject
         self.shells = running.shells(report.pieces, self._taken(), report.title)
         if facts:
@@ -333,6 +334,7 @@ class _Work:
         own = requirements.installed_by(self.running.command)
         brought += [name for name in own if len({found.packages.get(name) for found in merged}) < 2]
         images = {found.image for found in merged if found.image}
+        packages = self.facts.packages if self.facts else set()
         wanted = requirements.wanted(
             merged,
             imports=[name for name in imports if name not in brought],
@@ -345,9 +347,9 @@ class _Work:
             ),
             apt=[*self.installed.apt, *(text for found in merged for text in found.apt)],
             without=[name for name in brought if name],
-            elsewhere=requirements.not_of_python(self.environments, self.report.text)
+            elsewhere=requirements.not_of_python(self.environments, self.report.text, packages)
             | (self.facts.other if self.facts else frozenset()),
-            unknown=requirements.unknown(self.environments, self.own | (self.facts.packages if self.facts else set())),
+            unknown=requirements.unknown(self.environments, self.own | packages),
             script=program.name if program else "",
             failure=self.shown.title if self.shown else "",
         )
@@ -382,9 +384,9 @@ class _Work:
         environment: dict[str, Any] = {}
         options = [literal(text) for text in wanted.options]
         dnf = [*self.installed.dnf, *(text for found in merged for text in found.dnf)]
-        packages = distributions.lists(wanted.apt, dnf, [cell.get("os", "") for cell in matrix.cells])
+        installed = distributions.lists(wanted.apt, dnf, [cell.get("os", "") for cell in matrix.cells])
         wanted.notes["dnf"] = wanted.notes.get("apt", [])
-        parts = {**packages, "pip": wanted.pip, "pip_options": options, "setup": wanted.setup}
+        parts = {**installed, "pip": wanted.pip, "pip_options": options, "setup": wanted.setup}
         for key, value in parts.items():
             if value:
                 environment[key] = value

@@ -78,11 +78,15 @@ def installs(lines: Sequence[CommandLine]) -> Installed:
 
 
 def _words(text: str) -> list[str]:
-    bare = re.split(r"\s[#(]|\|", text)[0]
+    bare = _REDIRECTED.sub(" ", re.split(r"\s[#(]|\|", text)[0])
     try:
         return shlex.split(bare)
     except ValueError:
         return bare.split()
+
+
+_REDIRECTED = re.compile(r"(?<=\s)(?:\d|&)?>{1,2}(?:&\d|\s?[\w./~-]+)(?=\s|$)")
+"""Where the output of a command goes."""
 
 
 def _pip(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -128,7 +128,7 @@ def wanted(
         result.notes.setdefault("pip", []).append(f"as the report says: {', '.join(new)}")
     for name in imports:
         _imported(result, name, have, script)
-    _numpy(result)
+    _numpy(result, environments)
     libraries = [] if _NO_LIBRARY.search(failure) else _libraries(result.pip)
     result.apt = list(dict.fromkeys([*apt, *libraries]))
     if extra := [name for name in result.apt if name not in apt]:
@@ -138,8 +138,8 @@ def wanted(
     return result
 
 
-def _numpy(result: Requirements) -> None:
-    """Install no NumPy 2 beside a package that is older than its first release for it, where none is reported."""
+def _numpy(result: Requirements, environments: Sequence[EnvironmentBlock]) -> None:
+    """Install no NumPy 2 beside a package that is older than its first release for it, but the one that is reported."""
     if any(_name(text) == "numpy" and text != "numpy" for text in result.pip):
         return
     first = {name: row["numpy_2"] for row in table("packages").values() if "numpy_2" in row for name in row["pip"]}
@@ -149,7 +149,12 @@ def _numpy(result: Requirements) -> None:
         found = [hit[0] for value in values if (hit := re.search(r"\d+(?:\.\d+)+", value))]
         old = next((one for one in found if versions.order(one) < versions.order(first.get(name, "0"))), "")
         if old:
-            result.pip = [*(one for one in result.pip if one != "numpy"), "numpy<2"]
+            rest = [one for one in result.pip if one != "numpy"]
+            reported = [one.packages.get("numpy", "") for one in environments]
+            if had := next(filter(_RELEASE.fullmatch, reported), ""):
+                result.pip = [*rest, f"numpy=={had}"]
+                return
+            result.pip = [*rest, "numpy<2"]
             note = f"numpy<2: {name} {old} is older than {first[name]}, which works with NumPy 2"
             result.notes.setdefault("pip", []).append(note)
             return
@@ -166,10 +171,23 @@ def _chosen(environments: Sequence[EnvironmentBlock], imports: Sequence[str]) ->
     return list(chosen)
 
 
-def not_of_python(groups: Sequence[Sequence[EnvironmentBlock]], text: str) -> frozenset[str]:
+_ALIAS = re.compile(r"^[ \t]*(?:>>> )?import ([A-Za-z_]\w*) as ([A-Za-z_]\w*)", re.MULTILINE)
+
+
+def unaliased(found: EnvironmentBlock, text: str) -> EnvironmentBlock:
+    """An environment with the packages that the programs in a text import as something else by their own names."""
+    names = {alias: name for name, alias in _ALIAS.findall(text) if name != alias and name not in found.packages}
+    packages = {names.get(name, name): version for name, version in found.packages.items()}
+    return replace(found, packages=packages) if packages.keys() != found.packages.keys() else found
+
+
+def not_of_python(
+    groups: Sequence[Sequence[EnvironmentBlock]], text: str, stated: Collection[str] = ()
+) -> frozenset[str]:
     """What people name with a version in a report, ``text``, that is not a package of Python's index: an axis.
 
-    Those are programs, and in a report that has nothing of Python everything that no table knows as a package.
+    ``stated``: what its reader calls packages. The result has programs, and in a report that has nothing of Python
+    everything that no table knows as a package.
     """
     python = bool(_PYTHON.search(text[:_READ]))
     other = not python and bool(_OTHER_LANGUAGE.search(text[:_READ]))
@@ -177,7 +195,7 @@ def not_of_python(groups: Sequence[Sequence[EnvironmentBlock]], text: str) -> fr
     people = {name for found in _every(groups) if found.kind in ("typed", "stated") for name in found.packages}
     words = {name for found in _every(groups) if found.kind != "stated" for name in _doubted(found)}
     listed = {name for found in _every(groups) if found.kind not in ("typed", "stated") for name in found.packages}
-    names = (people | words) - (listed - words)
+    names = ((people | words) - (listed - words)) | {str(canonicalize_name(name)) for name in stated}
     conda = {name for found in _every(groups) for name in found.packages} & {*table()["of_conda"]}
     return frozenset(conda) | frozenset(
         name for name in names if name in TOOLS or name.endswith("-cpp") or not (python or name in known)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from reprokit.case import placeholders
 from reprokit.core.redaction import for_shell
 from reprokit.evidence import frames as places
 from reprokit.intake import commands, failing_command, installing, likely, scripts, spoken_commands
@@ -113,7 +114,7 @@ def run(found: Sequence[Shell], shown: Shown | None, pieces: Sequence[ReportPiec
     if lines:
         _command(result, lines)
     elif program is not None:
-        result.command = program.start
+        result.command = program.start if _has_engine(program, pieces) else placeholders.COMMAND
         why = "the report shows a program but no command for it"
         result.notes[("command",)] = (f"line {program.piece.line}" if program.alone else why,)
         result.compiles = result.compiles or program.compiles
@@ -126,6 +127,11 @@ def run(found: Sequence[Shell], shown: Shown | None, pieces: Sequence[ReportPiec
     _beside(result, programs)
     _configs(result, pieces)
     return result
+
+
+def _has_engine(program: scripts.Script, pieces: Sequence[ReportPiece]) -> bool:
+    """Whether it is known what runs a program: SQLite runs SQL only where the report is about that."""
+    return program.language.suffix != ".sql" or any("sqlite" in piece.text[:20_000].lower() for piece in pieces)
 
 
 def _beside(result: Running, found: Sequence[scripts.Script]) -> None:

@@ -58,7 +58,7 @@ _PART = re.compile(
     r"^\s*(?:import|from|def|class|for|with|async|@\w|if|try|return)\b|^\s*[\w.,\[\]'\" ]+ ?= ?\S|\w\(", re.M
 )
 _BEGINS = re.compile(
-    r"\s*(?:import \w[\w., ]*(?:;.{0,200})?|from [\w.]+ import .*|class \w+.{0,80}:|def \w+\(.{0,200}\).{0,40}:)$"
+    r"\s*(?:import \w[\w., ]*(?:;.{1,200})?|from [\w.]+ import .*|class \w+.{0,80}:|def \w+\(.{0,200}\).{0,40}:)$"
 )
 _PRINTED_ERROR = re.compile(
     r"^[ \t]*(?:[-=]*>[ \t]*)?(?:Traceback \(most recent|[A-Z]\w{0,60}(?:Error|Exception): \S)", re.MULTILINE

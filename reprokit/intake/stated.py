@@ -221,7 +221,7 @@ def _version(found: StatedFacts, fact: VersionFact, lines: Sequence[str], seen: 
         return  # a container has those of its host
     (found.packages if package else found.other).add(role.removeprefix("package "))
     at = _nearest(fact.value, fact.line, seen) or fact.line
-    value = fact.value.strip().lstrip("vV=")
+    value = re.sub(r"(?<=[\w.])\s+\(.*\)$", "", fact.value.strip().lstrip("vV="))
     if role == "os":
         value = _system(fact.value, lines[max(0, at - _NEAR) : at])
     elif role in BY_NAME:
@@ -347,6 +347,8 @@ def _of_version(fact: VersionFact, lines: Sequence[str], seen: Sequence[str]) ->
 
 def _of_source(fact: SourceFact, seen: Sequence[str], home: Project | None) -> tuple[str, tuple[str, ...]]:
     """(why a tree cannot be one, what of it the report must have): its address, unless a known project is named."""
+    if _FILE.search(fact.git):
+        return f"{one_line(fact.git, 80)} is a file, and no repository of Git", ()
     if not fact.git:
         return f"the report does not say of which repository {fact.ref or 'it'} is: add it to sources", ()
     if home:
@@ -357,6 +359,10 @@ def _of_source(fact: SourceFact, seen: Sequence[str], home: Project | None) -> t
     named = known and any(_names(name, seen) for name in known.names)
     address = re.sub(r"^\w+://|\.git$", "", fact.git.rstrip("/"))
     return "", (*(() if named else (address,)), *((fact.ref,) if fact.ref else ()))
+
+
+_FILE = re.compile(r"\.(?:rpm|deb|zip|whl|tar(?:\.\w+)?|tgz)$")
+"""The end of the address of a file."""
 
 
 def _of_lines(fact: Fact, lines: Sequence[str]) -> tuple[str, tuple[str, ...]]:

@@ -67,3 +67,33 @@ def test_what_is_built_with_pytorch_comes_from_its_index() -> None:
 )
 def test_numpy_is_not_newer_than_what_is_built_with_it(rows: str, installed: list[str]) -> None:
     assert pip(f"Python: 3.11.2\n{rows}") == installed
+
+
+def test_where_the_output_of_pip_goes_is_not_installed() -> None:
+    data = draft("# It ends\n\n```\n$ pip install wibble==1.2 1>a.txt 2>&1\n$ python -m wibble\nfatal: x\n```\n").data
+    assert data["environment"]["pip"] == ["wibble==1.2"]
+
+
+def test_a_package_is_called_by_its_own_name_where_a_program_has_another() -> None:
+    text = "```python\nimport wibble as wb\nwb.go()\n```\n\n```\nwb==1.7.2 scipy==1.6.3 anndata==0.7.6\n```\n"
+    pip = draft(f"# It ends\n\n{text}").data["environment"]["pip"]
+    assert not [one for one in pip if one.startswith("wb")]
+
+
+def test_the_numpy_that_is_listed_is_installed_beside_what_needs_an_old_one() -> None:
+    listed = "numpy==1.18.4\ntensorflow==2.2.0\nscipy==1.3.1"
+    text = f"# It ends\n\n```\n$ pip install numpy\nfatal: x\n```\n\n```\n{listed}\n```\n"
+    assert "numpy==1.18.4" in draft(text).data["environment"]["pip"]
+
+
+def test_sql_is_not_run_by_sqlite_where_another_database_is_meant() -> None:
+    sql = "```sql\ncreate table wob (a int);\nselect a from wob;\n```\n"
+    assert "sqlite3" in draft(f"# SQLite gives a wrong sum\n\n{sql}").data["command"]
+    assert "TODO(reprokit)" in draft(f"# Hive gives a wrong sum\n\n{sql}").data["command"]
+
+
+def test_imports_of_java_are_not_a_program_of_python() -> None:
+    java = "import org.wib.Wob;\n\npublic class Go {\n  public static void main(String[] a) {\n"
+    java += "    new Wob().go();\n  }\n}\n"
+    files = draft(f"# It hangs\n\n{java}").data["files"]
+    assert [name.rpartition(".")[2] for name in files] == ["java"]

@@ -579,3 +579,25 @@ def test_a_traceback_without_its_end_leaves_the_failure_to_the_rules() -> None:
         "failure"
     ]
     assert found["exception"] == "RuntimeError"
+
+
+def test_a_package_of_a_report_without_python_is_a_program() -> None:
+    system = '$ cat /etc/os-release\nNAME="Debian"\nVERSION_ID="12"\n$ mvn package'
+    report = f"# It ends\n\n```\n{system}\n```\n\nwib 2.7.1, java 1.8.0_111\n"
+    facts = [version("package wib", "2.7.1", 10), version("package java", "1.8.0_111", 10)]
+    data = made(*facts, report=report).data
+    assert (data["matrix"]["wib"], data["matrix"]["java"]) == (["2.7.1"], ["1.8.0_111"])
+    assert "pip" not in data["environment"]
+
+
+def test_a_version_is_stated_without_what_is_in_brackets_behind_it() -> None:
+    report = "# It ends\n\nrustc 1.48.0-nightly (d006f5734 2020-08-28)\n"
+    fact = version("program rustc", "1.48.0-nightly (d006f5734 2020-08-28)", 3)
+    assert made(fact, report=report).data["matrix"]["rustc"] == ["1.48.0-nightly"]
+
+
+def test_a_file_is_not_a_source() -> None:
+    report = "# It ends\n\nget https://wib.example/a/wob-1.2-3.src.rpm\n"
+    found = made({"fact": "source", "git": "https://wib.example/a/wob-1.2-3.src.rpm", "line": 3}, report=report)
+    assert "sources" not in found.data
+    assert any("is a file, and no repository of Git" in text for text in found.missing)
