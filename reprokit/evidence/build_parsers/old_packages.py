@@ -8,7 +8,13 @@ from reprokit.evidence.build_parser import BuildCause, BuildLog, BuildParser
 
 _PKG_RESOURCES = re.compile(r"ModuleNotFoundError: No module named 'pkg_resources'")
 _2TO3 = re.compile(r"use_2to3 is invalid")
-_DISTUTILS = re.compile(r"ModuleNotFoundError: No module named 'distutils(?:\.\w+)*'")
+_DISTUTILS = re.compile(r"ModuleNotFoundError: No module named '(?P<module>distutils(?:\.\w+)*)'")
+_COMPILER = re.compile(r"/numpy/distutils/ccompiler\.py.*\n(?:.*\n){0,4}?.*NameError: name 'CCompiler' is not defined")
+_LEFT_OUT = frozenset({"distutils.msvccompiler", "distutils.msvc9compiler"})
+"""Modules of the copy of distutils in setuptools that 73.0.1 has and 74.0.0 does not."""
+_EARLIER = (
+    "environment.pip_before with an earlier day, such as that of the report, builds it with the setuptools of that day"
+)
 _SETUPTOOLS = re.compile(
     r"ModuleNotFoundError: No module named 'setuptools'|BackendUnavailable: Cannot import '(?:setuptools)[\w.]*'"
     r"|Can not execute `setup.py` since setuptools is not available"
@@ -45,7 +51,16 @@ def _read(log: BuildLog) -> BuildCause | None:
             sentence=f"{log.building} does not work with Cython 3 (cython_sources)",
             advice="take a newer version of the package, or build it without isolation beside cython<3",
         )
-    if _DISTUTILS.search(log.text):
+    if _COMPILER.search(log.text):  # seen: 75.8.2 has it, 75.9.0 does not
+        return BuildCause(
+            sentence=f"{who} takes CCompiler from distutils, where setuptools 75.9 and later do not have it",
+            advice=_EARLIER,
+        )
+    if (missing := _DISTUTILS.search(log.text)) and missing["module"] in _LEFT_OUT:
+        return BuildCause(
+            sentence=f"{who} imports {missing['module']}, which setuptools 74 and later do not have", advice=_EARLIER
+        )
+    if missing:
         return BuildCause(
             sentence=f"{who} imports distutils, which Python 3.12 and later do not have",
             advice="" if log.subject else "setuptools has a copy of it",

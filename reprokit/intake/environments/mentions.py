@@ -189,6 +189,7 @@ def clause_of(text: str, at: int) -> str:
     return next((text[a:b] for a, b in zip(ends[::2], ends[1::2], strict=True) if a <= at <= b), text)
 
 
+@lru_cache(maxsize=4096)  # asked for a line, its sentences and clauses, by several readers
 def judged(text: str) -> frozenset[bool]:
     """Whether a text says that something fails, that it works, or both."""
     said: dict[bool, set[bool]] = {False: set(), True: set()}
