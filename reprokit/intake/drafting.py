@@ -29,6 +29,7 @@ from reprokit.intake import (
     requirements,
     resources,
     running,
+    scripts,
     stated,
     stated_failures,
     texts,
@@ -326,6 +327,7 @@ class _Work:
             *(program.imports if program and program.name.endswith(".py") else ()),
             *(["pytest"] if program and program.tests and program.start in self.running.command else []),
             *requirements.imported(frames),
+            *scripts.imported_by(self.running.command),
             *([started] if (started := placing.module(self.running)) else []),
             *([seen.type.partition(".")[0]] if seen and "." in seen.type else []),
         ]
@@ -350,7 +352,7 @@ class _Work:
             elsewhere=requirements.not_of_python(self.environments, self.report.text, packages)
             | (self.facts.other if self.facts else frozenset()),
             unknown=requirements.unknown(self.environments, self.own | packages),
-            script=program.name if program else "",
+            script=program.name if program and not program.alone else "the command or its traceback",
             failure=self.shown.title if self.shown else "",
         )
         self.missing += wanted.missing

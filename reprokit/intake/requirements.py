@@ -95,7 +95,7 @@ def wanted(
 
     ``options``, ``apt``: of the report's install commands. ``without``: packages that a source tree provides.
     ``elsewhere``: names of :func:`not_of_python`; ``unknown``: of :func:`unknown`, which are only named in a comment.
-    ``script``: the program with these imports, for comments;
+    ``script``: what has these imports, for comments;
     ``failure``: the message of the failure: where a shared library is missing, libraries are not installed beside the
     wheels, since the case would not fail with them.
     """
@@ -377,14 +377,12 @@ def _imported(result: Requirements, module: str, have: set[str], script: str) ->
     if set(names) & have:
         return
     if module not in table("packages"):
-        if script:
-            result.missing.append(
-                f"{script} imports {module}: the report does not say which package and version that is."
-            )
+        who = script.replace("the ", "The ", 1)
+        result.missing.append(f"{who} imports {module}: the report does not say which package and version that is.")
         return
     result.pip.append(names[0])
     have.add(names[0])
-    why = f"{names[0]}: imported by {script or 'the command or the traceback'}; the report names no version"
+    why = f"{names[0]}: imported by {script}; the report names no version"
     result.notes.setdefault("pip", []).append(why)
 
 

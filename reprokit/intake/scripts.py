@@ -637,6 +637,15 @@ def _imports(tree: ast.Module) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name not in sys.stdlib_module_names))
 
 
+_INLINE = re.compile(r"\bpython[\d.]* (?:-\w )*-c (?P<quote>['\"])(?P<text>.{1,2000}?)(?P=quote)(?=\s|$)", re.DOTALL)
+
+
+def imported_by(command: str) -> tuple[str, ...]:
+    """The top-level names that the programs in a command line import: ``python -c "import wibble"``."""
+    trees = (parsed(hit["text"]) for hit in _INLINE.finditer(command))
+    return tuple(dict.fromkeys(name for tree in trees if tree for name in _imports(tree)))
+
+
 def _named(piece: ReportPiece, suffixes: tuple[str, ...]) -> str:
     """The file name of a piece in the report: on the line before it, in its heading, or in its first comment; or ''."""
     first = piece.text.partition("\n")[0]

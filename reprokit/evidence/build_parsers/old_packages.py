@@ -22,6 +22,7 @@ _SETUPTOOLS = re.compile(
 _BACKEND = re.compile(r"BackendUnavailable: Cannot import '(?P<name>[\w.]+)'")
 _CYTHON = re.compile(r"'?build_ext'? object has no attribute 'cython_sources'|AttributeError: cython_sources")
 _FINDER = re.compile(r"module 'pkgutil' has no attribute 'ImpImporter'")
+_UNESCAPE = re.compile(r"'HTMLParser' object has no attribute 'unescape'")
 _OLD_SETUPTOOLS = re.compile(r"/setuptools/__init__\.py\".*\n +import distutils\.core\n(?:.*\n)*?.*'distutils'")
 _BEFORE = "without isolation, what a package needs to be built is installed in a step before it"
 _DASHES = re.compile(r"error in (?P<name>\S+) setup command: (?P<said>.+)|InvalidConfigError: (?P<other>.+)")
@@ -40,6 +41,11 @@ def _read(log: BuildLog) -> BuildCause | None:
         return BuildCause(
             sentence=f"{who} uses use_2to3, which setuptools 58 and later refuse",
             advice="take a newer version of the package, or build it without isolation beside setuptools<58",
+        )
+    if _UNESCAPE.search(log.text):
+        return BuildCause(
+            sentence=f"{log.building} takes a setuptools that is too old for Python 3.9 and later",
+            advice="move environment.pip_before to a later day, or take the Python that is reported",
         )
     if _FINDER.search(log.text) or _OLD_SETUPTOOLS.search(log.text):
         return BuildCause(

@@ -97,3 +97,9 @@ def test_imports_of_java_are_not_a_program_of_python() -> None:
     java += "    new Wob().go();\n  }\n}\n"
     files = draft(f"# It hangs\n\n{java}").data["files"]
     assert [name.rpartition(".")[2] for name in files] == ["java"]
+
+
+def test_what_a_command_imports_is_installed_or_said() -> None:
+    made = draft('# It ends\n\n```\n$ python -c "import scipy, wibble.go"\nValueError: x\n```\n')
+    assert made.data["environment"]["pip"] == ["scipy"]
+    assert any(text.startswith("The command or its traceback imports wibble: ") for text in made.missing)
