@@ -111,6 +111,9 @@ def read(
         said = _of_pairs(result, likely, split, own)
         said += islice(mentions.find(prose, own, report.title, subject), _MENTIONS)
         said += islice(mentions.printed(code, own), _MENTIONS)
+        about = mentions.role_of(subject, own)
+        if not any(one.named and one.role == about for one in said):
+            said += _of_form(prose, about)
     else:
         said = list(stated)
         for one in {one.role: one for one in reversed(stated) if one.fails is not False}.values():
@@ -131,6 +134,24 @@ def read(
     for thing in compared:
         _compare(result, thing)
     return result
+
+
+_FORM = re.compile(
+    r"\W{0,6}(?:affect(?:s|ed) )?version(?:s|/s)?[\s*_`]{0,4}[:：|][\s*_`]{0,40}"
+    r"v?(?P<version>\d{1,4}(?:\.\d{1,6}){1,3}[\w.-]{0,20})[\s*_`|]{0,40}",
+    re.IGNORECASE,
+)
+"""The line of a form that asks for the version of what the report is about."""
+
+
+def _of_form(prose: Sequence[lines.ReportLine], role: str) -> list[Mention]:
+    """The version of what the report is about, ``role``, in the line of a form that only says "Version"."""
+    found = ((line, _FORM.fullmatch(line.raw.strip()[:200])) for line in prose if role and "ersion" in line.raw)
+    return [
+        Mention(role=role, version=hit["version"], line=line.number, words=line.text, named=True, sure=True)
+        for line, hit in found
+        if hit
+    ][:1]
 
 
 def _of_pairs(

@@ -192,14 +192,18 @@ def not_of_python(
     python = bool(_PYTHON.search(text[:_READ]))
     other = not python and bool(_OTHER_LANGUAGE.search(text[:_READ]))
     known = frozenset() if other else _usual().difference(table()["also_programs"])
-    people = {name for found in _every(groups) if found.kind in ("typed", "stated") for name in found.packages}
+    people = {name for found in _every(groups) if found.kind in _OF_ANY for name in found.packages}
     words = {name for found in _every(groups) if found.kind != "stated" for name in _doubted(found)}
-    listed = {name for found in _every(groups) if found.kind not in ("typed", "stated") for name in found.packages}
+    listed = {name for found in _every(groups) if found.kind not in _OF_ANY for name in found.packages}
     names = ((people | words) - (listed - words)) | {str(canonicalize_name(name)) for name in stated}
     conda = {name for found in _every(groups) for name in found.packages} & {*table()["of_conda"]}
     return frozenset(conda) | frozenset(
         name for name in names if name in TOOLS or name.endswith("-cpp") or not (python or name in known)
     )
+
+
+_OF_ANY = frozenset({"typed", "stated", "sessionInfo"})
+"""Kinds of environments that list what is of any language."""
 
 
 def unknown(groups: Sequence[Sequence[EnvironmentBlock]], own: Collection[str]) -> frozenset[str]:

@@ -31,7 +31,7 @@ _PAIR = re.compile(
     rf"(?<![\w./@\\-])(?<!\w:)(?P<name>{_NAME})"
     r"(?:[ -](?P<kind>server|client|cli|cluster|compiler|framework|library|package|plugin|runtime|toolkit))?"
     r"(?P<mark>[\"'`*)]{0,2}(?:\s?==\s?|@|\s?(?:[:：=]{1,2}|[=-]>)\s{0,20}|\s?[(（]|-|/|\s)(?:\([\w .-]{1,20}\)\s)?"
-    r"(?:(?:versions?|ver\.?|release|版本号?)\s?[:：=]?\s?)?(?:stable@)?[\"'`]?[~^=]?v?=?)"
+    r"(?:(?:versions?|ver\.?|release|版本号?)\s?[:：=]?\s?)?(?:stable@)?[\"'`\[]?[~^=]?v?=?)"
     rf"(?P<version>{_VERSION})(?![\w/@%]|[.:-]\d|°|\s?(?:[KMGT]i?B|[kMG]?Hz|[mun]?s|sec|seconds?|minutes?|hours?|fps|px|times?|x|%|FLOPS)\b)",
     re.ASCII,
 )

@@ -351,7 +351,6 @@ def test_a_version_ends_where_what_it_is_of_goes_on(text: str, axis: str, versio
 @pytest.mark.parametrize(
     "text",
     [
-        "Affects Version/s: 5.15.3",
         "- Version: 1.2.30",
         "Github Version:0.2.1.6",
         "nvidia-driver: 535.86.10",
@@ -361,3 +360,18 @@ def test_a_version_ends_where_what_it_is_of_goes_on(text: str, axis: str, versio
 )
 def test_what_names_no_program_is_not_an_axis(text: str) -> None:
     assert list(draft(f"# It ends\n\n{text}\n\nUbuntu 20.04. It hangs.\n").data["matrix"]) == ["os"]
+
+
+@pytest.mark.parametrize("text", ["Affects Version/s: 5.15.3", "- **Version**: 5.15.3", "Version | 5.15.3 |"])
+def test_a_version_alone_in_a_form_is_of_what_the_report_is_about(text: str) -> None:
+    said = "Ubuntu 20.04\n\n`wibble-server start` hangs.\n"
+    report = f"# wibble-server hangs in `wibble-server start --all`\n\n{text}\n\n{said}"
+    assert draft(report).data["matrix"]["wibble_server"] == ["5.15.3"]
+
+
+def test_what_r_lists_of_a_session_are_programs() -> None:
+    session = "R version 2.15.1 (2012-06-22)\nPlatform: x86_64-pc-linux-gnu (64-bit)\n\n"
+    session += "other attached packages:\n[1] RWIB_1.3-6\n"
+    data = draft(f"# It hangs\n\nUbuntu 20.04\n\n{session}\nIt hangs.\n").data
+    assert (data["matrix"]["r"], data["matrix"]["rwib"]) == (["2.15.1"], ["1.3-6"])
+    assert "pip" not in data["environment"]
