@@ -87,7 +87,7 @@ BUILDS = re.compile(
 _SHOWS = re.compile(
     r"^(?:\S*pip[\d.]*|\S*conda|mamba|uv(?: pip)?|poetry|npm|git|apt\S*|brew|cargo|go)\s+"
     r"(?:list|show|freeze|info|env(?! (?:create|update)\b)|status|log|diff|config|branch)\b"
-    r"|^\S+\s+(?:--?version|-V|version|--?help|-h|-m\s+(?:pip\s+(?:list|freeze|show|--version)|venv|virtualenv))\b(?!\S*\.)"
+    r"|^\S*(?:gcc|g\+\+|cc|clang|clang\+\+)\S*\s+-v\s*$|^\S+\s+(?:--?version|-V|version|--?help|-h|-m\s+(?:pip\s+(?:list|freeze|show|--version)|venv|virtualenv))\b(?!\S*\.)"
     r"|^\S+\s+-c\s+(['\"])[^'\"]{0,200}(?:\.__version__|\.version\S*|\.is_available\(\)|\.__file__|\.show\w*\(\))\s*\)?;?\s*\1\s*$"
 )
 """Lines that only show what is installed, whatever their program."""
@@ -205,12 +205,12 @@ def within(line: int, spans: Sequence[tuple[int, int]]) -> bool:
 def printed_by_build(text: str, output: bool) -> bool:
     """Whether it is a long line of a compiler, as builds print them. ``output``: it is among what a build printed."""
     compiler = _COMPILER.match(text)
-    least = 2 if output else 6
+    least = 2 if output and compiler and not compiler["builds"] else 6
     return bool(compiler and (output or compiler["path"])) and len(text.split()) > least
 
 
 _COMPILER = re.compile(
-    r"\s*(?P<path>(?:/[\w.+@-]{1,80}){1,20}/)?(?:[\w.]{1,40}-){0,5}(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+|nvcc|hipcc|ld|ar|f2py|cython|make|cmake)"
+    r"\s*(?P<path>(?:/[\w.+@-]{1,80}){1,20}/)?(?:[\w.]{1,40}-){0,5}(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+|nvcc|hipcc|ld|ar|f2py|cython|(?P<builds>make|cmake))"
     r"(?:-\d+)?\s"
 )
 
@@ -426,7 +426,8 @@ def _logical(lines: Sequence[str], *, only_prompted: bool) -> Iterator[tuple[str
         start, line = at, _REMARK.sub("", lines[at])
         at += 1
         prompt = PROMPT.match(line)
-        if only_prompted and not prompt:
+        # The first command of what was typed may stand without its prompt.
+        if only_prompted and not prompt and (start or not role_of(line)):
             continue
         mark = None if prompt else _MARK.match(line)
         body = [line[(prompt or mark).end() :] if prompt or mark else line]  # type: ignore[union-attr]

@@ -205,8 +205,9 @@ def spoken(pieces: Sequence[ReportPiece]) -> Script | None:
         for line in piece.text.split("\n"):
             step = _ONLY_SPAN.fullmatch(line[:_LONG]) or _REPRODUCE.search(line[:500]) or _RUNS.search(line[:500])
             for span in _PYTHON_SPAN.finditer(line[:_LONG] if step and not _WORKS.search(line[:500]) else ""):
-                if _states(span["code"]):
-                    found.setdefault(span["code"], piece)
+                code = (span["code"] or span["quoted"]).removeprefix(">>> ")
+                if _states(code):
+                    found.setdefault(code, piece)
     texts = sorted(found, key=lambda text: not _IMPORTS.match(text))  # what a program imports comes first
     tree = parsed("\n".join(texts))
     if found and tree and _imports(tree):
@@ -239,7 +240,11 @@ def _states(text: str) -> bool:
     return tree is not None and bool(_imports(tree) or _gives(tree))
 
 
-_PYTHON_SPAN = re.compile(r"(?<!`)(`{1,3})(?P<code>(?:>>> )?[A-Za-z_][^`\n]{2,500})\1(?!`)")
+_PYTHON_SPAN = re.compile(
+    r"(?<!`)(`{1,3})(?P<code>(?:>>> )?[A-Za-z_][^`\n]{2,500})\1(?!`)"
+    r"|(?<!\w)(?P<mark>['\"])(?P<quoted>(?:import (?=\w+\.|\w[\w.]* as )|from [\w.]+ import )[^'\"\n]{1,200})(?P=mark)"
+)
+"""Statements between backticks; between quotes those that are no words of a sentence, as "import error" is."""
 _ONLY_SPAN = re.compile(r"\s*(?:[-*+]\s+|\d{1,2}[.)、]\s*)?`{1,3}[^`]{3,500}`{1,3}\s*[.,:;]?\s*")
 _RUNS = re.compile(
     r"\b(?:ran|runs?|running|execut\w+|import(?:ed|ing)|us(?:e|ed|ing)|try(?:ing)?|tried|when|after|fails?|crash\w*"

@@ -173,7 +173,8 @@ def _clause(line: str, text: str) -> str:
 
 
 _ENDS = re.compile(
-    r"[。！？；;]|(?<=[\w`\"')])[.!?](?= [A-Z])|\b(?:but|while|whereas|however|otherwise)\b|但|否则|而(?!且)",
+    r"[。！？；;]|(?<=[\w`\"')])[.!?](?=[`\"')]{0,2} [A-Z])|\b(?:but|while|whereas|however|otherwise)\b"
+    r"|但|否则|而(?!且)",
     re.IGNORECASE,
 )
 

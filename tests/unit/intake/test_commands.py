@@ -479,3 +479,35 @@ def test_what_programs_print_of_a_session_is_not_set(text: str) -> None:
 def test_a_library_in_the_environment_is_the_tree_of_its_own_examples_only(script: str, tree: bool) -> None:
     text = f"# It ends\n\n```\n$ python {script} --x 1\nfatal: no wobble\n```\n\ntransformers: 4.39.3\nPython: 3.10\n"
     assert ("sources" in draft(text).data) is tree
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        # a build behind its first command, and a prompt before the next one
+        (
+            "```shell\ncmake -B build -DWOB=ON\n-- Detecting wob\nu@h:/tmp/wob$ cmake --build build\nfatal: x\n```\n",
+            "cmake -B build -DWOB=ON\ncmake --build build",
+        ),
+        # a sentence ends within its quotes
+        (
+            'I build it, using: "python setup.py install --wob", and errors for `a/b.h.` This may be fixed by it.\n',
+            "python setup.py install --wob",
+        ),
+        ("```\n$ gcc -v\nThread model: posix\n$ wob --x 1\nfatal: x\n```\n", "wob --x 1"),
+    ],
+)
+def test_the_steps_that_were_typed_are_the_command(text: str, command: str) -> None:
+    assert str(draft(f"# Errors during compilation\n\n{text}").data["command"]).strip() == command
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ('Then, when I "import wib.api as w", I get an error.', 'python -c "import wib.api as w"'),
+        ("When I run this\n\n`>>> from wib import Wob`\n\nit fails.", 'python -c "from wib import Wob"'),
+        ('It fails with "import error" when I run it.', placeholders.COMMAND),
+    ],
+)
+def test_an_import_that_a_sentence_quotes_is_run(text: str, command: str) -> None:
+    assert draft(f"# It ends\n\n{text}\n").data["command"] == command
