@@ -229,8 +229,10 @@ def _from_sentences(result: ReportedEnvironments, said: Sequence[Mention]) -> li
         bad = bad or ([] if {one.version for one in fine} & {one.version for one in neutral} else neutral)
         thing = _Said(role, _value(has, role), fine, bad)
         if not thing.value and bad and (bad[0].fails or len({one.version for one in bad}) == 1):
-            thing.value = bad[0].version
-            stated = _with(replace(stated, first=bad[0].line), role, bad[0])
+            same = (one for one in found if one.fails is not False and same_version(one.version, bad[0].version))
+            first = max(same, key=lambda one: one.version.count("."))  # ``since 2.1``, and 2.1.4 elsewhere
+            thing.value = first.version
+            stated = _with(replace(stated, first=first.line), role, first)
         if thing.value and (fine or any(not same_version(one.version, thing.value) for one in bad)):
             compared.append(thing)
     if stated.first:

@@ -375,3 +375,8 @@ def test_what_r_lists_of_a_session_are_programs() -> None:
     data = draft(f"# It hangs\n\nUbuntu 20.04\n\n{session}\nIt hangs.\n").data
     assert (data["matrix"]["r"], data["matrix"]["rwib"]) == (["2.15.1"], ["1.3-6"])
     assert "pip" not in data["environment"]
+
+
+def test_the_more_precise_of_two_versions_that_agree_is_installed() -> None:
+    data = draft("# scipy dies since 1.10\n\nI have `scipy==1.10.1` on Ubuntu 22.04. It hangs.\n").data
+    assert data["environment"]["pip"] == ["scipy==1.10.1"]
