@@ -295,12 +295,12 @@ def _of_program(rest: str, first: str) -> str | None:
         return ""  # people who are to read a reply; a sentence's end; what a program is typed into
     if re.search(r"^(?:source|\.)\s+\S*activate(?:\s|$)|\bdiagnose\.py\b|\bcollect_env", first):
         return ""  # an image has one environment, what prints the reporter's does nothing for a case
+    if _SHOWS.match(rest):
+        return ""
     if (_SCRIPT.match(rest) and role != "") or ASKS.match(rest) or (role in ("prep", "") and _PIPED.search(first)):
         return "run"
     if _WRITES.match(rest):
         return "prep"
-    if _SHOWS.match(rest):
-        return ""
     if BUILDS_TREE.search(rest) or re.search(r"^\S*py\S*\s+-m\s+pip\s", rest):
         return "setup"
     return _of_installer(name, rest) if role == "setup" else role

@@ -42,7 +42,7 @@ _STARTS = re.compile(
 _VERBS = frozenset(
     {"install", "create", "open", "click", "select", "enter", "load", "download", "build", "clone", "launch", "start"}
 )
-"""Words that begin a step in a list, and are no program where no path or prompt says so."""
+"""Words that begin a step in a list, and name a program only behind a path or a prompt."""
 _CONTINUED = re.compile(r"[ \t]*\\\n[ \t]*")
 _MOST = 2000
 """Most characters that are weighed."""

@@ -244,7 +244,7 @@ _PYTHON_SPAN = re.compile(
     r"(?<!`)(`{1,3})(?P<code>(?:>>> )?[A-Za-z_][^`\n]{2,500})\1(?!`)"
     r"|(?<!\w)(?P<mark>['\"])(?P<quoted>(?:import (?=\w+\.|\w[\w.]* as )|from [\w.]+ import )[^'\"\n]{1,200})(?P=mark)"
 )
-"""Statements between backticks; between quotes those that are no words of a sentence, as "import error" is."""
+"""Statements between backticks; between quotes only those that cannot be words of a sentence, as "import error" can."""
 _ONLY_SPAN = re.compile(r"\s*(?:[-*+]\s+|\d{1,2}[.)、]\s*)?`{1,3}[^`]{3,500}`{1,3}\s*[.,:;]?\s*")
 _RUNS = re.compile(
     r"\b(?:ran|runs?|running|execut\w+|import(?:ed|ing)|us(?:e|ed|ing)|try(?:ing)?|tried|when|after|fails?|crash\w*"
