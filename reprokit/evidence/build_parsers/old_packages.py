@@ -57,9 +57,9 @@ def _read(log: BuildLog) -> BuildCause | None:
             sentence=f"{log.building} does not work with Cython 3 (cython_sources)",
             advice="take a newer version of the package, or build it without isolation beside cython<3",
         )
-    if _COMPILER.search(log.text):  # seen: 75.8.2 has it, 75.9.0 does not
+    if _COMPILER.search(log.text):  # by ``import *``: 75.8.2 gives it, 75.9.0 does not
         return BuildCause(
-            sentence=f"{who} takes CCompiler from distutils, where setuptools 75.9 and later do not have it",
+            sentence=f"{who} needs CCompiler of distutils.ccompiler, which setuptools 75.9 and later do not export",
             advice=_EARLIER,
         )
     if (missing := _DISTUTILS.search(log.text)) and missing["module"] in _LEFT_OUT:

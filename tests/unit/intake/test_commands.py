@@ -495,6 +495,7 @@ def test_a_library_in_the_environment_is_the_tree_of_its_own_examples_only(scrip
             "python setup.py install --wob",
         ),
         ("```\n$ gcc -v\nThread model: posix\n$ wob --x 1\nfatal: x\n```\n", "wob --x 1"),
+        ("I built it, but when I run ./WobConvert --version, it throws an error.\n", "./WobConvert --version"),
     ],
 )
 def test_the_steps_that_were_typed_are_the_command(text: str, command: str) -> None:
