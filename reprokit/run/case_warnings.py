@@ -12,6 +12,7 @@ from reprokit.case.matrix import count, expand, label
 from reprokit.case.model import Case, Failure
 from reprokit.core.errors import CaseError, Problem, Unsupported
 from reprokit.environment import compatibility
+from reprokit.environment.axes import BY_NAME
 from reprokit.environment.catalog import Catalog
 from reprokit.environment.existing import nonexistent
 from reprokit.environment.resolving import without_check
@@ -41,6 +42,14 @@ def warnings(file: CaseFile, catalog: Catalog) -> Iterator[Problem]:
             "certificate or a permission reproduces it, too",
             "state a line of the failure: expect: {failure: {output: ...}}",
         )
+    for name in _without_effect(file):
+        yield file.problem(
+            ("matrix", name),
+            f"warning: no image and no command depends on the axis {name!r}: at most a comment uses it, so a verdict "
+            "says nothing about its values",
+            f"install it with {{{{ {name} }}}} in environment.setup, use it elsewhere, or remove the axis",
+            key=True,
+        )
     matrix = file.case.matrix
     if file.case.environment.image or count(matrix.axes) + len(matrix.include) > MOST_CELLS:
         return
@@ -51,6 +60,18 @@ def warnings(file: CaseFile, catalog: Catalog) -> Iterator[Problem]:
     for text, cells in first.items():
         more = f" and {len(cells) - 1} more" if len(cells) > 1 else ""
         yield file.problem(("matrix",), f"warning: {text} (in the cell {cells[0]}{more})", key=True)
+
+
+def _without_effect(file: CaseFile) -> Iterator[str]:
+    """The free axes that make no difference between cells: only comments use them. What is compared names its axis."""
+    expect = file.case.expect
+    if expect.compare or expect.ratio:
+        return
+    lines = [line.strip() for line in file.text.split("\n") if "{" in line]
+    for name in file.case.matrix.axes:
+        uses = re.compile(rf"\{{[{{%].*\b{re.escape(name)}\b")
+        if name not in BY_NAME and all(line.startswith("#") for line in lines if uses.search(line)):
+            yield name
 
 
 def _reproduces_without_network(case: Case) -> bool:

@@ -55,3 +55,33 @@ def test_any_failure_of_a_download_is_warned_of(
 )
 def test_other_cases_are_not(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, expect: str) -> None:
     assert "downloads" not in said_of(tmp_path, capsys, command, expect)
+
+
+PROGRAMS = """schema: reprokit/v1
+id: odd
+title: Odd
+matrix:
+  os: [debian-12]
+  node: ["18.17.1"]
+  wob: ["1.0"]
+{more}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ("environment:\n  setup: |\n    # install node {{ node }}\ncommand: make", ["6:3", "7:3"]),
+        ("environment:\n  setup: |\n    npm install node@{{ node }}  # as reported\ncommand: wob-{{ wob }} make", []),
+        ("env: {WOB: '{{ wob }}'}\ncommand: make", ["6:3"]),
+        ("command: make\nfix: {summary: x, command: 'make {{ wob }} {% if node %}1{% endif %}'}", []),
+        ("command: make\nexpect: {compare: {outputs: [a.npy], reference: majority}}", []),
+    ],
+)
+def test_an_axis_on_which_nothing_depends_is_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: str, named: list[str]
+) -> None:
+    (tmp_path / "odd.yaml").write_text(PROGRAMS.replace("{more}", more))
+    assert invoke(["validate", str(tmp_path / "odd.yaml")]) == 0
+    said = [line for line in capsys.readouterr().err.split("\n") if "depends on the axis" in line]
+    assert [line.partition("odd.yaml:")[2].partition(": warning")[0] for line in said] == named
