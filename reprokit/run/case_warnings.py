@@ -45,7 +45,7 @@ def warnings(file: CaseFile, catalog: Catalog) -> Iterator[Problem]:
     for name in _without_effect(file):
         yield file.problem(
             ("matrix", name),
-            f"warning: no image and no command depends on the axis {name!r}: at most a comment uses it, so a verdict "
+            f"warning: no image and no command depends on the axis {name!r}: only a comment uses it, so a verdict "
             "says nothing about its values",
             f"install it with {{{{ {name} }}}} in environment.setup, use it elsewhere, or remove the axis",
             key=True,
@@ -63,14 +63,15 @@ def warnings(file: CaseFile, catalog: Catalog) -> Iterator[Problem]:
 
 
 def _without_effect(file: CaseFile) -> Iterator[str]:
-    """The free axes that make no difference between cells: only comments use them. What is compared names its axis."""
+    """The free axes that only comments use, as those of drafts. What is compared names its axis without a template."""
     expect = file.case.expect
     if expect.compare or expect.ratio:
         return
     lines = [line.strip() for line in file.text.split("\n") if "{" in line]
     for name in file.case.matrix.axes:
-        uses = re.compile(rf"\{{[{{%].*\b{re.escape(name)}\b")
-        if name not in BY_NAME and all(line.startswith("#") for line in lines if uses.search(line)):
+        name_in = re.compile(rf"\{{[{{%].*\b{re.escape(name)}\b")
+        uses = [line for line in lines if name_in.search(line)]
+        if uses and name not in BY_NAME and all(line.startswith("#") for line in uses):
             yield name
 
 

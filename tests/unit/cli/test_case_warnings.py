@@ -71,9 +71,10 @@ matrix:
 @pytest.mark.parametrize(
     ("more", "named"),
     [
-        ("environment:\n  setup: |\n    # install node {{ node }}\ncommand: make", ["6:3", "7:3"]),
+        ("environment:\n  setup: |\n    # install node {{ node }}\ncommand: make", ["6:3"]),
         ("environment:\n  setup: |\n    npm install node@{{ node }}  # as reported\ncommand: wob-{{ wob }} make", []),
-        ("env: {WOB: '{{ wob }}'}\ncommand: make", ["6:3"]),
+        ("environment:\n  setup: |\n    # {{ node }}, {{ wob }}\nenv: {WOB: '{{ wob }}'}\ncommand: make", ["6:3"]),
+        ("command: make", []),
         ("command: make\nfix: {summary: x, command: 'make {{ wob }} {% if node %}1{% endif %}'}", []),
         ("command: make\nexpect: {compare: {outputs: [a.npy], reference: majority}}", []),
     ],
