@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
+from reprokit.core.redaction import STANDS
 from reprokit.evidence.text import find as occurs
 from reprokit.intake import commands
 from reprokit.intake.pieces import ReportPiece
@@ -315,7 +316,12 @@ def _differing(lines: list[tuple[int, str]], report: _Report) -> tuple[str, int]
     text = text if "\n" in text else text.strip()
     if commands.role_of(text.partition("\n")[0]):
         return None
-    bad = _CHANGES.search(text) or (_LEVEL.match(text) and "\n" not in text) or not re.search(r"\w\w|\d|\W\w\W", text)
+    bad = (
+        _CHANGES.search(text)
+        or STANDS.search(text)
+        or (_LEVEL.match(text) and "\n" not in text)
+        or not re.search(r"\w\w|\d|\W\w\W", text)
+    )
     return None if bad or len(text) > 400 or text.startswith("/") else (text, number)
 
 

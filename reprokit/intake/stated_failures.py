@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from reprokit.core.redaction import STANDS
 from reprokit.core.text import one_line
 from reprokit.intake import candidates, likely, shown_failures
 from reprokit.intake.facts_file import FailureFact
@@ -38,20 +39,7 @@ def find(fact: FailureFact, report: ParsedReport) -> Shown | None:
         nan = shown_failures.printed_nan(report.pieces) if re.search(r"(?i)\bnan", whole) else ""
         return shown_failures.of_kind(fact.kind, fact.line, one_line(text, 80), nan)
     if fact.kind == "wrong":
-        bare = (
-            candidates.PREFIX.sub("", text).strip()
-            if re.match(r"\W?\w?[\d/-]{0,10}[ T]?\d\d:\d\d:\d\d", text)
-            else text
-        )
-        if not re.search(r"\w", bare) or (bare != text and not _SAYS.search(bare)):  # what any program may print
-            return shown_failures.of_kind("wrong", fact.line, one_line(text, 80), "")
-        return Shown(
-            signature={"exit_code": "0", "output": f"/^{text}$/" if re.fullmatch(r"\w{1,6}", text) else bare},
-            notes={"output": f"{note}: what it prints"},
-            words="wrong",
-            line=fact.line,
-            last=last,
-        )
+        return _wrong(fact, text, note)
     if not (pasted or _LOGGED.match(whole)) and (found := _of_sentence(fact, whole, marked)):
         return found
     if fact.kind == "exception" and (found := _raised(fact.line, last, report)):
@@ -59,6 +47,22 @@ def find(fact: FailureFact, report: ParsedReport) -> Shown | None:
     if fact.kind == "exception" and not fact.text and "Traceback (most recent call last)" in whole:
         return None  # its end is missing, which may be elsewhere
     return _printed(fact, whole, text, pasted, note)
+
+
+def _wrong(fact: FailureFact, text: str, note: str) -> Shown:
+    """The wrong result that a program prints, up to what was removed from it as private."""
+    timed = re.match(r"\W?\w?[\d/-]{0,10}[ T]?\d\d:\d\d:\d\d", text)
+    bare = candidates.PREFIX.sub("", text).strip() if timed else text
+    bare = stable(bare)[0] if STANDS.search(bare) else bare
+    if not re.search(r"\w", bare) or (bare != text and not _SAYS.search(bare)):  # what any program may print
+        return shown_failures.of_kind("wrong", fact.line, one_line(text, 80), "")
+    return Shown(
+        signature={"exit_code": "0", "output": f"/^{text}$/" if re.fullmatch(r"\w{1,6}", text) else bare},
+        notes={"output": f"{note}: what it prints"},
+        words="wrong",
+        line=fact.line,
+        last=max(fact.last, fact.line),
+    )
 
 
 def _printed(fact: FailureFact, whole: str, text: str, pasted: bool, note: str) -> Shown:

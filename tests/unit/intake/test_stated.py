@@ -601,3 +601,12 @@ def test_a_file_is_not_a_source() -> None:
     found = made({"fact": "source", "git": "https://wib.example/a/wob-1.2-3.src.rpm", "line": 3}, report=report)
     assert "sources" not in found.data
     assert any("is a file, and no repository of Git" in text for text in found.missing)
+
+
+def test_what_was_removed_as_private_is_not_in_a_signature() -> None:
+    line = '{"name": "a wob", "user": {"name": "b wib", "password": "hunter2-wob-77"}}'
+    report = f"# It returns the password\n\n```\n{line}\n```\n"
+    fact = {"fact": "failure", "kind": "wrong", "line": 4, "text": line.replace("hunter2-wob-77", "<secret>")}
+    for expect in (made(fact, report=report).data["expect"], draft(report).data["expect"]):
+        assert "<" not in str(expect["failure"]["output"]).replace("<the", "")
+    assert made(fact, report=report).data["expect"]["failure"]["output"].startswith('{"name": "a wob"')
