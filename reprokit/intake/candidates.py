@@ -81,7 +81,8 @@ def titled(pieces: Sequence[ReportPiece]) -> Shown | None:
                 continue
             plain = " ".join(re.findall(r"\w+", line.lower()))
             repeats = any(run in plain for run in runs) and (_ERROR.search(line) or _LEVEL.match(line))
-            if not (quote >= 0 or repeats) or _PROMPT.match(line) or commands.role_of(line) or _CODE.match(line):
+            other = _EXPECTED.match(line) or _PROMPT.match(line) or commands.role_of(line) or _CODE.match(line)
+            if not (quote >= 0 or repeats) or other:
                 continue
             own = line[quote:] if piece.code else line[quote : quote + len(said)]  # a sentence goes on behind it
             part, why = stable(own if said else PREFIX.sub("", line).strip())
@@ -91,6 +92,7 @@ def titled(pieces: Sequence[ReportPiece]) -> Shown | None:
     return None
 
 
+_EXPECTED = re.compile(r"\W{0,8}(?:expect|should\b|期望|预期)", re.IGNORECASE)
 _QUOTE, _RUN = 3, 5
 """Least words that a title quotes, and least that it repeats in their order, from a line."""
 

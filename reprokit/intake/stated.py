@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from shlex import quote
 
+from reprokit.core.redaction import STANDS
 from reprokit.core.text import one_line
 from reprokit.environment import wording
 from reprokit.environment.axes import BY_NAME
@@ -318,9 +319,7 @@ def _absent(fact: Fact, lines: Sequence[str], seen: Sequence[str], home: Project
     if isinstance(fact, VersionFact):
         why, values = _of_version(fact, lines, seen)
     elif isinstance(fact, VariableFact):
-        why = (
-            "" if re.fullmatch(r"[A-Za-z_]\w*", fact.name, re.ASCII) else f"{fact.name!r} is not the name of a variable"
-        )
+        why = _of_variable(fact)
         values = (fact.name, fact.value)
     elif isinstance(fact, SourceFact):
         why, values = _of_source(fact, seen, home)
@@ -331,6 +330,12 @@ def _absent(fact: Fact, lines: Sequence[str], seen: Sequence[str], home: Project
         why, values = _of_lines(fact, lines)
     missing = None if why else next((value for value in values if not _nearest(value, fact.line, seen)), None)
     return why if missing is None else f"the report does not have {one_line(missing, 80)!r}"
+
+
+def _of_variable(fact: VariableFact) -> str:
+    if STANDS.search(fact.value):
+        return f"the value of {fact.name} was removed from the report as private"
+    return "" if re.fullmatch(r"[A-Za-z_]\w*", fact.name, re.ASCII) else f"{fact.name!r} is not the name of a variable"
 
 
 def _of_version(fact: VersionFact, lines: Sequence[str], seen: Sequence[str]) -> tuple[str, tuple[str, ...]]:

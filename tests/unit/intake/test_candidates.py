@@ -234,3 +234,11 @@ def test_a_sentence_that_goes_on_behind_the_words_of_the_title_is_cut() -> None:
     found = titled(pieces.cut(text).pieces)
     assert found
     assert found.signature == {"output": "can't join a wib to bytes"}
+
+
+def test_a_line_that_says_what_is_expected_is_not_the_failure_of_the_title() -> None:
+    text = (
+        "# The wob should throw an error for the following wibble\n\nExpected: the wob should throw an error for it\n"
+    )
+    found = titled(pieces.cut(text.replace("for it", "for the following wibble")).pieces)
+    assert found is None

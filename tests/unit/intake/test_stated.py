@@ -610,3 +610,10 @@ def test_what_was_removed_as_private_is_not_in_a_signature() -> None:
     for expect in (made(fact, report=report).data["expect"], draft(report).data["expect"]):
         assert "<" not in str(expect["failure"]["output"]).replace("<the", "")
     assert made(fact, report=report).data["expect"]["failure"]["output"].startswith('{"name": "a wob"')
+
+
+def test_a_variable_whose_value_was_removed_is_not_set() -> None:
+    report = '# It hangs\n\nos.environ["WOB_API_KEY"] = "sk-wob-abcdef0123456789abcdef"\n'
+    found = made({"fact": "env", "name": "WOB_API_KEY", "value": "<secret>", "line": 3}, report=report)
+    assert "env" not in found.data
+    assert any("the value of WOB_API_KEY was removed" in text for text in found.missing)
