@@ -92,7 +92,8 @@ def titled(pieces: Sequence[ReportPiece]) -> Shown | None:
     return None
 
 
-_EXPECTED = re.compile(r"\W{0,8}(?:expect|should\b|期望|预期)", re.IGNORECASE)
+_EXPECTED = re.compile(r"\W{0,8}(?:(?:expect(?:ed|ation)?|should)\b|期望|预期)[^:：]{0,20}[:：]", re.IGNORECASE)
+"""How a line begins that says what is expected; ``Expecting value: line 1`` is a message."""
 _QUOTE, _RUN = 3, 5
 """Least words that a title quotes, and least that it repeats in their order, from a line."""
 

@@ -146,7 +146,7 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = (), subjects: fr
         return shell
     output = BUILT.search(piece.text) is not None
     texts = list(_logical(lines, only_prompted=prompted))
-    known = shell_like and not likely.printed(piece) and not _printed([text for text, *_ in texts])
+    known = shell_like and not likely.printed(piece) and not _mostly_output([text for text, *_ in texts])
     alone = sum(bool(text.strip()) and not _COMMENT.match(text) for text, *_ in texts) == 1
     sure = prompted or (known and alone)
     around = [*(["shell"] if known else []), *(["alone", "mark"] if alone else []), *likely.around(piece)]
@@ -163,7 +163,7 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = (), subjects: fr
     return shell
 
 
-def _printed(texts: Sequence[str]) -> bool:
+def _mostly_output(texts: Sequence[str]) -> bool:
     """Whether a fence with many texts has the output of a program: most of them do not look like a command."""
     written = [text for text in texts if text.strip() and not text.lstrip().startswith("#")]
     told = sum(not role_of(text, lenient=True) for text in written)
@@ -283,7 +283,7 @@ _PIPED = re.compile(r"\|\s*(?:sudo\s+)?(?:bash|sh|\S*python\S*)(?:\s|$)")
 
 
 def _names(name: str, rest: str) -> bool:
-    """Whether a text is no more than the name of a known program that does nothing without an argument."""
+    """Whether a text is only the name of a known program, which does nothing without an argument."""
     return rest.strip() == name and roles().get(name) == "run" and name not in ALONE and "-" not in name
 
 

@@ -128,7 +128,7 @@ class _Work:
             )
         self.environments, self.statements = reading.groups, reading.statements
         self.failing = reading.failing
-        self.merged = [requirements.unaliased(found, report.text) for found in reading.merged]
+        self.merged = requirements.unaliased(reading.merged, report.text)
         self.own, self.subject = reading.own, reading.subject
         self.shells = running.shells(report.pieces, self._taken(), report.title)
         if facts:

@@ -69,7 +69,7 @@ def weight(text: str, *places: str, subjects: frozenset[str] = frozenset()) -> i
     first = _CONTINUED.sub(" ", text[:_MOST]).split("\n", 1)[0].strip()
     starts = _STARTS.match(first)
     name = starts["name"].rpartition("/")[2] if starts else ""
-    if not starts or name.lower() in words() | _VERBS or not re.search(r"[A-Za-z]", name):
+    if not starts or name.lower() in words() or name.lower() in _VERBS or not re.search(r"[A-Za-z]", name):
         return 0
     plain = _QUOTED.sub("''", first)
     total = sum(PLACES[place] for place in places)

@@ -155,7 +155,7 @@ _WIKI_HEADING = re.compile(r"^h([1-6])\.[ \t]+(?=\S)", re.MULTILINE)
 def _of_wiki(text: str) -> str:
     """A text with the marks of Jira for code and headings as one with those of Markdown, line by line."""
     marks = len(_WIKI.findall(text))
-    if not marks or marks % 2:
+    if not marks or marks % 2 or "```" in text:  # within fences they are what was printed
         return text
 
     def fence(mark: re.Match[str]) -> str:

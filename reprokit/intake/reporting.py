@@ -10,6 +10,7 @@ from pathlib import Path
 from reprokit.case import markdown, read
 from reprokit.core import fetch, issues
 from reprokit.core.errors import UsageError
+from reprokit.core.redaction import scrub
 from reprokit.intake import days, exported, texts
 
 MAX_BYTES = 32 * 1024**2
@@ -50,7 +51,8 @@ def read_report(source: str) -> ReportText:
             raise UsageError(f"{source}: {error}") from None
         created = days.of_page(data)
         if saved:
-            text, url, created = saved.text, url or saved.url, saved.created
+            own = saved.url if scrub(saved.url).text == saved.url else ""  # what is private in a file stays there
+            text, url, created = saved.text, url or own, saved.created
     path = "<stdin>" if source == "-" else source
     return _without_case(ReportText(path=path, text=text, url=url, created=created), source)
 

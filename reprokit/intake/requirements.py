@@ -174,11 +174,18 @@ def _chosen(environments: Sequence[EnvironmentBlock], imports: Sequence[str]) ->
 _ALIAS = re.compile(r"^[ \t]*(?:>>> )?import ([A-Za-z_]\w*) as ([A-Za-z_]\w*)", re.MULTILINE)
 
 
-def unaliased(found: EnvironmentBlock, text: str) -> EnvironmentBlock:
-    """An environment with the packages that the programs in a text import as something else by their own names."""
-    names = {alias: name for name, alias in _ALIAS.findall(text) if name != alias and name not in found.packages}
-    packages = {names.get(name, name): version for name, version in found.packages.items()}
-    return replace(found, packages=packages) if packages.keys() != found.packages.keys() else found
+def unaliased(environments: Sequence[EnvironmentBlock], text: str) -> list[EnvironmentBlock]:
+    """Environments with the packages that the programs in a text import as something else by their own names."""
+    aliases = {alias: name for name, alias in _ALIAS.findall(text) if name != alias}
+
+    def own(alias: str, has: Collection[str]) -> str:
+        name = aliases.get(alias, alias)
+        return alias if name in has else name
+
+    return [
+        replace(one, packages={own(name, one.packages): version for name, version in one.packages.items()})
+        for one in environments
+    ]
 
 
 def not_of_python(
@@ -230,7 +237,7 @@ def _doubted(found: EnvironmentBlock) -> set[str]:
 
 def _names_nothing(name: str) -> bool:
     """Whether what has a version is called by a word that names no package or program: ``version``, ``driver``."""
-    return _OF_HOST.search(name) is not None or (name in _GENERIC and name not in {*TOOLS, *table()["of_conda"]})
+    return bool(_OF_HOST.search(name)) or name in _NOTHING
 
 
 _OF_HOST = re.compile(r"(?:^|(?:nvidia|gpu|cuda|amd|linux)-)(?:driver|kernel|firmware)s?$")
@@ -244,6 +251,7 @@ def _every(groups: Sequence[Sequence[EnvironmentBlock]]) -> Iterator[Environment
 _NAME = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
 _GENERIC = frozenset(str(canonicalize_name(word)) for key in ("no_names", "generic") for word in table()[key])
 _WORDS = TOOLS | _GENERIC
+_NOTHING = _GENERIC.difference(TOOLS, table()["of_conda"])
 
 
 @cache

@@ -16,11 +16,8 @@ from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.shown import Shown
 
 WORKDIR = "/workspace"
-_OF_HOST = re.compile(
-    r"(?:COLLECT_|OFFLOAD_TARGET_|COMPILER_PATH$|LIBRARY_PATH$|TERM|PWD$|OLDPWD$|USER(?:NAME)?$|HOME$|SHELL$|SHLVL$"
-    r"|LOGNAME$|HOSTNAME$|PS1$|XDG_|LS_COLORS$|MAIL$|SSH_)"
-)
-"""Variables of a session, and what compilers print: no one sets them for a failure."""
+_BY_COMPILERS = re.compile(r"COLLECT_|OFFLOAD_TARGET_|COMPILER_PATH$")
+"""Variables that ``gcc -v`` prints, and that no one sets for a failure."""
 _HOST_PATHS = frozenset(
     {
         *("PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"),
@@ -312,7 +309,7 @@ def _variable(result: Running, name: str, value: str, line: int) -> bool:
         result.devices = _devices({name: value}) or result.devices
         if value not in ("", "-1", ",".join(map(str, range(result.devices)))):
             return False
-    elif _OF_HOST.match(name):
+    elif _BY_COMPILERS.match(name):
         return False
     elif name in _HOST_PATHS or (name == "PYTHONPATH" and re.search(r"[$~]|^/home|^/Users|^[A-Z]:", value)):
         result.missing.append(f"line {line} sets {name} to folders of the reporter's machine; left out.")

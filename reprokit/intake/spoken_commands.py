@@ -220,7 +220,8 @@ def _argued(text: str) -> bool:
 def _plain(text: str) -> bool:
     """Whether a line has nothing but words behind the name of a program, the first of them no subcommand."""
     words = text.rstrip(".!?。！？").split()
-    if len(words) > 1 and words[1].lower() in likely.words() - {"run", "test"}:  # bazel with an older bazel
+    second = "".join(words[1:2]).lower()
+    if second in likely.words() and second not in ("run", "test"):  # bazel with an older bazel
         return True
     known = len(words) < 3 or words[0] in ("make", "gmake", "ninja") or _SUBCOMMAND.fullmatch(words[1])
     return not known and all(re.fullmatch(r"[^\W\d_]+", word) for word in words[1:])

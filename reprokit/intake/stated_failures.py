@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from reprokit.core.redaction import STANDS
 from reprokit.core.text import one_line
@@ -25,7 +24,7 @@ def find(fact: FailureFact, report: ParsedReport) -> Shown | None:
         whole = "\n".join(_MARKUP.sub("", line) for line in whole.split("\n"))
         fact = fact.model_copy(update={"text": _MARKUP.sub("", fact.text)})
     text = fact.text or _telling(whole)
-    if fact.kind == "signal" and (compiler := next(iter(_compiler(whole, fact.line)), None)):
+    if fact.kind == "signal" and (compiler := _compiler(whole, fact.line)):
         return compiler
     if fact.signal and re.search(_SIGNALS.get(fact.signal, fact.signal[3:]), report.text, re.IGNORECASE):
         return Shown(signature={"signal": fact.signal}, notes={"signal": note}, line=fact.line, last=last)
@@ -79,10 +78,10 @@ def _printed(fact: FailureFact, whole: str, text: str, pasted: bool, note: str) 
     return Shown(signature={"output": part}, notes={"output": f"{note}; {why}"}, line=fact.line, last=last)
 
 
-def _compiler(text: str, line: int) -> Sequence[Shown]:
+def _compiler(text: str, line: int) -> Shown | None:
     """What a compiler prints that crashed itself: the signal is not that of the program which started it."""
     found = shown_failures.pasted(ReportPiece(kind="fenced", text=text, line=line)) if _CRASHED.search(text) else ()
-    return [one for one in found if "output" in one.signature]
+    return next((one for one in found if "output" in one.signature), None)
 
 
 _CRASHED = re.compile(r"internal compiler error", re.IGNORECASE)

@@ -45,8 +45,8 @@ def warnings(file: CaseFile, catalog: Catalog) -> Iterator[Problem]:
     for name in _without_effect(file):
         yield file.problem(
             ("matrix", name),
-            f"warning: no image and no command depends on the axis {name!r}: only a comment uses it, so a verdict "
-            "says nothing about its values",
+            f"warning: only a comment depends on the axis {name!r}: nothing else differs by it, so a verdict says "
+            "nothing about its values",
             f"install it with {{{{ {name} }}}} in environment.setup, use it elsewhere, or remove the axis",
             key=True,
         )
@@ -67,11 +67,14 @@ def _without_effect(file: CaseFile) -> Iterator[str]:
     expect = file.case.expect
     if expect.compare or expect.ratio:
         return
+    command = file.case.command if isinstance(file.case.command, str) else ""
+    shell = f"{file.case.environment.setup}\n{command}".split("\n")
+    comments = {line.strip() for line in shell if line.lstrip().startswith("# ")}  # not ``#include`` in a file
     lines = [line.strip() for line in file.text.split("\n") if "{" in line]
     for name in file.case.matrix.axes:
         name_in = re.compile(rf"\{{[{{%].*\b{re.escape(name)}\b")
         uses = [line for line in lines if name_in.search(line)]
-        if uses and name not in BY_NAME and all(line.startswith("#") for line in uses):
+        if uses and name not in BY_NAME and comments.issuperset(uses):
             yield name
 
 

@@ -348,9 +348,8 @@ def _of_sentence(text: str, line: int, own: Collection[str], subject: str) -> It
         yield from (*(replace(one, fails=verdict) for one in waiting), *found)
         waiting, last = [], verdict
     # Of several that a report has it does not say that one of them works.
-    several = {
-        one.version for at, one in every if any(first <= at < end for first, end in _several(text)) and one.named
-    }
+    runs = _several(text)
+    several = {one.version for at, one in every if one.named and any(first <= at < end for first, end in runs)}
     yield from (replace(one, fails=True if last is None and one.version in several else last) for one in waiting)
 
 

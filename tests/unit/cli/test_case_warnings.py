@@ -75,6 +75,7 @@ matrix:
         ("environment:\n  setup: |\n    npm install node@{{ node }}  # as reported\ncommand: wob-{{ wob }} make", []),
         ("environment:\n  setup: |\n    # {{ node }}, {{ wob }}\nenv: {WOB: '{{ wob }}'}\ncommand: make", ["6:3"]),
         ("command: make", []),
+        ("files:\n  a.h: |\n    #define NODE {{ node }}\n    # {{ wob }}\ncommand: make", []),
         ("command: make\nfix: {summary: x, command: 'make {{ wob }} {% if node %}1{% endif %}'}", []),
         ("command: make\nexpect: {compare: {outputs: [a.npy], reference: majority}}", []),
     ],

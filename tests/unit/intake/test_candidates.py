@@ -242,3 +242,8 @@ def test_a_line_that_says_what_is_expected_is_not_the_failure_of_the_title() -> 
     )
     found = titled(pieces.cut(text.replace("for it", "for the following wibble")).pieces)
     assert found is None
+
+
+def test_a_message_that_begins_like_an_expectation_is_the_failure() -> None:
+    text = '# It ends with "Expecting value: line 1 column 1"\n\n```\nExpecting value: line 1 column 1 (char 0)\n```\n'
+    assert titled(pieces.cut(text).pieces)

@@ -512,3 +512,8 @@ def test_the_steps_that_were_typed_are_the_command(text: str, command: str) -> N
 )
 def test_an_import_that_a_sentence_quotes_is_run(text: str, command: str) -> None:
     assert draft(f"# It ends\n\n{text}\n").data["command"] == command
+
+
+def test_variables_that_begin_like_those_of_a_session_are_set() -> None:
+    data = draft("# It hangs\n\n```\n$ export TERMINATE_WOBS=1\n$ export TERM=dumb\n$ python a.py\n```\n").data
+    assert data["env"] == {"TERMINATE_WOBS": "1", "TERM": "dumb"}

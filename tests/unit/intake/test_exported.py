@@ -96,3 +96,12 @@ def test_one_of_several_issues_is_to_be_named(tmp_path: Path) -> None:
     file.write_text(json.dumps([{"title": "a", "body": "b"}] * 3))
     with pytest.raises(UsageError, match=r"a list of 3 issues: name a file with one of them \(jq"):
         read_report(str(file))
+
+
+@pytest.mark.parametrize(
+    "url", ["https://joe:hunter2wob@git.example/o/wob/issues/7", "https://10.2.3.4/o/wob/issues/7"]
+)
+def test_an_address_with_something_private_stays_in_the_file(url: str, tmp_path: Path) -> None:
+    file = tmp_path / "issue.json"
+    file.write_text(json.dumps({"title": "It ends", "body": BODY, "url": url}))
+    assert read_report(str(file)).url == ""

@@ -492,3 +492,8 @@ def test_marks_of_jira_are_fences_and_headings_on_their_lines() -> None:
 
 def test_marks_of_jira_without_their_end_are_text() -> None:
     assert [piece.kind for piece in pieces.cut("a\n{code}\nb\n").pieces] == ["prose"]
+
+
+def test_marks_of_jira_within_a_fence_are_what_was_printed() -> None:
+    text = "```\n{code}\nwob\n{code}\n```\nIt hangs.\n"
+    assert [piece.kind for piece in pieces.cut(text).pieces] == ["fenced", "prose"]
