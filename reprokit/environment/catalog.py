@@ -252,7 +252,7 @@ class Catalog:
         """Where a release is available for other CUDA versions than that of its wheel on Python's index."""
         found = []
         for row in self.table("frameworks").values():
-            key = row_for(release, row["builds"])
+            key = row_for(f"{release}.0", row["builds"])  # 2.6 is 2.6.0, to pip and to a row of that release
             if row["package"] == package and key:
                 cuda = tuple(row["builds"][key])
                 found.append(FrameworkBuilds(requirement=row["requirement"], options=row["options"], cuda=cuda))

@@ -23,6 +23,7 @@ from tests.unit.environment.test_compatibility import cell
 
 HERE = Supply(base_source="bootstrap")
 PADDLE_PAGE = "--find-links https://www.paddlepaddle.org.cn/whl/linux/mkl/avx/stable.html"
+PADDLE_INDEX = "--extra-index-url https://www.paddlepaddle.org.cn/packages/stable/cu120/"
 
 
 def refusal(cuda: str, pip: str, *options: str, python: str = "3.11", **parts: Any) -> str:
@@ -44,14 +45,14 @@ def refusal(cuda: str, pip: str, *options: str, python: str = "3.11", **parts: A
             (
                 "paddlepaddle-gpu 2.6.2, the wheel on Python's index, is built for CUDA 11.8; "
                 "the cell asks for cuda 12.0. "
-                f"For CUDA 12.0: paddlepaddle-gpu==2.6.2.post120 with pip_options {PADDLE_PAGE}. "
+                f"For CUDA 12.0: paddlepaddle-gpu==2.6.2.post120 with pip_options {PADDLE_INDEX}. "
                 "To run it all the same: environment.conflicts: allow"
             ),
         ),
         (
             "11.8",
             "paddlepaddle-gpu==2.6.2.post120",
-            (PADDLE_PAGE,),
+            (PADDLE_INDEX,),
             (
                 "paddlepaddle-gpu==2.6.2.post120 is built for CUDA 12.0; the cell asks for cuda 11.8. "
                 "For CUDA 11.8: paddlepaddle-gpu==2.6.2 from Python's index."
@@ -67,6 +68,10 @@ def refusal(cuda: str, pip: str, *options: str, python: str = "3.11", **parts: A
                 "--extra-index-url https://download.pytorch.org/whl/cu118."
             ),
         ),
+        # The page of PaddlePaddle ends at 2.6.1, and its 2.5.2 for CUDA 12.0 was never on the server.
+        ("12.0", "paddlepaddle-gpu==2.6.1", (), f"paddlepaddle-gpu==2.6.1.post120 with pip_options {PADDLE_PAGE}."),
+        ("12.0", "paddlepaddle-gpu==2.6", (), f"paddlepaddle-gpu==2.6.post120 with pip_options {PADDLE_PAGE}."),
+        ("12.0", "paddlepaddle-gpu==2.5.2", (), "2.5.2 is built for CUDA 10.2, 11.2, 11.6, 11.7, 11.8."),
         ("12.4", "torch==2.1.0+cu118", (), "torch 2.1.0 is built for CUDA 11.8, 12.1."),
         ("11.8", "torch==2.1.0+cu12", (), "torch==2.1.0+cu12 is built for CUDA 12; the cell"),
         ("12.6", "torch==2.6.0", ("--index-url https://download.pytorch.org/whl/cu124",), "index in pip_options is"),
@@ -85,7 +90,7 @@ def test_a_build_for_another_cuda_is_refused_with_the_right_requirement(
     ("cuda", "pip", "options"),
     [
         ("11.8", "paddlepaddle-gpu==2.6.2", ()),
-        ("12.0", "paddlepaddle-gpu==2.6.2.post120", (PADDLE_PAGE,)),
+        ("12.0", "paddlepaddle-gpu==2.6.2.post120", (PADDLE_INDEX,)),
         ("12", "torch==2.1.0", ()),
         ("11.8", "torch==2.1.0", ("--extra-index-url https://download.pytorch.org/whl/cu118",)),
         ("12.2", "tensorflow[and-cuda]==2.15.0", ()),
