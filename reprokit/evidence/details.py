@@ -10,7 +10,7 @@ from reprokit.case.trust import Trust
 from reprokit.core.json_record import ABSENT, JsonRecord
 from reprokit.evidence.differences import ComparisonRecord
 from reprokit.evidence.model import Fingerprint, Frame, Outcome, Verdict
-from reprokit.evidence.origin import JobRecord, NodeRecord, kind_of
+from reprokit.evidence.origin import JobRecord, NodeRecord
 from reprokit.evidence.ratio import RatioRecord
 from reprokit.evidence.sequential import TrialFigures
 
@@ -163,11 +163,6 @@ class CellDetails(JsonRecord):
         values = super().to_json()
         empty = () if self.base else ("images", "served_by", "notes", "sources")
         return {name: value for name, value in values.items() if value or name not in empty}
-
-    @property
-    def kind(self) -> str:
-        """The kind of the engine that served the cell; '' for none."""
-        return kind_of(self.engine_kind, self.engine)
 
     @property
     def ways(self) -> tuple[FailureRecord, ...]:

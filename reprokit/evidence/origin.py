@@ -11,19 +11,11 @@ from reprokit.core.json_record import ABSENT, JsonRecord
 from reprokit.core.ownership import HOST, IMPORTED, MACHINE, PID, OwnerState, here, machine, state_of_owner
 
 
-def kind_of(recorded: str | None, description: str | None) -> str:
-    """The kind of an engine, as recorded; '' for none.
-
-    reprokit 0.1 recorded its ``description`` alone, such as ``venv (uv 0.9)``, whose first word was the kind.
-    """
-    return recorded or (description.split()[0].lower() if description else "")
-
-
 @dataclass(frozen=True, kw_only=True)
 class HostRecord(JsonRecord):
     """``host`` of the contract. ``engine`` describes the engine, None when no cell needed one; ``gpus``: their names.
 
-    ``engine_kind``: as ``--engine`` names it; None where reprokit 0.1 wrote the record. ``nodes``: the names of the
+    ``engine_kind``: as ``--engine`` names it; None where no cell needed one. ``nodes``: the names of the
     hosts of a cluster that the run had, whether they served a cell or not.
     """
 
@@ -33,11 +25,6 @@ class HostRecord(JsonRecord):
     driver: str | None = None
     gpus: tuple[str, ...] = ()
     nodes: tuple[str, ...] = field(default=(), metadata=ABSENT)
-
-    @property
-    def kind(self) -> str:
-        """The kind of the engine; '' for none."""
-        return kind_of(self.engine_kind, self.engine)
 
 
 @dataclass(frozen=True, kw_only=True)

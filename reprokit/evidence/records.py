@@ -40,8 +40,8 @@ class ExceptionRecord(JsonRecord):
 class TrialRecord(JsonRecord):
     """One trial: outcome, ending, the exception that was judged, and its log (a path below the store's folder).
 
-    ``lines``: those of the log file that the signature matched. ``failure``: None where it did not fail by itself, and
-    where a store's version 1 kept it. ``usage``: None where it was not measured.
+    ``lines``: those of the log file that the signature matched. ``failure``: None where it did not fail by itself.
+    ``usage``: None where it was not measured.
     """
 
     number: int
@@ -209,7 +209,7 @@ class RunRecord(JsonRecord):
     def engine(self) -> str:
         """What served it: ``docker``, ``podman``, ``venv``; '' when no cell came so far and none was asked for."""
         asked = str(self.request.asked.get("engine", ""))
-        return self.host.kind or ("" if asked == "auto" else asked)
+        return self.host.engine_kind or ("" if asked == "auto" else asked)
 
 
 CellPlace = tuple[str, int]

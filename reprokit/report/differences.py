@@ -104,7 +104,7 @@ def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Map
     details = cell.details
     host = details.job.host if details.job else run.host  # a run that was merged has a host for each job
     facts: dict[str, dict[str, Any]] = {
-        "engine": {"engine": host.kind},
+        "engine": {"engine": host.engine_kind or ""},
         "operating system": {"os": measured.os, "glibc": measured.glibc},
         "GPU": {"gpu": ", ".join(measured.gpu), "driver": measured.driver},
         "CUDA": {"release": measured.cuda, "compiler build": measured.cuda_build},

@@ -11,7 +11,7 @@ from reprokit.evidence.records import RunRecord
 from reprokit.evidence.spans import FORMAT, KINDS, MOST, PARTS, Span, Timings, by_cell, by_image, critical_path, sums
 from reprokit.report.labels import cell_name
 
-NONE = "no times are recorded of run {}: it is of an older reprokit, was merged, or was killed before its end"
+NONE = "no times are recorded of run {}: it was merged, or was killed before its end"
 STEPS, CELLS, PATH = 10, 20, 15
 """Lines that the table has of each at most: those that took longest."""
 COLUMNS = ("waiting", "base", "build", "measuring", "start", "program", "judging", "recording")

@@ -10,7 +10,7 @@ from reprokit.evidence.records import CellRecord
 
 def check_engine(done: Iterable[CellRecord], now: str) -> None:
     """Raise UsageError when a run whose ``done`` cells another kind of engine served would go on with ``now``."""
-    before = {kind for record in done if (kind := record.details.kind)}
+    before = {kind for record in done if (kind := record.details.engine_kind)}
     if before - {now}:
         begun = ", ".join(sorted(before))
         raise UsageError(

@@ -53,7 +53,7 @@ def newest(found: Iterable[tuple[RunRecord, CellRecord]], kind: str) -> Earlier 
     """
     for run, cell in found:
         own = not run.owner.imported and run.request.merged is None and not run.searches and not cell.reused_from
-        if own and cell.verdict is not None and cell.verdict.conclusive and cell.details.kind == kind:
+        if own and cell.verdict is not None and cell.verdict.conclusive and cell.details.engine_kind == kind:
             return Earlier(run=run, cell=cell)
     return None
 
@@ -104,7 +104,7 @@ class Reuse:
         chosen = [  # those that can be asked for: all runs of a week, with their trials, may be large
             found.run.id
             for some in self._found.values()
-            for kind in {cell.details.kind for _, cell in some}
+            for kind in {cell.details.engine_kind for _, cell in some}
             if (found := newest(some, kind))
         ]
         self._runs: Mapping[str, RunRecord] = {run_id: store.run(run_id) for run_id in dict.fromkeys(chosen)}

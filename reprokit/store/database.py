@@ -46,8 +46,8 @@ class Store:
     def __init__(self, folder: Path, url: str | None = None, *, up_to_date: bool = False) -> None:
         """Open, and create when new. ``url``: another database than the folder's (``$REPROKIT_DATABASE``).
 
-        A store of an earlier version is brought up to date, and what its journals have is added. Where it cannot be
-        written now, a copy is read that has all that; ``up_to_date``: raise StoreError instead.
+        What its journals have is added. Where it cannot be written now, a copy is read that has all that;
+        ``up_to_date``: raise StoreError instead.
         """
         self.folder = make_folder(folder)
         self._opened = open_database(folder, url, up_to_date=up_to_date)

@@ -18,6 +18,7 @@ class Trouble(Enum):
     DAMAGED = "damaged"
     FOREIGN = "foreign"
     NEWER = "newer"
+    OLDER = "older"
     REFUSED = "refused"
     UNREACHABLE = "unreachable"
     VALUE = "value"
@@ -101,6 +102,20 @@ def newer(where: str | Path, found: int, known: int) -> StoreError:
         f"the store's database {where} was written by a newer reprokit (version {found} of the tables, this one knows "
         f"{known}): upgrade reprokit, or name another store with --store",
         Trouble.NEWER,
+    )
+
+
+def older(where: str | Path, found: int, known: int, *, on_server: bool = False) -> StoreError:
+    """The message for a store of an earlier version of the tables, which is made again and not changed."""
+    how = (
+        "`dropdb` and `createdb` make it empty, and `reprokit store rebuild` on each host brings what its journals have"
+        if on_server
+        else "`reprokit store rebuild` makes a new one from the journals of runs, and keeps this one beside it"
+    )
+    return StoreError(
+        f"the store's database {where} was written by an earlier reprokit (version {found} of the tables, this one "
+        f"reads {known} alone): {how}",
+        Trouble.OLDER,
     )
 
 

@@ -1,4 +1,4 @@
-"""Opens the database of a store: checks whose it is, and brings it up to date, or a copy where it cannot be written.
+"""Opens the database of a store: checks whose it is, and adds what journals have, to a copy where it takes nothing.
 
 SQLite's is a file of the store's folder, which can be copied. Another one is on a server (:mod:`.remote`), and is read
 as it is where it takes nothing now.
@@ -17,13 +17,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, event, insert, inspect, make_url, select
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError
 
 from reprokit.core.locks import locked_if_free, lockless
 from reprokit.core.redaction import without_passwords
-from reprokit.store import dialects, errors, migrations, sqlite_file, summaries
+from reprokit.store import dialects, errors, sqlite_file, summaries, tables
 from reprokit.store.dialects import Dialect
 from reprokit.store.errors import PASSING, StoreError, Trouble, store_error
 from reprokit.store.journal import pending
@@ -39,7 +39,7 @@ CHECK_SECONDS = 0.5
 """How long a database is looked at for damage before a process first writes to it."""
 
 SUMMARY_SECONDS = 2.0
-"""How long a command that opens a store makes summaries that it lacks, such as all of them after an upgrade."""
+"""How long a command that opens a store makes summaries that it lacks."""
 STALE_DAYS = 2
 """After which a run that has not ended is taken for one that was killed."""
 
@@ -126,7 +126,7 @@ def _open(folder: Path, url: str | None, *, up_to_date: bool) -> OpenDatabase:
     if why := _unwritable(path, folder, known):
         if up_to_date or not known:
             raise why
-        return _read_only(path, folder, known)
+        return _read_only(path, folder)
     opened = _opened(address, str(path), path)
     try:
         _bring_up_to_date(opened, folder)
@@ -165,13 +165,13 @@ def _open_server(address: URL, folder: Path, *, up_to_date: bool) -> OpenDatabas
 
 def _has_our_tables(opened: OpenDatabase) -> bool:
     with opened.engine.connect() as connection:
-        return migrations.version(connection, opened.where) == CURRENT
+        return _version(connection, opened) == CURRENT
 
 
-def _read_only(path: Path, folder: Path, known: int) -> OpenDatabase:
+def _read_only(path: Path, folder: Path) -> OpenDatabase:
     """A store that may only be read: as it is where it is whole, else a copy. SQLite would write beside it."""
     wal = wal_of(path)
-    if known == CURRENT and not (wal.exists() and wal.stat().st_size):
+    if not (wal.exists() and wal.stat().st_size):
         address = make_url(f"sqlite:///file:{quote(str(path.absolute()))}?mode=ro&immutable=1&uri=true")
         opened = _opened(address, str(path), path)
         with opened.engine.connect() as connection:
@@ -195,21 +195,19 @@ def _copy(path: Path, folder: Path, *, files: bool = False) -> OpenDatabase:
 
 
 def _bring_up_to_date(opened: OpenDatabase, folder: Path, *, is_copy: bool = False) -> None:
-    """Give the tables this version, and all that the journals have."""
+    """Make the tables where there are none, and add all that the journals have."""
     with opened.engine.connect() as connection:
-        found = opened.dialect.version(connection)
-        if found != CURRENT:
-            found = migrations.version(connection, opened.where)
-        if found == CURRENT and not any(lacks(connection, folder, run_id) for run_id in pending(folder)):
+        found = opened.dialect.version(connection) or _version(connection, opened)
+        if found and not any(lacks(connection, folder, run_id) for run_id in pending(folder)):
             return
     with contextlib.ExitStack() as held:
         if not is_copy:
             _hold(held, folder, opened.where, LOCK_SECONDS if opened.path is not None else SERVER_LOCK_SECONDS)
         if found and opened.path is not None:
             _look_at(opened.path)
-        if found != CURRENT:
+        if not found:
             with opened.transaction() as connection:
-                migrations.migrate(connection, opened.where, opened.dialect)
+                _make_tables(connection, opened)
         for run_id in pending(folder):
             try:
                 if opened.catch_up(folder, run_id) and not is_copy:
@@ -218,6 +216,31 @@ def _bring_up_to_date(opened: OpenDatabase, folder: Path, *, is_copy: bool = Fal
                 if error.trouble is not Trouble.VALUE:
                     raise
                 opened.refused[run_id] = error
+
+
+def _version(connection: Connection, opened: OpenDatabase) -> int:
+    """:data:`CURRENT`, or 0 where there are no tables yet. Raises StoreError where they are not those of this version."""
+    names = set(inspect(connection).get_table_names())
+    ours = {tables.runs.name, tables.cells.name, tables.trials.name, tables.cases.name, tables.version.name}
+    if not names & ours:
+        return 0
+    if not names >= ours:
+        raise errors.foreign(opened.where, f"its tables are another program's ({', '.join(sorted(names)[:3])})")
+    found = int(connection.scalar(select(tables.version.c.number)) or 0)
+    if found > CURRENT:
+        raise errors.newer(opened.where, found, CURRENT)
+    if found < CURRENT:
+        raise errors.older(opened.where, found, CURRENT, on_server=opened.path is None)
+    return found
+
+
+def _make_tables(connection: Connection, opened: OpenDatabase) -> None:
+    """Make the tables, all or nothing: the caller commits."""
+    opened.dialect.making_tables(connection)
+    if not _version(connection, opened):  # another process may have made them
+        tables.metadata.create_all(connection)
+        connection.execute(insert(tables.version).values(number=CURRENT))
+        opened.dialect.set_version(connection, CURRENT)
 
 
 def _hold(held: contextlib.ExitStack, folder: Path, where: str, seconds: float) -> None:
@@ -235,7 +258,7 @@ def _look_at(path: Path) -> None:
 
 
 def _unwritable(path: Path, folder: Path, known: int) -> StoreError | None:
-    """Why the database of this version takes nothing, None where it does."""
+    """Why the database takes nothing, None where it does. ``known``: its version, 0 where it has no tables."""
     if known and not sqlite_file.is_writable(path):
         return store_error(path, sqlite3.OperationalError("attempt to write a readonly database"))
     # Every run makes the lock. Made by another user who only reads, it would be in the owner's way.

@@ -83,7 +83,7 @@ def _salvage(database: Path, scratch: Path, new: Store, done: RebuildResult, fol
     try:
         old = Store(copy, f"sqlite:///{copy / DATABASE}")
     except StoreError as error:
-        if error.trouble is not Trouble.DAMAGED:
+        if error.trouble not in (Trouble.DAMAGED, Trouble.OLDER):
             raise
         done.lost.append("what only the old database had: nothing of it can be read")
         return

@@ -57,7 +57,7 @@ class Recorder:
     def begin(self, run: RunRecord, texts: CaseTexts, *, resumed: bool = False) -> None:
         """Begin a new run, or go on with one that has been taken over (``resumed``): with its cells, decided or not.
 
-        Raises StoreError where the database is another program's, or a newer reprokit's, or on a file system without
+        Raises StoreError where the database is another program's, or another version's, or on a file system without
         locks, or on a server that does not take it now, and UsageError where another process goes on with that run.
         """
         lock = self._folder / LOCK
@@ -104,7 +104,7 @@ class Recorder:
         try:
             version(self._folder / DATABASE)
         except StoreError as error:
-            if error.trouble in (Trouble.FOREIGN, Trouble.NEWER):
+            if error.trouble in (Trouble.FOREIGN, Trouble.NEWER, Trouble.OLDER):
                 raise
 
     def _refuse_if_taken(self, run: RunRecord) -> None:

@@ -1,7 +1,6 @@
 """The file of a store's SQLite database: whose it is, its version, its faults, and copies. Without SQLAlchemy.
 
-Its ``application_id`` says that it is reprokit's, its ``user_version`` which version of the tables it has. Stores
-before version 3 have neither, and are known by their tables.
+Its ``application_id`` says that it is reprokit's, its ``user_version`` which version of the tables it has.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from contextlib import closing
 from pathlib import Path
 
 from reprokit.core.files import open_regular
-from reprokit.store.errors import StoreError, foreign, newer, store_error
+from reprokit.store.errors import StoreError, foreign, newer, older, store_error
 
 DATABASE = "reprokit.db"
 CURRENT = 6
-"""The version of the tables that this reprokit writes; the last of :mod:`reprokit.store.migrations`."""
+"""The version of the tables that this reprokit writes, and the only one that it reads."""
 
 APPLICATION_ID = 0x52507274
 """``RPrt``, see https://www.sqlite.org/pragma.html#pragma_application_id."""
@@ -30,11 +29,10 @@ APPLICATION_ID = 0x52507274
 COPY_ATTEMPTS = 5
 _MAGIC = b"SQLite format 3\0"
 _HEADER = 100
-_OURS = {"runs", "cells", "trials", "cases"}
 
 
 def version(path: Path) -> int:
-    """The version of the tables in the file; 0 where there are none yet. Raises StoreError where it cannot be used."""
+    """:data:`CURRENT`, or 0 where there are no tables yet. Raises StoreError where the file cannot be used."""
     try:
         if not path.stat().st_size:
             return 0
@@ -48,9 +46,9 @@ def version(path: Path) -> int:
     if application not in (0, APPLICATION_ID):
         raise foreign(path, f"the file belongs to another program (application id {application:#010x})")
     if not application:
-        found = _of_tables(path)
-    if found > CURRENT:
-        raise newer(path, found, CURRENT)
+        return _without_tables(path)
+    if found != CURRENT:
+        raise (newer if found > CURRENT else older)(path, found, CURRENT)
     return found
 
 
@@ -102,20 +100,16 @@ def _numbers(path: Path) -> tuple[int, int]:
     return int.from_bytes(header[60:64], "big"), int.from_bytes(header[68:72], "big")
 
 
-def _of_tables(path: Path) -> int:
-    """The version of a file without an application id, from its tables. Another process may be making them."""
+def _without_tables(path: Path) -> int:
+    """0 for a file without an application id, which has no tables yet. Raises StoreError for one that has some."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-            if not names:
-                return 0
-            if not names >= _OURS:
-                raise foreign(path, f"its tables are another program's ({', '.join(sorted(names)[:3])})")
-            if "version" not in names:
-                return 1
-            return int(connection.execute("SELECT number FROM version").fetchone()[0])
     except sqlite3.Error as error:
         raise store_error(path, error) from error
+    if names:
+        raise foreign(path, f"its tables are another program's ({', '.join(sorted(names)[:3])})")
+    return 0
 
 
 def wal_of(path: Path) -> Path:

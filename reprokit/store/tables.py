@@ -57,7 +57,7 @@ ROW = BigInteger().with_variant(Integer, "sqlite")
 metadata = MetaData()
 
 version = Table("version", metadata, Column("number", Integer, nullable=False))
-"""One row: the version of the tables, see :mod:`reprokit.store.migrations`."""
+"""One row: :data:`reprokit.store.sqlite_file.CURRENT`."""
 
 journals = Table(
     "journals",
@@ -179,7 +179,7 @@ trials = Table(
     Column("reason", LongText, nullable=False),
     Column("lines", JSON, nullable=False),  # log lines that the signature matched, from 1
     Column("log", LongText, nullable=False),  # relative to the store's folder
-    Column("failure", JSON),  # how it failed; also NULL where version 1 recorded it
+    Column("failure", JSON),  # how it failed
     Column("usage", JSON),  # NULL where it was not measured
     Index("trials_by_cell", "cell_id", "number", unique=True),
 )

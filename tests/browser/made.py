@@ -66,7 +66,7 @@ class Maker:
             id=f"{at:%Y%m%d-%H%M%S}-{self.nights:04x}",
             started_at=f"{at:%Y-%m-%dT%H:%M:%S}.000Z",
             version="1",
-            host=HostRecord(engine="Docker Engine 20.10.24", kernel="6.1"),
+            host=HostRecord(engine="Docker Engine 20.10.24", engine_kind="docker", kernel="6.1"),
         )
         records = [_record(number, case["id"], digest, made) for number, made in enumerate(cells, 1)]
         self.store.put(run, {digest: (case["id"], case["title"], text)})

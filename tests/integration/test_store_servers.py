@@ -169,25 +169,23 @@ def test_a_database_takes_every_text_or_is_refused(server: PostgresServer) -> No
     assert server.address("latin1") in str(raised.value)
 
 
-def test_a_database_of_version_1_is_brought_up_to_date_by_the_same_steps(address: str) -> None:
-    store = Store(folder_of(address))
-    store.put(run("run-1", cell(1, trials=(TRIAL,), verdict=Verdict.REPRODUCED)), {"sha256:1": ("c", "t", "text")})
-    new = {table: shape(store, table) for table in tables.metadata.tables}
-    with store.engine.begin() as connection:
-        connection.execute(text("DROP TABLE version, journals, summaries, summarised, layouts"))
-        connection.execute(text("ALTER TABLE trials DROP COLUMN failure, DROP COLUMN usage"))
-        connection.execute(text("ALTER TABLE cells DROP COLUMN reused_from"))  # with the indexes that have it
-        connection.execute(text("DROP INDEX cells_in_time_long"))
-    store = Store(folder_of(address))
-    assert {table: shape(store, table) for table in tables.metadata.tables} == new
-    assert store.run("run-1").cells[0].trials[0].exit_code == 255
-
-
-def shape(store: Store, table: str) -> tuple[set[str], set[str | None]]:
-    """Its columns and its indexes. But that of all cells, which later versions replaced."""
-    found = inspect(store.engine)
-    indexes = {one["name"] for one in found.get_indexes(table)} - {"cells_in_time"}
-    return {one["name"] for one in found.get_columns(table)}, indexes
+def test_a_database_of_an_earlier_version_is_refused_and_made_again_from_journals(
+    address: str, server: PostgresServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = folder_of(address)
+    recorder = begun(folder, "run-1", cell(1))
+    recorder.decide(cell(1, trials=(TRIAL,), verdict=Verdict.REPRODUCED))
+    stop(recorder)
+    Store(folder).close()
+    name = address.rpartition("/")[2]
+    server.says("UPDATE version SET number = 5", database=name)
+    with pytest.raises(StoreError, match=r"earlier reprokit \(version 5 .*createdb.*store rebuild") as refused:
+        Store(folder)
+    assert refused.value.trouble is Trouble.OLDER
+    server.says(f'DROP DATABASE "{name}"')
+    server.makes(name)
+    assert invoke(["store", "rebuild", "--store", address]) == 0, capsys.readouterr().err
+    assert Store(folder).run("run-1").cells[0].trials[0].exit_code == 255
 
 
 WRITERS = """

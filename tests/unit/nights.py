@@ -64,7 +64,7 @@ class Nights:
             started_at=f"{at:%Y-%m-%dT%H:%M:%S}.000Z",
             version="1",
             request=request or RequestRecord(),
-            host=HostRecord(engine=engine, kernel=kernel),
+            host=HostRecord(engine=engine, engine_kind=engine.split()[0].lower() if engine else None, kernel=kernel),
             owner=owner or OwnerRecord(),
             cells=tuple(
                 _cell(number, case_id, digest, {"os": "debian-12", "numpy": numpy}, state, values)

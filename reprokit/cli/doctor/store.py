@@ -18,7 +18,7 @@ from reprokit.store.files import files_of
 from reprokit.store.journal import pending
 from reprokit.store.places import LOCK
 from reprokit.store.remote import Remote, remote_of
-from reprokit.store.sqlite_file import CURRENT, DATABASE, faults, version
+from reprokit.store.sqlite_file import DATABASE, faults, version
 
 SECONDS = 5.0
 """How long the database is looked at."""
@@ -43,12 +43,11 @@ def check(ground: Ground) -> Iterator[Finding]:
         found = version(database)
         damage = faults(database, seconds=SECONDS) if found else []
     except StoreError as error:
-        yield say.fail(str(error), "reprokit store rebuild" if error.trouble is Trouble.DAMAGED else MOVE)
+        again = error.trouble in (Trouble.DAMAGED, Trouble.OLDER)
+        yield say.fail(str(error), "reprokit store rebuild" if again else MOVE)
         return
     if damage:
         yield say.fail(f"the database {database} is damaged: {damage[0]}", "reprokit store rebuild")
-    elif 0 < found < CURRENT:
-        yield say.info(f"{database} is of an earlier version ({found}); the next command that opens it upgrades it")
     else:
         yield say.ok(f"{folder}, a database of {size(database.stat().st_size) if found else '0 B'}")
 

@@ -16,7 +16,6 @@ from reprokit.case.matrix import Cell, cell_key
 from reprokit.core.errors import UsageError
 from reprokit.engine import registry
 from reprokit.evidence.model import Verdict
-from reprokit.evidence.origin import kind_of
 
 FILE = "verdicts.json"
 FORMAT = "reprokit-verdicts/v1"
@@ -132,7 +131,7 @@ def merge(old: Verdicts, path: Path, files: Sequence[CaseFile], facts: Mapping[s
     here = {file.case.id: file for file in files}
     cases = {name: seen for name, seen in old.cases.items() if name in here}
     taken, outdated = [], []
-    engine = kind_of(result.host.engine_kind, result.host.engine)
+    engine = result.host.engine_kind or ""
     for case in result.cases:
         if case.id not in here:
             continue

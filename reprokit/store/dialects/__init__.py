@@ -33,10 +33,10 @@ class Dialect(Protocol):
         """Note the version and whose the database is, where it has a place for that beside the tables."""
 
     def begin(self, connection: Connection) -> None:
-        """Begin a transaction that writes, and in which tables can be changed, all or nothing."""
+        """Begin a transaction that writes, and in which tables can be made, all or nothing."""
 
-    def migrating(self, connection: Connection) -> None:
-        """Wait until no other transaction changes tables, and let none do so until the end of this one."""
+    def making_tables(self, connection: Connection) -> None:
+        """Wait until no other transaction makes the tables, and let none do so until the end of this one."""
 
     def writing(self, connection: Connection, run_id: str) -> None:
         """The same of the rows of that run."""

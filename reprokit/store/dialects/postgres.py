@@ -30,8 +30,8 @@ _SETTINGS = (
 _DATA = "22"
 """The class of states that are about a value."""
 
-_MIGRATING = 0x52507274
-"""The advisory lock of whoever changes tables; those of runs are other numbers."""
+_MAKING_TABLES = 0x52507274
+"""The advisory lock of whoever makes the tables; those of runs are other numbers."""
 
 # By SQLSTATE (https://www.postgresql.org/docs/current/errcodes-appendix.html), or by what libpq says where a
 # connection was never made. In the order in which they are looked for.
@@ -127,11 +127,11 @@ class Postgres:
         """The table of it alone says so."""
 
     def begin(self, connection: Connection) -> None:
-        """Every transaction is one in which tables can be changed."""
+        """Every transaction is one in which tables can be made."""
 
-    def migrating(self, connection: Connection) -> None:
+    def making_tables(self, connection: Connection) -> None:
         """An advisory lock: there may be no table to lock yet."""
-        connection.execute(select(func.pg_advisory_xact_lock(_MIGRATING)))
+        connection.execute(select(func.pg_advisory_xact_lock(_MAKING_TABLES)))
 
     def writing(self, connection: Connection, run_id: str) -> None:
         """An advisory lock: there may be no row to lock yet."""

@@ -40,7 +40,7 @@ class Sqlite:
         """By hand: else the driver commits each change of a table by itself."""
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
-    def migrating(self, connection: Connection) -> None:
+    def making_tables(self, connection: Connection) -> None:
         """A transaction that writes is the only one."""
 
     def writing(self, connection: Connection, run_id: str) -> None:

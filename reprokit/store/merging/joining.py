@@ -60,10 +60,10 @@ def nights(runs: Iterable[RunRecord]) -> tuple[list[Night], list[RunRecord]]:
             alone.append(run)
     found = []
     for workflow, some in grouped.items():
-        kinds = Counter(run.host.kind for run in some if run.host.kind)
+        kinds = Counter(run.host.engine_kind for run in some if run.host.engine_kind)
         usual = max(sorted(kinds), key=lambda kind: kinds[kind], default="")
         for kind in sorted(kinds) or [""]:
-            own = tuple(run for run in some if (run.host.kind or usual) == kind)
+            own = tuple(run for run in some if (run.host.engine_kind or usual) == kind)
             found.append(Night(workflow=workflow, kind=kind, runs=own))
     return found, alone
 

@@ -65,7 +65,7 @@ def merge(sources: Iterable[StoreSource], store: Store, plan: Planned | None, no
         texts |= plan.texts
         found = _with_planned(found, plan)
     merged = [run for run in store.runs(limit=None) if run.request.merged is not None]
-    there = {(workflow_of(run), run.host.kind): run.id for run in merged}
+    there = {(workflow_of(run), run.host.engine_kind or ""): run.id for run in merged}
     merger = _Merger(store, origin, texts, done, now)
     for night in found:
         name = night.workflow

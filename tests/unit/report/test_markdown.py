@@ -159,7 +159,7 @@ def run_of(cells: Sequence[CellRecord], **more: object) -> RunRecord:
         id="20260101-1",
         started_at="2026-01-01T02:00:00.000Z",
         version="1",
-        host=HostRecord(engine="Docker Engine 20.10.24", kernel="6.1"),
+        host=HostRecord(engine="Docker Engine 20.10.24", engine_kind="docker", kernel="6.1"),
         cells=tuple(cells),
     )
     return dataclasses.replace(plain, **more)  # type: ignore[arg-type]

@@ -87,7 +87,7 @@ def run(
         started_at=at,
         version="1",
         request=RequestRecord(asked={"cases": ["cases/made_up.yaml"], "engine": "auto"}, workflow=workflow_record),
-        host=HostRecord(engine=engine, kernel=kernel),
+        host=HostRecord(engine=engine, engine_kind=engine.split()[0].lower() if engine else None, kernel=kernel),
         owner=OwnerRecord(labels={"host": run_id, "pid": str(second)}),
         finished_at=at if finished else None,
         exit_status=0 if finished else None,

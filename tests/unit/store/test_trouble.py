@@ -66,6 +66,11 @@ def newer(database: Path) -> None:
     execute(database, f"PRAGMA user_version = {CURRENT + 6}")
 
 
+def older(database: Path) -> None:
+    """A version before the only one that this reprokit reads."""
+    execute(database, f"PRAGMA user_version = {CURRENT - 1}", f"UPDATE version SET number = {CURRENT - 1}")
+
+
 def foreign(database: Path) -> None:
     """The database of another program, with an application id."""
     database.unlink()
@@ -103,7 +108,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / ".reprokit"
 
 
-@pytest.mark.parametrize("harm", [damaged, cut, noise, newer, foreign, unnamed])
+@pytest.mark.parametrize("harm", [damaged, cut, noise, newer, older, foreign, unnamed])
 def test_every_command_says_what_is_wrong_and_writes_nothing(
     harm: object, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +117,7 @@ def test_every_command_says_what_is_wrong_and_writes_nothing(
     before = (folder / "reprokit.db").read_bytes()
     words = {
         newer: "was written by a newer reprokit",
+        older: "was written by an earlier reprokit (version 5 of the tables",
         foreign: "is not a store of reprokit: the file belongs to another program",
         unnamed: "is not a store of reprokit: its tables are another program's (moz_places)",
     }.get(harm, "is damaged")  # type: ignore[call-overload]
@@ -142,7 +148,7 @@ def test_opening_a_store_takes_no_lock_from_another_that_is_open(folder: Path) -
     store.close()
 
 
-@pytest.mark.parametrize("harm", [newer, foreign, unnamed])
+@pytest.mark.parametrize("harm", [newer, older, foreign, unnamed])
 def test_a_run_is_refused_before_it_begins_where_the_database_is_not_ours(harm: object, folder: Path) -> None:
     harm(folder / "reprokit.db")  # type: ignore[operator]
     with pytest.raises(StoreError):
@@ -274,7 +280,7 @@ def test_a_file_says_whose_it_is(folder: Path) -> None:
         assert "SQLite" in said
 
 
-@pytest.mark.parametrize(("harm", "status"), [(None, "ok"), (damaged, "fail"), (noise, "fail"), (newer, "fail")])
+@pytest.mark.parametrize(("harm", "status"), [(None, "ok"), (damaged, "fail"), (noise, "fail"), (newer, "fail"), (older, "fail")])
 def test_doctor_looks_at_the_store(harm: object, status: str, folder: Path) -> None:
     if harm:
         harm(folder / "reprokit.db")  # type: ignore[operator]
