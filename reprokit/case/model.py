@@ -325,7 +325,7 @@ class Failure(Model):
         "end with a nonzero status or by a signal, unless exit_code says otherwise.",
     )
     message: PatternText | None = Field(
-        None, description="Substring of that exception's message; /.../ is a regular expression."
+        None, description="Substring of that exception's message; /.../ is a regular expression in RE2's syntax."
     )
     frames: tuple[FrameText, ...] = Field(
         (),
@@ -333,7 +333,7 @@ class Failure(Model):
         "of the crash, where resources.backtrace asks for it; there the function may be a regular expression.",
     )
     output: PatternText | None = Field(
-        None, description="Substring of stdout or stderr; /.../ is a regular expression."
+        None, description="Substring of stdout or stderr; /.../ is a regular expression in RE2's syntax."
     )
     out_of_memory: Truth | None = Field(None, description="The failure is that the memory runs out.")
     timed_out: (

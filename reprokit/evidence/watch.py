@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reprokit.core.patterns import PatternError, compiled, is_regex
+from reprokit.core.patterns import PatternError, is_regex
 from reprokit.evidence.text import clean, clean_bytes, find
 
 OVERLAP = 8 * 1024
@@ -18,7 +18,8 @@ class Watch:
 
     def __init__(self, pattern: str | None) -> None:
         self._pattern = _usable(pattern)
-        self._literal, self._any_case = _required(self._pattern)
+        plain = "" if self._pattern is None or is_regex(self._pattern) else self._pattern.strip("\n")
+        self._literal = plain.encode(errors="surrogatepass")
         self._before = b""
         self._dull = b""
         self._found = 0
@@ -43,13 +44,8 @@ class Watch:
         return spans
 
     def _possible(self, data: bytes) -> bool:
-        """Whether ``data`` holds the text that every match needs: looking for that costs next to nothing."""
-        if not self._literal:
-            return True
-        plain = clean_bytes(data)
-        if self._any_case:
-            return not plain.isascii() or self._literal in plain.lower()  # beyond ASCII, "K" has further forms
-        return self._literal in plain
+        """Whether ``data`` holds the plain text that is looked for: asking for that costs next to nothing."""
+        return not self._literal or self._literal in clean_bytes(data)
 
     def _matches(self, data: bytes) -> list[tuple[int, int]]:
         assert self._pattern is not None
@@ -91,13 +87,3 @@ def _usable(pattern: str | None) -> str | None:
     except PatternError:
         return None
     return pattern
-
-
-def _required(pattern: str | None) -> tuple[bytes, bool]:
-    """The text that every match holds, empty when none is sure, and whether in any case (it is in lower case then)."""
-    if pattern is None or not is_regex(pattern):
-        return (pattern or "").strip("\n").encode(errors="surrogatepass"), False
-    regex = compiled(pattern[1:-1])
-    if regex.any_case:
-        return (regex.required.lower().encode() if regex.required.isascii() else b""), True
-    return regex.required.strip("\n").encode(errors="surrogatepass"), False

@@ -1,17 +1,16 @@
-"""The patterns of cases: Python's meaning, in linear time, and refused where RE2 lacks what they need."""
+"""The patterns of cases: RE2's, in linear time, with words about what other engines have and RE2 has not."""
 
 from __future__ import annotations
 
 import random
 import re
 import signal
-import sys
 import threading
 from pathlib import Path
 from threading import Thread
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.case.model import Failure
@@ -32,30 +31,24 @@ REFUSED = {
     "reference-in-a-repeat": (r"(?:(a+)\1)+$", "reference to a group"),
     "conditional": ("(a)?(?(1)b|c)", "choice by a group"),
     "never": ("(?!)", "not available"),
-    "broken": ("(", "unterminated subpattern"),
-    "bytes-flag": ("(?L)a", "bad inline flags"),
-    "nested-counts": ("((a{1,1000}){1,1000})", "too large"),
-    "counts-of-counts": ("(?:(?:(?:(?:a{10}){10}){10}){10}){10}", "too large"),
-    "many-counts": ("a{1,100}" * 30, "steps for each character"),
-    "optional-then-required": ("(?:a?){900}a{900}", "steps for each character"),
-    "count-of-any": (".{0,1000}x", "steps for each character"),
+    "broken": ("a(b", "missing ): a(b"),
+    "pythons-flag": ("(?x)a", "(?x"),
+    "pythons-end": (r"a\Z", r"write \z"),
+    "pythons-escape": (r"\u4e2d", r"\x{4E2D}"),
+    "nested-counts": ("((a{1,1000}){1,1000})", "1000 at most"),
+    "counts-of-counts": ("(?:(?:(?:(?:a{10}){10}){10}){10}){10}", "1000 at most"),
+    "many-counts": ("a{1,100}" * 30, "steps for each byte"),
+    "optional-then-required": ("(?:a?){1000}a{1000}", "steps for each byte"),
+    "count-of-any": (".{0,1000}x", "steps for each byte"),
     "large-count": ("a{2000}", "1000 at most"),
-    "count-of-20-digits": ("a{" + "9" * 20 + "}", "1000 at most"),
-    "count-of-400-digits": ("a{" + "9" * 400 + "}", "1000 at most"),
-    "open-count-of-400-digits": ("a{" + "9" * 400 + ",}", "1000 at most"),
     "count-of-5000-digits": ("a{" + "9" * 5000 + "}", "5003 characters"),
     "long": ("a" * (LONGEST + 1), "4001 characters"),
     "very-long": ("a?" * 5_000_000, "characters"),
-    "deep-groups": ("(" * 1900 + "a" + ")" * 1900, "nested too deeply"),
-    "deep-repeats": ("(?:" * 700 + "a" + ")*" * 700, "nested too deeply"),
-    "deep-empty-alternatives": ("(|" * 900 + ")" * 900, "nested too deeply"),
-    "many-borders": (r"\b" * 1900, "steps for each character"),
-    "many-ends": ("$" * 3900, "steps for each character"),
-    "200-wide-characters": ("".join(map(chr, range(0x4E00, 0x4E00 + 200))), "beyond ASCII"),
+    "deep-groups": ("(" * 1900 + "a" + ")" * 1900, "steps for each byte"),
+    "many-ends": ("$" * 3900, "steps for each byte"),
+    "atomic": ("(?>a+)b", "(?>...) is not available"),
+    "possessive": ("a++b", "after a repeat"),
 }
-if sys.version_info >= (3, 11):
-    REFUSED["atomic"] = ("(?>a+)b", "(?>...) is not available")
-    REFUSED["possessive"] = ("a++b", "after a repeat")
 
 
 @pytest.mark.parametrize("pattern", [pytest.param(pattern, id=name) for name, (pattern, _) in REFUSED.items()])
@@ -66,7 +59,7 @@ def test_what_is_refused_says_why(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["output", "message"])
-@pytest.mark.parametrize("name", ["lookahead", "count-of-400-digits", "deep-groups", "nested-counts", "very-long"])
+@pytest.mark.parametrize("name", ["lookahead", "deep-groups", "nested-counts", "very-long"])
 def test_a_case_with_such_a_pattern_is_refused_at_its_place(name: str, key: str) -> None:
     text = (
         f"schema: reprokit/v1\nid: a\ntitle: A\ncommand: run\nexpect: {{failure: {{{key}: '/{REFUSED[name][0]}/'}}}}\n"
@@ -138,72 +131,40 @@ def test_signals_are_answered_while_a_pattern_is_searched_for() -> None:
     assert set(searching) - set(others), "the search was over before the signal was answered"
 
 
-_PIECES = st.sampled_from(
-    [
-        *"aKké中_1 .\n^$|",
-        r"\d",
-        r"\D",
-        r"\w",
-        r"\W",
-        r"\s",
-        r"\S",
-        r"\A",
-        r"\Z",
-        "[a-k]",
-        "[^a1]",
-        r"[\w-]",
-        r"[^\s中]",
-        "[é-ÿ]",  # not up to 一: a range around U+212A matches k in Python where case is ignored, and does not here
-        "a{2}",
-        "(?i:k)",
-        "(?a:\\w)",
-        "(?s:.)",
-        "a*?",
-        "(?:a|中)+",
-        r"[^\W\d]",
-        "(?P<name>k|é)",
-        "\\u4e2d",
-        "\\x41?",
-        r"\.",
-        "(?#x)",
-    ]
-)
-_TEXTS = st.text(alphabet="aAkKéÉ中文_1٣ \t\n.\u3000\u2028²\u212a", max_size=12)
-
-
-@given(st.lists(_PIECES, max_size=5).map("".join), st.sampled_from(["", "(?i)", "(?s)", "(?a)"]), _TEXTS)
-@example("^a$", "", "b\na\nc")
-@example("k", "(?i)", "\u212a")
-def test_patterns_mean_what_they_mean_in_python(pattern: str, flags: str, text: str) -> None:
-    try:
-        theirs = re.compile(flags + pattern, re.MULTILINE)
-    except re.error:
-        return
-    hit = theirs.search(text)
-    assert compiled(flags + pattern).search(text) == (hit.span() if hit else None)
-
-
 @pytest.mark.parametrize(
-    ("pattern", "text", "ours", "pythons"),
+    ("pattern", "text", "span"),
     [
-        pytest.param(r"\bError", "错误Error", True, False, id="border-beside-other-scripts"),
-        pytest.param(r"\BError", "错误Error", False, True, id="no-border-beside-other-scripts"),
-        pytest.param("(?-m:a$)", "a\n", False, True, id="end-before-the-last-line-end"),
+        ("^a$", "b\na\nc", (2, 3)),
+        (r"\Aa", "b\na", None),
+        ("a.b", "a\nb", None),
+        ("(?s)a.b", "a\nb", (0, 3)),
+        ("(?i)k", "x\u212a", (1, 2)),
+        ("错.", "é 错误 x", (2, 4)),
+        (r"\x{4E2D}[é-ÿ]", "中ê", (0, 2)),
+        (r"\w+", "错误 word", (3, 7)),
+        (r"\pL+", "1 错误e", (2, 5)),
+        (r"\bError", "错误Error", (2, 7)),
+        ("(?P<name>a)(?<other>b)", "ab", (0, 2)),
+        ("a{" + "9" * 400 + "}", "aaa", None),
+        ("x", "\ud800x", (1, 2)),
+        (r"\C", "é", (0, 1)),
+        ("b*", "a", (0, 0)),
     ],
 )
-def test_the_differences_that_are_documented(pattern: str, text: str, ours: bool, pythons: bool) -> None:
-    assert (compiled(pattern).search(text) is not None) is ours
-    assert (re.search(pattern, text, 0 if "-m" in pattern else re.MULTILINE) is not None) is pythons
+def test_what_patterns_mean_in_characters_of_a_text(pattern: str, text: str, span: tuple[int, int] | None) -> None:
+    assert compiled(pattern).search(text) == span
+
+
+@given(st.text(alphabet="a中\n\u3000é", max_size=12), st.sampled_from(["中", "a|é", "[^a]+$", ".a"]))
+def test_spans_are_those_of_python_where_both_know_the_syntax(text: str, pattern: str) -> None:
+    hit = re.compile(pattern, re.MULTILINE).search(text)
+    assert compiled(pattern).search(text) == (hit.span() if hit else None)
 
 
 def test_the_patterns_of_the_library_are_searched_for() -> None:
     found = 0
     for path in (Path(__file__).parents[3] / "cases").glob("*.yaml"):
         for pattern in re.findall(r"(?:output|message): (['\"]?)/(.+)/\1$", path.read_text(), re.MULTILINE):
-            try:
-                re.compile(pattern[1])
-            except re.error:
-                continue
             compiled(pattern[1])
             found += 1
     assert found > 50

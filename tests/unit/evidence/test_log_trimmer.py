@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reprokit.case.model import Failure
-from reprokit.core.patterns import compiled
 from reprokit.evidence.judgement import judge
 from reprokit.evidence.log_trimmer import BLOCK, LogTrimmer, Trimmed
 from reprokit.evidence.model import Ending, Outcome
@@ -246,25 +245,6 @@ def test_output_can_be_followed_while_it_comes(tmp_path: Path) -> None:
         assert (tmp_path / "log").read_bytes() == b"first second\n"
     assert echoed == [b"first ", b"second\n"]
     assert trimmer.close() == Trimmed(seen=13, cut=0, cut_lines=0)
-
-
-@pytest.mark.parametrize(
-    ("pattern", "text"),
-    [
-        (r"nvcc fatal .*compute_\d+", "nvcc fatal "),
-        (r"^\d+ errors$", " errors"),
-        (r"(loss is|value is) nan", " nan"),
-        (r"(?:abc)+def", "abc"),
-        (r"(?:abcd)?ef", "ef"),
-        (r"a|b", ""),
-        (r"(?i)error", "error"),
-        (r"(?i:error)x", "x"),
-        (r"\w+", ""),
-    ],
-)
-def test_the_plain_text_that_a_regex_cannot_do_without(pattern: str, text: str) -> None:
-    found = compiled(pattern)
-    assert (found.required, found.any_case) == (text, pattern.startswith("(?i)"))
 
 
 @pytest.mark.parametrize(

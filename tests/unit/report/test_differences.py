@@ -25,7 +25,12 @@ ENVIRONMENT: dict[str, Any] = {
 
 
 def run(engine: str = "Docker Engine 20.10.24") -> RunRecord:
-    return RunRecord(id="r1", started_at="", version="", host=HostRecord(engine=engine, engine_kind=engine.split()[0].lower(), kernel="6.1"))
+    return RunRecord(
+        id="r1",
+        started_at="",
+        version="",
+        host=HostRecord(engine=engine, engine_kind=engine.split()[0].lower(), kernel="6.1"),
+    )
 
 
 def cell(verdict: Verdict = Verdict.REPRODUCED, number: int = 1, **changes: Any) -> CellRecord:

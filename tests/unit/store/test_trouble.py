@@ -280,7 +280,9 @@ def test_a_file_says_whose_it_is(folder: Path) -> None:
         assert "SQLite" in said
 
 
-@pytest.mark.parametrize(("harm", "status"), [(None, "ok"), (damaged, "fail"), (noise, "fail"), (newer, "fail"), (older, "fail")])
+@pytest.mark.parametrize(
+    ("harm", "status"), [(None, "ok"), (damaged, "fail"), (noise, "fail"), (newer, "fail"), (older, "fail")]
+)
 def test_doctor_looks_at_the_store(harm: object, status: str, folder: Path) -> None:
     if harm:
         harm(folder / "reprokit.db")  # type: ignore[operator]
