@@ -219,7 +219,7 @@ def _bring_up_to_date(opened: OpenDatabase, folder: Path, *, is_copy: bool = Fal
 
 
 def _version(connection: Connection, opened: OpenDatabase) -> int:
-    """:data:`CURRENT`, or 0 where there are no tables yet. Raises StoreError where they are not those of this version."""
+    """:data:`CURRENT`, or 0 where there are no tables yet. Raises StoreError where they are of another version."""
     names = set(inspect(connection).get_table_names())
     ours = {tables.runs.name, tables.cells.name, tables.trials.name, tables.cases.name, tables.version.name}
     if not names & ours:

@@ -16,14 +16,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import inspect, text
 
 from reprokit.cli import invoke
 from reprokit.core.errors import RecordError, UsageError
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
 from reprokit.report.html import writing
-from reprokit.store import copying, delivery, recorder, tables, targets
+from reprokit.store import copying, delivery, recorder, targets
 from reprokit.store.database import Store
 from reprokit.store.errors import StoreError, Trouble
 from reprokit.store.journal import pending

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, event, inspect, text
+from sqlalchemy import event
 
 from reprokit.cli import invoke
 from reprokit.core.ownership import ownership
@@ -24,7 +24,7 @@ from reprokit.report.history.series import gather
 from reprokit.report.html import gathering
 from reprokit.report.html.gathering import known_cases
 from reprokit.report.html.overview import row
-from reprokit.store import opening, sqlite_file
+from reprokit.store import opening
 from reprokit.store.database import Store
 from tests.documents import as_published
 from tests.unit.nights import CASE, Nights
@@ -191,28 +191,6 @@ def test_cells_of_a_search_count_unless_it_rewrote_the_case(nights: Nights) -> N
     nights.run({"2": "N"}, request=own, case=CASE + "\n# other sources")
     [one] = gather(nights.store).series
     assert len(one.results) == 2
-
-
-def test_a_store_of_an_earlier_version_gets_the_index_and_one_that_may_only_be_read_does_without(
-    nights: Nights, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nights.run({"2": "R"})
-    nights.store.close()
-    engine = create_engine(f"sqlite:///{tmp_path}/store/reprokit.db")
-    with engine.begin() as connection:
-        connection.execute(text("DROP INDEX cells_in_time"))
-        for table in ("version", "journals", "summaries", "summarised", "layouts"):
-            connection.execute(text(f"DROP TABLE {table}"))
-        connection.execute(text("PRAGMA user_version = 0"))
-        for column in ("failure", "usage"):
-            connection.execute(text(f"ALTER TABLE trials DROP COLUMN {column}"))
-        connection.execute(text("ALTER TABLE cells DROP COLUMN reused_from"))
-    with monkeypatch.context() as patch:
-        patch.setattr(sqlite_file, "is_writable", lambda path: False)
-        assert len(gather(Store(tmp_path / "store")).series) == 1
-    assert "cells_in_time" not in {one["name"] for one in inspect(engine).get_indexes("cells")}
-    assert len(gather(Store(tmp_path / "store")).series) == 1
-    assert "cells_in_time" in {one["name"] for one in inspect(engine).get_indexes("cells")}
 
 
 def test_history_takes_as_many_queries_for_many_nights_as_for_few(
