@@ -12,7 +12,7 @@ import click
 
 from reprokit.case.read import MARKDOWN_SUFFIXES, MAX_BYTES, YAML_SUFFIXES, is_lock, looks_like_case
 from reprokit.core.errors import UsageError
-from reprokit.core.files import open_regular
+from reprokit.core.files import open_regular, shipped
 from reprokit.core.near_match import near
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 PASSED_BY = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 """Folders in which no one keeps cases."""
 
+EXAMPLE = "ptxas-unknown-arch"
+"""The id of the case that comes with reprokit, so that a first verdict needs no checkout."""
+_EXAMPLE_FILE = "cases/ptxas_unknown_arch.yaml"
 
 Given = tuple[str, ...] | str | None
 """The values of an argument: several, one, or none."""
@@ -55,16 +58,19 @@ def _path(text: str, store_folder: Callable[[], Path]) -> str:
     folder = store_folder()
     store = Store(folder) if folder.is_dir() else None
     known = store.case_ids() if store else []
+    example = str(shipped(_EXAMPLE_FILE)) if text == EXAMPLE else ""
     if store and text in known:
-        return _recorded(store, text)
+        return _recorded(store, text, example)
+    if example:
+        return example
     raise UsageError(
         f"{text}: there is no such file or folder, and no case of this id was run or lies below this folder"
-        f"{near(text, (*known, *ids.values()), prefix='; ')}"
+        f"{near(text, (*known, *ids.values(), EXAMPLE), prefix='; ')}"
     )
 
 
-def _recorded(store: Store, case_id: str) -> str:
-    """The file or address that a case was last run from."""
+def _recorded(store: Store, case_id: str, otherwise: str) -> str:
+    """The file or address that a case was last run from; ``otherwise``, unless '', where it is not there any more."""
     run_id, path = store.last_path(case_id)
     if "://" in path:
         return path
@@ -72,6 +78,8 @@ def _recorded(store: Store, case_id: str) -> str:
         for file, name in _ids_below(asked) if asked.is_dir() else [(asked, _id_of(asked))]:
             if name == case_id:
                 return str(file)
+    if otherwise:
+        return otherwise
     raise UsageError(f"{case_id}: the case was run from {path}, which does not hold it any more: name its file")
 
 

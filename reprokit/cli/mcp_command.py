@@ -8,13 +8,14 @@ import click
 
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
+from reprokit.core.version import install_line
 
 
 @click.command(
     "mcp",
-    epilog="""\b
+    epilog=f"""\b
 Examples:
-  pip install 'reprokit[mcp]'
+  {install_line("mcp")}
   claude mcp add reprokit -- reprokit mcp        # or the settings of any other client: command reprokit, argument mcp
 """,
 )
@@ -37,6 +38,6 @@ def command(reviewed: tuple[str, ...], store_folder: Path | None) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "mcp":
             raise
-        raise UsageError("reprokit mcp needs the extra 'mcp': pip install 'reprokit[mcp]'") from None
+        raise UsageError(f"reprokit mcp needs the extra 'mcp': {install_line('mcp')}") from None
     server(store, reviewed).run("stdio")
     return 0

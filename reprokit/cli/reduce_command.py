@@ -17,6 +17,7 @@ from reprokit.cli import options, searching
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.core.terminal import echo
+from reprokit.core.version import install_line
 from reprokit.search.reduce import reducing
 from reprokit.search.reduce.parts import KINDS
 from reprokit.search.reduce.reducing import ReductionRequest
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
     from reprokit.search.queries import Search
     from reprokit.search.search_session import SearchAnswer, SearchSession
 
-# Not by our name: on Python's index the package of that name is another project.
-_EXTRA = "install the extra 'reduce': pip install '.[reduce]' in a checkout, or pip install lithium-reducer"
+_EXTRA = f"install the extra 'reduce': {install_line('reduce')}"
 _KINDS = "there are env, command, resources, files, datasets, setup, sources, pip, apt, dnf, image, axes and contents"
 
 EXAMPLES = """\b

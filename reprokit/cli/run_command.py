@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reprokit.cli import options
+from reprokit.cli.case_argument import EXAMPLE
 from reprokit.cli.timings import show, timings_options
 from reprokit.core.errors import UsageError
 from reprokit.core.leftovers import private_folder
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
     from reprokit.run.run_session import Session
 
 REUSED = "7d"
-NO_CASE = "no CASE given (a file, a folder, the id of a case, a Markdown file, - or a URL)"
+NO_CASE = (
+    "no CASE given (a file, a folder, the id of a case, a Markdown file, - or a URL); "
+    f"`reprokit run {EXAMPLE}` runs the case that comes with reprokit"
+)
 SELECTION = (*AXIS_NAMES, "axis", "only", "skip")
 WHOLE = (
     *SELECTION,
@@ -34,7 +38,7 @@ WHOLE = (
 """What chooses or builds cells, and says nothing of a bundle."""
 EXAMPLES = """\b
 Examples:
-  reprokit run cases/ptxas_unknown_arch.yaml
+  reprokit run ptxas-unknown-arch                    # the case that comes with reprokit
   reprokit run cases/cityscapes_rmi.yaml --cuda 11.8,12.0 --dataset cityscapes=/data/cityscapes
   reprokit run cases/ --only cuda=11.8 --trials 5 --json result.json
   reprokit run cases/ --tag flaky --trials max=60    # until it is decided whether 10 % of trials fail
@@ -118,8 +122,8 @@ Exit status: 0 all as expected, 1 a verdict departs from what the case expects, 
 def command(**given: Any) -> int:
     """Build and run the cells of cases, and judge whether the failure reproduces.
 
-    CASE is a YAML file, a folder of them, the id of a case that was run or lies below this folder, a Markdown file that
-    holds a case, - (standard input) or a URL.
+    CASE is a YAML file, a folder of them, the id of a case that was run, lies below this folder or comes with reprokit, a
+    Markdown file that holds a case, - (standard input) or a URL.
     """
     json_file, junit_file = given.pop("json_file"), given.pop("junit_file")
     resume, verbose, failed = given.pop("resume"), given.pop("verbose"), given.pop("failed")

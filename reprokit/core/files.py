@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import stat
 import tempfile
 from pathlib import Path
 from typing import BinaryIO
+
+
+@functools.cache
+def shipped(name: str) -> Path:
+    """What comes with reprokit beside its modules: inside the package when installed, at the top of a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    return next(place for place in (package / name, package.parent / name) if place.exists())
 
 
 def unused(name: str, suffix: str) -> Path:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from reprokit.case.cellspec import CellSpec
 from reprokit.core import cache
 from reprokit.core.errors import UsageError
+from reprokit.core.files import shipped
 from reprokit.environment import installing, sanitizing
 from reprokit.environment.axes import AXES
 from reprokit.environment.model import Environment, OnHost
@@ -253,7 +254,7 @@ def _generated(spec: CellSpec, given: Collection[str], context: dict[str, bytes 
 @functools.cache
 def _support(name: str) -> bytes:
     """A file of the folder of templates that travels in the context as it is."""
-    return (_folder() / name).read_bytes()
+    return (shipped("dockerfiles") / name).read_bytes()
 
 
 def _folders(workdir: str, spec: CellSpec) -> list[str]:
@@ -296,20 +297,11 @@ def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 @functools.cache
-def _folder() -> Path:
-    """Where the templates lie: inside the package when installed, at the top of the repository in a checkout."""
-    here = Path(__file__).resolve().parents[1]
-    return next(
-        folder for folder in (here / "dockerfiles", here.parent / "dockerfiles") if (folder / "Dockerfile.j2").is_file()
-    )
-
-
-@functools.cache
 def _templates() -> Templates:
     import jinja2
 
     templates = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_folder()),
+        loader=jinja2.FileSystemLoader(shipped("dockerfiles")),
         undefined=jinja2.StrictUndefined,
         autoescape=False,  # a Dockerfile is not HTML; every value goes through one of the filters below
         trim_blocks=True,

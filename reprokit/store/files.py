@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
+from reprokit.core.version import install_line
 from reprokit.store.errors import StoreError, Trouble
 from reprokit.store.remote import Remote, remote_of
 
-INSTALL = "pip install 'reprokit[s3]'"
+INSTALL = install_line("s3")
 MARK = "reprokit-store.txt"
 """Written before each run, so that a place that takes nothing is found out while nothing is lost."""
 CONNECT_SECONDS, READ_SECONDS, ATTEMPTS = 10, 30, 2

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from reprokit.core.version import DISTRIBUTION
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import failures
@@ -28,8 +29,7 @@ WHAT = (
     "reprokit builds each environment of the case below as a container, runs its command there and says where it fails."
 )
 INSTALL = (
-    "Install it on Linux with `pip install .` in a checkout of its repository "
-    "(the package of that name on Python's index is another project)."
+    f"Install it on Linux with `pip install {DISTRIBUTION}` (the package `reprokit` on Python's index is another project)."
 )
 
 

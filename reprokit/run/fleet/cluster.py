@@ -30,7 +30,7 @@ GREETING = 120.0
 """Seconds that nodes have for their reports: a fresh machine imports slowly."""
 SILENCE = 300.0
 """Seconds that another node has to give an image, or a part of it."""
-EXTRA = "install the extra 'ray': pip install '.[ray]' in a checkout, or pip install 'ray[client]'"
+EXTRA = f"install the extra 'ray': {version.install_line('ray')}"
 
 
 class Cluster(Protocol):

@@ -7,10 +7,11 @@ import re
 
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, func, select, text
 
+from reprokit.core.version import install_line
 from reprokit.store import tables
 from reprokit.store.errors import StoreError, Trouble
 
-INSTALL = "pip install 'reprokit[postgres]'"
+INSTALL = install_line("postgres")
 
 CONNECT_SECONDS = 10
 SILENT_SECONDS = 30

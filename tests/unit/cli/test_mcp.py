@@ -189,7 +189,7 @@ def test_without_the_extra_it_says_what_to_install(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "mcp", None)
     assert invoke(["mcp"]) == 2
-    assert "pip install 'reprokit[mcp]'" in capsys.readouterr().err
+    assert "pip install 'reprokit-harness[mcp]'" in capsys.readouterr().err
 
 
 PROGRAM = """
