@@ -17,6 +17,7 @@ from reprokit.core.files import write
 from reprokit.core.github_api import from_environment
 from reprokit.core.terminal import echo, echo_data
 from reprokit.core.workflow_commands import add_summary, quoted, set_outputs
+from reprokit.core.workflow_commands import command as workflow_command
 from reprokit.environment.cases import load_text
 from reprokit.github import action, event, issue, used_runner
 from reprokit.github.commanding import pinned, read_reply, read_result, run_url
@@ -77,16 +78,26 @@ def _show(folder: Path, store: Path) -> None:
 def run_cells_command(store_folder: Path | None) -> int:
     """Run the cells of one job of a night: ENTRY is its part of the matrix (JSON), ARGUMENTS are more options.
 
-    Inconclusive cells, such as those that lack a GPU, are shown and do not fail the step.
+    Inconclusive cells, such as those that lack a GPU, are shown and do not fail the step. A job that is there for its
+    GPU fails where none of its trials had one, and says why.
     """
-    entry = Path(tempfile.mkdtemp(prefix="reprokit-", dir=os.environ.get("RUNNER_TEMP"))) / "entry.json"
+    folder = Path(tempfile.mkdtemp(prefix="reprokit-", dir=os.environ.get("RUNNER_TEMP")))
+    entry, result = folder / "entry.json", folder / "result.json"
     entry.write_text(os.environ.get("ENTRY", ""), encoding="utf-8")
     try:
         more = shlex.split(os.environ.get("ARGUMENTS", ""))
     except ValueError as error:
         raise UsageError(f"ARGUMENTS: {error}") from None
+    from reprokit.github.matrix import is_for_gpu, without_gpu
+
+    store = options.store_path(store_folder)
     with quoted():
-        status = invoke(["run", f"--cells={entry}", f"--store={options.store_path(store_folder)}", *more])
+        status = invoke(["run", f"--cells={entry}", f"--store={store}", f"--json={result}", *more])
+    if status in (0, 1, 3) and is_for_gpu(os.environ.get("ENTRY", "")):
+        run_id = json.loads(result.read_text(encoding="utf-8"))["run_id"]
+        if reasons := without_gpu(Store(store).run(run_id)):
+            echo(workflow_command("error", f"no trial of this job had a GPU: {reasons}", title="No cell ran on a GPU"))
+            return 1
     return 0 if status == 3 else status
 
 

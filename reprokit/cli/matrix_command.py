@@ -62,7 +62,7 @@ Examples:
 )
 @click.option(
     "--gpu-runner",
-    default="self-hosted,linux,gpu",
+    default="none",
     show_default=True,
     metavar="LABEL,...|none",
     help="With --github: runners for cells that need a GPU. none: no such runners, the cells become unsupported.",

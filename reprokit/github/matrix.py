@@ -26,6 +26,7 @@ from reprokit.run.unfetched import UnfetchedTrees, image_and_layers
 
 if TYPE_CHECKING:
     from reprokit.environment.supply import Supply
+    from reprokit.evidence.records import RunRecord
     from reprokit.run.task import Task
 
 MOST = 256
@@ -38,6 +39,8 @@ ENTRY = 120_000
 """Bytes of an entry: it travels in an environment variable, of which Linux takes 128 KiB."""
 DISK = 12e9
 """Bytes that the images of a job may take: a hosted runner has 14 GB for them."""
+GPU_JOB = "gpu"
+"""How the names of jobs begin whose cells need a GPU."""
 MINUTES = 30
 TRIAL = 5.0
 """Seconds of a trial without a recorded time."""
@@ -57,10 +60,13 @@ class PastFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class Runners:
-    """Labels of the runners, and how many jobs there may be. ``gpu`` empty: there are none with a GPU."""
+    """Labels of the runners, and how many jobs there may be. ``gpu`` empty: there are none with a GPU.
+
+    A job waits for its runner for a day: labels are not guessed.
+    """
 
     hosted: tuple[str, ...] = ("ubuntu-24.04",)
-    gpu: tuple[str, ...] = ("self-hosted", "linux", "gpu")
+    gpu: tuple[str, ...] = ()
     most: int = USUAL
 
 
@@ -128,7 +134,7 @@ def plan(tasks: Sequence[Task], supply: Supply, known: PastFigures, runners: Run
     share = max(1, min(runners.most - 1, part)) if gpu and hosted else 0
     parts = (
         ("hosted", runners.hosted, hosted, runners.most - share, DISK),
-        ("gpu", runners.gpu, gpu, share or runners.most, 1e15),  # its images stay where they were made
+        (GPU_JOB, runners.gpu, gpu, share or runners.most, 1e15),  # its images stay where they were made
     )
     include: list[dict[str, Any]] = []
     made = 0
@@ -266,3 +272,16 @@ def _entry(name: str, labels: Sequence[str], units: Sequence[_Unit]) -> dict[str
     ]
     label = re.sub(r"[^a-z0-9.]+", "-", f"{name}-{word}".lower()).strip("-")
     return {"name": label, "runner": list(labels), "cases": chosen.to_json(named)}
+
+
+def is_for_gpu(entry: str) -> bool:
+    """Whether an entry (JSON that ``reprokit run --cells`` accepted) is of a job that is there for its GPU."""
+    return str(json.loads(entry).get("name", "")).startswith(f"{GPU_JOB}-")
+
+
+def without_gpu(run: RunRecord) -> str:
+    """Why no trial of a run had a GPU: the reasons of its cells, the commonest first. '' where one had."""
+    if any(trial.usage and trial.usage.gpus for cell in run.cells for trial in cell.trials):
+        return ""
+    reasons = Counter(cell.reason or "not decided" for cell in run.cells)
+    return "; ".join(f"{reason} ({pluralize(number, 'cell')})" for reason, number in reasons.most_common(3))

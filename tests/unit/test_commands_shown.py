@@ -60,9 +60,10 @@ def of_page(path: Path) -> Iterator[str]:
 
 
 def parts(line: str) -> Iterator[str]:
-    """The commands of a line that begin with ``reprokit``, without variables before them."""
+    """The commands of a line that begin with ``reprokit``, without variables and installers before them."""
     for part in re.split(r"[;&|]+(?=\s)", re.sub(r"\s#\s.*", "", line)):
         command = re.sub(r"^(?:\w+=\S* )*", "", part.strip())
+        command = re.sub(r"^(?:uvx|pipx run)(?: --(?:from|spec) \S+)? reprokit\S*", "reprokit", command)
         if command.split()[:1] == ["reprokit"]:
             yield command
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.cli import invoke
+from reprokit.cli import case_argument, cli, invoke
+from reprokit.core.files import shipped
 from reprokit.evidence.records import RequestRecord
 from tests.unit.nights import Nights
 
@@ -67,3 +68,39 @@ def test_the_id_of_a_case_that_was_run_elsewhere_is_its_file(
     (here / "deep" / "two.yml").unlink()
     assert invoke(["matrix", "the-two"]) == 2
     assert "the case was run from deep/two.yml, which does not hold it any more" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["validate", "matrix", "render"])
+def test_the_case_that_comes_with_reprokit_needs_no_checkout(
+    command: str, here: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--only", "cuda=11.7,arch=sm_90"] if command == "render" else []
+    assert invoke([command, case_argument.EXAMPLE, *options]) == 0
+    assert capsys.readouterr().out
+    assert sorted(path.name for path in here.iterdir()) == ["compose.yaml", "deep"]
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_case_of_the_users_own_comes_before_the_one_that_comes_with_reprokit(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def cells() -> int:
+        assert invoke(["matrix", case_argument.EXAMPLE]) == 0
+        return capsys.readouterr().out.count("\n")
+
+    theirs = cells()
+    (here / "own.yaml").write_text(CASE.format(case_argument.EXAMPLE))
+    assert cells() < theirs
+    asked = RequestRecord(asked={"cases": [str(here / "own.yaml")]})
+    Nights(tmp_path / "store").run({"1": "R"}, case_id=case_argument.EXAMPLE, request=asked, case_path="own.yaml")
+    monkeypatch.chdir(tmp_path)
+    assert cells() < theirs
+    (here / "own.yaml").unlink()  # as the folder that `uvx` ran it from
+    assert cells() == theirs
+
+
+def test_the_help_names_the_case_that_comes_with_reprokit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert f"reprokit run {case_argument.EXAMPLE}`" in (cli.epilog or "")
+    assert f"id: {case_argument.EXAMPLE}\n" in shipped("cases/ptxas_unknown_arch.yaml").read_text()
+    assert invoke(["run"]) == 2
+    assert f"reprokit run {case_argument.EXAMPLE}" in capsys.readouterr().err

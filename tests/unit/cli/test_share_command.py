@@ -11,6 +11,7 @@ import pytest
 from reprokit import cli
 from reprokit.core.ownership import HOST
 from reprokit.core.redaction import Omitted
+from reprokit.core.version import DISTRIBUTION
 from reprokit.evidence.details import CellDetails, FailureRecord
 from reprokit.evidence.origin import OwnerRecord
 from reprokit.evidence.records import ANSWER, RequestRecord, SearchRecord

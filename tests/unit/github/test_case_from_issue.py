@@ -182,7 +182,7 @@ def test_issues_without_a_case_are_left_alone(site: Site) -> None:
 @pytest.mark.parametrize(
     ("gpus", "variables", "wanted"),
     [
-        (1, {}, ["self-hosted", "linux", "gpu"]),
+        (1, {}, ["ubuntu-24.04"]),
         (1, {"GPU_RUNNER": "a100, mine"}, ["a100", "mine"]),
         (1, {"GPU_RUNNER": "none", "HOSTED_RUNNER": "large"}, ["large"]),
         (0, {"GPU_RUNNER": "a100"}, ["ubuntu-24.04"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ from reprokit.cli import invoke
 from reprokit.core.errors import UsageError
 from reprokit.environment.cases import load_all
 from reprokit.environment.supply import Supply
+from reprokit.evidence.usage import GpuRecord, Usage
 from reprokit.github import matrix
 from reprokit.github.partition import Bounds, ImageLayer, WorkUnit, cut
 from reprokit.run import chosen
 from reprokit.run.plan import plan
 from reprokit.run.request import Request
 from reprokit.run.task import Task
+from tests.unit.nights import Nights
 
 CASES = Path(__file__).parents[3] / "cases"
 REGISTRY = Supply(base_source="registry")
@@ -46,6 +49,9 @@ def entries(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[di
     return include
 
 
+GPU = ("self-hosted", "linux", "gpu")
+
+
 def names(tasks: list[Task]) -> list[tuple[str, str, str]]:
     return sorted((task.case.id, task.variant, json.dumps(task.cell)) for task in tasks)
 
@@ -57,8 +63,8 @@ def library() -> list[Task]:
 
 @pytest.fixture(scope="module")
 def jobs(library: list[Task]) -> matrix.MatrixPlan:
-    """The library as jobs, with nothing asked for."""
-    return found(library)
+    """The library as jobs, with runners that have a GPU."""
+    return found(library, gpu=GPU)
 
 
 def found(tasks: list[Task], **values: Any) -> matrix.MatrixPlan:
@@ -80,18 +86,19 @@ def test_the_whole_library_is_in_few_jobs_and_each_image_nearly_once(
     builds, distinct = made.images
     assert distinct > 50
     assert builds < 1.2 * distinct
-    assert made.text() == found(library).text()
+    assert made.text() == found(library, gpu=GPU).text()
     assert all(len(json.dumps(entry, indent=2)) < 100_000 for entry in made.include)
     labels = {task.spec.limits.gpus > 0 for task in library if task.case.id == "oom-cuda"}
     assert labels == {True}
     for entry in made.include:
-        assert ("oom_cuda.yaml" in json.dumps(entry["cases"])) <= (entry["runner"] == ["self-hosted", "linux", "gpu"])
+        assert ("oom_cuda.yaml" in json.dumps(entry["cases"])) <= (entry["runner"] == list(GPU))
+        assert matrix.is_for_gpu(json.dumps(entry)) == (entry["runner"] == list(GPU))
 
 
 @pytest.mark.system
 @pytest.mark.parametrize("most", [3, 4, 7])
 def test_there_are_no_more_jobs_than_asked_for(library: list[Task], most: int) -> None:
-    made = found(library, most=most)
+    made = found(library, gpu=GPU, most=most)
     assert len(made.include) <= most
     named = [cell for entry in made.include for table in entry["cases"] for cell in table["cells"]]
     assert len(named) == len({(task.case.id, json.dumps(task.cell)) for task in library})
@@ -100,15 +107,16 @@ def test_there_are_no_more_jobs_than_asked_for(library: list[Task], most: int) -
 
 @pytest.mark.system
 def test_without_gpu_runners_no_cell_is_lost(library: list[Task], jobs: matrix.MatrixPlan) -> None:
-    made = found(library, gpu=())
+    made = found(library)
     assert made.cells == jobs.cells
+    assert not any(matrix.is_for_gpu(json.dumps(entry)) for entry in made.include)
     assert {tuple(entry["runner"]) for entry in made.include} == {("ubuntu-24.04",)}
 
 
 @pytest.mark.system
 def test_jobs_with_and_without_a_gpu_are_at_least_two(library: list[Task]) -> None:
     with pytest.raises(UsageError, match="need a job each"):
-        found(library, most=1)
+        found(library, gpu=GPU, most=1)
 
 
 @pytest.mark.system
@@ -221,3 +229,13 @@ def test_a_job_ends_where_little_is_shared() -> None:
     ]
     jobs = cut(pieces, layers, Bounds(seconds=130, disk=100, characters=100), 20)
     assert [[piece.work for piece in job] for job in jobs] == [[0, 1], [2, 3]]
+
+
+def test_a_job_without_a_gpu_says_why(tmp_path: Path) -> None:
+    nights = Nights(tmp_path)
+    run = nights.run({"1": "E", "2": "E"}, reason="there is no NVIDIA GPU")
+    assert matrix.without_gpu(run) == "there is no NVIDIA GPU (2 cells)"
+    [cell] = nights.run({"1": "R"}).cells
+    assert matrix.without_gpu(replace(run, cells=(*run.cells, cell))) != ""  # it ran, and on no GPU
+    had = replace(cell.trials[0], usage=Usage(gpus=(GpuRecord(uuid="GPU-1", name="A"),)))
+    assert matrix.without_gpu(replace(run, cells=(*run.cells, replace(cell, trials=(had,))))) == ""
