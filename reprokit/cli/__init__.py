@@ -106,7 +106,7 @@ class Commands(click.Group):
 @click.command(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="A bug is one YAML file. `reprokit run ptxas-unknown-arch` is a good first command: that case comes with reprokit.",
+    epilog="A bug is one YAML file. `reprokit run ptxas-unknown-arch`, which comes with reprokit, is a good first one.",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="reprokit")
 def cli() -> None:

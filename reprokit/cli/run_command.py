@@ -122,8 +122,8 @@ Exit status: 0 all as expected, 1 a verdict departs from what the case expects, 
 def command(**given: Any) -> int:
     """Build and run the cells of cases, and judge whether the failure reproduces.
 
-    CASE is a YAML file, a folder of them, the id of a case that was run, lies below this folder or comes with reprokit, a
-    Markdown file that holds a case, - (standard input) or a URL.
+    CASE is a YAML file, a folder of them, the id of a case that was run, lies below this folder or comes with
+    reprokit, a Markdown file that holds a case, - (standard input) or a URL.
     """
     json_file, junit_file = given.pop("json_file"), given.pop("junit_file")
     resume, verbose, failed = given.pop("resume"), given.pop("verbose"), given.pop("failed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 import sys
@@ -38,7 +39,7 @@ def installed(text: str) -> Iterator[str]:
         except ValueError:  # within a quotation that goes on
             words = rest.split()
         if command in ("uvx", "pipx run", "uv tool run"):
-            named = [word for option, word in zip(words, words[1:], strict=False) if option in ("--from", "--spec")]
+            named = [word for option, word in itertools.pairwise(words) if option in ("--from", "--spec")]
             words = named or [word for word in words if not word.startswith("-")][:1]
         names = (re.match(r"[\"'(]*(reprokit[\w.-]*)", word, re.IGNORECASE) for word in words)
         yield from (re.sub(r"[-_.]+", "-", name[1]).lower().rstrip("-") for name in names if name)

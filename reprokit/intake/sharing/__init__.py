@@ -29,7 +29,8 @@ WHAT = (
     "reprokit builds each environment of the case below as a container, runs its command there and says where it fails."
 )
 INSTALL = (
-    f"Install it on Linux with `pip install {DISTRIBUTION}` (the package `reprokit` on Python's index is another project)."
+    f"Install it on Linux with `pip install {DISTRIBUTION}` "
+    "(the package `reprokit` on Python's index is another project)."
 )
 
 

@@ -21,8 +21,11 @@ def source_digest(version: str) -> str:
     found = {place.relative_to(root).as_posix(): place for place in root.rglob("*")}
     found |= {f"dockerfiles/{place.name}": place for place in templates.iterdir() if templates != root}
     for name in sorted(found):
-        # Nor an installed package's example, which a checkout has beside it: it decides nothing.
-        if "__pycache__" not in name and not name.startswith("cases/") and found[name].suffix != ".pyc" and found[name].is_file():
+        if "__pycache__" in name or name.startswith(
+            "cases/"
+        ):  # an installed package's example: a checkout has it outside
+            continue
+        if found[name].suffix != ".pyc" and found[name].is_file():
             digest.update(f"{name}\0".encode())
             digest.update(hashlib.sha256(found[name].read_bytes()).digest())
     return digest.hexdigest()[:12]

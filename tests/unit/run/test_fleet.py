@@ -418,6 +418,8 @@ def test_a_node_with_another_source_of_the_same_version_says_so(tmp_path: Path) 
         seen.add(carried.source_digest(str(one)))
     assert len(seen) == 4
     (tmp_path / "dockerfiles").rename(tmp_path / "reprokit" / "dockerfiles")
+    (tmp_path / "reprokit" / "cases").mkdir()
+    (tmp_path / "reprokit" / "cases" / "example.yaml").write_text("")
     assert carried.source_digest(str(one)) in seen
 
 
