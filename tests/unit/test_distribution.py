@@ -1,4 +1,4 @@
-"""What users are told to install is this project: the distribution ``reprokit`` on the index is another author's."""
+"""What our texts say to install is this project: the distribution ``reprokit`` on the index is another author's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TEXTS = {
     for path in ROOT.glob(place)
     if path.is_file() and path.suffix not in (".png", ".pyc")
 }
-"""All that users are told, by its place."""
+"""All that users read, by its place."""
 INSTALLS = re.compile(r"\b(pip3? install|pipx install|uv tool install|uv add|pipx run|uv tool run|uvx)(?= )([^`\n]*)")
 
 
@@ -69,7 +69,7 @@ def test_every_command_that_installs_names_this_project() -> None:
         assert found[page] == {DISTRIBUTION}, page
 
 
-def test_the_project_has_the_name_that_is_told() -> None:
+def test_the_project_has_the_name_that_texts_use() -> None:
     project = PROJECT["project"]
     extras = project["optional-dependencies"]
     assert project["name"] == DISTRIBUTION
