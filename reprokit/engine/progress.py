@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import deque
 from collections.abc import Callable
@@ -68,6 +69,14 @@ class Trace:
                 return step.name, (*step.tail, *last), step.error
         return "", (), ""
 
+    def ran_elsewhere(self, error: str) -> str:
+        """The instruction whose command the engine's ``error`` repeats though this build never started it; '' for none.
+
+        See :mod:`reprokit.engine.docker.merged_steps`.
+        """
+        named = [step.name for step in self._steps.values() if not step.shown and _repeats(error, step.name)]
+        return max(named, key=len, default="")
+
     def _log(self, step: _Step, text: str) -> None:
         # What is kept is redacted by lines: a piece of the stream may end within a password.
         *whole, step.rest = (step.rest + text).split("\n")
@@ -78,6 +87,13 @@ class Trace:
 
     def _tell(self, step: _Step, **more: Any) -> None:
         self._on_progress(Progress(number=step.number, total=step.total, name=step.name, **more))
+
+
+def _repeats(error: str, name: str) -> bool:
+    """Whether an error ends with the command of a RUN, as it is (until BuildKit 0.9) or as Go quotes it."""
+    command = re.sub(r"^RUN\s+(?:--\S+\s+)*", "", name).strip()
+    quoted = json.dumps(command, ensure_ascii=False)[1:-1]
+    return name.startswith("RUN") and (f"{command}]: exit code" in error or f'{quoted}" did not complete' in error)
 
 
 def _named(name: str) -> _Step:

@@ -26,6 +26,7 @@ from reprokit.core.files import shipped
 from reprokit.environment import installing, sanitizing
 from reprokit.environment.axes import AXES
 from reprokit.environment.model import Environment, OnHost
+from reprokit.environment.steps import instructions
 from reprokit.environment.supply import Recipe
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class Rendered:
         engine compares what a step really reads. ``base_id``: as of :meth:`tag`.
         """
         found, text = [], ""
-        for instruction in re.findall(r"(?:.*\\\n)*.*\n?", self.dockerfile):
+        for instruction in instructions(self.dockerfile):
             text += instruction
             if "source=reprokit/site.sh," in instruction:
                 found.append(hashlib.sha256(json.dumps([FORMAT, base_id, text]).encode()).hexdigest()[:32])

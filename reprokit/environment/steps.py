@@ -1,6 +1,8 @@
-"""The steps of builds, in short. Pure."""
+"""The steps of builds, and what they are called in short. Pure."""
 
 from __future__ import annotations
+
+import re
 
 SHORT_STEP = 80
 """Characters of a step in short, at most."""
@@ -23,3 +25,8 @@ def short_step(step: str) -> str:
     text = main[0].replace("apt-get install -y", "apt-get install")
     text = text.replace("sh /run/reprokit/rpm-install.sh", "dnf install").strip()
     return text if len(text) <= SHORT_STEP else text[: SHORT_STEP - 4].rpartition(" ")[0] + " ..."
+
+
+def instructions(dockerfile: str) -> list[str]:
+    """The instructions of a Dockerfile, each with its line breaks."""
+    return re.findall(r"(?:.*\\\n)*.*\n?", dockerfile)

@@ -103,6 +103,25 @@ def test_failing_step_is_named_with_its_last_lines(engine: DockerEngine, tiny: s
     assert engine.image(tag) is None
 
 
+@pytest.mark.parametrize("processes", [1, 4])
+def test_each_build_of_a_step_that_fails_gets_what_it_printed(
+    engine: DockerEngine, tiny: str, tag: str, processes: int
+) -> None:
+    def one(number: int) -> BuildFailed:
+        # What another engine object knows is as far away as what another process does.
+        runner = engine if processes == 1 else DockerEngine()
+        shared = f"RUN --mount=type=bind,source=f,target=/f sleep 1; echo 'for want of {tag}'; exit 100"
+        dockerfile = f"FROM {tiny}\nCOPY f /f\n{shared}\nRUN echo {number}\n"
+        with pytest.raises(BuildFailed) as failed:
+            runner.build(build_of(f"{tag}-{number}", dockerfile, {"f": b"x"}), Site(), lambda _: None, never())
+        return failed.value
+
+    with ThreadPoolExecutor(4) as pool:
+        failures = list(pool.map(one, range(4)))
+    assert [failed.tail for failed in failures] == [(f"for want of {tag}",)] * 4
+    assert all(failed.step.endswith("exit 100") and not failed.reason for failed in failures)
+
+
 @pytest.mark.parametrize(
     ("dockerfile", "words"),
     [("FROM {base}\nRUNN x\n", "RUNN"), ("FROM {base}\nCOPY absent /x\n", "absent"), ("FROM {base}\nADD\n", "ADD")],

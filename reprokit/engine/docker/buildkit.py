@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.trust import ALLOWANCES
-from reprokit.core.errors import Cancelled, EngineError
+from reprokit.core.errors import BuildFailed, Cancelled, EngineError
 from reprokit.engine import context, exchange, failure
+from reprokit.engine.docker.merged_steps import RanElsewhere
 from reprokit.engine.named_hosts import named_hosts
 from reprokit.engine.protocol import Build, ImageInfo, Progress, say_downloads
 from reprokit.engine.wire import Wire
@@ -61,8 +62,11 @@ def build(
             )
         say_downloads(served.fetched, on_progress)
         if error:
+            error = served.redact(error)
             step, tail, cause = trace.failed()
-            raise failure.of_build(served.redact(cause or error), step=step, tail=(*tail, *served.refused))
+            elsewhere = "" if step else trace.ran_elsewhere(error)
+            failed = failure.of_build(cause or error, step=step or elsewhere, tail=(*tail, *served.refused))
+            raise RanElsewhere(failed) if elsewhere and isinstance(failed, BuildFailed) else failed
     image = images.find(wire, build.tag)
     if image is None:
         raise EngineError(

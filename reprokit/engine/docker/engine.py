@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from reprokit.core.errors import EngineError
 from reprokit.engine import containers, images, runtimes
 from reprokit.engine.disk import Disk
 from reprokit.engine.docker import ENTRY
+from reprokit.engine.docker.merged_steps import FailedSteps
 from reprokit.engine.kept import Kept
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
 from reprokit.engine.repeat import docker_run_line
@@ -61,6 +63,7 @@ class DockerEngine:
         self._wire = wire or Wire(environ)
         self._witnesses = Witnesses(self._wire)
         self._disk = Disk(self._wire)
+        self._failed_steps = FailedSteps()
 
     @property
     def wire(self) -> Wire:
@@ -109,7 +112,8 @@ class DockerEngine:
         from reprokit.engine.docker import buildkit
 
         with self._witnesses.current().vouching():
-            return buildkit.build(self._wire, build, site, on_progress, cancel)
+            attempt = partial(buildkit.build, self._wire, build, site, on_progress, cancel)
+            return self._failed_steps.build(build, attempt, cancel)
 
     def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
         """Pull an image; None when the registry has no such image. Raises Cancelled, Unsupported, EngineError."""
