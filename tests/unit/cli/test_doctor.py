@@ -126,7 +126,7 @@ def test_a_fake_gpu_is_seen_with_the_cuda_versions_that_it_can_run(tmp_path: Pat
             "info",
             (
                 "CUDA 12.3 to 12.9: newer than the driver. Programs run, but not with features new in that version, "
-                "nor with PTX made by it; 12.3 came with the driver 545.23.08, this host has 535.104.05"
+                "nor with PTX made by it; 12.3 came with the driver 545.23.06, this host has 535.104.05"
             ),
         ),
         ("info", "not CUDA 7.5: Tesla V100-SXM2-16GB (sm_70) needs CUDA >= 9.0"),

@@ -41,7 +41,7 @@ def test_which_cuda_runs_and_why_not_the_others(tmp_path: Path) -> None:
             "info",
             (
                 "CUDA 12.8, 12.9: newer than the driver. Programs run, but not with features new in that version, "
-                "nor with PTX made by it; 12.8 came with the driver 570.124.06, this host has 550.54.15"
+                "nor with PTX made by it; 12.8 came with the driver 570.26, this host has 550.54.15"
             ),
         ),
     ]

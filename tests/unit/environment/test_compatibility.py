@@ -175,10 +175,24 @@ def test_a_cudnn_that_no_wheel_has_may_be_in_an_image_of_nvidias() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cuda", "least", "own"), [("12.4", "525.60.13", "550.54.15"), ("11.8.0", "450.80.02", "520.61.05")]
+    ("cuda", "least", "own"), [("12.4", "525.60.13", "550.54.14"), ("11.8.0", "450.80.02", "520.61.05")]
 )
 def test_a_driver_is_known_for_the_major_and_for_the_minor_version(cuda: str, least: str, own: str) -> None:
     assert (OURS.driver_needed(cuda), OURS.toolkit_driver(cuda)) == (least, own)
+
+
+@pytest.mark.parametrize(("cuda", "driver"), [("12.8.1", "570.86.15"), ("13.0", "580.65.06"), ("13.4", "615.71.09")])
+def test_a_driver_that_came_with_an_earlier_update_is_new_enough(cuda: str, driver: str) -> None:
+    assert versions.order(OURS.toolkit_driver(cuda) or "") <= versions.order(driver)
+
+
+@pytest.mark.parametrize(
+    ("compute", "since", "until"), [("8.7", "11.4", ""), ("10.1", "12.8", "13.0"), ("11.0", "13.0", "")]
+)
+def test_the_gpus_of_jetson_are_known(compute: str, since: str, until: str) -> None:
+    row = OURS.capability(compute)
+    assert row is not None
+    assert (row.since, row.until) == (since, until)
 
 
 def test_every_cuda_version_has_a_driver_and_a_range_of_compilers() -> None:
