@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo, echo_data
 from reprokit.engine import site
 from reprokit.engine.gpus import discovery
+from reprokit.engine.gpus.policy import leasable
 from reprokit.environment.cases import load_all
 from reprokit.github.matrix import Runners, plan
 from reprokit.github.timings import known
@@ -90,7 +92,7 @@ def _cells(cases: tuple[str, ...], supply: Supply, as_json: bool, given: dict[st
     cells = list(cells_of(choose(load_all(cases), wanted), Request(cases=cases, selection=selection)))
     if not cells:
         raise UsageError("the selection is empty: --only, --skip and the axis options leave no cell")
-    facts = discovery.facts()
+    facts = leasable(discovery.facts(), site.settings().gpus, os.environ)  # as run does
     rows = [(file.case.id, cell, promised_of(file, cell), predict(file, cell, supply, facts)) for file, cell in cells]
     if as_json:
         objects = [

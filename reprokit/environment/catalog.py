@@ -6,10 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from reprokit.core.errors import UsageError
 from reprokit.environment import tables, versions
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 PackageManager = Literal["apt", "dnf"]
 """What installs a distribution's packages: apt-get, or dnf (yum where dnf is missing)."""
@@ -233,10 +236,20 @@ class Catalog:
         """Whether nvcc of a CUDA version knows ``-allow-unsupported-compiler``."""
         return versions.order(cuda) >= versions.order(self._cuda()["any_gcc_flag"]["since"])
 
-    def capability(self, compute: str) -> Capability | None:
-        """The row of a GPU's compute capability (``9.0``), or None when unknown."""
-        row = self._cuda()["compute"].get(compute)
-        return Capability(since=row["since"], until=row["until"]) if row else None
+    def compat_driver(self, cuda: str) -> str | None:
+        """The least driver on which a CUDA version runs by its package cuda-compat, or None when unknown."""
+        drivers: Mapping[str, str] = self._cuda()["compat_drivers"]
+        return drivers.get(row_for(cuda, drivers) or "")
+
+    def capabilities(self) -> Mapping[str, Capability]:
+        """Compute capability of a GPU (``9.0``) -> its row."""
+        rows: Mapping[str, Mapping[str, str]] = self._cuda()["compute"]
+        return {compute: Capability(since=row["since"], until=row["until"]) for compute, row in rows.items()}
+
+    def gpu_code(self, package: str, release: str) -> Mapping[str, int]:
+        """Architecture (``sm_86``, PTX: ``compute_86``) -> modules of a release's wheel; none where not measured."""
+        rows: Mapping[str, Mapping[str, str]] = self.table("architectures").get(package, {})
+        return {arch: int(modules) for arch, modules in _of_release(rows, release, {}).items()}
 
     def builds(self) -> Mapping[str, Mapping[str, FrameworkWheel]]:
         """Package -> release -> its wheel on Python's index."""
@@ -244,9 +257,7 @@ class Catalog:
 
     def build(self, package: str, release: str) -> FrameworkWheel | None:
         """The wheel of a release, or None when unknown; ``2.15`` is ``2.15.0``."""
-        rows = self.builds().get(package, {})
-        spellings = (release, f"{release}.0", release.removesuffix(".0"))
-        return next((rows[known] for known in spellings if known in rows), None)
+        return _of_release(self.builds().get(package, {}), release, None)
 
     def framework_builds(self, package: str, release: str) -> tuple[FrameworkBuilds, ...]:
         """Where a release is available for other CUDA versions than that of its wheel on Python's index."""
@@ -304,6 +315,11 @@ def _builds(own: Path | None) -> Mapping[str, Mapping[str, FrameworkWheel]]:
         }
         for package, rows in tables.table("builds", own).items()
     }
+
+
+def _of_release(rows: Mapping[str, T], release: str, otherwise: U) -> T | U:
+    spellings = (release, f"{release}.0", release.removesuffix(".0"))
+    return next((rows[known] for known in spellings if known in rows), otherwise)
 
 
 def row_for(version: str, table: Iterable[str]) -> str | None:

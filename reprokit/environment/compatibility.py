@@ -6,7 +6,7 @@ The tables lie in data/ and a site can override them. Only what they know counts
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from reprokit.case.cellspec import CellSpec
 from reprokit.core.errors import Unsupported
@@ -36,8 +36,12 @@ def check(spec: CellSpec, environment: Environment, catalog: Catalog) -> Environ
     if not why:
         counts = f" (rows of {catalog.own} count here)" if catalog.own else ""
         raise Unsupported(f"{'; '.join(found)}. {ALL_THE_SAME[0].upper()}{ALL_THE_SAME[1:]}{counts}")
-    notes = tuple(f"conflict tolerated, {why}: {text}" for text in found)
-    return dataclasses.replace(environment, notes=(*environment.notes, *notes))
+    return dataclasses.replace(environment, notes=(*environment.notes, *tolerating(found, why)))
+
+
+def tolerating(found: Iterable[str], why: str) -> tuple[str, ...]:
+    """Conflicts as notes of a cell that is run all the same."""
+    return tuple(f"conflict tolerated, {why}: {text}" for text in found)
 
 
 def tolerated(spec: CellSpec) -> str:

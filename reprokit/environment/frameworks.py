@@ -90,6 +90,28 @@ def asked(
             yield _asked(text, name, pinned, requirement.extras, options, catalog)
 
 
+def cuda_of(spec: CellSpec, catalog: Catalog) -> tuple[str, str]:
+    """The CUDA version that a cell's programs need, and whose it is in words: that of its axis, or of a framework.
+
+    Both are '' where none is known.
+    """
+    wanted = spec.environment
+    if (cuda := spec.cell.get("cuda", "")) not in ("", versions.NONE):
+        return cuda, f"CUDA {cuda}"
+    for one in _asked_of(wanted.pip_steps, wanted.pip_options, catalog=catalog) if not cuda else ():
+        if one.package in GPU_PACKAGES and one.cuda not in ("", versions.NONE):
+            return one.cuda, f"{one.of.rstrip(',')} is built for CUDA {one.cuda}, which"
+    return "", ""
+
+
+def gpu_code(spec: CellSpec, catalog: Catalog) -> Iterator[tuple[Asked, Mapping[str, int]]]:
+    """The frameworks of a cell whose wheel on Python's index was measured, with its GPU code by architecture."""
+    wanted = spec.environment
+    for one in _asked_of(wanted.pip_steps, wanted.pip_options, catalog=catalog):
+        if one.indexed and one.release and (code := catalog.gpu_code(one.package, one.release)):
+            yield one, code
+
+
 @lru_cache(maxsize=4096)  # cells of a matrix share most of their requirements
 def _requirement(text: str) -> Requirement | None:
     """What a line asks pip for by name; None for any other line."""

@@ -1,26 +1,31 @@
-"""Whether this host can serve a cell at all, decided before anything is built. Pure."""
+"""Whether this host can serve a cell at all, and what of its GPUs will fail, before anything is built. Pure."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
 
 from reprokit.case import units
 from reprokit.case.cellspec import CellSpec
 from reprokit.core.errors import Unsupported
-from reprokit.environment import versions
+from reprokit.environment import architectures, compatibility, frameworks, versions
 from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.host import Gpu, HostFacts
 
 GIB = 1024**3
 
 
-def preflight(spec: CellSpec, facts: HostFacts, catalog: Catalog = OURS) -> None:
-    """Raise Unsupported, saying why, when the host lacks what a cell asks for.
+def preflight(spec: CellSpec, facts: HostFacts, catalog: Catalog = OURS) -> tuple[str, ...]:
+    """What the GPUs and the driver of the host cannot do for a cell, but the case wants it so, in words.
 
-    Checked for cells that ask for GPUs: that there are enough, with enough memory, a driver new enough for the CUDA
-    version of the cell, and an architecture that this CUDA version knows. A cell without GPUs runs anywhere.
+    Raises Unsupported, saying why, when the host lacks what a cell asks for. Checked for cells that ask for GPUs: that
+    there are enough, with enough memory, a driver new enough for the CUDA version of the cell, and code for their
+    architecture. The last two may be what the case is about (:func:`.compatibility.tolerated`). A cell without GPUs
+    runs anywhere.
     """
     wanted = spec.limits.gpus
     if wanted <= 0:
-        return
+        return ()
     why = f" ({facts.note})" if facts.note else ""
     if not facts.gpus:
         found = "this host leases no GPU" if facts.driver else "this host has no NVIDIA GPU"
@@ -29,23 +34,25 @@ def preflight(spec: CellSpec, facts: HostFacts, catalog: Catalog = OURS) -> None
         raise Unsupported(f"this host has {_count(len(facts.gpus))}{why}; the case asks for {wanted}")
     _model(spec, facts, wanted)
     _memory(spec, facts, wanted)
-    cuda = spec.cell.get("cuda")
-    if cuda is not None and cuda != versions.NONE:
-        _driver(cuda, facts, catalog)
-        _architecture(cuda, facts, wanted, catalog)
-    if len(fit := able(spec, facts, catalog)) < wanted:
-        raise Unsupported(
-            f"the case asks for {_count(wanted)}; this host has {_count(len(fit))} with enough memory whose "
-            f"architecture CUDA {cuda} knows"
-        )
+    large = _large(spec, facts)
+    conflicts = [*_driver(spec, facts, large, catalog)]
+    reasons = [_foreign(spec, gpu, catalog) for gpu in large]
+    if sum(not reason for reason in reasons) < wanted:
+        conflicts += dict.fromkeys(reason for reason in reasons if reason)
+    why = compatibility.tolerated(spec)
+    if conflicts and not why:
+        raise Unsupported(f"{'; '.join(conflicts)} ({compatibility.ALL_THE_SAME})")
+    return compatibility.tolerating(conflicts, why)
 
 
 def able(spec: CellSpec, facts: HostFacts, catalog: Catalog = OURS) -> tuple[Gpu, ...]:
-    """The GPUs of the host on which a cell can run: of its model, large enough, and known to its CUDA version."""
-    least, cuda = spec.limits.gpu_memory or 0, spec.cell.get("cuda", versions.NONE)
-    # A GPU that does not tell its memory is not excluded by it.
-    large = (gpu for gpu in _of_model(spec, facts) if gpu.memory == 0 or gpu.memory >= least)
-    return tuple(gpu for gpu in large if cuda == versions.NONE or not _unknown_to(cuda, gpu, catalog))
+    """The GPUs of the host on which a cell can run: of its model, large enough, and with code for them.
+
+    Where too few have code, and the case wants it so, those of its model that are large enough.
+    """
+    large = _large(spec, facts)
+    fit = tuple(gpu for gpu in large if not _foreign(spec, gpu, catalog))
+    return large if len(fit) < spec.limits.gpus and compatibility.tolerated(spec) else fit
 
 
 def _count(gpus: int) -> str:
@@ -72,15 +79,16 @@ def _model(spec: CellSpec, facts: HostFacts, wanted: int) -> None:
         )
 
 
+def _large(spec: CellSpec, facts: HostFacts) -> tuple[Gpu, ...]:
+    """Those of the model that have the memory. A GPU that does not tell its memory is not excluded by it."""
+    least = spec.limits.gpu_memory or 0
+    return tuple(gpu for gpu in _of_model(spec, facts) if gpu.memory == 0 or gpu.memory >= least)
+
+
 def _memory(spec: CellSpec, facts: HostFacts, wanted: int) -> None:
-    least = spec.limits.gpu_memory
-    if least is None:
-        return
-    # A GPU that does not tell its memory is not excluded by it.
-    fit = _of_model(spec, facts)
-    large = [gpu for gpu in fit if gpu.memory == 0 or gpu.memory >= least]
-    if len(large) < wanted:
-        most = max(gpu.memory for gpu in fit)
+    least = spec.limits.gpu_memory or 0
+    if len(large := _large(spec, facts)) < wanted:
+        most = max(gpu.memory for gpu in _of_model(spec, facts))
         model = f" of the model {spec.limits.gpu_model}" if spec.limits.gpu_model else ""
         raise Unsupported(
             f"the case asks for {_count(wanted)}{model} with {least / GIB:.1f} GiB of memory; this host has "
@@ -88,28 +96,71 @@ def _memory(spec: CellSpec, facts: HostFacts, wanted: int) -> None:
         )
 
 
-def _driver(cuda: str, facts: HostFacts, catalog: Catalog) -> None:
+def _driver(spec: CellSpec, facts: HostFacts, gpus: Iterable[Gpu], catalog: Catalog) -> Iterator[str]:
+    """Why the driver does not run the CUDA version of the cell, which forward compatibility may change."""
+    cuda, whose = frameworks.cuda_of(spec, catalog)
     needed = catalog.driver_needed(cuda)
-    if needed and facts.driver and versions.order(facts.driver) < versions.order(needed):
-        raise Unsupported(f"CUDA {cuda} needs an NVIDIA driver >= {needed}; this host has {facts.driver}")
+    if not needed or not facts.driver or versions.order(facts.driver) >= versions.order(needed):
+        return
+    least = catalog.compat_driver(cuda)
+    data_centre = not any(_FOR_DESKTOPS.search(gpu.name) for gpu in gpus)
+    text = f"{whose} needs an NVIDIA driver >= {needed}; this host has {facts.driver}"
+    if least and data_centre and versions.order(facts.driver) >= versions.order(least):
+        if _may_have_compat(spec):
+            return
+        text += (
+            f". Forward compatibility, which data-centre GPUs have from driver {least} on, needs NVIDIA's package "
+            "cuda-compat in the image, which the images nvidia/cuda have"
+        )
+    yield text
 
 
-def _architecture(cuda: str, facts: HostFacts, wanted: int, catalog: Catalog) -> None:
-    reasons = {gpu.uuid: _unknown_to(cuda, gpu, catalog) for gpu in facts.gpus}
-    if sum(not reason for reason in reasons.values()) < wanted:
-        raise Unsupported("; ".join(dict.fromkeys(reason for reason in reasons.values() if reason)))
+_FOR_DESKTOPS = re.compile(r"GeForce|Quadro|RTX|TITAN", re.IGNORECASE)
+"""Words of models that are not data-centre GPUs. Some cards of the RTX series are certified for forward compatibility,
+too (NGC-ready servers), which a name does not tell."""
+
+
+def _may_have_compat(spec: CellSpec) -> bool:
+    """Whether the image may hold cuda-compat: NVIDIA's images do, which serve releases of Ubuntu."""
+    wanted = spec.environment
+    named = any("cuda-compat" in text for text in (*wanted.apt, *wanted.dnf, wanted.setup))
+    return named or bool(wanted.image) or spec.cell.get("os", "").startswith("ubuntu")
+
+
+def _foreign(spec: CellSpec, gpu: Gpu, catalog: Catalog) -> str:
+    """Why programs of the cell have no code for a GPU, '' where they have or nothing is known about it.
+
+    A framework's wheel that was measured decides; without one the CUDA version does, whose libraries are built for the
+    architectures that it knows.
+    """
+    if not gpu.compute:
+        return ""
+    measured = list(frameworks.gpu_code(spec, catalog))
+    for one, code in measured:
+        if lacks := architectures.lacks(code, gpu.compute):
+            return f"{_named(gpu)}: {one.of} {lacks}"
+    cuda = spec.cell.get("cuda", versions.NONE)
+    return "" if measured or cuda == versions.NONE else _unknown_to(cuda, gpu, catalog)
+
+
+def _named(gpu: Gpu) -> str:
+    return f"{gpu.name} (sm_{gpu.compute.replace('.', '')})"
 
 
 def _unknown_to(cuda: str, gpu: Gpu, catalog: Catalog) -> str:
-    """Why CUDA of that version cannot compile for the GPU, '' when it can or nothing is known about it."""
-    row = catalog.capability(gpu.compute)
+    """Why CUDA of that version has no code that runs on the GPU, '' when it has or nothing is known about it.
+
+    What it compiles for an older architecture of the same generation runs as well: sm_86 on an sm_89.
+    """
+    rows = catalog.capabilities()
+    row = rows.get(gpu.compute)
     if row is None:
         return ""
-    architecture = f"{gpu.name} (sm_{gpu.compute.replace('.', '')})"
     # "12" stands for the newest 12.x when the question is whether it is new enough.
-    newest = versions.newest(cuda, catalog.cuda_wheels()) or cuda
-    if versions.order(newest) < versions.order(row.since):
-        return f"{architecture} needs CUDA >= {row.since}; the cell asks for {cuda}"
+    newest = versions.order(versions.newest(cuda, catalog.cuda_wheels()) or cuda)
+    known = [compute for compute, one in rows.items() if versions.order(one.since) <= newest]
+    if not any(architectures.runs_on(f"sm_{compute.replace('.', '')}", gpu.compute) for compute in known):
+        return f"{_named(gpu)} needs CUDA >= {row.since}; the cell asks for {cuda}"
     if row.until and versions.order(cuda) >= versions.order(row.until)[: len(versions.parts(cuda))]:
-        return f"{architecture} is no longer known to CUDA >= {row.until}; the cell asks for {cuda}"
+        return f"{_named(gpu)} is no longer known to CUDA >= {row.until}; the cell asks for {cuda}"
     return ""

@@ -56,11 +56,13 @@ SHAPES: dict[str, Any] = {
         "conda_cudnn": {ANY: VERSIONS},
         "drivers": {ANY: VERSION},
         "toolkit_drivers": {ANY: VERSION},
+        "compat_drivers": {ANY: VERSION},
         "compute": {ANY: {"since": VERSION, "until": VERSION}},
         "gcc": {ANY: {"least": VERSION, "most": VERSION}},
         "any_gcc_flag": {"since": VERSION},
     },
     "builds": {ANY: {ANY: {"python": VERSIONS, "cuda": VERSION, "cudnn": VERSION}}},
+    "architectures": {ANY: {ANY: {ANY: VERSION}}},
     "frameworks": {ANY: {"package": TEXT, "requirement": TEXT, "options": TEXT, "builds": {ANY: VERSIONS}}},
 }
 """The tables, by the names of their files, and what each may hold: lists of versions, unless it is said here."""

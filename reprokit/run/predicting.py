@@ -31,8 +31,7 @@ def predict(file: CaseFile, cell: Cell, supply: Supply, facts: HostFacts) -> Pre
     """What the tables and this host say of a cell of a case. Raises UsageError for a site's wrong table."""
     try:
         spec = spec_of(file, file.case, "case", cell)
-        notes = resolve(spec, supply).notes
-        preflight(spec, facts, supply.catalog)
+        notes = (*resolve(spec, supply).notes, *preflight(spec, facts, supply.catalog))
     except (Unsupported, CaseError) as error:
         return Prediction(unsupported=str(error))
     return Prediction(notes=notes)

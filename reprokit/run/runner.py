@@ -249,8 +249,8 @@ class Runner:
 
     def _granted(self, task: Task) -> Task:
         """The task as this host serves it. Raises Unsupported when it cannot."""
-        preflight(task.spec, self._facts, self._catalog)
-        return self._capped(task)
+        notes = preflight(task.spec, self._facts, self._catalog)
+        return replace(self._capped(task), notes=notes)
 
     def _capped(self, task: Task) -> Task:
         return _with(task, self._caps_of(task).grant(task.spec.limits))

@@ -30,7 +30,8 @@ class Task:
     ``held``: the lock that it is built from, if it is to be; ``refused``: why that lock has no environment for it.
     ``bundled``: its image, which is not built.
     ``tried``: of a case that a search rewrote to try it, what it does without, in words. ``reference``: the cell that
-    it is measured against, where the case is about how much slower or bigger it is.
+    it is measured against, where the case is about how much slower or bigger it is. ``notes``: what of this host
+    does not go together with it, as the case wants it.
     """
 
     number: int
@@ -47,3 +48,4 @@ class Task:
     tried: str = ""
     bundled: BundledImage | None = None
     reference: Task | None = None
+    notes: tuple[str, ...] = ()

@@ -83,9 +83,9 @@ def decided(task: Task, verdict: Verdict, reason: str, facts: CellFacts | None =
     """The record of a task with its verdict."""
     facts = facts or CellFacts()
     limits = limits_record(task.spec.limits)
-    details = replace(
-        with_failures(facts.details, verdict, facts.trials), tried=task.tried, trust=task.file.trust, limits=limits
-    )
+    details = with_failures(facts.details, verdict, facts.trials)
+    notes = (*details.notes, *task.notes)
+    details = replace(details, notes=notes, tried=task.tried, trust=task.file.trust, limits=limits)
     values = {**vars(facts), "details": details}
     return replace(blank(task), verdict=verdict, reason=reason, rules=RULES_VERSION, **values)
 

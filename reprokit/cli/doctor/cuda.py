@@ -11,6 +11,7 @@ from reprokit.core.errors import Unsupported
 from reprokit.engine.gpus.policy import leasable
 from reprokit.environment import versions
 from reprokit.environment.catalog import OURS, Catalog
+from reprokit.environment.compatibility import ALL_THE_SAME
 from reprokit.environment.host import HostFacts
 from reprokit.environment.preflighting import preflight
 
@@ -40,7 +41,7 @@ def check(ground: Ground) -> Iterator[Finding]:
         refused.setdefault(_why_not(cuda, facts, catalog), []).append(cuda)
     if fitting := refused.pop("", []):
         yield say.ok(f"CUDA {ranges(fitting, catalog)} can run on this host")
-        yield from _by_compatibility(fitting, facts.driver or "", catalog)
+        yield from _by_compatibility(fitting, facts, catalog)
     else:
         yield say.warn("no CUDA version that reprokit knows can run on this host")
     for why, those in refused.items():
@@ -48,14 +49,26 @@ def check(ground: Ground) -> Iterator[Finding]:
         yield say.info(f"not CUDA {ranges(those, catalog)}: {why}", fix)
 
 
-def _by_compatibility(cudas: Sequence[str], driver: str, catalog: Catalog) -> Iterator[Finding]:
+def _by_compatibility(cudas: Sequence[str], facts: HostFacts, catalog: Catalog) -> Iterator[Finding]:
     """Those that are newer than the driver: it runs their programs, but without their new features."""
-    of = {cuda: catalog.toolkit_driver(cuda) or "" for cuda in cudas}
-    if newer := [cuda for cuda in cudas if driver and versions.order(of[cuda]) > versions.order(driver)]:
+    newest = facts.cuda or _cuda_of(facts.driver or "", catalog)
+    if newer := [cuda for cuda in cudas if newest and versions.order(cuda) > versions.order(newest)]:
         yield say.info(
-            f"CUDA {ranges(newer, catalog)}: newer than the driver. Programs run, but not with features new in that "
-            f"version, nor with PTX made by it; {newer[0]} came with the driver {of[newer[0]]}, this host has {driver}"
+            f"CUDA {ranges(newer, catalog)}: newer than the driver, which is for CUDA up to {newest}. Programs run, "
+            "but not with features new in that version, nor with PTX made by it"
         )
+
+
+def _cuda_of(driver: str, catalog: Catalog) -> str:
+    """The newest CUDA version whose driver branch (``570`` of ``570.86.15``) is not newer, '' = none is known.
+
+    Every update of a CUDA version comes with a driver of one branch.
+    """
+    branch = versions.order(driver)[:1]
+    fitting = [
+        cuda for cuda in known(catalog) if (of := catalog.toolkit_driver(cuda)) and versions.order(of)[:1] <= branch
+    ]
+    return max(fitting, key=versions.order, default="")
 
 
 def _why_not(cuda: str, facts: HostFacts, catalog: Catalog) -> str:
@@ -74,7 +87,8 @@ def _why_not(cuda: str, facts: HostFacts, catalog: Catalog) -> str:
         preflight(spec, facts, catalog)
     except Unsupported as error:
         # Removes the version from the message, so that equal reasons are grouped.
-        return str(error).replace(f"CUDA {cuda} needs", "needs").replace(f"; the cell asks for {cuda}", "")
+        text = str(error).replace(f"CUDA {cuda} needs", "needs").replace(f"; the cell asks for {cuda}", "")
+        return text.removesuffix(f" ({ALL_THE_SAME})")
     return ""
 
 

@@ -125,14 +125,19 @@ def test_a_fake_gpu_is_seen_with_the_cuda_versions_that_it_can_run(tmp_path: Pat
         (
             "info",
             (
-                "CUDA 12.3 to 12.9: newer than the driver. Programs run, but not with features new in that version, "
-                "nor with PTX made by it; 12.3 came with the driver 545.23.06, this host has 535.104.05"
+                "CUDA 12.3 to 12.9: newer than the driver, which is for CUDA up to 12.2. Programs run, but not with "
+                "features new in that version, nor with PTX made by it"
             ),
         ),
         ("info", "not CUDA 7.5: Tesla V100-SXM2-16GB (sm_70) needs CUDA >= 9.0"),
         (
             "info",
-            f"not CUDA 13.0 to {newest}: needs an NVIDIA driver >= 580; this host has 535.104.05",
+            (
+                f"not CUDA 13.0 to {newest}: needs an NVIDIA driver >= 580; this host has 535.104.05. Forward "
+                "compatibility, which data-centre GPUs have from driver 535 on, needs NVIDIA's package cuda-compat in "
+                "the image, which the images nvidia/cuda have; Tesla V100-SXM2-16GB (sm_70) is no longer known to "
+                "CUDA >= 13.0"
+            ),
         ),
     ]
 

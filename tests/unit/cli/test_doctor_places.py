@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -40,8 +41,8 @@ def test_which_cuda_runs_and_why_not_the_others(tmp_path: Path) -> None:
         (
             "info",
             (
-                "CUDA 12.8, 12.9: newer than the driver. Programs run, but not with features new in that version, "
-                "nor with PTX made by it; 12.8 came with the driver 570.26, this host has 550.54.15"
+                "CUDA 12.8, 12.9: newer than the driver, which is for CUDA up to 12.4. Programs run, but not with "
+                "features new in that version, nor with PTX made by it"
             ),
         ),
     ]
@@ -51,6 +52,24 @@ def test_which_cuda_runs_and_why_not_the_others(tmp_path: Path) -> None:
     assert rows(cuda.check(ground(tmp_path)))[0][1].startswith(
         f"without a GPU: CUDA 7.5 to {cuda.known(Catalog())[-1]} can be built"
     )
+
+
+@pytest.mark.parametrize(
+    ("driver", "cuda_of_driver", "newer"),
+    [
+        # The first drivers of a CUDA version are as new as it needs.
+        ("570.86.15", "", "12.9"),
+        ("550.54.14", "12.4", "12.5 to 12.9"),
+        ("580.65.06", "", "13.1 to"),
+        ("580.65.06", "13.0", "13.1 to"),
+    ],
+)
+def test_a_driver_is_as_new_as_the_cuda_that_it_came_with(
+    tmp_path: Path, driver: str, cuda_of_driver: str, newer: str
+) -> None:
+    host = replace(facts("8.6", driver=driver), cuda=cuda_of_driver)
+    (text,) = [text for _, text, _ in rows(cuda.check(ground(tmp_path, facts=host))) if "newer than" in text]
+    assert text.startswith(f"CUDA {newer}")
 
 
 def test_without_a_gpu_it_shows_why_none_was_found(tmp_path: Path) -> None:
