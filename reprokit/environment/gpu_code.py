@@ -2,9 +2,9 @@
 
 A wheel is a file or an address, whose libraries are read by HTTP ranges (package ``remotezip``, extra ``data``) and
 never stored. A library holds its GPU code in fat binaries: a header of 16 bytes, then entries, each a header and a
-payload. Only headers are read, so that compressed payloads need nothing. The layout is not documented by NVIDIA: it is that of
-https://github.com/n-eiling/cuda-fatbin-decompression (fatbin-decompress.h), and what the flags mean was measured with
-``ptxas`` and ``fatbinary`` of CUDA 13.0.
+payload. Only headers are read, so that compressed payloads need nothing. NVIDIA does not document the layout: it is
+that of https://github.com/n-eiling/cuda-fatbin-decompression (fatbin-decompress.h), and what the flags mean was
+measured with ``ptxas`` and ``fatbinary`` of CUDA 13.0.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ def test_a_driver_that_came_with_an_earlier_update_is_new_enough(cuda: str, driv
     ("compute", "since", "until"), [("8.7", "11.4", ""), ("10.1", "12.8", "13.0"), ("11.0", "13.0", "")]
 )
 def test_the_gpus_of_jetson_are_known(compute: str, since: str, until: str) -> None:
-    row = OURS.capability(compute)
+    row = OURS.capabilities().get(compute)
     assert row is not None
     assert (row.since, row.until) == (since, until)
 
