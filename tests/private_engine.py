@@ -48,12 +48,14 @@ class PrivateEngine:
         place = self._folder
         words = ["dockerd", "--config-file", f"{place}/daemon.json", "-H", "fd://", "--pidfile", f"{place}/pid"]
         words += ["--data-root", f"{place}/data", "--exec-root", f"{place}/exec", "--iptables=false"]
+        # Docker 29 takes the containerd of the host where it finds one; and one of its own keeps its sockets there.
+        alone = "mkdir -p /run/containerd && mount -t tmpfs none /run/containerd && "
         with_us = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
         fd = self._listening.fileno()
         with (place / "log").open("ab") as log:
             self._daemon = self._starter.submit(
                 subprocess.Popen,
-                [*with_us, "unshare", "--net", "bash", "-c", _PASS, "bash", str(fd), *words],
+                [*with_us, "unshare", "--net", "--mount", "bash", "-c", alone + _PASS, "bash", str(fd), *words],
                 pass_fds=(fd,),
                 stdout=log,
                 stderr=subprocess.STDOUT,

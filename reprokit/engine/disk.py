@@ -3,6 +3,10 @@
 An image's layers stay on the disk as build cache when the image is removed, so both are removed together. BuildKit's
 records carry no labels. One is certainly ours when its step mounts ``/run/reprokit/``, which every step of ours that
 costs anything does, or when it lies on such a step.
+
+The containerd image store (Docker's default since 29.0) has a layer that was built there three times: unpacked as build
+cache, unpacked as a layer of the image, and compressed. It also says of each record on a layer of an image that an
+image shares it, so that a record without an image is one whose command is in no image's history.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -21,39 +26,60 @@ from reprokit.core.errors import EngineError
 from reprokit.engine import containers, images
 from reprokit.engine.bases import LABEL_RELEASE
 from reprokit.engine.kept import BASE, BUILD_CACHE, IMAGE, OTHER_CACHE, Kept
-from reprokit.engine.wire import ANSWER_WITHIN, Wire, raise_for_status
+from reprokit.engine.wire import ANSWER_WITHIN, Wire, has_containerd_store, raise_for_status
 
 OUR_STEP = "/run/reprokit/"
 NONE = "<none>:<none>"
+_STEP = "mount / from exec "
+"""What BuildKit writes before the command of a step."""
 _MOUNT = re.compile(r"cached mount (\S+)")
 _AT_ONCE = 100
 """Records that one request for pruning names."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class _History:
+    """Of an image: id -> bytes of its layers that are not empty, and the commands of its steps, one after the other.
+
+    What two images have below has the same ids in both.
+    """
+
+    layers: Mapping[str, int]
+    commands: str
+
+
 class Disk:
-    """The disk of the engine at the end of ``wire``. Layers of an image that was listed before are not read again."""
+    """The disk of the engine at the end of ``wire``. Histories of images that were listed before are not read again."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
-        self._layers: dict[str, Mapping[str, int]] = {}
+        self._histories: dict[str, _History] = {}
 
     def kept(self) -> list[Kept]:
         """As :meth:`reprokit.engine.protocol.Engine.kept`; build cache that may be another program's is OTHER_CACHE."""
-        client = self._wire.client()
+        records, listed = self._records(), self._images()
         with self._wire.errors():
-            listed = client.images()
             busy = {one.get("ImageID") for one in containers.listed(self._wire)}
-            layers = {one["Id"]: self._layers_of(client, one["Id"]) for one in listed}
-        self._layers = layers
         ours = {one["Id"]: kind for one in listed if (kind := _kind(one.get("Labels") or {}))}
+        layers = _with_content(
+            {one["Id"]: self._histories[one["Id"]].layers for one in listed},
+            {one["Id"]: int(one.get("Size") or 0) for one in listed},
+        )
         others = {part for number, parts in layers.items() if number not in ours for part in parts}
+        built = {part: size for number, kind in ours.items() if kind == IMAGE for part, size in layers[number].items()}
+        below = others.union(*(layers[number] for number, kind in ours.items() if kind == BASE))
+        again = _cached_share({part: size for part, size in built.items() if part not in below}, records)
         bases = {_key(one): layers[one["Id"]] for one in listed if ours.get(one["Id"]) == BASE}
         found = [
             Kept(
                 kind=ours[one["Id"]],
                 key=_key(one),
                 name=_key(one),
-                parts={part: size for part, size in layers[one["Id"]].items() if part not in others},
+                parts={
+                    part: size + (0 if part in below else int(again * self._histories[one["Id"]].layers[part]))
+                    for part, size in layers[one["Id"]].items()
+                    if part not in others
+                },
                 used=float(one.get("Created") or 0),
                 also=frozenset(_ours(one)),
                 stays="a container uses it" if one["Id"] in busy else _other_name(one),
@@ -63,14 +89,14 @@ class Disk:
             if one["Id"] in ours
         ]
         found.sort(key=lambda one: one.kind)  # what an image shares with its base is counted as the base's
-        return [*found, *_cached(self._private())]
+        return [*found, *_cached(_private(records))]
 
     def discard(self, kept: Kept) -> bool:
         """As :meth:`reprokit.engine.protocol.Engine.discard`."""
         if kept.kind in (BUILD_CACHE, OTHER_CACHE):
             self._prune(kept.parts)
-            return not kept.parts.keys() & self._private().keys()
-        before = self._private()
+            return not kept.parts.keys() & _private(self._records()).keys()
+        before = _private(self._records())
         client = self._wire.client()
         try:
             with self._wire.errors():
@@ -80,39 +106,51 @@ class Disk:
                     images.remove(self._wire, name)
         except EngineError:  # a container uses it by now
             return False
-        after = self._private()
+        after = _private(self._records())
         self._prune([number for number in after.keys() - before.keys() if _is_ours(number, after)])
         return True
 
-    def _layers_of(self, client: Any, number: str) -> Mapping[str, int]:
-        """Id -> bytes of an image's layers that are not empty. What two images have below has the same ids in both."""
+    def _images(self) -> list[dict[str, Any]]:
+        """All images of the engine, with their histories read."""
+        with self._wire.errors():
+            client = self._wire.client()
+            listed: list[dict[str, Any]] = client.images()
+            self._histories = {one["Id"]: self._history(client, one["Id"]) for one in listed}
+        return listed
+
+    def _history(self, client: Any, number: str) -> _History:
         import docker.errors
 
-        if number in self._layers:
-            return self._layers[number]
+        if number in self._histories:
+            return self._histories[number]
         chain, found = hashlib.sha256(), {}
         try:
             steps = client.history(number)
         except docker.errors.NotFound:  # removed meanwhile
-            return {}
+            steps = []
         for step in reversed(steps):
             chain.update(f"{step['Created']} {step['Size']} {step['CreatedBy']}\0".encode())
             if step["Size"]:
                 found[chain.hexdigest()] = int(step["Size"])
-        return found
+        return _History(layers=found, commands="\n".join(step["CreatedBy"] for step in steps))
 
-    def _private(self) -> dict[str, Mapping[str, Any]]:
-        """The records of the build cache that no image uses, by their ids, and those that they lie on."""
+    def _records(self) -> dict[str, Mapping[str, Any]]:
+        """The records of the build cache by their ids, each with whether it is ours and whether an image uses it."""
         client = self._wire.client()
+        # Engines before API 1.42 do not know the type and count all that they hold; before 1.52 there is one shape.
+        asked, within = {"type": "build-cache", "verbose": "1"}, (ANSWER_WITHIN, ANSWER_WITHIN)
         with self._wire.errors():
-            # Engines before API 1.42 do not know the type and count all that they hold.
-            within = (ANSWER_WITHIN, ANSWER_WITHIN)
-            answer = _in_turn(
-                lambda: client.get(self._wire.url("/system/df"), params={"type": "build-cache"}, timeout=within)
-            )
-            records = {one["ID"]: one for one in answer.json().get("BuildCache") or []}
-        private = {number: one for number, one in records.items() if not one.get("Shared")}
-        return {number: {**one, "ours": _is_ours(number, records)} for number, one in private.items()}
+            found = _in_turn(lambda: client.get(self._wire.url("/system/df"), params=asked, timeout=within)).json()
+        listed = found.get("BuildCache") or (found.get("BuildCacheUsage") or {}).get("Items") or []
+        records = {one["ID"]: one for one in listed}
+        if has_containerd_store(self._wire.details()):
+            self._images()
+            commands = "\n".join(one.commands for one in self._histories.values())
+            for one in listed:
+                _, is_step, command = one.get("Description", "").partition(_STEP)
+                one["Shared"] = one.get("Shared") and not (is_step and command not in commands)
+                one["Copy"] = one["Shared"]
+        return {number: {**one, "ours": _is_ours(number, records)} for number, one in records.items()}
 
     def _prune(self, records: Collection[str]) -> None:
         """Remove records, and nothing else. One that another lies on goes after that one."""
@@ -145,6 +183,35 @@ def _kind(labels: Mapping[str, str]) -> str:
     return IMAGE if ownership.IMAGE in labels else BASE if LABEL_RELEASE in labels else ""
 
 
+def _with_content(layers: Mapping[str, Mapping[str, int]], sizes: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """Layers with what the containerd image store keeps of them besides: their compressed content.
+
+    The engine only says what an image takes as a whole (``sizes``). What is left of that after its unpacked layers, and
+    after the content of those that it shares with smaller images, is divided among its other layers by their sizes.
+    """
+    content: dict[str, int] = {}
+    for image in sorted(layers, key=lambda image: (len(layers[image]), sizes[image])):
+        own = layers[image]
+        new = {part: size for part, size in own.items() if part not in content}
+        rest = sizes[image] - sum(own.values()) - sum(content[part] for part in own.keys() - new.keys())
+        content |= {part: max(rest, 0) * size // sum(new.values()) for part, size in new.items()}
+    return {image: {part: size + content[part] for part, size in own.items()} for image, own in layers.items()}
+
+
+def _cached_share(built: Mapping[str, int], records: Mapping[str, Mapping[str, Any]]) -> float:
+    """Which part of the layers that were ``built`` here the build cache has unpacked once more: 1.0 all, 0.0 nothing.
+
+    The engine does not say of which image a record is, so that all images count alike.
+    """
+    copies = sum(int(one["Size"]) for one in records.values() if one["ours"] and one.get("Copy"))
+    return min(1.0, copies / max(sum(built.values()), 1))
+
+
+def _private(records: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """The records that no image uses."""
+    return {number: one for number, one in records.items() if not one.get("Shared")}
+
+
 def _names(image: Mapping[str, Any]) -> list[str]:
     return sorted(name for name in image.get("RepoTags") or [] if name != NONE)
 
@@ -172,7 +239,9 @@ def _other_name(image: Mapping[str, Any]) -> str:
 
 
 def _parents(record: Mapping[str, Any]) -> list[str]:
-    return record.get("Parents") or ([record["Parent"]] if record.get("Parent") else [])
+    """What a record lies on: ``Parent`` before API 1.42; since then under a key that moby writes with a space."""
+    several = record.get("Parents") or record.get(" Parents")
+    return several or ([record["Parent"]] if record.get("Parent") else [])
 
 
 def _is_ours(number: str, records: Mapping[str, Mapping[str, Any]]) -> bool:

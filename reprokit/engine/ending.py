@@ -69,7 +69,7 @@ def ending_of(
             f"the trial ran for {seconds:.1f} s by the engine's clock when its time limit of {trial.limits.timeout:g} "
             "s was over here: the engine or this host stood still meanwhile"
         )
-    if code and wire.is_local() and (full := full_disk(Path(wire.details().get("DockerRootDir") or ""))):
+    if code and (storage := wire.storage()) and (full := full_disk(storage)):
         raise EngineLost(f"the trial ended with exit status {code}, and the engine's disk is full: {full}")
     oom = bool(state.get("OOMKilled")) or events.out_of_memory(_OOM_NEWS if code == _KILLED else 0.0)
     return Ending(exit_code=code, oom=oom, timed_out=signalled, seconds=max(seconds, 0.0))

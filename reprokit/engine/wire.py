@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import re
 import socket
 import threading
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,9 @@ ANSWER_WITHIN = 120
 
 PING_WITHIN = 5
 """Seconds within which an engine answers that is asked for nothing but a sign of life."""
+
+_CONTAINERD, _CONTAINERD_CONFIG = "/run/containerd/containerd.sock", Path("/etc/containerd/config.toml")
+"""As a host's containerd has them by default: containerd's defaults/defaults_unix.go."""
 
 _DEFAULT_SOCKET = "unix:///var/run/docker.sock"
 _ROOTLESS, _PLAIN = "rootless engine", "default socket"
@@ -157,6 +161,11 @@ class Wire:
             self.endpoint.url.startswith(("unix://", "http+unix://")) and self.details().get("Name") == platform.node()
         )
 
+    def storage(self) -> Path | None:
+        """The folder of this host that :func:`data_root` says; None where it is another machine's."""
+        root = data_root(self.details())
+        return Path(root) if root and self.is_local() else None
+
     def url(self, path: str) -> str:
         """The full address of an API path, versioned."""
         client = self.client()
@@ -200,6 +209,27 @@ class Wire:
             early = response.raw._fp.fp.read1(65536) if expect_first else b""
             sock.settimeout(None)
         return Hijacked(socket=sock, response=response, early=early)
+
+
+def has_containerd_store(details: Mapping[str, Any]) -> bool:
+    """Whether the engine of these ``details`` (``GET /info``) has its images in containerd."""
+    return ["driver-type", "io.containerd.snapshotter.v1"] in (details.get("DriverStatus") or [])
+
+
+def data_root(details: Mapping[str, Any]) -> str:
+    """The folder on whose disk the engine of these ``details`` (``GET /info``) has images and containers; '' unknown.
+
+    With the containerd image store (Docker's default since 29.0) that is the root of the host's containerd, unless the
+    engine has started one of its own, below its own root.
+    """
+    if has_containerd_store(details):
+        address = str((details.get("Containerd") or {}).get("Address") or _CONTAINERD)  # named since API 1.46
+        if Path(address).resolve() == Path(_CONTAINERD).resolve():
+            with contextlib.suppress(OSError):
+                if set_to := re.search(r'^root\s*=\s*"([^"]+)"', _CONTAINERD_CONFIG.read_text(), re.MULTILINE):
+                    return set_to[1]
+            return "/var/lib/containerd"
+    return str(details.get("DockerRootDir") or "")
 
 
 def raise_for_status(response: Any) -> None:

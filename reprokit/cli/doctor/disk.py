@@ -12,6 +12,7 @@ from reprokit.cli.doctor.finding import Finding, Voice
 from reprokit.cli.doctor.ground import Ground
 from reprokit.core import cache
 from reprokit.core.text import size
+from reprokit.engine.wire import data_root
 
 FULL, TIGHT = 2e9, 15e9
 """Bytes: below the first nothing can be built; a GPU build of a framework needs up to the second."""
@@ -25,7 +26,7 @@ def check(ground: Ground) -> Iterator[Finding]:
     """Free space below the engine's data, the cache, the store and the temporary folder; each file system once."""
     places = [(cache.folder("sources").parent, "cache"), (ground.settings.store_folder(ground.folder), "store")]
     places.append((Path(tempfile.gettempdir()), "temporary files"))
-    if root := ground.info.get("DockerRootDir", ""):
+    if root := data_root(ground.info):
         if ground.is_local and Path(root).exists():
             places.insert(0, (Path(root), "engine"))
         else:

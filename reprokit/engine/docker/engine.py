@@ -73,7 +73,6 @@ class DockerEngine:
     def info(self) -> EngineInfo:
         """The engine's own description. Raises EngineError, with what to do, when none answers."""
         version, details = self._wire.about(), self._wire.details()
-        root = str(details.get("DockerRootDir") or "")
         return EngineInfo(
             kind=self.entry.kind,
             capabilities=self.entry.capabilities,
@@ -83,7 +82,7 @@ class DockerEngine:
             architecture=str(version.get("Arch", "")),
             unenforced=self._unenforced() | BUILDS_UNLIMITED,
             memory=int(details.get("MemTotal") or 0),
-            storage=Path(root) if root and self._wire.is_local() else None,
+            storage=self._wire.storage(),
             runtime=self._runtime(),
         )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from reprokit.engine import disk
+from reprokit.engine import disk, wire
 from reprokit.engine.disk import _cached, _is_ours, _kind, _moment, _other_name
 from reprokit.engine.kept import BUILD_CACHE, OTHER_CACHE
 
@@ -31,10 +32,11 @@ def test_a_record_is_ours_by_its_step_or_by_what_it_lies_on() -> None:
             record("theirs", "base"),
             record("new", "", "[2/3] RUN --mount=type=bind,target=/run/reprokit/site.sh . /run/reprokit/site.sh"),
             {**record("above"), "Parents": ["theirs", "upper"]},
+            {**record("of 29"), " Parents": ["ours"]},  # moby's api/types/build/cache.go has the space
             {**record("round"), "Parents": ["round"]},
         )
     }
-    assert {number for number in records if _is_ours(number, records)} == {"ours", "upper", "new", "above"}
+    assert {number for number in records if _is_ours(number, records)} == {"ours", "upper", "new", "above", "of 29"}
 
 
 def test_layers_on_each_other_are_one_thing_and_mounts_are_by_themselves() -> None:
@@ -78,3 +80,25 @@ def test_an_engine_that_counts_for_another_program_is_asked_again(monkeypatch: p
     answers = [busy, busy, done]
     monkeypatch.setattr(disk.time, "sleep", lambda seconds: None)
     assert disk._in_turn(lambda: answers.pop(0)) is done
+
+
+def test_what_the_containerd_store_keeps_compressed_counts_once_for_layers_that_images_share() -> None:
+    layers = {"base": {"x": 100}, "one": {"x": 100, "y": 10, "z": 30}, "two": {"x": 100, "y": 10, "w": 60}}
+    found = disk._with_content(layers, {"base": 150, "one": 210, "two": 275})
+    assert found["base"] == {"x": 150}
+    assert found["one"] == {"x": 150, "y": 15, "z": 45}
+    assert found["two"] == {"x": 150, "y": 15, "w": 110}
+    assert disk._with_content(layers, {"base": 100, "one": 140, "two": 170}) == layers, "without that store"
+
+
+def test_the_disk_of_images_is_that_of_the_containerd_which_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = {"DockerRootDir": "/data", "DriverStatus": [["driver-type", "io.containerd.snapshotter.v1"]]}
+    own = {**info, "Containerd": {"Address": "/run/docker/containerd/containerd.sock"}}
+    monkeypatch.setattr(wire, "_CONTAINERD_CONFIG", tmp_path / "config.toml")
+    assert wire.data_root({"DockerRootDir": "/data", "DriverStatus": [["Backing Filesystem", "extfs"]]}) == "/data"
+    assert wire.data_root(own) == "/data", "it keeps that one's root below its own"
+    assert wire.data_root(info) == "/var/lib/containerd"
+    (tmp_path / "config.toml").write_text('version = 2\nroot = "/big"\n')
+    assert wire.data_root({**info, "Containerd": {"Address": "/run/containerd/containerd.sock"}}) == "/big"

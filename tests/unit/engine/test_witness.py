@@ -78,8 +78,8 @@ class Daemon:
     def is_podman(self) -> bool:
         return self.podman
 
-    def details(self) -> dict[str, str]:
-        return {"DockerRootDir": self.root}
+    def storage(self) -> Path:
+        return Path(self.root)
 
     def inspect_container(self, name: str) -> dict[str, Any]:
         self.inspections += 1
