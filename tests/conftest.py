@@ -112,7 +112,13 @@ def shared_folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def podman_service() -> Iterator[str]:
-    """The address of a Podman service with a storage of its own; stopped and removed afterwards."""
+    """The address of a Podman service with a storage of its own; stopped and removed afterwards.
+
+    ``REPROKIT_TEST_PODMAN`` names one that runs already, as ``.ci/podman5`` starts it.
+    """
+    if given := os.environ.get("REPROKIT_TEST_PODMAN"):
+        yield given
+        return
     podman = shutil.which("podman")
     if podman is None:
         pytest.skip("needs podman")

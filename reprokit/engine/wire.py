@@ -134,7 +134,7 @@ class Wire:
 
     def is_podman(self) -> bool:
         """Whether it is Podman that speaks Docker's language there."""
-        return any("podman" in str(part.get("Name")).lower() for part in self.about().get("Components") or [])
+        return bool(self._podman())
 
     def details(self) -> Mapping[str, Any]:
         """What the engine answers to ``GET /info``, asked once: it counts all that it holds, which takes its time."""
@@ -171,11 +171,20 @@ class Wire:
         client = self.client()
         return f"{client.base_url}/v{client.api_version}{path}"
 
+    def podman_version(self) -> tuple[int, int]:
+        """The version of the Podman there, such as (5, 4)."""
+        major, minor = re.findall(r"\d+", self._podman()["Version"])[:2]
+        return int(major), int(minor)
+
     def podman_url(self, path: str) -> str:
         """The full address of a path of Podman's own API."""
-        parts = [part for part in self.about()["Components"] if "podman" in str(part.get("Name")).lower()]
-        version = (parts[0].get("Details") or {}).get("APIVersion") or parts[0]["Version"]
+        podman = self._podman()
+        version = (podman.get("Details") or {}).get("APIVersion") or podman["Version"]
         return f"{self.client().base_url}/v{version}/libpod{path}"
+
+    def _podman(self) -> Mapping[str, Any]:
+        parts = self.about().get("Components") or []
+        return next((part for part in parts if "podman" in str(part.get("Name")).lower()), {})
 
     def errors(self) -> contextlib.AbstractContextManager[None]:
         """A block in which the SDK's errors become EngineError."""

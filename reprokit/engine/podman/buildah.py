@@ -30,8 +30,13 @@ if TYPE_CHECKING:
     from reprokit.engine.site import Served, Site
 
 _GATEWAY = re.compile(r"--mount=type=ssh,id=gateway,[^ ]+")
-_FOLDER = "--mount=type=bind,from=reprokit-gateway,source=.,target=/run/reprokit/gateway"
-"""The folder of the gateway's socket: buildah's mount of type ssh passes on what an agent understands, and no more."""
+_SHOWN = "/run/reprokit/gateway"
+"""Where steps see the folder of the gateway's socket: buildah's mount of type ssh passes on only what an agent
+understands."""
+_BOUND_FOLDER = f"--mount=type=bind,from=reprokit-gateway,source=.,target={_SHOWN}"
+_VOLUMES_SINCE = (4, 4)
+"""The Podman from which on ``POST /build`` takes ``volume`` (the query's fields in images_build.go of v4.3.1 and
+v4.4.0). Podman 5 hashes what a step mounts from a build context, and a socket has no content."""
 
 _BOUND = re.compile(r"(?<=--mount=type=bind,source=)reprokit/(?P<name>[^,/]+)(?=,)")
 _FROM = re.compile(r"^FROM .+$", re.M)
@@ -52,13 +57,14 @@ def build(
         for warning in served.warnings:
             on_progress(Progress(number=0, total=0, name="site settings", log=f"warning: {warning}\n"))
         steps = Steps(on_progress, served.redact)
-        dockerfile, files = as_buildah_takes_it(build, gateway=served.gateway is not None)
+        volumes = wire.podman_version() >= _VOLUMES_SINCE
+        dockerfile, files = as_buildah_takes_it(build, gateway=served.gateway is not None, volumes=volumes)
         # A name that no context has; it tells nothing and reaches no layer.
         beside = {name: f".secret-{uuid.uuid4().hex}" for name in served.secrets}
         files = {**files, **{beside[name]: secret for name, secret in served.secrets.items()}}
         error = exchange.build(
             wire,
-            parameters(build, served, beside, podman_limits()),
+            parameters(build, served, beside, podman_limits(), volumes=volumes),
             context.stream(dockerfile, files),
             lambda message: steps.feed(str(message.get("stream") or "")),
             cancel,
@@ -73,10 +79,12 @@ def build(
     return image
 
 
-def parameters(build: Build, served: Served, secrets: Mapping[str, str], limits: Mapping[str, int]) -> dict[str, str]:
+def parameters(
+    build: Build, served: Served, secrets: Mapping[str, str], limits: Mapping[str, int], *, volumes: bool
+) -> dict[str, str]:
     """The query of ``POST /build``; ``secrets``: id -> the file of the context that holds it; ``limits``: of steps.
 
-    Pure.
+    ``volumes``: whether the gateway's folder is a volume of all steps, not a build context that each step mounts. Pure.
     """
     # Without this, a build through Docker's API is on the network of the service's host.
     apart = [{"Name": "network", "Host": False}]
@@ -95,7 +103,9 @@ def parameters(build: Build, served: Served, secrets: Mapping[str, str], limits:
         "ulimits": json.dumps([f"{name}={value}:{value}" for name, value in limits.items()]),
         "secrets": json.dumps([f"id={name},src={file}" for name, file in secrets.items()]),
     }
-    if served.gateway is not None:
+    if served.gateway is not None and volumes:
+        query["volume"] = f"{served.gateway.parent}:{_SHOWN}:ro"
+    elif served.gateway is not None:
         place = {"IsURL": False, "IsImage": False, "Value": str(served.gateway.parent)}
         query["additionalbuildcontexts"] = json.dumps({"reprokit-gateway": place})
     if build.platform:
@@ -103,8 +113,8 @@ def parameters(build: Build, served: Served, secrets: Mapping[str, str], limits:
     return query
 
 
-def as_buildah_takes_it(build: Build, *, gateway: bool) -> tuple[str, dict[str, bytes | Path]]:
-    """The Dockerfile and context for buildah. Pure.
+def as_buildah_takes_it(build: Build, *, gateway: bool, volumes: bool) -> tuple[str, dict[str, bytes | Path]]:
+    """The Dockerfile and context for buildah. ``volumes``: as for :func:`parameters`. Pure.
 
     buildah finds a layer by the texts of the steps up to it, whatever the files hold that they mount: hence files that
     are mounted have their digest in their name, and the first line after FROM tells the domain of the case's trust. A
@@ -122,7 +132,7 @@ def as_buildah_takes_it(build: Build, *, gateway: bool) -> tuple[str, dict[str, 
     if domain := ALLOWANCES[build.trust].domain:
         text = _FROM.sub(lambda found: f"{found[0]}\nLABEL org.reprokit.domain={domain}", text)
     if gateway:
-        text = _GATEWAY.sub(_FOLDER, text)
+        text = _GATEWAY.sub("" if volumes else _BOUND_FOLDER, text)
     return text, {names.get(name, name): content for name, content in build.context.items()}
 
 

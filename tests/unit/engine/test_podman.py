@@ -89,7 +89,7 @@ def layers(setup: bytes, trust: Trust = Trust.OWN) -> str:
     """The Dockerfile for buildah of a build that mounts a script."""
     text = "FROM x AS y\nRUN --mount=type=bind,source=reprokit/setup.sh,target=/run/s sh /run/s\nFROM z\nUSER repro\n"
     build = replace(build_of("a:1", text, {"reprokit/setup.sh": setup}), trust=trust)
-    made, context = buildah.as_buildah_takes_it(build, gateway=False)
+    made, context = buildah.as_buildah_takes_it(build, gateway=False, volumes=True)
     (name,) = context
     assert f"--mount=type=bind,source={name},target=/run/s sh /run/s\n" in made
     return made
@@ -109,15 +109,21 @@ def test_layers_of_cases_of_other_trust_are_never_taken(trust: Trust) -> None:
 
 def test_the_folder_of_the_gateway_stands_for_the_mount_of_its_socket() -> None:
     text = "FROM x\nRUN --mount=type=ssh,id=gateway,target=/run/reprokit/gateway.sock,mode=0666 true\n"
-    made, _ = buildah.as_buildah_takes_it(build_of("a:1", text), gateway=True)
+    build, served = build_of("a:1", text), Served(gateway=Path("/tmp/g/shown/gateway.sock"))
+    made, _ = buildah.as_buildah_takes_it(build, gateway=True, volumes=False)
     assert "RUN --mount=type=bind,from=reprokit-gateway,source=.,target=/run/reprokit/gateway true\n" in made
-    query = parameters(build_of("a:1", text), Served(gateway=Path("/tmp/g/shown/gateway.sock")), {}, {})
+    query = parameters(build, served, {}, {}, volumes=False)
     place = {"IsURL": False, "IsImage": False, "Value": "/tmp/g/shown"}
     assert json.loads(query["additionalbuildcontexts"]) == {"reprokit-gateway": place}
+    made, _ = buildah.as_buildah_takes_it(build, gateway=True, volumes=True)
+    assert "mount" not in made
+    query = parameters(build, served, {}, {}, volumes=True)
+    assert query["volume"] == "/tmp/g/shown:/run/reprokit/gateway:ro"
+    assert "additionalbuildcontexts" not in query
 
 
 def test_secrets_go_beside_the_context() -> None:
-    query = parameters(build_of("a:1", "FROM x\n"), Served(network="none"), {"netrc": ".secret-1"}, {"nofile": 9})
+    query = parameters(build_of("a:1", "FROM x\n"), Served(network="none"), {"netrc": ".secret-1"}, {"nofile": 9}, volumes=True)
     assert json.loads(query["ulimits"]) == ["nofile=9:9"]
     assert json.loads(query["secrets"]) == ["id=netrc,src=.secret-1"]
     assert query["networkmode"] == "NetworkDisabled"
