@@ -191,7 +191,7 @@ def engine_option(function: F) -> F:
         type=click.Choice(kinds.CHOICES),
         default=None,
         help="What builds and runs. auto: the container engine that DOCKER_HOST, the docker context or the default "
-        "socket leads to, else a Podman service that answers. "
+        "socket leads to, else a Podman service, started if need be. "
         + " ".join(f"{one.kind}: {one.help}." for one in registry.entries()),
     )(function)
 

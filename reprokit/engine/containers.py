@@ -15,12 +15,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from reprokit.core import interrupts, ownership
-from reprokit.core.errors import Cancelled, EngineError, EngineLost
+from reprokit.core.errors import Cancelled, EngineError, EngineLost, Unsupported
 from reprokit.engine import container_spec, devices, libpod, runtimes, usage
 from reprokit.engine.attending import attend
 from reprokit.engine.disk_watch import DiskWatch
 from reprokit.engine.ending import DRAIN, ending_of
 from reprokit.engine.pace import Pace
+from reprokit.engine.protocol import ELSEWHERE
 from reprokit.engine.shield import shielded
 from reprokit.engine.stream import Demux, Joined
 from reprokit.engine.tracing import Tracing
@@ -77,6 +78,9 @@ def _run(
     podman: bool,
     runtime: str,
 ) -> Ending:
+    if trial.mounts and wire.endpoint.is_remote:
+        folders = ", ".join(str(mount.source) for mount in trial.mounts)
+        raise Unsupported(f"{folders}: {ELSEWHERE.format(wire.endpoint.url)}")
     runtimes.check_gpus(runtime, trial.gpus)
     cdi = cdi_names(wire, trial, podman=podman)
     body = container_spec.create_body(

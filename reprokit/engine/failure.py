@@ -146,8 +146,8 @@ def of_engine(text: str) -> ReprokitError:
 
 
 START_PODMAN = (
-    "start Podman's service ('systemctl --user start podman.socket', as root 'systemctl start podman.socket', without "
-    "systemd 'podman system service --time=0 unix:///run/podman/podman.sock'), or name its address in CONTAINER_HOST"
+    "install Podman on this host, where reprokit starts its service ('sudo apt-get install podman'), or name in "
+    "CONTAINER_HOST the address of a service that runs"
 )
 
 

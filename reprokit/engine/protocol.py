@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from reprokit.engine.site import Site
 
 
+ELSEWHERE = (
+    "the engine at {} is on another machine, which has none of this host's files and GPUs: run reprokit there, or "
+    "choose an engine of this host"
+)
+"""Why an engine of another machine cannot serve what is to come from this host."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class EngineInfo:
     """The engine as it describes itself, such as ``name`` "Docker Engine", ``version`` "20.10.24".
@@ -28,8 +35,8 @@ class EngineInfo:
     ``kind`` and ``capabilities``: as in the ENTRY of its package. ``unenforced``: which of "memory", "cpus", "pids",
     "network" (none), "mounts" (read-only), "disk", "build memory" and "build pids" it would accept on this host and not
     hold. ``memory``: bytes of its machine, 0 = not known. ``storage``: the folder of this host in which it keeps images
-    and containers; None = on another machine, or not known. ``runtime``: in
-    which its trials run, '' = its default.
+    and containers; None = on another machine, or not known. ``runtime``: in which its trials run, '' = its default.
+    ``remote``: its address where that is another machine, which has none of this host's files and GPUs; else ''.
     """
 
     kind: str
@@ -42,6 +49,7 @@ class EngineInfo:
     memory: int = 0
     storage: Path | None = None
     runtime: str = ""
+    remote: str = ""
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}" + (f", runtime {self.runtime}" if self.runtime else "")

@@ -14,15 +14,16 @@ from reprokit.engine.wire import DEFAULTS, Endpoint, Wire, endpoint
 def answering(environ: Mapping[str, str]) -> DockerEngine:
     """The engine that DOCKER_HOST, the docker context or the default socket leads to, spoken to as what it is.
 
-    If nothing was named and nothing answers there, a Podman service that answers. Raises EngineError when none does.
+    If nothing was named and nothing answers there, a Podman service, one of this process's own where Podman is
+    installed. Raises EngineError when none answers.
     """
     where = endpoint(environ)
     try:
         return connect(where)
-    except EngineError:
-        other = finding.answering(environ)[0] if where.source in DEFAULTS else None
+    except EngineError as error:
+        other, why = finding.answering(environ) if where.source in DEFAULTS else (None, [])
         if other is None:
-            raise
+            raise EngineError("; ".join((str(error), *why))) from error
         return other
 
 

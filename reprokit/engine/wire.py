@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from reprokit.core.errors import EngineError, ReprokitError
-from reprokit.engine import failure
+from reprokit.core.errors import EngineError, EngineLost, ReprokitError
+from reprokit.engine import failure, private_socket
 
 ANSWER_WITHIN = 120
 """Seconds that one answer of the engine may take to begin; a host under heavy disk load needs tens of them."""
@@ -25,6 +26,7 @@ PING_WITHIN = 5
 _CONTAINERD, _CONTAINERD_CONFIG = "/run/containerd/containerd.sock", Path("/etc/containerd/config.toml")
 """As a host's containerd has them by default: containerd's defaults/defaults_unix.go."""
 
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _DEFAULT_SOCKET = "unix:///var/run/docker.sock"
 _ROOTLESS, _PLAIN = "rootless engine", "default socket"
 
@@ -34,17 +36,38 @@ DEFAULTS = (_ROOTLESS, _PLAIN)
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """Where the engine listens. ``tls``: the docker SDK's TLSConfig, or None. ``source``: what of the host said so."""
+    """Where the engine listens. ``tls``: the docker SDK's TLSConfig, or None. ``source``: what of the host said so.
+
+    ``via``: gives the socket that leads there, for an address that the SDK does not connect to.
+    """
 
     url: str
     tls: Any = None
     source: str = ""
+    via: private_socket.PrivateSocket | None = None
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it leads to another machine, whose files and GPUs are not this host's."""
+        at = urlsplit(self.url)
+        return at.scheme not in ("", "unix", "http+unix") and (at.scheme == "ssh" or at.hostname not in _LOOPBACK)
+
+
+def endpoint_at(
+    url: str, source: str, environ: Mapping[str, str], *, tls: Any = None, socket: str = "/var/run/docker.sock"
+) -> Endpoint:
+    """The endpoint of an address that ``source`` names; ``socket``: of an engine behind ssh that names none.
+
+    Raises EngineError where ssh is needed and missing.
+    """
+    via = private_socket.tunnel(url, socket, environ) if url.startswith("ssh://") else None
+    return Endpoint(url=url, tls=tls, source=source, via=via)
 
 
 def endpoint(environ: Mapping[str, str] | None = None) -> Endpoint:
     """The engine to use, as the docker client finds it: DOCKER_HOST, then the docker context, then the default socket.
 
-    Raises EngineError when a context is named that does not exist.
+    Raises EngineError when a context is named that does not exist, or ssh is needed and missing.
     """
     import docker.utils
     from docker.context import ContextAPI
@@ -53,13 +76,13 @@ def endpoint(environ: Mapping[str, str] | None = None) -> Endpoint:
     environ = os.environ if environ is None else environ
     if environ.get("DOCKER_HOST"):
         asked = docker.utils.kwargs_from_env(dict(environ))
-        return Endpoint(url=asked["base_url"], tls=asked.get("tls"), source="DOCKER_HOST")
+        return endpoint_at(asked["base_url"], "DOCKER_HOST", environ, tls=asked.get("tls"))
     name = environ.get("DOCKER_CONTEXT") or get_current_context_name()
     if name != "default":
         context = ContextAPI.get_context(name)
         if context is None or not context.Host:
             raise EngineError(f"there is no docker context {name!r}; 'docker context ls' lists those that exist")
-        return Endpoint(url=context.Host, tls=context.TLSConfig, source=f"docker context {name!r}")
+        return endpoint_at(context.Host, f"docker context {name!r}", environ, tls=context.TLSConfig)
     rootless = Path(environ.get("XDG_RUNTIME_DIR", "/nonexistent"), "docker.sock")
     if not Path(_DEFAULT_SOCKET.removeprefix("unix://")).exists() and rootless.exists():
         return Endpoint(url=f"unix://{rootless}", source=_ROOTLESS)
@@ -109,15 +132,17 @@ class Wire:
     def client(self) -> Any:
         """This thread's ``docker.APIClient`` . Raises EngineError, with what to do, when no engine answers."""
         client = getattr(self._local, "client", None)
+        # A program that leads there and has ended is started again, at the same socket.
+        address = self.endpoint.via.address() if self.endpoint.via else self.endpoint.url
         if client is None:
             import docker
 
             from reprokit.engine.credential_helpers import limit
 
             where = self.endpoint
-            with self._lock, errors(where.url):
+            with self._lock, self.errors():
                 kwargs: dict[str, Any] = {"tls": where.tls} if where.tls else {}
-                client = docker.APIClient(where.url, version=self._version or "auto", timeout=ANSWER_WITHIN, **kwargs)
+                client = docker.APIClient(address, version=self._version or "auto", timeout=ANSWER_WITHIN, **kwargs)
                 self._version = client.api_version
                 limit(vars(client)["_auth_configs"])
             self._local.client = client
@@ -152,14 +177,12 @@ class Wire:
             raise_for_status(client.get(f"{client.base_url}/_ping", timeout=PING_WITHIN))
 
     def is_local(self) -> bool:
-        """Whether the engine has the files of this host: it listens at a unix socket, and calls this host its own.
+        """Whether the engine has the files of this host: it listens on this host, and calls it its own.
 
         Not so in a virtual machine (Docker Desktop), or from inside a container that merely has the engine's socket:
         both have another host name.
         """
-        return (
-            self.endpoint.url.startswith(("unix://", "http+unix://")) and self.details().get("Name") == platform.node()
-        )
+        return not self.endpoint.is_remote and self.details().get("Name") == platform.node()
 
     def storage(self) -> Path | None:
         """The folder of this host that :func:`data_root` says; None where it is another machine's."""
@@ -188,7 +211,7 @@ class Wire:
 
     def errors(self) -> contextlib.AbstractContextManager[None]:
         """A block in which the SDK's errors become EngineError."""
-        return errors(self.endpoint.url)
+        return errors(self.endpoint.url, self.endpoint.via)
 
     def hijack(
         self,
@@ -259,8 +282,11 @@ def raw_socket(response: Any) -> Any:
 
 
 @contextlib.contextmanager
-def errors(where: str) -> Iterator[None]:
-    """Turn what the SDK and its HTTP library raise into EngineError (or a nearer class of ours)."""
+def errors(where: str, via: private_socket.PrivateSocket | None = None) -> Iterator[None]:
+    """Turn what the SDK and its HTTP library raise into EngineError (or a nearer class of ours).
+
+    ``via``: what leads to ``where``, and may know why nothing does.
+    """
     import docker.errors
     import requests
     import urllib3.exceptions
@@ -272,4 +298,6 @@ def errors(where: str) -> Iterator[None]:
     except docker.errors.APIError as error:
         raise failure.of_engine(str(error.explanation or error)) from error
     except (docker.errors.DockerException, requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
+        if via is not None and (why := via.refusal()):
+            raise EngineLost(f"the container engine at {where} does not answer: {why}") from error
         raise failure.of_connection(error, where) from error

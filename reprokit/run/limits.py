@@ -9,6 +9,7 @@ from reprokit.case.cellspec import Limits
 from reprokit.case.trust import limited_by
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.core.text import seconds
+from reprokit.engine.protocol import ELSEWHERE
 
 if TYPE_CHECKING:
     from reprokit.engine.protocol import EngineInfo
@@ -25,6 +26,14 @@ def granted(limits: Limits, engine: EngineInfo, caps: Caps) -> Limits:
     if not engine.memory or "memory" in engine.unenforced:
         return limits
     return caps.grant_memory(limits, engine.memory)
+
+
+def check_reached(task: Task, engine: EngineInfo) -> None:
+    """Raise Unsupported for GPUs and data sets of this host, where the engine is on another machine."""
+    asked = [f"the data set {name} ({folder})" for name, folder in sorted(task.datasets.items())]
+    asked += ["resources.gpus"] if task.spec.limits.gpus else []
+    if asked and engine.remote:
+        raise Unsupported(f"{', '.join(asked)}: {ELSEWHERE.format(engine.remote)}")
 
 
 def check_run_time(tasks: Sequence[Task], caps: Caps) -> None:

@@ -59,7 +59,7 @@ from reprokit.run.images import (
     wanted,
 )
 from reprokit.run.keeping.collecting import Keeper
-from reprokit.run.limits import granted
+from reprokit.run.limits import check_reached, granted
 from reprokit.run.listener import Listener
 from reprokit.run.longest_first import KnownSeconds, TrialWorkers
 from reprokit.run.mixing import check_engine
@@ -260,6 +260,7 @@ class Runner:
         return self._caps.within(task.file.trust)
 
     def _held(self, engine: EngineInfo, task: Task) -> Task:
+        check_reached(task, engine)
         return _with(task, granted(task.spec.limits, engine, self._caps_of(task)))
 
     def build(self, tasks: Sequence[Task], *, fresh: bool = False) -> list[tuple[ImageSpec, BuiltImage, list[Task]]]:

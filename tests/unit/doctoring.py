@@ -12,7 +12,9 @@ from reprokit.cli.doctor.finding import Finding
 from reprokit.cli.doctor.ground import Ground
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.podman.engine import PodmanEngine
+from reprokit.engine.wire import Endpoint
 
+LOCAL = "unix:///run/docker.sock"
 INFO = {
     "Driver": "overlay2",
     "CgroupVersion": "2",
@@ -22,11 +24,12 @@ INFO = {
 }
 
 
-def engine(version: str = "28.1.0", info: Mapping[str, Any] | None = None, *, podman: bool = False) -> dict[str, Any]:
+def engine(
+    version: str = "28.1.0", info: Mapping[str, Any] | None = None, *, podman: bool = False, url: str = LOCAL
+) -> dict[str, Any]:
     """The fields of a Ground for an engine of this version and info."""
     found = {**INFO, **(info or {})}
-    where = SimpleNamespace(url="unix:///run/docker.sock", source="default socket")
-    wire = SimpleNamespace(endpoint=where)
+    wire = SimpleNamespace(endpoint=Endpoint(url=url, source="default socket"))
     kind = PodmanEngine if podman else DockerEngine
     return {
         "engine": kind(wire=wire),

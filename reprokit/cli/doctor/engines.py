@@ -24,6 +24,8 @@ def check(ground: Ground) -> Iterator[Finding]:
     chosen = ground.settings.engine
     if ground.engine is None:
         text, _, _ = ground.unreachable.partition(": ")
+        if '"' in text:  # the colon is within what a program said
+            text = ground.unreachable
         if not registry.capabilities(chosen).docker_api:
             yield say.info(f"{text}; the configuration chooses the engine {chosen}, which does not need one")
         else:
@@ -34,6 +36,8 @@ def check(ground: Ground) -> Iterator[Finding]:
     where = ground.engine.wire.endpoint
     by = f" ({where.source})" if where.source else ""
     yield say.ok(f"{name} {version}, API {api}, at {where.url}{by}")
+    if where.is_remote:
+        yield say.info("it is on another machine: what needs this host's GPUs, data sets and folders is unsupported")
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
     if numbers and numbers < ground.engine.oldest:
         words = ".".join(map(str, ground.engine.oldest))

@@ -55,7 +55,7 @@ class Ground:
         """Whether the engine's files are this machine's."""
         if self.engine is None:
             return False
-        return self.engine.wire.endpoint.url.startswith("unix://") and self.info.get("Name") == platform.node()
+        return not self.engine.wire.endpoint.is_remote and self.info.get("Name") == platform.node()
 
 
 def survey(environ: Mapping[str, str] | None = None, folder: Path | None = None) -> Ground:

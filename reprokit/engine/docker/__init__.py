@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reprokit.core.errors import EngineError
 from reprokit.engine.capabilities import Capabilities
 from reprokit.engine.entry import EngineEntry
 
@@ -21,6 +24,14 @@ def _open(environ: Mapping[str, str]) -> DockerEngine:
 
 
 def _start(environ: Mapping[str, str]) -> str:
+    from reprokit.engine.wire import endpoint
+
+    named = environ.get("DOCKER_HOST", "")
+    with suppress(EngineError):
+        named = named or endpoint(environ).url
+    if named.startswith("ssh://"):
+        host = shlex.quote("/".join(named.split("/")[:3]))
+        return f"ssh -o BatchMode=yes -- {host} docker version   # has to work without a password"
     if environ.get("DOCKER_HOST"):
         return "unset DOCKER_HOST   # or name the address of an engine that runs"
     if not shutil.which("dockerd", path=environ.get("PATH")):

@@ -84,6 +84,7 @@ class DockerEngine:
             memory=int(details.get("MemTotal") or 0),
             storage=self._wire.storage(),
             runtime=self._runtime(),
+            remote=self._wire.endpoint.url if self._wire.endpoint.is_remote else "",
         )
 
     def ping(self) -> None:

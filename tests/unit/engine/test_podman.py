@@ -80,7 +80,7 @@ def test_failures_of_buildah(message: str, tail: tuple[str, ...], kind: type[Rep
 
 def test_a_podman_that_is_not_there_is_not_docker() -> None:
     error = failure.of_connection(ConnectionRefusedError("Connection refused"), "unix:///run/podman/podman.sock")
-    assert "podman.socket" in str(error)
+    assert "CONTAINER_HOST" in str(error)
     assert "docker" not in str(error)
     assert "catatonit" in str(failure.of_engine("container create: container-init binary not found on the host"))
 
@@ -123,7 +123,9 @@ def test_the_folder_of_the_gateway_stands_for_the_mount_of_its_socket() -> None:
 
 
 def test_secrets_go_beside_the_context() -> None:
-    query = parameters(build_of("a:1", "FROM x\n"), Served(network="none"), {"netrc": ".secret-1"}, {"nofile": 9}, volumes=True)
+    query = parameters(
+        build_of("a:1", "FROM x\n"), Served(network="none"), {"netrc": ".secret-1"}, {"nofile": 9}, volumes=True
+    )
     assert json.loads(query["ulimits"]) == ["nofile=9:9"]
     assert json.loads(query["secrets"]) == ["id=netrc,src=.secret-1"]
     assert query["networkmode"] == "NetworkDisabled"
