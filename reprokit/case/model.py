@@ -183,8 +183,8 @@ class EnvironmentSection(Model):
     setup: Scalar = Field("", description="Shell, run while the image is built, after apt and pip.")
     conflicts: Conflicts = Field(
         "refuse",
-        description="allow: versions that are known not to go together (GCC and nvcc, a framework and CUDA) are what "
-        "the case is about. refuse (default): such a cell is unsupported.",
+        description="allow: versions that are known not to go together (GCC and nvcc, a framework and CUDA, an axis "
+        "and a requirement of pip) are what the case is about. refuse (default): such a cell is unsupported.",
     )
     sanitize: Sanitize = Field(
         "",

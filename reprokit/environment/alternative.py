@@ -35,11 +35,15 @@ def without_registry(spec: CellSpec, supply: Supply, chosen: Environment) -> str
     )
 
 
+def downloading(chosen: Environment) -> tuple[str, ...]:
+    """The providers whose downloads a build of the environment needs: uv, conda."""
+    uv = chosen.python is not None and chosen.python.source == "uv"
+    return ("uv",) * uv + ("conda",) * (chosen.conda is not None)
+
+
 def without_downloads(spec: CellSpec, supply: Supply, chosen: Environment) -> str:
     """Why a cell is not available where the downloads of uv or conda-forge do not answer; '' where it needs none."""
-    uv = chosen.python is not None and chosen.python.source == "uv"
-    silent = ("uv",) * uv + ("conda",) * (chosen.conda is not None)
-    if not silent:
+    if not (silent := downloading(chosen)):
         return ""
     try:
         resolve(spec, replace(supply, silent=silent))

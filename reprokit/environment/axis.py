@@ -139,6 +139,18 @@ class HostPrograms:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Wheels:
+    """Packages of Python's index that bring an axis: what a cell asks pip for must not contradict its value.
+
+    ``names``: theirs, normalized. ``exact``: whether their versions are the axis's own, rather than in the first two
+    numbers alone.
+    """
+
+    names: re.Pattern[str]
+    exact: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class Axis:
     """One axis. ``place``: its position among the axes in help, reports and documentation.
 
@@ -148,6 +160,7 @@ class Axis:
     ``after``: the axes that must be resolved before it. ``resolve`` and ``on_host``: what serves a cell in an image and
     in a virtual environment of a host, None where the cell does not want any; both raise Unsupported, with the versions
     that are available. ``host_programs``: what to look for on a host, None where nothing of a host can serve it.
+    ``wheels``: what pip can bring it by, None for nothing.
     ``layers``: what it puts into an image, in order. ``locked``: the requirements that are unpacked below
     /usr/local/cuda, which have a group of their own in locks; None where it never has any.
 
@@ -168,6 +181,7 @@ class Axis:
     resolve: Callable[[AxisRequest], Any]
     on_host: Callable[[HostRequest], Any]
     host_programs: HostPrograms | None
+    wheels: Wheels | None
     layers: Callable[[Environment], Iterable[Layer]]
     locked: Callable[[Environment], tuple[str, ...]] | None
     measure: Measurement

@@ -1,4 +1,5 @@
-"""What cannot go together in an image, known before it is built: GCC and nvcc, a framework and CUDA or Python. Pure.
+"""What cannot go together in an image, known before it is built: GCC and nvcc, a framework and CUDA or Python, an axis
+and a requirement of pip. Pure.
 
 The tables lie in data/ and a site can override them. Only what they know counts: an unknown version stops nothing.
 """
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from reprokit.case.cellspec import CellSpec
 from reprokit.core.errors import Unsupported
 from reprokit.environment import frameworks, versions
+from reprokit.environment.axes import AXES
 from reprokit.environment.axes.cuda import lacks_host_compiler
 from reprokit.environment.catalog import Catalog, Compilers
 from reprokit.environment.model import Environment
@@ -55,7 +57,11 @@ def tolerated(spec: CellSpec) -> str:
 
 def conflicts(spec: CellSpec, environment: Environment, catalog: Catalog) -> list[str]:
     """What does not go together in the environment of a cell, each in words with the nearest that would."""
-    return [*_host_compiler(spec, environment, catalog), *frameworks.conflicts(spec, environment, catalog)]
+    return [
+        *_host_compiler(spec, environment, catalog),
+        *_requirements(spec, catalog),
+        *frameworks.conflicts(spec, environment, catalog),
+    ]
 
 
 def lacks(spec: CellSpec, environment: Environment) -> Iterator[str]:
@@ -84,6 +90,24 @@ def _host_compiler(spec: CellSpec, environment: Environment, catalog: Catalog) -
         if catalog.has_any_gcc_flag(cuda.version):
             text += f"; --{FLAG} in the case tries it all the same"
     yield f"{text}; nearest: {', or '.join(_nearest(environment.os, range_, gcc.version, catalog))}"
+
+
+def _requirements(spec: CellSpec, catalog: Catalog) -> Iterator[str]:
+    """Requirements that bring another version of an axis than the cell asks for. One with a marker may not hold."""
+    found = [one for one in map(frameworks.requirement_of, spec.environment.requirements) if one and not one.marker]
+    for axis in AXES:
+        asked = spec.cell.get(axis.name, versions.NONE)
+        for one in found if axis.wheels and asked != versions.NONE else ():
+            if axis.wheels and axis.wheels.names.fullmatch(frameworks.canonical(one)):
+                pinned, exact = frameworks.pinned_version(one), axis.wheels.exact
+                wanted = asked if exact else ".".join(versions.parts(asked)[:2])
+                known = [has for has in axis.releases(spec.cell, catalog) if versions.matches(asked, has)]
+                if pinned:
+                    contradicts = bool(axis.differs(wanted, {axis.name: pinned, f"{axis.name}_build": None}, catalog))
+                else:
+                    contradicts = exact and bool(known) and not any(map(one.specifier.contains, known))
+                if contradicts:
+                    yield f"{one} in environment.pip contradicts {axis.name} {asked}: remove one of the two"
 
 
 def has_nvcc(environment: Environment) -> bool:

@@ -78,16 +78,14 @@ def asked(
     # pip takes an option among the requirements for one, too.
     options = " ".join((*pip_options, *(text for text in pip if text.startswith("-"))))
     for text in pip:
-        requirement = _requirement(text)
+        requirement = requirement_of(text)
         if requirement is None:
             continue
-        name = requirement.name.lower().replace("_", "-")
+        name = canonical(requirement)
         if (name in GPU_PACKAGES or name in catalog.builds()) and not requirement.url:
             if requirement.marker and not conditional:
                 continue
-            pins = [pin for pin in requirement.specifier if pin.operator in {"==", "==="} and "*" not in pin.version]
-            pinned = pins[0].version if len(pins) == 1 else ""
-            yield _asked(text, name, pinned, requirement.extras, options, catalog)
+            yield _asked(text, name, pinned_version(requirement), requirement.extras, options, catalog)
 
 
 def cuda_of(spec: CellSpec, catalog: Catalog) -> tuple[str, str]:
@@ -113,7 +111,7 @@ def gpu_code(spec: CellSpec, catalog: Catalog) -> Iterator[tuple[Asked, Mapping[
 
 
 @lru_cache(maxsize=4096)  # cells of a matrix share most of their requirements
-def _requirement(text: str) -> Requirement | None:
+def requirement_of(text: str) -> Requirement | None:
     """What a line asks pip for by name; None for any other line."""
     from packaging.requirements import InvalidRequirement, Requirement
 
@@ -121,6 +119,17 @@ def _requirement(text: str) -> Requirement | None:
         return Requirement(text)
     except InvalidRequirement:
         return None
+
+
+def canonical(requirement: Requirement) -> str:
+    """The name of the package, as indexes normalize it."""
+    return re.sub(r"[-_.]+", "-", requirement.name).lower()
+
+
+def pinned_version(requirement: Requirement) -> str:
+    """The one version that a requirement takes, '' where it may take several."""
+    pins = [pin for pin in requirement.specifier if pin.operator in {"==", "==="} and "*" not in pin.version]
+    return pins[0].version if len(pins) == 1 else ""
 
 
 def _asked(text: str, name: str, pinned: str, extras: Iterable[str], options: str, catalog: Catalog) -> Asked:

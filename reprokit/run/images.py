@@ -21,8 +21,9 @@ from reprokit.core.ownership import IMAGE_LABELS, INPUTS
 from reprokit.engine import site
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
 from reprokit.engine.sharing import REPOSITORIES, ImageShare, SharedImage
+from reprokit.engine.site import providers
 from reprokit.environment import dockerfile, sanitizing
-from reprokit.environment.alternative import without_downloads, without_registry
+from reprokit.environment.alternative import downloading, without_downloads, without_registry
 from reprokit.environment.measured import Measured
 from reprokit.environment.model import Environment, SourceTree
 from reprokit.environment.on_host import resolve_on
@@ -516,6 +517,11 @@ def _bases(
 
     found: dict[str, ImageInfo] = {}
     for base in image.environment.images:
+        # Where the base is there, a step that downloads may be in the engine's cache.
+        if image.offline and engine.info().storage and bases.standing(engine, base, seen) is None:
+            for provider in downloading(image.environment):
+                if why := providers.silent(provider, site.settings()):
+                    raise Unsupported(f"{image.offline} ({provider}: {why})")
         if image.held and base == image.environment.base:
 
             def packages(base: ImageInfo) -> Mapping[str, str]:

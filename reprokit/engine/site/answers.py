@@ -21,6 +21,10 @@ class NoConnection(Exception):
     """Nothing answers at an address; the text says why, without passwords."""
 
 
+class Untrusted(NoConnection):
+    """What answers has no certificate that ``bundle`` vouches for."""
+
+
 def get(
     url: str, *, proxies: Mapping[str, str], bundle: str = "", accept: str, seconds: float, stream: bool = False
 ) -> requests.Response:
@@ -59,7 +63,7 @@ def get(
     except requests.exceptions.ProxyError as error:
         raise NoConnection(f"the proxy does not let through ({_reason(error)})") from None
     except requests.exceptions.SSLError:
-        raise NoConnection("its certificate is not trusted (ca_bundle names this site's own authorities)") from None
+        raise Untrusted("its certificate is not trusted (ca_bundle names this site's own authorities)") from None
     except requests.exceptions.Timeout:
         raise NoConnection(f"no answer within {seconds:g} s") from None
     except requests.exceptions.RequestException as error:

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import time
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from reprokit.core.errors import UsageError
+from reprokit.engine.site import answers, authorities, network, pipconfig
 from reprokit.engine.site.authorities import MAX_BYTES
 from reprokit.engine.site.config import Settings
+
+PUBLIC = {
+    "uv": "https://github.com/astral-sh/python-build-standalone/releases",
+    "conda": "https://conda.anaconda.org/conda-forge/noarch/repodata.json.zst",
+}
+"""An address below which each provider has its downloads, where the site names no other."""
+ANSWER_SECONDS, REMEMBERED_SECONDS = 10.0, 60.0
 
 UV_DOWNLOADS = "/run/secrets/uv_downloads"
 """Where a listing of this host is mounted in builds."""
@@ -47,6 +59,32 @@ def addresses(settings: Settings) -> list[str]:
         text = _listing(Path(settings.uv_python_downloads)).decode("utf-8", errors="replace")
         found += dict.fromkeys(_SERVER.findall(text))
     return found
+
+
+def silent(provider: str, settings: Settings, environ: Mapping[str, str] | None = None) -> str:
+    """Why the downloads of ``uv`` or ``conda`` do not answer this host, in words; '' where they do, or may."""
+    environ = os.environ if environ is None else environ
+    named = {"uv": settings.uv_python_mirror or settings.uv_python_downloads, "conda": settings.conda_channel}[provider]
+    url = named or PUBLIC[provider]
+    if not url.startswith(("http://", "https://")):
+        return ""
+    pip = pipconfig.read(environ)
+    proxies = network.proxies(environ, configured=settings.proxy, pip_proxy=pip.get("proxy", ""))
+    bundle = authorities.bundle_path(pip.get("cert", ""), environ, settings.ca_bundle)
+    return _silent(url, tuple(proxies.items()), str(bundle or ""), int(time.monotonic() // REMEMBERED_SECONDS))
+
+
+@lru_cache(maxsize=16)
+def _silent(url: str, proxies: tuple[tuple[str, str], ...], bundle: str, _moment: int) -> str:
+    try:
+        answers.get(
+            url, proxies=dict(proxies), bundle=bundle, accept="*/*", seconds=ANSWER_SECONDS, stream=True
+        ).close()
+    except answers.Untrusted:  # builds trust the system's authorities as well
+        return ""
+    except answers.NoConnection as error:
+        return str(error)
+    return ""
 
 
 def _listing(path: Path) -> bytes:

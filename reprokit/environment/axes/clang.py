@@ -112,6 +112,7 @@ nothing is installed. Measured by `clang --version`.
     resolve=resolve,
     on_host=on_host,
     host_programs=HostPrograms(names=("clang", "clang++"), version=("--version",)),
+    wheels=None,
     layers=part_layers("clang"),
     locked=None,
     measure=Measurement(script=SCRIPT, read=read),

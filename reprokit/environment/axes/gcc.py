@@ -87,6 +87,7 @@ of `gcc_providers`. Without this axis nothing is installed. Measured by `gcc -du
     resolve=resolve,
     on_host=on_host,
     host_programs=HostPrograms(names=("gcc", "g++"), version=("-dumpfullversion",)),
+    wheels=None,
     layers=layers,
     locked=None,
     measure=Measurement(script=SCRIPT, read=read),

@@ -153,6 +153,7 @@ dnf and a repository of its own, versions and addresses are what others measured
     resolve=resolve,
     on_host=on_host,
     host_programs=None,
+    wheels=None,
     layers=no_layers,
     locked=None,
     measure=Measurement(script=SCRIPT, read=read),

@@ -104,6 +104,7 @@ ubuntu-16.04 to 22.04 have, the program virtualenv makes the environment. Measur
     resolve=resolve,
     on_host=on_host,
     host_programs=None,
+    wheels=None,
     layers=layers,
     locked=None,
     measure=Measurement(script=SCRIPT, read=read),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -206,3 +208,18 @@ def test_servers_that_a_listing_of_interpreters_names_are_the_sites(tmp_path: Pa
     listing.write_text(json.dumps({str(number): {"url": row} for number, row in enumerate(rows)}))
     found = providers.addresses(Settings(uv_python_downloads=str(listing), conda_channel="https://conda.example/x"))
     assert found == ["https://conda.example/x", "http://127.0.0.1:8000", "https://mirror.example"]
+
+
+def test_whether_downloads_answer_is_asked_of_the_place_that_the_site_names() -> None:
+    class Forbids(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(403)  # a listing: its files may be there
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Forbids) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        place = f"http://127.0.0.1:{server.server_port}/uv"
+        assert providers.silent("uv", Settings(uv_python_mirror=place), {}) == ""
+        server.shutdown()
+    gone = f"http://127.0.0.1:{server.server_port}/conda"
+    assert "refused" in providers.silent("conda", Settings(conda_channel=gone), {})
+    assert providers.silent("uv", Settings(uv_python_mirror="file:///nowhere"), {}) == ""

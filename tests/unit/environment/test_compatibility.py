@@ -296,3 +296,44 @@ class TestASitesOwnRows:
     def test_a_file_that_is_not_there_is_named(self, own: Path) -> None:
         with pytest.raises(UsageError, match=r"compatibility\.yaml: cannot be read"):
             resolve(cell(TOO_NEW, **TOOLKIT), with_rows(own))
+
+
+AXES_OF_12 = {"os": "debian-12", "python": "3.11", "cuda": "12.4"}
+
+
+@pytest.mark.parametrize(
+    ("axes", "pip", "contradicts"),
+    [
+        ({"cmake": "3.27"}, "cmake==4.0.0", True),
+        ({"cmake": "3.27"}, "CMake == 3.27.4.1", False),
+        ({"cmake": "3.27.4"}, "cmake==3.27.4.1", False),
+        ({"cmake": "4.0"}, "cmake<4", True),
+        ({"cmake": "3.27"}, "cmake>=3.18,<4", False),
+        ({"cmake": "3.27"}, "cmake", False),
+        ({"cmake": "3.27"}, "cmake==4.0.0; python_version < '3.8'", False),
+        ({"cuda": "12.4"}, "nvidia-cuda-runtime-cu12==12.1.105", True),
+        ({"cuda": "12.4"}, "nvidia_cuda_runtime_cu11==11.8.89", True),
+        ({"cuda": "12.4.1"}, "nvidia-cuda-runtime-cu12==12.4.127", False),
+        ({"cuda": "12"}, "cuda-toolkit==12.6.3", False),
+        ({"cuda": "12.4"}, "cuda-toolkit[cudart]==13.0.0", True),
+        ({"cuda": "12.4"}, "nvidia-cuda-runtime-cu12>=12.4.99", False),
+        ({"cudnn": "9.1"}, "nvidia-cudnn-cu12==8.9.7.29", True),
+        ({"cudnn": "9.1"}, "nvidia-cudnn-cu12==9.1.0.70", False),
+        ({"nccl": "2.20"}, "nvidia-nccl-cu12==2.19.3", True),
+        ({"nccl": "2.20"}, "nvidia-nccl-cu12<2.20", True),
+        ({"nccl": "2.20"}, "nvidia-nccl-cu12==2.20.5", False),
+    ],
+)
+def test_a_requirement_that_contradicts_an_axis_is_refused_unless_the_case_allows_it(
+    axes: dict[str, str], pip: str, contradicts: bool
+) -> None:
+    spec = cell({**AXES_OF_12, **axes}, pip=("numpy", pip), command=("true",))
+    if contradicts:
+        [(axis, value)] = axes.items()
+        words = refused(spec)
+        assert f"contradicts {axis} {value}" in words
+        assert "conflicts: allow" in words
+    else:
+        assert resolve(spec, HERE).notes == ()
+    allowed = cell({**AXES_OF_12, **axes}, pip=("numpy", pip), command=("true",), conflicts="allow")
+    assert len(resolve(allowed, HERE).notes) == contradicts

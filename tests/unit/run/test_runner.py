@@ -12,6 +12,7 @@ import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,9 @@ from reprokit.case.matrix import Selection
 from reprokit.case.read import Text
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import BuildFailed, EngineError, RecordError, UsageError
-from reprokit.engine.protocol import Build, Trial
+from reprokit.engine import bases
+from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Trial
+from reprokit.environment.model import Base
 from reprokit.evidence.details import FailedBuildRecord
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.evidence.origin import HostRecord
@@ -31,6 +34,7 @@ from reprokit.evidence.records import CellRecord
 from reprokit.evidence.sequential import Trials
 from reprokit.report import result
 from reprokit.report.formats import junit
+from reprokit.run import images
 from reprokit.run.preparing import Builds
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
@@ -676,3 +680,35 @@ def test_a_file_that_cannot_be_written_is_named_without_a_traceback(
     assert project.verdicts == ["engine-error"] * 4
     assert "internal error" not in project.output.getvalue()
     assert project.cells[0].reason == reason
+
+
+@pytest.mark.parametrize(("has_base", "answers"), [(False, False), (False, True), (True, False)])
+def test_downloads_that_do_not_answer_are_said_before_a_base_is_made(
+    project: Project, monkeypatch: pytest.MonkeyPatch, has_base: bool, answers: bool
+) -> None:
+    made = ["before"] if has_base else []
+
+    class Bare(FakeEngine):
+        def info(self) -> EngineInfo:
+            return replace(super().info(), storage=project.folder)
+
+        def image(self, tag: str) -> ImageInfo | None:
+            return super().image(tag) if made or not tag.startswith("reprokit/base") else None
+
+    def make(engine: FakeEngine, base: Base, cancel: threading.Event, *_: object) -> ImageInfo | None:
+        made.extend([] if made else [base.reference])
+        return engine.pull(base.reference, cancel)
+
+    project.engine = Bare(toy)
+    monkeypatch.setattr(images.providers, "silent", lambda name, settings: "" if answers else f"no {name}")
+    monkeypatch.setattr(bases, "_bootstrapped", make)
+    project.case.write_text(CASE.replace("matrix: {", 'matrix: {python: ["3.12"], '))
+    project.run(base_images="bootstrap")
+    refused = not has_base and not answers
+    assert made == ([] if refused else ["before"] if has_base else ["reprokit/base:debian-12"])
+    assert len(project.engine.built) == (not refused)
+    # The image of this engine measures another Python.
+    assert set(project.verdicts) == {"unsupported" if refused else "environment-mismatch"}
+    if refused:
+        assert "uv would serve 3.12" in project.cells[0].reason
+        assert "no uv" in project.cells[0].reason
