@@ -1,15 +1,18 @@
-"""pip, with three habits that suit a build step.
+"""pip, with four habits that suit a build step.
 
 - It gives up on a host for good once all attempts to connect to it have failed. pip on its own tries again, with all
   pauses, for every requirement, which makes an extra index that this site cannot reach cost minutes.
 - It knows PyPI by its present name. pip 9, which Ubuntu 18.04 brings, has an older one that many sites do not let
   through: the same without "python" in the middle.
 - It goes on where one of several indexes does not have a package. pip 8 as Ubuntu 16.04 packages it ends there.
+- It reads the indexes that REPROKIT_PLACES names through the gateway, which serves the files that they link to, too: a
+  step of an untrusted case reaches no other host.
 
 Runs with any pip from 20 on, and with pip 8 and 9 as far as to replace itself; Python 2.7, and 3.5 and later. Where pip
 looks different inside, it is pip as it is.
 """
 
+import os
 import runpy
 import sys
 
@@ -72,7 +75,18 @@ def go_on_without_page():
     HTMLPage.get_page = staticmethod(get_page)
 
 
-for habit in (give_up_on_hosts, know_pypi, go_on_without_page):
+def read_through_gateway():
+    for place in os.environ.get("REPROKIT_PLACES", "").split():
+        through = "http://127.0.0.1:17890/place/" + place.replace("://", "/", 1)
+        for number, word in enumerate(sys.argv):
+            before = word[: -len(place)]
+            if word.endswith(place) and (
+                before in ("", "-i", "-f") or (before.startswith("--") and before.endswith("="))
+            ):
+                sys.argv[number] = before + through
+
+
+for habit in (read_through_gateway, give_up_on_hosts, know_pypi, go_on_without_page):
     try:  # noqa: SIM105 - Python 2.7 has no contextlib.suppress
         habit()
     except (ImportError, AttributeError):

@@ -1,12 +1,16 @@
-"""The hosts that a build's own steps name: all that an untrusted build reaches beside what the site names. Pure."""
+"""What a build's own steps name: all that an untrusted build reaches beside what the site names. Pure."""
 
 from __future__ import annotations
 
 import re
 
 from reprokit.engine.protocol import Build
+from reprokit.engine.site.links import ARCHIVES
 
 _URL = re.compile(r"https?://(?:[^/\s'\"@]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?")
+
+_PLACE = re.compile(r"(?:--(?:extra-)?index-url|--find-links|(?<!\S)-[if])[= ]?'?(https?://[^\s'\"\\@]+)(?![^\s'\"\\])")
+"""An index or a find-links page in an option of pip, as the Dockerfile quotes it; without a login."""
 
 _FETCHED_FROM = {
     "uv-python.sh": ("github.com", "objects.githubusercontent.com", "release-assets.githubusercontent.com"),
@@ -25,3 +29,8 @@ def named_hosts(build: Build) -> frozenset[str]:
     found = {f"{host.lower()}:{port}" if port else host.lower() for host, port in _URL.findall("\n".join(texts))}
     ours = (hosts for script, hosts in _FETCHED_FROM.items() if f"reprokit/{script}" in build.context)
     return frozenset(found).union(*ours)
+
+
+def named_places(build: Build) -> frozenset[str]:
+    """The indexes and find-links pages that the steps of pip name: what these link to, an untrusted build gets, too."""
+    return frozenset(place for place in _PLACE.findall(build.dockerfile) if not place.lower().endswith(ARCHIVES))

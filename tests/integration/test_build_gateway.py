@@ -16,6 +16,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -430,3 +431,52 @@ def test_layers_of_an_untrusted_build_are_not_those_of_a_trusted_case(
     finally:
         remove_image(tag)
     assert not [step.name for step in steps if step.cached and "setup.sh" in step.name]
+
+
+def test_an_untrusted_build_gets_what_the_index_of_its_case_links_to(
+    engine: DockerEngine,
+    python: str,  # noqa: F811
+    ground: Ground,
+    tmp_path: Path,
+) -> None:
+    """Index and files are on two servers of this host, which ``build_hosts`` lets it reach."""
+    asked: list[str] = []
+
+    class Files(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *words: Any, **more: Any) -> None:
+            super().__init__(*words, directory=str(tmp_path), **more)
+
+        def do_GET(self) -> None:
+            asked.append(f"{self.headers['User-Agent']} {self.path}")
+            super().do_GET()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    file = wheel(tmp_path, "linked")
+    servers = [http.server.ThreadingHTTPServer(("127.0.0.1", 0), Files) for _ in range(2)]
+    index, files = (f"127.0.0.1:{server.server_port}" for server in servers)
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    page = tmp_path / "whl" / "linked" / "index.html"
+    page.parent.mkdir(parents=True)
+    page.write_text(f'<a href="http://{files}/{file.name}#sha256={digest}">{file.name}</a>')
+    for server in servers:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    site = replace(ground.site, access=replace(ground.site.access, hosts=(index, files)))
+    try:
+        _, log = built(
+            engine,
+            replace(ground, site=site),
+            python,
+            trust=Trust.STRANGER,
+            pip_options=(INSTALL, f"--index-url http://{index}/whl"),
+            pip=("linked",),
+            setup="python3 -c 'import linked' && echo it is installed",
+        )
+    finally:
+        for server in servers:
+            server.shutdown()
+            server.server_close()
+    assert "it is installed" in log
+    assert asked == ["reprokit /whl/linked/", f"reprokit /{file.name}"]  # the gateway asks, not the build's pip
+    assert "/place/" not in log

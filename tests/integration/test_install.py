@@ -1,4 +1,4 @@
-"""Installed from a wheel, in another folder: templates, data and schema come along."""
+"""Installed from a wheel, in another folder: templates, data, schema and a case come along."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from reprokit.cli.case_argument import EXAMPLE
 from tests.integration.test_run import REPOSITORY
 
 pytestmark = pytest.mark.integration
@@ -42,3 +43,8 @@ def test_a_wheel_is_whole(tmp_path: Path) -> None:
     rendered = run(sys.executable, "-c", code, "render", "tiny.yaml", "--base", "registry")
     assert "gcc-12" in rendered
     assert "nvidia-cuda-nvcc-cu11==11.8.89" in rendered
+    # A first verdict needs no checkout: the wheel has a case, and writes nothing but the store beside it.
+    assert "valid (6 cells)" in run(sys.executable, "-c", code, "validate", EXAMPLE)
+    shown = run(sys.executable, "-c", code, "run", EXAMPLE, "--only", "cuda=12.0")
+    assert "reproduces exactly when arch = sm_35" in shown
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".reprokit", "site", "tiny.yaml", "wheels"]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from reprokit.engine.gpus import discovery
 from tests.integration.test_history import NUMPY
 from tests.unit.github.server import TOKEN, Forge
 from tests.unit.github.steps import REPOSITORY, STAND_INS, Call, Failed, Replay
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.integration
 # Decided by a sequential test within a night: otherwise a change counts from the second night on that shows it.
 ALIAS = NUMPY.replace("expect:", "trials: {max: 8, confidence: 0.95, rate: 0.5}\nexpect:")
 ALIAS += 'files: {"named:as?no/artifact*takes.it": ""}\n'
+GPU_STEPS = ("Look at the machine with the GPU", "Keep the disk of the machine with the GPU")
 JOBS = ("plan", "run", "merge", "pages", "issues", "index")
 GPU = """\
 schema: reprokit/v1
@@ -131,16 +133,18 @@ def results(replay: Replay) -> dict[str, list[str]]:
 
 def test_three_nights_in_which_a_bug_goes_and_comes_back(nights: Nights) -> None:
     first = nights.night()
-    good = {name: ["success"] * (1 + (name == "run")) for name in JOBS}
+    good = {name: ["success"] for name in JOBS}
     assert results(first) == good, "\n".join(job.log for jobs in first.jobs.values() for job in jobs)
-    assert [job.runs_on for job in first.jobs["run"]] == [["ubuntu-24.04"], ["self-hosted", "linux", "gpu"]]
+    assert [job.runs_on for job in first.jobs["run"]] == [["ubuntu-24.04"]]  # no one waits for a GPU
+    assert "the variable GPU_RUNNER names no runner" in str(first.job("plan").commands)
+    assert [first.job("run").step(name).outcome for name in GPU_STEPS] == ["skipped", "skipped"]
     assert "history starts here" in str(first.job("plan").commands)
     assert "1 unsupported" in first.job("merge").summary
     assert nights.forge.issues == {}
 
     nights.change(ALIAS.replace("1.26.4", "1.23.5"))
     second = nights.night()
-    assert results(second) == good | {"run": ["failure", "success"], "merge": ["failure"]}
+    assert results(second) == good | {"run": ["failure"], "merge": ["failure"]}
     assert second.job("merge").step("What the night says").outcome == "failure"
     assert "Not as the case expects" in second.job("merge").summary
     [issue] = nights.forge.issues.values()
@@ -163,7 +167,7 @@ def test_three_nights_in_which_a_bug_goes_and_comes_back(nights: Nights) -> None
     nights.lost = "job-hosted"
     fourth = nights.night()
     assert results(fourth) == good
-    assert "2 cells left no record" in str(fourth.job("merge").commands)
+    assert "3 cells left no record" in str(fourth.job("merge").commands)
     assert "`the job hosted-01-debian-12 left no record of it" in fourth.job("merge").summary
     assert len(nights.forge.issues) == 1
     assert not any(
@@ -175,3 +179,18 @@ def test_a_night_without_cells_fails_and_does_not_say_that_all_is_well(nights: N
     replay = nights.night(inputs={"cells": "--only name=bool --skip name=bool"})
     assert results(replay) == {name: ["failure" if name == "plan" else "skipped"] for name in JOBS}
     assert "the selection is empty" in replay.job("plan").log
+
+
+def test_a_gpu_job_that_had_no_gpu_fails_and_says_why(nights: Nights) -> None:
+    """The labels lead to a machine that lost its GPU: this one has none."""
+    if found := discovery.facts().gpus:
+        pytest.skip(f"this machine has {found[0].name}")
+    replay = nights.night(variables={"GPU_RUNNER": "self-hosted, rtx", "GPU_BUDGET": "100G"})
+    hosted, gpu = replay.jobs["run"]
+    assert (hosted.result, gpu.result, gpu.runs_on) == ("success", "failure", ["self-hosted", "rtx"])
+    assert [gpu.step(name).outcome for name in GPU_STEPS] == ["success", "success"]
+    assert gpu.step("Run the cells").outcome == "failure"
+    assert "no trial of this job had a GPU" in str(gpu.commands)
+    assert "NVIDIA" in str(gpu.commands)
+    assert "GPU_RUNNER" not in str(replay.job("plan").commands)
+    assert "1 unsupported" in replay.job("merge").summary

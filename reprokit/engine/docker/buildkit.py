@@ -13,7 +13,7 @@ from reprokit.case.trust import ALLOWANCES
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError
 from reprokit.engine import context, exchange, failure
 from reprokit.engine.docker.merged_steps import RanElsewhere
-from reprokit.engine.named_hosts import named_hosts
+from reprokit.engine.named_hosts import named_hosts, named_places
 from reprokit.engine.protocol import Build, ImageInfo, Progress, say_downloads
 from reprokit.engine.wire import Wire
 
@@ -34,7 +34,7 @@ def build(
     if cancel.is_set():
         raise Cancelled("cancelled before the build started")
     gets = ALLOWANCES[build.trust]
-    with site.serving(build.trust, hosts=named_hosts(build)) as served:
+    with site.serving(build.trust, hosts=named_hosts(build), places=named_places(build)) as served:
         for warning in served.warnings:
             on_progress(Progress(number=0, total=0, name="site settings", log=f"warning: {warning}\n"))
         trace = progress.Trace(on_progress, served.redact)

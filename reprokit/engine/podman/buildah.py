@@ -22,7 +22,7 @@ from reprokit.core.errors import Cancelled, EngineError
 from reprokit.engine import context, exchange, failure
 from reprokit.engine.container_spec import podman_limits
 from reprokit.engine.failure import LONGEST_LINE, TAIL
-from reprokit.engine.named_hosts import named_hosts
+from reprokit.engine.named_hosts import named_hosts, named_places
 from reprokit.engine.protocol import Build, ImageInfo, Progress, say_downloads
 from reprokit.engine.wire import Wire
 
@@ -53,7 +53,9 @@ def build(
 
     if cancel.is_set():
         raise Cancelled("cancelled before the build started")
-    with site.serving(build.trust, hosts=named_hosts(build), reached=wire.is_local()) as served:
+    with site.serving(
+        build.trust, hosts=named_hosts(build), places=named_places(build), reached=wire.is_local()
+    ) as served:
         for warning in served.warnings:
             on_progress(Progress(number=0, total=0, name="site settings", log=f"warning: {warning}\n"))
         steps = Steps(on_progress, served.redact)

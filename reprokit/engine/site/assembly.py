@@ -31,6 +31,9 @@ from reprokit.environment.catalog import Catalog
 CA_BUNDLE = "/run/secrets/ca_bundle"
 """Where the secret ``ca_bundle`` is mounted in builds."""
 
+PLACES = "REPROKIT_PLACES"
+"""Variable of steps: the indexes and find-links pages that pip reads through the gateway (``keeping_pip.py``)."""
+
 RELAYED = f"http://127.0.0.1:{RELAY_PORT}"
 """Where a build reaches its gateway: the relay that ``dockerfiles/site.sh`` starts."""
 
@@ -88,31 +91,37 @@ class Site:
         trust: Trust = Trust.OWN,
         *,
         hosts: frozenset[str] = frozenset(),
+        places: frozenset[str] = frozenset(),
         reached: bool = True,
         apart: bool = False,
     ) -> Iterator[Served]:
         """Hold ready what a build needs while the block runs: a gateway of its own.
 
-        ``trust``: in the case that is built. ``hosts``: what the case itself names. ``reached``: whether the engine can
-        reach a socket of this host. Where it cannot, builds read indexes themselves, without this site's logins.
+        ``trust``: in the case that is built. ``hosts``: what the case itself names, and ``places``: its indexes and
+        find-links pages, which an untrusted build reads through the gateway. ``reached``: whether the engine can reach
+        a socket of this host. Where it cannot, builds read indexes themselves, without this site's logins.
         ``apart``: whether steps have no network but the gateway, as untrusted ones have.
         """
         gets = ALLOWANCES[trust]
+        places = frozenset() if gets.open_network else places
         apart = apart or not gets.open_network
         if not reached:
             yield self._served(gets, None, apart)
             return
-        allowed = Allowed(credentials=gets.credentials, any_host=gets.open_network, hosts=hosts)
+        allowed = Allowed(credentials=gets.credentials, any_host=gets.open_network, hosts=hosts, places=places)
         with leftovers.private_folder("gateway", socket=True) as folder:
             # An engine that mounts the folder of the socket shows it to steps of every user; the one above is private.
             shown = folder / "shown"
             with Gateway(self.access, allowed, cache.folder("downloads")).open(shown) as address:
                 shown.chmod(0o755)
                 address.socket.chmod(0o666)
-                yield self._served(gets, address, apart)
+                yield self._served(gets, address, apart, places)
 
-    def _served(self, gets: Allowance, gateway: Address | None, apart: bool) -> Served:
+    def _served(
+        self, gets: Allowance, gateway: Address | None, apart: bool, places: frozenset[str] = frozenset()
+    ) -> Served:
         environ = self._environ(apart, relayed=gateway is not None)
+        environ |= {PLACES: " ".join(sorted(places))} if places else {}
         pip = gateway.pip if gateway else self._pip_alone()
         secrets = dict(self.secrets)
         if not gets.credentials:

@@ -11,14 +11,19 @@ import re
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
 
-from reprokit.engine.site.gateway.access import HostPort, parsed_host
+from reprokit.engine.site.gateway.access import HostPort, endpoint, parsed_host, same_origin, shown
+from reprokit.engine.site.links import ARCHIVES
 
 Resolver = Callable[[str, int], Sequence[str]]
 """Host and port -> addresses; raises OSError where there are none."""
 
 _HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252})|[0-9A-Fa-f:.]{2,45}")
 _USUAL_PORTS = (80, 443)
+_PROJECT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,200}[A-Za-z0-9])?/?")
+MAX_LINKED = 8
+"""Other hosts from which one build gets files that pages of its case's indexes link to: an index has one or two."""
 
 _NOT_PUBLIC_4 = {
     "of this host itself": ("0.0.0.0/8", "127.0.0.0/8"),
@@ -55,12 +60,14 @@ class Unreachable(Exception):
 @dataclass(frozen=True, kw_only=True)
 class Allowed:
     """What one build gets. ``credentials``: the site's logins are used for it. ``any_host``: it reaches every public
-    host; otherwise ``hosts`` (HOST or HOST:PORT) and what the site names for builds.
+    host; otherwise ``hosts`` (HOST or HOST:PORT) and what the site names for builds, and the files that pages of
+    ``places`` (indexes and find-links pages that the case names) link to: see :meth:`Guard.check_link`.
     """
 
     credentials: bool
     any_host: bool
     hosts: frozenset[str] = frozenset()
+    places: frozenset[str] = frozenset()
 
 
 def not_public(address: str) -> str:
@@ -122,17 +129,53 @@ class Guard:
         self.allowed = allowed
         self._named, self._direct, self.resolve, self._own = named, direct, resolve, own
         self._hosts = {parsed_host(host) for host in allowed.hosts}
+        self._linked: set[str] = set()
 
     def check_name(self, host: str, port: int) -> None:
         """Raises HostRefused unless a build may ask for that host by itself."""
         if not _HOST.fullmatch(host) or not 0 < port < 65536:
             raise HostRefused("what the build asks for is not the name of a host and a port")
-        listed = (host, port) in self._hosts or ((host, None) in self._hosts and port in _USUAL_PORTS)
-        if not (self.allowed.any_host or listed or _holds(self._direct, host, port)):
+        if not self._reaches(host, port):
             raise HostRefused(
                 f"{host}:{port} is not among the hosts that builds of an untrusted case reach; if they should, "
                 f'set build_hosts = ["{host}:{port}"] in reprokit.toml'
             )
+
+    def _reaches(self, host: str, port: int) -> bool:
+        listed = (host, port) in self._hosts or ((host, None) in self._hosts and port in _USUAL_PORTS)
+        return self.allowed.any_host or listed or _holds(self._direct, host, port)
+
+    def place_of(self, url: str) -> str:
+        """The index or find-links page of the case that has the page at ``url``. Raises HostRefused."""
+        asked = unquote(url)
+        for place in self.allowed.places:
+            root = f"{unquote(place).rstrip('/')}/"
+            if asked == unquote(place) or (asked.startswith(root) and _PROJECT.fullmatch(asked[len(root) :])):
+                return place
+        raise HostRefused(f"{shown(url)} is not a page of an index that the case names")
+
+    def check_link(self, url: str) -> None:
+        """Raises HostRefused for a file that a page of a case's place may not lead a build to.
+
+        Whoever wrote the case may have written that page. So of hosts that the build does not reach by itself it gets
+        archives alone, over https at its usual port, by an address without a query, and of few of them. Addresses are
+        checked like those of every host that a build chose, redirects like hosts.
+        """
+        host, port = endpoint(url)
+        if self._reaches(host, port):
+            return
+        parts = urlsplit(url)
+        archive = unquote(parts.path).lower().removesuffix(".metadata").endswith(ARCHIVES)
+        if (parts.scheme, port, parts.query) != ("https", 443, "") or not archive:
+            self.check_name(host, port)
+        if len(self._linked | {host}) > MAX_LINKED:
+            raise HostRefused(f"{host}:{port}: pages of packages lead to more than {MAX_LINKED} other hosts")
+        self._linked.add(host)
+
+    def check_redirect(self, before: str, after: str) -> None:
+        """Raises HostRefused where a page or file of a case's place redirects to what its build does not reach."""
+        if not same_origin(before, after):
+            self.check_name(*endpoint(after))
 
     def is_named(self, host: str, port: int) -> bool:
         """Whether the site's configuration names a host."""
@@ -141,14 +184,14 @@ class Guard:
     def addresses(self, host: str, port: int, *, of_build: bool, by_proxy: bool = False) -> list[str]:
         """The addresses at which a host may be connected to. ``of_build``: the build chose the host, not the site.
 
-        ``by_proxy``: a proxy of the site connects, and may know names that this host does not: then () is an answer.
-        Raises HostRefused, and Unreachable when it has no address.
+        ``by_proxy``: a proxy of the site connects, and may know names that this host does not: then () is an answer,
+        unless only a page led to the host. Raises HostRefused, and Unreachable when it has no address.
         """
         named = self._named if not of_build or self.allowed.any_host else self._direct
         try:
             found = self.resolve(host, port)
         except (OSError, UnicodeError) as error:
-            if by_proxy:
+            if by_proxy and not (of_build and host in self._linked):
                 return []
             why = getattr(error, "strerror", "") or "the name cannot be looked up"
             raise Unreachable(f"{host} has no address: {why}") from None

@@ -96,7 +96,9 @@ class Routes:
             return self._file(request, target, client)
         if kind in ("local", "plain") and len(rest) >= 2:
             return self._local_file(request, kind, rest, client)
-        if kind == "index" and len(rest) in (2, 3) and rest[2:] in ([], [""]) and _PROJECT.fullmatch(rest[1]):
+        if kind == "place":
+            found = self._named_page(request, target)
+        elif kind == "index" and len(rest) in (2, 3) and rest[2:] in ([], [""]) and _PROJECT.fullmatch(rest[1]):
             found = self._index(request, rest[0], rest[1])
         elif kind == "links" and len(rest) in (1, 2) and rest[1:] in ([], [""]):
             found = self._links(request, rest[0])
@@ -123,6 +125,11 @@ class Routes:
         if (folder := local_path(place)) is not None:
             return self._local.links_page(folder, self._putting(place))
         return self._page(request, place, place)
+
+    def _named_page(self, request: HttpRequest, target: str) -> tuple[str, bytes] | None:
+        """A page of an index or find-links place that the case names: ``/place/SCHEME/HOST/...``."""
+        url = target.removeprefix("/place/").replace("/", "://", 1)
+        return self._page(request, self._guard.place_of(url), url)
 
     def _page(self, request: HttpRequest, place: str, url: str) -> tuple[str, bytes] | None:
         server = endpoint(url)
@@ -163,6 +170,8 @@ class Routes:
         if found is None:
             raise Failed("no page of this site's indexes, read in this build, links to such a file", 404)
         url, expected, place = found
+        if place in self._guard.allowed.places:
+            self._guard.check_link(url)
 
         def ask(headers: Mapping[str, str]) -> Answer:
             answer = self._upstream.follow(url, {**headers, "User-Agent": "reprokit"}, place=place)

@@ -189,7 +189,7 @@ def _pip(access: SiteAccess) -> dict[str, tuple[str, ...]]:
 
 def _known(access: SiteAccess, local: LocalPlaces) -> dict[str, str]:
     """Address in the build -> the real one, without logins."""
-    known = {f"{ROOT}/file/{scheme}/": f"{scheme}://" for scheme in ("https", "http")}
+    known = {f"{ROOT}/{kind}/{scheme}/": f"{scheme}://" for kind in ("file", "place") for scheme in ("https", "http")}
     known |= {f"{ROOT}/local/{number}": str(root) for number, root in enumerate(local.roots)}
     for number, place in enumerate(access.indexes):
         known[f"{ROOT}/index/{number}"] = without_login(place).rstrip("/")

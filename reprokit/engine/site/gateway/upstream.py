@@ -124,16 +124,20 @@ class Upstream:
     def follow(self, url: str, headers: Mapping[str, str], *, place: str) -> Answer:
         """GET a file or page that ``place``, a page of the site's configuration, led to, through its redirects.
 
-        The site's login for ``place`` goes to its own server only. Raises Refused and Unreachable.
+        The site's login for ``place`` goes to its own server only. A place of the case is as what its build chose:
+        addresses are public, and redirects lead to what the build reaches. Raises HostRefused and Unreachable.
         """
+        of_build = place in self._guard.allowed.places
         for _ in range(MAX_REDIRECTS + 1):
             login = self._access.authorization(place, url) if self._guard.allowed.credentials else ""
-            answer = self.ask("GET", url, {**headers, **({"Authorization": login} if login else {})}, of_build=False)
+            answer = self.ask("GET", url, {**headers, **({"Authorization": login} if login else {})}, of_build=of_build)
             target = answer.headers.get("location")
             if answer.status not in (301, 302, 303, 307, 308) or not target:
                 return answer
             answer.close()
-            url = self._redirected(url, target)
+            before, url = url, self._redirected(url, target)
+            if of_build:
+                self._guard.check_redirect(before, url)
         raise Unreachable(f"{shown(url)} redirects more than {MAX_REDIRECTS} times")
 
     def _redirected(self, url: str, target: str) -> str:
