@@ -42,14 +42,13 @@ class Server:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        """Hang up on everyone."""
+        """Hang up on everyone. Who serves a connection closes it: its number may be another file's by then."""
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for one in self._open:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
-            one.close()
 
     def paths(self) -> list[str]:
         """Method and target of each request."""
@@ -66,7 +65,7 @@ class Server:
 
     def _serve(self, connection: socket.socket) -> None:
         early = b""
-        with suppress(OSError):
+        with connection, suppress(OSError):
             while True:
                 while b"\r\n\r\n" not in early:
                     if not (block := connection.recv(65536)):

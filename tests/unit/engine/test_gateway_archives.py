@@ -234,6 +234,9 @@ class _Authority:
 
     def certificate(self, name: str) -> Path:
         """A file with a certificate for a name, and its key."""
+        both = self.folder / f"{name}.both"
+        if both.is_file():
+            return both
         self._openssl(
             f"req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN={name} "
             f"-keyout {name}.key -out {name}.csr"
@@ -243,7 +246,6 @@ class _Authority:
             f"x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 9 "
             f"-out {name}.pem -extfile {name}.ext"
         )
-        both = self.folder / f"{name}.both"
         both.write_text((self.folder / f"{name}.pem").read_text() + (self.folder / f"{name}.key").read_text())
         return both
 
