@@ -44,7 +44,10 @@ VALUES: dict[tuple[str, Any], tuple[str, str]] = {
     ("domain", "reviewed"): ("reviewed cases", "已审阅的用例"),
     ("domain", "stranger"): ("untrusted cases", "不受信任的用例"),
     ("open_network", True): ("any address", "任何地址"),
-    ("open_network", False): ("indexes with the files that they link to, archives, what the case names", "索引及其页面链接的文件、软件源、用例写明的地址"),
+    ("open_network", False): (
+        "indexes with the files that they link to, archives, what the case names",
+        "索引及其页面链接的文件、软件源、用例写明的地址",
+    ),
     ("any_source", True): (
         "any transport, with your git credentials and SSH keys",
         "任何协议，使用你的 git 凭据和 SSH 密钥",
