@@ -36,8 +36,6 @@ def resolve(spec: CellSpec, supply: Supply) -> Environment:
     when versions do not go together (see :mod:`reprokit.environment.compatibility`).
     """
     environment = without_check(spec, supply)
-    if spec.environment.image:
-        return environment
     environment = dataclasses.replace(environment, notes=tuple(compatibility.lacks(spec, environment)))
     return compatibility.check(spec, environment, supply.catalog)
 

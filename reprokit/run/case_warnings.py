@@ -51,7 +51,7 @@ def warnings(file: CaseFile, catalog: Catalog) -> Iterator[Problem]:
             key=True,
         )
     matrix = file.case.matrix
-    if file.case.environment.image or count(matrix.axes) + len(matrix.include) > MOST_CELLS:
+    if count(matrix.axes) + len(matrix.include) > MOST_CELLS:
         return
     first: dict[str, list[str]] = {}
     for cell in expand(matrix.axes, matrix.exclude, matrix.include):

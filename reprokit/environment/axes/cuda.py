@@ -272,7 +272,7 @@ else `ptxas`, the toolkit's version file or the runtime library.
     resolve=resolve,
     on_host=on_host,
     host_programs=None,
-    wheels=Wheels(names=re.compile(r"nvidia-cuda-(?:runtime|nvcc)(?:-cu\d+)?|cuda-toolkit"), exact=False),
+    wheels=Wheels(names=re.compile(r"nvidia-cuda-runtime(?:-cu\d+)?|cuda-toolkit"), exact=False),
     layers=layers,
     locked=locked,
     measure=Measurement(script=SCRIPT, read=read),

@@ -333,6 +333,8 @@ def test_a_requirement_that_contradicts_an_axis_is_refused_unless_the_case_allow
         words = refused(spec)
         assert f"contradicts {axis} {value}" in words
         assert "conflicts: allow" in words
+        spec = dataclasses.replace(spec, environment=dataclasses.replace(spec.environment, image="own:1"))
+        assert f"contradicts {axis} {value}" in refused(spec)
     else:
         assert resolve(spec, HERE).notes == ()
     allowed = cell({**AXES_OF_12, **axes}, pip=("numpy", pip), command=("true",), conflicts="allow")
