@@ -1,4 +1,4 @@
-"""A proxy between us and an engine's unix socket, which cuts or holds what passes, by the path that was asked for."""
+"""A proxy between us and an engine's unix socket, which cuts, holds or refuses what passes, by the path asked for."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+_H2C = b"PRI * HTTP/2.0"
+_UPGRADE = b"POST /grpc HTTP/1.1\r\nHost: docker\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+_NOT_FOUND = b'HTTP/1.1 404 Not Found\r\nContent-Length: 28\r\nConnection: close\r\n\r\n{"message":"page not found"}'
 _REQUEST = re.compile(rb"(?:GET|POST|DELETE|PUT|HEAD) (?:/v[\d.]+)?(\S+) HTTP/1")
 
 
@@ -34,7 +37,24 @@ class EngineProxy:
         self._lock = threading.Lock()
         self._going = threading.Event()
         self._going.set()
+        self._refused = ""
+        self._renamed = b"", b""
         threading.Thread(target=self._accept, name="engine-proxy", daemon=True).start()
+
+    def refuse(self, pattern: str) -> None:
+        """Answer to paths with this pattern as an engine that does not have them.
+
+        Unless ``/grpc`` is refused, gRPC is then served at the address itself, as Docker 29.2 does, by what older
+        engines have at that path.
+        """
+        self._refused = pattern
+
+    def rename(self, old: bytes, new: bytes) -> None:
+        """Write ``new`` for ``old``, which is as long, in what the engine answers."""
+        self._renamed = old, new
+
+    def _speaks_h2c(self) -> bool:
+        return bool(self._refused) and not re.search(self._refused, "/grpc")
 
     def paths(self) -> list[str]:
         """What was asked for last on each connection that is open."""
@@ -88,7 +108,18 @@ class EngineProxy:
                     data = source.recv(65536)
                     if source is passing.ours and (asked := _REQUEST.match(data)):
                         passing.path = asked[1].decode()
+                        if self._refused and re.search(self._refused, passing.path):
+                            source.sendall(_NOT_FOUND)
+                            return
+                    elif source is passing.ours and data.startswith(_H2C) and self._speaks_h2c():
+                        passing.path = "gRPC"
+                        passing.theirs.sendall(_UPGRADE)
+                        head = b""
+                        while not head.endswith(b"\r\n\r\n"):
+                            head += passing.theirs.recv(1)
                     self._going.wait()
+                    if source is passing.theirs and self._renamed[0]:
+                        data = data.replace(*self._renamed)
                     if data:
                         pairs[source].sendall(data)
                     else:  # half of a connection may end before the other

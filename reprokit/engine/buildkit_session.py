@@ -1,11 +1,21 @@
-"""A BuildKit session: the engine asks us for secrets, registry credentials and the gateway over a hijacked connection.
+"""A BuildKit session: the engine asks us for secrets, registry credentials and the gateway over one connection.
 
-``POST /session`` turns one connection to the engine into HTTP/2 without TLS on which *the engine* is the gRPC client.
-We let grpcio serve on a private unix socket and pump bytes between the two. What a build may read is exactly what
-``secrets`` holds; nothing of it touches the disk, the context or the Dockerfile. What a step writes to the socket of
-``RUN --mount=type=ssh,id=gateway`` reaches the site's gateway: BuildKit forwards bytes, and asks for no agent.
+On that connection, which we open, *the engine* is the gRPC client. We let grpcio serve on a private unix socket and
+pump bytes between the two. What a build may read is exactly what ``secrets`` holds; nothing of it touches the disk, the
+context or the Dockerfile. What a step writes to the socket of ``RUN --mount=type=ssh,id=gateway`` reaches the site's
+gateway: BuildKit forwards bytes, and asks for no agent.
 
-Method names and headers: moby/buildkit ``session/session.go`` and ``session/grpchijack``.
+Two ways lead there. ``POST /session`` becomes HTTP/2 without TLS; it is deprecated since API 1.53, and goes with the
+next major version. Since that API (Docker 29.2) the engine's own address also serves gRPC, whose ``Control/Session``
+carries the same bytes. The second is taken where the first is not there.
+
+Why no client program builds (``docker buildx build``, ``docker build``): the only network that a build of an untrusted
+case gets is the gateway's socket, and their ``--ssh`` speaks the protocol of agents, not bytes, before BuildKit 0.23
+(``Raw`` in ``session/sshforward/sshprovider``). What is installed is older than that, or lacks buildx, as Debian does;
+and what a step printed, how it ended and whether it was cached comes as records here, not as text for people.
+
+Method names and headers: moby/buildkit ``session/session.go`` and ``session/grpchijack``; moby
+``daemon/command/httphandler.go``.
 """
 
 from __future__ import annotations
@@ -17,14 +27,16 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import grpc
 
+from reprokit.core.errors import EngineError
 from reprokit.core.leftovers import private_folder
 from reprokit.engine import messages
-from reprokit.engine.wire import Hijacked
+from reprokit.engine.wire import ANSWER_WITHIN, Endpoint, Hijacked, Wire
 
 _SECRET = "/moby.buildkit.secrets.v1.Secrets/GetSecret"
 _CREDENTIALS = "/moby.filesync.v1.Auth/Credentials"
@@ -102,15 +114,14 @@ class _Services(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic in
                 context.abort(grpc.StatusCode.UNAVAILABLE, "the gateway has ended")
             context.add_callback(lambda: _shut(ours))  # the step went away: nothing is to be waited for
             threading.Thread(target=_take, args=(requests, ours), name="gateway-in", daemon=True).start()
-            with suppress(OSError):
-                while data := ours.recv(_PIECE):
-                    yield messages.BytesMessage(data=data)
+            yield from _pieces(ours)
 
     def _health(self, request: Any, context: Any) -> Any:
         return messages.HealthCheckResponse(status=_SERVING)
 
 
 def _take(requests: Iterator[Any], gateway: socket.socket) -> None:
+    """Write messages to a socket, which reads their end where they end."""
     # gRPC raises its own kind of exception where the other side went away in the middle.
     with suppress(Exception):
         for message in requests:
@@ -124,28 +135,12 @@ def _shut(ours: socket.socket) -> None:
         ours.shutdown(socket.SHUT_RDWR)
 
 
-def session_headers(session_id: str) -> list[tuple[str, str]]:
-    """The headers of ``POST /session``; the method header is repeated, hence a list."""
-    return [
-        ("Connection", "Upgrade"),
-        ("Upgrade", "h2c"),
-        ("X-Docker-Expose-Session-Uuid", session_id),
-        ("X-Docker-Expose-Session-Name", "reprokit"),
-        ("X-Docker-Expose-Session-Sharedkey", ""),
-        *(("X-Docker-Expose-Session-Grpc-Method", method) for method in _METHODS),
-    ]
-
-
 @contextmanager
 def serve(
-    open_session: Callable[[list[tuple[str, str]]], Hijacked],
-    secrets: Mapping[str, bytes],
-    credentials: Credentials,
-    gateway: Path | None = None,
+    wire: Wire, secrets: Mapping[str, bytes], credentials: Credentials, gateway: Path | None = None
 ) -> Iterator[str]:
-    """Offer a session while the block runs; yields its id for ``POST /build?session=``.
+    """Offer a session while the block runs; yields its id for ``POST /build?session=``. Raises EngineError.
 
-    ``open_session`` posts to ``/session`` with the headers given and returns the hijacked connection.
     ``gateway``: the unix socket that the steps' connections go to.
     """
     session_id = uuid.uuid4().hex
@@ -156,21 +151,77 @@ def serve(
         )
         server.add_insecure_port(f"unix:{path}")
         server.start()
-        engine = open_session(session_headers(session_id))
-        ours = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            ours.connect(str(path))
-            pump = threading.Thread(target=_pump, args=(engine, ours), name="session-pump", daemon=True)
-            pump.start()
-            yield session_id
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as ours:
+                ours.connect(str(path))
+                pump, close = _attached(wire, session_id, ours)
+                pumping = threading.Thread(target=pump, name="session-pump", daemon=True)
+                pumping.start()
+                try:
+                    yield session_id
+                finally:
+                    _shut(ours)
+                    close()
+                    pumping.join(timeout=5)
         finally:
-            for end in (ours, engine.socket):
-                with suppress(OSError):
-                    end.shutdown(socket.SHUT_RDWR)
-            pump.join(timeout=5)
-            ours.close()
-            engine.close()
             server.stop(grace=None).wait(timeout=5)
+
+
+def _attached(wire: Wire, session_id: str, ours: socket.socket) -> tuple[Callable[[], None], Callable[[], None]]:
+    """Have the engine call what answers at ``ours``: what passes the bytes on, and what ends that."""
+    about = [
+        ("X-Docker-Expose-Session-Uuid", session_id),
+        ("X-Docker-Expose-Session-Name", "reprokit"),
+        ("X-Docker-Expose-Session-Sharedkey", ""),
+        *(("X-Docker-Expose-Session-Grpc-Method", method) for method in _METHODS),
+    ]
+    try:
+        headers = [("Connection", "Upgrade"), ("Upgrade", "h2c"), *about]
+        engine = wire.hijack("/session", headers=headers, expect_first=True)
+    except EngineError as error:
+        if getattr(error.__cause__, "status_code", 0) not in {404, 405, 410}:
+            raise
+    else:
+        return partial(_pump, engine, ours), engine.close
+    channel = _channel(wire.endpoint)
+    call: Any = channel.stream_stream(
+        "/moby.buildkit.v1.Control/Session",
+        request_serializer=lambda message: message.SerializeToString(),
+        response_deserializer=messages.BytesMessage.FromString,
+    )(_pieces(ours), metadata=tuple((name.lower(), value) for name, value in about))
+    late = threading.Timer(ANSWER_WITHIN, call.cancel)
+    late.start()
+    try:
+        ours.sendall(next(call).data)  # the engine, as a gRPC client, speaks first
+    except (grpc.RpcError, StopIteration) as error:
+        channel.close()
+        raise EngineError(
+            "this engine has no BuildKit, which builds need: use Docker Engine 20.10 or newer (Podman has none)"
+        ) from error
+    finally:
+        late.cancel()
+    return partial(_take, call, ours), channel.close
+
+
+def _channel(where: Endpoint) -> grpc.Channel:
+    """A gRPC channel to the engine itself, which asks no proxy."""
+    scheme, _, address = (where.via.address() if where.via else where.url).partition("://")
+    options: list[tuple[str, Any]] = [("grpc.enable_http_proxy", 0)]
+    if where.tls:
+        files = [Path(file) if file else None for file in (where.tls.ca_cert, *reversed(where.tls.cert or ("", "")))]
+        ca, key, chain = (file.read_bytes() if file else None for file in files)
+        return grpc.secure_channel(address, grpc.ssl_channel_credentials(ca, key, chain), options)
+    if "unix" in scheme:
+        # Go refuses a request whose host is the path of a socket.
+        return grpc.insecure_channel(f"unix:{address}", [*options, ("grpc.default_authority", "localhost")])
+    return grpc.insecure_channel(address, options)
+
+
+def _pieces(ours: socket.socket) -> Iterator[Any]:
+    """What comes from a socket, as messages."""
+    with suppress(OSError):
+        while data := ours.recv(_PIECE):
+            yield messages.BytesMessage(data=data)
 
 
 def _pump(engine: Hijacked, ours: socket.socket) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from reprokit.core import interrupts
 from reprokit.core.errors import Cancelled, EngineError
-from reprokit.engine.wire import ANSWER_WITHIN, Wire, raise_for_status, raw_socket
+from reprokit.engine.wire import ANSWER_WITHIN, Wire, error_in, raise_for_status, raw_socket
 
 _LOOK = 0.2  # seconds between looks at the cancel event
 
@@ -57,8 +57,7 @@ def build(
                     continue
                 message = json.loads(line)
                 take(message)
-                detail = message.get("errorDetail") or {}
-                if error := str(detail.get("message") or message.get("error") or ""):
+                if error := error_in(message):
                     return error
     except EngineError:
         if not cancel.is_set():

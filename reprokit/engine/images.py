@@ -14,7 +14,7 @@ from typing import Any
 from reprokit.core.errors import Cancelled, EngineError, ImageGone
 from reprokit.engine import failure
 from reprokit.engine.protocol import ImageInfo
-from reprokit.engine.wire import ANSWER_WITHIN, Wire, raise_for_status
+from reprokit.engine.wire import ANSWER_WITHIN, Wire, error_in, raise_for_status
 
 OURS = re.compile(r"(docker\.io/)?reprokit/")
 """How the names of our images begin; Podman writes the registry too."""
@@ -169,10 +169,9 @@ def split(reference: str) -> tuple[str, str]:
 def _error_of(line: bytes) -> str:
     """The error of one line of an engine's answer, '' for none."""
     try:
-        found = json.loads(line) if line else {}
+        return error_in(json.loads(line)) if line else ""
     except ValueError:
         return f"an answer that is not JSON: {line[:200]!r}"
-    return str(found.get("error") or "") if isinstance(found, dict) else ""
 
 
 def _words(body: bytes) -> str:
@@ -243,8 +242,8 @@ def _imported(wire: Wire, url: str, query: Mapping[str, Any], tar: Path, tag: st
         )
         raise_for_status(response)
         for line in response.iter_lines():
-            if line and (error := json.loads(line).get("error")):
-                raise failure.of_engine(str(error))
+            if error := _error_of(line):
+                raise failure.of_engine(error)
     image = find(wire, tag)
     if image is None:
         raise EngineError(f"the engine took the archive {tar}, yet has no image {tag}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import platform
 import re
@@ -22,6 +23,9 @@ ANSWER_WITHIN = 120
 
 PING_WITHIN = 5
 """Seconds within which an engine answers that is asked for nothing but a sign of life."""
+
+NEWEST_API = (1, 52)
+"""The newest version of Docker's API that reprokit was tested with: newer engines are asked to speak it."""
 
 _CONTAINERD, _CONTAINERD_CONFIG = "/run/containerd/containerd.sock", Path("/etc/containerd/config.toml")
 """As a host's containerd has them by default: containerd's defaults/defaults_unix.go."""
@@ -143,6 +147,10 @@ class Wire:
             with self._lock, self.errors():
                 kwargs: dict[str, Any] = {"tls": where.tls} if where.tls else {}
                 client = docker.APIClient(address, version=self._version or "auto", timeout=ANSWER_WITHIN, **kwargs)
+                if self._version is None and api_of(client.api_version) > NEWEST_API:
+                    least = api_of(client.version(api_version=False).get("MinAPIVersion") or "0.0")
+                    version = ".".join(map(str, max(NEWEST_API, least)))
+                    client = docker.APIClient(address, version=version, timeout=ANSWER_WITHIN, **kwargs)
                 self._version = client.api_version
                 limit(vars(client)["_auth_configs"])
             self._local.client = client
@@ -243,6 +251,12 @@ class Wire:
         return Hijacked(socket=sock, response=response, early=early)
 
 
+def api_of(version: str) -> tuple[int, int]:
+    """A version of the API as numbers: "1.52"."""
+    major, _, minor = version.partition(".")
+    return int(major), int(minor)
+
+
 def has_containerd_store(details: Mapping[str, Any]) -> bool:
     """Whether the engine of these ``details`` (``GET /info``) has its images in containerd."""
     return ["driver-type", "io.containerd.snapshotter.v1"] in (details.get("DriverStatus") or [])
@@ -273,6 +287,17 @@ def raise_for_status(response: Any) -> None:
         response.raise_for_status()
     except HTTPError as error:
         create_api_error_from_http_exception(error)
+
+
+def error_in(message: Any) -> str:
+    """The engine's error in one message of a streaming answer, '' for none.
+
+    ``error`` is deprecated since API 1.48 in favour of ``errorDetail``; Podman's own API only knows the former.
+    """
+    if not isinstance(message, dict):
+        return ""
+    detail = message.get("errorDetail") or {}
+    return str(detail.get("message") or message.get("error") or (detail and json.dumps(detail)) or "")
 
 
 def raw_socket(response: Any) -> Any:

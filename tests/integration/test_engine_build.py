@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import threading
 import time
 import uuid
@@ -19,6 +20,8 @@ from reprokit.engine.site import Site
 from reprokit.engine.site.assembly import RELAYED
 from reprokit.engine.site.gateway import SiteAccess
 from tests.conftest import build_of, docker, never, remove_image, trial
+from tests.engine_proxy import EngineProxy, engine_proxy
+from tests.registry_server import registry_server
 
 pytestmark = pytest.mark.integration
 
@@ -67,6 +70,60 @@ def test_secrets_are_read_and_do_not_stay(engine: DockerEngine, tiny: str, tag: 
     # What is not set on this host is not mounted, and no error.
     assert read(engine, tag, "cat /seen") == word[:8] + "conda_channel\n"
     assert word not in docker("history", "--no-trunc", tag) + docker("inspect", tag)
+
+
+@pytest.fixture
+def proxy(engine: DockerEngine) -> Iterator[EngineProxy]:
+    """A proxy in front of the engine."""
+    target = Path(engine.wire.endpoint.url.removeprefix("http+").removeprefix("unix://"))
+    with tempfile.TemporaryDirectory(prefix="rk-") as folder, engine_proxy(target, Path(folder)) as proxy:
+        yield proxy
+
+
+def test_builds_work_where_the_deprecated_session_is_gone(
+    engine: DockerEngine, proxy: EngineProxy, tiny: str, tag: str
+) -> None:
+    big = uuid.uuid4().hex * 12_000  # more than one message carries
+    dockerfile = (
+        f"FROM {tiny}\nRUN --mount=type=secret,id=conda_channel : {tag}; tail -c 32 /run/secrets/conda_channel\n"
+    )
+    steps: list[Progress] = []
+    proxy.refuse("^/session")
+    newer = DockerEngine({"DOCKER_HOST": proxy.url})
+    site = Site(secrets={"conda_channel": big.encode()})
+    assert newer.build(build_of(tag, dockerfile), site, steps.append, never()) == engine.image(tag)
+    assert big[-32:] in "".join(step.log for step in steps)
+    deadline = time.monotonic() + 10
+    while "gRPC" in proxy.paths() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert "gRPC" not in proxy.paths(), "the session ends with the build"
+    proxy.refuse("^/(session|grpc)")
+    with pytest.raises(EngineError, match="no BuildKit"):
+        newer.build(build_of(tag, dockerfile), site, steps.append, never())
+
+
+def test_what_fails_is_an_error_where_streams_have_the_deprecated_field_no_more(
+    engine: DockerEngine, proxy: EngineProxy, tiny: str, tag: str, tmp_path: Path
+) -> None:
+    proxy.rename(b'"error":', b'"err0r":')
+    newer = DockerEngine({"DOCKER_HOST": proxy.url})
+    with registry_server(tmp_path, read_only=True) as full:  # an engine with a network of its own does not reach it
+        name = f"{full.address}/{tag}"
+        engine.tag(tiny, name)
+        try:
+            with pytest.raises(EngineError):
+                newer.push(name, never())
+        finally:
+            engine.remove_image(name)
+    with pytest.raises(EngineError):
+        newer.pull("registry.invalid/none:1", never())
+    with pytest.raises(BuildFailed, match="exit code: 3"):
+        newer.build(build_of(tag, f"FROM {tiny}\nRUN exit 3 # {tag}\n"), Site(), lambda _: None, never())
+    (tmp_path / "no.tar").write_bytes(b"no archive" * 1000)
+    with pytest.raises(EngineError):
+        newer.load(tmp_path / "no.tar", tag)
+    with pytest.raises(EngineError):
+        newer.import_rootfs(tmp_path / "no.tar", tag, {})
 
 
 def test_a_secret_does_not_change_the_cache_key(engine: DockerEngine, tiny: str, tag: str) -> None:

@@ -15,6 +15,7 @@ from reprokit.core.ownership import IMAGE_LABELS
 from reprokit.engine import registry
 from reprokit.engine.protocol import Build
 from reprokit.engine.site import Site
+from reprokit.engine.wire import NEWEST_API, api_of
 
 say = Voice("engine")
 
@@ -32,7 +33,7 @@ def check(ground: Ground) -> Iterator[Finding]:
             yield say.fail(text, _start(ground))
         return
     name = ground.engine.name
-    version, api = str(ground.version.get("Version", "")), ground.version.get("ApiVersion", "?")
+    version, api = str(ground.version.get("Version", "")), str(ground.version.get("ApiVersion", "?"))
     where = ground.engine.wire.endpoint
     by = f" ({where.source})" if where.source else ""
     yield say.ok(f"{name} {version}, API {api}, at {where.url}{by}")
@@ -46,6 +47,9 @@ def check(ground: Ground) -> Iterator[Finding]:
         )
     elif (newest := ground.engine.newest) and numbers > newest:
         yield say.info(f"{name} {version} is newer than {newest[0]}, the newest that reprokit was tested with")
+    elif re.fullmatch(r"\d+\.\d+", api) and api_of(api) > NEWEST_API:
+        words = ".".join(map(str, NEWEST_API))
+        yield say.info(f"API {api} is newer than {words}, the newest that reprokit was tested with and asks for")
     rootless = any("rootless" in option for option in ground.info.get("SecurityOptions") or [])
     yield say.ok(
         f"storage driver {ground.info.get('Driver', '?')}, cgroup v{ground.info.get('CgroupVersion', '?')}"

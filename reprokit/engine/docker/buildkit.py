@@ -39,20 +39,10 @@ def build(
             on_progress(Progress(number=0, total=0, name="site settings", log=f"warning: {warning}\n"))
         trace = progress.Trace(on_progress, served.redact)
 
-        def open_session(headers: list[tuple[str, str]]) -> Any:
-            try:
-                return wire.hijack("/session", headers=headers, expect_first=True)
-            except EngineError as error:
-                if getattr(error.__cause__, "status_code", 0) not in {404, 405}:
-                    raise
-                raise EngineError(
-                    "this engine has no BuildKit, which builds need: use Docker Engine 20.10 or newer (Podman has none)"
-                ) from error
-
         def login(host: str) -> tuple[str, str]:
             return credentials(wire, host) if gets.credentials else ("", "")
 
-        with buildkit_session.serve(open_session, served.secrets, login, served.gateway) as session_id:
+        with buildkit_session.serve(wire, served.secrets, login, served.gateway) as session_id:
             error = exchange.build(
                 wire,
                 parameters(build, served, session_id),

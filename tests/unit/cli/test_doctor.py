@@ -252,6 +252,11 @@ def test_what_the_engine_venv_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert found == [(status, "--engine venv needs bubblewrap", "apt-get install bubblewrap")]
 
 
+def test_an_api_that_is_newer_than_what_was_tested_is_said(tmp_path: Path) -> None:
+    newer = engine("29.9.1") | {"version": {"Version": "29.9.1", "ApiVersion": "1.99"}}
+    assert any(one == "info" and "1.99" in text for one, text, _ in rows(engines.check(ground(tmp_path, **newer))))
+
+
 def test_limits_that_the_engine_cannot_enforce(tmp_path: Path) -> None:
     assert rows(engines.limits(ground(tmp_path, **engine(info={"MemoryLimit": True}))))[0][0] == "ok"
     weak = {"MemoryLimit": True, "SwapLimit": False, "PidsLimit": False, "SecurityOptions": ["name=rootless"]}

@@ -9,13 +9,15 @@ import tarfile
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Literal
 
+import docker
 import pytest
 
 from reprokit.case.cellspec import FileSpec, Limits
 from reprokit.core.errors import EngineError
-from reprokit.engine import container_spec, context, ending, images, messages, wire
+from reprokit.engine import container_spec, context, credential_helpers, ending, images, messages, wire
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.progress import TAIL, Trace
 from reprokit.engine.protocol import Mount, Progress, Trial
@@ -186,6 +188,39 @@ def test_the_engine_is_found_as_the_docker_client_finds_it(tmp_path: Path) -> No
 def test_no_engine_is_said_with_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match=r"no container engine listens at .*apt-get install docker.io"):
         DockerEngine({"DOCKER_HOST": f"unix://{tmp_path}/absent.sock"}).info()
+
+
+@pytest.mark.parametrize(
+    ("newest", "least", "spoken"), [("1.41", "1.12", "1.41"), ("1.99", "1.44", "1.52"), ("1.99", "1.90", "1.90")]
+)
+def test_no_newer_api_is_spoken_than_was_tested(
+    newest: str, least: str, spoken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Client(SimpleNamespace):
+        def version(self, api_version: bool = True) -> dict[str, str]:
+            return {"ApiVersion": newest, "MinAPIVersion": least}
+
+    def client(url: str, version: str, **_: object) -> Client:
+        return Client(api_version=newest if version == "auto" else version, _auth_configs={}, base_url="http://engine")
+
+    monkeypatch.setattr(docker, "APIClient", client)
+    monkeypatch.setattr(credential_helpers, "limit", lambda found: found)
+    assert wire.Wire(where=wire.Endpoint(url="unix:///none")).url("/info") == f"http://engine/v{spoken}/info"
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ({"errorDetail": {"message": "denied"}, "error": "denied, too"}, "denied"),
+        ({"errorDetail": {"message": "denied"}}, "denied"),
+        ({"error": "denied"}, "denied"),
+        ({"errorDetail": {"code": 5}}, '{"code": 5}'),
+        ({"status": "Pushing"}, ""),
+        (["error"], ""),
+    ],
+)
+def test_errors_of_streams(line: object, error: str) -> None:
+    assert wire.error_in(line) == error
 
 
 def test_shielded_work_outlives_an_interrupt() -> None:
