@@ -20,7 +20,6 @@ _RELEASE = re.compile(
 )
 _FETCH = re.compile(r"E: Failed to fetch (?P<url>\S+) +(?P<said>.+)")
 _DPKG = re.compile(r"^(?:dpkg: error processing (?:package|archive) (?P<name>\S+) .*:\n (?P<said>.+))", re.M)
-_UPDATE = "run apt-get update before it: lists of packages are not in the image"
 
 
 def _read(log: BuildLog) -> BuildCause | None:
