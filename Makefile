@@ -16,7 +16,7 @@ TEST_ENGINE := $(CURDIR)/.engine-test.pid
 PIP := $(VENV)/bin/pip --disable-pip-version-check
 DEMO_PIP := $(DEMO_VENV)/bin/pip --disable-pip-version-check
 
-.PHONY: demo test help venv lint unit system integration gpu gpu-wheels browser bench fuzz dist sbom audit docs docs-generated lock data clean
+.PHONY: demo test help venv lint unit system integration gpu gpu-wheels browser bench fuzz dist sbom audit docs docs-generated lock data data-renew clean
 
 demo: ## Install reprokit in a virtual environment, get an engine if none answers, run a first case
 	@.ci/venv $(DEMO_VENV)
@@ -109,9 +109,12 @@ lock: ## Renew the locked dependencies: of development, .ci/install and releases
 	printf 'cyclonedx-bom>=7.0\npip-audit>=2.9\n' | uv pip compile - --universal --python-version 3.10 --generate-hashes \
 		--upgrade --no-emit-index-url --no-emit-find-links --no-header --no-annotate -o requirements-release.txt
 
-data: venv ## Renew the compatibility data that package indexes can answer (needs an index; minutes)
-	$(PIP) install --quiet "remotezip>=0.12"
-	$(VENV)/bin/python -m reprokit.environment.regenerate
+data: venv ## List what package indexes have and the compatibility data lacks; fails if there is any (minutes)
+	@$(VENV)/bin/python -m reprokit.environment.regenerate
+
+data-renew: venv ## Write the compatibility data that package indexes alone can answer (minutes)
+	@$(PIP) install --quiet "remotezip>=0.12"
+	@$(VENV)/bin/python -m reprokit.environment.regenerate --write
 
 clean: ## Remove the virtual environments and what builds and tools leave
 	rm -rf $(VENV) $(DEMO_VENV) $(RELEASE_VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

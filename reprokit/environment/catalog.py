@@ -86,6 +86,11 @@ class FrameworkBuilds:
     options: str
     cuda: tuple[str, ...]
 
+    def request(self, release: str, cuda: str) -> tuple[str, str]:
+        """(requirement, pip option or '') for a release and one of its CUDA versions."""
+        named = {"release": release, "cuda": cuda.replace(".", ""), "major": versions.parts(cuda)[0]}
+        return self.requirement.format(**named), self.options.format(**named)
+
 
 def nvidia_image(os: str, cuda: str, cudnn: str = "") -> str:
     """NVIDIA's image of a CUDA release on a release of Ubuntu, with that cuDNN or with none: ``nvidia/cuda:TAG``."""

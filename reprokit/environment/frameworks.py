@@ -206,13 +206,8 @@ def _offer(one: Asked, cuda: str, catalog: Catalog) -> str:
         return f"{one.package}=={one.release} from Python's index"
     for found in catalog.framework_builds(one.package, one.release):
         if fitting := [version for version in found.cuda if _same(cuda, version)]:
-            named = {
-                "release": one.release,
-                "cuda": fitting[-1].replace(".", ""),
-                "major": versions.parts(fitting[-1])[0],
-            }
-            options = found.options.format(**named)
-            return found.requirement.format(**named) + (f" with pip_options {options}" if options else "")
+            requirement, options = found.request(one.release, fitting[-1])
+            return requirement + (f" with pip_options {options}" if options else "")
     return ""
 
 

@@ -369,8 +369,7 @@ def pinned(name: str, version: str, *, exact: bool = True) -> tuple[str, str]:
             return f"{name}=={release}", ""
         for build in OURS.framework_builds(name, release):
             if dotted in build.cuda:
-                values = {"release": release, "cuda": cuda[1], "major": versions.parts(dotted)[0]}
-                return build.requirement.format(**values), build.options.format(**values)
+                return build.request(release, dotted)
         return f"{name}=={version}", ""
     parts = release.split(".")
     # Reports omit the last parts: OpenCV 4.5.5 is 4.5.5.64, PyTorch 2.4 is 2.4.1.

@@ -95,15 +95,12 @@ def _option(one: Distribution, release: str, local: str) -> str:
     name = canonicalize_name(one.name)
     if local and name in _TORCH:
         return f"--extra-index-url https://download.pytorch.org/whl/{local}"
-    for builds in OURS.framework_builds(name, release.partition(".post")[0]):
+    release = release.partition(".post")[0]
+    for builds in OURS.framework_builds(name, release) if one.version != release else ():
         for cuda in builds.cuda:
-            words = {
-                "release": release.partition(".post")[0],
-                "cuda": cuda.replace(".", ""),
-                "major": cuda.partition(".")[0],
-            }
-            if builds.requirement.format(**words) == f"{name}=={one.version}" and one.version != words["release"]:
-                return builds.options.format(**words)
+            requirement, option = builds.request(release, cuda)
+            if requirement == f"{name}=={one.version}":
+                return option
     return ""
 
 
