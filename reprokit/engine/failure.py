@@ -14,6 +14,7 @@ import re
 from collections.abc import Sequence
 
 from reprokit.core.errors import BuildFailed, EngineError, EngineLost, ImageGone, ReprokitError, Unsupported
+from reprokit.engine.gpus.cdi import GENERATE
 from reprokit.environment.steps import short_step
 
 TAIL = 400
@@ -32,6 +33,18 @@ _UNSUPPORTED: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(r"could not select device driver", re.I),
         "the engine has no GPU runtime: install nvidia-container-toolkit, run 'nvidia-ctk runtime configure'",
+    ),
+    (
+        # Of runc and crun, about a file that a CDI description names: NVIDIA/nvidia-container-toolkit issue 450.
+        re.compile(r"(?:nvidia|libcuda)[\w.-]*\.so[\w.]*['`]?: no such file or directory", re.I),
+        f"the CDI description of the GPUs is older than the driver: run '{GENERATE}'",
+    ),
+    (
+        re.compile(r"unsatisfied condition", re.I),
+        (
+            "the image asks for a newer driver (its NVIDIA_REQUIRE_CUDA); the case starts it all the same with "
+            'env: {NVIDIA_DISABLE_REQUIRE: "1"}'
+        ),
     ),
     (
         re.compile(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from reprokit.environment.model import HostPackage, Interpreter
@@ -64,18 +64,20 @@ class HostFacts:
     note: str = ""
 
 
-def parse(text: str) -> tuple[tuple[Gpu, ...], str | None]:
-    """GPUs and driver from nvidia-smi's CSV (columns as in QUERY, no header, no units)."""
+def parse(text: str, query: Sequence[str] = QUERY) -> tuple[tuple[Gpu, ...], str | None]:
+    """GPUs and driver from nvidia-smi's CSV (columns as in ``query``, some of QUERY; no header, no units)."""
     gpus: list[Gpu] = []
     driver: str | None = None
     for line in text.splitlines():
         fields = [field.strip() for field in line.split(",")]
-        if len(fields) != len(QUERY) or not fields[0].isdigit():
+        if len(fields) != len(query) or not fields[0].isdigit():
             continue
-        index, uuid, name, memory, compute, driver = fields
+        row = dict.fromkeys(QUERY, "") | dict(zip(query, fields, strict=True))
+        driver, memory = row["driver_version"], row["memory.total"]
         # Unified-memory boards answer [N/A].
         size = int(memory) * MIB if memory.isdigit() else 0
-        gpus.append(Gpu(index=int(index), uuid=uuid, name=name, memory=size, compute=compute))
+        gpu = Gpu(index=int(fields[0]), uuid=row["uuid"], name=row["name"], memory=size, compute=row["compute_cap"])
+        gpus.append(gpu)
     return tuple(gpus), driver
 
 

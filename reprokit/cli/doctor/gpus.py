@@ -6,19 +6,16 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 from reprokit.cli.doctor.finding import Finding, Voice
 from reprokit.cli.doctor.ground import Ground
+from reprokit.engine.gpus import cdi
 from reprokit.engine.gpus.leases import Leases, default_folder
 from reprokit.engine.gpus.policy import leasable
 from reprokit.environment.host import Gpu
 
-CDI_FOLDERS = (Path("/etc/cdi"), Path("/var/run/cdi"))
-"""Where engines look for device descriptions (https://github.com/cncf-tags/container-device-interface)."""
 _TOOLKIT = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html"
 _CONFIGURE = "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"
-_CDI = "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
 
 say = Voice("gpu")
 
@@ -27,8 +24,7 @@ def check(ground: Ground) -> Iterator[Finding]:
     """Driver and GPUs; with any, the container toolkit, the CDI specifications and the engine's runtime."""
     facts = ground.facts
     if not facts.gpus and facts.driver is None and not facts.asked:
-        fix = "pip install nvidia-ml-py" if "nvidia-ml-py" in facts.note else ""
-        yield say.info("no NVIDIA GPU: cells that ask for one are unsupported here" + _because(facts.note), fix)
+        yield say.info(f"no NVIDIA GPU: cells that ask for one are unsupported here ({facts.note})")
         return
     if facts.note:
         yield say.warn(facts.note, "nvidia-smi; sudo dmesg | grep -i -e nvrm -e xid   # what the driver says")
@@ -69,18 +65,19 @@ def _lease(ground: Ground, gpu: Gpu) -> str:
     return f"was leased to {holder}; the lease holder exited, and it is leased again once nothing computes on it"
 
 
-def _because(note: str) -> str:
-    return f" ({note})" if note else ""
-
-
 def _reached(ground: Ground) -> Iterator[Finding]:
     """How containers of this engine access the GPUs."""
     path = ground.environ.get("PATH")
-    specifications = cdi_specifications()
+    specifications = cdi.descriptions(cdi.FOLDERS)
     toolkit = [name for name in ("nvidia-ctk", "nvidia-container-cli") if shutil.which(name, path=path)]
     runtime = "nvidia" in (ground.info.get("Runtimes") or {})
-    if specifications:
-        yield say.ok(f"CDI describes the GPUs: {', '.join(map(str, specifications))}")
+    for one in specifications:
+        if stale := one.stale(ground.facts.driver or ""):
+            yield say.warn(
+                f"containers with GPUs do not start: {stale}", cdi.GENERATE.replace(cdi.DEFAULT, str(one.path))
+            )
+        else:
+            yield say.ok(f"CDI describes the GPUs: {one.path}")
     if toolkit:
         yield say.ok("the NVIDIA Container Toolkit is installed")
     if runtime:
@@ -90,7 +87,7 @@ def _reached(ground: Ground) -> Iterator[Finding]:
         if not specifications:
             yield say.warn(
                 f"{ground.engine.name} needs CDI for GPUs, and there is no CDI specification",
-                _CDI if toolkit else f"see {_TOOLKIT}",
+                cdi.GENERATE if toolkit else f"see {_TOOLKIT}",
             )
     elif not toolkit and not specifications and ground.is_local:
         yield say.warn(
@@ -98,14 +95,3 @@ def _reached(ground: Ground) -> Iterator[Finding]:
         )
     elif not runtime and not specifications:
         yield say.warn("the engine has no runtime nvidia, and there is no CDI specification", _CONFIGURE)
-
-
-def cdi_specifications(folders: tuple[Path, ...] | None = None) -> list[Path]:
-    """The CDI files that describe NVIDIA GPUs."""
-    found = []
-    for folder in CDI_FOLDERS if folders is None else folders:
-        if folder.is_dir():
-            for file in sorted(folder.iterdir()):
-                if file.suffix in (".yaml", ".json") and "nvidia.com/gpu" in file.read_text("utf-8", errors="replace"):
-                    found.append(file)
-    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,12 +18,10 @@ def facts() -> HostFacts:
 
 
 def _nvidia() -> HostFacts:
-    if nvml.library() and nvml.installed():
+    if nvml.library():
         return _by_nvml()
     if program := shutil.which("nvidia-smi"):
         return _by_program(program)
-    if nvml.library():
-        return HostFacts(note="there is an NVIDIA driver, but no way to ask it: pip install nvidia-ml-py")
     return HostFacts(note=f"neither {nvml.LIBRARY} nor nvidia-smi was found")
 
 
@@ -43,18 +42,24 @@ def _gpu(*, processes: list[int], state: dict[str, Any], **told: Any) -> Gpu:
     return Gpu(**told, processes=tuple(processes), state=words)
 
 
+def _query(program: str, query: Sequence[str]) -> tuple[int, str]:
+    return nvml.answer([program, f"--query-gpu={','.join(query)}", "--format=csv,noheader,nounits"], nvml.SECONDS)
+
+
 def _by_program(program: str) -> HostFacts:
     failed = "nvidia-smi failed"
+    query = QUERY
     try:
-        code, said = nvml.answer(
-            [program, f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader,nounits"], nvml.SECONDS
-        )
+        code, said = _query(program, query)
+        if code and 'Field "compute_cap" is not a valid field' in said:  # drivers before 510
+            query = tuple(field for field in QUERY if field != "compute_cap")
+            code, said = _query(program, query)
     except OSError as error:
         return HostFacts(asked="nvidia-smi", note=f"{failed}: {error}")
-    gpus, driver = parse(said)
+    gpus, driver = parse(said, query)
     if code:
         # With one GPU lost it still lists the others, and says so in between.
-        words = [line for line in said.splitlines() if line.count(",") != len(QUERY) - 1]
+        words = [line for line in said.splitlines() if line.count(",") != len(query) - 1]
         note = f"{failed}: {words[0].strip() if words else f'exit status {code}'}"
         return HostFacts(gpus=gpus, driver=driver, asked="nvidia-smi", note=note)
     return HostFacts(gpus=gpus, driver=driver, asked="nvidia-smi", note="" if gpus else "nvidia-smi lists no GPU")

@@ -7,7 +7,6 @@ it. The functions are those of the library's documentation (docs.nvidia.com/depl
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import signal
@@ -54,11 +53,6 @@ def library() -> bool:
     except OSError:
         return False
     return True
-
-
-def installed() -> bool:
-    """Whether the Python package that speaks to NVML is installed (``pip install nvidia-ml-py``)."""
-    return importlib.util.find_spec("pynvml") is not None
 
 
 def ask(seconds: float = SECONDS) -> dict[str, Any]:

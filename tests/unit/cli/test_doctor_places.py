@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from reprokit.cli.doctor import cuda, gpus, indexes
+from reprokit.engine.gpus import cdi
 from reprokit.engine.gpus.leases import Leases
 from reprokit.engine.site import Settings
 from reprokit.environment.catalog import Catalog
@@ -138,13 +139,27 @@ def test_how_containers_access_gpus(
     folder.mkdir()
     (folder / "other.yaml").write_text("kind: vendor.com/net\n")
     if specification:
-        (folder / "nvidia.yaml").write_text("cdiVersion: 0.5.0\nkind: nvidia.com/gpu\n")
-    monkeypatch.setattr(gpus, "CDI_FOLDERS", (folder, tmp_path / "absent"))
+        (folder / "nvidia.yaml").write_text("cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices: []\n")
+    monkeypatch.setattr(cdi, "FOLDERS", (folder, tmp_path / "absent"))
     program(tmp_path, *programs)
     here = ground(tmp_path, facts=facts("9.0"), **engine("28.0.1", {"Runtimes": runtimes}, podman=podman))
     warnings = [(text, fix) for status, text, fix in rows(gpus.check(here)) if status != "ok"]
     assert len(warnings) == bool(words)
     assert all(words in text and fix for text, fix in warnings)
+
+
+def test_a_cdi_description_of_another_driver_is_said_with_the_command_that_writes_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "nvidia.yaml").write_text(
+        "kind: nvidia.com/gpu\ndevices: [{name: all}]\n"
+        "containerEdits: {mounts: [{hostPath: /usr/lib/x86_64-linux-gnu/libcuda.so.550.54.14}]}\n"
+    )
+    monkeypatch.setattr(cdi, "FOLDERS", (tmp_path,))
+    here = ground(tmp_path, facts=facts("9.0", driver="580.65.06"), **engine("29.1.3", {"Runtimes": {}}))
+    ((text, fix),) = [(text, fix) for status, text, fix in rows(gpus.check(here)) if status == "warn"]
+    assert "describes driver 550.54.14, and the driver is 580.65.06" in text
+    assert fix == f"sudo nvidia-ctk cdi generate --output={tmp_path / 'nvidia.yaml'}"
 
 
 # -- networks ----------------------------------------------------------------------------------------------------------

@@ -17,6 +17,22 @@ from reprokit.engine import failure
             Unsupported,
             "driver",
         ),
+        (
+            "init: failed to fulfil mount request: open /usr/lib64/libEGL_nvidia.so.580.159.04: no such file or directory",
+            Unsupported,
+            "nvidia-ctk cdi generate --output=",
+        ),
+        (
+            "crun: error stat'ing file /lib/x86_64-linux-gnu/libcuda.so.535.161.07: No such file or directory: OCI",
+            Unsupported,
+            "nvidia-ctk cdi generate --output=",
+        ),
+        (
+            "nvidia-container-cli: libnvidia-ml.so.1: cannot open shared object file: no such file or directory",
+            Unsupported,
+            "the GPU runtime refused",
+        ),
+        ("failed to fulfil mount request: open /data/libx.so.1: no such file or directory", EngineError, "refused"),
         ("nvidia-container-cli: device error: 7: unknown device: unknown", Unsupported, "GPU ids"),
         ("unable to find user repro: no matching entries in passwd file", EngineError, "resources.user"),
         ("No such image: reprokit/img:1", ImageGone, "build it again"),

@@ -51,6 +51,16 @@ def test_what_the_files_describe(folder: Path, tmp_path: Path) -> None:
     assert cdi.described([folder, tmp_path / "none"]) == {"0", "GPU-b", "all"}
 
 
+def test_a_description_is_stale_when_a_library_that_it_names_is_gone(tmp_path: Path) -> None:
+    library = tmp_path / "libEGL_nvidia.so.580.65.06"
+    edits = f"{{mounts: [{{hostPath: {library}}}, {{hostPath: /run/nvidia-persistenced/socket}}]}}"
+    (tmp_path / "nvidia.yaml").write_text(f"{SPEC}containerEdits: {edits}\n")
+    (one,) = cdi.descriptions([tmp_path])
+    assert one.stale("580.65.06") == f"{tmp_path / 'nvidia.yaml'} names {library}, which does not exist"
+    library.touch()
+    assert one.stale("580.65.06") == one.stale("") == ""
+
+
 def test_a_gpu_is_named_by_its_uuid_where_it_can_be(folder: Path) -> None:
     names = cdi.described([folder])
     assert cdi.devices(("GPU-a", "GPU-b"), (0, 1), names) == ["nvidia.com/gpu=0", "nvidia.com/gpu=GPU-b"]

@@ -87,6 +87,23 @@ def test_facts_with_a_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert ([gpu.name for gpu in found.gpus], found.driver) == (["NVIDIA H200"], "570.124.06")
 
 
+def test_a_driver_whose_nvidia_smi_knows_no_compute_capability_has_gpus(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _program(
+        tmp_path,
+        'case "$*" in *compute_cap*) echo \'Field "compute_cap" is not a valid field to query.\'; exit 2;; esac\n'
+        "echo '0, GPU-5a0e, Tesla V100-SXM2-16GB, 16160, 470.82.01'\n",
+    )
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    found = discovery.facts()
+    assert [(gpu.name, gpu.memory, gpu.compute) for gpu in found.gpus] == [("Tesla V100-SXM2-16GB", 16160 << 20, "")]
+    assert (found.driver, found.note) == ("470.82.01", "")
+    preflight(asking(1, cuda="11.8"), found)
+    with pytest.raises(Unsupported, match="driver >= 525"):
+        preflight(asking(1, cuda="12.0"), found)
+
+
 def test_facts_with_a_broken_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _program(tmp_path, "echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
