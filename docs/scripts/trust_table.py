@@ -26,6 +26,7 @@ WORDS = {
     "debug_files": ("debug files of `debuginfod` servers", "来自 `debuginfod` 服务器的调试文件"),
     "shares_images": ("images shared by `registry_images`", "通过 `registry_images` 共享镜像"),
     "trial_network": ("`network: bridge`", "`network: bridge`"),
+    "host_ipc": ("`ipc: host`", "`ipc: host`"),
     "file_capabilities": (
         "`SYS_PTRACE` by the files of debuggers, with `backtrace`",
         "使用 `backtrace` 时，调试器文件带来的 `SYS_PTRACE`",

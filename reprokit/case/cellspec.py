@@ -32,6 +32,9 @@ class Limits:
 
     ``backtrace``: the stacks of crashes, and of what runs at the time limit, are taken.
 
+    ``gpu_capabilities``: of the driver, beside compute and utility. ``ipc``: ``host``: the host's shared memory.
+    ``ulimits``: of each process, as ``docker run --ulimit`` has them (``memlock=-1:-1``).
+
     ``output``: ``joined``: the program writes stdout and stderr to one pipe, so that their order is recorded as it was;
     ``separate``: to two, as where what a program does depends on the streams.
     """
@@ -39,10 +42,13 @@ class Limits:
     gpus: int = 0
     gpu_memory: int | None = None
     gpu_model: str | None = None
+    gpu_capabilities: tuple[str, ...] = ()
     cpus: float | None = None
     memory: int | None = None
     shm_size: int | None = None
+    ipc: Literal["private", "host"] = "private"
     pids: int | None = None
+    ulimits: tuple[str, ...] = ()
     timeout: float = 1800.0
     network: Literal["none", "bridge"] = "none"
     user: str = "repro"

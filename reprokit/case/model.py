@@ -37,9 +37,11 @@ from reprokit.case.scalars import (
     GitRef,
     GitUrl,
     Glob,
+    GpuCapability,
     GpuModel,
     Image,
     Instant,
+    Ipc,
     Memory,
     Network,
     OneLine,
@@ -60,6 +62,8 @@ from reprokit.case.scalars import (
     Title,
     TrialCount,
     Truth,
+    Ulimit,
+    UlimitName,
     User,
     Whole,
     expected,
@@ -261,10 +265,24 @@ class Resources(Model):
         description="Words of the model's name, as the driver gives it: V100 accepts a Tesla V100-SXM2-16GB. As a "
         "template over an axis it makes the model an axis.",
     )
+    gpu_capabilities: tuple[GpuCapability, ...] = Field(
+        (),
+        description="What containers get of the driver beside compute and utility: video, graphics, display, ngx, "
+        "compat32. By CDI they get all that it describes.",
+    )
     cpus: Cores | None = Field(None, description="CPU cores, such as 4 or 0.5.")
     memory: Memory | None = Field(None, description="Memory limit, such as 16g.")
     shm_size: Size | None = Field(None, description="Size of /dev/shm, as in Compose, such as 1g.")
+    ipc: Ipc = Field(
+        "private",
+        description="host: shared memory and semaphores of the host, /dev/shm included. private (default): its own.",
+    )
     pids: Pids | None = Field(None, description="Limit on the number of processes and threads.")
+    ulimits: dict[UlimitName, Ulimit] = Field(
+        {},
+        description="Limits of each process, as in Compose: memlock: unlimited, stack: 64m, nofile: 1024:4096 (soft "
+        "and hard), and as, cpu, data, fsize, msgqueue, nproc, sigpending. The engine's own by default.",
+    )
     timeout: Duration = Field("30m", description="Time limit of one trial, such as 30m, 1h30m or 90s.")
     network: Network = Field("none", description="Network of the run, not of the build: none or bridge.")
     backtrace: Truth = Field(

@@ -6,7 +6,7 @@ import posixpath
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeVar
 
 from reprokit.case import units
@@ -172,13 +172,24 @@ class _Fill:
         def at(key: str) -> Loc:
             return ("resources", key)
 
+        ipc = self.parsed(at("ipc"), resources.ipc, units.ipc)
+        if ipc == "host" and resources.shm_size is not None:
+            raise TemplateProblem(at("shm_size"), "expected no size with ipc: host, whose /dev/shm it is", self.cell)
+        ulimits = tuple(
+            found
+            for name, text in resources.ulimits.items()
+            if (found := self.optional((*at("ulimits"), name), text, partial(units.ulimit, name)))
+        )
         return Limits(
             gpus=self.parsed(at("gpus"), resources.gpus, units.count),
             gpu_memory=self.optional(at("gpu_memory"), resources.gpu_memory, units.size),
             gpu_model=self.optional(at("gpu_model"), resources.gpu_model, units.gpu_model),
+            gpu_capabilities=self.items(at("gpu_capabilities"), resources.gpu_capabilities, units.gpu_capability),
             cpus=self.optional(at("cpus"), resources.cpus, units.cores),
             memory=self.optional(at("memory"), resources.memory, units.memory),
             shm_size=self.optional(at("shm_size"), resources.shm_size, units.size),
+            ipc=ipc,
+            ulimits=ulimits,
             pids=self.optional(at("pids"), resources.pids, units.pids),
             timeout=self.parsed(at("timeout"), resources.timeout, units.duration),
             network=self.parsed(at("network"), resources.network, units.network),

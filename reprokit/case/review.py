@@ -246,6 +246,12 @@ class _Reader:
             limits.gpus,
             lambda text: f"gets {pluralize(int(text), 'GPU')}" if _positive(text) else "",
         )
+        yield from self.each("ipc", at("ipc"), limits.ipc, _ipc)
+        for name, text in limits.ulimits.items():
+            words = f"sets the limit {name} of its processes: {printable(text)}"
+            yield self.ask("ulimits", (*at("ulimits"), name), words, look=False)
+        for text in limits.gpu_capabilities:
+            yield from self.each("gpus", at("gpu_capabilities"), text, _of_driver)
         for name, value in self.case.env.items():
             if name.startswith("NVIDIA_"):
                 words = f"passes to NVIDIA's container runtime {printable(f'{name}={value}')}"
@@ -277,6 +283,14 @@ def _from(image: str) -> str:
 
 def _network(text: str) -> str:
     return "runs with a network: it can reach what this host reaches, and send what it reads" if text != "none" else ""
+
+
+def _ipc(text: str) -> str:
+    return "shares memory with all programs of this host (ipc: host)" if text == "host" else ""
+
+
+def _of_driver(text: str) -> str:
+    return f"gets {printable(text)} of the GPU driver" if text not in ("compute", "utility") else ""
 
 
 def _user(text: str) -> str:

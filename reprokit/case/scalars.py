@@ -5,7 +5,7 @@ Each carries the JSON Schema that editors see, which allows what YAML would make
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
@@ -89,6 +89,13 @@ def _reproduces(value: object) -> object:
         return value
     hint = near(value, ("all", "none", "unknown")) if isinstance(value, str) else 'such as [{cuda: "12.0"}]'
     raise expected("all, none, unknown or a list of partial cells", hint)
+
+
+def _soft_and_hard(value: object) -> object:
+    """Compose's long form ``{soft: 1024, hard: 4096}`` as ``1024:4096``."""
+    if isinstance(value, Mapping) and set(value) == {"soft", "hard"}:
+        return f"{value['soft']}:{value['hard']}"
+    return value
 
 
 def _shape(value: object) -> str:
@@ -190,6 +197,14 @@ Network = Annotated[
     _checked(units.network, templated=True),
     _choice("none", "bridge"),
 ]
+Ipc = Annotated[
+    str,
+    _checked(units.ipc, templated=True),
+    _choice("private", "host"),
+]
+UlimitName = Annotated[str, _checked(units.ulimit_name, templated=False)]
+Ulimit = Annotated[str, BeforeValidator(_soft_and_hard), WithJsonSchema({"type": ["integer", "string", "object"]})]
+GpuCapability = Annotated[str, _checked(units.gpu_capability, templated=True), _choice(*units.GPU_CAPABILITIES)]
 OutputStreams = Annotated[
     str,
     _checked(units.output, templated=True),

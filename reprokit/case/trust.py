@@ -36,8 +36,9 @@ class Allowance:
     ``shares_images``: their images are fetched from the site's registry of images and pushed there, into a repository
     of their domain; otherwise only where the site says so.
     ``on_host``: they run on this host itself, without a container (``--engine venv``). ``trial_network``: their trials
-    get a network where they ask for it. ``file_capabilities``: debuggers in their trials get from their files the
-    capability that Yama asks for; otherwise no program there gets any privilege by being started.
+    get a network where they ask for it; ``host_ipc``: the shared memory of the host. ``file_capabilities``: debuggers
+    in their trials get from their files the capability that Yama asks for; otherwise no program there gets any
+    privilege by being started.
 
     The most that they get, beside what the site grants; None = no less than the site grants. ``timeout`` of a trial,
     ``build_time`` of an image, and ``run_time`` of all trials of a run at their limits, in seconds; ``pids`` of a
@@ -54,6 +55,7 @@ class Allowance:
     debug_files: bool = True
     shares_images: bool = True
     trial_network: bool = True
+    host_ipc: bool = True
     file_capabilities: bool = True
     timeout: float | None = None
     build_time: float | None = None
@@ -77,6 +79,7 @@ ALLOWANCES: Mapping[Trust, Allowance] = {
         debug_files=False,
         shares_images=False,
         trial_network=False,
+        host_ipc=False,
         file_capabilities=False,
         timeout=3600.0,
         build_time=3600.0,

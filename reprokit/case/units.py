@@ -174,6 +174,57 @@ def network(text: str) -> Literal["none", "bridge"]:
     return _one_of(text, "none", "bridge")
 
 
+def ipc(text: str) -> Literal["private", "host"]:
+    """``private`` or ``host``."""
+    return _one_of(text, "private", "host")
+
+
+ULIMITS = ("as", "cpu", "data", "fsize", "memlock", "msgqueue", "nofile", "nproc", "sigpending", "stack")
+"""Limits of a process that a case sets: those that hold it alone, rather than give it a share of the host's processors
+(nice, rtprio). ``core`` is what a run asks for (``--core-dumps``)."""
+_SIZED = ("as", "data", "fsize", "memlock", "msgqueue", "stack")
+MOST_FILES = 1048576
+"""The kernel's own upper limit of ``nofile`` (fs.nr_open)."""
+
+
+def ulimit_name(text: str) -> str:
+    """``memlock``, ``stack``, ``nofile`` ..., as ``docker run --ulimit`` calls them."""
+    return _one_of(text, *ULIMITS)
+
+
+def ulimit(name: str, text: str) -> str:
+    """``memlock=-1:-1``, soft and hard limit as ``docker run --ulimit`` has them, of ``unlimited`` or ``64m``."""
+    soft, _, hard = text.partition(":")
+    values = [_ulimit(name, value.strip()) for value in ((soft, hard) if hard else (soft, soft))]
+    if values[1] != -1 and not -1 < values[0] <= values[1]:
+        raise ValueError("a soft limit that is not above the hard one")
+    return f"{name}={values[0]}:{values[1]}"
+
+
+def _ulimit(name: str, text: str) -> int:
+    if text in ("-1", "unlimited") and name != "nofile":
+        return -1
+    expected = f"a number{', a size such as 64m' if name in _SIZED else ''}, or unlimited"
+    if name == "nofile":
+        expected = f"a number of at most {MOST_FILES}"
+    try:
+        value = size(text) if name in _SIZED and text != "0" else count(text)
+    except ValueError:
+        raise ValueError(f"{expected}; or SOFT:HARD") from None
+    if name == "nofile" and value > MOST_FILES:
+        raise ValueError(expected)
+    return value
+
+
+GPU_CAPABILITIES = ("compute", "utility", "video", "graphics", "display", "ngx", "compat32")
+"""What of the driver a container can have: docs.nvidia.com, "Docker Specialized Configurations"."""
+
+
+def gpu_capability(text: str) -> str:
+    """``video``, ``graphics`` ..."""
+    return _one_of(text, *GPU_CAPABILITIES)
+
+
 def output(text: str) -> Literal["joined", "separate"]:
     """``joined`` or ``separate``."""
     return _one_of(text, "joined", "separate")

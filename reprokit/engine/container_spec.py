@@ -77,7 +77,7 @@ def create_body(
         "SecurityOpt": [] if by_files else ["no-new-privileges"],
         "PidsLimit": limits.pids or PIDS,
         "LogConfig": {"Type": "none"},
-        "Ulimits": [{"Name": "core", "Soft": core, "Hard": core}],
+        "Ulimits": [{"Name": "core", "Soft": core, "Hard": core}, *map(_ulimit, limits.ulimits)],
         "Mounts": [
             {"Type": "bind", "Source": str(mount.source), "Target": mount.target, "ReadOnly": mount.read_only}
             for mount in trial.mounts
@@ -92,6 +92,8 @@ def create_body(
         host["Memory"] = host["MemorySwap"] = limits.memory
     if limits.shm_size is not None:
         host["ShmSize"] = limits.shm_size
+    if limits.ipc == "host":
+        host["IpcMode"] = limits.ipc
     if runtime:
         host["Runtime"] = runtime
     if wanted := devices.requests(trial, cdi or []):
@@ -113,6 +115,11 @@ def create_body(
     }
 
 
+def _ulimit(text: str) -> dict[str, Any]:
+    name, soft, hard = re.split("[=:]", text)
+    return {"Name": name, "Soft": int(soft), "Hard": int(hard)}
+
+
 def hard_limit(name: str) -> float:
     """What this process may have at most of "nofile" or "nproc"."""
     import resource
@@ -130,9 +137,10 @@ def podman_limits(at_most: Callable[[str], float] = hard_limit) -> dict[str, int
 
 
 def for_podman(body: Mapping[str, Any], limits: Mapping[str, int]) -> dict[str, Any]:
-    """A container description with those limits. Pure."""
+    """A container description with those limits, where the case sets none of its own. Pure."""
     host = body["HostConfig"]
-    ulimits = [{"Name": name, "Soft": value, "Hard": value} for name, value in limits.items()]
+    named = {one["Name"] for one in host["Ulimits"]}
+    ulimits = [{"Name": name, "Soft": value, "Hard": value} for name, value in limits.items() if name not in named]
     return {**body, "HostConfig": {**host, "Ulimits": [*host["Ulimits"], *ulimits]}}
 
 

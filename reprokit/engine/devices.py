@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from reprokit.case.cellspec import Limits
 from reprokit.core.errors import Unsupported
 from reprokit.engine.gpus import cdi
 from reprokit.engine.protocol import Trial
@@ -36,13 +37,19 @@ def cdi_names(
     return cdi.devices(trial.gpus, trial.gpu_indices, names) if names else []
 
 
+def capabilities(limits: Limits) -> tuple[str, ...]:
+    """What a trial gets of the driver by NVIDIA's runtime. By CDI it gets all that is described."""
+    return tuple(dict.fromkeys(("compute", "utility", *limits.gpu_capabilities)))
+
+
 def requests(trial: Trial, names: list[str]) -> list[dict[str, Any]]:
     """The ``HostConfig.DeviceRequests`` of a trial (Engine API); ``names``: its :func:`cdi_names`."""
     if names:
         return [{"Driver": "cdi", "DeviceIDs": names}]
     if not trial.gpus and not trial.limits.gpus:
         return []
-    request: dict[str, Any] = {"Driver": "", "Capabilities": [["gpu", "compute", "utility"]], "Options": {}}
+    wanted = ["gpu", *capabilities(trial.limits)]
+    request: dict[str, Any] = {"Driver": "", "Capabilities": [wanted], "Options": {}}
     return [request | ({"DeviceIDs": list(trial.gpus)} if trial.gpus else {"Count": trial.limits.gpus})]
 
 

@@ -53,6 +53,11 @@ _UNSUPPORTED: tuple[tuple[re.Pattern[str], str], ...] = (
         "the GPU runtime refused: compare GPU ids and driver with what the case asks (nvidia-smi, reprokit doctor)",
     ),
     (
+        # runc's and crun's words.
+        re.compile(r"error setting rlimit|setrlimit [`']?RLIMIT_\w+", re.I),
+        "a limit of resources.ulimits is more than the engine itself may have on this host",
+    ),
+    (
         re.compile(
             r"exec format error|no matching manifest for|does not match the (detected|specified) (host )?platform", re.I
         ),

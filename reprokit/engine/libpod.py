@@ -57,4 +57,5 @@ def spec_of(name: str, body: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "devices": [{"path": device} for request in host["DeviceRequests"] for device in request["DeviceIDs"]],
     }
+    spec |= {"ipcns": {"nsmode": host["IpcMode"]}} if "IpcMode" in host else {}
     return spec | ({"shm_size": host["ShmSize"]} if "ShmSize" in host else {})

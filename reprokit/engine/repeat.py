@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
+from reprokit.engine import devices
 from reprokit.engine.container_spec import HOSTNAME, command, own_names
 from reprokit.engine.protocol import Trial
 
@@ -35,7 +36,8 @@ def docker_run_words(
     words += [f"--runtime={runtime}"] if runtime else []
     words += [f"--device={name}" for name in cdi]
     if trial.gpus and not cdi:
-        words.append(f'--gpus="device={",".join(trial.gpus)}"')
+        more = f',"capabilities={",".join(devices.capabilities(limits))}"' if limits.gpu_capabilities else ""
+        words.append(f'--gpus="device={",".join(trial.gpus)}"{more}')
     if limits.cpus is not None:
         words.append(f"--cpus={limits.cpus:g}")
     if limits.memory is not None:
@@ -43,6 +45,8 @@ def docker_run_words(
         words += [f"--memory={limits.memory}", f"--memory-swap={limits.memory}"]
     if limits.shm_size is not None:
         words.append(f"--shm-size={limits.shm_size}")
+    words += ["--ipc=host"] if limits.ipc == "host" else []
+    words += [f"--ulimit={text}" for text in limits.ulimits]
     if limits.pids is not None:
         words.append(f"--pids-limit={limits.pids}")
     for mount in trial.mounts:

@@ -33,7 +33,8 @@ class Caps:
 
     ``build_time``: the most that an image takes; ``run_time``: all trials of a case at their limits. ``memory_share``:
     of the memory of the engine's machine, None = all but ``RESERVE``, and more where a case asks for it.
-    ``network``: whether a trial may have one. ``trust``: in the cases that they are for.
+    ``network``: whether a trial may have one; ``host_ipc``: the host's shared memory. ``trust``: in the
+    cases that they are for.
     """
 
     memory: int | None = None
@@ -45,6 +46,7 @@ class Caps:
     run_time: float | None = None
     memory_share: float | None = None
     network: bool = True
+    host_ipc: bool = True
     trust: Trust = Trust.OWN
 
     def within(self, trust: Trust) -> Caps:
@@ -60,6 +62,7 @@ class Caps:
             run_time=_lower(self.run_time, allowance.run_time),
             memory_share=_lower(self.memory_share, allowance.memory_share),
             network=self.network and allowance.trial_network,
+            host_ipc=self.host_ipc and allowance.host_ipc,
         )
 
     def grant(self, limits: Limits) -> Limits:
@@ -73,11 +76,15 @@ class Caps:
         self._refuse("pids", limits.pids, self.pids, lambda count: f"{count:g}")
         granted = self.fill(limits)
         self._refuse("timeout", granted.timeout, self.timeout, lambda seconds: f"{seconds:g} s")
-        if limits.network != "none" and not self.network:
-            raise Unsupported(
-                "the case asks for resources.network, which an untrusted case does not get: "
-                "read it, and give --reviewed"
-            )
+        for key, withheld in (
+            ("network", limits.network != "none" and not self.network),
+            ("ipc", limits.ipc != "private" and not self.host_ipc),
+        ):
+            if withheld:
+                raise Unsupported(
+                    f"the case asks for resources.{key}, which an untrusted case does not get: "
+                    "read it, and give --reviewed"
+                )
         return granted
 
     def fill(self, limits: Limits) -> Limits:

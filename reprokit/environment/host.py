@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from reprokit.environment.model import HostPackage, Interpreter
 
-QUERY = ("index", "uuid", "name", "memory.total", "compute_cap", "driver_version")
+QUERY: tuple[str, ...] = ("index", "uuid", "name", "memory.total", "compute_cap", "driver_version")
 MIB = 1024 * 1024
 
 

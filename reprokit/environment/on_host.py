@@ -114,6 +114,10 @@ def _limits(host: Host, limits: Limits) -> Iterator[str]:
         yield f"resources.pids cannot be enforced on this host: {powers.pids}"
     if limits.shm_size is not None and powers.namespaces:
         yield f"resources.shm_size cannot be set on this host: {powers.namespaces}"
+    if limits.ulimits:
+        yield "resources.ulimits: the processes of a virtual environment have those of reprokit"
+    if limits.ipc == "host" and not host.powers.namespaces:
+        yield "resources.ipc host: a virtual environment has shared memory of its own"
     if limits.user == "root" and (not host.root or powers.namespaces):
         why = powers.namespaces if host.root else "reprokit itself does not run as root"
         yield f"resources.user root: {why}"

@@ -86,6 +86,9 @@ class LimitsRecord(JsonRecord):
     cpus: float | None = None
     pids: int | None = None
     shm_size: int | None = None
+    ulimits: tuple[str, ...] = field(default=(), metadata=ABSENT)
+    ipc: str = "private"
+    gpu_capabilities: tuple[str, ...] = field(default=(), metadata=ABSENT)
     disk: int | None = None
     build_time: float | None = None
 

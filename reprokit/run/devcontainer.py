@@ -44,6 +44,9 @@ def write(task: Task, request: Request, output: Path) -> None:
 def content(task: Task) -> Mapping[str, Any]:
     """What devcontainer.json says of a cell. Nothing of the host is mounted but data that the user named."""
     trial, limits = trial_of(task, "", ""), task.spec.limits
+    options = [f"--shm-size={limits.shm_size}"] if limits.shm_size is not None else []
+    options += ["--ipc=host"] if limits.ipc == "host" else []
+    options += [f"--ulimit={text}" for text in limits.ulimits]
     return {
         "name": f"{task.case.id}: {label(task.cell)}{' (fix)' if task.variant == 'fix' else ''}",
         "build": {"dockerfile": "Dockerfile", "context": "."},
@@ -53,7 +56,7 @@ def content(task: Task) -> Mapping[str, Any]:
         "remoteUser": limits.user,
         "updateRemoteUserUID": False,
         "init": True,
-        **({"runArgs": [f"--shm-size={limits.shm_size}"]} if limits.shm_size is not None else {}),
+        **({"runArgs": options} if options else {}),
         **({"hostRequirements": {"gpu": True}} if limits.gpus else {}),
         **({"mounts": _mounts(trial)} if trial.mounts else {}),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reprokit.case import units
+from reprokit.case.render import render
 from reprokit.core.errors import CaseError
 from reprokit.environment.cases import load_text
 
@@ -25,6 +26,25 @@ REFUSED = [
         (f"resources: {{cpus: {value!r}}}", "cpus")
         for value in (HUGE, "4097", "1e9", "0", "-1", "nan", f".{'0' * 400}1")
     ),
+    *(
+        (f"resources: {{ulimits: {{{name}: {value!r}}}}}", name)
+        for name, value in (
+            ("nofile", "1048577"),
+            ("nofile", "-1"),
+            ("nofile", "1k"),
+            ("memlock", "-2"),
+            ("memlock", HUGE),
+            ("stack", "8m:4m"),
+            ("stack", "unlimited:8m"),
+            ("nproc", "1:2:3"),
+            ("cpu", "a"),
+            ("rtprio", "1"),
+            ("core", "1"),
+        )
+    ),
+    ("resources: {ipc: shareable}", "ipc"),
+    ("resources: {ipc: host, shm_size: 1g}", "shm_size"),
+    ("resources: {gpu_capabilities: [camera]}", "gpu_capabilities"),
     *((f"trials: {value!r}", "trials") for value in ("10001", "0", *COUNTS)),
     *((f"trials: {{max: {value!r}}}", "max") for value in ("10001", "0", *COUNTS)),
     *((f"trials: {{rate: {value!r}}}", "rate") for value in (HUGE, "1", "0", "nan")),
@@ -72,3 +92,20 @@ def test_the_units_of_the_configuration_are_bounded_as_well() -> None:
     for parse in (units.size, units.memory, units.duration, units.pids, units.cores, units.trials, units.count):
         with pytest.raises(ValueError, match="a "):
             parse(HUGE)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("memlock: unlimited", "memlock=-1:-1"),
+        ("memlock: -1", "memlock=-1:-1"),
+        ("stack: 64m", f"stack={64 << 20}:{64 << 20}"),
+        ("nofile: 1024:4096", "nofile=1024:4096"),
+        ("nofile: {soft: 1024, hard: 4096}", "nofile=1024:4096"),
+        ("stack: '8m:unlimited'", f"stack={8 << 20}:-1"),
+        ("nproc: '{{ n }}'", "nproc=7:7"),
+    ],
+)
+def test_limits_of_processes_are_spelt_as_in_compose(text: str, found: str) -> None:
+    file = load_text("case.yaml", f"{CASE}matrix: {{n: ['7']}}\nresources: {{ulimits: {{{text}}}}}\n")
+    assert render(file.case, {"n": "7"}).limits.ulimits == (found,)

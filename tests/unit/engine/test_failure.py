@@ -18,7 +18,7 @@ from reprokit.engine import failure
             "driver",
         ),
         (
-            "init: failed to fulfil mount request: open /usr/lib64/libEGL_nvidia.so.580.159.04: no such file or directory",
+            "failed to fulfil mount request: open /usr/lib64/libEGL_nvidia.so.580.159.04: no such file or directory",
             Unsupported,
             "nvidia-ctk cdi generate --output=",
         ),
@@ -33,6 +33,8 @@ from reprokit.engine import failure
             "the GPU runtime refused",
         ),
         ("failed to fulfil mount request: open /data/libx.so.1: no such file or directory", EngineError, "refused"),
+        ("runc: error setting rlimit type 8: operation not permitted: unknown", Unsupported, "resources.ulimits"),
+        ("crun: setrlimit `RLIMIT_MEMLOCK`: Operation not permitted", Unsupported, "resources.ulimits"),
         ("nvidia-container-cli: device error: 7: unknown device: unknown", Unsupported, "GPU ids"),
         ("unable to find user repro: no matching entries in passwd file", EngineError, "resources.user"),
         ("No such image: reprokit/img:1", ImageGone, "build it again"),

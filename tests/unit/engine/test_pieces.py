@@ -17,10 +17,11 @@ import pytest
 
 from reprokit.case.cellspec import FileSpec, Limits
 from reprokit.core.errors import EngineError
-from reprokit.engine import container_spec, context, credential_helpers, ending, images, messages, wire
+from reprokit.engine import container_spec, context, credential_helpers, ending, images, libpod, messages, wire
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.progress import TAIL, Trace
 from reprokit.engine.protocol import Mount, Progress, Trial
+from reprokit.engine.repeat import docker_run_words
 from reprokit.engine.shield import shielded
 from tests.conftest import as_files
 
@@ -104,6 +105,30 @@ def test_limits_mean_what_they_say() -> None:
     assert host["Memory"] == host["MemorySwap"] == 8 * MIB
     assert (host["NanoCpus"], host["ShmSize"], host["PidsLimit"]) == (500_000_000, MIB, 9)
     assert host["DeviceRequests"][0]["Count"] == 2
+    assert "IpcMode" not in host
+
+
+def test_limits_of_processes_shared_memory_of_the_host_and_capabilities_of_the_driver() -> None:
+    limits = Limits(
+        gpus=1, ipc="host", ulimits=("memlock=-1:-1", "nofile=1024:4096"), gpu_capabilities=("video", "compute")
+    )
+    trial = Trial(image="i", command=("true",), env={}, workdir="/w", limits=limits, gpus=("GPU-1",))
+    made = container_spec.create_body(trial, {})
+    host = made["HostConfig"]
+    assert host["IpcMode"] == "host"
+    assert host["Ulimits"][1:] == [
+        {"Name": "memlock", "Soft": -1, "Hard": -1},
+        {"Name": "nofile", "Soft": 1024, "Hard": 4096},
+    ]
+    assert host["DeviceRequests"][0]["Capabilities"] == [["gpu", "compute", "utility", "video"]]
+    for_podman = container_spec.for_podman(made, {"nofile": 7, "nproc": 8})["HostConfig"]["Ulimits"]
+    assert [one["Soft"] for one in for_podman if one["Name"] in ("nofile", "nproc")] == [1024, 8]
+    spec = libpod.spec_of("n", container_spec.create_body(trial, {}, cdi=["nvidia.com/gpu=0"]))
+    assert spec["ipcns"] == {"nsmode": "host"}
+    assert {"type": "memlock", "soft": 2**64 - 1, "hard": 2**64 - 1} in spec["r_limits"]
+    words = docker_run_words(trial)
+    assert {"--ipc=host", "--ulimit=memlock=-1:-1", "--ulimit=nofile=1024:4096"} <= set(words)
+    assert '--gpus="device=GPU-1","capabilities=compute,utility,video"' in words
 
 
 def test_named_gpus_and_mounts() -> None:

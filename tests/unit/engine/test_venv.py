@@ -47,7 +47,9 @@ PLAIN = replace(
 def spec(cell: dict[str, str] | None = None, **changes: Any) -> CellSpec:
     asked = {key: changes.pop(key) for key in ("apt", "pip", "setup", "image") if key in changes}
     limits = {
-        key: changes.pop(key) for key in ("memory", "cpus", "pids", "shm_size", "user", "network") if key in changes
+        key: changes.pop(key)
+        for key in ("memory", "cpus", "pids", "shm_size", "user", "network", "ulimits", "ipc")
+        if key in changes
     }
     values: dict[str, Any] = {"sources": {}, "datasets": {}, "env": {}, "command": ("true",)}
     return CellSpec(
@@ -87,6 +89,8 @@ def spec(cell: dict[str, str] | None = None, **changes: Any) -> CellSpec:
         (PLAIN, spec(cpus=1.0), "resources.cpus cannot be enforced"),
         (PLAIN, spec(pids=10), "resources.pids cannot be enforced"),
         (PLAIN, spec(shm_size=1 << 20), "resources.shm_size cannot be set"),
+        (HOST, spec(ulimits=("memlock=-1:-1",)), "resources.ulimits"),
+        (HOST, spec(ipc="host"), "resources.ipc host"),
         (PLAIN, spec(env={"PYTHONPATH": "/workspace/x"}), "env names /workspace"),
         (PLAIN, spec(command=("cat", "/workspace")), "command names /workspace"),
     ],

@@ -208,10 +208,11 @@ SITE = Caps(timeout=86400.0, disk=20 * GIB, build_time=7200.0)
         (Limits(timeout=3601.0), r"resources\.timeout 3601 s; this host grants at most 3600 s"),
         (Limits(pids=4097), r"resources\.pids 4097; this host grants at most 4096"),
         (Limits(network="bridge"), r"resources\.network, which an untrusted case does not get"),
+        (Limits(ipc="host"), r"resources\.ipc, which an untrusted case does not get"),
         (Limits(memory=9 * GIB), r"resources\.memory 9 GiB; .* at most 8 GiB"),
         (Limits(shm_size=9 * GIB), r"resources\.shm_size 9 GiB; .* at most 8 GiB"),
     ],
-    ids=["timeout", "pids", "network", "memory", "shm_size"],
+    ids=["timeout", "pids", "network", "ipc", "memory", "shm_size"],
 )
 def test_an_untrusted_case_gets_less(limits: Limits, words: str) -> None:
     for trust in (Trust.OWN, Trust.REVIEWED):
