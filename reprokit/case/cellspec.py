@@ -74,6 +74,7 @@ class EnvironmentSpec:
     ``pip``: requirements, or steps that are installed one after the other.
     ``pip_before``: only files that an index received before this moment (RFC 3339, UTC) are installed; '' = any.
     ``conflicts``: whether versions that are known not to go together are refused, or are what the case is about.
+    ``cuda_libraries``: whether a CUDA has its libraries, or is only the compiler and the runtime.
     ``sanitize``: the sanitizer with which C and C++ are compiled, or the tool that looks after kernels on a GPU.
     """
 
@@ -85,6 +86,7 @@ class EnvironmentSpec:
     pip_before: str = ""
     setup: str = ""
     conflicts: Literal["refuse", "allow"] = "refuse"
+    cuda_libraries: Literal["all", "none"] = "all"
     sanitize: SanitizerKind = ""
 
     @property

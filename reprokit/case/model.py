@@ -26,6 +26,7 @@ from reprokit.case.scalars import (
     Conflicts,
     Cores,
     Count,
+    CudaLibraries,
     Duration,
     EnvName,
     EnvValue,
@@ -189,6 +190,12 @@ class EnvironmentSection(Model):
         "refuse",
         description="allow: versions that are known not to go together (GCC and nvcc, a framework and CUDA, an axis "
         "and a requirement of pip) are what the case is about. refuse (default): such a cell is unsupported.",
+    )
+    cuda_libraries: CudaLibraries = Field(
+        "all",
+        description="none: the case only compiles, so that a CUDA of wheels is the compiler and the runtime library "
+        "(20 MB) instead of the whole toolkit (some GB). all (default): cuBLAS, cuSOLVER and all other libraries, "
+        "whoever provides CUDA.",
     )
     sanitize: Sanitize = Field(
         "",

@@ -63,6 +63,9 @@ def render(case: Case, cell: Mapping[str, str]) -> CellSpec:
             pip_before=fill.parsed(("environment", "pip_before"), case.environment.pip_before, units.instant),
             setup=fill.text(("environment", "setup"), case.environment.setup),
             conflicts=fill.parsed(("environment", "conflicts"), case.environment.conflicts, units.conflicts),
+            cuda_libraries=fill.parsed(
+                ("environment", "cuda_libraries"), case.environment.cuda_libraries, units.cuda_libraries
+            ),
             sanitize=fill.parsed(("environment", "sanitize"), case.environment.sanitize, units.sanitizer),
         ),
         sources={name: fill.source(("sources", name), source) for name, source in case.sources.items()},

@@ -220,6 +220,11 @@ Conflicts = Annotated[
     _checked(units.conflicts, templated=True),
     _choice("refuse", "allow"),
 ]
+CudaLibraries = Annotated[
+    str,
+    _checked(units.cuda_libraries, templated=True),
+    _choice("all", "none"),
+]
 Sanitize = Annotated[
     str,
     _checked(units.sanitizer, templated=True),

@@ -242,6 +242,11 @@ def conflicts(text: str) -> Literal["refuse", "allow"]:
     return _one_of(text, "refuse", "allow")
 
 
+def cuda_libraries(text: str) -> Literal["all", "none"]:
+    """``all`` or ``none``."""
+    return _one_of(text, "all", "none")
+
+
 def sanitizer(text: str) -> SanitizerKind:
     """``address``, ``thread``, ``undefined``, a tool of compute-sanitizer, or nothing."""
     kinds: tuple[SanitizerKind, ...] = get_args(SanitizerKind)

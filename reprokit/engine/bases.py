@@ -31,6 +31,8 @@ MAX_ANSWER = 1_000_000
 REMEMBERED_SECONDS = 600.0
 UNAVAILABLE = "base-unavailable"
 """What the reason begins with where a registry's image is not available."""
+NO_TAG = f"{UNAVAILABLE}: the registry has no image"
+"""What it begins with where the registry answers, and has no such tag."""
 LABEL_RECIPE = "org.reprokit.base.recipe"
 LABEL_RELEASE = "org.reprokit.base.release"
 
@@ -111,7 +113,7 @@ def _missing(base: Base) -> NoReturn:
         raise Unsupported(
             f"{UNAVAILABLE}: environment.image {base.reference}: neither this engine nor its registry has such an image"
         )
-    raise Unsupported(f"{UNAVAILABLE}: the registry has no image {base.reference} (old tags get deleted)")
+    raise Unsupported(f"{NO_TAG} {base.reference} (old tags get deleted)")
 
 
 def detect_source(setting: str) -> str:

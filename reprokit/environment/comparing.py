@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from reprokit.case.cellspec import CellSpec
 from reprokit.case.facts import canonical
 from reprokit.environment import compatibility, frameworks, versions
-from reprokit.environment.axes import BY_NAME
+from reprokit.environment.axes import BY_NAME, cuda
 from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.measured import Measured
 
@@ -45,6 +45,17 @@ def compared(cell: Mapping[str, str], measured: Measured | None, catalog: Catalo
 def compare(cell: Mapping[str, str], measured: Measured, catalog: Catalog = OURS) -> list[str]:
     """The differences in words, one per known axis: a free axis promises nothing of the image."""
     return [one.differs for one in compared(cell, measured, catalog) if one.axis in BY_NAME and one.differs]
+
+
+def lacking_libraries(spec: CellSpec, measured: Measured) -> list[str]:
+    """The libraries of CUDA that an image lacks, in words. One that the case names is what it is."""
+    asked = spec.cell.get("cuda", versions.NONE)
+    if asked == versions.NONE or spec.environment.cuda_libraries == "none" or spec.environment.image:
+        return []
+    if not (lacks := cuda.lacking(measured)):
+        return []
+    words = "a case that needs no library of CUDA: environment.cuda_libraries: none"
+    return [f"the cell asks for cuda {asked}, the image lacks {', '.join(lacks)} ({words})"]
 
 
 def compare_builds(spec: CellSpec, measured: Measured, catalog: Catalog = OURS) -> list[str]:

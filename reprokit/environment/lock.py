@@ -214,8 +214,8 @@ def asked_digest(spec: CellSpec, *, reads_files: bool) -> str:
     ``reads_files``: whether a step of the build may read the case's files.
     """
     environment = dataclasses.asdict(spec.environment)
-    for later in ("sanitize", "dnf", "pip_before"):
-        if not environment[later]:
+    for later, free in (("sanitize", ""), ("dnf", ()), ("pip_before", ""), ("cuda_libraries", "all")):
+        if environment[later] == free:
             del environment[later]  # locks of earlier versions know no such key
     asked = {
         "axes": {name: value for name, value in spec.cell.items() if name in AXIS_NAMES},

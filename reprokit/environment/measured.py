@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from reprokit.environment.axes import AXES, AXIS_NAMES
-from reprokit.environment.axes.cuda import build
+from reprokit.environment.axes.cuda import build, libraries
 from reprokit.environment.axes.python import said
 from reprokit.environment.host import Gpu, parse
 
@@ -30,6 +30,7 @@ class Measured(Mapping[str, Any]):
 
     ``cuda`` is the release (``12.0``) that nvcc, else ptxas, else the toolkit's version file or runtime library names;
     ``cuda_build`` the compiler's build (``12.0.140``), else that of the library; ``nvcc`` the compiler's own last line.
+    ``cuda_libraries``: the plain name of each library of CUDA -> whether a program opens it by that name.
     ``frameworks`` holds the constants of ``paddle.version``, ``torch.version`` and ``cv2.version``. ``gpu`` lists
     names, ``os`` is ``debian-12``. ``further``: the version of every other axis, by its name; as JSON they are beside
     these.
@@ -50,6 +51,7 @@ class Measured(Mapping[str, Any]):
     python_words: str | None = None
     gcc_words: str | None = None
     cuda_build: str | None = None
+    cuda_libraries: Mapping[str, bool] = field(default_factory=dict)
     ptxas: str | None = None
     visible_devices: str | None = None
     further: Mapping[str, str | None] = field(default_factory=dict)
@@ -106,6 +108,7 @@ class Measured(Mapping[str, Any]):
             python_words=python.get("words"),
             gcc_words=gcc[0] if gcc else None,
             cuda_build=build(sections),
+            cuda_libraries=libraries(sections),
             ptxas=_last_line(sections.get("ptxas", "")),
             visible_devices=_last_line(sections.get("visible", "")),
         )

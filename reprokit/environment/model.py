@@ -111,9 +111,8 @@ class Cuda:
 class Cudnn:
     """cuDNN below /usr/local/cuda.
 
-    ``source``: ``wheels`` (NVIDIA's, with the cuBLAS that they declare as their dependency), ``image`` (the nvidia/cuda
-    base image has it already) or ``conda`` (conda-forge's package cudnn). ``requirements``: NVIDIA's wheels; with
-    ``conda`` that of the cuBLAS that a CUDA of wheels does not have.
+    ``source``: ``wheels`` (``requirements`` are NVIDIA's; the cuBLAS that it loads is the CUDA's own), ``image`` (the
+    nvidia/cuda base image has it already) or ``conda`` (conda-forge's package cudnn).
     """
 
     version: str
@@ -356,7 +355,7 @@ class Environment:
             served["cudnn"] = {
                 "wheels": f"wheels {' '.join(self.cudnn.requirements)}",
                 "image": f"image {self.base.reference}",
-                "conda": " ".join(("conda-forge cudnn", self.cudnn.version, *self.cudnn.requirements)),
+                "conda": f"conda-forge cudnn {self.cudnn.version}",
             }[self.cudnn.source]
         return served | {name: part.served_by for name, part in self.parts.items()}
 

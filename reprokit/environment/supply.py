@@ -24,6 +24,7 @@ class Supply:
 
     ``python`` and ``gcc``: the providers that are asked, in this order, until one has what the cell asks for. One that
     is left out is never asked. ``silent``: providers whose downloads do not answer, so that they serve nothing.
+    ``missing``: images that their registry no longer has, by reference, for which another provider is asked.
     ``host``: this host, where a script makes cells' environments of it.
     ``catalog``: the compatibility data, with the site's own rows.
     Raises UsageError for a name that stands for nothing.
@@ -33,6 +34,7 @@ class Supply:
     python: tuple[str, ...] = PYTHON_PROVIDERS
     gcc: tuple[str, ...] = GCC_PROVIDERS
     silent: tuple[str, ...] = ()
+    missing: frozenset[str] = frozenset()
     host: Host | None = None
     catalog: Catalog = OURS
 

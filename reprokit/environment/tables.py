@@ -26,6 +26,15 @@ TEXT, LIST, VERSION, VERSIONS = "text", "a list", "a version", "versions"
 
 DATA = Path(__file__).parent / "data"
 
+CUDA_COMPILER = ("nvcc", "nvvm", "crt", "cccl", "runtime")
+"""The parts of CUDA that compile and start a program."""
+
+CUDA_PARTS = (
+    *CUDA_COMPILER,
+    *("cublas", "cufft", "curand", "cusolver", "cusparse", "npp", "nvjpeg", "cupti", "nvrtc", "nvjitlink", "nvtx"),
+)
+"""The parts of CUDA that are wheels of their own; older releases lack some."""
+
 SHAPES: dict[str, Any] = {
     **{path.stem: {ANY: VERSIONS} for path in sorted(DATA.glob("*.yaml"))},
     "releases": {
@@ -49,7 +58,7 @@ SHAPES: dict[str, Any] = {
         "debian": {ANY: VERSION},
     },
     "cuda": {
-        "wheels": {ANY: dict.fromkeys(("nvcc", "nvvm", "crt", "cccl", "runtime", "cublas"), VERSION)},
+        "wheels": {ANY: dict.fromkeys(CUDA_PARTS, VERSION)},
         "images": {ANY: VERSIONS},
         "image_cudnn": {ANY: {ANY: VERSION}},
         "conda": VERSIONS,

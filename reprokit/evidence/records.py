@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from reprokit.case.trust import Trust
 from reprokit.core.errors import UsageError
 from reprokit.core.json_record import ABSENT, JsonRecord
+from reprokit.core.text import pluralize
 from reprokit.environment.measured import Measured
 from reprokit.evidence.details import CellDetails, FailureRecord
 from reprokit.evidence.model import Ending, Frame, Outcome, Verdict
@@ -241,6 +243,30 @@ class CellOutline(NamedTuple):
     expected: Verdict | None
     as_expected: bool | None
     reused_from: str | None
+
+
+_PROVIDERS = {
+    "image": "NVIDIA's image",
+    "wheels": "NVIDIA's wheels",
+    "distribution": "the distribution's package",
+    "conda-forge": "conda-forge",
+}
+
+
+def cuda_providers(cells: Iterable[CellRecord | None], axes: Collection[str]) -> str:
+    """Who provides CUDA in which cells, as a sentence; '' where it is one for all, or no statement is about it.
+
+    ``axes``: those that the statement names. Which provider serves a version depends on the system and on the version,
+    so that a difference between two providers looks like one of these.
+    """
+    if not {"os", "cuda"} & set(axes):
+        return ""
+    served = (one.details.served_by.get("cuda", "").partition(" ")[0] for one in cells if one)
+    found = Counter(_PROVIDERS.get(one, one) for one in served if one)
+    if len(found) < 2:
+        return ""
+    each = " and ".join(f"from {who} in {pluralize(times, 'cell')}" for who, times in sorted(found.items()))
+    return f"CUDA is {each}: what os or cuda seems to decide may be who provides CUDA"
 
 
 def exit_status(cells: tuple[CellRecord, ...] | list[CellRecord]) -> int:

@@ -107,7 +107,11 @@ def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Map
         "engine": {"engine": host.engine_kind or ""},
         "operating system": {"os": measured.os, "glibc": measured.glibc},
         "GPU": {"gpu": ", ".join(measured.gpu), "driver": measured.driver},
-        "CUDA": {"release": measured.cuda, "compiler build": measured.cuda_build},
+        "CUDA": {
+            "release": measured.cuda,
+            "compiler build": measured.cuda_build,
+            "libraries": ", ".join(name for name, opens in measured.cuda_libraries.items() if opens) or None,
+        },
         "cuDNN": {"version": measured.cudnn},
         "frameworks": _builds(measured.frameworks),
         "Python": {"version": measured.python, "build": measured.python_words},

@@ -18,7 +18,7 @@ from reprokit.environment.cases import load, select
 from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
-from reprokit.evidence.records import CellRecord, RunRecord
+from reprokit.evidence.records import CellRecord, RunRecord, cuda_providers
 from reprokit.evidence.strength import Tally, excludes, total, trials_each
 from reprokit.search.explain.conditions import gap, words
 from reprokit.search.explain.explain import DiscriminatingCell, Explanation, Statement, explain
@@ -194,15 +194,18 @@ def short(explained: Explained) -> Iterator[str]:
         notes.append("it may be said shorter")
     if found.claim is Statement.EXACT and explained.supported:
         yield f"reproduces exactly when {words(found.found)}{_rate(explained)} ({'; '.join(notes)})"
+        yield from _providers(explained)
         return
     if found.claim is Statement.EXACT:
         bad, good = pluralize(len(found.bad), "cell"), pluralize(len(found.good), "cell")
         notes = notes[1:] and [f" ({'; '.join(notes[1:])})"]
         sides = f"failed in the {bad} with {words(found.found)}{_rate(explained)}, passed in the other {good}"
         yield f"{trials_each(explained.trials)}: {sides}{''.join(notes)}"
+        yield from _providers(explained)
         yield from _how_to_confirm(explained)
         return
     yield f"several conditions fit ({'; '.join(notes)}): {words(found.found)}; {_rivals(found)}"
+    yield from _providers(explained)
     for proposed in found.tell_apart[:1]:
         yield f"what would tell them apart: {_how(explained, proposed)}"
 
@@ -225,6 +228,7 @@ def full(explained: Explained) -> Iterator[str]:
         yield f"      not, one axis away: {near}"
         for axis, last, after in filter(None, map(gap, condition.conjunction)):
             yield f"      it changes between {axis} {last} and {after}: nothing between them is decided"
+    yield from _providers(explained)
     if not found.minimal and found.conditions:
         yield "the search for shorter conditions was given up: there may be some"
     if found.rivals:
@@ -244,6 +248,13 @@ def full(explained: Explained) -> Iterator[str]:
     yield from _undecided(explained)
     if explained.fixed:
         yield f"with the fix: {fix_of(explained).words}"
+
+
+def _providers(explained: Explained) -> Iterator[str]:
+    """That the decided cells have CUDA from several providers, where what is said names an axis that decides on it."""
+    found = explained.explanation
+    axes = {one.axis for conditions in (found.found, *found.rivals) for each in conditions for one in each}
+    yield from filter(None, [cuda_providers((explained.records[at] for at in (*found.bad, *found.good)), axes)])
 
 
 def lead(explained: Explained) -> str:

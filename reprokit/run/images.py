@@ -51,7 +51,8 @@ DOWNLOADS = ("uv-python.sh", "conda_packages.py")
 class ImageSpec:
     """An image that tasks need: where it starts and what is built on it.
 
-    ``instead``: what is available where a registry's image is not, in words. ``offline``: why the cell is not available
+    ``instead``: what is available where a registry's image is not, in words. ``otherwise``: what is built where that
+    image is one of NVIDIA's, and its tag is gone: CUDA has other providers. ``offline``: why the cell is not available
     where the downloads of a provider do not answer, '' if it needs none. ``trust``: in the cases that share it.
     ``build_time``: the most seconds that its build takes. ``bundled``: the image itself, where it is not built.
     """
@@ -61,6 +62,7 @@ class ImageSpec:
     sources: Mapping[str, SourceTree] = field(default_factory=dict)
     held: PinnedEnvironment | None = None
     instead: str = ""
+    otherwise: ImageSpec | None = None
     offline: str = ""
     trust: Trust = Trust.OWN
     build_time: float | None = None
@@ -104,10 +106,12 @@ class ImageSpec:
 class BuiltImage:
     """An image that exists: built now or before, in how many seconds, and what was measured in it.
 
-    ``bases``: what its Dockerfile starts from, by reference; the first is its base. ``fetched``: it came from another
+    ``spec``: what it was made as: where a tag is gone, that is not what was asked for. ``bases``: what its Dockerfile
+    starts from, by reference; the first is its base. ``fetched``: it came from another
     machine, through the site's registry, in these seconds.
     """
 
+    spec: ImageSpec
     image: ImageInfo
     bases: Mapping[str, ImageInfo]
     built: bool
@@ -202,10 +206,26 @@ def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = Fals
         sources=fetched,
         held=task.held,
         instead=instead,
+        otherwise=None if task.held else _without_tag(task, supply, environment, trees, whole=whole),
         offline=offline,
         trust=task.file.trust,
         build_time=spec.limits.build_time,
     )
+
+
+def _without_tag(
+    task: Task, supply: Supply, chosen: Environment, trees: SourceTrees, *, whole: bool
+) -> ImageSpec | None:
+    """The image that serves the task if NVIDIA has deleted the tag that it starts from; None where nothing would."""
+    if chosen.cuda is None or chosen.cuda.source != "image":
+        return None
+    gone = chosen.base.reference
+    try:
+        found = wanted(task, replace(supply, missing=supply.missing | {gone}), trees, whole=whole)
+    except Unsupported:
+        return None
+    note = f"the registry has no image {gone} any more: CUDA is served otherwise"
+    return replace(found, environment=replace(found.environment, notes=(note, *found.environment.notes)))
 
 
 def _resolved(task: Task, supply: Supply) -> Environment:
@@ -268,7 +288,7 @@ def make_ready(
         if found is not None:
             return found
     with times.span("base"):
-        found_bases = _starts(engine, measurements, image, on_progress, cancel, seen, since, keeper, share)
+        image, found_bases = _starts(engine, measurements, image, on_progress, cancel, seen, since, keeper, share)
     tag = image.name(found_bases)
     keeper.uses.begin(tag, cancel)
     try:
@@ -306,7 +326,8 @@ def name_of(
 
     The arguments, and what is raised, are those of :func:`make_ready`.
     """
-    return image.name(_starts(engine, measurements, image, lambda _: None, cancel, seen, since, keeper, share))
+    found, bases = _starts(engine, measurements, image, lambda _: None, cancel, seen, since, keeper, share)
+    return found.name(bases)
 
 
 def bases_here(engine: Engine, image: ImageSpec, seen: SeenBases) -> dict[str, ImageInfo] | None:
@@ -337,12 +358,21 @@ def _starts(
     since: float,
     keeper: Keeper,
     share: ImageShare | None,
-) -> dict[str, ImageInfo]:
+) -> tuple[ImageSpec, dict[str, ImageInfo]]:
+    """What the image starts from, and the image itself: the other one where a tag of NVIDIA's is gone."""
+    from reprokit.engine import bases
+
     for base in image.environment.images:
         keeper.uses.begin(base.reference, cancel)  # before it is looked for
     watch = BuildWatch(cancel, image.build_time, engine.info(), image.trust)
-    with watch.watching():
-        return _bases(engine, measurements, image, watch.follow(on_progress), watch.stop, seen, since, share)
+    try:
+        with watch.watching():
+            found = _bases(engine, measurements, image, watch.follow(on_progress), watch.stop, seen, since, share)
+    except Unsupported as error:
+        if image.otherwise is None or not str(error).startswith(bases.NO_TAG):
+            raise
+        return _starts(engine, measurements, image.otherwise, on_progress, cancel, seen, since, keeper, share)
+    return image, found
 
 
 def _loaded(
@@ -364,7 +394,7 @@ def _loaded(
         keeper.uses.end(bundled.tag)
         raise
     base = replace(found, tag=image.environment.base.reference, id="", digest="")
-    return BuiltImage(image=found, bases={base.tag: base}, built=False, seconds=seconds, measured=measured)
+    return BuiltImage(spec=image, image=found, bases={base.tag: base}, built=False, seconds=seconds, measured=measured)
 
 
 def _taken(
@@ -401,7 +431,9 @@ def _taken(
     except BaseException:
         keeper.uses.end(tag)
         raise
-    return BuiltImage(image=found, bases=theirs, built=False, seconds=seconds, measured=measured, fetched=fetched)
+    return BuiltImage(
+        spec=image, image=found, bases=theirs, built=False, seconds=seconds, measured=measured, fetched=fetched
+    )
 
 
 def _lock(tag: str) -> Path:
@@ -470,7 +502,9 @@ def _find_or_build(
     seconds = time.monotonic() - started
     with times.span("measuring"):
         measured = measure(engine, measurements, found, cancel=cancel)
-    return BuiltImage(image=found, bases=found_bases, built=built, seconds=seconds, measured=measured, fetched=fetched)
+    return BuiltImage(
+        spec=image, image=found, bases=found_bases, built=built, seconds=seconds, measured=measured, fetched=fetched
+    )
 
 
 def as_shared(image: ImageSpec, tag: str, bases: Mapping[str, ImageInfo]) -> SharedImage:

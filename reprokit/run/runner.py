@@ -640,7 +640,7 @@ class Runner:
             if ready.built:
                 self._listener.build_ended(numbers, ready.seconds)
             assert self.engine_info is not None
-            return ready, known_facts(image, ready, self.engine_info)
+            return ready, known_facts(ready, self.engine_info)
 
         served = self._decisions.serve(waiting[0], attempt, facts)
         if served is None:

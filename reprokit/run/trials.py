@@ -135,8 +135,9 @@ def trial_of(task: Task, image: str, run_id: str, gpus: Sequence[Gpu] = (), *, t
     )
 
 
-def known_facts(image: ImageSpec, ready: BuiltImage, engine: EngineInfo) -> CellFacts:
+def known_facts(ready: BuiltImage, engine: EngineInfo) -> CellFacts:
     """What a record says of an image that ``engine`` has built, whatever becomes of its trials."""
+    image = ready.spec
     base = image.environment.base
     return CellFacts(
         image=image_record(ready),
@@ -173,6 +174,7 @@ def mismatches(task: Task, ready: BuiltImage, catalog: Catalog) -> list[str]:
     """Where the image measures otherwise than the cell asks, in words."""
     differs = comparing.compare(task.cell, ready.measured, catalog)
     differs += comparing.compare_builds(task.spec, ready.measured, catalog)
+    differs += comparing.lacking_libraries(task.spec, ready.measured)
     if task.held:
         own = not task.datasets
         differs += departures(task.held.lock, task.held.entry, ready.image.tag, ready.measured, comparable=own)

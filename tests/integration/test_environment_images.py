@@ -34,6 +34,7 @@ DEBIANS = [
 
 def cell(axes: dict[str, str], **parts: Any) -> CellSpec:
     environment = {key: parts.pop(key) for key in ("apt", "pip", "setup", "image") if key in parts}
+    environment["cuda_libraries"] = "none"  # some GB; test_cuda_libraries.py has them
     defaults: dict[str, Any] = {"sources": {}, "files": {}, "datasets": {}, "env": {}, "workdir": "/workspace"}
     if "files" in parts:
         parts["files"] = as_files(parts["files"])

@@ -23,20 +23,54 @@ from reprokit.environment.axis import (
     Wording,
     version_differs,
 )
-from reprokit.environment.catalog import Catalog
+from reprokit.environment.catalog import Catalog, nvidia_image
 from reprokit.environment.model import CondaTree, Cuda, Environment
+from reprokit.environment.tables import CUDA_COMPILER, CUDA_PARTS
 
 TOOLKIT = "nvidia-cuda-toolkit"
 """The distribution's package of CUDA."""
 
-SCRIPT = """\
+_NAMED_CUDA = ("nvcc", "crt", "cccl", "runtime", "cupti", "nvrtc")
+"""The parts whose wheels are nvidia-cuda-PART, and not nvidia-PART."""
+
+LIBRARIES = (
+    *("libcudart.so", "libcublas.so", "libcublasLt.so", "libcufft.so", "libcurand.so", "libcusolver.so"),
+    *("libcusparse.so", "libnppc.so", "libnvjpeg.so", "libcupti.so", "libnvrtc.so"),
+)
+"""The libraries of a toolkit by the plain names by which frameworks open them, whoever provides CUDA (11.0 and later).
+
+Source: the packages of NVIDIA's devel images (cuda-libraries-dev, cuda-command-line-tools) and the table of wheels.
+"""
+
+JITLINK = "libnvJitLink.so"
+"""One more of them, since 12.0."""
+
+SCRIPT = (
+    """\
 if command -v nvcc >/dev/null 2>&1; then section nvcc; nvcc --version 2>&1; fi
 if command -v ptxas >/dev/null 2>&1; then section ptxas; ptxas --version 2>&1; fi
 for home in "${CUDA_HOME:-/usr/local/cuda}" /usr/local/cuda; do
     if [ -r "$home/version.json" ]; then section cuda-version; cat "$home/version.json"; break; fi
 done
 section cudart
-ls "${CUDA_HOME:-/usr/local/cuda}"/lib64/libcudart.so.* /usr/lib/*-linux-gnu/libcudart.so.* 2>/dev/null"""
+ls "${CUDA_HOME:-/usr/local/cuda}"/lib64/libcudart.so.* /usr/lib/*-linux-gnu/libcudart.so.* 2>/dev/null
+python=$(command -v python || command -v python3)
+if [ -n "$python" ] &&
+    [ -n "$(ls "${CUDA_HOME:-/usr/local/cuda}"/lib64/*.so.* /usr/lib/*-linux-gnu/libcudart.so.* 2>/dev/null)" ]; then
+    section cuda-libraries
+    "$python" -c '
+import ctypes, sys
+for name in sys.argv[1:]:
+    try:
+        ctypes.CDLL(name)
+        print(name)
+    except OSError as error:
+        print("%s: %s" % (name, error))
+' """
+    + " ".join((*LIBRARIES, JITLINK))
+    + """
+fi"""
+)
 
 
 _CALL = re.compile(r"(?<![\w./-])nvcc\s+(?!-V\b|--version\b)[^\s|&;]")
@@ -81,11 +115,15 @@ def resolve(request: AxisRequest) -> Cuda | None:
     if asked is None or asked == versions.NONE:
         return None
     images = request.catalog.cuda_images(release.name) if request.supply.base_source == "registry" else ()
-    if (version := versions.newest(asked, images)) is not None:
-        return Cuda(version=version, source="image")
+    images = tuple(one for one in images if nvidia_image(release.name, one) not in request.supply.missing)
     wheels = _wheels(request.catalog, nvcc=nvcc)
-    if (version := versions.newest(asked, wheels)) is not None:
-        return Cuda(version=version, source="wheels", requirements=_requirements(version, wheels[version]))
+    of_wheels = versions.newest(asked, wheels)
+    # Without its libraries CUDA is the same from either, and 20 MB of wheels instead of 4 GB of image.
+    small = of_wheels is not None and request.spec.environment.cuda_libraries == "none"
+    if not small and (version := versions.newest(asked, images)) is not None:
+        return Cuda(version=version, source="image")
+    if of_wheels is not None:
+        return _of_wheels(of_wheels, wheels[of_wheels], request.spec)
     if release.toolkit and versions.matches(asked, release.toolkit):
         return Cuda(version=release.toolkit, source="distribution")
     known = request.catalog.conda_cudas()
@@ -139,23 +177,25 @@ def _wheels(catalog: Catalog, *, nvcc: bool) -> Mapping[str, Mapping[str, str]]:
     return {version: parts for version, parts in catalog.cuda_wheels().items() if "crt" in parts or not nvcc}
 
 
-def _requirements(version: str, wheels: Mapping[str, str]) -> tuple[str, ...]:
-    """NVIDIA's wheels of a CUDA release. ``wheels``: part -> version."""
-    end = suffix(version)
-    names = {
-        "nvcc": f"nvidia-cuda-nvcc{end}",
-        "nvvm": f"nvidia-nvvm{end}",
-        "crt": f"nvidia-cuda-crt{end}",
-        "cccl": f"nvidia-cuda-cccl{end}",
-        "runtime": f"nvidia-cuda-runtime{end}",
-    }
-    return tuple(f"{name}=={wheels[part]}" for part, name in names.items() if part in wheels)
+def _of_wheels(version: str, wheels: Mapping[str, str], spec: CellSpec) -> Cuda:
+    """CUDA of NVIDIA's wheels, whose names end with ``-cu12`` up to 12. ``wheels``: part -> version.
 
-
-def suffix(cuda: str) -> str:
-    """What the names of NVIDIA's wheels end with for a CUDA version: ``-cu12``, and nothing from 13 on."""
-    major = versions.parts(cuda)[0]
-    return f"-cu{major}" if int(major) < 13 else ""
+    Raises Unsupported.
+    """
+    if spec.environment.cuda_libraries == "none" and spec.cell.get("cudnn", versions.NONE) != versions.NONE:
+        raise Unsupported("cudnn loads the libraries of CUDA, which environment.cuda_libraries: none leaves out")
+    major = versions.parts(version)[0]
+    end = f"-cu{major}" if int(major) < 13 else ""
+    wanted = CUDA_PARTS if spec.environment.cuda_libraries == "all" else CUDA_COMPILER
+    return Cuda(
+        version=version,
+        source="wheels",
+        requirements=tuple(
+            f"nvidia-{'cuda-' if part in _NAMED_CUDA else ''}{part}{end}=={wheels[part]}"
+            for part in wanted
+            if part in wheels
+        ),
+    )
 
 
 def on_host(request: HostRequest) -> Cuda | None:
@@ -172,7 +212,7 @@ def on_host(request: HostRequest) -> Cuda | None:
     nvcc = calls_nvcc(request.spec)
     wheels = _wheels(request.catalog, nvcc=nvcc)
     if (version := versions.newest(asked, wheels)) is not None:
-        return Cuda(version=version, source="wheels", requirements=_requirements(version, wheels[version]))
+        return _of_wheels(version, wheels[version], request.spec)
     if versions.matches(asked, host.cuda):
         return Cuda(version=host.cuda or asked, source="distribution")
     raise Unsupported(
@@ -209,6 +249,24 @@ def _runtime(sections: Mapping[str, str]) -> str | None:
     """The version in the longest name of the runtime library."""
     names = re.findall(r"libcudart\.so\.(\d+(?:\.\d+)*)$", sections.get("cudart", ""), re.MULTILINE)
     return max(names, key=lambda name: name.count("."), default=None)
+
+
+def libraries(sections: Mapping[str, str]) -> dict[str, bool]:
+    """The plain name of each library that was looked for -> whether it opens; nothing where there is no CUDA."""
+    lines = sections.get("cuda-libraries", "").splitlines()
+    return {name: not why for name, _, why in (line.partition(": ") for line in lines) if name in (*LIBRARIES, JITLINK)}
+
+
+def lacking(measured: Mapping[str, Any]) -> list[str]:
+    """The libraries of its CUDA that an image lacks: releases before 11.0 had fewer, libnvJitLink came with 12.0."""
+    release = versions.order(measured["cuda"] or "")
+    if release < (11,):
+        return []
+    return [
+        name
+        for name, opens in measured["cuda_libraries"].items()
+        if not opens and (name != JITLINK or release >= (12,))
+    ]
 
 
 def read(sections: Mapping[str, str]) -> str | None:
@@ -265,7 +323,11 @@ AXIS = Axis(
     guide="""\
 The toolkit at `/usr/local/cuda`: NVIDIA's image where a registry has it, else NVIDIA's wheels, else the distribution's
 package `nvidia-cuda-toolkit`, which `environment.apt` can ask for by name, else the libraries of conda-forge's package
-`cudatoolkit` (9.2 to 11.8), which has neither `nvcc` nor headers. Without this axis there is none. Measured by `nvcc`,
+`cudatoolkit` (9.2 to 11.8), which has neither `nvcc` nor headers. Without this axis there is none. Where a registry no
+longer has an image, the next of these serves the cell. A version means the same libraries whoever provides it, each by
+its plain name (`libcusolver.so`): cuBLAS, cuFFT, cuRAND, cuSOLVER, cuSPARSE, NPP, nvJPEG, CUPTI, nvRTC and, since 12,
+nvJitLink. Each is opened in the built image, and a cell whose image lacks one is `environment-mismatch`. From wheels
+they are 2 to 5 GB: with `cuda_libraries` in `environment`, a case that only compiles does without. Measured by `nvcc`,
 else `ptxas`, the toolkit's version file or the runtime library.
 """,
     after=("os",),

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from reprokit.case.axes import version_syntax
 from reprokit.core.errors import Unsupported
 from reprokit.environment import versions, wording
-from reprokit.environment.axes.cuda import suffix
 from reprokit.environment.axis import (
     CANNOT,
     Axis,
@@ -21,7 +20,7 @@ from reprokit.environment.axis import (
     in_series,
     version_differs,
 )
-from reprokit.environment.catalog import Catalog
+from reprokit.environment.catalog import Catalog, nvidia_image
 from reprokit.environment.model import CondaTree, Cuda, Cudnn, Environment
 
 SCRIPT = """\
@@ -45,12 +44,13 @@ def resolve(request: AxisRequest) -> Cudnn | None:
         if asked is None or cuda is None:
             raise
         has = catalog.image_cudnns(request.release.name).get(cuda.version, "") if cuda.source == "image" else ""
-        if has and versions.matches(asked, has):
+        image = nvidia_image(request.release.name, cuda.version, has)
+        if has and versions.matches(asked, has) and image not in request.supply.missing:
             return Cudnn(version=has, source="image")
         known, silence = catalog.conda_cudnns(cuda.version), request.supply.silence("conda", "conda_channel")
         version = versions.newest(asked, known)
         if version is not None and not silence:
-            return _of_conda(version, cuda, catalog)
+            return _of_conda(version, cuda)
         short = ".".join(versions.parts(cuda.version)[:2])
         conda = f"for CUDA {short} conda-forge has {versions.span(known) or 'none'}"
         if version is not None:
@@ -58,13 +58,13 @@ def resolve(request: AxisRequest) -> Cudnn | None:
         raise Unsupported(f"{error}; {conda}") from error
 
 
-def _of_conda(version: str, cuda: Cuda, catalog: Catalog) -> Cudnn:
+def _of_conda(version: str, cuda: Cuda) -> Cudnn:
     """conda-forge's package, built for that CUDA."""
     short = ".".join(versions.parts(cuda.version)[:2])
     tree = CondaTree(
         folder="/opt/cudnn", packages=(f"cudnn =={version}",), beside=(f"cudatoolkit {short}.*",), only="cudnn"
     )
-    return Cudnn(version=version, source="conda", requirements=_cublas(cuda, catalog), conda=tree)
+    return Cudnn(version=version, source="conda", conda=tree)
 
 
 def cudnn_of(asked: str | None, cuda: Cuda | None, catalog: Catalog) -> Cudnn | None:
@@ -83,14 +83,7 @@ def cudnn_of(asked: str | None, cuda: Cuda | None, catalog: Catalog) -> Cudnn | 
             f"cudnn {asked} is not available for CUDA {major}; NVIDIA's wheels nvidia-cudnn-cu{major}: {has}"
             + (f"; environment.image can be {', '.join(images)}, which have it" if images else "")
         )
-    return Cudnn(version=version, requirements=(f"nvidia-cudnn-cu{major}=={version}", *_cublas(cuda, catalog)))
-
-
-def _cublas(cuda: Cuda, catalog: Catalog) -> tuple[str, ...]:
-    """The wheel of cuBLAS, which every other CUDA brings itself."""
-    if cuda.source != "wheels":
-        return ()
-    return (f"nvidia-cublas{suffix(cuda.version)}=={catalog.cuda_wheels()[cuda.version]['cublas']}",)
+    return Cudnn(version=version, requirements=(f"nvidia-cudnn-cu{major}=={version}",))
 
 
 def on_host(request: HostRequest) -> Cudnn | None:
@@ -107,7 +100,7 @@ def layers(environment: Environment) -> Iterator[Layer]:
 
 
 def locked(environment: Environment) -> tuple[str, ...]:
-    """The wheels of cuDNN and cuBLAS."""
+    """NVIDIA's wheel."""
     return environment.cudnn.requirements if environment.cudnn else ()
 
 
@@ -140,10 +133,10 @@ AXIS = Axis(
     title="cuDNN",
     syntax=version_syntax("cudnn", "cuDNN versions, or none."),
     guide="""\
-NVIDIA's wheels `nvidia-cudnn-cuN` for the CUDA of the cell, with cuBLAS, unpacked below `/usr/local/cuda`; it needs the
-axis `cuda`. Older versions come with NVIDIA's image of that CUDA, where base images come from a registry, or from
-conda-forge's package `cudnn` (7.6.5 to 8.9.7, for CUDA 9.2 to 11). Measured by its header, else by the name of the
-library.
+NVIDIA's wheels `nvidia-cudnn-cuN` for the CUDA of the cell, unpacked below `/usr/local/cuda`; it needs the axis `cuda`,
+whose libraries it loads. Older versions come with NVIDIA's image of that CUDA, where base images come from a registry,
+or from conda-forge's package `cudnn` (7.6.5 to 8.9.7, for CUDA 9.2 to 11). Measured by its header, else by the name of
+the library.
 """,
     after=("cuda",),
     resolve=resolve,

@@ -10,7 +10,7 @@ from reprokit.case.matrix import Cell, label
 from reprokit.core.text import pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading
-from reprokit.evidence.records import CellRecord
+from reprokit.evidence.records import CellRecord, cuda_providers
 from reprokit.evidence.strength import trials_each
 from reprokit.search.explain.repeating import tally_of
 from reprokit.search.isolate.algorithm import RIVALS, AxisDifference, Boundary, Isolation
@@ -57,6 +57,8 @@ class IsolationText:
             lines.append("  that may be chance: --confirm always repeats these cells until a flake is excluded")
         lines += [self._boundary(one) for one in self.found.boundaries]
         lines += self._flaky()
+        cells = (self.record(self.found.cell(mix)) for mix in self.found.readings)
+        lines += filter(None, [cuda_providers(cells, [change.axis for change in self.found.changes])])
         return (*lines, self._counts())
 
     def json(self) -> dict[str, Any]:

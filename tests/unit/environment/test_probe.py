@@ -16,10 +16,11 @@ from reprokit.engine.protocol import ImageInfo, Trial
 from reprokit.environment import probe
 from reprokit.environment.axes import BY_NAME
 from reprokit.environment.catalog import OURS
-from reprokit.environment.comparing import compare
+from reprokit.environment.comparing import compare, lacking_libraries
 from reprokit.environment.measured import Measured, ProbeError
 from reprokit.evidence.model import Ending
 from reprokit.run.probe import measure
+from tests.unit.environment.builders import cell
 
 PROBES = Path(__file__).parent / "probes"
 
@@ -110,6 +111,55 @@ def test_the_runtime_library_tells_the_release_where_there_is_no_compiler() -> N
     assert not differs("10.1.243", seen, OURS)
     assert differs("10.1.105", seen, OURS) == "the cell asks for cuda 10.1.105, the image measures CUDA 10.1"
     assert Measured.parse("##cudart\n/usr/lib/libcudart.so.11.0\n##end\n").cuda_build is None
+
+
+LIBRARIES = """##ptxas
+Cuda compilation tools, release {release}, V{release}.1
+##cuda-libraries
+libcudart.so
+libcusolver.so: libcusolver.so: cannot open shared object file: No such file or directory
+libnvJitLink.so: libnvJitLink.so: cannot open shared object file: No such file or directory
+##end
+"""
+
+
+@pytest.mark.parametrize(
+    ("release", "lacks"),
+    [("12.0", ["libcusolver.so", "libnvJitLink.so"]), ("11.8", ["libcusolver.so"]), ("10.1", [])],
+)
+def test_a_cuda_that_lacks_a_library_is_not_what_the_cell_asks_for(release: str, lacks: list[str]) -> None:
+    """As far as its release has them: libnvJitLink came with 12.0, and before 11.0 there were fewer."""
+    seen = Measured.parse(LIBRARIES.format(release=release))
+    assert seen.cuda_libraries == {"libcudart.so": True, "libcusolver.so": False, "libnvJitLink.so": False}
+    said = lacking_libraries(cell({"cuda": release}), seen)
+    assert [name for name in seen.cuda_libraries if any(name in text for text in said)] == lacks
+    # no library is asked for: by the case, by a cell without CUDA, of an image that the case names
+    for other in (
+        cell({"cuda": release}, cuda_libraries="none"),
+        cell({"cuda": "none"}),
+        cell({}),
+        cell({"cuda": release}, image="own:1"),
+    ):
+        assert lacking_libraries(other, seen) == []
+    assert lacking_libraries(cell({"cuda": release}), recorded("debian-11-cuda-11.2")) == []  # never looked at
+
+
+def test_the_probe_opens_each_library_by_its_plain_name(tmp_path: Path) -> None:
+    """A library that is there under its full name alone is not found by programs that open libcusolver.so."""
+    own = tmp_path / "lib64"
+    own.mkdir()
+    libc = next(Path("/lib").glob("*-linux-gnu/libm.so.6"), None)
+    if libc is None:
+        pytest.skip("no libm.so.6 to stand in for a library")
+    for name in ("libcusolver.so", "libcufft.so.10"):
+        (own / name).symlink_to(libc)
+    script = "section() { printf '##%s\\n' \"$1\"; }\n" + BY_NAME["cuda"].measure.script + "\nsection end\n"
+    environ = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "CUDA_HOME": str(tmp_path)}
+    run = subprocess.run(
+        ["sh", "-c", script], env=environ | {"LD_LIBRARY_PATH": str(own)}, capture_output=True, text=True, check=False
+    )
+    opens = Measured.parse(run.stdout).cuda_libraries
+    assert (opens["libcusolver.so"], opens["libcufft.so"]) == (True, False)
 
 
 def test_an_image_without_anything() -> None:

@@ -16,6 +16,7 @@ from reprokit.environment.alternative import without_downloads, without_registry
 from reprokit.environment.catalog import OURS
 from reprokit.environment.resolving import resolve
 from reprokit.environment.supply import Supply
+from reprokit.environment.tables import CUDA_PARTS
 from tests.unit.environment.builders import cell
 
 BOOTSTRAP, REGISTRY = Supply(base_source="bootstrap"), Supply(base_source="registry")
@@ -267,57 +268,50 @@ def test_what_would_serve_a_cell_without_a_registry_is_said(axes: dict[str, str]
     assert not without_registry(cell(axes), BOOTSTRAP, resolve(cell(axes, image="own:1"), REGISTRY))
 
 
-WHEELS_11_8 = ("nvidia-cublas-cu11==11.11.3.6",)
-
-
 @pytest.mark.parametrize(
-    ("axes", "supply", "sources", "versions_", "cublas"),
+    ("axes", "supply", "sources", "versions_"),
     [
         # what only conda-forge has, on whatever release
-        (("ubuntu-16.04", "10.1", "7.6", "3.7"), REGISTRY, "conda conda conda", "10.1.243 7.6.5.32 3.7.12", ()),
-        (("ubuntu-18.04", "10.0", "7.6.5", "3.6"), REGISTRY, "conda conda distribution", "10.0.130 7.6.5.32 3.6.9", ()),
-        (("debian-12", "9.2", "7", "3.5"), BOOTSTRAP, "conda conda conda", "9.2.148 7.6.5.32 3.5.5", ()),
-        (("debian-13", "10.2", "8", "none"), BOOTSTRAP, "conda conda -", "10.2.89 8.2.1.32 -", ()),
+        (("ubuntu-16.04", "10.1", "7.6", "3.7"), REGISTRY, "conda conda conda", "10.1.243 7.6.5.32 3.7.12"),
+        (("ubuntu-18.04", "10.0", "7.6.5", "3.6"), REGISTRY, "conda conda distribution", "10.0.130 7.6.5.32 3.6.9"),
+        (("debian-12", "9.2", "7", "3.5"), BOOTSTRAP, "conda conda conda", "9.2.148 7.6.5.32 3.5.5"),
+        (("debian-13", "10.2", "8", "none"), BOOTSTRAP, "conda conda -", "10.2.89 8.2.1.32 -"),
         # NVIDIA's images and wheels and the distribution's packages come first
-        (("ubuntu-20.04", "11.2", "8.1", "3.7"), REGISTRY, "image image conda", "11.2.2 8.1.1.33 3.7.12", ()),
-        (("ubuntu-20.04", "11.1", "8.0", "3.8"), REGISTRY, "image image distribution", "11.1.1 8.0.5.39 3.8.10", ()),
+        (("ubuntu-20.04", "11.2", "8.1", "3.7"), REGISTRY, "image image conda", "11.2.2 8.1.1.33 3.7.12"),
+        (("ubuntu-20.04", "11.1", "8.0", "3.8"), REGISTRY, "image image distribution", "11.1.1 8.0.5.39 3.8.10"),
         (
             ("ubuntu-20.04", "10.1", "7.6", "3.8"),
             REGISTRY,
             "distribution conda distribution",
             "10.1.243 7.6.5.32 3.8.10",
-            (),
         ),
-        (("ubuntu-18.04", "11.0", "8.0", "3.7"), REGISTRY, "image conda distribution", "11.0.3 8.0.5.39 3.7.5", ()),
-        (("ubuntu-18.04", "11.0", "8.0", "3.7"), BOOTSTRAP, "conda conda distribution", "11.0.3 8.0.5.39 3.7.5", ()),
+        (("ubuntu-18.04", "11.0", "8.0", "3.7"), REGISTRY, "image conda distribution", "11.0.3 8.0.5.39 3.7.5"),
+        (("ubuntu-18.04", "11.0", "8.0", "3.7"), BOOTSTRAP, "conda conda distribution", "11.0.3 8.0.5.39 3.7.5"),
         (
             ("debian-12", "11.8", "8.6", "3.11"),
             BOOTSTRAP,
             "wheels wheels distribution",
             "11.8.0 8.6.0.163 3.11.2",
-            None,
         ),
         (
             ("debian-12", "11.8", "8.4", "3.11"),
             BOOTSTRAP,
             "wheels conda distribution",
             "11.8.0 8.4.1.50 3.11.2",
-            WHEELS_11_8,
         ),
-        (("debian-12", "11", "8.9.7", "3.6"), REGISTRY, "wheels conda conda", "11.8.0 8.9.7.29 3.6.15", WHEELS_11_8),
-        (("debian-11", "11.2", "8.2", "3.6"), REGISTRY, "distribution conda image", "11.2.2 8.2.1.32 3.6.15", ()),
+        (("debian-12", "11", "8.9.7", "3.6"), REGISTRY, "wheels conda conda", "11.8.0 8.9.7.29 3.6.15"),
+        (("debian-11", "11.2", "8.2", "3.6"), REGISTRY, "distribution conda image", "11.2.2 8.2.1.32 3.6.15"),
     ],
 )
 def test_conda_forge_serves_what_no_one_else_has(
-    axes: tuple[str, ...], supply: Supply, sources: str, versions_: str, cublas: tuple[str, ...] | None
+    axes: tuple[str, ...], supply: Supply, sources: str, versions_: str
 ) -> None:
     found = resolve(cell(dict(zip(("os", "cuda", "cudnn", "python"), axes, strict=True))), supply)
     parts = (found.cuda, found.cudnn, found.python)
     assert " ".join(part.source if part else "-" for part in parts) == sources
     assert " ".join(part.version if part else "-" for part in parts) == versions_
     assert found.cudnn is not None
-    if cublas is not None:
-        assert found.cudnn.requirements == cublas
+    assert not any("cublas" in requirement for requirement in found.cudnn.requirements)  # it is the CUDA's own
     trees = [part.conda for part in parts if part and part.source == "conda"]
     assert {tree.folder for tree in trees if tree} == {
         tree.folder for tree in (found.conda.trees if found.conda else ())
@@ -400,23 +394,33 @@ def test_none_means_none_in_the_image() -> None:
     assert (found.python, found.gcc, found.cuda, found.cudnn) == (None, None, None, None)
 
 
-@pytest.mark.parametrize(
-    ("cuda", "requirements"),
-    [
-        ("11.7", ("nvidia-cuda-nvcc-cu11==11.7.99", "nvidia-cuda-runtime-cu11==11.7.99")),
-        ("11.8", ("nvidia-cuda-nvcc-cu11==11.8.89", "nvidia-cuda-runtime-cu11==11.8.89")),
-        ("12.0", ("nvidia-cuda-nvcc-cu12==12.0.140", "nvidia-cuda-runtime-cu12==12.0.146")),
-        ("12.0.0", ("nvidia-cuda-nvcc-cu12==12.0.76", "nvidia-cuda-runtime-cu12==12.0.107")),
-    ],
-)
-def test_cuda_comes_from_nvidias_wheels(cuda: str, requirements: tuple[str, ...]) -> None:
-    found = resolve(cell({"cuda": cuda}), BOOTSTRAP).cuda
-    assert found is not None
-    assert (found.source, found.requirements) == ("wheels", requirements)
+COMPILERS = [
+    ("11.7", ("nvidia-cuda-nvcc-cu11==11.7.99", "nvidia-cuda-runtime-cu11==11.7.99")),
+    ("11.8", ("nvidia-cuda-nvcc-cu11==11.8.89", "nvidia-cuda-runtime-cu11==11.8.89")),
+    ("12.0", ("nvidia-cuda-nvcc-cu12==12.0.140", "nvidia-cuda-runtime-cu12==12.0.146")),
+    ("12.0.0", ("nvidia-cuda-nvcc-cu12==12.0.76", "nvidia-cuda-runtime-cu12==12.0.107")),
+]
+
+
+@pytest.mark.parametrize(("cuda", "compiler"), COMPILERS)
+def test_cuda_comes_from_nvidias_wheels_with_all_its_libraries_or_none(cuda: str, compiler: tuple[str, ...]) -> None:
+    whole = resolve(cell({"cuda": cuda}), BOOTSTRAP).cuda
+    small = resolve(cell({"cuda": cuda}, cuda_libraries="none"), BOOTSTRAP).cuda
+    assert whole is not None
+    assert small is not None
+    assert (whole.source, small.source, small.requirements) == ("wheels", "wheels", compiler)
+    assert whole.requirements[:2] == compiler
+    end = f"-cu{cuda[:2]}"
+    libraries = {name.partition("==")[0].removesuffix(end) for name in whole.requirements[2:]}
+    assert libraries == {
+        *("nvidia-cublas", "nvidia-cufft", "nvidia-curand", "nvidia-cusolver", "nvidia-cusparse", "nvidia-npp"),
+        *("nvidia-nvjpeg", "nvidia-cuda-cupti", "nvidia-cuda-nvrtc", "nvidia-nvtx"),
+        *(["nvidia-nvjitlink"] if cuda.startswith("12") else []),
+    }
 
 
 def test_cuda_13_needs_the_parts_of_its_compiler() -> None:
-    found = resolve(cell({"cuda": "13.0.2"}), BOOTSTRAP).cuda
+    found = resolve(cell({"cuda": "13.0.2"}, cuda_libraries="none"), BOOTSTRAP).cuda
     assert found is not None
     assert [name.partition("==")[0] for name in found.requirements] == [
         "nvidia-cuda-nvcc",
@@ -425,6 +429,33 @@ def test_cuda_13_needs_the_parts_of_its_compiler() -> None:
         "nvidia-cuda-cccl",
         "nvidia-cuda-runtime",
     ]
+
+
+def test_without_its_libraries_cuda_is_the_same_with_and_without_a_registry() -> None:
+    axes = {"os": "ubuntu-22.04", "cuda": "11.8"}
+    found = [resolve(cell(axes, cuda_libraries="none"), supply).cuda for supply in (REGISTRY, BOOTSTRAP)]
+    assert found[0] == found[1]
+    assert found[0] is not None
+    assert found[0].source == "wheels"
+    # What calls nvcc cannot do with these wheels.
+    calls = dataclasses.replace(cell(axes, cuda_libraries="none"), command=("nvcc a.cu",))
+    compiles = resolve(calls, REGISTRY).cuda
+    assert compiles is not None
+    assert compiles.source == "image"
+
+
+def test_cudnn_needs_the_libraries_of_cuda() -> None:
+    with pytest.raises(Unsupported, match=r"cuda_libraries: none leaves out"):
+        resolve(cell({"cuda": "11.8", "cudnn": "8.6"}, cuda_libraries="none"), BOOTSTRAP)
+
+
+def test_where_a_tag_is_gone_the_next_provider_is_asked() -> None:
+    axes = {"os": "ubuntu-22.04", "cuda": "11.8"}
+    before = resolve(cell(axes), REGISTRY)
+    after = resolve(cell(axes), dataclasses.replace(REGISTRY, missing=frozenset({before.base.reference})))
+    assert before.base.reference == "nvidia/cuda:11.8.0-devel-ubuntu22.04"
+    assert after.cuda is not None
+    assert (after.base.reference, after.cuda.source) == ("ubuntu:22.04", "wheels")
 
 
 def test_cuda_that_only_the_distribution_has() -> None:
@@ -543,7 +574,8 @@ def test_the_catalogue_is_whole() -> None:
         assert known, f"conda-forge has no cuDNN for CUDA {version}"
     assert all(OURS.debian_glibc(debian) for debian in OURS.gcc_images().values())
     for version, wheels in OURS.cuda_wheels().items():
-        assert {"nvcc", "runtime", "cublas"} <= set(wheels), version
+        lacks = {"nvvm", "crt", "cccl"} if version < "13" else set()
+        assert set(wheels) == set(CUDA_PARTS) - lacks - ({"nvjitlink"} if version < "12" else set()), version
         assert wheels["nvcc"].split(".")[:2] == version.split(".")[:2]
         assert OURS.driver_needed(version)
     for major in ("11", "12", "13"):

@@ -19,6 +19,7 @@ from reprokit.cli.display.screen import Screen
 from reprokit.engine.protocol import Trial
 from reprokit.environment.cases import load, select
 from reprokit.environment.measured import Measured
+from reprokit.evidence.details import CellDetails
 from reprokit.evidence.model import Ending, Outcome, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.usage import GpuRecord, Usage
@@ -221,6 +222,31 @@ def test_a_fix_is_judged_where_the_case_reproduced(
     records = [cell(at, verdict, a=str(at)) for at, verdict in enumerate(case)]
     records += [cell(at, verdict, "fix", a=str(at)) for at, verdict in enumerate(fix)]
     assert full(records)[-1] == f"with the fix: {words}"
+
+
+@pytest.mark.parametrize(
+    ("axis", "providers", "said"),
+    [
+        ("os", ("image nvidia/cuda:11.8.0-devel-ubuntu22.04", "wheels nvidia-cuda-nvcc-cu11==11.8.89"), True),
+        ("os", ("wheels nvidia-cuda-nvcc-cu11==11.7.99", "wheels nvidia-cuda-nvcc-cu11==11.8.89"), False),
+        ("python", ("image nvidia/cuda:11.8.0-devel-ubuntu22.04", "wheels nvidia-cuda-nvcc-cu11==11.8.89"), False),
+        ("os", ("", "wheels nvidia-cuda-nvcc-cu11==11.8.89"), False),
+    ],
+)
+def test_a_statement_about_the_system_says_where_cuda_is_from_several_providers(
+    axis: str, providers: tuple[str, str], said: bool
+) -> None:
+    records = [
+        replace(
+            cell(number, verdict, **{axis: str(number)}), details=CellDetails(served_by={"cuda": who} if who else {})
+        )
+        for number, (verdict, who) in enumerate(zip((BAD, GOOD), providers, strict=True), 1)
+    ]
+    short = list(explanation.short(explanation.of_records(records)))
+    for lines in (short, full(records)):
+        assert any("from NVIDIA's image in 1 cell and from NVIDIA's wheels in 1 cell" in line for line in lines) is said
+    # a line of its own, which pages that show few lines have as well
+    assert not said or "provide" in short[1]
 
 
 def test_a_fix_of_a_flake_says_how_many_trials_it_passed() -> None:

@@ -68,19 +68,8 @@ RUN --mount=type=secret,id=pip_conf \
     --mount=type=secret,id=site_env,mode=0444 --mount=type=secret,id=ca_bundle,mode=0444 \
     --mount=type=bind,source=reprokit/cuda-tree.sh,target=/run/reprokit/cuda-tree.sh \
     . /run/reprokit/site.sh \
- && pip install --no-deps --no-compile --only-binary :all: --target /usr/local/cuda/wheels/cuda nvidia-cuda-nvcc-cu11==11.8.89 nvidia-cuda-runtime-cu11==11.8.89 \
+ && pip install --no-deps --no-compile --only-binary :all: --target /usr/local/cuda/wheels/cuda nvidia-cuda-nvcc-cu11==11.8.89 nvidia-cuda-runtime-cu11==11.8.89 nvidia-cublas-cu11==11.11.3.6 nvidia-cufft-cu11==10.9.0.58 nvidia-curand-cu11==10.3.0.86 nvidia-cusolver-cu11==11.4.1.48 nvidia-cusparse-cu11==11.7.5.86 nvidia-npp-cu11==11.8.0.86 nvidia-nvjpeg-cu11==11.9.0.86 nvidia-cuda-cupti-cu11==11.8.87 nvidia-cuda-nvrtc-cu11==11.8.89 nvidia-nvtx-cu11==11.8.86 \
  && sh /run/reprokit/cuda-tree.sh /usr/local/cuda/wheels/cuda
-RUN --mount=type=secret,id=pip_conf \
-    --mount=type=bind,source=reprokit/keeping_pip.py,target=/run/reprokit/keeping_pip.py \
-    --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
-    --mount=type=bind,source=reprokit/relay.pl,target=/run/reprokit/relay.pl \
-    --mount=type=bind,source=reprokit/relay.py,target=/run/reprokit/relay.py \
-    --mount=type=ssh,id=gateway,target=/run/reprokit/gateway.sock,mode=0666 \
-    --mount=type=secret,id=site_env,mode=0444 --mount=type=secret,id=ca_bundle,mode=0444 \
-    --mount=type=bind,source=reprokit/cuda-tree.sh,target=/run/reprokit/cuda-tree.sh \
-    . /run/reprokit/site.sh \
- && pip install --no-deps --no-compile --only-binary :all: --target /usr/local/cuda/wheels/cudnn nvidia-cublas-cu11==11.11.3.6 \
- && sh /run/reprokit/cuda-tree.sh /usr/local/cuda/wheels/cudnn
 COPY --from=conda /opt/cudnn/ /usr/local/cuda/conda/cudnn/
 RUN --mount=type=bind,source=reprokit/cuda-conda.sh,target=/run/reprokit/cuda-conda.sh \
     sh /run/reprokit/cuda-conda.sh /usr/local/cuda/conda/cudnn

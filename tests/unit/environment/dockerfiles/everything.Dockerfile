@@ -39,7 +39,7 @@ RUN --mount=type=secret,id=pip_conf \
     --mount=type=secret,id=site_env,mode=0444 --mount=type=secret,id=ca_bundle,mode=0444 \
     --mount=type=bind,source=reprokit/cuda-tree.sh,target=/run/reprokit/cuda-tree.sh \
     . /run/reprokit/site.sh \
- && pip install --no-deps --no-compile --only-binary :all: --target /usr/local/cuda/wheels/cuda nvidia-cuda-nvcc-cu12==12.0.140 nvidia-cuda-runtime-cu12==12.0.146 \
+ && pip install --no-deps --no-compile --only-binary :all: --target /usr/local/cuda/wheels/cuda nvidia-cuda-nvcc-cu12==12.0.140 nvidia-cuda-runtime-cu12==12.0.146 nvidia-cublas-cu12==12.0.2.224 nvidia-cufft-cu12==11.0.1.95 nvidia-curand-cu12==10.3.1.124 nvidia-cusolver-cu12==11.4.3.1 nvidia-cusparse-cu12==12.0.1.140 nvidia-npp-cu12==12.0.1.104 nvidia-nvjpeg-cu12==12.0.1.102 nvidia-cuda-cupti-cu12==12.0.146 nvidia-cuda-nvrtc-cu12==12.0.140 nvidia-nvjitlink-cu12==12.0.140 nvidia-nvtx-cu12==12.0.140 \
  && sh /run/reprokit/cuda-tree.sh /usr/local/cuda/wheels/cuda
 RUN --mount=type=secret,id=pip_conf \
     --mount=type=bind,source=reprokit/keeping_pip.py,target=/run/reprokit/keeping_pip.py \
@@ -50,7 +50,7 @@ RUN --mount=type=secret,id=pip_conf \
     --mount=type=secret,id=site_env,mode=0444 --mount=type=secret,id=ca_bundle,mode=0444 \
     --mount=type=bind,source=reprokit/cuda-tree.sh,target=/run/reprokit/cuda-tree.sh \
     . /run/reprokit/site.sh \
- && pip install --no-deps --no-compile --only-binary :all: --target /usr/local/cuda/wheels/cudnn nvidia-cudnn-cu12==8.9.7.29 nvidia-cublas-cu12==12.0.2.224 \
+ && pip install --no-deps --no-compile --only-binary :all: --target /usr/local/cuda/wheels/cudnn nvidia-cudnn-cu12==8.9.7.29 \
  && sh /run/reprokit/cuda-tree.sh /usr/local/cuda/wheels/cudnn
 RUN --mount=type=secret,id=pip_conf \
     --mount=type=bind,source=reprokit/keeping_pip.py,target=/run/reprokit/keeping_pip.py \

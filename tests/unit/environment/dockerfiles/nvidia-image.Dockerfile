@@ -29,7 +29,7 @@ RUN --mount=type=secret,id=pip_conf \
     --mount=type=secret,id=site_env,mode=0444 --mount=type=secret,id=ca_bundle,mode=0444 \
     . /run/reprokit/site.sh \
  && pip install pip==24.0
-ENV CUDA_HOME=/usr/local/cuda LD_LIBRARY_PATH=/usr/local/cuda/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+ENV CUDA_HOME=/usr/local/cuda LD_LIBRARY_PATH=/usr/local/cuda/lib64:/usr/local/cuda/extras/CUPTI/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 RUN --mount=type=secret,id=pip_conf \
     --mount=type=bind,source=reprokit/keeping_pip.py,target=/run/reprokit/keeping_pip.py \
     --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
