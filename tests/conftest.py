@@ -112,13 +112,7 @@ def shared_folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def podman_service() -> Iterator[str]:
-    """The address of a Podman service with a storage of its own; stopped and removed afterwards.
-
-    ``REPROKIT_TEST_PODMAN`` names one that runs already, as ``.ci/podman5`` starts it.
-    """
-    if given := os.environ.get("REPROKIT_TEST_PODMAN"):
-        yield given
-        return
+    """The address of a Podman service with a storage of its own; stopped and removed afterwards."""
     podman = shutil.which("podman")
     if podman is None:
         pytest.skip("needs podman")
@@ -147,6 +141,14 @@ def podman_service() -> Iterator[str]:
         log.close()
         subprocess.run(["umount", "--lazy", f"{folder}/root/overlay"], capture_output=True, check=False)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def podman5_service() -> str:
+    """The address of the service of Podman 5 that ``.ci/podman5`` runs beside the tests."""
+    if address := os.environ.get("REPROKIT_TEST_PODMAN5"):
+        return address
+    pytest.skip("needs Podman 5: .ci/podman5 build/podman5 make test")
 
 
 def _wait_for(address: str) -> None:

@@ -112,8 +112,8 @@ def _docker(request: pytest.FixtureRequest) -> Iterator[Subject]:
     )
 
 
-def _podman(request: pytest.FixtureRequest) -> Iterator[Subject]:
-    service = request.getfixturevalue("podman_service")
+def _podman(request: pytest.FixtureRequest, service: str = "podman_service") -> Iterator[Subject]:
+    service = request.getfixturevalue(service)
     entry = registry.entry("podman")
     engine = entry.open({"CONTAINER_HOST": service})
     folder = request.getfixturevalue("tmp_path_factory").mktemp("tiny")
@@ -125,6 +125,10 @@ def _podman(request: pytest.FixtureRequest) -> Iterator[Subject]:
         opened=f"registry.make('podman', {{'CONTAINER_HOST': {service!r}}})",
         repeats=False,  # the podman program of this host knows nothing of the service's storage
     )
+
+
+def _podman5(request: pytest.FixtureRequest) -> Iterator[Subject]:
+    yield from _podman(request, "podman5_service")
 
 
 def _venv(request: pytest.FixtureRequest) -> Iterator[Subject]:
@@ -166,6 +170,7 @@ real = pytest.mark.integration
 SUBJECTS = [
     pytest.param(_docker, id="docker", marks=real),
     pytest.param(_podman, id="podman", marks=real),
+    pytest.param(_podman5, id="podman5", marks=real),
     pytest.param(_venv, id="venv", marks=real),
     pytest.param(_toy, id="toy", marks=real),
     pytest.param(_fake, id="fake"),

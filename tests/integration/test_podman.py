@@ -47,11 +47,11 @@ from tests.integration.test_engine_run import (  # noqa: F401
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture(scope="module")
-def engine(podman_service: str) -> Iterator[DockerEngine]:
+@pytest.fixture(scope="module", params=["podman_service", "podman5_service"])
+def engine(request: pytest.FixtureRequest) -> Iterator[DockerEngine]:
     """The engine of that service, also for the docker client that gives the second opinions."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(os.environ, "DOCKER_HOST", podman_service)
+        patch.setitem(os.environ, "DOCKER_HOST", request.getfixturevalue(request.param))
         yield PodmanEngine(dict(os.environ))
 
 
@@ -128,17 +128,17 @@ def test_a_failing_step_of_buildah_is_named_with_its_last_lines(engine: DockerEn
     [("kill", "from outside"), ("remove", "removed the container"), ("/attach", "cut"), ("/events", "event stream")],
 )
 def test_what_happens_to_the_container_or_the_service_is_not_a_finding(
-    podman_service: str, tiny: str, ask: str, words: str
+    engine: DockerEngine, tiny: str, ask: str, words: str
 ) -> None:
     with (
         tempfile.TemporaryDirectory(prefix="rk-proxy-") as folder,
-        engine_proxy(Path(podman_service.removeprefix("unix://")), Path(folder)) as proxy,
+        engine_proxy(Path(engine.wire.endpoint.url.removeprefix("unix://")), Path(folder)) as proxy,
     ):
-        engine = PodmanEngine(wire=Wire(where=Endpoint(url=proxy.url)))
+        behind = PodmanEngine(wire=Wire(where=Endpoint(url=proxy.url)))
         word = uuid.uuid4().hex
 
         def harm() -> None:
-            client = engine.wire.client()
+            client = behind.wire.client()
             (container,) = client.containers(filters={"label": f"{ownership.RUN}={word}"})
             if ask == "kill":
                 client.kill(container["Id"])
@@ -150,5 +150,5 @@ def test_what_happens_to_the_container_or_the_service_is_not_a_finding(
         # On a busy machine it takes its time until the container is gone.
         seconds = 3 if ask.startswith("/") else 30
         with pytest.raises(EngineLost, match=words):
-            run(engine, tiny, f"echo up; sleep {seconds}; exit 1", harm, labels=ownership.ownership(word))
-        assert run(engine, tiny, "echo again; exit 3", lambda: None).exit_code == 3
+            run(behind, tiny, f"echo up; sleep {seconds}; exit 1", harm, labels=ownership.ownership(word))
+        assert run(behind, tiny, "echo again; exit 3", lambda: None).exit_code == 3
