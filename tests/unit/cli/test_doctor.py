@@ -196,6 +196,21 @@ def test_how_an_engine_is_started(tmp_path: Path, programs: tuple[str, ...], val
     assert fix in command
 
 
+def test_an_ssh_that_does_not_connect_is_shown_with_the_command_to_try(tmp_path: Path) -> None:
+    said = 'ssh to far ended with status 255 and said "ssh: connect to host far: Connection refused"'
+    environ = {"PATH": str(tmp_path), "DOCKER_HOST": "ssh://me@far:22/run/docker.sock; rm -r x"}
+    ((status, text, fix),) = rows(engines.check(ground(tmp_path, unreachable=said, environ=environ)))
+    assert (status, text) == ("fail", said)
+    assert fix.startswith("ssh -o BatchMode=yes -- ssh://me@far:22 docker version")
+
+
+def test_an_engine_on_another_machine_is_named_as_one(tmp_path: Path) -> None:
+    far = engine(url="ssh://far")
+    assert any("another machine" in text for _, text, _ in rows(engines.check(ground(tmp_path, **far))))
+    assert not ground(tmp_path, **far).is_local
+    assert not any("another machine" in text for _, text, _ in rows(engines.check(ground(tmp_path, **engine()))))
+
+
 def test_the_configured_engine_venv_needs_no_container_engine(tmp_path: Path) -> None:
     here = ground(tmp_path, unreachable="no engine listens: start it", settings=Settings(engine="venv"))
     assert [status for status, _, _ in rows(engines.check(here))] == ["info"]

@@ -6,6 +6,8 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import docker.errors
 import pytest
@@ -21,7 +23,7 @@ from reprokit.engine.podman import buildah
 from reprokit.engine.podman.buildah import Steps, parameters
 from reprokit.engine.protocol import EngineInfo, Progress
 from reprokit.engine.site import Served
-from reprokit.run.limits import check_limits
+from reprokit.run.limits import check_limits, check_reached
 from tests.conftest import build_of, trial
 
 # What buildah 1.28.2 printed, in the pieces in which it came.
@@ -234,6 +236,21 @@ def test_what_the_engine_cannot_hold_is_unsupported() -> None:
     with pytest.raises(Unsupported, match=r"Docker Engine 28 cannot hold resources\.memory here"):
         check_limits(Limits(memory=10**9), rootless)
     check_limits(Limits(memory=10**9, cpus=1), EngineInfo(kind="docker", name="Docker Engine", version="28"))
+
+
+def test_gpus_and_data_sets_of_this_host_are_not_for_an_engine_elsewhere() -> None:
+    here = EngineInfo(kind="docker", name="Docker Engine", version="28")
+    there = replace(here, remote="ssh://far")
+
+    def task(datasets: dict[str, Path], gpus: int) -> Any:
+        return SimpleNamespace(datasets=datasets, spec=SimpleNamespace(limits=Limits(gpus=gpus)))
+
+    check_reached(task({"cityscapes": Path("/data")}, 1), here)
+    check_reached(task({}, 0), there)
+    with pytest.raises(Unsupported, match=r"data set cityscapes \(/data\).*ssh://far .*run reprokit there"):
+        check_reached(task({"cityscapes": Path("/data")}, 0), there)
+    with pytest.raises(Unsupported, match=r"resources\.gpus"):
+        check_reached(task({}, 1), there)
 
 
 @pytest.mark.parametrize(
