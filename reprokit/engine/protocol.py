@@ -145,7 +145,7 @@ class Trial:
     mounts: tuple[Mount, ...] = ()
     files: Mapping[str, FileSpec] = field(default_factory=dict)
     gpus: tuple[str, ...] = ()
-    gpu_indices: tuple[int, ...] = ()
+    gpu_indices: tuple[str, ...] = ()
     trust: Trust = Trust.OWN
     terminal: Terminal | None = None
     capabilities: tuple[str, ...] = ()

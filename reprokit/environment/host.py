@@ -32,8 +32,9 @@ class GpuState:
 class Gpu:
     """One GPU. ``memory`` in bytes, 0 = not known; ``compute`` is its capability (``9.0``).
 
-    ``mig``: it is split into instances (MIG mode) and cannot be leased as a whole. ``processes``: pids that compute on
-    it, as far as this user and pid namespace see them; nvidia-smi's list is not asked for.
+    ``mig``: it is split into instances (MIG mode) and cannot be leased as a whole. An instance has the ``index`` of its
+    GPU, whose UUID is its ``parent``, and its own number there as ``slot``; a program uses one alone. ``processes``:
+    pids that compute on it, as far as this user and pid namespace see them; nvidia-smi's list is not asked for.
     """
 
     index: int
@@ -42,8 +43,15 @@ class Gpu:
     memory: int
     compute: str
     mig: bool = False
+    parent: str = ""
+    slot: int = 0
     processes: tuple[int, ...] = ()
     state: GpuState = field(default_factory=GpuState, compare=False)
+
+    @property
+    def place(self) -> str:
+        """``1``, or ``1:0`` for an instance, as CDI and NVIDIA's runtime name them."""
+        return f"{self.index}:{self.slot}" if self.parent else str(self.index)
 
 
 @dataclass(frozen=True, kw_only=True)

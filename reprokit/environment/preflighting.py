@@ -30,8 +30,11 @@ def preflight(spec: CellSpec, facts: HostFacts, catalog: Catalog = OURS) -> tupl
     if not facts.gpus:
         found = "this host leases no GPU" if facts.driver else "this host has no NVIDIA GPU"
         raise Unsupported(f"{found}{why}; the case asks for {wanted}")
-    if len(facts.gpus) < wanted:
-        raise Unsupported(f"this host has {_count(len(facts.gpus))}{why}; the case asks for {wanted}")
+    if len(usable := _together(spec, facts)) < wanted:
+        mig = (
+            ", and instances of GPUs in MIG mode, of which a program uses one" if len(usable) < len(facts.gpus) else ""
+        )
+        raise Unsupported(f"this host has {_count(len(usable))}{mig}{why}; the case asks for {wanted}")
     _model(spec, facts, wanted)
     _memory(spec, facts, wanted)
     large = _large(spec, facts)
@@ -59,6 +62,11 @@ def _count(gpus: int) -> str:
     return f"{gpus} GPU" if gpus == 1 else f"{gpus} GPUs"
 
 
+def _together(spec: CellSpec, facts: HostFacts) -> tuple[Gpu, ...]:
+    """The GPUs that a cell can use as many of as it asks for."""
+    return tuple(gpu for gpu in facts.gpus if spec.limits.gpus == 1 or not gpu.parent)
+
+
 def _of_model(spec: CellSpec, facts: HostFacts) -> list[Gpu]:
     """The GPUs whose name has the words of the model that the case asks for, one after the other."""
     asked = units.words_of_model(spec.limits.gpu_model or "")
@@ -67,7 +75,7 @@ def _of_model(spec: CellSpec, facts: HostFacts) -> list[Gpu]:
         words = units.words_of_model(name)
         return any(words[start : start + len(asked)] == asked for start in range(len(words)))
 
-    return [gpu for gpu in facts.gpus if not asked or has(gpu.name)]
+    return [gpu for gpu in _together(spec, facts) if not asked or has(gpu.name)]
 
 
 def _model(spec: CellSpec, facts: HostFacts, wanted: int) -> None:

@@ -55,7 +55,7 @@ class GpuAllocation:
         self._begin = self._scheduler.xids.mark()
 
     def _xids(self) -> tuple[tuple[str, int], ...]:
-        return self._scheduler.xids.since(self._begin, {gpu.uuid for gpu in self.gpus})
+        return self._scheduler.xids.since(self._begin, {gpu.parent or gpu.uuid for gpu in self.gpus})
 
     def why_lost(self, text: str | None, now: HostFacts) -> str:
         """Why a failure is the GPU's and not the case's, '' when it is not; ``text`` is what log or engine say.
@@ -88,7 +88,7 @@ class GpuAllocation:
                 compute=gpu.compute,
                 driver=now.driver or "",
                 others=len(gpu.processes),
-                xids=tuple(xid for uuid, xid in xids if uuid == gpu.uuid),
+                xids=tuple(xid for uuid, xid in xids if uuid == (gpu.parent or gpu.uuid)),
                 **vars(gpu.state),
             )
             for gpu in (found.get(gpu.uuid, gpu) for gpu in self.gpus)
@@ -96,7 +96,7 @@ class GpuAllocation:
 
     @staticmethod
     def _names(gpus: Sequence[Gpu]) -> str:
-        return " and ".join(f"GPU {gpu.index} ({gpu.uuid})" for gpu in gpus)
+        return " and ".join(f"GPU {gpu.place} ({gpu.uuid})" for gpu in gpus)
 
     def renew(self) -> None:
         """Other GPUs in place of lost ones; the same where there are not enough others. Raises Cancelled."""
@@ -336,7 +336,7 @@ class GpuScheduler:
         # A process that has just ended is listed for a moment.
         if self._others == "refuse" and pid in pids and time.monotonic() - since >= ANSWER_HOLDS:
             self._refused.add(gpu.uuid)
-            self._gone.setdefault(gpu.uuid, f"GPU {gpu.index} ({gpu.uuid}): {words}")
+            self._gone.setdefault(gpu.uuid, f"GPU {gpu.place} ({gpu.uuid}): {words}")
         elif pid not in pids:
             self._foreign[gpu.uuid] = (pids[0], time.monotonic())
         return words

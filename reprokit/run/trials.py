@@ -128,7 +128,7 @@ def trial_of(task: Task, image: str, run_id: str, gpus: Sequence[Gpu] = (), *, t
         ),
         files=handed_files(task),
         gpus=uuids,
-        gpu_indices=tuple(gpu.index for gpu in gpus),
+        gpu_indices=tuple(gpu.place for gpu in gpus),
         trust=task.file.trust,
         traced=traced,
         capabilities=(CAPABILITY,) if traced else (),

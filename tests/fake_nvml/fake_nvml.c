@@ -4,7 +4,8 @@
  *   driver 550.54.15
  *   cuda 12040
  *   init 9                                              the error of nvmlInit (0 = works, -1 = hangs)
- *   gpu GPU-uuid|name|MiB|major.minor|state|pid,pid|more     state: ok, mig, lost, gone, hang
+ *   gpu GPU-uuid|name|MiB|major.minor|state|pid,pid|more     state: ok, mig, lost, gone, hang;
+ *                                                       ofN: an instance of GPU N, which is in state mig; these come last
  *
  * "more" are words such as "mode=3 ecc=1 errors=2 sm=1980 mem=2619 reasons=4"; what is not named is not supported.
  *
@@ -84,7 +85,28 @@ int nvmlSystemGetDriverVersion(char *text, unsigned length) {
     return SUCCESS;
 }
 int nvmlSystemGetCudaDriverVersion(int *version) { *version = host().cuda; return SUCCESS; }
-int nvmlDeviceGetCount_v2(unsigned *count) { *count = host().count; return SUCCESS; }
+/* The number of the GPU that an instance is of, -1 for a GPU. */
+static int parent(const Gpu *gpu) {
+    int number = -1;
+    sscanf(gpu->state, "of%d", &number);
+    return number;
+}
+int nvmlDeviceGetCount_v2(unsigned *count) {
+    Host found = host();
+    *count = 0;
+    for (unsigned index = 0; index < found.count; index++) *count += parent(&found.gpus[index]) < 0;
+    return SUCCESS;
+}
+int nvmlDeviceGetMaxMigDeviceCount(void *handle, unsigned *count) { (void)handle; *count = 7; return SUCCESS; }
+int nvmlDeviceGetMigDeviceHandleByIndex(void *handle, unsigned number, void **instance) {
+    Host found = host();
+    for (unsigned index = 0, seen = 0; index < found.count; index++)
+        if (parent(&found.gpus[index]) == (int)(size_t)handle - 1 && seen++ == number) {
+            *instance = (void *)(size_t)(index + 1);
+            return SUCCESS;
+        }
+    return NOT_FOUND;
+}
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **handle) {
     Host found = host();

@@ -32,12 +32,16 @@ def check(ground: Ground) -> Iterator[Finding]:
         yield say.ok(f"NVIDIA driver {facts.driver}" + (f", for CUDA up to {facts.cuda}" if facts.cuda else ""))
     for gpu in facts.gpus:
         memory = f", {gpu.memory / 1024**3:.0f} GiB" if gpu.memory else ""
-        text = f"GPU {gpu.index}: {gpu.name}{memory}, compute capability {gpu.compute or '?'} ({gpu.uuid})"
+        text = f"GPU {gpu.place}: {gpu.name}{memory}, compute capability {gpu.compute or '?'} ({gpu.uuid})"
         if gpu.mig:
-            yield say.warn(
-                f"{text} is split into MIG instances: it cannot be leased as a whole",
-                f"sudo nvidia-smi -i {gpu.index} -mig 0",
+            split = any(one.parent == gpu.uuid for one in facts.gpus)
+            words = "is in MIG mode: its instances are leased" if split else "is in MIG mode, and has no instance"
+            fix = (
+                ""
+                if split
+                else f"sudo nvidia-smi mig -lgip; sudo nvidia-smi -i {gpu.index} -mig 0   # make some, or none"
             )
+            yield (say.info if split else say.warn)(f"{text} {words}", fix)
         elif held := _lease(ground, gpu):
             yield say.info(f"{text} {held}")
         elif gpu.processes:

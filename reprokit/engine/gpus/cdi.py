@@ -72,14 +72,14 @@ def described(folders: Iterable[Path] = FOLDERS) -> frozenset[str]:
     return frozenset(name for one in descriptions(folders) for name in one.names)
 
 
-def devices(uuids: Sequence[str], indices: Sequence[int], names: frozenset[str]) -> list[str]:
+def devices(uuids: Sequence[str], indices: Sequence[str], names: frozenset[str]) -> list[str]:
     """The full names of these GPUs. Raises Unsupported for one that no file describes.
 
     By UUID where the files have it: an index can name another GPU after a change of the hardware.
     """
     found = []
     for number, uuid in enumerate(uuids):
-        index = str(indices[number]) if number < len(indices) else ""
+        index = indices[number] if number < len(indices) else ""
         name = next((name for name in (uuid, index) if name in names), None)
         if name is None:
             raise Unsupported(f"no CDI specification describes {KIND}={uuid}: {INSTALL}")

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,9 @@ def _found(nvml: Any) -> dict[str, Any]:
     problems: list[str] = []
     for index in range(nvml.nvmlDeviceGetCount()):
         try:
-            gpus.append(_gpu(nvml, index))
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            gpus.append(gpu := _gpu(nvml, index, handle))
+            gpus += _instances(nvml, handle, gpu) if gpu["mig"] else []
         except nvml.NVMLError as error:
             problems.append(f"GPU {index}: {_words(error)}")
     cuda = _asked(nvml, lambda: nvml.nvmlSystemGetCudaDriverVersion(), 0)
@@ -128,8 +131,18 @@ def _words(error: Exception) -> str:
     return str(error).rstrip(".")
 
 
-def _gpu(nvml: Any, index: int) -> dict[str, Any]:
-    handle = nvml.nvmlDeviceGetHandleByIndex(index)
+def _instances(nvml: Any, handle: Any, whole: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a GPU in MIG mode is split into. A place may be empty; capability and state are those of the GPU."""
+    found = []
+    for slot in range(_asked(nvml, lambda: nvml.nvmlDeviceGetMaxMigDeviceCount(handle), 0)):
+        if instance := _asked(nvml, partial(nvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, slot), None):
+            own = _gpu(nvml, whole["index"], instance)
+            of = {"parent": whole["uuid"], "slot": slot, "mig": False}
+            found.append(own | {key: whole[key] for key in ("compute", "state")} | of)
+    return found
+
+
+def _gpu(nvml: Any, index: int, handle: Any) -> dict[str, Any]:
     major, minor = _asked(nvml, lambda: nvml.nvmlDeviceGetCudaComputeCapability(handle), (0, 0))
     return {
         "index": index,

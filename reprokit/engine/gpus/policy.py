@@ -15,19 +15,19 @@ _HIDDEN = {"", "-1", NONE, "NoDevFiles"}
 def leasable(facts: HostFacts, allowed: Sequence[str], environ: Mapping[str, str]) -> HostFacts:
     """The facts of the host with only the GPUs that may be leased; ``note`` then tells what is left out, and why.
 
-    ``allowed``: UUIDs or indices, empty for all, ("none",) for none. CUDA_VISIBLE_DEVICES and NVIDIA_VISIBLE_DEVICES
-    of ``environ`` are how batch systems and container runtimes hand GPUs out, so they hold for us too; indices are
-    NVML's, in the order of the PCI bus.
+    ``allowed``: UUIDs, indices, or the place of an instance (``1:0``), empty for all, ("none",) for none.
+    CUDA_VISIBLE_DEVICES and NVIDIA_VISIBLE_DEVICES of ``environ`` are how batch systems and container runtimes hand GPUs
+    out, so they hold for us too; indices are NVML's, in the order of the PCI bus.
     """
     gpus, notes = list(facts.gpus), [facts.note] * bool(facts.note)
 
     def keep(left: Sequence[Gpu], why: str) -> None:
-        out = [str(gpu.index) for gpu in gpus if gpu not in left]
+        out = [gpu.place for gpu in gpus if gpu not in left]
         if out:
             notes.append(f"GPU {', '.join(out)} not leased: {why}")
         gpus[:] = left
 
-    keep([gpu for gpu in gpus if not gpu.mig], "in MIG mode, and only whole GPUs are leased")
+    keep([gpu for gpu in gpus if not gpu.mig], "in MIG mode, where its instances are leased")
     keep(
         [gpu for gpu in gpus if gpu.state.compute_mode != "prohibited"],
         "its compute mode is prohibited, so that no program can use it ('nvidia-smi -c DEFAULT' as root permits it)",
@@ -55,10 +55,10 @@ def _visible(gpus: Sequence[Gpu], value: str, all_gpus: Sequence[Gpu]) -> list[G
 
 
 def _is(gpu: Gpu, name: str) -> bool:
-    """Whether ``name`` is the GPU's index, its UUID, or the beginning of it, as CUDA allows."""
+    """Whether ``name`` is the GPU's index, its UUID, or the beginning of it, as CUDA allows; an index names instances."""
     if name.isdecimal():
         return int(name) == gpu.index
-    return name.startswith("GPU-") and gpu.uuid.startswith(name)
+    return name == gpu.place or (name.startswith(("GPU-", "MIG-")) and gpu.uuid.startswith(name))
 
 
 def odd_request(value: str | None, gpus: int) -> str:
@@ -74,7 +74,7 @@ def odd_request(value: str | None, gpus: int) -> str:
     while known < len(names) and names[known].isdecimal() and int(names[known]) < gpus:
         known += 1
     missing = [name for name in names[known:] if name.isdecimal()]
-    uuids = [name for name in names if name.startswith("GPU-")]
+    uuids = [name for name in names if name.startswith(("GPU-", "MIG-"))]
     if uuids and gpus:
         return f"CUDA_VISIBLE_DEVICES={value} names a GPU of some host; which one a trial gets is not known before"
     if not missing:

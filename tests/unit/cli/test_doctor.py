@@ -119,7 +119,9 @@ def test_a_fake_gpu_is_seen_with_the_cuda_versions_that_it_can_run(tmp_path: Pat
     found = [(one["check"], one["status"], one["text"]) for one in json.loads(done.stdout)["findings"]]
     assert ("gpu", "ok", "NVIDIA driver 535.104.05, for CUDA up to 12.2") in found
     assert ("gpu", "warn", "NVML says: GPU 2: GPU is lost") in found
-    assert any(text.startswith("GPU 1: NVIDIA H200") and "split into MIG" in text for _, _, text in found)
+    assert any(
+        text.startswith("GPU 1: NVIDIA H200") and "is in MIG mode, and has no instance" in text for _, _, text in found
+    )
     assert [(status, text) for check, status, text in found if check == "cuda"] == [
         ("ok", "CUDA 9.1 to 12.9 can run on this host"),
         (

@@ -34,7 +34,7 @@ def trial(**changes: Any) -> Trial:
         "workdir": "/w",
         "limits": Limits(gpus=2, cpus=1.5, memory=1 << 30, shm_size=1 << 20),
         "gpus": ("GPU-a", "GPU-b"),
-        "gpu_indices": (0, 1),
+        "gpu_indices": ("0", "1"),
     }
     return Trial(**{**values, **changes})
 
@@ -63,9 +63,13 @@ def test_a_description_is_stale_when_a_library_that_it_names_is_gone(tmp_path: P
 
 def test_a_gpu_is_named_by_its_uuid_where_it_can_be(folder: Path) -> None:
     names = cdi.described([folder])
-    assert cdi.devices(("GPU-a", "GPU-b"), (0, 1), names) == ["nvidia.com/gpu=0", "nvidia.com/gpu=GPU-b"]
+    assert cdi.devices(("GPU-a", "GPU-b"), ("0", "1"), names) == ["nvidia.com/gpu=0", "nvidia.com/gpu=GPU-b"]
     with pytest.raises(Unsupported, match=r"describes nvidia\.com/gpu=GPU-c: install nvidia-container-toolkit and run"):
-        cdi.devices(("GPU-c",), (2,), names)
+        cdi.devices(("GPU-c",), ("2",), names)
+
+
+def test_an_instance_is_named_by_its_place_where_its_uuid_is_not_described() -> None:
+    assert cdi.devices(("MIG-a",), ("1:0",), frozenset({"0", "1:0"})) == ["nvidia.com/gpu=1:0"]
 
 
 def test_docker_is_asked_for_cdi_where_it_knows_it_and_for_its_runtime_else(folder: Path) -> None:

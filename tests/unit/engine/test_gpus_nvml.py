@@ -53,6 +53,25 @@ def test_a_process_finds_the_library_and_its_gpus(fake: FakeNvml) -> None:
     assert (second["index"], second["name"], second["mig"]) == (1, "NVIDIA H200", True)
 
 
+def test_instances_of_a_gpu_in_mig_mode_are_gpus_of_their_own(loaded: FakeNvml) -> None:
+    loaded.gpus(
+        f"GPU-a|{V100}|ok",
+        f"GPU-b|{H200}|mig||sm=1980",
+        "MIG-x|NVIDIA H200 MIG 1g.18gb|16384|0.0|of1|77",
+        "MIG-y|NVIDIA H200 MIG 2g.35gb|32768|0.0|of1",
+    )
+    facts = discovery.facts()
+    assert [(gpu.uuid, gpu.place, gpu.mig, gpu.parent) for gpu in facts.gpus] == [
+        ("GPU-a", "0", False, ""),
+        ("GPU-b", "1", True, ""),
+        ("MIG-x", "1:0", False, "GPU-b"),
+        ("MIG-y", "1:1", False, "GPU-b"),
+    ]
+    instance = facts.gpus[2]
+    assert (instance.memory, instance.compute, instance.processes) == (16384 << 20, "9.0", (77,))
+    assert instance.state.clock == 1980
+
+
 @pytest.mark.parametrize("state", ["lost", "gone"])
 def test_a_lost_gpu_is_not_a_gpu_and_is_said(loaded: FakeNvml, state: str) -> None:
     loaded.gpus(*four_gpus(state))

@@ -44,10 +44,32 @@ def test_what_may_be_leased(allowed: tuple[str, ...], environ: dict[str, str], l
 def test_what_is_left_out_is_said_with_the_reason() -> None:
     facts = replace(FACTS, gpus=(*FACTS.gpus[:3], replace(FACTS.gpus[3], mig=True)))
     assert leasable(facts, ("0", "3"), {"CUDA_VISIBLE_DEVICES": "1"}).note == (
-        "GPU 3 not leased: in MIG mode, and only whole GPUs are leased; "
+        "GPU 3 not leased: in MIG mode, where its instances are leased; "
         "GPU 1, 2 not leased: gpus = ['0', '3'] in the config; "
         "GPU 0 not leased: CUDA_VISIBLE_DEVICES=1 in the environment"
     )
+
+
+@pytest.mark.parametrize(
+    ("allowed", "environ", "left"),
+    [
+        ((), {}, ["GPU-aa", "MIG-x", "MIG-y"]),
+        (("1",), {}, ["MIG-x", "MIG-y"]),
+        (("1:1",), {}, ["MIG-y"]),
+        (("MIG-x",), {}, ["MIG-x"]),
+        ((), {"CUDA_VISIBLE_DEVICES": "MIG-y"}, ["MIG-y"]),
+        ((), {"NVIDIA_VISIBLE_DEVICES": "1:0"}, ["MIG-x"]),
+    ],
+)
+def test_instances_are_leased_in_place_of_a_gpu_in_mig_mode(
+    allowed: tuple[str, ...], environ: dict[str, str], left: list[str]
+) -> None:
+    whole = replace(FACTS.gpus[1], mig=True)
+    split = tuple(
+        replace(whole, uuid=f"MIG-{name}", mig=False, parent=whole.uuid, slot=n) for n, name in enumerate("xy")
+    )
+    facts = replace(FACTS, gpus=(FACTS.gpus[0], whole, *split))
+    assert [gpu.uuid for gpu in leasable(facts, allowed, environ).gpus] == left
 
 
 @pytest.mark.parametrize(

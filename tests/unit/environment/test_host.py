@@ -191,6 +191,15 @@ def test_a_conflict_that_the_case_allows_or_expects_runs_and_is_noted(text: str,
     assert able(spec, facts(text)) == facts(text).gpus
 
 
+def test_a_program_uses_one_instance_of_a_gpu_in_mig_mode() -> None:
+    (whole,) = facts(H100).gpus
+    instances = tuple(replace(whole, uuid=f"MIG-{n}", parent=whole.uuid, slot=n) for n in range(2))
+    host = replace(facts(H100), gpus=instances)
+    assert able(asking(1, cuda="12.4"), host) == instances
+    with pytest.raises(Unsupported, match=r"0 GPUs, and instances .* of which a program uses one; the case asks for 2"):
+        preflight(asking(2, cuda="12.4"), host)
+
+
 def test_too_few_gpus_are_not_a_conflict() -> None:
     spec = replace(asking(2, cuda="12.4"), reproduces=True)
     with pytest.raises(Unsupported, match="this host has 1 GPU"):
