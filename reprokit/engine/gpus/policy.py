@@ -16,8 +16,8 @@ def leasable(facts: HostFacts, allowed: Sequence[str], environ: Mapping[str, str
     """The facts of the host with only the GPUs that may be leased; ``note`` then tells what is left out, and why.
 
     ``allowed``: UUIDs, indices, or the place of an instance (``1:0``), empty for all, ("none",) for none.
-    CUDA_VISIBLE_DEVICES and NVIDIA_VISIBLE_DEVICES of ``environ`` are how batch systems and container runtimes hand GPUs
-    out, so they hold for us too; indices are NVML's, in the order of the PCI bus.
+    CUDA_VISIBLE_DEVICES and NVIDIA_VISIBLE_DEVICES of ``environ`` are how batch systems and container runtimes hand
+    GPUs out, so they hold for us too; indices are NVML's, in the order of the PCI bus.
     """
     gpus, notes = list(facts.gpus), [facts.note] * bool(facts.note)
 
@@ -55,7 +55,7 @@ def _visible(gpus: Sequence[Gpu], value: str, all_gpus: Sequence[Gpu]) -> list[G
 
 
 def _is(gpu: Gpu, name: str) -> bool:
-    """Whether ``name`` is the GPU's index, its UUID, or the beginning of it, as CUDA allows; an index names instances."""
+    """Whether ``name`` is the GPU's index, place or UUID, or the beginning of that, as CUDA allows."""
     if name.isdecimal():
         return int(name) == gpu.index
     return name == gpu.place or (name.startswith(("GPU-", "MIG-")) and gpu.uuid.startswith(name))
