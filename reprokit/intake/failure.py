@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from reprokit.case import placeholders
-from reprokit.intake import candidates, shown_failures
+from reprokit.intake import shown_failures
 from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.shown import Shown
 from reprokit.intake.signatures import readable
@@ -50,12 +49,6 @@ def _every(pieces: tuple[ReportPiece, ...]) -> tuple[Shown, ...]:
     )
     if ranked and ranked[0][2].words == "signal":  # a title may call each signal a segmentation fault
         ranked = sorted(ranked, key=lambda entry: set(entry[2].signature) != {"signal"} or bool(entry[2].words))
-    if (kinds := _unclear(ranked[0][2] if ranked else None)) and (likely := candidates.best(pieces, kinds)):
-        ranked = [(0, 0, likely)]
-    if (not ranked or ranked[0][2].echo or ranked[0][2].words not in ("", *_STRONG)) and (
-        (titled := candidates.titled(pieces)) and titled.line not in [shown.line for _, _, shown in ranked[:1]]
-    ):
-        ranked = [(0, 0, titled), *ranked]
     kept: list[Shown] = []
     for _, _, shown in ranked:
         if len(kept) < MOST and not (
@@ -63,15 +56,6 @@ def _every(pieces: tuple[ReportPiece, ...]) -> tuple[Shown, ...]:
         ):
             kept.append(shown)
     return tuple(kept)
-
-
-def _unclear(shown: Shown | None) -> tuple[str, ...]:
-    """The kinds of lines that say more than this failure; () where it says enough."""
-    if shown is None:
-        return ("printed", "error")
-    if placeholders.MARK in str(shown.signature.get("output")):
-        return {"wrong": ("printed",), "build": ("error",), "crash": ("error",)}.get(shown.words, ())
-    return ("error",) if set(shown.signature) == {"exit_code"} else ()
 
 
 def _weight(piece: ReportPiece, shown: Shown, titles: Sequence[ReportPiece]) -> int:

@@ -50,7 +50,7 @@ class Shown:
 def table() -> Mapping[str, Any]:
     """The rules for lines and words, with their examples."""
     # ASCII: a word ends where Chinese follows without a blank.
-    flags = {"lines": re.MULTILINE, "words": re.MULTILINE | re.IGNORECASE | re.ASCII, "cues": re.IGNORECASE | re.ASCII}
+    flags = {"lines": re.MULTILINE, "words": re.MULTILINE | re.IGNORECASE | re.ASCII}
     return {
         part: [{**row, "search": re.compile(row["pattern"], flags[part])} for row in rows]
         for part, rows in read("failures").items()

@@ -6,7 +6,7 @@ import re
 
 from reprokit.core.redaction import STANDS
 from reprokit.core.text import one_line
-from reprokit.intake import candidates, likely, shown_failures
+from reprokit.intake import likely, shown_failures
 from reprokit.intake.facts_file import FailureFact
 from reprokit.intake.pieces import ParsedReport, ReportPiece
 from reprokit.intake.shown import Shown
@@ -51,7 +51,7 @@ def find(fact: FailureFact, report: ParsedReport) -> Shown | None:
 def _wrong(fact: FailureFact, text: str, note: str) -> Shown:
     """The wrong result that a program prints, up to what was removed from it as private."""
     timed = re.match(r"\W?\w?[\d/-]{0,10}[ T]?\d\d:\d\d:\d\d", text)
-    bare = candidates.PREFIX.sub("", text).strip() if timed else text
+    bare = _PREFIX.sub("", text).strip() if timed else text
     bare = stable(bare)[0] if STANDS.search(bare) else bare
     if not re.search(r"\w", bare) or (bare != text and not _SAYS.search(bare)):  # what any program may print
         return shown_failures.of_kind("wrong", fact.line, one_line(text, 80), "")
@@ -71,7 +71,7 @@ def _printed(fact: FailureFact, whole: str, text: str, pasted: bool, note: str) 
         rules = shown_failures.pasted(ReportPiece(kind="fenced", text=whole, line=fact.line))
         if found := next((one for one in rules if not one.echo), None):
             return found
-    bare = candidates.PREFIX.sub("", text).strip()
+    bare = _PREFIX.sub("", text).strip()
     part, why = stable(bare if pasted else without_question(bare))
     if not (_SAYS.search(part) or (part == text and re.search(r"\w{3}", part))):  # a brace, the name of a logger
         return shown_failures.of_kind("crash", fact.line, one_line(whole, 80), "")
@@ -174,5 +174,12 @@ def lines_of(report: ParsedReport, first: int, last: int) -> str:
     return "\n".join(line[depth:] for line in some)
 
 
+_PREFIX = re.compile(
+    r"^\s*(?:\([^()\n]{1,60}\)\s*|(?::\s)?[WEFI](?:\d{4} [\d:.]{8,20}(?: +\d+)?)? [\w./-]{1,200}:\d+\]\s*"
+    r"|[\d][\d\-:.,TZ/]{3,28}\s+|[\[【]\s?[\w .,:-]{1,40}[\]】]\s*:?\s*"
+    r"|(?:ERROR|FATAL|CRITICAL|ERR)\b[:\s]*(?:[a-z]\w{0,40}(?:\.\w{1,40}){1,6} ?[:-] )?"
+    r"|(?:[0-9a-f]{4}:)?err:[\w:]{1,80} )+"
+)
+"""What logs print before a message: its time, its level and where it comes from."""
 _QUOTE = re.compile(r"^(?:[ \t]{0,8}>(?!>)[ \t]?){1,9}")
 """Marks of quotes, which ``>>>`` is not."""
