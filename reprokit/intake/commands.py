@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
-from reprokit.intake import likely
 from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.table import table
 
@@ -122,22 +121,67 @@ class CommandLine:
 
 @dataclass
 class Shell:
-    """The command lines that belong together, in order. ``said``: the sentence around them, '' for pasted ones."""
+    """The command lines that belong together, in order."""
 
     piece: ReportPiece
     lines: list[CommandLine] = field(default_factory=list)
-    said: str = ""
 
     def of(self, *roles: str) -> list[CommandLine]:
         """The lines of some roles."""
         return [line for line in self.lines if line.role in roles]
 
 
-def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = (), subjects: frozenset[str] = frozenset()) -> Shell:
-    """The command lines of pasted text. ``taken``: spans of lines that are something else, such as an environment.
+_ITEM = re.compile(r"^\s*(?:>\s?)*\s*(?:(?:[-*+•]|\(?\d{1,2}[.)、])\s+|\d{1,2}、)?")
+"""Marks of quotes and lists before a command in prose."""
+_ASKED = re.compile(
+    r"(?:\*\*)?[^:：`\n]{0,100}(?:command ?(?:line)?|命令|指令)[^:：\n]{0,30}[:：](?:\*\*)?\s*"
+    r"`?(?P<rest>[\w./~$][^`\n]{2,500})`?",
+    re.IGNORECASE,
+)
+"""The line of a form that asks for a command."""
 
-    ``subjects``: the names that the report is about.
+
+def in_prose(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> list[Shell]:
+    """Commands that are all of a line or an item of prose: behind a prompt, in backticks, of a known program.
+
+    So is what a line ``Command: ...`` has. Those on lines that follow each other belong together.
     """
+    found: list[Shell] = []
+    lines = piece.text.split("\n")
+    built, last, skip, above = BUILT.search(piece.text) is not None, -2, -1, ""
+    for number, line in enumerate(lines):
+        if number <= skip or not line.strip():
+            last += number == last + 1  # an empty line tears nothing
+            continue
+        text, sure = ("", False) if len(line) > 5000 or within(piece.line + number, taken) else _whole(line)
+        if text and (role := role_of(text, lenient=sure, sure=sure)) and not printed_by_build(text, built):
+            while text.endswith("\\") and number + 1 + text.count("\n") < len(lines):
+                text += f"\n{lines[number + 1 + text.count(chr(10))].rstrip()}"
+            text = "\n".join([text, *quoted(text, lines[number + 1 : number + 1 + MOST])]) if "\n" not in text else text
+            if last != number - 1 or len(found[-1].lines) >= MOST_LINES:
+                found.append(Shell(replace(piece, lead=above.strip()[:200] or piece.lead)))
+            found[-1].lines += parts(text.rstrip("\\").rstrip(), piece.line + number, role)
+            last = skip = number + text.count("\n")
+        above = line
+    return found
+
+
+def _whole(line: str) -> tuple[str, bool]:
+    """(the command that is all of a line of prose, '' for other text; whether it is marked as one)."""
+    bare = _ITEM.sub("", line).strip()
+    if prompt := PROMPT.match(bare):
+        return bare[prompt.end() :], True
+    if marked := re.fullmatch(r"(`+)([^`]{1,2000})\1[.。,，;；]?", bare):
+        return PROMPT.sub("", marked[2]).removeprefix("$ "), " " in marked[2].strip()
+    if asked := _ASKED.fullmatch(bare):
+        return asked["rest"].strip(), True
+    first = assignments(bare)[1]
+    known = roles().get(program_of(first)) or re.match(r"\.{1,2}/\w|(?:export|cd)\s", bare)
+    return (bare, False) if known and (_OPTIONS.search(first) or not re.search(r"\s", first)) else ("", False)
+
+
+def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> Shell:
+    """The command lines of pasted text. ``taken``: spans of lines that are something else, such as an environment."""
     shell = Shell(piece)
     lines = piece.text.split("\n")
     shell_like = piece.info in SHELLS or _only_commands(piece, lines)
@@ -146,15 +190,13 @@ def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = (), subjects: fr
         return shell
     output = BUILT.search(piece.text) is not None
     texts = list(_logical(lines, only_prompted=prompted))
-    known = shell_like and not likely.printed(piece) and not _mostly_output([text for text, *_ in texts])
-    alone = sum(bool(text.strip()) and not _COMMENT.match(text) for text, *_ in texts) == 1
+    known = shell_like and not _printed(piece) and not _mostly_output([text for text, _ in texts])
+    alone = sum(bool(text.strip()) and not _COMMENT.match(text) for text, _ in texts) == 1
     sure = prompted or (known and alone)
-    around = [*(["shell"] if known else []), *(["alone", "mark"] if alone else []), *likely.around(piece)]
-    for text, at, place in texts:
+    for text, at in texts:
         if within(piece.line + at, taken):
             continue
         role = role_of(text, lenient=known or prompted, sure=sure)
-        role = role or ("run" if unknown(text, *around, *place, subjects=subjects) else "")
         if role and not (not prompted and printed_by_build(text, output)):
             shell.lines += parts(text, piece.line + at, role)
     for step in STEP_OF_IMAGE.finditer(piece.text):
@@ -181,20 +223,29 @@ _FEW = 8
 """Most commands in a fence that names another language."""
 
 
-def unknown(text: str, *places: str, subjects: frozenset[str] = frozenset()) -> bool:
-    """Whether a text is the command line of a program that no table names, by all that speaks for it."""
-    first = _WRAPPERS.sub("", assignments(text.strip())[1]).split("\n", 1)[0][:1000]
-    if (
-        program_of(first) in roles()
-        or not first
-        or (_SHOWS.match(first) and "fails" not in places)
-        or _ROW.match(first)
-        or _SAID.search(first)
-        or _NOTHING.fullmatch(first)
-        or sentence(first)
-    ):
-        return False
-    return likely.likely(text, *places, subjects=subjects)
+@cache
+def words() -> frozenset[str]:
+    """Words of sentences, none of which is the name of a program."""
+    return frozenset(table("commands")["words"].split())
+
+
+def spoken(text: str) -> bool:
+    """Whether a text is a person's words: most of its tokens are plain words, and one is a common one."""
+    tokens = text.split()
+    plain = [one for one in tokens if re.fullmatch(r"[^\W\d_]+", one)]
+    return len(plain) > max(1, len(tokens) // 2) and any(one.lower() in words() for one in plain)
+
+
+_SHOWN = re.compile(
+    r"(?:errors?|output|traceback|logs?|messages?|results?|报错|错误|输出|日志|信息|结果)\W{0,3}$", re.IGNORECASE
+)
+"""The end of a line below which stands what was printed."""
+
+
+def _printed(piece: ReportPiece) -> bool:
+    """Whether the words around a pasted text call it output."""
+    steps = re.search(r"\bsteps\b|reproduc|复现|重现|步骤", piece.lead, re.IGNORECASE)
+    return bool(_SHOWN.search(piece.lead or piece.heading)) and not steps
 
 
 def within(line: int, spans: Sequence[tuple[int, int]]) -> bool:
@@ -419,8 +470,8 @@ def parts(text: str, line: int, role: str) -> Iterator[CommandLine]:
         yield CommandLine(text=text, line=line, role=role)
 
 
-def _logical(lines: Sequence[str], *, only_prompted: bool) -> Iterator[tuple[str, int, tuple[str, ...]]]:
-    """Command lines with their continuations, each with its first line (from 0) and what is before it."""
+def _logical(lines: Sequence[str], *, only_prompted: bool) -> Iterator[tuple[str, int]]:
+    """Command lines with their continuations, each with its first line (from 0)."""
     at = 0
     while at < len(lines):
         start, line = at, _REMARK.sub("", lines[at])
@@ -447,7 +498,7 @@ def _logical(lines: Sequence[str], *, only_prompted: bool) -> Iterator[tuple[str
             while at < len(lines) and body[-1].strip() != here[1]:
                 body.append(_CONTINUES.sub("", lines[at]) if prompt else lines[at])
                 at += 1
-        yield "\n".join(body).strip("\n"), start, ("prompt",) if prompt else ("mark",) if mark else ()
+        yield "\n".join(body).strip("\n"), start
 
 
 def quoted(text: str, following: Sequence[str]) -> Sequence[str]:

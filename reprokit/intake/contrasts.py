@@ -12,7 +12,7 @@ from reprokit.case.model import RESERVED
 from reprokit.case.templates import is_template
 from reprokit.environment.axes import BY_NAME
 from reprokit.environment.versions import NONE
-from reprokit.intake import likely, scripts
+from reprokit.intake import commands, scripts
 from reprokit.intake.draft import END_RAW, RAW
 from reprokit.intake.facts_file import ContrastFact
 
@@ -56,7 +56,7 @@ def placed(one: ContrastFact, data: Mapping[str, Any]) -> Variation | None:
         if source.get("ref") == bad:
             sources = {**data["sources"], key: {**source, "ref": value}}
             return Variation(axis=axis, fails=bad, works=good, data={"sources": sources})
-    if likely.spoken(works) and not (re.search(r"[;{}=]", works) or scripts.parsed(works)):
+    if commands.spoken(works) and not (re.search(r"[;{}=]", works) or scripts.parsed(works)):
         return None
     begins = re.sub(r"\\?=$", r"\\s{0,8}=\\s{0,8}", re.escape(head))  # programs have blanks around it
     # not within a template, which is of another axis

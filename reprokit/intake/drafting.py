@@ -130,7 +130,7 @@ class _Work:
         self.failing = reading.failing
         self.merged = requirements.unaliased(reading.merged, report.text)
         self.own, self.subject = reading.own, reading.subject
-        self.shells = running.shells(report.pieces, self._taken(), report.title)
+        self.shells = running.shells(report.pieces, self._taken())
         if facts:
             self.missing += facts.refused
             self.shells = stated.with_setup(facts, self.shells)

@@ -32,21 +32,6 @@ FINE = re.compile(
     re.IGNORECASE,
 )
 """Words around a command that does not fail."""
-_EXACT = re.compile(
-    r"\b(?:exact|failing|following) command|command (?:to reproduce|used|executed|line)\b|复现命令|执行命令|运行命令",
-    re.IGNORECASE,
-)
-"""Words before the command that failed."""
-_FAILS = re.compile(
-    r"\b(?:fail\w*|errors?|crash\w*|get|got|hangs?|only|just)\b"
-    r"|报错|失败|错误|出现|只",
-    re.IGNORECASE,
-)
-"""Words of a sentence about a command that failed, or the only one that was run."""
-_ALSO = re.compile(
-    r"\b(?:also|as well|additionally|the same (?:bug|error|issue|problem))\b|另外|此外|同样|相同的", re.IGNORECASE
-)
-"""Words of a sentence about one more command."""
 _BLANK = re.compile(
     r"\[[A-Z][A-Z_]{3,}\]|\s\.{3}(?:\s|$)|/?path/to/|<(?:your|path|model|script|file)[\w -]*>", re.IGNORECASE
 )
@@ -56,8 +41,7 @@ OR = re.compile(r"\b(?:or|alternatively|either|otherwise|if)\b|或者|否则|如
 
 def _failing(shell: Shell, shown: Shown | None, only: bool) -> bool:
     """Whether a shell has a line that may be what failed: an installation where that failed, or nothing else runs."""
-    alone = only and (not shell.said or _FAILS.search(shell.said))
-    installs = shell.of("setup") and not _works(shell) and (alone or (shown and shown.building))
+    installs = shell.of("setup") and not _works(shell) and (only or (shown and shown.building))
     return bool(shell.of("run") or installs)
 
 
@@ -84,7 +68,7 @@ def _shorter(shell: Shell, texts: Sequence[str]) -> bool:
 
 def _works(shell: Shell) -> bool:
     """Whether the words around a command say that it does not fail."""
-    return bool(FINE.search(shell.said or shell.piece.lead))
+    return bool(FINE.search(shell.piece.lead))
 
 
 def score(shell: Shell, shown: Shown | None) -> int:
@@ -92,16 +76,14 @@ def score(shell: Shell, shown: Shown | None) -> int:
     texts = [line.text for line in shell.of("run", "setup")]
     script = posixpath.basename(shown.frames[0].file.replace("\\", "/")) if shown and shown.frames else ""
     building = bool(shown and shown.building)
-    prints = shown is not None and shell.lines[0].line < shown.line <= shell.piece.last and not shell.said
+    prints = shown is not None and shell.lines[0].line < shown.line <= shell.piece.last
     return (
         12 * (script.endswith(".py") and any(script in text for text in texts))
         + 10 * (prints and shell.piece.kind != "prose")
         + 6 * (building and any(_INSTALLS.search(text) for text in texts))
-        + 4 * bool(REPRODUCE.search(shell.piece.under) or REPRODUCE.search(shell.said))
-        + 6 * bool(_EXACT.search(shell.said))
-        + 3 * (not shell.said)
+        + 4 * bool(REPRODUCE.search(shell.piece.under))
+        + 3
         - 8 * _works(shell)
-        - 5 * bool(_ALSO.search(shell.said))
     )
 
 
@@ -173,16 +155,8 @@ def _goes_on(shell: Shell, below: Shell, shown: Shown | None, pieces: Sequence[R
         between = [piece for piece in pieces if first < piece.line and piece.last < last and piece.info in languages()]
         gap -= sum(piece.last - piece.line + 3 for piece in between)
     near = gap <= _NEAR and shell.piece.heading == below.piece.heading
-    text = below.said or below.piece.lead
-    if (
-        shell.said
-        or below.said
-        or not near
-        or OR.search(text)
-        or FINE.search(text)
-        or _works(shell)
-        or _same(shell, below)
-    ):
+    text = below.piece.lead
+    if not near or OR.search(text) or FINE.search(text) or _works(shell) or _same(shell, below):
         return False
     return not (shown and shell.lines[-1].line < shown.line < below.lines[0].line)
 

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reprokit.intake import likely
+from reprokit.intake import commands
 from reprokit.intake.commands import BUILDS_TREE, CommandLine, split
 
 
@@ -98,7 +98,7 @@ def _pip(words: Sequence[str]) -> tuple[list[str], list[str]]:
             if skip in _KEPT_OPTIONS and word.startswith("http"):
                 options.append(f"{_KEPT_OPTIONS[skip]} {shlex.quote(word)}")
             skip = ""
-        elif word in likely.words():  # the rest of a sentence
+        elif word in commands.words():  # the rest of a sentence
             break
         elif word in _PIP_VALUES or word in {"-r", "--requirement", "-e", "--editable", "-t", "--target"}:
             skip = word

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from reprokit.case import placeholders
 from reprokit.core.redaction import for_shell
 from reprokit.evidence import frames as places
-from reprokit.intake import commands, failing_command, installing, likely, scripts, spoken_commands
+from reprokit.intake import commands, failing_command, installing, scripts
 from reprokit.intake.commands import CommandLine, Shell
 from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.shown import Shown
@@ -32,12 +32,6 @@ _ELSEWHERE = re.compile(
     re.M,
 )
 """Absolute paths that no image contains."""
-_SAYS_SO = re.compile(
-    r"\s+(?:errors?(?: out)?|fails?|failed|failure|crash(?:es)?|issue|problem|(?:is |does )?not work(?:ing)?"
-    r"|报错|失败|出错)\W*$",
-    re.IGNORECASE,
-)
-"""The end of a title that says what becomes of the command before it."""
 GUESSED = "the script in which the traceback begins; the report shows no arguments"
 """The comment on a command that the report does not state."""
 
@@ -63,21 +57,14 @@ class Running:
     devices: int = 0
 
 
-def shells(pieces: Sequence[ReportPiece], taken: Sequence[tuple[int, int]], title: str = "") -> list[Shell]:
+def shells(pieces: Sequence[ReportPiece], taken: Sequence[tuple[int, int]]) -> list[Shell]:
     """The command lines of all pieces, except in the spans ``taken`` (environments, tracebacks)."""
     found = []
-    about = likely.subjects(title)
     for piece in pieces:
         if piece.kind in ("tree", "traceback", "heading"):
             continue
-        prose = piece.kind == "prose"
-        read = spoken_commands.in_prose(piece, taken, about) if prose else [commands.read(piece, taken, about)]
+        read = commands.in_prose(piece, taken) if piece.kind == "prose" else [commands.read(piece, taken)]
         found += [shell for shell in read if shell.lines]
-    if not any(shell.of("run", "setup") for shell in found):
-        heads = [piece for piece in pieces if piece.kind == "heading"][:1]
-        heads = [replace(piece, kind="prose", text=_SAYS_SO.sub("", piece.text)) for piece in heads]
-        spoken = [shell for one in heads for shell in spoken_commands.in_prose(one, taken)]
-        found += [shell for shell in spoken if shell.of("run", "setup")]
     return found
 
 
@@ -290,8 +277,8 @@ def _devices(variables: Mapping[str, str]) -> int:
 def _variables(result: Running, found: Sequence[Shell], chosen: Shell | None) -> None:
     """Take the variables that exports set, except folders of the reporter's machine, and those with which it works."""
     taken: list[int] = []
-    for shell in sorted(found, key=lambda one: bool(one.said)):  # what is pasted before what is only said
-        for line in () if failing_command.FINE.search(shell.said) else shell.of("export"):
+    for shell in found:
+        for line in shell.of("export"):
             for name, value in commands.exported(line.text).items():
                 if "$" in value or "`" in value:
                     kept = shell is chosen or name in _HOST_PATHS

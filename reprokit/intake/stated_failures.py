@@ -6,7 +6,7 @@ import re
 
 from reprokit.core.redaction import STANDS
 from reprokit.core.text import one_line
-from reprokit.intake import likely, shown_failures
+from reprokit.intake import commands, shown_failures
 from reprokit.intake.facts_file import FailureFact
 from reprokit.intake.pieces import ParsedReport, ReportPiece
 from reprokit.intake.shown import Shown
@@ -108,7 +108,7 @@ def _quotes(sentence: str, text: str) -> bool:
     before = sentence[: max(sentence.find(text), 0)].rstrip()
     if before and before[-1] in "`\"'“‘「:：=>":
         return True
-    told = re.search(r"[\u4e00-\u9fff]{2}", text) or likely.spoken(text)
+    told = re.search(r"[\u4e00-\u9fff]{2}", text) or commands.spoken(text)
     return not told and (not before or bool(re.search(r"\d", text)))
 
 

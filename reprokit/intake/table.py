@@ -8,7 +8,7 @@ from importlib import resources
 from typing import Any
 
 ROWS: Mapping[tuple[str, str], str] = {
-    ("commands", ""): "programs shapes words examples",
+    ("commands", ""): "programs words examples",
     ("datasets", "*"): "needs any files readers",
     ("days", ""): "created pages logged released",
     ("days", "created"): "pattern examples",
