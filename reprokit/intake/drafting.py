@@ -121,7 +121,7 @@ class _Work:
         self.facts = facts
         known = facts and facts.failure
         self.shown = (known and stated_failures.find(known, report)) or failures.find(report.pieces, about)
-        reading = grouping.read(report, self.shown, system, self.url, facts.mentions if facts else None)
+        reading = grouping.read(report, self.shown, system, facts.mentions if facts else None)
         if reading.found > grouping.MOST:
             self.missing.append(
                 f"The report describes {reading.found} environments; the draft has the first {grouping.MOST} of them."
@@ -129,7 +129,7 @@ class _Work:
         self.environments, self.statements = reading.groups, reading.statements
         self.failing = reading.failing
         self.merged = requirements.unaliased(reading.merged, report.text)
-        self.own, self.subject = reading.own, reading.subject
+        self.own = reading.own
         self.shells = running.shells(report.pieces, self._taken())
         if facts:
             self.missing += facts.refused
@@ -236,7 +236,7 @@ class _Work:
 
     def _about(self) -> set[str]:
         """What the report is about: of the packages in the traceback the import names, in small letters, else names."""
-        named = set(self.project.names if self.project else filter(None, [self.subject]))
+        named = set(self.project.names if self.project else ())
         found = requirements.imported(self.shown.frames if self.shown else ())
         return {one.lower() for one in found if _package(one) in map(_package, named)} or named
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-
-from packaging.utils import canonicalize_name
 
 from reprokit.environment import versions
 from reprokit.intake import beside as around
@@ -19,7 +16,6 @@ from reprokit.intake.environments import (
     lines,
     mentions,
     merge,
-    named_versions,
     pairs,
     same_version,
     together,
@@ -37,8 +33,7 @@ MOST = 64
 class ReportedEnvironments:
     """The environments of a report. ``groups``: the blocks of each, ``statements``: what the report says of each.
 
-    ``failing``: the index of the one in which it failed; ``found``: how many blocks the text has in all; ``subject``:
-    the project that the report is about, in small letters, '' where that is not clear.
+    ``failing``: the index of the one in which it failed; ``found``: how many blocks the text has in all.
     """
 
     groups: list[list[EnvironmentBlock]]
@@ -46,9 +41,8 @@ class ReportedEnvironments:
     failing: int = 0
     found: int = 0
     merged: list[EnvironmentBlock] = field(default_factory=list)
-    subject: str = ""
     own: frozenset[str] = frozenset()
-    """What the report is about, imports, installs, or shows in paths of installed packages, in small letters."""
+    """What the report imports, installs, or shows in paths of installed packages, in small letters."""
 
     def add(self, block: EnvironmentBlock, statement: GroupReading | None = None) -> None:
         """Add an environment."""
@@ -80,12 +74,11 @@ def read(
     report: ParsedReport,
     shown: Shown | None,
     paths: str = "",
-    url: str = "",
     stated: Sequence[Mention] | None = None,
 ) -> ReportedEnvironments:
-    """The environments of a report: its blocks, then what sentences and paths say. ``paths``: of :func:`system_of`.
+    """The environments of a report: its blocks, then what pasted lines and paths show.
 
-    ``url``: the address of the report; ``stated``: what a reader states, in the place of what sentences say.
+    ``paths``: of :func:`system_of`; ``stated``: what a reader states.
     """
     split = lines.split(report.text)
     blocks = find(report.text)
@@ -93,39 +86,21 @@ def read(
     result = ReportedEnvironments(groups, statements([line.raw for line in split], groups), found=len(blocks))
     result.failing = failing(groups, shown, result.statements)
     result.merged = [merge(group) for group in groups]
-    pasted = [(piece.line, piece.last) for piece in report.pieces if piece.code]
     read = [(one.first, one.last) for one in blocks if one.kind != "typed"]
-    prose = list(lines.without(split, pasted + read))
-    of_code = {number for first, last in pasted for number in range(first, last + 1)}
-    own = mentions.own_names(report.text) | mentions.titled(report.title)
-    subject = named_versions.subject(report.text, report.title, url, own)
-    own |= {subject} - {""}
-    result.subject = subject
-    result.own = frozenset(own)
-    likely = named_versions.find(list(lines.without(split, read)), of_code, own, report.title)
-    beside = Counter(one.line for one in likely)  # a line of versions lists packages
-    result.own |= {one.name for one in likely if beside[one.line] >= _LISTS}
-    own |= {one.name for one in likely}
+    of_code = {number for piece in report.pieces if piece.code for number in range(piece.line, piece.last + 1)}
+    result.own = mentions.own_names(report.text)
     if stated is None:
         code = [line for line in lines.without(split, read) if line.number in of_code and not line.edge]
-        said = _of_pairs(result, likely, split, own)
-        said += islice(mentions.find(prose, own, report.title, subject), _MENTIONS)
-        said += islice(mentions.printed(code, own), _MENTIONS)
-        about = mentions.role_of(subject, own)
-        if not any(one.named and one.role == about for one in said):
-            said += _of_form(prose, about)
+        said = list(islice(mentions.printed(code, result.own), _MENTIONS))
     else:
         said = list(stated)
         for one in {one.role: one for one in reversed(stated) if one.fails is not False}.values():
             result.replace(one)
     compared = _from_sentences(result, said)
     for found in (
-        around.system_named(result.merged, prose, paths, report.title),
-        around.device(result.merged, split),
-        around.image(result.merged, prose),
-        around.variables(prose),
+        around.system_of(result.merged, paths),
         around.dumped(split),
-        around.without_axis(result.merged[result.failing] if result.merged else None, prose),
+        around.without_axis(result.merged[result.failing] if result.merged else None),
     ):
         if found:
             result.fill(found)
@@ -134,44 +109,6 @@ def read(
     for thing in compared:
         _compare(result, thing)
     return result
-
-
-_FORM = re.compile(
-    r"\W{0,6}(?:affect(?:s|ed) )?version(?:s|/s)?[\s*_`]{0,4}[:：|][\s*_`]{0,40}"
-    r"v?(?P<version>\d{1,4}(?:\.\d{1,6}){1,3}[\w.-]{0,20})[\s*_`|]{0,40}",
-    re.IGNORECASE,
-)
-"""The line of a form that asks for the version of what the report is about."""
-
-
-def _of_form(prose: Sequence[lines.ReportLine], role: str) -> list[Mention]:
-    """The version of what the report is about, ``role``, in the line of a form that only says "Version"."""
-    found = ((line, _FORM.fullmatch(line.raw.strip()[:200])) for line in prose if role and "ersion" in line.raw)
-    return [
-        Mention(role=role, version=hit["version"], line=line.number, words=line.text, named=True, sure=True)
-        for line, hit in found
-        if hit
-    ][:1]
-
-
-def _of_pairs(
-    result: ReportedEnvironments,
-    likely: Sequence[named_versions.NamedVersion],
-    split: Sequence[lines.ReportLine],
-    own: Collection[str],
-) -> list[Mention]:
-    """What the pairs that count say, of packages that no block lists."""
-    listed = {name for found in result.merged for name in found.packages}
-    new = [one for one in likely if canonicalize_name(one.name) not in listed][:_LIKELY]
-    return [one for found in new if (one := _sure(found, split[found.line - 1], own))]
-
-
-def _sure(found: named_versions.NamedVersion, line: lines.ReportLine, own: Collection[str]) -> Mention | None:
-    """What a report has installed by a pair that counts; None where its line says whether that works."""
-    role = mentions.role_of(found.name, own)
-    if not role or not found.version or mentions.judged(line.text):
-        return None
-    return Mention(role=role, version=found.version, line=found.line, words=line.text, named=True, sure=True)
 
 
 def _value(found: EnvironmentBlock, role: str) -> str:
@@ -286,16 +223,12 @@ def _statement_of(one: Mention) -> GroupReading:
     return GroupReading(line=one.line, words=one.words, fails=bool(one.fails))
 
 
-_LISTS = 3
-"""Names with versions in a line from which on it is a list."""
 _MENTIONS = 1000
-"""Most versions in sentences that are read."""
-_LIKELY = 32
-"""Most pairs of a name and a version that are taken from where nothing else reads them."""
+"""Most versions that are read from pasted lines."""
 _SAID = 64
-"""Most things whose versions sentences name."""
+"""Most things whose versions a reader states."""
 _COMPARED = 3
-"""Most things that sentences compare by version."""
+"""Most things that are compared by version."""
 
 
 def _role_of(nameless: set[str], has: EnvironmentBlock) -> str:
