@@ -16,8 +16,6 @@ COMMAND = f"echo '{MARK}: write the command that fails' >&2; exit 127"
 OUTPUT = f"{MARK}: write a line that the failure prints"
 RESULT = f"{MARK}: write what is printed where the result is wrong"
 SLOW = f"{MARK}: write expect.slower_than in the place of this"
-FAST = f"echo '{MARK}: write the command that is fast' >&2; exit 127"
-RIGHT = f"echo '{MARK}: write the command whose result is right' >&2; exit 127"
 LEAK = f"{MARK}: write expect.leaks in the place of this"
 
 _ADVICE = {
@@ -28,9 +26,6 @@ _ADVICE = {
     "(assert) and write {exception: AssertionError}",
     SLOW: "write {slower_than: {ratio: 2, of: {numpy: 1.26.4}}} under expect: how many times as slow as which cell; "
     "see docs/performance.md",
-    FAST: "write the command that is fast, or an axis in the place of variant, such as {numpy: [1.26.4, 2.0.0]}, and "
-    "a cell of it under expect.slower_than.of",
-    RIGHT: "write the command whose result is right and let it write result.txt, or an axis in the place of variant",
     LEAK: "write {leaks: {per_iteration: 1MiB}} under expect, and let the command print `reprokit: iteration N` at the "
     "end of each iteration; see docs/performance.md",
 }

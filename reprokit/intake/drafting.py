@@ -181,7 +181,6 @@ class _Work:
             if key in self.data:
                 self.data[key] = _literal(self.data[key])
         expected.vary()
-        self.data["command"] = expected.begins + self.data["command"]
         notes = {place: texts for place, texts in self.notes.items() if texts}
         return Draft(data=self.data, notes=notes, missing=tuple(dict.fromkeys(self.missing)), omitted=omitted)
 
@@ -246,20 +245,14 @@ class _Work:
         """The trees that the report clones, or that of the project whose script the command runs."""
         script = placing.needs_tree(self.running, self.shown)
         clones = self.installed.clones
-        named = projects.stated(self.report.lines, self.report.title)
-        tree = next(iter(named), None)
         if not script and not clones:
             self.project = None
-            self._stated_trees(named)
             return
-        if self.project is None and tree and tree.project and not tree.project.built:
-            self.project = replace(tree.project, why=f"line {tree.line} names it")
         if self.project is None:
             self.missing.append(
                 f"{script} is a program of the reporter, or of a project that the report does not name: add it "
                 f"to sources or files."
             )
-            self._stated_trees(named)
             return
         sources = {}
         for git, folder, branch in clones or ((self.project.git, self.project.name, ""),):
@@ -271,27 +264,6 @@ class _Work:
         self.data["sources"] = sources
         placing.place(self.running, self.shown, self.project)
 
-    def _stated_trees(self, found: Sequence[projects.StatedTree]) -> None:
-        """The trees that the report names without a command in them."""
-        for tree in found:
-            if tree.project is None:
-                self.missing.append(
-                    f"Line {tree.line} names the commit {tree.ref}: the report does not say of which repository. Add "
-                    "it to sources if the case is built from it."
-                )
-                continue
-            name = tree.project.name
-            ref, why = tree.ref, "as the report says"
-            if not ref:
-                ref, why = projects.ref_of(tree.project, self._version(tree.project))
-            self.data.setdefault("sources", {})[name] = {"git": tree.project.git, "ref": ref, "path": name}
-            self.notes[("sources", name, "ref")] = (why,)
-            before = self.running.command
-            if len(found) == 1:
-                placing.place(self.running, self.shown, tree.project)
-            used = "" if self.running.command != before else ": no command of the case uses it yet"
-            self.notes[("sources", name)] = (f"line {tree.line} names it{used}",)
-
     def _ref(self, project: Project, branch: str) -> tuple[str, str]:
         """(what is checked out of a tree, why)."""
         if refs := self.installed.refs:
@@ -300,9 +272,6 @@ class _Work:
             return branch, "as the report checks it out"
         if project is self.project and (version := self._version(project)) and project.tag:
             return projects.ref_of(project, version)
-        for tree in projects.stated(self.report.lines, self.report.title):
-            if tree.ref and tree.project in (None, project):
-                return tree.ref, f"line {tree.line} names it"
         return projects.ref_of(project, self._version(project) if project is self.project else "")
 
     def _version(self, project: Project) -> str:
@@ -312,11 +281,7 @@ class _Work:
             for key, value in (*found.values.items(), *found.packages.items()):
                 if re.sub(r"\s*(?:version|版本)$", "", str(key).strip().lower()) in names:
                     return str(value)
-        words = r"[-_ ]?".join(re.escape(word) for word in re.split(r"[-_ ]", project.name) if word)
-        found_version = re.search(
-            rf"(?<![\w/.]){words}(?: ?版本| version)?[ \t]*[:：=]?[ \t]*v?(\d+\.\d[\w.+]*)", self.report.text, re.I
-        )
-        return found_version[1].rstrip(".") if found_version else ""
+        return ""
 
     def _environment(self) -> None:
         merged = self.merged

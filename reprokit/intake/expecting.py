@@ -15,7 +15,6 @@ from reprokit.intake import contrasts, running
 from reprokit.intake import failure as failures
 from reprokit.intake.facts_file import ContrastFact
 from reprokit.intake.pieces import ParsedReport
-from reprokit.intake.resources import of_device
 from reprokit.intake.shown import Shown
 from reprokit.intake.signatures import identifying_frames
 
@@ -31,7 +30,7 @@ class Expectation:
 
     ``shown``: the failure, None for none; ``contrasts``: what a reader says is changed where it works; ``failing``: the
     index of the cell that fails; ``about``: the packages that the report is about; ``works``: what differs from the
-    failing cell in one that works. ``begins``: lines before the command, with axes in them.
+    failing cell in one that works.
     """
 
     report: ParsedReport
@@ -43,7 +42,6 @@ class Expectation:
     notes: dict[tuple[str | int, ...], tuple[str, ...]]
     missing: list[str]
     works: dict[str, str]
-    begins: str = ""
 
     def write(self) -> None:
         """Write ``expect``, and the axis of the device where a reader states that it works on the CPU."""
@@ -92,11 +90,9 @@ class Expectation:
                 "more."
             )
             return True
-        if shown.words in ("slow", "wrong") and (placeholders.MARK in told or "\n" in told):
-            self.works = self.works or self._devices() or self._variants(shown)
-            if self.works:
-                self._compared(shown)
-                return True
+        if shown.words in ("slow", "wrong") and placeholders.MARK in told and self.works:
+            self._compared(shown)
+            return True
         return False
 
     def _others(self, shown: Shown) -> str:
@@ -115,14 +111,6 @@ class Expectation:
         self.notes[("expect", "compare")] = (f"{note}; what the command prints is compared with the cell that works",)
         if placeholders.MARK not in (command := str(self.data["command"]).strip()):
             self.data["command"] = f"{{\n{command}\n}} | tee {running.WORKDIR}/result.txt\n"
-
-    def _devices(self) -> dict[str, str]:
-        """The cell without a GPU, where the report says that it is right there, which makes an axis; {} else."""
-        line = next((number for number, text in enumerate(self.report.lines, 1) if of_device(text)), 0)
-        if not line or not self._axis("device", "gpu", "cpu"):
-            return {}
-        self.notes[("matrix", "device")] = (f"line {line} compares them; the cell of the CPU gets no GPU",)
-        return {"device": "cpu"}
 
     def _of_devices(self) -> None:
         """An axis of the device, where a reader states that it works on the CPU."""
@@ -157,36 +145,6 @@ class Expectation:
         ]
         self.data["matrix"] = {"include": listed} if cells else {**matrix, name: [bad, good]}
         return True
-
-    def _variants(self, shown: Shown) -> dict[str, str]:
-        """The cell of another command, which is fast or right; {} where the failure is not one of a comparison."""
-        told = placeholders.MARK not in str(shown.signature.get("output"))
-        compared = shown.words == "slow" or _COMPARED.search(
-            f"{self.report.title}\n{self.report.lines[shown.line - 1]}"
-        )
-        if told or not compared:
-            return {}
-        bad, good, command = (
-            ("slow", "fast", placeholders.FAST) if shown.words == "slow" else ("wrong", "right", placeholders.RIGHT)
-        )
-        if not self._axis("variant", bad, good):
-            return {}
-        self.notes[("matrix", "variant")] = (
-            f"what is {bad} is compared with a command that is {good}: write it there",
-        )
-        if placeholders.MARK in str(self.data["command"]):
-            self.missing.append(f"Write the {bad} command, and where {{{{ variant }}}} is {good} one that is {good}.")
-        else:
-            self.begins = f"if [ {{{{ variant }}}} = {good} ]; then\n  {command}\nfi\n"
-        return {"variant": good}
-
-
-_COMPARED = re.compile(
-    r"\b(?:differ(?:s|ent|ently|ence|ences)?|inconsisten\w+|mismatch\w*|discrepanc\w+|diverg\w+|compared|versus|vs|than|whereas"
-    r"|same (?:result|output|value)s?)\b|不一致|不同|相比|对不上|差异",
-    re.IGNORECASE,
-)
-"""Words of a result that is wrong beside another."""
 
 
 _CHECKS = re.compile(r"(?m)^\s*(?:python[\d.]* -m )?(?:pytest|tox|nox|pylint|mypy|flake8|ruff|pyright|black)\b")

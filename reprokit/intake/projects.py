@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 from reprokit.evidence import frames as places
@@ -107,116 +107,6 @@ def in_frames(frames: Sequence[Frame]) -> Project | None:
     return next((one for one in table().values() if not one.built and folder_of(frames, one)), None)
 
 
-_COMMIT = re.compile(
-    r"(?:(?:commit|revision|\bsha1?|git (?:hash|rev)|HEAD(?: is now)? at|提交)(?: id| hash)?\W{1,5}"
-    r"|\b(?:build|version)[:= ]{1,3}\d{1,6} ?\(|\bfrom source[^\n\w]{1,4}|版本\s?[:：]\s?"
-    r"|(?<=[a-z])@(?=\w{7,40}(?:[\s),]|$))|\b(?:tried|both|or|git|master|main|version|HEAD|and) (?=[0-9a-f]{40}\b)"
-    r"|\bv?\d+\.\d+[\w.]* \(?(?=[0-9a-f]{7,12}(?:[) ]|$))"
-    r"|\b(?:master|main|develop|branch|HEAD|git)\b(?: version)?(?: of [\w.-]{1,40})? ?[(@](?:at |commit )?| @ )"
-    r"(?=[a-f]*\d)(?=\d*[a-f])([0-9a-f]{7,40})\b",
-    re.IGNORECASE,
-)
-_LINK = re.compile(
-    r"https?://(?:github\.com|gitlab\.com|gitee\.com)/[\w.-]{1,60}/(?P<repo>[\w.-]{1,80}?)(?:\.git)?"
-    r"(?:(?:/commit/|/tree/|/blob/|@)(?:(?P<commit>[0-9a-f]{7,40})\b|(?P<ref>[\w.-]{1,80}))"
-    r"|/?(?=[\s)>\]\"'，。,;]|\.\s|$))(?P<path>/[^\s#)]{0,300})?(?P<cited>#L\d)?",
-    re.MULTILINE,
-)
-_OTHER_COMMIT = re.compile(
-    r"\bfix|\bsince\b|\brecent\b|\bbroke|\bbreak|git\+http|introduc|\bcaus|regress|bisect|revert|culprit"
-    r"|\brelated\b|\bsimilar\b|\bsee also\b|相关|类似|引入|修复|\bPR\b",
-    re.IGNORECASE,
-)
-_TO_BUILD = re.compile(
-    r"reproduc|\brepro\b|test ?case|\bdemo\b|\bminimal\b|\bbuil[dt](?:ing)?\b|\bcompil|\bclon(?:e|ed|ing)\b|source code"
-    r"|\bexamples?\b|\brepo(?:sitory)?(?: is\b| ?:)"
-    r"|\bcode (?:is|of|and|here)|复现|源码|代码|编译|示例",
-    re.IGNORECASE,
-)
-"""Words around the address of a tree that the report is about."""
-_TIP = r"master|main|trunk|develop"
-_REF = re.compile(
-    r"(?:\b(?:branch|tag)\b|分支|标签|\bcheck(?:ed|ing)?[- ]?out(?: to| at| of)?(?: the)?(?: branch| tag| version)?)"
-    rf"[\s:：=`'\"是]{{1,4}}(?P<named>v?\d+\.[\dx][\w.-]{{0,40}}|[a-z][\w-]{{0,40}}/[\w./-]{{1,60}}|{_TIP})(?![\w/])"
-    rf"|(?<![\w/-])(?P<branch>{_TIP}|v?\d+\.[\dx]+(?:\.[\dx]+)?|[a-z]{{2,20}}/v?\d[\w.]{{0,20}})"
-    r"[`'\"]? ?(?:branch\b|分支)"
-    rf"|\b(?:clon(?:e|ed|ing)|built?|building|compil\w+|us(?:e|ed|ing)|on|from|at|latest)"
-    rf"(?: (?:the|latest|current|today's|git)){{0,3}} [`'\"]?(?P<tip>{_TIP})(?![\w/-])"
-    rf"|(?:[:：=]>?|版本) ?[`'\"]?(?P<given>{_TIP})[`'\"]? ?(?:$|\()",
-    re.IGNORECASE,
-)
-"""A branch or a tag, by the words around it."""
-_FROM_SOURCE = re.compile(
-    r"\b(?:built|build(?:ing)?|compil\w+|install\w*)\b[^.\n]{0,60}\b(?:from|via|with|using) (?:the )?(?:\w+ )?source\b"
-    r"|\binstalled\b[^:\n]{0,60}: *(?:from )?source *$"
-    r"|\b(?:custom|source|own) build of\b|源码(?:编译|安装|构建)|编译源码|从源码",
-    re.IGNORECASE,
-)
-_NOT_RUN = re.compile(
-    r"^\s*[-*] \[[ xX]?\]|\?\s*$|\b(?:works?|worked|fine|also"
-    r"|should|could|would|please|instead|not|merged?|if"
-    r"|check that|make sure|ensure|confirm\w*|up[- ]to[- ]date)\b"
-    r"|n't\b|正常|建议",
-    re.IGNORECASE,
-)
-"""What lines have that name a branch in which nothing failed."""
-
-
-@dataclass(frozen=True)
-class StatedTree:
-    """What a report says of a tree in which it fails. ``project``: None where only a commit is named."""
-
-    project: Project | None
-    ref: str
-    line: int
-
-
-def stated(lines: Sequence[str], title: str = "") -> list[StatedTree]:
-    """The trees that a report was built from, or that it names for its program: those with a commit first.
-
-    The only repository that is linked for a program or a build counts, too, and a branch, a tag or "from source" that
-    words name, where the line or the title has a project of the table.
-    """
-    sure: dict[str, StatedTree] = {}
-    linked: dict[str, StatedTree] = {}
-    said: dict[str, StatedTree] = {}
-    titled, folder = known_in(title), _in_paths(lines)
-    above = ""
-    for number, line in enumerate(lines, 1):
-        text = line[:1000]
-        commit = _COMMIT.search(text) if re.search(r"[0-9a-f]{7}", text) else None
-        commit = commit or (_ALONE.fullmatch(text) if _OF_GIT.search(above) else None)
-        link = _LINK.search(text) if "://" in text else None
-        says = link is None and bool(_MAY_SAY.search(text))
-        if not (commit or link or says or titled or folder):
-            above = text or above
-            continue
-        if _OTHER_COMMIT.search(text):
-            continue
-        project = of_url(link[0]) if link else None
-        asked = (commit or link) and _TO_BUILD.search(f"{above} {text}")
-        words = known_in(text) if commit or says else []
-        near = [one for other in lines[max(0, number - 4) : number + 3] for one in known_in(other)] if commit else []
-        rest = [] if names_other(text) else [*titled, *near, *folder]
-        known = project or next(iter([*(one for one in words if one in titled), *words, *rest]), None)
-        key = known.name.lower() if known else ""
-        if commit or (link and link["commit"] and (asked or not link["cited"])):
-            ref = (link and link["commit"]) or (commit[1] if commit else "")
-            sure.setdefault(key, StatedTree(known, ref, number))
-        elif link and project and asked and not link["cited"]:
-            linked.setdefault(key, StatedTree(project, link["ref"] or _ref_in(text), number))
-        elif known and not link and not _NOT_RUN.search(text):
-            name, surely = _ref_in(text), known in (*words, *titled)
-            if (name and (surely or re.search(r"\d", name))) or (surely and _FROM_SOURCE.search(text)):
-                said.setdefault(key, StatedTree(known, name, number))
-        above = text or above
-    linked = linked if len(linked) == 1 else {}
-    if linked and list(sure) == [""]:  # the one commit is of the one repository
-        sure = {key: replace(tree, ref=sure[""].ref) for key, tree in linked.items()}
-    found = said | linked | {key: tree for key, tree in sure.items() if key} or sure
-    return sorted(found.values(), key=lambda tree: (tree not in sure.values(), tree.line))[:_TREES]
-
-
 def names_other(text: str) -> bool:
     """Whether the key of a line is a package that no row of the table has: ``wibble version: master``."""
     found = pairs.pair(ReportLine(1, text, text=plain(text)))
@@ -224,36 +114,11 @@ def names_other(text: str) -> bool:
     return bool(name and not known(name))
 
 
-def _ref_in(text: str) -> str:
-    """The branch or the tag that a line names; '' for none."""
-    ref = _REF.search(text)
-    name = (ref["named"] or ref["branch"] or ref["tip"] or ref["given"]).rstrip(".") if ref else ""
-    return name.lower() if re.fullmatch(_TIP, name, re.IGNORECASE) else name
-
-
-_ALONE = re.compile(r"\W{0,9}([0-9a-f]{40})\W{0,9}")
-_OF_GIT = re.compile(r"\bcommit\b|\bHEAD\b|\brev(?:ision|-parse)?\b", re.IGNORECASE)
-"""What stands above a commit that is all of a line."""
-_TREES = 3
-"""Most trees of one report."""
-_MAY_SAY = re.compile(
-    r"\b(?:branch|tag|check\w{0,4}[- ]?out|source|build of|master|main|trunk|develop)\b|分支|标签|源码", re.I
-)
-
-
 def known_in(text: str) -> list[Project]:
     """The projects of the table that a text names, in order."""
     words = (_plain(word) for word in re.findall(r"[A-Za-z][\w.+-]*(?: Runtime)?", text[:1000], re.A))
     found = [_called().get(word.rstrip(".")) for word in words]
     return list(dict.fromkeys(project for project in found if project))
-
-
-def _in_paths(lines: Sequence[str]) -> list[Project]:
-    """The only project of the table that has the name of a folder in the text; [] for none or more."""
-    text = "\n".join(line[:1000] for line in lines if "/" in line and "-packages" not in line)
-    names = {name.lower() for name in re.findall(r"(?<=/)[\w.-]{3,40}(?=/|[#$\]] ?)", text)}
-    found = [project for name, project in table().items() if name in names]
-    return found if len(found) == 1 else []
 
 
 @cache
