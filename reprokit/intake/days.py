@@ -53,11 +53,7 @@ def of_report(text: str, created: str, today: date) -> ReportDay | None:
     for found, at in _days("created", head):
         if day := _plausible(found, today):
             return ReportDay(day=day, why=f"line {head.count(chr(10), 0, at) + 1} says that it was created on {day}")
-    logged = [(day, at) for found, at in _days("logged", text) if (day := _plausible(found, today))]
-    if not logged:
-        return None
-    last, at = max(logged)
-    return ReportDay(day=last, why=f"the last day in its logs is {last} (line {text.count(chr(10), 0, at) + 1})")
+    return None
 
 
 def fits(found: ReportDay, matrix: Mapping[str, Any], pip: Iterable[str]) -> bool:

@@ -151,11 +151,8 @@ def _from_sentences(result: ReportedEnvironments, said: Sequence[Mention]) -> li
     """Take what sentences say and no block names; the result is what they compare."""
     has = result.merged[result.failing] if result.merged else EnvironmentBlock(kind="stated", first=1, last=1)
     by_role: dict[str, list[Mention]] = {}
-    nameless = _role_of({one.version for one in said if not one.role}, has)
     for one in said:
-        role = one.role or (nameless if one.fails is not None else "")
-        if role:
-            by_role.setdefault(role, []).append(one)
+        by_role.setdefault(one.role, []).append(one)
     stated = EnvironmentBlock(kind="stated", first=0, last=0)
     compared = []
     for role, found in list(by_role.items())[:_SAID]:
@@ -229,13 +226,6 @@ _SAID = 64
 """Most things whose versions a reader states."""
 _COMPARED = 3
 """Most things that are compared by version."""
-
-
-def _role_of(nameless: set[str], has: EnvironmentBlock) -> str:
-    """What the versions without a name are of: the only thing of the failing environment that has one of them."""
-    roles = [f"package {name}" for name, version in has.packages.items() if version in nameless]
-    roles += [axis for axis, version in has.axes.items() if any(same_version(version, text) for text in nameless)]
-    return roles[0] if len(roles) == 1 else ""
 
 
 def system_of(text: str) -> str:

@@ -33,24 +33,6 @@ _GPU = re.compile(
 _SIZE = re.compile(r"(?<![\w.])(\d{1,3}) ?(?:GB|GiB|G)\b", re.IGNORECASE)
 
 
-_FINE = r"(?:fine|correct(?:ly)?|right|as expected|works?|no (?:problem|issue)s?|expected results?)"
-_DEVICES = re.compile(
-    rf"\bCPUs?\b[^.。:\n]{{0,60}}?\b(?:is|are|has|gives?|runs?|was|works?)\b[^.。:\n]{{0,30}}?\b{_FINE}\b"
-    rf"|\b{_FINE}\b[^.。:\n]{{0,30}}\b(?:on|with|using)(?: the| my| a)? CPUs?\b"
-    r"|\bCPU[^。\n]{0,10}(?:正常|正确|没有?问题)"
-    r"|\b(?:between|on) (?:the )?(?:CPU and (?:the |on )?(?:GPU|CUDA)|(?:GPU|CUDA) and (?:the |on )?CPU)\b"
-    r"|\b(?:than|compared to|as) (?:on |the )*CPUs?\b"
-    r"|(?:CPU[^。\n]{0,10}[和与跟]\s?GPU|GPU[^。\n]{0,10}[和与跟]\s?CPU).{0,12}(?:不一致|不同|差)",
-    re.IGNORECASE,
-)
-"""That it is right, or fast, on the CPU, or another there than on the GPU."""
-
-
-def of_device(line: str) -> bool:
-    """Whether a line of a report says that the CPU does right what the GPU does wrong."""
-    return bool(_DEVICES.search(line[:2000]))
-
-
 def needed(
     environments: Sequence[EnvironmentBlock], texts: str, report: str, devices: int
 ) -> tuple[dict[str, str], dict[str, str]]:
@@ -77,7 +59,7 @@ def needed(
     used = next((found.options["gpus"] for found in environments if found.options.get("gpus", "").isdigit()), "")
     without = any(found.axes.get("cuda") == versions.NONE for found in environments)
     uses = bool(gpus or used or any(found.options.get("gpus") for found in environments))
-    if not (devices or uses or (not without and (_GPU.search(report) or any(map(of_device, report.split("\n")))))):
+    if not (devices or uses or (not without and _GPU.search(report))):
         return data, notes
     data["gpus"] = str(devices or used or 1)
     notes["gpus"] = f"reported: {', '.join(dict.fromkeys(gpus))}" if gpus else "as the report uses them"

@@ -154,7 +154,7 @@ def _program(
     """
     if chosen is None or not chosen.of("run"):
         whole = next((program for program in found if program.whole), None)
-        return whole or scripts.spoken(pieces) or next(iter(found), None) or scripts.called(pieces)
+        return whole or next(iter(found), None)
     called = [one for one in found if _calls(chosen, one) and (one.whole or "/" not in one.name)]
     if called:
         return called[0]

@@ -196,66 +196,6 @@ _RAN = 3
 """What it adds to the score of a program that a traceback shows a line of it."""
 
 
-def spoken(pieces: Sequence[ReportPiece]) -> Script | None:
-    """The program whose statements sentences and steps name, each between backticks; None for less than an import."""
-    found: dict[str, ReportPiece] = {}
-    for piece in pieces:
-        if piece.code or piece.text.count("`") > MOST_SPANS:
-            continue
-        for line in piece.text.split("\n"):
-            step = _ONLY_SPAN.fullmatch(line[:_LONG]) or _REPRODUCE.search(line[:500]) or _RUNS.search(line[:500])
-            for span in _PYTHON_SPAN.finditer(line[:_LONG] if step and not _WORKS.search(line[:500]) else ""):
-                code = (span["code"] or span["quoted"]).removeprefix(">>> ")
-                if _states(code):
-                    found.setdefault(code, piece)
-    texts = sorted(found, key=lambda text: not _IMPORTS.match(text))  # what a program imports comes first
-    tree = parsed("\n".join(texts))
-    if found and tree and _imports(tree):
-        piece = replace(next(iter(found.values())), text="\n".join(texts), lead="", heading="")
-        return _script(piece, piece.text, score=0, tree=tree)
-    return None
-
-
-def called(pieces: Sequence[ReportPiece]) -> Script | None:
-    """The first call of a module that a sentence says was made."""
-    for piece in pieces:
-        hit = _CALLED.search(piece.text[:_LONG]) if piece.kind in ("prose", "heading") else None
-        if hit and (tree := parsed(hit["call"])):
-            line = piece.line + piece.text.count("\n", 0, hit.start("call"))
-            one = replace(piece, text=hit["call"], line=line, lead="", heading="")
-            return _script(one, hit["call"], score=-2, whole=False, tree=tree)
-    return None
-
-
-_CALLED = re.compile(
-    r"(?:\b(?:call(?:ing|ed)?|us(?:ing|ed|e)|run(?:ning)?|ran)|调用|执行|使用|运行)[ `:：]{1,3}"
-    r"(?P<call>[a-z]\w{0,30}(?:\.\w{1,40}){1,5}\([^()\n]{1,200}\))",
-    re.IGNORECASE,
-)
-
-
-def _states(text: str) -> bool:
-    """Whether a text is statements of a program: imports, or what gives the result of a call a name."""
-    tree = parsed(text)
-    return tree is not None and bool(_imports(tree) or _gives(tree))
-
-
-_PYTHON_SPAN = re.compile(
-    r"(?<!`)(`{1,3})(?P<code>(?:>>> )?[A-Za-z_][^`\n]{2,500})\1(?!`)"
-    r"|(?<!\w)(?P<mark>['\"])(?P<quoted>(?:import (?=\w+\.|\w[\w.]* as )|from [\w.]+ import )[^'\"\n]{1,200})(?P=mark)"
-)
-"""Statements between backticks; between quotes only those that cannot be words of a sentence, as "import error" can."""
-_ONLY_SPAN = re.compile(r"\s*(?:[-*+]\s+|\d{1,2}[.)、]\s*)?`{1,3}[^`]{3,500}`{1,3}\s*[.,:;]?\s*")
-_RUNS = re.compile(
-    r"\b(?:ran|runs?|running|execut\w+|import(?:ed|ing)|us(?:e|ed|ing)|try(?:ing)?|tried|when|after|fails?|crash\w*"
-    r"|errors?)\b|导入|报错|执行|调用",
-    re.IGNORECASE,
-)
-"""Words around statements that were run."""
-MOST_SPANS = 2000
-"""Most backticks of a piece that are looked into for statements."""
-
-
 def _joined(program: Script, before: Sequence[Script]) -> Script | None:
     """The program behind those before it that define what it uses; None where none does."""
     found = program

@@ -10,10 +10,9 @@ from typing import Any
 ROWS: Mapping[tuple[str, str], str] = {
     ("commands", ""): "programs words examples",
     ("datasets", "*"): "needs any files readers",
-    ("days", ""): "created pages logged released",
+    ("days", ""): "created pages released",
     ("days", "created"): "pattern examples",
     ("days", "pages"): "pattern examples",
-    ("days", "logged"): "pattern examples",
     ("environments", ""): "programs blocks shown no_axis tools of_conda no_names generic variables roles called "
     "packages also_programs recipes",
     ("environments", "programs"): "kind starts goes_on blanks facts values examples",
