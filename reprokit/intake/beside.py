@@ -24,46 +24,6 @@ def system_of(merged: Sequence[EnvironmentBlock], paths: str) -> EnvironmentBloc
     return into.found("stated", 1, 1, {})
 
 
-_NO_AXIS = re.compile(
-    rf"(?<![\w./-])(?P<name>{'|'.join(table()['no_axis'])})"
-    r"(?: version|版本号?)?(?: \([^()]{1,30}\))?[ :：=v_-]{0,4}"
-    r"(?P<version>\d[\d.]*\d(?:\.?(?:rc|alpha|beta|t|b)\d+(?:\.[a-z]?\d+)*)?)(?![\w.]*\w)",
-    re.IGNORECASE,
-)
-"""What belongs to an environment and has no axis in a case."""
-
-
-def without_axis(here: EnvironmentBlock | None) -> EnvironmentBlock | None:
-    """What else the environment lists, for which a case has no axis: a comment."""
-    if here is None:
-        return None
-    found = {"driver": here.driver} if here.driver else {}
-    found |= {"glibc": here.glibc} if here.glibc else {}
-    listed = [f"{key}: {value}"[:_LINE] for key, value in here.values.items()][:_LINES]
-    for text in listed:
-        for hit in _NO_AXIS.finditer(text):
-            name = hit["name"].lower()
-            if name not in here.packages and name not in map(str.lower, found):
-                found[hit["name"]] = hit["version"]
-    if rare := next(filter(None, map(_PROCESSOR.search, listed)), None):
-        found.setdefault("processor", rare[0])
-    if not found:
-        return None
-    named = ", ".join(f"{name} {version}" for name, version in list(found.items())[:_LISTED])
-    remark = f"also reported, and not an axis of a case: {named}"
-    return EnvironmentBlock(kind=here.kind, first=1, last=1, remarks=(remark,))
-
-
-_PROCESSOR = re.compile(
-    r"(?<![\w./])(?:aarch_?64|arm64(?:e|v8)?|armv\d\w?|armhf|ppc64(?:le)?|powerpc\w{0,4}|s390x|riscv(?:32|64)|loongarch64|mips\w{0,4}"
-    r"|sparc(?:64|v9)?|i[36]86)(?![\w.])|(?<=darwin_)arm64\b"
-    r"|\bM[1-5](?: Pro| Max| Ultra)?\b(?=.{0,20}(?:mac|apple|chip|arm))",
-    re.IGNORECASE,
-)
-_LINE, _LINES, _LISTED = 400, 1000, 8
-"""Characters of a line and lines that are searched for them, and most that are listed."""
-
-
 _DUMPED = re.compile(rf"(?P<name>(?:{'|'.join(table()['variables'])})[A-Z0-9_]{{2,60}})=(?P<value>[\w.,:+-]{{1,80}})")
 """A line of a dump of variables: of a name that frameworks read, and of no value with a path."""
 

@@ -11,7 +11,7 @@ from typing import Any
 from reprokit.case import placeholders
 from reprokit.core.text import one_line, pluralize
 from reprokit.evidence import frames as places
-from reprokit.intake import contrasts, running
+from reprokit.intake import contrasts
 from reprokit.intake import failure as failures
 from reprokit.intake.facts_file import ContrastFact
 from reprokit.intake.pieces import ParsedReport
@@ -90,8 +90,10 @@ class Expectation:
                 "more."
             )
             return True
-        if shown.words in ("slow", "wrong") and placeholders.MARK in told and self.works:
-            self._compared(shown)
+        if shown.words == "slow" and placeholders.MARK in told and self.works:
+            (note,) = shown.notes.values()
+            self.data["expect"] = {"slower_than": {"ratio": f"{shown.ratio:g}", "of": self.works}}
+            self.notes[("expect", "slower_than")] = (f"{note}; the ratio is a careful one: write the one that you see",)
             return True
         return False
 
@@ -99,18 +101,6 @@ class Expectation:
         """What else the report shows, in words and with its lines."""
         rest = [one for one in failures.every(self.report.pieces) if one.line != shown.line][:_LISTED]
         return "; ".join(f"line {one.line}: {one_line(one.title or one.words, 80)}" for one in rest)
-
-    def _compared(self, shown: Shown) -> None:
-        """What is slow or wrong beside a cell in which it works, by the report, is compared with that."""
-        (note,) = shown.notes.values()
-        if shown.words == "slow":
-            self.data["expect"] = {"slower_than": {"ratio": f"{shown.ratio:g}", "of": self.works}}
-            self.notes[("expect", "slower_than")] = (f"{note}; the ratio is a careful one: write the one that you see",)
-            return
-        self.data["expect"] = {"compare": {"outputs": ["result.txt"], "reference": {"cell": self.works}}}
-        self.notes[("expect", "compare")] = (f"{note}; what the command prints is compared with the cell that works",)
-        if placeholders.MARK not in (command := str(self.data["command"]).strip()):
-            self.data["command"] = f"{{\n{command}\n}} | tee {running.WORKDIR}/result.txt\n"
 
     def _of_devices(self) -> None:
         """An axis of the device, where a reader states that it works on the CPU."""

@@ -100,7 +100,6 @@ def read(
     for found in (
         around.system_of(result.merged, paths),
         around.dumped(split),
-        around.without_axis(result.merged[result.failing] if result.merged else None),
     ):
         if found:
             result.fill(found)

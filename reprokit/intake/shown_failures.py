@@ -32,18 +32,6 @@ _NAME = (
 _BARE = re.compile(rf"^(?:E\s+)?(?P<type>{_NAME})(?:[:：]\s*(?P<message>\S.*))?$", re.MULTILINE)
 _WITHIN = re.compile(rf"(?<![A-Za-z0-9_.'\"/])(?P<quote>[`'\"]?)(?P<type>{_NAME})[:：]\s*(?P<message>[^\n]+)")
 """In running text, a name alone is not a failure: its message must follow."""
-_TITLED = re.compile(
-    r"(?<![\w.])(?:[A-Za-z_]\w*\.)*(?P<type>[A-Z]\w+(?:Error|Exception))(?![\w(])"
-    r"|(?i:\b(?P<words>(?:attribute|type|value|key|index|runtime|import|assertion|name|recursion|zero ?division"
-    r"|not ?implemented|module ?not ?found|file ?not ?found|unicode ?decode|unicode ?encode|overflow) ?error)\b)"
-)
-"""In a title, a name is one, and so are its words."""
-_RAISED = re.compile(
-    rf"(?:\b(?:raises|raised|throws|threw|thrown|gets?|got|fail(?:s|ed) with|ends (?:in|with)"
-    rf"|should(?:n't| not) (?:raise|throw))"
-    rf"(?: an?| the| this| following)?|抛出?(?:了|一个)?|报了?(?:一个)?)[ \t]*[`'\"]?(?P<type>{_NAME})(?!\w)"
-)
-"""A sentence that says which exception there is, without its message."""
 _TYPE_ALONE = re.compile(rf"^[ \t]{{0,8}}[`*]{{0,2}}(?P<type>{_NAME})[`*.]{{0,3}}[ \t]*$", re.MULTILINE)
 _OUTPUT = re.compile(rf"^(?:.{{0,200}}#+ ?)?(?P<type>{_NAME}): (?P<message>\S+ \S+ .*)", re.MULTILINE)
 """What a program printed, pasted behind it or in a comment."""
@@ -249,13 +237,7 @@ def _in_words(piece: ReportPiece, nan: str) -> Iterator[Shown]:
         if not alone:
             of_line = piece.line + line - 1
             yield from (replace(one, inline=one.line == of_line) for one in _lines(piece, unquoted) if not one.echo)
-    elif piece.kind == "heading" and (named := _TITLED.search(piece.text)):
-        note = {"exception": f"line {piece.line}"}
-        kind = named["type"] or re.sub(
-            r"(?i)(error|found|decode|encode|division|implemented)", _capital, named["words"].title()
-        )
-        yield Shown(signature={"exception": kind.replace(" ", "")}, notes=note, line=piece.line, last=piece.line)
-    elif raised := _RAISED.search(unquoted) or _TYPE_ALONE.search(unquoted):
+    elif raised := _TYPE_ALONE.search(unquoted):
         at = piece.line + unquoted.count("\n", 0, raised.start("type"))
         note = {"exception": f"line {at}"}
         yield Shown(signature={"exception": _type(raised["type"])}, notes=note, line=at, last=at, inline=True)
@@ -298,10 +280,6 @@ def _unquoted(line: str) -> str:
     """A line without marks of quotes, and without a backtick that begins or ends code of several lines."""
     line = re.sub(r"^[ \t]*(?:>[ \t]?)+", "", line)
     return re.sub(r"^\s*`|`\s*$", "", line, count=1) if line.count("`") % 2 else line
-
-
-def _capital(word: re.Match[str]) -> str:
-    return word[0].title()
 
 
 def _worded(piece: ReportPiece, rows: Sequence[Any], nan: str = "") -> Iterator[Shown]:

@@ -13,7 +13,7 @@ ROWS: Mapping[tuple[str, str], str] = {
     ("days", ""): "created pages released",
     ("days", "created"): "pattern examples",
     ("days", "pages"): "pattern examples",
-    ("environments", ""): "programs blocks shown no_axis tools of_conda no_names generic variables roles called "
+    ("environments", ""): "programs blocks shown tools of_conda no_names generic variables roles called "
     "packages also_programs recipes",
     ("environments", "programs"): "kind starts goes_on blanks facts values examples",
     ("environments", "blocks"): "kind keys example",
