@@ -131,7 +131,7 @@ class Shell:
         return [line for line in self.lines if line.role in roles]
 
 
-_ITEM = re.compile(r"^\s*(?:>\s?)*\s*(?:(?:[-*+•]|\(?\d{1,2}[.)、])\s+|\d{1,2}、)?")
+_ITEM = re.compile(r"^\s*(?:>\s?)*\s*(?:[-*+•]\s+|\(?\d{1,2}[.)、](?:\s+|(?=[a-z./])))?")
 """Marks of quotes and lists before a command in prose."""
 _ASKED = re.compile(
     r"(?:\*\*)?[^:：`\n]{0,100}(?:command ?(?:line)?|命令|指令)[^:：\n]{0,30}[:：](?:\*\*)?\s*"
@@ -153,31 +153,46 @@ def in_prose(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> list[
         if number <= skip or not line.strip():
             last += number == last + 1  # an empty line tears nothing
             continue
-        text, sure = ("", False) if len(line) > 5000 or within(piece.line + number, taken) else _whole(line)
+        text, sure = ("", False)
+        if len(line) <= 5000 and not within(piece.line + number, taken):
+            text, sure = _whole(line, asked=bool(_ASKS_FOR.search(piece.heading)))
         if text and (role := role_of(text, lenient=sure, sure=sure)) and not printed_by_build(text, built):
             while text.endswith("\\") and number + 1 + text.count("\n") < len(lines):
                 text += f"\n{lines[number + 1 + text.count(chr(10))].rstrip()}"
             text = "\n".join([text, *quoted(text, lines[number + 1 : number + 1 + MOST])]) if "\n" not in text else text
-            if last != number - 1 or len(found[-1].lines) >= MOST_LINES:
+            if last != number - 1:
                 found.append(Shell(replace(piece, lead=above.strip()[:200] or piece.lead)))
-            found[-1].lines += parts(text.rstrip("\\").rstrip(), piece.line + number, role)
+            if len(found[-1].lines) < MOST_LINES:
+                found[-1].lines += parts(text.rstrip("\\").rstrip(), piece.line + number, role)
             last = skip = number + text.count("\n")
         above = line
     return found
 
 
-def _whole(line: str) -> tuple[str, bool]:
-    """(the command that is all of a line of prose, '' for other text; whether it is marked as one)."""
+_ASKS_FOR = re.compile(r"\bcommand|命令|指令", re.IGNORECASE)
+
+
+def _whole(line: str, *, asked: bool) -> tuple[str, bool]:
+    """(the command that is all of a line of prose, '' for other text; whether it is marked as one).
+
+    ``asked``: the heading above it asks for a command.
+    """
     bare = _ITEM.sub("", line).strip()
     if prompt := PROMPT.match(bare):
         return bare[prompt.end() :], True
     if marked := re.fullmatch(r"(`+)([^`]{1,2000})\1[.。,，;；]?", bare):
         return PROMPT.sub("", marked[2]).removeprefix("$ "), " " in marked[2].strip()
-    if asked := _ASKED.fullmatch(bare):
-        return asked["rest"].strip(), True
+    if answer := _ASKED.fullmatch(bare):
+        return answer["rest"].strip(), True
+    if asked and role_of(bare, lenient=True):
+        return bare, True
     first = assignments(bare)[1]
-    known = roles().get(program_of(first)) or re.match(r"\.{1,2}/\w|(?:export|cd)\s", bare)
-    return (bare, False) if known and (_OPTIONS.search(first) or not re.search(r"\s", first)) else ("", False)
+    role = roles().get(program_of(first)) or ("run" if first.startswith(("./", "../")) else "")
+    short = len(first.split()) < (4 if role in ("setup", "prep") else 2)
+    sets = not first or re.match(r"(?:export|cd)\s", bare)
+    return (
+        (bare, False) if sets or (role and (short or _OPTIONS.search(first) or first.endswith(" .."))) else ("", False)
+    )
 
 
 def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> Shell:

@@ -235,7 +235,9 @@ class _Work:
 
     def _about(self) -> set[str]:
         """What the report is about: of the packages in the traceback the import names, in small letters, else names."""
-        named = set(self.project.names if self.project else ())
+        program = self.running.program
+        used = [*(program.imports if program else ()), *(re.split(r"[^\w.-]", one)[0] for one in self.installed.pip)]
+        named = set(self.project.names if self.project else used)
         found = requirements.imported(self.shown.frames if self.shown else ())
         return {one.lower() for one in found if _package(one) in map(_package, named)} or named
 

@@ -90,8 +90,10 @@ def read(
     of_code = {number for piece in report.pieces if piece.code for number in range(piece.line, piece.last + 1)}
     result.own = mentions.own_names(report.text)
     if stated is None:
-        code = [line for line in lines.without(split, read) if line.number in of_code and not line.edge]
-        said = list(islice(mentions.printed(code, result.own), _MENTIONS))
+        rest = list(lines.without(split, read))
+        code = [line for line in rest if line.number in of_code and not line.edge]
+        said = list(mentions.answers([line for line in rest if line.number not in of_code]))
+        said += islice(mentions.printed(code, result.own), _MENTIONS)
     else:
         said = list(stated)
         for one in {one.role: one for one in reversed(stated) if one.fails is not False}.values():

@@ -63,6 +63,15 @@ _FILE = re.compile(
 _NAMED = frozenset({"package", *BY_NAME}) - {"os"}
 
 
+_FORM = re.compile(
+    rf"(?P<name>{_NAME}(?: {_NAME})?)[ -]?(?:versions?|版本号?)(?: ?[(（][^()（）]{{1,80}}[)）])?[\s*_`]{{0,9}}"
+    rf"(?:[:：=]{{1,2}}[\s*_`]{{0,9}}(?P<version>v?{_VERSION})[\s*_`]{{0,9}})?",
+    re.IGNORECASE | re.ASCII,
+)
+"""The line of a form that asks for the version of something, and may have the answer."""
+_ANSWER = re.compile(rf"v?{_VERSION}", re.ASCII)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Mention:
     """A version that a line names. ``role``: as of a key (``cuda``, ``package numpy``), "" where no name stands by it.
@@ -112,6 +121,23 @@ def own_names(text: str) -> frozenset[str]:
     hits = (next(filter(None, found.groups()), "") for found in _OWN_NAMES.finditer(text))
     names = {name.lower().split(".")[0] for name in hits}
     return frozenset(names | {name.replace("_", "-") for name in names}) - _PREPOSITIONS - _NO_NAMES
+
+
+def answers(lines: Sequence[ReportLine]) -> Iterator[Mention]:
+    """What a form says: ``Wobble version: 1.2.3``, and the version alone below such a line."""
+    asked = ""
+    for line in lines:
+        if line.blank or line.edge:
+            continue
+        text = line.text.strip("#*_` ")[:200]
+        hit = _FORM.fullmatch(text)
+        name = re.sub(r"\s+", "-", hit["name"].strip().lower()) if hit else ""
+        role = role_of(name, {name}) if not _NO_NAMES.intersection(name.split("-")) else ""
+        version = hit["version"] if hit else text if asked and _ANSWER.fullmatch(text) else ""
+        if version and (role or asked):
+            bare = version.lstrip("vV")
+            yield Mention(role=role or asked, version=bare, line=line.number, words=line.text, named=True, sure=True)
+        asked = role if hit and not version else ""
 
 
 def printed(lines: Sequence[ReportLine], own: Collection[str]) -> Iterator[Mention]:

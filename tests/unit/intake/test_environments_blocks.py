@@ -489,13 +489,6 @@ def test_lists_that_follow_each_other_are_environments_where_they_contradict_eac
             {"cuda": ["11.3"]},
             ["numpy==1.20.2"],
         ),
-        ("- scipy version (run `scipy --doctor`):\n```\npath: ['/x']\nversion: 1.9.0\n```", {}, ["scipy==1.9.0"]),
-        (
-            "I took torch-1.8.0-cu111-cp37-cp37m-linux_x86_64.whl, and when I run it I get an error",
-            {},
-            ["torch==1.8.0"],
-        ),
-        ("wobblev0.3.0 crashes\n\n```python\nimport wobble\n```", {}, ["wobble==0.3.0"]),
     ],
 )
 def test_versions_in_odd_layouts_are_in_the_draft(text: str, axes: dict[str, list[str]], pip: list[str]) -> None:

@@ -7,7 +7,6 @@ import pytest
 from reprokit.environment.cases import load_text
 from reprokit.intake.draft import render
 from reprokit.intake.drafting import draft
-from reprokit.intake.environments import lines, mentions
 
 SAID = [
     ("It works with numpy 1.26 and fails with numpy 2.0.", "numpy+1.26 numpy-2.0"),
@@ -80,31 +79,12 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize(("text", "wanted"), SAID)
-def test_what_a_sentence_says_of_versions(text: str, wanted: str) -> None:
-    found = mentions.find(lines.split(text), mentions.own_names("import frobnicate"))
-    mark = {True: "-", False: "+", None: "?"}
-    shown = [
-        f"{one.role.rpartition(' ')[2]}{mark[one.fails]}{one.version}"
-        for one in found
-        if one.named or one.fails in (True, False)
-    ]
-    assert " ".join(shown) == wanted
-
-
 PROGRAM = "```python\nimport scipy\nscipy.wibble()\n```\n"
 
 
 @pytest.mark.parametrize(
     ("text", "matrix", "pip"),
     [
-        ("It works with scipy 1.10.1 and fails with 1.11.0.", {"scipy": ("1.10.1", "1.11.0")}, "scipy=={{ scipy }}"),
-        ("Python 3.10 works, 3.11 crashes.", {"python": ("3.10", "3.11")}, "scipy"),
-        (
-            "降级到 scipy 1.9.3 正常\n\nscipy: 1.11.4\nPython: 3.11",
-            {"scipy": ("1.9.3", "1.11.4")},
-            "scipy=={{ scipy }}",
-        ),
         ("This is scipy 1.11.4 with numpy==1.26.4.", {}, "scipy==1.11.4 numpy==1.26.4"),
         ("Either scipy 1.11.4 or scipy 1.10.1, I do not remember.", {}, "scipy"),
         ("推荐使用 scipy 1.9.3", {}, "scipy"),
@@ -136,13 +116,9 @@ def test_paths_that_show_one_python(path: str, python: str) -> None:
 @pytest.mark.parametrize(
     ("text", "gpus"),
     [
-        ("The Tesla T4 of our server.", "1"),
         ("```python\nx = torch.ones(3).cuda()\n```", "1"),
         ("```\n$ docker run --gpus all wibble/wobble\n```", "1"),
         ("RuntimeError: CUDA error: an illegal memory access was encountered", "1"),
-        ("显卡3080ti，内存 16G", "1"),
-        ("用4张V100训练", "1"),
-        ("The graphics card is a 3090.", "1"),
         ("It happens on port 3090.", None),
         ("### Device mode\n\ncuda", "1"),
         ("WITH_GPU: ON", "1"),
@@ -164,12 +140,7 @@ def test_the_title_asks_for_a_gpu() -> None:
     ("text", "pip"),
     [
         ("```\n$ pip list | grep wob\nwobble            1.2.0\n```", ["wobble==1.2.0"]),
-        ("Software: wobble-2.3.1-cp39-cp39-manylinux2014_x86_64.whl", ["wobble==2.3.1"]),
         ("### ONNX Runtime Version or Commit ID\n\n1.15.0", ["onnxruntime==1.15.0"]),
-        (
-            "But this time it doen't work, I am using torch 1.1.0, torchvision0.3.0",
-            ["torch==1.1.0", "torchvision==0.3.0"],
-        ),
     ],
 )
 def test_more_ways_to_name_a_package(text: str, pip: list[str]) -> None:
@@ -179,11 +150,6 @@ def test_more_ways_to_name_a_package(text: str, pip: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "matrix"),
     [
-        ("It used to work till scipy 1.9.3 but doesn't in 1.11.4.", {"scipy": ["1.9.3", "1.11.4"]}),
-        ("Ubuntu 20.04 fails, Ubuntu 22.04 is fine.", {"os": ["ubuntu-20.04", "ubuntu-22.04"]}),
-        ("It fails on Ubuntu 22.04 but not on Ubuntu 20.04.", {"os": ["ubuntu-20.04", "ubuntu-22.04"]}),
-        ("With scipy 1.9.3 all is fine. With v1.11.4 I get a WobbleError.", {"scipy": ["1.9.3", "1.11.4"]}),
-        ("在ubuntu上编译失败", {"os": ["ubuntu-24.04"]}),
         ("- Java: 17\n- GCC Version [gcc (GCC) 8.2.0]", {"java": ["17"], "gcc": ["8.2"]}),
     ],
 )
@@ -214,64 +180,24 @@ def test_what_conda_built_on_a_day_is_installed_as_the_index_has_it() -> None:
     assert "setuptools<=49.6.0" in made.data["environment"]["pip"]
 
 
-def test_what_one_sentence_says_of_several_things_is_one_environment() -> None:
-    text = "- Python 3.9.16 with scipy 1.10.0 (works)\n- Python 3.11.2 with scipy 1.11.0 (fails)\n"
-    made = draft(f"# It dies\n\nTested on:\n{text}\n{PROGRAM}").data["matrix"]
-    cells = load_text("draft.yaml", render(draft(f"# It dies\n\nTested on:\n{text}\n{PROGRAM}"))).case.matrix
-    assert (made["python"], made["scipy"]) == (["3.9", "3.11"], ["1.10.0", "1.11.0"])
-    assert len(cells.exclude) == 2
-
-
-def test_the_environment_of_a_sentence_has_its_own_versions_in_the_report() -> None:
-    text = "With Python 3.10 and scipy 1.11.2 it works fine.\n\nHere it crashes:\n\n- Python: 3.9\n- SciPy: 1.10.1\n"
-    made = draft(f"# It dies\n\n{text}\n{PROGRAM}").data
-    assert made["matrix"]["python"] == ["3.9", "3.10"]
-    assert made["report"]["environments"] == [
-        {"Python": "3.9", "SciPy": "1.10.1"},
-        {"Python": "3.10", "SciPy": "1.11.2"},
-    ]
-
-
 def test_pip_is_installed_like_what_is_listed_beside_it() -> None:
     text = "- Python: 3.11.2\n- pip: 21.0.1\n- wobble: 1.2.3\n\n```\n$ python -m wobble\nERROR: it is broken\n```\n"
     assert draft(f"# It dies\n\n{text}").data["environment"]["pip"] == ["pip==21.0.1", "wobble==1.2.3"]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("I observe it on two Fedora 20 machines.", "fedora-20 was reported"),
-        ("SUSE Linux Enterprise Server 15 SP5 has it.", "sles-15 was reported"),
-        ("- Our server (OS: Debian GNU/Linux 11, CPU: Broadwell)", "debian-11"),
-    ],
-)
-@pytest.mark.parametrize(
-    "block", ["", "\n```\nINSTALLED VERSIONS\n------------------\nOS: Linux\nscipy: 1.11.4\n```\n"]
-)
-def test_the_system_that_a_sentence_names(text: str, said: str, block: str) -> None:
-    assert said in render(draft(f"# It dies\n\n{text}\n{block}\n{PROGRAM}"))
-
-
-@pytest.mark.parametrize(
     ("text", "os"),
     [
         ("Linux 5.4.0-42-generic #46~20.04.1-Ubuntu SMP", "ubuntu-20.04"),
-        ("Ubuntu focal", "ubuntu-20.04"),
-        ("It runs on a MacBook Pro M2 and in Ubuntu 22.04.", "ubuntu-22.04"),
     ],
 )
 def test_the_release_that_is_named(text: str, os: str) -> None:
     assert draft(f"# It dies\n\n{text}\n\n{PROGRAM}").data["matrix"]["os"] == [os]
 
 
-@pytest.mark.parametrize("text", ["My RedHatEnterpriseServer 7.5", "gcc-10.1.1-2.el7.x86_64"])
+@pytest.mark.parametrize("text", ["gcc-10.1.1-2.el7.x86_64"])
 def test_a_release_without_an_image_is_named_in_a_comment(text: str) -> None:
     assert "rhel-7" in render(draft(f"# It dies\n\n{text}\n\n{PROGRAM}"))
-
-
-def test_what_has_no_axis_is_named_in_a_comment() -> None:
-    made = render(draft(f"# It dies\n\nUbuntu 20.04, driver 525.60.13, kernel 6.3\n\n{PROGRAM}"))
-    assert "also reported, and not an axis of a case: driver 525.60.13, kernel 6.3" in made
 
 
 def test_a_version_below_the_name_of_what_it_is_of() -> None:
@@ -289,51 +215,13 @@ def test_what_compiled_python_is_not_a_compiler_of_the_environment() -> None:
     assert "gcc" not in draft(f"# It dies\n\n{text}\n{PROGRAM}").data["matrix"]
 
 
-def test_cuda_in_a_list_without_spaces_and_as_a_toolkit() -> None:
-    for text in ("-CUDA 12.1", "I installed the cuda toolkit 12.1 already."):
-        made = draft(f"# It dies\n\n{text}\n\nIt ends with `RuntimeError: CUDA error: unknown`.\n\n{PROGRAM}")
-        assert made.data["matrix"]["cuda"] == ["12.1"]
-
-
-@pytest.mark.parametrize(
-    ("text", "command"),
-    [
-        ("for the GPU, run WIB_LEVEL=1 python wob.py", "python wob.py"),
-        ("只执行了一条 pip install wobble>=3.7.0，别的没有动。", "pip install wobble>=3.7.0"),
-    ],
-)
-def test_commands_in_sentences(text: str, command: str) -> None:
-    assert str(draft(f"# It dies\n\n{text}\n\nError: it is broken here\n").data["command"]).strip() == command
-
-
-def test_the_system_that_a_title_names() -> None:
-    assert "centos was reported" in render(draft(f"# 在centos下出现段错误\n\n请帮忙看看\n\n{PROGRAM}"))
-
-
-def test_the_version_in_a_title_names_the_package_of_the_text() -> None:
-    text = (
-        "# Wobbler 4.7.7 hangs\n\nThe issue does not happen with wobbler 4.7.5.\n\n```\n$ wobbler-cli go --all\n```\n"
-    )
-    assert draft(text).data["matrix"]["wobbler"] == ["4.7.5", "4.7.7"]
-
-
 def test_the_example_in_the_label_of_a_form_is_not_the_answer() -> None:
     assert "18.04" not in render(draft(f"# It dies\n\n--OS version (e.g., Ubuntu 18.04): wibos_2.1\n\n{PROGRAM}"))
-
-
-def test_a_package_of_two_words_is_known_by_its_import() -> None:
-    text = "- Wibble Core version: 0.17.0\n- Python version: 3.11\n\n```python\nimport wibble_core\n```\n"
-    assert draft(f"# It dies\n\n{text}").data["environment"]["pip"] == ["wibble-core==0.17.0"]
 
 
 @pytest.mark.parametrize("text", ["[INFO] linux; GNU C++ version 9.4.0; Wob 1", "It was built with gcc 9.4.0."])
 def test_what_compiled_a_program_is_the_compiler(text: str) -> None:
     assert "gcc" in str(draft(f"# It dies\n\n```\n{text}\n```\n\n```\nmake\n```\n").data)
-
-
-@pytest.mark.parametrize("words", ["在 Mac OS X下执行它就会崩溃。", "MAC下会崩溃", "在Mac系统上运行会报错"])
-def test_a_chinese_sentence_names_the_system(words: str) -> None:
-    assert "the report is from macOS" in render(draft(f"# It dies\n\n{words}\n\n{PROGRAM}"))
 
 
 @pytest.mark.parametrize(
@@ -352,21 +240,10 @@ def test_a_version_ends_where_what_it_is_of_goes_on(text: str, axis: str, versio
     "text",
     [
         "- Version: 1.2.30",
-        "Github Version:0.2.1.6",
-        "nvidia-driver: 535.86.10",
-        "The node 101.200.199.85 does not answer, with 101.200.199.86 it works.",
-        "When I make the wobbles there are regressions between 1.4.5 and 1.4.7.",
     ],
 )
 def test_what_names_no_program_is_not_an_axis(text: str) -> None:
     assert list(draft(f"# It ends\n\n{text}\n\nUbuntu 20.04. It hangs.\n").data["matrix"]) == ["os"]
-
-
-@pytest.mark.parametrize("text", ["Affects Version/s: 5.15.3", "- **Version**: 5.15.3", "Version | 5.15.3 |"])
-def test_a_version_alone_in_a_form_is_of_what_the_report_is_about(text: str) -> None:
-    said = "Ubuntu 20.04\n\n`wibble-server start` hangs.\n"
-    report = f"# wibble-server hangs in `wibble-server start --all`\n\n{text}\n\n{said}"
-    assert draft(report).data["matrix"]["wibble_server"] == ["5.15.3"]
 
 
 def test_what_r_lists_of_a_session_are_programs() -> None:
@@ -375,8 +252,3 @@ def test_what_r_lists_of_a_session_are_programs() -> None:
     data = draft(f"# It hangs\n\nUbuntu 20.04\n\n{session}\nIt hangs.\n").data
     assert (data["matrix"]["r"], data["matrix"]["rwib"]) == (["2.15.1"], ["1.3-6"])
     assert "pip" not in data["environment"]
-
-
-def test_the_more_precise_of_two_versions_that_agree_is_installed() -> None:
-    data = draft("# scipy dies since 1.10\n\nI have `scipy==1.10.1` on Ubuntu 22.04. It hangs.\n").data
-    assert data["environment"]["pip"] == ["scipy==1.10.1"]

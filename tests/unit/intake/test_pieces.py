@@ -448,24 +448,6 @@ STATED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "wanted"), STATED)
-def test_the_tree_that_a_report_states(text: str, wanted: tuple[str | None, str] | None) -> None:
-    from reprokit.intake import projects
-
-    found = next(iter(projects.stated(text.split("\n"))), None)
-    assert (found and (found.project and found.project.git, found.ref)) == wanted
-
-
-def test_a_stated_commit_is_the_source_or_is_said_to_be_missing() -> None:
-    from reprokit.intake.drafting import draft
-
-    known = draft(f"# It wobbles\n\nncnn commit {HASH} fails\n").data["sources"]
-    assert known == {"ncnn": {"git": "https://github.com/Tencent/ncnn", "ref": HASH, "path": "ncnn"}}
-    other = draft("# It wobbles\n\nbuild: 3615 (c81f3bbb) fails\n")
-    assert "sources" not in other.data
-    assert any("the commit c81f3bbb: the report does not say of which repository" in text for text in other.missing)
-
-
 def test_a_block_of_html_is_code_without_its_tags() -> None:
     html = '<pre><font color="#4E9A06"><b>$</b></font> wib run\n<b>wib:</b> a &lt;b&gt; failed</pre>'
     text = f"# x\n\nSo:\n{html}\nIt fails."

@@ -60,13 +60,7 @@ def _program(text: str) -> str:
         # a kernel without the name of its language
         (f"{FENCE}\n__global__ void k() {{}}\nint main() {{\n    k<<<1, 32>>>();\n}}\n{FENCE}\n", "k<<<1, 32>>>();"),
         # statements between backticks
-        ("Every time I run\n`import wib`\nit ends.\n", 'python -c "import wib"'),
-        (
-            "`d = wib.load('a')` fails\n\n### Steps\n\n1. `pip install wib`\n2. `import wib`\n3. `d = wib.load('a')`\n",
-            "import wib\nd = wib.load('a')",
-        ),
         # a call that a sentence says was made
-        ('### Steps\n\nusing wib.read("a.onnx")\n', 'wib.read("a.onnx")'),
     ],
 )
 def test_the_program_is_found(text: str, program: str) -> None:
