@@ -8,7 +8,7 @@ from importlib import resources
 from typing import Any
 
 ROWS: Mapping[tuple[str, str], str] = {
-    ("commands", ""): "programs words examples",
+    ("commands", ""): "programs words",
     ("datasets", "*"): "needs any files readers",
     ("days", ""): "created pages released",
     ("days", "created"): "pattern examples",

@@ -17,7 +17,7 @@ from reprokit.intake.table import table
 TODAY = date(2026, 11, 27)
 ROWS = [
     (kind, row["pattern"], text, day)
-    for kind in ("created", "pages", "logged")
+    for kind in ("created", "pages")
     for row in table("days")[kind]
     for text, day in row["examples"].items()
 ]
@@ -38,16 +38,11 @@ def of(text: str, created: str = "") -> str:
 TENSORFLOW = "{} 10:22:11.123456: I tensorflow/core/platform/cpu_feature_guard.cc:142] This TensorFlow binary\n"
 
 
-def test_what_the_server_says_counts_before_the_text_and_the_text_before_logs() -> None:
+def test_what_the_server_says_counts_before_the_text_and_a_log_says_nothing() -> None:
     text = "# It fails\n\ncreated: 2021-05-04\n\n" + TENSORFLOW.format("2021-05-03")
     assert of(text, "2021-12-31T23:00:00Z") == "2022-01-01: the report was created on 2021-12-31"
     assert of(text) == "2021-05-05: line 3 says that it was created on 2021-05-04"
-    assert of(TENSORFLOW.format("2021-05-03")) == "2021-05-04: the last day in its logs is 2021-05-03 (line 1)"
-
-
-def test_the_latest_of_several_logs_counts() -> None:
-    lines = [TENSORFLOW.format(day) for day in ("2021-05-03", "2021-06-01", "2020-01-01")]
-    assert of("\n".join(lines)).startswith("2021-06-02: the last day in its logs is 2021-06-01 (line 3)")
+    assert of(TENSORFLOW.format("2021-05-03")) == ""
 
 
 @pytest.mark.parametrize(

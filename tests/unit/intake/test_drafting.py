@@ -130,7 +130,7 @@ def test_several_bugs_in_one_text_are_reported() -> None:
 
 
 def test_a_source_is_taken_at_the_tag_of_the_reported_version() -> None:
-    text = "PaddleSeg: 2.8.1\nPython: 3.10\n\n训练报错：\n\n```bash\npython train.py --iters 3\n```\n\n```\nKeyError: 'x'\n```\n"
+    text = "PaddleSeg: 2.8.1\nPython: 3.10\n\n```bash\npython train.py --iters 3\n```\n\n```\nKeyError: 'x'\n```\n"
     case = drafted(text, "https://github.com/PaddlePaddle/PaddleSeg/issues/1").case
     assert (case.sources["PaddleSeg"].ref, case.command) == ("v2.8.1", "cd PaddleSeg\npython train.py --iters 3\n")
 

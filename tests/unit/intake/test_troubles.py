@@ -30,7 +30,7 @@ Build it again.
 
 ## Out of range
 
-`python a.py --n 3` says:
+`python a.py --n 3`
 
 ```
 IndexError: list index out of range
