@@ -444,7 +444,7 @@ class _Work:
             (line.line, line.line + line.text.count("\n"))
             for shell in self.shells
             for line in shell.lines
-            if written[line.line - 1].strip().endswith(line.text.partition("\n")[0])
+            if written[line.line - 1].strip(" \t`*").endswith(line.text.partition("\n")[0])
         ]
         if text := description(self.report, spans, self.shown.line if self.shown else 0):
             self.data["description"] = text
