@@ -55,6 +55,21 @@ MOST_RERUNS = 3
 """`make test` runs a test that fails once more, and lists it. More of them than this, and the whole has failed."""
 
 
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Which engines this host has for the tests, and which one it has not."""
+    found = []
+    try:
+        about = DockerEngine().wire.about()
+        found.append(f"Docker Engine {about['Version']}, API {about['ApiVersion']}")
+    except EngineError as error:
+        found.append(f"no Docker Engine ({str(error).splitlines()[0]})")
+    podman = shutil.which("podman")
+    asked = podman and subprocess.run([podman, "--version"], capture_output=True, text=True, check=False).stdout
+    found.append((asked or "no Podman").strip())
+    missing = config.rootpath / "build/docker29/unavailable"
+    return [f"engines: {'; '.join(found)}", *([missing.read_text().strip()] if missing.exists() else [])]
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail where many tests passed at their second try only: one is a machine's hiccup, four are a defect."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")

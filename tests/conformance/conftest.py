@@ -168,7 +168,7 @@ def _fake(request: pytest.FixtureRequest) -> Iterator[Subject]:
 
 real = pytest.mark.integration
 SUBJECTS = [
-    pytest.param(_docker, id="docker", marks=real),
+    pytest.param(_docker, id="docker", marks=[real, pytest.mark.engines]),
     pytest.param(_podman, id="podman", marks=real),
     pytest.param(_podman5, id="podman5", marks=real),
     pytest.param(_venv, id="venv", marks=real),

@@ -16,7 +16,7 @@ from tests.integration.test_store_servers import s3_host, s3fs
 from tests.private_engine import private_engine
 from tests.servers import s3_server
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.engines]
 CASE = REPOSITORY / "cases" / "ptxas_unknown_arch.yaml"
 REFUSED = "ptxas fatal   : Value 'sm_90' is not defined for option 'gpu-name'"
 

@@ -23,7 +23,7 @@ from tests.conftest import build_of, docker, never, remove_image, trial
 from tests.engine_proxy import EngineProxy, engine_proxy
 from tests.registry_server import registry_server
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.engines]
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from tests.conftest import build_of, import_tiny, never, trial
 from tests.engine_proxy import EngineProxy, engine_proxy
 from tests.private_engine import PrivateEngine, private_engine
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.engines]
 MIB = 2**20
 LONG = "trap 'echo stopped; exit 7' TERM; echo up; i=0; while [ $i -lt 80 ]; do sleep 0.1; i=$((i+1)); done; exit 1"
 

@@ -25,7 +25,7 @@ from reprokit.run.keeping.collecting import Keeper, Wanted
 from tests.conftest import import_tiny, never
 from tests.private_engine import private_engine
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.engines]
 
 MB = 1024 * 1024
 OURS = "RUN --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh . /run/reprokit/site.sh && "

@@ -15,7 +15,7 @@ import pytest
 
 from tests.integration.test_run import User
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.engines]
 CASE = """\
 schema: reprokit/v1
 id: lock-six
