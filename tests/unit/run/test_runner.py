@@ -456,6 +456,45 @@ def test_a_conflict_that_the_case_wants_is_tolerated_and_recorded(project: Proje
     assert note.startswith("conflict tolerated, the case expects its failure here: gcc 12 is not supported by nvcc")
 
 
+def test_an_image_whose_tag_is_gone_is_made_of_wheels_instead(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the record has what was made: its provider, what it starts from, and why."""
+    held, asked = project.engine.image, []
+
+    def image(tag: str) -> ImageInfo | None:
+        asked.append(tag)
+        return None if tag.startswith("nvidia/cuda") else held(tag)
+
+    monkeypatch.setattr(project.engine, "image", image)
+    monkeypatch.setattr(project.engine, "pull", lambda reference, cancel: None)
+    project.case.write_text(CASE.replace("matrix: {", 'matrix: {os: [ubuntu-22.04], cuda: ["11.8"], '))
+    project.run()
+    gone = "nvidia/cuda:11.8.0-devel-ubuntu22.04"
+    assert gone in asked
+    for cell in project.cells:
+        details = cell.details
+        assert cell.verdict is Verdict.ENVIRONMENT_MISMATCH  # the fake's image has no CUDA
+        assert details.base is not None
+        assert details.base.reference == "ubuntu:22.04"
+        assert details.served_by["cuda"].startswith("wheels ")
+        assert any(gone in note for note in details.notes)
+        assert "FROM ubuntu:22.04" in cell.dockerfile
+
+
+def test_a_tag_that_is_gone_decides_a_cell_that_nothing_else_serves(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = project.engine.image
+    monkeypatch.setattr(project.engine, "image", lambda tag: None if tag.startswith("nvidia/cuda") else held(tag))
+    monkeypatch.setattr(project.engine, "pull", lambda reference, cancel: None)
+    text = CASE.replace("matrix: {", 'matrix: {os: [ubuntu-22.04], cuda: ["11.8"], ')
+    project.case.write_text(re.sub("command: .*", "command: nvcc a.cu", text, count=1))
+    project.run()
+    assert set(project.verdicts) == {"unsupported"}
+    assert "the registry has no image nvidia/cuda:11.8.0-devel-ubuntu22.04" in project.cells[0].reason
+
+
 def test_ctrl_c_keeps_what_is_decided_and_resume_goes_on(project: Project) -> None:
     def interrupt(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
         if len(project.engine.trials) <= 2:  # two containers are made, the first to get its turn is here
