@@ -327,8 +327,8 @@ package `nvidia-cuda-toolkit`, which `environment.apt` can ask for by name, else
 longer has an image, the next of these serves the cell. A version means the same libraries whoever provides it, each by
 its plain name (`libcusolver.so`): cuBLAS, cuFFT, cuRAND, cuSOLVER, cuSPARSE, NPP, nvJPEG, CUPTI, nvRTC and, since 12,
 nvJitLink. Each is opened in the built image, and a cell whose image lacks one is `environment-mismatch`. From wheels
-they are 2 to 5 GB: with `cuda_libraries` in `environment`, a case that only compiles does without. Measured by `nvcc`,
-else `ptxas`, the toolkit's version file or the runtime library.
+they are some GB (2.3 for 11.8): with `cuda_libraries` in `environment`, a case that only compiles does without.
+Measured by `nvcc`, else `ptxas`, the toolkit's version file or the runtime library.
 """,
     after=("os",),
     resolve=resolve,

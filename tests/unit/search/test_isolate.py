@@ -10,10 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reprokit.case.matrix import Cell
+from reprokit.evidence.details import CellDetails
 from reprokit.evidence.reading import Reading
+from reprokit.evidence.records import CellRecord
 from reprokit.search.explain.ordering import inside
 from reprokit.search.isolate.algorithm import Isolation, changes_between, isolate, mixed
 from reprokit.search.isolate.explanations import best, certificate, consistent, effort, explanations, fails, mixes
+from reprokit.search.isolate.summary import IsolationText
 from reprokit.search.queries import Query, drive
 from tests.bench.isolate_simulation import outcome
 from tests.unit.limits import examples
@@ -51,6 +54,28 @@ def test_one_axis_of_six_takes_few_cells_and_is_confirmed_alone_and_reverted() -
     assert len(world.asked) <= 8
     assert {**GOOD, "cuda": "12.0"} in world.asked
     assert {**BAD, "cuda": "11.0"} in world.asked
+
+
+def test_where_the_cells_have_cuda_of_several_providers_the_answer_says_so() -> None:
+    def words(provider: Callable[[Cell], str], good: Cell, bad: Cell) -> str:
+        world = World(lambda cell: cell == bad)
+        found = drive(isolate(good, bad), world.answer)
+
+        def record(cell: Cell) -> CellRecord:
+            details = CellDetails(served_by={"cuda": provider(cell)})
+            return CellRecord(number=1, case_id="x", case_path="x", case_digest="x", cell=cell, details=details)
+
+        return "\n".join(IsolationText(found=found, record=record, matrix=2).words())
+
+    ubuntu, debian = {"os": "ubuntu-22.04", "cuda": "11.8", "opt": "1"}, {"os": "debian-12", "cuda": "11.8", "opt": "1"}
+
+    def provider(cell: Cell) -> str:
+        return "image nvidia/cuda:x" if cell["os"].startswith("ubuntu") else "wheels nvidia-cuda-nvcc-cu11==11.8.89"
+
+    said = words(provider, ubuntu, debian)
+    assert "from NVIDIA's image in 1 cell and from NVIDIA's wheels in 1 cell" in said
+    assert "provide" not in words(lambda cell: "wheels x", ubuntu, debian)
+    assert "provide" not in words(provider, debian, {**debian, "opt": "3"})
 
 
 def test_two_axes_that_fail_together_are_both_found() -> None:
