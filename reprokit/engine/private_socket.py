@@ -74,6 +74,7 @@ class PrivateSocket:
         self._stack = contextlib.ExitStack()
         self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._served = False
 
     def address(self) -> str:
         """The socket's address; the program is started where it does not run.
@@ -81,7 +82,6 @@ class PrivateSocket:
         Raises EngineError, with the program's own words, when there is no socket; EngineLost where there was one.
         """
         with self._lock:
-            again = self._folder is not None
             if self._folder is None:
                 self._folder = self._stack.enter_context(leftovers.private_folder("engine", socket=True))
                 atexit.register(self.close)
@@ -89,7 +89,8 @@ class PrivateSocket:
                 try:
                     self._start(self._folder)
                 except EngineError as error:
-                    raise (EngineLost if again else EngineError)(str(error)) from error
+                    raise (EngineLost if self._served else EngineError)(str(error)) from error
+                self._served = True
             return f"unix://{self._folder / _SOCKET}"
 
     def refusal(self) -> str:

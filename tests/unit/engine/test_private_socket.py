@@ -88,9 +88,12 @@ def test_one_that_ended_is_started_again_at_the_same_place(made: PrivateSocket, 
 
 def test_one_that_does_not_start_says_why(tmp_path: Path) -> None:
     program = script(tmp_path, "echo 'no \033[31msuch thing' >&2; exit 7\n")
-    with pytest.raises(EngineError, match=r'status 7 and said "no \[31msuch thing"') as failed:
-        PrivateSocket((program,), "the program").address()
-    assert not isinstance(failed.value, EngineLost), "to ask again does not help"
+    made = PrivateSocket((program,), "the program")
+    for _ in range(2):
+        with pytest.raises(EngineError, match=r'status 7 and said "no \[31msuch thing"') as failed:
+            made.address()
+        assert not isinstance(failed.value, EngineLost), "to ask again does not help"
+    made.close()
 
 
 @pytest.mark.parametrize("how", ["kill -KILL $$", "exit", "kill -INT 0"])
