@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import label
@@ -258,7 +258,10 @@ def canonical(saved: Path, target: Path, name: str) -> None:
             for path, layer in layers.items():
                 stream = source.extractfile(layer)
                 assert stream is not None, layer
-                add(archive, path, stream)
+                # containerd's image store, Docker's since 29.0, gives out layers as it keeps them.
+                packed = stream.read(2) == b"\x1f\x8b"
+                stream.seek(0)
+                add(archive, path, cast("IO[bytes]", gzip.GzipFile(fileobj=stream)) if packed else stream)
     except (tarfile.TarError, KeyError, TypeError, ValueError, AssertionError) as error:
         raise EngineError(f"what the engine saved is not an image as `docker save` writes it: {error}") from error
 

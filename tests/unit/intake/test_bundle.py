@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import io
 import json
 import subprocess
@@ -122,6 +124,21 @@ def test_the_image_has_one_name_and_each_layer_once(tmp_path: Path) -> None:
     assert json.loads(text(tmp_path / "image.tar", "manifest.json")) == [
         {"Config": f"{CONFIG}.json", "RepoTags": ["docker.io/reprokit/bundle:1"], "Layers": [f"{LAYER}.tar"] * 2}
     ]
+
+
+def test_layers_that_an_engine_gives_out_compressed_are_unpacked(tmp_path: Path) -> None:
+    layer = b"x" * 100_000
+    digest = hashlib.sha256(layer).hexdigest()
+    parts = {
+        "manifest.json": json.dumps([{"Config": "blobs/sha256/aa", "Layers": ["one"]}]).encode(),
+        "blobs/sha256/aa": json.dumps({"rootfs": {"diff_ids": [f"sha256:{digest}"]}}).encode(),
+        "one": gzip.compress(layer),
+    }
+    with tarfile.open(tmp_path / "saved.tar", "w") as archive:
+        for name, content in parts.items():
+            bundle.add(archive, name, content)
+    bundle.canonical(tmp_path / "saved.tar", tmp_path / "image.tar", "x")
+    assert hashlib.sha256(text(tmp_path / "image.tar", f"{digest}.tar").encode()).hexdigest() == digest
 
 
 @pytest.mark.parametrize("entry", [{"Config": "absent.json"}, {}, {"Config": f"{CONFIG}.json", "Layers": []}])
