@@ -37,6 +37,8 @@ GRACE = 2.0
 
 MADE_WITHIN = 60.0
 """Seconds within which an engine makes a container that it was asked for, where its answer was lost."""
+BUSY = (0.2, 0.5, 1.0, 2.0)
+"""Seconds to wait, in turn, for a mount of a container that another process still holds: seen on Podman 4.3.1."""
 _TICK = usage.EVERY  # how often a silent trial's usage and cancel event are looked at; output and the end wake it
 _READ = 256 * 1024
 
@@ -175,14 +177,19 @@ def remove(client: Any, name: str, where: str) -> bool:
     import docker.errors
 
     with errors(where):
-        try:
-            client.remove_container(name, force=True, v=True)
-        except docker.errors.NotFound:
-            return False
-        except docker.errors.APIError as error:
-            # The engine is removing it already (a concurrent sweep): what we wanted.
-            if error.status_code != 409:
-                raise
+        for wait in (*BUSY, None):
+            try:
+                client.remove_container(name, force=True, v=True)
+            except docker.errors.NotFound:
+                return wait != BUSY[0]
+            except docker.errors.APIError as error:
+                if wait is not None and "device or resource busy" in str(error):
+                    time.sleep(wait)
+                    continue
+                # The engine is removing it already (a concurrent sweep): what we wanted.
+                if error.status_code != 409:
+                    raise
+            break
     return True
 
 

@@ -203,6 +203,24 @@ def test_what_a_service_that_went_away_leaves_is_said() -> None:
     assert left.keys() == {"repro-1"}
 
 
+@pytest.mark.parametrize("busy", [1, 3])
+def test_a_container_whose_mount_is_busy_is_removed_a_moment_later(monkeypatch: pytest.MonkeyPatch, busy: int) -> None:
+    class Busy:
+        left = busy
+
+        def remove_container(self, *_: object, **__: object) -> None:
+            self.left -= 1
+            if self.left >= 0:
+                raise docker.errors.APIError("unlinkat userdata/shm: device or resource busy")
+
+    monkeypatch.setattr(containers, "BUSY", (0.0, 0.0))
+    if busy < 3:
+        assert containers.remove(Busy(), "repro-1", "unix:///podman.sock")
+    else:
+        with pytest.raises(EngineError, match="busy"):
+            containers.remove(Busy(), "repro-1", "unix:///podman.sock")
+
+
 def test_a_container_that_an_engine_makes_after_its_answer_was_lost_is_removed_once_it_is_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
