@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -17,7 +18,6 @@ from reprokit.core import ownership
 from reprokit.engine.docker.engine import DockerEngine
 from tests.conftest import docker
 from tests.integration.test_doctor import doctor
-from tests.integration.test_engine_run import Relay
 from tests.integration.test_run import REPROKIT, SLOW, SLOW_ID, User, wait_for
 
 pytestmark = pytest.mark.integration
@@ -26,22 +26,41 @@ CASE_ID = f"interrupted-{os.getpid()}"  # of this worker alone: others run these
 CASE = SLOW.replace(SLOW_ID, CASE_ID).replace("else 6", "else 3")
 
 
-class Held(Relay):
-    """An engine that can stop answering, with its connections open."""
+class Held:
+    """A unix socket in front of the engine's that can stop answering, with its connections open, or go away."""
 
     def __init__(self, path: Path) -> None:
         self.answers = threading.Event()
         self.answers.set()
-        super().__init__(path)
+        self._open: list[socket.socket] = []
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.bind(str(path))
+        self._server.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
 
-    def _pump(self, source: socket.socket, target: socket.socket) -> None:  # type: ignore[override]
-        try:
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._server.accept()
+                far = socket.socket(socket.AF_UNIX)
+                far.connect("/var/run/docker.sock")
+                self._open += [near, far]
+                for source, target in ((near, far), (far, near)):
+                    threading.Thread(target=self._pump, args=(source, target), daemon=True).start()
+
+    def _pump(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 self.answers.wait()
                 target.sendall(data)
             target.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
+
+    def cut(self) -> None:
+        """Refuse and break everything from now on."""
+        for end in (self._server, *self._open):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
 
 
 def ours() -> list[str]:

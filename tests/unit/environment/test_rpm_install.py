@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.environment import dockerfile
+from reprokit.core.files import shipped
 
-SCRIPT = dockerfile._folder() / "rpm-install.sh"
+SCRIPT = shipped("dockerfiles") / "rpm-install.sh"
 BASH = shutil.which("sh")
 
 
