@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-import socket
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -17,6 +14,7 @@ import pytest
 from reprokit.core import ownership
 from reprokit.engine.docker.engine import DockerEngine
 from tests.conftest import docker
+from tests.engine_proxy import engine_proxy
 from tests.integration.test_doctor import doctor
 from tests.integration.test_run import REPROKIT, SLOW, SLOW_ID, User, wait_for
 
@@ -24,43 +22,6 @@ pytestmark = pytest.mark.integration
 
 CASE_ID = f"interrupted-{os.getpid()}"  # of this worker alone: others run these tests at the same time
 CASE = SLOW.replace(SLOW_ID, CASE_ID).replace("else 6", "else 3")
-
-
-class Held:
-    """A unix socket in front of the engine's that can stop answering, with its connections open, or go away."""
-
-    def __init__(self, path: Path) -> None:
-        self.answers = threading.Event()
-        self.answers.set()
-        self._open: list[socket.socket] = []
-        self._server = socket.socket(socket.AF_UNIX)
-        self._server.bind(str(path))
-        self._server.listen()
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                near, _ = self._server.accept()
-                far = socket.socket(socket.AF_UNIX)
-                far.connect("/var/run/docker.sock")
-                self._open += [near, far]
-                for source, target in ((near, far), (far, near)):
-                    threading.Thread(target=self._pump, args=(source, target), daemon=True).start()
-
-    def _pump(self, source: socket.socket, target: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(65536):
-                self.answers.wait()
-                target.sendall(data)
-            target.shutdown(socket.SHUT_WR)
-
-    def cut(self) -> None:
-        """Refuse and break everything from now on."""
-        for end in (self._server, *self._open):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
 
 
 def ours() -> list[str]:
@@ -85,26 +46,24 @@ def user(engine: DockerEngine, tmp_path: Path) -> Iterator[User]:
 
 
 @pytest.mark.parametrize("presses", [1, 3])
-def test_a_run_on_an_engine_that_hangs_ends_after_ctrl_c(presses: int, user: User) -> None:
-    if not Path("/var/run/docker.sock").exists():
-        pytest.skip("the engine has no local socket")
-    relay = Held(user.folder / "held.sock")
-    user.environment["DOCKER_HOST"] = f"unix://{user.folder}/held.sock"
-    process = user.starts("run", "case.yaml", "--jobs", "2")
-    wait_for("/4] ", process)
-    until(lambda: len(ours()) >= 2)
-    relay.answers.clear()
-    began = time.monotonic()
-    for _ in range(presses):
-        process.send_signal(signal.SIGINT)
-        time.sleep(0.3)
-    said, _ = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert time.monotonic() - began < 100, "two calls of 5 s each, and not the 120 s of an answer"
-    left = [line for line in said.splitlines() if "rm -fv reprokit-" in line]
-    assert len(left) >= 2, said
-    relay.cut()  # what it still holds is lost
-    relay.answers.set()
+def test_a_run_on_an_engine_that_hangs_ends_after_ctrl_c(presses: int, user: User, engine: DockerEngine) -> None:
+    target = Path(engine.wire.endpoint.url.removeprefix("http+").removeprefix("unix://"))
+    with engine_proxy(target, user.folder) as proxy:
+        user.environment["DOCKER_HOST"] = proxy.url
+        process = user.starts("run", "case.yaml", "--jobs", "2")
+        wait_for("/4] ", process)
+        until(lambda: len(ours()) >= 2)
+        proxy.hold()
+        began = time.monotonic()
+        for _ in range(presses):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+        said, _ = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert time.monotonic() - began < 100, "two calls of 5 s each, and not the 120 s of an answer"
+        left = [line for line in said.splitlines() if "rm -fv reprokit-" in line]
+        assert len(left) >= 2, said
+        proxy.cut()  # what it still holds is lost
     del user.environment["DOCKER_HOST"]
     user.types("run", "--resume")
     assert {cell["verdict"] for cell in user.cells()} == {"not-reproduced"}
