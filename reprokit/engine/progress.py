@@ -13,7 +13,7 @@ from reprokit.engine import messages
 from reprokit.engine.failure import LONGEST_LINE, TAIL
 from reprokit.engine.protocol import Progress
 
-_STEP = re.compile(r"\[(?:\S+ )?(?P<number>\d+)/(?P<total>\d+)\] (?P<name>.*)", re.S)
+_STEP = re.compile(r"\[(?:\S+ )? *(?P<number>\d+)/(?P<total>\d+)\] (?P<name>.*)", re.S)
 _IMPORT = "importing cache manifest"
 _STOPPED = ("context canceled", "failed to solve: canceled", "Canceled")
 

@@ -183,6 +183,13 @@ def test_progress_names_steps_and_keeps_a_failing_steps_tail() -> None:
     assert not any("s3cret" in one.log for one in seen)
 
 
+@pytest.mark.parametrize("place", ["[ 8/16]", "[8/16]", "[stage-1  8/16]", "[stage-1 8/16]"])
+def test_steps_are_numbered_also_where_buildkit_aligns_the_numbers(place: str) -> None:
+    seen: list[Progress] = []
+    Trace(seen.append).feed(vertex("d1", f"{place} RUN make").SerializeToString())  # type: ignore[attr-defined]
+    assert (seen[0].number, seen[0].total, seen[0].name) == (8, 16, "RUN make")
+
+
 def test_messages_are_buildkits_wire_format() -> None:
     # Field 1, length-delimited, as protoc would write it.
     assert messages.GetSecretResponse(data=b"ab").SerializeToString() == b"\x0a\x02ab"
