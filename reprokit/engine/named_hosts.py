@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from reprokit.engine.protocol import Build
+from reprokit.engine.site.gateway.access import parsed_host
 from reprokit.engine.site.links import ARCHIVES
 
 _URL = re.compile(r"https?://(?:[^/\s'\"@]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?")
@@ -26,11 +27,25 @@ def named_hosts(build: Build) -> frozenset[str]:
     """
     locks = [text for name, text in build.context.items() if re.fullmatch(r"reprokit/[^/]+\.lock", name)]
     texts = [build.dockerfile, *(text.decode("utf-8", "replace") for text in locks if isinstance(text, bytes))]
-    found = {f"{host.lower()}:{port}" if port else host.lower() for host, port in _URL.findall("\n".join(texts))}
+    found = _hosts("\n".join(texts))
     ours = (hosts for script, hosts in _FETCHED_FROM.items() if f"reprokit/{script}" in build.context)
     return frozenset(found).union(*ours)
 
 
 def named_places(build: Build) -> frozenset[str]:
     """The indexes and find-links pages that the steps of pip name: what these link to, an untrusted build gets, too."""
-    return frozenset(place for place in _PLACE.findall(build.dockerfile) if not place.lower().endswith(ARCHIVES))
+    found = _PLACE.findall(build.dockerfile)
+    return frozenset(place for place in found if not place.lower().endswith(ARCHIVES) and _hosts(place))
+
+
+def _hosts(text: str) -> set[str]:
+    """The hosts of a text's addresses, but for ``[1]`` and the port 99999, which no program connects to."""
+    found = {f"{host.lower()}:{port}" if port else host.lower() for host, port in _URL.findall(text)}
+    return {host for host in found if _is_host(host)}
+
+
+def _is_host(text: str) -> bool:
+    try:
+        return bool(parsed_host(text))
+    except ValueError:
+        return False

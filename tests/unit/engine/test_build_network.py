@@ -32,10 +32,11 @@ FILES = Path(dockerfile.__file__).parents[2] / "dockerfiles"
         ("--extra-index-url https://user:word@index.example/simple x", {"index.example"}),
         ("--find-links http://[::1]:81/ x", {"[::1]:81"}),
         ("-f https://A.Example/x https://a.example/y", {"a.example"}),
+        ("http://a.example:99999/x http://[1]/x https://b.example/x", {"b.example"}),
         ("six", set()),
         ("file:///etc/passwd ftp://a.example/x", set()),
     ],
-    ids=["requirement", "git", "index", "address", "case", "none", "other-schemes"],
+    ids=["requirement", "git", "index", "address", "case", "no-host", "none", "other-schemes"],
 )
 def test_hosts_that_requirements_name(words: str, hosts: set[str]) -> None:
     assert named_hosts(Build(tag="t", dockerfile=f"FROM x\nRUN pip install {words}\n", context={})) == hosts
