@@ -242,6 +242,7 @@ def test_pip_of_an_untrusted_build_installs_what_an_index_links_to(net: Net, wor
         ),
         ("--find-links https://b.example/x-1.0.tar.gz", set()),  # a file, not a page
         ("--index-url https://me:word@a.example/simple", set()),
+        ("--index-url https://a.example:99999/simple", set()),
         ("'x @ https://a.example/x.whl' --log-i https://d.example/", set()),
     ],
 )
