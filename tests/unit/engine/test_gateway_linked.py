@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -187,6 +188,17 @@ def test_a_name_that_only_the_sites_proxy_knows_is_not_asked_for(net: Net) -> No
     guard.check_link("https://inside.example/x.whl")
     with pytest.raises(allowed.Unreachable, match="no address"):
         guard.addresses("inside.example", 443, of_build=True, by_proxy=True)
+
+
+def test_an_index_of_the_site_stays_one_where_the_case_names_it_too(net: Net) -> None:
+    net.world.names |= {"index.example": ["10.0.0.7"]}
+    access = replace(net.access, pip={"index-url": (INDEX,)})
+    with net.build("/f/x.whl", access=access) as build:
+        net.world.servers[("10.0.0.7", 443)] = net.world.servers[(PUBLIC, 443)]
+        for page in ("/index/0/pkg/", "/place/https/index.example/whl/cpu/pkg/"):
+            assert build.get(page).status == 200, build.address.notes
+            assert build.get("/file/https/index.example/f/x.whl").body == WHEEL
+        assert build.get("/place/https/index.example/stable.html").status == 403, "which the case alone names"
 
 
 WORDS = {

@@ -170,7 +170,7 @@ class Routes:
         if found is None:
             raise Failed("no page of this site's indexes, read in this build, links to such a file", 404)
         url, expected, place = found
-        if place in self._guard.allowed.places:
+        if self._upstream.is_of_case(place):
             self._guard.check_link(url)
 
         def ask(headers: Mapping[str, str]) -> Answer:

@@ -121,13 +121,18 @@ class Upstream:
                 connection.close()
             self._idle.clear()
 
+    def is_of_case(self, place: str) -> bool:
+        """Whether the case alone names an index or page: the site's own may be on its networks, whoever names it."""
+        own = (*self._access.indexes, *self._access.pip.get("find-links", ()))
+        return place in self._guard.allowed.places and place not in own
+
     def follow(self, url: str, headers: Mapping[str, str], *, place: str) -> Answer:
         """GET a file or page that ``place``, a page of the site's configuration, led to, through its redirects.
 
         The site's login for ``place`` goes to its own server only. A place of the case is as what its build chose:
         addresses are public, and redirects lead to what the build reaches. Raises HostRefused and Unreachable.
         """
-        of_build = place in self._guard.allowed.places
+        of_build = self.is_of_case(place)
         for _ in range(MAX_REDIRECTS + 1):
             login = self._access.authorization(place, url) if self._guard.allowed.credentials else ""
             answer = self.ask("GET", url, {**headers, **({"Authorization": login} if login else {})}, of_build=of_build)
