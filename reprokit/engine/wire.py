@@ -272,8 +272,8 @@ def data_root(details: Mapping[str, Any]) -> str:
         address = str((details.get("Containerd") or {}).get("Address") or _CONTAINERD)  # named since API 1.46
         if Path(address).resolve() == Path(_CONTAINERD).resolve():
             with contextlib.suppress(OSError):
-                if set_to := re.search(r'^root\s*=\s*"([^"]+)"', _CONTAINERD_CONFIG.read_text(), re.MULTILINE):
-                    return set_to[1]
+                if set_to := re.search(r"^root\s*=\s*([\"'])(.+?)\1", _CONTAINERD_CONFIG.read_text(), re.MULTILINE):
+                    return set_to[2]
             return "/var/lib/containerd"
     return str(details.get("DockerRootDir") or "")
 

@@ -100,5 +100,6 @@ def test_the_disk_of_images_is_that_of_the_containerd_which_has_them(
     assert wire.data_root({"DockerRootDir": "/data", "DriverStatus": [["Backing Filesystem", "extfs"]]}) == "/data"
     assert wire.data_root(own) == "/data", "it keeps that one's root below its own"
     assert wire.data_root(info) == "/var/lib/containerd"
-    (tmp_path / "config.toml").write_text('version = 2\nroot = "/big"\n')
-    assert wire.data_root({**info, "Containerd": {"Address": "/run/containerd/containerd.sock"}}) == "/big"
+    for quote in "\"'":  # by hand, and as `containerd config default` of containerd 2 writes it
+        (tmp_path / "config.toml").write_text(f"version = 2\nroot = {quote}/big{quote}\n")
+        assert wire.data_root({**info, "Containerd": {"Address": "/run/containerd/containerd.sock"}}) == "/big"
