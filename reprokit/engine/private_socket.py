@@ -21,6 +21,7 @@ from pathlib import Path
 
 from reprokit.core import leftovers
 from reprokit.core.errors import EngineError, EngineLost
+from reprokit.core.redaction import without_passwords
 
 READY_WITHIN = 60.0
 """Seconds within which the socket has to be there: a host behind two others answers in ten."""
@@ -168,7 +169,8 @@ class Tunnel(PrivateSocket):
     def __init__(self, ssh: str, address: str, path: str) -> None:
         found = _ADDRESS.fullmatch(address)
         if found is None:
-            raise EngineError(f"{address} is not an address: expected ssh://[USER@]HOST[:PORT][/PATH/OF/SOCKET]")
+            shown = without_passwords(address)
+            raise EngineError(f"{shown} is not an address: expected ssh://[USER@]HOST[:PORT][/PATH/OF/SOCKET]")
         self._path = found["path"] if found["path"] not in (None, "/") else path
         options = {
             "BatchMode": "yes",  # a password could be asked for where no one looks

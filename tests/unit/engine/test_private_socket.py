@@ -163,8 +163,9 @@ def test_an_address_of_ssh_is_one_tunnel(tmp_path: Path, monkeypatch: pytest.Mon
 def test_what_is_not_an_address_never_reaches_ssh(tmp_path: Path, address: str) -> None:
     script(tmp_path, "", "ssh")
     environ = {"PATH": str(tmp_path)}
-    with pytest.raises(EngineError, match="is not an address"):
+    with pytest.raises(EngineError, match="is not an address") as refused:
         tunnel(address, "/run/docker.sock", environ)
+    assert "password" not in str(refused.value)
 
 
 def test_without_ssh_its_package_is_named(tmp_path: Path) -> None:
