@@ -22,6 +22,8 @@ from reprokit.environment.steps import instructions, short_step
 
 MOST_REPEATS = 5
 """Builds that another process begins may take the output of a repeated step, too."""
+MOST_KEPT = 100
+"""Failed steps whose output is kept, the newest: only builds that run meanwhile ask for it."""
 SETTLE = 0.5
 """Seconds that the build which has the output gets to record it."""
 
@@ -41,6 +43,7 @@ class FailedSteps:
     """What the failing steps of this process's builds printed. Safe to share between threads."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._failed: dict[str, tuple[float, BuildFailed]] = {}
 
     def build(self, build: Build, attempt: Callable[[], ImageInfo], cancel: threading.Event) -> ImageInfo:
@@ -71,8 +74,17 @@ class FailedSteps:
             return attempt()
         except BuildFailed as error:
             if error.step and not isinstance(error, RanElsewhere):
-                self._failed[_identity(build, error.step)] = time.monotonic(), error
+                self._keep(_identity(build, error.step), error)
             raise
+
+    def _keep(self, key: str, error: BuildFailed) -> None:
+        # Not the error itself, whose traceback keeps all that the build had in memory.
+        copy = BuildFailed(str(error), step=error.step, tail=error.tail, reason=error.reason)
+        with self._lock:
+            self._failed.pop(key, None)
+            self._failed[key] = time.monotonic(), copy
+            while len(self._failed) > MOST_KEPT:
+                del self._failed[next(iter(self._failed))]
 
 
 def _identity(build: Build, step: str) -> str:

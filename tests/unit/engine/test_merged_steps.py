@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -119,6 +122,22 @@ def test_what_a_build_of_this_process_got_meanwhile_serves_those_that_read_the_s
     with pytest.raises(BuildFailed) as failed:
         steps.build(build(), later, threading.Event())
     assert failed.value.tail == ("by now",)
+
+
+def test_a_long_run_keeps_the_output_of_few_failed_steps_and_nothing_else_of_their_builds() -> None:
+    steps, context = FailedSteps(), []
+
+    def attempt() -> ImageInfo:
+        held = type("Context", (), {})()
+        context.append(weakref.ref(held))
+        raise printed("no rule")
+
+    for number in range(merged_steps.MOST_KEPT + 5):
+        with contextlib.suppress(BuildFailed):
+            steps.build(build(setup=str(number)), attempt, threading.Event())
+    gc.collect()
+    assert not any(one() for one in context)
+    assert len(steps._failed) == merged_steps.MOST_KEPT
 
 
 def test_waiting_for_the_output_ends_when_the_run_does() -> None:
