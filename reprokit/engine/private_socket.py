@@ -76,6 +76,7 @@ class PrivateSocket:
         self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._served = False
+        self._closing = threading.Event()
 
     def address(self) -> str:
         """The socket's address; the program is started where it does not run.
@@ -109,11 +110,13 @@ class PrivateSocket:
         return ""
 
     def close(self) -> None:
-        """Stop the program, and remove the socket."""
+        """Stop the program, and remove the socket. A thread that waits for it in :meth:`address` raises EngineError."""
+        self._closing.set()
         with self._lock:
             self._stop()
             self._stack.close()
             self._folder = None
+            self._closing.clear()
 
     def _start(self, folder: Path) -> None:
         self._stop()
@@ -141,7 +144,8 @@ class PrivateSocket:
                 if time.monotonic() > deadline:
                     within = f"{READY_WITHIN:g} s"
                     raise EngineError(f'{self._what} gave no connection within {within} and said "{self.words()}"')
-                time.sleep(_POLL)
+                if self._closing.wait(_POLL):
+                    raise EngineError(f"{self._what} was stopped before it gave a connection")
         except BaseException:
             self._stop()
             raise

@@ -96,6 +96,30 @@ def test_one_that_does_not_start_says_why(tmp_path: Path) -> None:
     made.close()
 
 
+def test_the_end_of_this_process_does_not_wait_for_one_that_is_being_started(tmp_path: Path) -> None:
+    """An ssh whose host does not answer takes 20 s, in a thread for which the doctor does not wait."""
+    made = PrivateSocket((script(tmp_path, 'echo $$ >> "$0.pids"; exec sleep 600\n'),), "the program")
+    said: list[str] = []
+
+    def ask() -> None:
+        try:
+            made.address()
+        except EngineError as error:
+            said.append(str(error))
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    while not Path(f"{tmp_path}/program.pids").exists():
+        time.sleep(0.02)
+    began = time.monotonic()
+    made.close()
+    thread.join(20)
+    assert time.monotonic() - began < 20
+    assert "was stopped" in said[0]
+    assert all(ends(pid) for pid in started(str(tmp_path / "program")))
+    assert list(tmp_path.glob("reprokit-*")) == []
+
+
 @pytest.mark.parametrize("how", ["kill -KILL $$", "exit", "kill -INT 0"])
 def test_nothing_is_left_however_this_process_ends(tmp_path: Path, how: str) -> None:
     """``kill -INT 0``: Ctrl-C, which goes to all of the group."""
