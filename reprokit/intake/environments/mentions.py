@@ -134,9 +134,9 @@ def answers(lines: Sequence[ReportLine]) -> Iterator[Mention]:
         name = re.sub(r"\s+", "-", hit["name"].strip().lower()) if hit else ""
         role = role_of(name, {name}) if not _NO_NAMES.intersection(name.split("-")) else ""
         version = hit["version"] if hit else text if asked and _ANSWER.fullmatch(text) else ""
-        if version and (role or asked):
+        if version and (of := role if hit else asked):
             bare = version.lstrip("vV")
-            yield Mention(role=role or asked, version=bare, line=line.number, words=line.text, named=True, sure=True)
+            yield Mention(role=of, version=bare, line=line.number, words=line.text, named=True, sure=True)
         asked = role if hit and not version else ""
 
 

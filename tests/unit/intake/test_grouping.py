@@ -130,6 +130,12 @@ def test_the_answer_below_a_heading_in_chinese_is_of_what_it_names() -> None:
     assert draft("# Wobble 的问题\n\n### Wobble 版本\n\nv0.5.27\n").data["matrix"]["wobble"] == ["0.5.27"]
 
 
+def test_the_answer_to_another_question_is_no_version_of_what_has_none() -> None:
+    program = "```python\nimport wobble\nwobble.go()\n```\n"
+    made = draft(f"# It dies\n\nWobble version\n\nDriver version: 535.104.05\n\n{program}").data
+    assert "535" not in str({key: made.get(key) for key in ("matrix", "environment")})
+
+
 def test_what_the_index_of_python_has_is_installed_by_pip() -> None:
     found = draft("# catboost fails\n\n```\nmodel = CatBoost({})\nmodel.fit(X)\n```\n\ncatboost version: 0.26.1\n")
     assert found.data["environment"]["pip"] == ["catboost==0.26.1"]
