@@ -82,9 +82,10 @@ def parse(text: str, query: Sequence[str] = QUERY) -> tuple[tuple[Gpu, ...], str
             continue
         row = dict.fromkeys(QUERY, "") | dict(zip(query, fields, strict=True))
         driver, memory = row["driver_version"], row["memory.total"]
-        # Unified-memory boards answer [N/A].
+        # What a driver cannot tell is [N/A] or [Not Supported]; on unified-memory boards, their memory.
         size = int(memory) * MIB if memory.isdigit() else 0
-        gpu = Gpu(index=int(fields[0]), uuid=row["uuid"], name=row["name"], memory=size, compute=row["compute_cap"])
+        compute = "" if row["compute_cap"].startswith("[") else row["compute_cap"]
+        gpu = Gpu(index=int(fields[0]), uuid=row["uuid"], name=row["name"], memory=size, compute=compute)
         gpus.append(gpu)
     return tuple(gpus), driver
 

@@ -127,6 +127,8 @@ def test_a_cell_without_gpus_runs_anywhere() -> None:
         # Machine code for an older architecture of the same generation.
         (RTX_4090, asking(1, cuda="11.7")),
         (V100, asking(1, cuda="11.8", pip=PADDLE)),
+        # The driver does not tell the architecture.
+        (V100.replace(", 7.0,", ", [N/A],"), asking(1, cuda="11.8", pip=PADDLE)),
         # Nothing was measured.
         (H100, asking(1, cuda="11.8", pip=("paddlepaddle-gpu==2.6.2.post120",))),
         (H100, asking(1, cuda="11.8", pip=("paddlepaddle-gpu==2.4.2",))),
