@@ -181,6 +181,11 @@ def test_a_driver_is_known_for_the_major_and_for_the_minor_version(cuda: str, le
     assert (OURS.driver_needed(cuda), OURS.toolkit_driver(cuda)) == (least, own)
 
 
+def test_no_cuda_version_came_with_a_driver_on_which_it_does_not_run() -> None:
+    for cuda, came_with in OURS.table("cuda")["toolkit_drivers"].items():
+        assert versions.order(OURS.driver_needed(cuda) or "") <= versions.order(came_with), cuda
+
+
 @pytest.mark.parametrize(("cuda", "driver"), [("12.8.1", "570.86.15"), ("13.0", "580.65.06"), ("13.4", "615.71.09")])
 def test_a_driver_that_came_with_an_earlier_update_is_new_enough(cuda: str, driver: str) -> None:
     assert versions.order(OURS.toolkit_driver(cuda) or "") <= versions.order(driver)
