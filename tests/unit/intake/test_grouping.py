@@ -130,7 +130,7 @@ def test_the_answer_below_a_heading_in_chinese_is_of_what_it_names() -> None:
     assert draft("# Wobble 的问题\n\n### Wobble 版本\n\nv0.5.27\n").data["matrix"]["wobble"] == ["0.5.27"]
 
 
-def test_the_answer_to_another_question_is_no_version_of_what_has_none() -> None:
+def test_an_answer_to_another_question_is_not_a_version_of_what_has_none() -> None:
     program = "```python\nimport wobble\nwobble.go()\n```\n"
     made = draft(f"# It dies\n\nWobble version\n\nDriver version: 535.104.05\n\n{program}").data
     assert "535" not in str({key: made.get(key) for key in ("matrix", "environment")})
