@@ -157,8 +157,7 @@ def cdi_names(wire: Wire, trial: Trial, *, podman: bool) -> list[str]:
     """The CDI names of a trial's GPUs, [] where they come another way. Raises Unsupported where there is none."""
     if not trial.gpus:
         return []
-    local = wire.endpoint.url.startswith(("unix://", "http+unix://"))
-    return devices.cdi_names(trial, wire.details(), podman=podman, local=local)
+    return devices.cdi_names(trial, wire.details(), podman=podman, local=not wire.endpoint.is_remote)
 
 
 def _create(wire: Wire, name: str, body: Mapping[str, Any], *, podman: bool) -> None:

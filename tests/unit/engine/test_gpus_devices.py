@@ -11,10 +11,11 @@ import pytest
 from reprokit.case.cellspec import Limits
 from reprokit.core.errors import Unsupported
 from reprokit.core.tty import Terminal
-from reprokit.engine import container_spec, devices, libpod
+from reprokit.engine import container_spec, containers, devices, libpod
 from reprokit.engine.gpus import cdi
 from reprokit.engine.protocol import Mount, Trial
 from reprokit.engine.repeat import docker_run_line
+from reprokit.engine.wire import Endpoint, Wire
 
 SPEC = """\
 cdiVersion: 0.5.0
@@ -97,6 +98,17 @@ def test_podman_has_cdi_or_nothing(folder: Path, tmp_path: Path) -> None:
     assert names([], local=False) == ["nvidia.com/gpu=GPU-a", "nvidia.com/gpu=GPU-b"]
     with pytest.raises(Unsupported, match="nvidia-ctk cdi generate"):
         names([tmp_path / "none"])
+
+
+@pytest.mark.parametrize("url", ["podman system service", "tcp://127.0.0.1:8080"])
+def test_what_describes_gpus_is_read_for_every_engine_of_this_host(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cdi, "described", lambda folders: frozenset({"0", "1"}))
+    wire = Wire(where=Endpoint(url=url))
+    monkeypatch.setattr(wire, "details", dict)
+    assert containers.cdi_names(wire, trial(gpu_indices=("0", "1")), podman=True) == [
+        "nvidia.com/gpu=0",
+        "nvidia.com/gpu=1",
+    ]
 
 
 @pytest.mark.parametrize(
