@@ -86,6 +86,15 @@ Work = Callable[[TrialContext, BuiltImage, Task, "GpuAllocation | None"], None]
 """What is done with a task in place of its trials: it gets its image, and the GPUs that it asks for."""
 
 
+def _served(tasks: Sequence[Task], serve: Callable[[Task], Task]) -> list[Task]:
+    """Decided tasks as this host serves them; one that it does not serve is not repeated."""
+    found = []
+    for task in tasks:
+        with contextlib.suppress(Unsupported):
+            found.append(serve(task))
+    return found
+
+
 def _with(task: Task, limits: Limits) -> Task:
     return replace(task, spec=replace(task.spec, limits=limits))
 
@@ -228,7 +237,7 @@ class Runner:
         try:
             ours = [served for task in tasks if (served := self._decisions.serve(task, self._granted))]
             self._say_odd_requests(ours)
-            earlier = [self._capped(task) for task in earlier]
+            earlier = _served(earlier, self._capped)
             if ours or repeatable(earlier, self._confirming, self.records):
                 with self._keeper.uses:
                     self._run_servable(ours, earlier=earlier)
@@ -349,7 +358,7 @@ class Runner:
         if built is None:
             # Building alone limits nothing.
             tasks = [held for task in tasks if (held := self._decisions.serve(task, partial(self._held, info)))]
-            earlier = [self._held(info, task) for task in earlier]
+            earlier = _served(earlier, partial(self._held, info))
         groups = self._group(tasks, supply)
         self._timer.add("preparing", began, time.monotonic() - began)
         jobs = max(1, self.request.jobs)

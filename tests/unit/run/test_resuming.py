@@ -70,6 +70,22 @@ def test_every_inconclusive_cell_runs_again_where_nothing_was_stopped(project: P
     assert len(project.engine.trials) == 2
 
 
+def test_a_cell_that_the_engine_cannot_serve_does_not_stop_the_others(project: Project) -> None:
+    project.engine.unenforced = frozenset({"memory"})
+    other = project.folder / "other.yaml"
+    other.write_text(f"{CASE.replace('id: toy', 'id: other')}resources: {{memory: 1g}}\n")
+    project.run(cases=(str(project.case), str(other)))
+    assert {one.case_id: one.verdict for one in project.cells}["other"] is Verdict.UNSUPPORTED
+    record = project.session.record
+    assert record is not None
+    store = Store(project.folder / "store")
+    store.decide(record.id, replace(project.cells[0], verdict=Verdict.CANCELLED))
+    finish(store, record.id, finished_at="2026-01-01T00:00:00Z", exit_status=130, host=HostRecord())
+    resumed(project)
+    assert len(project.engine.trials) == 1
+    assert Verdict.CANCELLED not in {one.verdict for one in project.cells}
+
+
 def test_a_failed_build_is_built_again(project: Project) -> None:
     def fail(build: Build) -> None:
         raise EngineError("no space left on device")
