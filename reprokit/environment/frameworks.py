@@ -98,7 +98,7 @@ def cuda_of(spec: CellSpec, catalog: Catalog) -> tuple[str, str]:
         return cuda, f"CUDA {cuda}"
     for one in _asked_of(wanted.pip_steps, wanted.pip_options, catalog=catalog) if not cuda else ():
         if one.package in GPU_PACKAGES and one.cuda not in ("", versions.NONE):
-            return one.cuda, f"{one.of.rstrip(',')} is built for CUDA {one.cuda}, which"
+            return one.cuda, f"{one.of} is built for CUDA {one.cuda}, which"
     return "", ""
 
 

@@ -129,10 +129,10 @@ too (NGC-ready servers), which a name does not tell."""
 
 
 def _may_have_compat(spec: CellSpec) -> bool:
-    """Whether the image may hold cuda-compat: NVIDIA's images do, which serve releases of Ubuntu."""
-    wanted = spec.environment
+    """Whether the image may hold cuda-compat: NVIDIA's images do, which serve the CUDA of a cell on Ubuntu."""
+    wanted, cuda = spec.environment, spec.cell.get("cuda", versions.NONE)
     named = any("cuda-compat" in text for text in (*wanted.apt, *wanted.dnf, wanted.setup))
-    return named or bool(wanted.image) or spec.cell.get("os", "").startswith("ubuntu")
+    return named or bool(wanted.image) or (cuda != versions.NONE and spec.cell.get("os", "").startswith("ubuntu"))
 
 
 def _foreign(spec: CellSpec, gpu: Gpu, catalog: Catalog) -> str:

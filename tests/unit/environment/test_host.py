@@ -220,6 +220,8 @@ def test_of_two_gpus_a_cell_that_expects_a_failure_gets_the_one_that_has_code() 
     [
         (asking(1, cuda="12.0"), "Forward compatibility.* from driver 470 on, needs .*cuda-compat"),
         (asking(1, cuda="12.9"), r"needs an NVIDIA driver >= 525.*470\.82\.01 \("),
+        # On Ubuntu, but without the axis that brings an image of NVIDIA's.
+        (asking(1, os="ubuntu-22.04", pip=("torch==2.6.0",)), "torch 2.6.0, .* index, is built for .*cuda-compat"),
     ],
 )
 def test_forward_compatibility_is_said_where_the_driver_is_new_enough_for_it(spec: CellSpec, words: str) -> None:
