@@ -274,6 +274,16 @@ class Catalog:
                 found.append(FrameworkBuilds(requirement=row["requirement"], options=row["options"], cuda=cuda))
         return tuple(found)
 
+    def option_for(self, package: str, version: str) -> str:
+        """The pip option that finds a build for a CUDA version (``2.6.2.post120``); '' where none is known."""
+        release = version.partition("+")[0].partition(".post")[0]
+        for builds in self.framework_builds(package, release) if version != release else ():
+            for cuda in builds.cuda:
+                requirement, option = builds.request(release, cuda)
+                if requirement == f"{package}=={version}":
+                    return option
+        return ""
+
 
 OURS = Catalog()
 """Our tables alone."""

@@ -371,6 +371,8 @@ def pinned(name: str, version: str, *, exact: bool = True) -> tuple[str, str]:
             if dotted in build.cuda:
                 return build.request(release, dotted)
         return f"{name}=={version}", ""
+    if option := OURS.option_for(name, version):
+        return f"{name}=={version}", option
     parts = release.split(".")
     # Reports omit the last parts: OpenCV 4.5.5 is 4.5.5.64, PyTorch 2.4 is 2.4.1.
     short = len(parts) < (4 if name.startswith("opencv") else 3) and all(part.isdigit() for part in parts)

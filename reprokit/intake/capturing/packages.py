@@ -82,7 +82,7 @@ def _pin(one: Distribution, pins: list[str], found: Pinned) -> None:
         found.missing.append(f"{one.name} {one.version} is installed from a folder of this machine: add it as a source")
         return
     public, _, local = one.version.partition("+")
-    option = _option(one, public, local)
+    option = _option(one, local)
     if option:
         found.options += [option] if option not in found.options else []
     elif local:
@@ -90,18 +90,12 @@ def _pin(one: Distribution, pins: list[str], found: Pinned) -> None:
     pins.append(f"{one.name}=={one.version}")
 
 
-def _option(one: Distribution, release: str, local: str) -> str:
+def _option(one: Distribution, local: str) -> str:
     """The pip option to find a build for a CUDA version; '' where PyPI has it, or the place is not known."""
     name = canonicalize_name(one.name)
     if local and name in _TORCH:
         return f"--extra-index-url https://download.pytorch.org/whl/{local}"
-    release = release.partition(".post")[0]
-    for builds in OURS.framework_builds(name, release) if one.version != release else ():
-        for cuda in builds.cuda:
-            requirement, option = builds.request(release, cuda)
-            if requirement == f"{name}=={one.version}":
-                return option
-    return ""
+    return OURS.option_for(name, one.version)
 
 
 def _closure(direct: Iterable[str], installed: Mapping[str, Distribution], python: str) -> set[str]:

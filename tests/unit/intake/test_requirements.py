@@ -40,6 +40,21 @@ def test_what_is_listed_or_used_is_installed(text: str, installed: list[str]) ->
     assert sorted(pip(text)) == sorted(installed)
 
 
+@pytest.mark.parametrize(
+    ("version", "options"),
+    [
+        ("2.6.2.post120", ["--extra-index-url https://www.paddlepaddle.org.cn/packages/stable/cu120/"]),
+        ("2.6.2", None),  # on Python's index
+    ],
+)
+def test_a_build_of_paddlepaddle_for_cuda_comes_from_its_index(version: str, options: list[str] | None) -> None:
+    listed = f"```\npaddlepaddle-gpu=={version}\nnumpy==1.26.4\n```\n"
+    found = draft(f"# It dies\n\n{listed}\n```python\nimport paddle\n```\n")
+    environment = found.data["environment"]
+    assert f"paddlepaddle-gpu=={version}" in environment["pip"]
+    assert environment.get("pip_options") == options
+
+
 def test_what_is_built_with_pytorch_comes_from_its_index() -> None:
     made = draft(f"# It dies\n\nPython: 3.10.2\ntorchvision: 0.20.1+cu124\n\n{PROGRAM}").data["environment"]
     assert "torchvision==0.20.1+cu124" in made["pip"]
