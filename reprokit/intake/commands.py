@@ -183,7 +183,8 @@ def _whole(line: str, *, asked: bool) -> tuple[str, bool]:
     if marked := re.fullmatch(r"(`+)([^`]{1,2000})\1[.。,，;；]?", bare):
         return PROMPT.sub("", marked[2]).removeprefix("$ "), " " in marked[2].strip()
     if answer := _ASKED.fullmatch(bare):
-        return answer["rest"].strip(), True
+        rest = answer["rest"].strip()
+        return ("", False) if rest.split()[0].lower().strip(",.") in words() else (rest, True)
     if asked and role_of(bare, lenient=True):
         return bare, True
     first = assignments(bare)[1]

@@ -224,6 +224,15 @@ def test_what_says_that_there_is_none_is_not_a_command(text: str) -> None:
     assert placeholders.MARK in str(found.data["command"])
 
 
+@pytest.mark.parametrize(
+    ("answer", "command"), [("see above please", ""), ("the same, but with -v", ""), ("kedro run", "kedro run")]
+)
+def test_the_answer_of_a_form_may_be_a_sentence(answer: str, command: str) -> None:
+    found = str(draft(f"# It fails\n\nCommand: {answer}\n\n{FAILS}").data["command"])
+    assert command in found
+    assert (placeholders.MARK in found) is not bool(command)
+
+
 def test_an_interpreter_that_is_typed_into_is_not_the_command() -> None:
     found = draft("# It fails\n\n```\n$ python3\n>>> import wobble\nSegmentation fault (core dumped)\n```\n")
     assert found.data["command"] == 'python -c "import wobble"'
