@@ -16,7 +16,8 @@ from reprokit.evidence.model import Ending, ExceptionSeen, Outcome
 from reprokit.evidence.normalise import essence
 from reprokit.evidence.observation import without_cuts
 
-_VARYING = re.compile(r"0x[0-9a-fA-F]+|(?:/[\w.+-]+){2,}|\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+# ASCII, as RE2 takes \w and \d in the pattern that is made of it.
+_VARYING = re.compile(r"0x[0-9a-fA-F]+|(?:/[\w.+-]+){2,}|\d+(?:\.\d+)?(?:e[+-]?\d+)?", re.ASCII)
 _SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
 _FRAME = re.compile(r"[^\s:]+:[^\s:]+")
 

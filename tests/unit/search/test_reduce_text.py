@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reprokit.case.model import Failure
@@ -292,6 +292,8 @@ def test_a_message_is_matched_by_its_own_first_line() -> None:
     )
 
 
+@example("\u0660")  # a digit, but not of ASCII
+@example("/\u6570\u636e/a/b 3")
 @given(st.text(min_size=1, max_size=40).filter(str.strip))
 def test_a_pattern_finds_the_text_that_it_was_made_from(text: str) -> None:
     from reprokit.core.text import one_line
