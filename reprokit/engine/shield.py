@@ -24,6 +24,8 @@ def shielded(work: Callable[[], T]) -> T:
     trouble: list[BaseException] = []
 
     def act() -> None:
+        if not begun.acquire(blocking=False):
+            return
         try:
             outcome.append(work())
         except BaseException as error:
@@ -33,11 +35,13 @@ def shielded(work: Callable[[], T]) -> T:
 
     # Not Thread.join: interrupted, it takes a running thread for a finished one (CPython before 3.13).
     done = threading.Event()
+    begun = threading.Lock()
     interrupt: KeyboardInterrupt | None = None
-    threading.Thread(target=act, name="shielded", daemon=True).start()
     patience: float | None = None
     while True:
         try:
+            if not begun.locked():  # an interrupt may come while a thread starts: the first one that runs does the work
+                threading.Thread(target=act, name="shielded", daemon=True).start()
             done.wait(patience)
             break
         except KeyboardInterrupt as pressed:
