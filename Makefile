@@ -111,11 +111,11 @@ lock: ## Renew the locked dependencies: of development, .ci/install and releases
 		--upgrade --no-emit-index-url --no-emit-find-links --no-header --no-annotate -o requirements-release.txt
 
 data: venv ## List what package indexes have and the compatibility data lacks; fails if there is any (minutes)
-	@$(VENV)/bin/python -m reprokit.environment.regenerate
+	@$(VENV)/bin/python -m docs.scripts.compatibility_tables
 
 data-renew: venv ## Write the compatibility data that package indexes alone can answer (minutes)
 	@$(PIP) install --quiet "remotezip>=0.12"
-	@$(VENV)/bin/python -m reprokit.environment.regenerate --write
+	@$(VENV)/bin/python -m docs.scripts.compatibility_tables --write
 
 clean: ## Remove the virtual environments and what builds and tools leave
 	rm -rf $(VENV) $(DEMO_VENV) $(RELEASE_VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -212,7 +212,7 @@ def _offer(one: Asked, cuda: str, catalog: Catalog) -> str:
 
 
 _FIRST_PYTHON = (3, 6)
-"""The index was asked for wheels of this Python and later ones: regenerate.PYTHONS."""
+"""The index was asked for wheels of this Python and later ones: docs/scripts/compatibility_tables.py."""
 
 
 def _other_python(one: Asked, python: str, catalog: Catalog) -> str:

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from docs.scripts import compatibility_tables
 from reprokit.core.errors import Unsupported
-from reprokit.environment import frameworks, probe, regenerate, versions
+from reprokit.environment import frameworks, probe, versions
 from reprokit.environment.catalog import OURS
 from reprokit.environment.comparing import compare_builds
 from reprokit.environment.measured import Measured
@@ -247,6 +248,6 @@ def test_what_the_index_has_is_asked_of_pip(tmp_path: Path, monkeypatch: pytest.
         (tmp_path / f"thing-{tag}-manylinux1_x86_64.whl").write_bytes(b"")
     for name, value in {"NO_INDEX": "1", "FIND_LINKS": str(tmp_path), "CONFIG_FILE": "/dev/null"}.items():
         monkeypatch.setenv(f"PIP_{name}", value)
-    assert regenerate.available("thing", "3.10") == ["2.1.0"]
-    assert regenerate.available("thing", "3.6") == ["1.4.0"]
-    assert regenerate.available("thing", "3.7") == []
+    assert compatibility_tables.available("thing", "3.10") == ["2.1.0"]
+    assert compatibility_tables.available("thing", "3.6") == ["1.4.0"]
+    assert compatibility_tables.available("thing", "3.7") == []

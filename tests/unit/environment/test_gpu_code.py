@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.environment import gpu_code
+from docs.scripts import gpu_code
 from reprokit.environment.catalog import OURS
 
 FATBIN = 0xBA55ED50

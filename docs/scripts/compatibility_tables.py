@@ -1,9 +1,9 @@
-"""Compares the tables with package indexes, in a checkout: ``python -m reprokit.environment.regenerate [--write]``.
+"""Compares the tables with package indexes: ``python -m docs.scripts.compatibility_tables [--write]``.
 
 Prints what an index has and a table lacks, and exits with 1 if there is any, with 3 if an index does not answer. Asks
 only pip, as this host has it configured (index, mirrors, proxies, authorities). ``--write`` writes the tables that an
 index alone can answer, with single files read out of the wheels of new releases by HTTP ranges (package ``remotezip``,
-extra ``data``); every other table is kept by hand, with its sources in it. No part of the wheel.
+extra ``data``); every other table is kept by hand, with its sources in it.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _constants(url: str, path: str, site: Path) -> Mapping[str, Any]:
         text = wheel.read(inside)
     (site / path).parent.mkdir(parents=True)
     (site / path).write_bytes(text)
-    probe = Path(__file__).parent / "probe_inside.py"
+    probe = tables.DATA.parent / "probe_inside.py"
     done = subprocess.run([sys.executable, "-S", probe], capture_output=True, env={"PYTHONPATH": str(site)}, check=True)
     frameworks = json.loads(done.stdout)["frameworks"]
     constants: Mapping[str, Any] = next(iter(frameworks.values()), {})

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from reprokit.environment import catalog, regenerate, tables
+from docs.scripts import compatibility_tables
+from reprokit.environment import catalog, tables
 from reprokit.environment.catalog import OURS
 
 CACHES = (tables._ours, tables._merged, catalog._builds)
@@ -21,10 +22,10 @@ class Index:
 
     def __init__(self) -> None:
         self.more: dict[str, tuple[str, ...]] = {}
-        self.has = {package.name: dict(OURS.builds()[package.name]) for package in regenerate.PACKAGES}
+        self.has = {package.name: dict(OURS.builds()[package.name]) for package in compatibility_tables.PACKAGES}
         self.lists = {
             package.name: tables.table(name)[key.strip('"')]
-            for name, packages in regenerate.LISTS.items()
+            for name, packages in compatibility_tables.LISTS.items()
             for key, package in packages.items()
         }
         self.lists["cuda-toolkit"] = [f"{release}.0" for release in OURS.cuda_wheels()]
@@ -44,8 +45,8 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
     found = Index()
     shutil.copytree(tables.DATA, tmp_path / "data")
     monkeypatch.setattr(tables, "DATA", tmp_path / "data")
-    monkeypatch.setattr(regenerate, "available", found.available)
-    monkeypatch.setattr(regenerate, "uv_pythons", lambda: found.pythons)
+    monkeypatch.setattr(compatibility_tables, "available", found.available)
+    monkeypatch.setattr(compatibility_tables, "uv_pythons", lambda: found.pythons)
     forget()
     yield found
     monkeypatch.undo()
@@ -58,7 +59,7 @@ def forget() -> None:
 
 
 def data(*words: str) -> Result:
-    return CliRunner().invoke(regenerate.main, list(words))
+    return CliRunner().invoke(compatibility_tables.main, list(words))
 
 
 def test_tables_that_have_all_have_no_gaps(index: Index) -> None:

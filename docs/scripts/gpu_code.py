@@ -1,4 +1,4 @@
-"""Counts the GPU code in wheels, for data/architectures.yaml: ``python -m reprokit.environment.gpu_code WHEEL ...``.
+"""Counts the GPU code in wheels, for data/architectures.yaml: ``python -m docs.scripts.gpu_code WHEEL ...``.
 
 A wheel is a file or an address, whose libraries are read by HTTP ranges (package ``remotezip``, extra ``data``) and
 never stored. A library holds its GPU code in fat binaries: a header of 16 bytes, then entries, each a header and a
