@@ -32,7 +32,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sysconfig
 import threading
 import time
 
@@ -111,11 +110,19 @@ def attempt(function, *arguments):
         return None
 
 
+def account():
+    """The name of this process's user."""
+    import getpass
+
+    return getpass.getuser()
+
+
 def private_words():
     """Patterns of what says who and where we are, and of the values of secret variables, with their replacements.
 
     In this order: a path may have the name of a user in it, and a secret anything.
     """
+    environ = os.environ.get
     secrets = [
         value
         for name, value in os.environ.items()
@@ -123,23 +130,16 @@ def private_words():
     ]
     found = [(re.escape(value), "<secret>") for value in longest_first(secrets)]
     here = (attempt(os.getcwd) or "") + os.sep
-    homes = [os.path.expanduser("~"), os.environ.get("HOME", ""), os.environ.get("USERPROFILE", "")]
-    for place in longest_first([here, *homes]):
+    for place in longest_first([here, os.path.expanduser("~"), environ("HOME", ""), environ("USERPROFILE", "")]):
         if place == here:
             found += [(re.escape(here), "." + os.sep)] if re.search(r"[\\/].*[\\/].*[\\/]", here) else []
         elif len(place) > 3 and place not in ("/root", "/nonexistent") and place.strip("/\\") not in GENERIC:
             found.append((re.escape(place.rstrip("/\\")) + r"(?![\w.-])", "~"))
-    hosts = [
-        platform.node(),
-        attempt(socket.gethostname) or "",
-        os.environ.get("HOSTNAME", ""),
-        os.environ.get("COMPUTERNAME", ""),
-    ]
-    users = [os.environ.get(name, "") for name in ("USER", "LOGNAME", "USERNAME", "SUDO_USER")]
-    users += [attempt(account) or "", os.path.basename(os.path.expanduser("~"))]
-    for word in longest_first([*hosts, *[host.partition(".")[0] for host in hosts]]):
+    hosts = [platform.node(), attempt(socket.gethostname) or "", environ("HOSTNAME", ""), environ("COMPUTERNAME", "")]
+    for word in longest_first(hosts + [host.partition(".")[0] for host in hosts]):
         found += named(word, "<host>", r"(?<=@)|(?<=://)")
-    for word in longest_first(users):
+    users = [environ(name, "") for name in ("USER", "LOGNAME", "USERNAME", "SUDO_USER")]
+    for word in longest_first(users + [attempt(account) or "", os.path.basename(os.path.expanduser("~"))]):
         found += named(word, "<user>", r"(?<=[/\\])")
     return found
 
@@ -149,13 +149,6 @@ def longest_first(words):
     return sorted(set(words), key=lambda word: (-len(word), word))
 
 
-def account():
-    """The name of this process's user."""
-    import getpass
-
-    return getpass.getuser()
-
-
 def named(word, stands, before):
     """The patterns of a name: as a word where it is hardly one of something else, else only ``before`` it says so."""
     if len(word) < 3 or word.lower() in GENERIC:
@@ -163,8 +156,7 @@ def named(word, stands, before):
     whole = re.escape(word) + r"(?![A-Za-z0-9])"
     if len(word) >= 8 or re.search(r"[\d._-]", word):
         return [(r"(?<![A-Za-z0-9])" + whole, stands)]
-    found = [("(?:" + before + ")" + whole, stands)]
-    return found + [(r"(?<![A-Za-z0-9])" + re.escape(word) + "(?=@)", stands)]
+    return [("(?:" + before + ")" + whole, stands), (r"(?<![A-Za-z0-9])" + re.escape(word) + "(?=@)", stands)]
 
 
 class ReportScrubber:
@@ -172,12 +164,12 @@ class ReportScrubber:
 
     def __init__(self):
         words = attempt(private_words) or []
-        self.words = [(re.compile(pattern), stands) for pattern, stands in words]
-        self.patterns = [(re.compile(pattern), stands) for pattern, stands in PATTERNS]
+        self.patterns = [(re.compile(pattern), stands) for pattern, stands in words] + [(TOKENS, "<secret>")]
+        self.patterns += [(re.compile(pattern), stands) for pattern, stands in PATTERNS]
 
     def text(self, text):
         """The text without what is private."""
-        for pattern, stands in [*self.words, (TOKENS, "<secret>"), *self.patterns]:
+        for pattern, stands in self.patterns:
             text = pattern.sub(stands.replace("\\", "\\\\") if stands[0] == "." else stands, text)
         return text
 
@@ -196,31 +188,22 @@ def output(*words):
     path = shutil.which(words[0])
     if not path or left <= 0:
         return ""
-    environ = dict(os.environ, LC_ALL="C", LANG="C", LANGUAGE="C")
     process = subprocess.Popen(
         [path] + list(words[1:]), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        env=environ, start_new_session=os.name == "posix",
+        env=dict(os.environ, LC_ALL="C", LANGUAGE="C"), start_new_session=os.name == "posix",
     )  # fmt: skip
     box = []
     reader = threading.Thread(target=lambda: box.append(process.stdout.read(200000)), daemon=True)
     reader.start()
     reader.join(left)
-    if reader.is_alive() or process.poll() is None:
-        attempt(end, process)  # and no wait for it: a program may hang in the driver
+    if reader.is_alive() or attempt(process.wait, 0.2) is None:
+        attempt(kill, process, os.name == "posix")  # and no wait for it: a program may hang in the driver
     return (box[0] if box else b"").decode("utf-8", "replace")
-
-
-def end(process):
-    """Kill a process with its children, if it does not end by itself now that it was read."""
-    try:
-        process.wait(0.2)
-    except subprocess.TimeoutExpired:
-        kill(process, True)
 
 
 def kill(process, leads):
     """Kill a process, and its children where it leads a group of its own."""
-    if leads and os.name == "posix":
+    if leads:
         os.killpg(process.pid, signal.SIGKILL)
     else:
         process.kill()
@@ -248,11 +231,6 @@ def first(pattern, text):
     return found.group(1).strip() if found else ""
 
 
-def version_key(text):
-    """A version as something that compares."""
-    return [int(part) for part in re.findall(r"\d+", text)]
-
-
 # -- the facts: each function gives (key, value) -----------------------------------------------------------------------
 
 
@@ -265,138 +243,65 @@ def system():
         yield "OS", "Windows " + " ".join(filter(None, (platform.release(), platform.version())))
     else:
         release = text_of("/etc/os-release") or text_of("/usr/lib/os-release")
-        name = first(r"(?m)^PRETTY_NAME=[\"']?([^\"'\n]+)", release)
-        yield "OS", name or kind
+        yield "OS", first(r"(?m)^PRETTY_NAME=[\"']?([^\"'\n]+)", release) or kind
     wsl = " (WSL)" if re.search("(?i)microsoft", platform.release()) else ""
-    yield "Kernel", platform.system() + " " + platform.release() + wsl
-    yield "libc", attempt(c_library)
+    yield "Kernel", kind + " " + platform.release() + wsl
+    yield "libc", attempt(os.confstr, "CS_GNU_LIBC_VERSION") if kind == "Linux" else ""
     yield "Architecture", platform.machine()
-    yield "Container", container()
-
-
-def c_library():
-    """``glibc 2.36``, or musl's."""
-    if platform.system() != "Linux":
-        return ""
-    try:
-        return os.confstr("CS_GNU_LIBC_VERSION")
-    except (ValueError, OSError, AttributeError):
-        said = output("ldd", "--version")
-        return ("musl " + first(r"Version\s+([\d.]+)", said)) if "musl" in said else ""
-
-
-def container():
-    """What kind of container this runs in, '' for none that is known."""
-    groups = text_of("/proc/1/cgroup") + text_of("/proc/self/mountinfo")
-    for kind, sign in (
-        ("Kubernetes", "KUBERNETES_SERVICE_HOST" in os.environ or "kubepods" in groups),
-        ("Apptainer", "APPTAINER_CONTAINER" in os.environ or "SINGULARITY_CONTAINER" in os.environ),
-        ("Podman", os.path.exists("/run/.containerenv")),
-        ("Docker", os.path.exists("/.dockerenv") or "/docker/containers/" in groups),
-        (os.environ.get("container", ""), bool(os.environ.get("container"))),
-        ("LXC", "/lxc/" in groups),
-    ):
-        if sign:
-            return kind
-    return ""
+    kubernetes = "Kubernetes" if "KUBERNETES_SERVICE_HOST" in os.environ else ""
+    podman = "Podman" if os.path.exists("/run/.containerenv") else ""
+    docker = "Docker" if os.path.exists("/.dockerenv") else ""
+    yield "Container", kubernetes or podman or docker or os.environ.get("container", "")
 
 
 def python():
-    """The Python that runs this, how it was built, where it is from, and the virtual environment."""
-    release = platform.python_version()
-    yield (
-        "Python",
-        release + ("" if platform.python_implementation() == "CPython" else " " + platform.python_implementation()),
-    )
-    config = sysconfig.get_config_vars()
-    parts = [
-        platform.python_implementation(),
-        "{} bit".format(64 if sys.maxsize > 2**32 else 32),
-        platform.python_compiler(),
-        "debug" if config.get("Py_DEBUG") else "",
-        "shared" if config.get("Py_ENABLE_SHARED") else "",
-        "free-threaded" if config.get("Py_GIL_DISABLED") else "",
-    ]
-    yield "Python build", ", ".join(filter(None, parts))
-    yield "Python from", provider()
-    kind = ""
+    """The Python that runs this, and the kind of its environment."""
+    kind = platform.python_implementation()
+    yield "Python", platform.python_version() + ("" if kind == "CPython" else " " + kind)
     if os.path.isdir(os.path.join(sys.prefix, "conda-meta")):
-        kind = "conda"
-    elif sys.prefix != getattr(sys, "base_prefix", sys.prefix) or hasattr(sys, "real_prefix"):
-        config_file = text_of(os.path.join(sys.prefix, "pyvenv.cfg"))
-        shared = re.search(r"(?mi)^include-system-site-packages\s*=\s*true", config_file)
-        kind = "virtual environment" + (" with the system's packages" if shared else "")
-    yield "Environment", kind
-
-
-def provider():
-    """Who built this Python, where its folder says so."""
-    base = os.path.realpath(getattr(sys, "base_prefix", sys.prefix)).replace("\\", "/")
-    for sign, kind in (
-        ("/.pyenv/", "pyenv"), ("/uv/python/", "uv"), ("/hostedtoolcache/", "GitHub's runner"), ("/Cellar/", "Homebrew"),
-        ("/Library/Frameworks/Python.framework", "python.org"), ("/Xcode.app/", "Xcode"), ("WindowsApps", "Microsoft Store"),
-    ):  # fmt: skip
-        if sign in base + "/":
-            return kind
-    if os.path.isdir(os.path.join(base, "conda-meta")):
-        return "conda"
-    return {"/usr": "the system", "/usr/local": "/usr/local"}.get(base, "")
+        yield "Environment", "conda"
+    elif sys.prefix != sys.base_prefix:
+        yield "Environment", "virtual environment"
 
 
 def compilers():
-    """Compilers and what drives them."""
+    """Compilers and CMake."""
     for key, words, pattern in (
         ("GCC", ("gcc", "--version"), r"^(?!.*clang).*\d+\.\d+"),
         ("G++", ("g++", "--version"), r"^(?!.*clang).*\d+\.\d+"),
         ("Clang", ("clang", "--version"), r"clang version \d"),
         ("CMake", ("cmake", "--version"), r"cmake version \d"),
-        ("Ninja", ("ninja", "--version"), r"^\d+\.\d+\S*$"),
     ):
         yield key, line_with(pattern, attempt(output, *words) or "")
-    if os.name == "nt":
-        yield "MSVC", line_with(r"Compiler Version \d", attempt(output, "cl") or "")
 
 
 def toolkit_folders():
     """Folders in which a CUDA toolkit may be, the reporter's own first."""
-    named_ones = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CONDA_PREFIX")]
-    return [
-        folder for folder in named_ones + ["/usr/local/cuda", "/opt/cuda", "/usr/lib/cuda"] if os.path.isdir(folder)
-    ]
+    folders = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX")]
+    return [folder for folder in folders + ["/usr/local/cuda", "/usr/lib/cuda"] if os.path.isdir(folder)]
 
 
 def cuda():
     """nvcc, the toolkit's version file, and the libraries."""
+    folders = toolkit_folders()
     found = output("nvcc", "--version")
-    for folder in toolkit_folders() if not found else ():
+    for folder in folders if not found else ():
         found = found or output(os.path.join(folder, "bin", "nvcc"), "--version")
-    yield "NVCC", line_with(r"release \d+\.\d+", found) or line_with(r"Build cuda_\d", found)
-    yield "CUDA toolkit", next(filter(None, (toolkit_version(folder) for folder in toolkit_folders())), "")
+    yield "NVCC", line_with(r"release \d+\.\d+", found)
+    files = [attempt(json.loads, text_of(os.path.join(folder, "version.json"))) or {} for folder in folders]
+    yield "CUDA toolkit", next(filter(None, ((one.get("cuda") or {}).get("version") for one in files)), "")
     yield "CUDA runtime", library("cudart")
-    yield (
-        "cuDNN",
-        header(("cudnn_version.h", "cudnn.h"), "CUDNN_", ("MAJOR", "MINOR", "PATCHLEVEL")) or library("cudnn"),
-    )
-    yield "NCCL", header(("nccl.h",), "NCCL_", ("MAJOR", "MINOR", "PATCH")) or library("nccl")
-    yield "ROCm", text_of("/opt/rocm/.info/version").strip()
+    yield "cuDNN", cudnn_header() or library("cudnn")
+    yield "NCCL", library("nccl")
 
 
-def toolkit_version(folder):
-    """What the toolkit in a folder says of itself."""
-    said = attempt(json.loads, text_of(os.path.join(folder, "version.json"))) or {}
-    return (said.get("cuda") or {}).get("version") or first(
-        r"CUDA Version ([\d.]+)", text_of(os.path.join(folder, "version.txt"))
-    )
-
-
-def header(names, prefix, parts):
-    """A version in a C header."""
-    folders = ["/usr/include", "/usr/include/" + platform.machine() + "-linux-gnu", "/usr/local/include"]
+def cudnn_header():
+    """The version in cuDNN's header: file names mostly have its first number alone."""
+    folders = ["/usr/include", "/usr/include/" + platform.machine() + "-linux-gnu"]
     folders += [os.path.join(folder, "include") for folder in toolkit_folders()]
-    for text in (text_of(os.path.join(folder, name)) for folder in folders for name in names):
-        numbers = [first(r"#define\s+" + prefix + part + r"\s+(\d+)", text) for part in parts]
-        if numbers[0]:
-            return ".".join(filter(None, numbers))
+    for text in (text_of(os.path.join(folder, "cudnn_version.h")) for folder in folders):
+        if text:
+            return ".".join(re.findall(r"#define\s+CUDNN_(?:MAJOR|MINOR|PATCHLEVEL)\s+(\d+)", text))
     return ""
 
 
@@ -405,21 +310,16 @@ def library(name):
     folders = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)[:50]
     folders += [os.path.join(folder, sub) for folder in toolkit_folders() for sub in ("lib64", "lib")]
     folders += ["/usr/lib/" + platform.machine() + "-linux-gnu", "/usr/lib64", "/usr/local/lib"]
-    files = [
-        file
-        for folder in folders
-        if folder
-        for file in glob.glob(os.path.join(glob.escape(folder), "lib" + name + ".so.*"))
-    ]
-    found = [first(r"\.so\.(\d[\d.]*)$", os.path.realpath(file)) for file in files]
-    return max(filter(None, found), key=lambda text: (len(version_key(text)), version_key(text)), default="")
+    places = [os.path.join(glob.escape(folder), "lib" + name + ".so.*") for folder in folders if folder]
+    files = [os.path.realpath(file) for place in places for file in glob.glob(place)]
+    found = [first(r"\.so\.(\d[\d.]*)$", file) for file in files]
+    return max(filter(None, found), key=lambda text: (text.count("."), text), default="")
 
 
 def gpus():
     """The driver and the GPUs."""
     said = output("nvidia-smi")
-    module = first(r"Kernel Module\s+(?:for \S+\s+)?([\d.]+)", text_of("/proc/driver/nvidia/version"))
-    yield "Driver", first(r"Driver Version:\s*([\d.]+)", said) or module
+    yield "Driver", first(r"Driver Version:\s*([\d.]+)", said)
     yield "Driver supports CUDA", first(r"CUDA Version:\s*([\d.]+)", said)
     fields = "--query-gpu=index,name,memory.total"
     rows = output("nvidia-smi", fields + ",compute_cap", "--format=csv,noheader") if said else ""
@@ -432,66 +332,20 @@ def gpus():
 
 
 def machine():
-    """The processor and the memory, with the limits of a container."""
-    cpu = text_of("/proc/cpuinfo")
-    name = first(r"(?m)^(?:model name|Model|cpu model|Hardware)\s*:\s*(.+)$", cpu)
-    if platform.system() == "Darwin":
-        name = output("sysctl", "-n", "machdep.cpu.brand_string").strip()
-    usable = attempt(lambda: len(os.sched_getaffinity(0))) or os.cpu_count()
-    yield "CPU", ", ".join(filter(None, (name or platform.processor(), "{} usable".format(usable))))
-    flags = first(r"(?m)^(?:flags|Features)\s*:\s*(.+)$", cpu).split()
-    yield (
-        "CPU features",
-        " ".join(one for one in ("sse4_2", "avx", "avx2", "avx512f", "amx_tile", "sve") if one in flags),
-    )
-    yield "CPU limit", attempt(cpu_limit)
-    yield "Memory", size(attempt(memory))
-    limit = first(
-        r"^(\d+)", text_of("/sys/fs/cgroup/memory.max") or text_of("/sys/fs/cgroup/memory/memory.limit_in_bytes")
-    )
-    yield "Memory limit", size(int(limit)) if limit and int(limit) < 1 << 60 else ""
-    yield "Shared memory", size(attempt(shared_memory))
-
-
-def cpu_limit():
-    """The CPUs that a container may use, '' for all."""
-    quota, _, period = text_of("/sys/fs/cgroup/cpu.max").strip().partition(" ")
-    return "{:g} CPUs".format(int(quota) / int(period)) if quota.isdigit() else ""
-
-
-def memory():
-    """Bytes of memory."""
-    if os.name == "nt":
-        import ctypes
-
-        class Status(ctypes.Structure):
-            _fields_ = [
-                ("length", ctypes.c_ulong),
-                ("load", ctypes.c_ulong),
-                ("total", ctypes.c_ulonglong),
-                ("rest", ctypes.c_ulonglong * 6),
-            ]
-
-        status = Status()
-        status.length = ctypes.sizeof(status)
-        ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status))
-        return status.total
-    if platform.system() == "Darwin":
-        return int(output("sysctl", "-n", "hw.memsize"))
-    return int(first(r"MemTotal:\s*(\d+) kB", text_of("/proc/meminfo"))) * 1024
-
-
-def shared_memory():
-    """Bytes of /dev/shm, through which data loaders of PyTorch and others pass their batches."""
-    found = os.statvfs("/dev/shm")
-    return found.f_frsize * found.f_blocks
+    """The processor and the memory, and what data loaders share through /dev/shm."""
+    name = first(r"(?m)^(?:model name|Model|Hardware)\s*:\s*(.+)$", text_of("/proc/cpuinfo")) or platform.processor()
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    yield "CPU", ", ".join(filter(None, (name, "{} usable".format(usable))))
+    yield "Memory", size(int(first(r"MemTotal:\s*(\d+) kB", text_of("/proc/meminfo")) or 0) * 1024)
+    limit = text_of("/sys/fs/cgroup/memory.max").strip()
+    yield "Memory limit", size(int(limit)) if limit.isdigit() else ""
+    shared = attempt(lambda: os.statvfs("/dev/shm"))
+    yield "Shared memory", size(shared.f_frsize * shared.f_blocks) if shared else ""
 
 
 def size(count):
-    """Bytes in words."""
-    if not count:
-        return ""
-    return "{:.1f} GiB".format(count / 2**30) if count >= 2**30 else "{:.0f} MiB".format(count / 2**20)
+    """Bytes in words, '' for none."""
+    return "{:.1f} GiB".format(count / 2**30) if count else ""
 
 
 BUILT = (
@@ -499,10 +353,6 @@ BUILT = (
     (
         "PaddlePaddle", "paddle/version/__init__.py", r"(?m)^full_version *= *['\"]([^'\"]+)",
         r"(?m)^cuda_version *= *['\"]([\d.]+)", r"(?m)^cudnn_version *= *['\"]([\d.]+)",
-    ),
-    (
-        "TensorFlow", "tensorflow/python/platform/build_info.py", r"()", r"['\"]cuda_version['\"]\s*:\s*['\"]([\d.]+)",
-        r"['\"]cudnn_version['\"]\s*:\s*['\"]([\d.]+)",
     ),
 )  # fmt: skip
 """Frameworks, the file that says for which CUDA they were built, and how: importing one takes long and may crash."""
@@ -519,40 +369,35 @@ def frameworks():
 
 
 VARIABLES = re.compile(
-    r"TF_(?:CPP|CUDNN|DETERMINISTIC|ENABLE|FORCE|GPU|NUM|USE|XLA)_[A-Z0-9_]+"
-    r"|(?:CUDA|CUBLAS|CUDNN|NCCL|NVIDIA|TORCH|TORCHINDUCTOR|TORCHDYNAMO|PYTORCH|ATEN|XLA|JAX|FLAGS|PADDLE|GLOG|OMP|MKL|OPENBLAS"
-    r"|BLIS|KMP|GOMP|NUMEXPR|NUMBA|TRITON|VLLM|HF|TRANSFORMERS|DEEPSPEED|TOKENIZERS|ROCR|HIP|HSA|MALLOC|ASAN|UBSAN|GLIBC)_[A-Z0-9_]+"
-    r"|(?:LD|DYLD)_(?:LIBRARY_PATH|PRELOAD)|PYTHON(?:PATH|HASHSEED|MALLOC|UTF8|OPTIMIZE|FAULTHANDLER|DEVMODE|GIL|WARNINGS|STARTUP|HOME|SAFEPATH)"
-    r"|CC|CXX|CFLAGS|CXXFLAGS|CPPFLAGS|LDFLAGS|MAKEFLAGS|MAX_JOBS|LANG|LC_ALL|LC_CTYPE|TZ|NV_CUDNN_VERSION|STRICT_MODE"
+    r"(?:CUDA|CUBLAS|CUDNN|NCCL|NVIDIA|TORCH|TORCHINDUCTOR|TORCHDYNAMO|PYTORCH|XLA|JAX|TF|FLAGS|PADDLE|GLOG|OMP|MKL|OPENBLAS"
+    r"|KMP|NUMBA|TRITON|VLLM|HF|TOKENIZERS|HIP|HSA|MALLOC|ASAN|UBSAN|GLIBC)_[A-Z0-9_]+"
+    r"|(?:LD|DYLD)_(?:LIBRARY_PATH|PRELOAD)|PYTHON(?:PATH|HASHSEED|MALLOC|UTF8|OPTIMIZE|FAULTHANDLER|DEVMODE|GIL|WARNINGS)"
+    r"|CC|CXX|CFLAGS|CXXFLAGS|CPPFLAGS|LDFLAGS|MAX_JOBS|LANG|LC_ALL|LC_CTYPE|TZ|NV_CUDNN_VERSION|STRICT_MODE"
     r"|COST_MODEL|MIN_GRAPH_SIZE|SOT_LOG_LEVEL|ENABLE_FALL_BACK|WORLD_SIZE|MASTER_PORT"
 )
 """Names of the variables that are shown; all others stay private."""
+NOT_SHOWN = re.compile("HOST|ADDR|PROXY|URL|ENDPOINT|USER|EMAIL")
+"""Parts of names of variables that name machines and people."""
 
 
 def variables():
     """The environment variables that may matter."""
     for name in sorted(os.environ):
-        if (
-            VARIABLES.fullmatch(name)
-            and not SECRET_NAME.search(name)
-            and not re.search("HOST|ADDR|PROXY|URL|ENDPOINT|USER|EMAIL", name)
-        ):
+        if VARIABLES.fullmatch(name) and not SECRET_NAME.search(name) and not NOT_SHOWN.search(name):
             yield "env " + name, os.environ[name] or '""'
 
 
 # -- packages ----------------------------------------------------------------------------------------------------------
 
-PUBLIC = re.compile(
-    r"https://(?:github\.com|gitlab\.com|gitee\.com|bitbucket\.org|huggingface\.co)/[\w./-]+", re.IGNORECASE
-)
+PUBLIC = re.compile(r"https://(?:github\.com|gitlab\.com|gitee\.com|huggingface\.co)/[\w./-]+", re.IGNORECASE)
 """Where a package may be from without telling the name of a private server."""
 
 
 class InstalledPackage:
     """An installed distribution."""
 
-    def __init__(self, name, version, folder, info):
-        self.name, self.version, self.folder, self.info = name, version, folder, info
+    def __init__(self, name, version, info):
+        self.name, self.version, self.info = name, version, info
 
     def modules(self):
         """The names by which it is imported."""
@@ -577,26 +422,24 @@ class InstalledPackage:
 def packages():
     """The distributions that this Python finds, in the order of their names."""
     found = {}
-    for folder in PATH:
-        names = attempt(os.listdir, folder or ".") or []
-        for name in sorted(names):
-            if not name.endswith((".dist-info", ".egg-info")):
-                continue
-            info = os.path.join(folder or ".", name)
-            text = text_of(os.path.join(info, "METADATA")) or text_of(os.path.join(info, "PKG-INFO")) or text_of(info)
-            called, version = first(r"(?m)^Name: *(\S+)", text), first(r"(?m)^Version: *(\S+)", text)
-            key = re.sub(r"[-_.]+", "-", called).lower()
-            if re.fullmatch(r"[A-Za-z0-9][\w.-]*", called) and re.fullmatch(r"[\w.!+-]+", version):
-                found.setdefault(key, InstalledPackage(called, version, folder, info))
+    for folder in (folder or "." for folder in PATH):
+        for name in sorted(attempt(os.listdir, folder) or []):
+            if name.endswith((".dist-info", ".egg-info")):
+                info = os.path.join(folder, name)
+                text = (
+                    text_of(os.path.join(info, "METADATA")) or text_of(os.path.join(info, "PKG-INFO")) or text_of(info)
+                )
+                called, version = first(r"(?m)^Name: *(\S+)", text), first(r"(?m)^Version: *(\S+)", text)
+                if re.fullmatch(r"[A-Za-z0-9][\w.-]*", called) and re.fullmatch(r"[\w.!+-]+", version):
+                    key = re.sub(r"[-_.]+", "-", called).lower()
+                    found.setdefault(key, InstalledPackage(called, version, info))
     return [found[key] for key in sorted(found)]
 
 
 def conda_packages():
     """What conda has in this environment: name=version=build."""
-    names = [
-        os.path.basename(path)[:-5] for path in glob.glob(os.path.join(glob.escape(sys.prefix), "conda-meta", "*.json"))
-    ]
-    return sorted("=".join(name.rsplit("-", 2)) for name in names if name.count("-") >= 2)
+    files = glob.glob(os.path.join(glob.escape(sys.prefix), "conda-meta", "*-*-*.json"))
+    return sorted("=".join(os.path.basename(file)[:-5].rsplit("-", 2)) for file in files)
 
 
 def imports(script):
@@ -644,7 +487,8 @@ class Tail:
     def read(self, stream):
         """Read a stream to its end, and show it as it comes."""
         for part in iter(lambda: os.read(stream.fileno(), 65536), b""):
-            attempt(show, part)
+            attempt(sys.stderr.buffer.write, part)
+            attempt(sys.stderr.flush)
             self.kept += part
             if len(self.kept) > 4 * LAST_BYTES:
                 self.cut()
@@ -662,11 +506,12 @@ def run(words, seconds):
     """Run the failing command, showing its output; how it ended, and the end of its output."""
     shell, tail = len(words) == 1 and bool(re.search(r"\s", words[0])), Tail()
     path = words[0] if shell else shutil.which(words[0]) or words[0]
-    stdin = None if sys.stdin is not None and sys.stdin.isatty() else subprocess.DEVNULL
+    terminal = sys.stdin is not None and sys.stdin.isatty()
+    leads = os.name == "posix" and not terminal  # at a terminal it has to read from it, and gets Ctrl-C by itself
     try:
         process = subprocess.Popen(
-            path if shell else [path] + words[1:], shell=shell, stdin=stdin, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, start_new_session=os.name == "posix" and stdin is not None,
+            path if shell else [path] + words[1:], shell=shell, stdin=None if terminal else subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=leads,
         )  # fmt: skip
     except OSError as error:
         return "ended with exit status: 127 ({})".format(error.strerror or "it does not start"), tail
@@ -674,19 +519,18 @@ def run(words, seconds):
     reader.start()
     try:
         status = process.wait(seconds or None)
+        ended = "ended with exit status: {}".format(status) if status else "succeeded"
+        if status < 0:
+            name = attempt(lambda: signal.Signals(-status).name) or "signal {}".format(-status)
+            ended = "ended with exit status: {} ({})".format(128 - status, name)
     except subprocess.TimeoutExpired:
-        attempt(kill, process, stdin is not None)
-        reader.join(2)
-        return "hangs: it was stopped after {:g} s".format(seconds), tail
+        attempt(kill, process, leads)
+        ended = "hangs: it was stopped after {:g} s".format(seconds)
     except KeyboardInterrupt:
-        interrupted(process, stdin is not None)
-        reader.join(2)
-        return "was interrupted", tail
+        interrupted(process, leads)
+        ended = "was interrupted"
     reader.join(2)  # no longer: a process that it left behind may hold the pipe
-    if status < 0:
-        name = attempt(lambda: signal.Signals(-status).name) or "signal {}".format(-status)
-        return "ended with exit status: {} ({})".format(128 - status, name), tail
-    return "ended with exit status: {}".format(status) if status else "succeeded", tail
+    return ended, tail
 
 
 def interrupted(process, leads):
@@ -697,22 +541,6 @@ def interrupted(process, leads):
         process.wait(PROGRAM_SECONDS)
     except (subprocess.TimeoutExpired, KeyboardInterrupt):
         attempt(kill, process, leads)
-
-
-def to_its_end(words, environ):
-    """Run a program that reports by itself, at Ctrl-C, too; its exit status."""
-    process = subprocess.Popen(words, env=environ)
-    while True:
-        try:
-            return process.wait()
-        except KeyboardInterrupt:
-            pass
-
-
-def show(part):
-    """Pass output on to the terminal."""
-    sys.stderr.buffer.write(part)
-    sys.stderr.flush()
 
 
 # -- the text ----------------------------------------------------------------------------------------------------------
@@ -733,22 +561,17 @@ def folded(title, lines):
 def facts(scrubber, other=""):
     """The lines of the environment block, and the names of what there is not. ``other``: the command's Python."""
     lines, absent = ["Python of the command: " + other] if other else [], []
-    named_when_absent = ("GCC", "G++", "Clang", "CMake", "Ninja", "NVCC", "CUDA toolkit", "cuDNN", "NCCL", "Driver")
+    named_when_absent = ("GCC", "G++", "Clang", "CMake", "NVCC", "CUDA toolkit", "cuDNN", "NCCL", "Driver")
     for source in (system, python, compilers, cuda, gpus, frameworks, machine, variables):
-        seen = source()
-        while True:
-            try:
-                key, value = next(seen)
-            except StopIteration:
-                break
-            except Exception as error:  # the rest of this source: the report goes on
-                lines.append("not read: {} ({})".format(source.__name__, type(error).__name__))
-                break
-            value = scrubber.value(value or "")
-            if value:
-                lines.append("{}: {}".format(key, value))
-            elif key in named_when_absent:
-                absent.append(key)
+        try:
+            for key, value in source():
+                value = scrubber.value(value or "")
+                if value:
+                    lines.append("{}: {}".format(key, value))
+                elif key in named_when_absent:
+                    absent.append(key)
+        except Exception as error:  # the rest of this source: the report goes on
+            lines.append("not read: {} ({})".format(source.__name__, type(error).__name__))
     return lines + (["not found: " + ", ".join(absent)] if absent else [])
 
 
@@ -766,16 +589,13 @@ def package_lines(found):
 def package_blocks(script):
     """The blocks about packages: those that the script imports, or all."""
     found = packages()
-    release = platform.python_version()
+    head = FORMAT + ": packages of Python " + platform.python_version()
     if script:
         wanted = imports(script)
         chosen = [one for one in found if wanted & (attempt(one.modules) or set())]
-        head = FORMAT + ": packages of Python {} that the program imports".format(release)
-        yield from ["", *fence([head, *package_lines(chosen)], "text")]
+        yield from ["", *fence([head + " that the program imports", *package_lines(chosen)], "text")]
         return
-    yield from folded(
-        "Packages ({})".format(len(found)), [FORMAT + ": packages of Python " + release, *package_lines(found)]
-    )
+    yield from folded("Packages ({})".format(len(found)), [head, *package_lines(found)])
     conda = conda_packages()
     if conda:
         yield from folded("conda ({})".format(len(conda)), [FORMAT + ": packages of conda", *conda])
@@ -791,25 +611,22 @@ def command_block(words, ended, tail, scrubber):
     command = scrubber.text(CONTROLS.sub("", shown.replace("\r\n", "\n")))[: 20 * LONGEST].split("\n")
     tail.cut()
     text = tail.kept.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
-    text = scrubber.text(CONTROLS.sub("", text))
-    lines = [line[: 2 * LONGEST] for line in text.split("\n")]
-    while lines and not lines[-1].strip():
-        lines.pop()
+    lines = [line[: 2 * LONGEST] for line in scrubber.text(CONTROLS.sub("", text)).rstrip().split("\n")]
     yield from ["", "### What fails", ""]
     # As a shell shows a command of several lines.
-    yield from fence(["$ " + command[0], *["> " + line for line in command[1:]], *lines], "console")
+    typed = ["$ " + command[0], *["> " + line for line in command[1:]]]
+    yield from fence(typed + (lines if any(lines) else []), "console")
     more = " The {} lines before these are left out.".format(tail.before) if tail.before else ""
     yield from ["", "The command {}.{}".format(ended, more)]
 
 
 def source_block(script, scrubber):
     """The text of the program."""
-    name = os.path.basename(script)
     text = scrubber.text(text_of(script, SOURCE_BYTES + 1)) if script else ""
     if not text or len(text) > SOURCE_BYTES:
         yield from ["", "The text of the program is not shown: " + ("it is too long." if text else "there is none.")]
         return
-    yield from ["", "`{}`:".format(scrubber.value(name)), ""]
+    yield from ["", "`{}`:".format(scrubber.value(os.path.basename(script))), ""]
     yield from fence([re.sub("[\x00-\x08\x0b-\x1f\x7f]", "", line) for line in text.rstrip().splitlines()], "python")
 
 
@@ -820,7 +637,7 @@ def is_python(word):
 
 def other_python(words):
     """The version of the Python that a command runs in, where it is not this one; '' where it is."""
-    said = output(words[0], "-c", "import sys; print(sys.version.split()[0] + '@' + sys.prefix)") if words else ""
+    said = output(words[0], "-c", "import sys; print(sys.version.split()[0] + '@' + sys.prefix)")
     release, _, prefix = said.strip().partition("@")
     same = not prefix or os.path.realpath(prefix) == os.path.realpath(sys.prefix)
     return "" if same or not re.match(r"\d+\.\d+", release) else release
@@ -841,9 +658,10 @@ def guarded(scrubber, lines):
         yield from ["", "not read: " + scrubber.value(type(error).__name__)]
 
 
-def report(options, words, other):
-    """All lines of the report. ``other``: the version of the Python that the command runs in, '' for this one."""
+def report(options, words):
+    """All lines of the report."""
     scrubber = ReportScrubber()
+    other = attempt(other_python, words) if words and is_python(words[0]) else ""
     ran = run(words, options.timeout) if words else None
     yield "### Environment"
     yield ""
@@ -859,21 +677,6 @@ def report(options, words, other):
         yield from guarded(scrubber, command_block(words, *ran, scrubber=scrubber))
 
 
-def write(text):
-    """Write the report to standard output, whatever its encoding."""
-    try:
-        if sys.stdout.isatty():
-            try:
-                sys.stdout.write(text)
-            except UnicodeEncodeError:
-                sys.stdout.write(text.encode("ascii", "replace").decode("ascii"))
-        else:
-            sys.stdout.buffer.write(text.encode("utf-8", "replace"))
-        sys.stdout.flush()
-    except (OSError, ValueError):
-        pass  # the reader has closed the pipe
-
-
 def main(arguments):
     """Parse the arguments, and print the report; 0, or 130 after Ctrl-C."""
     at = arguments.index("--") if "--" in arguments else len(arguments)
@@ -887,19 +690,14 @@ def main(arguments):
     options = parser.parse_args(arguments[:at])
     if options.script and not os.path.isfile(options.script):
         parser.error("--for {}: no such file".format(options.script))
-    words = arguments[at + 1 :]
     try:
-        other = attempt(other_python, words) if words and is_python(words[0]) else ""
-        again = os.environ.pop("REPROKIT_COLLECT", "")  # once: the command's own Python can tell its packages
-        own = globals().get("__file__", "")
-        if other and version_key(other) >= [3, 6] and os.path.isfile(own) and not again:
-            environ = dict(os.environ, REPROKIT_COLLECT="again")
-            status = attempt(to_its_end, [shutil.which(words[0]), own] + arguments, environ)
-            if status is not None:
-                return status
-        write("\n".join(report(options, words, other)) + "\n")
+        text = "\n".join(report(options, arguments[at + 1 :])) + "\n"
+        sys.stdout.buffer.write(text.encode(sys.stdout.encoding if sys.stdout.isatty() else "utf-8", "replace"))
+        sys.stdout.flush()
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        pass  # the reader has closed the pipe
     return 0
 
 
