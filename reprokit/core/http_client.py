@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -68,33 +69,14 @@ def send(
         NoAnswer: nothing answers, or not in full.
         TooLarge: the answer is larger than ``max_bytes``.
     """
-    import httpx  # takes as long to import as all of `reprokit --help`
-
     until = time.monotonic() + seconds
-    try:
-        # Unpacking could turn a small answer into one of any size.
-        following = httpx.Request(
-            method, url, headers={"User-Agent": "reprokit", **headers, "Accept-Encoding": "identity"}, content=body
+    with _answered(method, url, headers=headers, body=body, silence=silence, allow_redirect=allow_redirect) as answer:
+        return Response(
+            status=answer.status_code,
+            reason=answer.reason_phrase,
+            headers=answer.headers,
+            data=_read(answer, max_bytes, until, seconds),
         )
-        for _ in range(MAX_REDIRECTS + 1):
-            request = following
-            client = httpx.Client(
-                trust_env=False, proxy=_proxy(request.url), verify=_certificates(), timeout=httpx.Timeout(silence)
-            )
-            with client:
-                response = client.send(request, stream=True)
-                if response.next_request is None:
-                    return Response(
-                        status=response.status_code,
-                        reason=response.reason_phrase,
-                        headers=response.headers,
-                        data=_read(response, max_bytes, until, seconds),
-                    )
-                following = response.next_request
-            allow_redirect(str(request.url), str(following.url))
-    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-        raise NoAnswer(str(error) or type(error).__name__) from None
-    raise NoAnswer(f"more than {MAX_REDIRECTS} redirects")
 
 
 def download(
@@ -120,27 +102,47 @@ def download(
         NoAnswer: nothing answers, or not in full, or it was cancelled.
         TooLarge: the answer is larger than ``max_bytes``.
     """
-    import httpx
-
     until = time.monotonic() + seconds
+    with _answered("GET", url, headers={}, silence=silence) as answer:
+        for block in answer.iter_raw(64 * 1024) if answer.status_code == 200 else ():
+            if is_cancelled():
+                raise NoAnswer("cancelled")
+            if target.write(block) and target.tell() > max_bytes:
+                raise TooLarge(f"the answer is larger than {max_bytes / 1e6:g} MB")
+            if time.monotonic() > until:
+                raise NoAnswer(f"has not answered in full after {seconds:.0f} s")
+        return answer.status_code
+
+
+@contextmanager
+def _answered(
+    method: str,
+    url: str,
+    *,
+    headers: Mapping[str, str],
+    silence: float,
+    body: bytes | None = None,
+    allow_redirect: Callable[[str, str], None] = lambda before, after: None,
+) -> Iterator[httpx.Response]:
+    """The answer after its redirects, of which the block reads the body; what fails meanwhile raises NoAnswer."""
+    import httpx  # takes as long to import as all of `reprokit --help`
+
     try:
-        following = httpx.Request("GET", url, headers={"User-Agent": "reprokit", "Accept-Encoding": "identity"})
+        # Unpacking could turn a small answer into one of any size.
+        request = httpx.Request(
+            method, url, headers={"User-Agent": "reprokit", **headers, "Accept-Encoding": "identity"}, content=body
+        )
         for _ in range(MAX_REDIRECTS + 1):
             client = httpx.Client(
-                trust_env=False, proxy=_proxy(following.url), verify=_certificates(), timeout=httpx.Timeout(silence)
+                trust_env=False, proxy=_proxy(request.url), verify=_certificates(), timeout=httpx.Timeout(silence)
             )
             with client:
-                response = client.send(following, stream=True)
-                if response.next_request is None:
-                    for block in response.iter_raw(64 * 1024) if response.status_code == 200 else ():
-                        if is_cancelled():
-                            raise NoAnswer("cancelled")
-                        if target.write(block) and target.tell() > max_bytes:
-                            raise TooLarge(f"the answer is larger than {max_bytes / 1e6:g} MB")
-                        if time.monotonic() > until:
-                            raise NoAnswer(f"has not answered in full after {seconds:.0f} s")
-                    return response.status_code
-                following = response.next_request
+                answer = client.send(request, stream=True)
+                if answer.next_request is None:
+                    yield answer
+                    return
+            allow_redirect(str(request.url), str(answer.next_request.url))
+            request = answer.next_request
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
         raise NoAnswer(str(error) or type(error).__name__) from None
     raise NoAnswer(f"more than {MAX_REDIRECTS} redirects")
