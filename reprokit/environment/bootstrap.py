@@ -36,6 +36,8 @@ INCLUDED = ("/usr/share/doc/*/copyright", "/usr/share/man/man[1-9]")
 """Some packages link to manual pages while they are installed, and fail without the empty folder."""
 INCLUDED_TOO = {"ubuntu-18.04": ("/usr/share/man/man1/sh.*",)}
 """Its dash renames that page of bash's, and fails when it is not there."""
+ONLY_DEBOOTSTRAP = ("ubuntu-16.04",)
+"""mmdebstrap configures its packages in an order in which systemd's script fails (mmdebstrap 1.3.5, measured 2026-11)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,18 +133,19 @@ def make(
     keyring = _keyring(release, scratch)
     target = scratch / "rootfs.tar"
     (scratch / "sources.list").write_text(sources_list(release, OFFICIAL[release.family]))
-    if shutil.which("mmdebstrap"):
+    if shutil.which("mmdebstrap") and release.name not in ONLY_DEBOOTSTRAP:
         # A snapshot's index says that it is out of date, which is what it is for.
         old = ['--aptopt=Acquire::Check-Valid-Until "false"'] if snapshot else []
         commands: Iterable[list[str]] = [_mmdebstrap(release, archive, keyring, scratch, target, old)]
     elif shutil.which("debootstrap"):
         if os.geteuid() != 0:
-            raise Unsupported("debootstrap needs root; mmdebstrap does not: install it, or run as root")
+            instead = "" if release.name in ONLY_DEBOOTSTRAP else "install mmdebstrap, which does not, or "
+            raise Unsupported(f"debootstrap needs root to make {release.name}: {instead}run as root")
         commands = _debootstrap(release, archive, keyring, scratch, target)
     else:
         raise Unsupported(
             f"no registry serves base images, and nothing here can make {release.name} from its packages: "
-            "install mmdebstrap or debootstrap"
+            f"install {'debootstrap' if release.name in ONLY_DEBOOTSTRAP else 'mmdebstrap or debootstrap'}"
         )
     for command in commands:
         _execute(command, _environment(release, scratch), cancel, on_line)

@@ -19,8 +19,6 @@ pytestmark = pytest.mark.integration
 REPORT = """\
 # int() refuses a text that float() takes
 
-On Debian 12 with Python 3.11 this fails:
-
 ```
 $ python3 -c "import os; print(int(os.environ.get('TEXT', '3.0')))"
 Traceback (most recent call last):
@@ -28,7 +26,7 @@ Traceback (most recent call last):
 ValueError: invalid literal for int() with base 10: '3.0'
 ```
 
-With TEXT=3 it passes.
+Python: 3.11
 """
 SLOW = "schema: reprokit/v1\nid: slow-mcp\ntitle: Slow\nmatrix: {os: [debian-12]}\ncommand: sleep 300\n"
 
@@ -54,7 +52,7 @@ def session(user: User, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
 def test_a_report_comes_to_a_verdict_and_a_cause(user: User) -> None:
     user.write("report.md", REPORT)
     [draft] = session(user, ("draft", {"report": "report.md"}))
-    # What the agent adds: the other side, which the report only tells of.
+    # What the agent adds: the other side, which the report does not have.
     case = draft["case"].replace('  python: ["3.11"]\n', '  python: ["3.11"]\n  text: ["3", "3.0"]\n')
     user.write("case.yaml", case + "env: {TEXT: '{{ text }}'}\n")
     bad, good = {"text": "3.0"}, {"text": "3"}
