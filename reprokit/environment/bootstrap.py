@@ -37,7 +37,7 @@ INCLUDED = ("/usr/share/doc/*/copyright", "/usr/share/man/man[1-9]")
 INCLUDED_TOO = {"ubuntu-18.04": ("/usr/share/man/man1/sh.*",)}
 """Its dash renames that page of bash's, and fails when it is not there."""
 ONLY_DEBOOTSTRAP = ("ubuntu-16.04",)
-"""mmdebstrap configures its packages in an order in which systemd's script fails (mmdebstrap 1.3.5, measured 2026-11)."""
+"""mmdebstrap configures its packages in an order in which systemd's script fails (1.3.5, measured 2026-11)."""
 
 
 @dataclass(frozen=True, kw_only=True)
