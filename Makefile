@@ -105,7 +105,7 @@ docs-generated: venv ## Write docs/format.md and docs/images/report.png again (t
 lock: ## Renew the locked dependencies: of development, .ci/install and releases (needs uv)
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.10 --generate-hashes --upgrade \
 		--no-emit-index-url --no-emit-find-links --no-header --no-annotate -o requirements-dev.txt
-	echo 'hatchling>=1.18' | uv pip compile pyproject.toml - --universal --python-version 3.10 --generate-hashes \
+	echo 'hatchling>=1.18' | uv pip compile pyproject.toml - --extra compare --universal --python-version 3.10 --generate-hashes \
 		--upgrade --no-emit-index-url --no-emit-find-links --no-header --no-annotate -o requirements.txt
 	printf 'cyclonedx-bom>=7.0\npip-audit>=2.9\n' | uv pip compile - --universal --python-version 3.10 --generate-hashes \
 		--upgrade --no-emit-index-url --no-emit-find-links --no-header --no-annotate -o requirements-release.txt
