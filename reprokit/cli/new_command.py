@@ -16,15 +16,18 @@ from reprokit.cli import dialogue, options
 from reprokit.core.errors import CaseError, UsageError
 from reprokit.core.terminal import echo, echo_data
 from reprokit.core.text import pluralize
+from reprokit.engine import site
 from reprokit.environment.cases import load_text, schema_line
 from reprokit.intake import facts_file
 from reprokit.intake.draft import render, summary
 from reprokit.intake.drafting import draft, request
+from reprokit.intake.reader import read_facts
 from reprokit.intake.reporting import read_report
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
     from reprokit.intake.draft import Draft
+    from reprokit.intake.facts_file import Fact
 
 
 _LISTED = 50
@@ -36,7 +39,8 @@ _LISTED = 50
     epilog="Examples: reprokit new; reprokit new --from report.md -o case.yaml; reprokit new --from - < mail.txt; "
     "reprokit new --from https://github.com/o/r/issues/1; reprokit new --from faq.md --all -o cases/; "
     "reprokit new --from report.md --ask | llm > facts.json; "
-    "reprokit new --from report.md --facts facts.json",
+    "reprokit new --from report.md --facts facts.json; "
+    "reprokit new --from report.md --reader 'llm -m qwen3'",
 )
 @click.option(
     "--from", "source", metavar="FILE|-|URL", help="The bug report to draft from: a file, standard input, an issue."
@@ -60,6 +64,12 @@ _LISTED = 50
     help="With --from: facts of the report that a person or a language model states, as --ask asks for them.",
 )
 @click.option("--ask", is_flag=True, help="With --from: print what to ask a language model about the report.")
+@click.option(
+    "--reader",
+    metavar="COMMAND",
+    help="With --from: a program that is asked for the facts: the question on its standard input, JSON on its standard "
+    "output. '' for none, where the configuration names one.",
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the case to this file.")
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 @click.option("--no-input", is_flag=True, help="Ask nothing, as where there is no terminal.")
@@ -71,6 +81,7 @@ def command(
     each: bool,
     facts: str | None,
     ask: bool,
+    reader: str | None,
     **answers: Any,
 ) -> int:
     """Draft a case from a bug report, in English or Chinese, or from answers at the terminal.
@@ -82,10 +93,12 @@ def command(
     standard output. -o names another file. Of a text with many troubles, such as a FAQ, the first is drafted and all
     are listed; --failure N drafts another, --all each. Tokens, home directories and host names are left out either way.
 
-    Some reports only a reader understands. --ask prints the report, with numbered lines, and what to state of it; the
-    answer of a language model is --facts of the same report. Each fact is held against the report: what it does not
-    have is left out, and said so. Nothing is sent anywhere by reprokit itself.
+    Some reports only a reader understands. --reader asks a program for the facts; --ask prints what it is asked, and
+    the answer of a language model is --facts of the same report. Each fact is held against the report: what it does not
+    have is left out, and said so. Nothing of an answer is executed, and reprokit itself sends nothing anywhere.
     """
+    if reader and (source is None or each or ask or facts):
+        raise UsageError("--reader asks for the facts of one report: give --from, and neither --facts, --ask nor --all")
     if (facts or ask) and (source is None or each or (facts and ask) or facts == source == "-"):
         raise UsageError(
             "--ask and --facts FILE are of one report: reprokit new --from report.md --ask > question.txt, then "
@@ -111,12 +124,21 @@ def command(
         names = ", ".join(f"--{'command' if name == 'shell' else name.replace('_', '-')}" for name in given)
         raise UsageError(f"{names}: not allowed with --from; edit the draft instead")
     report = read_report(source)
-    found = facts_file.read(facts) if facts else []
+    found = facts_file.read(facts) if facts else _asked(reader, report.text)
     made = draft(report.text, url=report.url, source=report.path, failure=number, facts=found, created=report.created)
     if not asks:
         return finish(made, report.path, output)
     made = dialogue.complete(made, report.path)
     return _written(made, report.path, output or dialogue.beside(made), Trust.STRANGER)
+
+
+def _asked(reader: str | None, text: str) -> list[Fact | str]:
+    """The facts that the reader of the option or of the configuration states of a report; [] without one."""
+    command = site.settings().reader if reader is None else reader
+    if not command.strip():
+        return []
+    echo(f"asking {command} for the facts of the report", err=True)
+    return read_facts(command, request(text))
 
 
 def _number(answers: dict[str, Any]) -> int:

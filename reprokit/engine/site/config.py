@@ -33,6 +33,8 @@ OLD_FILES = (Path(".reprokit", "config.yaml"), Path("reprokit", "config.yaml"))
 """Where a project's and a user's configuration was before it became TOML."""
 
 MERGED = ("datasets", "sources", "host_packages")
+USERS_OWN = ("reader",)
+"""Keys that name a program that runs as the user: a project's file, which comes with a checkout, may not set them."""
 OTHER_VARIABLES = ("REPROKIT_CONFIG", "REPROKIT_DATABASE")
 """Variables of ours that are not keys."""
 
@@ -69,7 +71,8 @@ class Settings:
     ``budget`` (bytes): the most that reprokit keeps on the disk. ``engine_wait``: seconds for which a run waits for an
     engine that went away. ``store``: folder of the recorded runs, or the address of their database. ``files``: address
     of the place for the logs of a store on a server, '' = the host that ran them.
-    ``venv_as_root``: the engine venv may be used by root. None = not set.
+    ``venv_as_root``: the engine venv may be used by root. ``reader``: the command of a program that states the facts
+    of a bug report, '' = none. None = not set.
 
     ``origins``: key (``datasets.NAME`` for one of several) -> ``FILE:LINE`` or the name of an environment variable.
     """
@@ -114,6 +117,7 @@ class Settings:
     store: Path | str | None = None
     files: str = ""
     venv_as_root: bool = False
+    reader: str = ""
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def store_folder(self, start: Path | None = None) -> Path:
@@ -160,8 +164,8 @@ def config_files(environ: Mapping[str, str], start: Path) -> list[Path]:
         if not path.exists() or path.is_dir():  # /dev/null is a configuration without keys
             raise UsageError(f"REPROKIT_CONFIG names {path}, which is not a file")
         return [path]
-    own = Path(environ.get("XDG_CONFIG_HOME") or home(environ) / ".config")
-    user = own / "reprokit" / FILE
+    user = _users_file(environ)
+    own = user.parent.parent
     above = (start, *start.parents)
     for old, new in ((own / OLD_FILES[1], user), *((folder / OLD_FILES[0], folder / FILE) for folder in above)):
         if is_file(old) and not other_owner(old, environ):
@@ -175,6 +179,10 @@ def config_files(environ: Mapping[str, str], start: Path) -> list[Path]:
                 f"REPROKIT_CONFIG={path}, or use none with REPROKIT_CONFIG={os.devnull}"
             )
     return files
+
+
+def _users_file(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("XDG_CONFIG_HOME") or home(environ) / ".config") / "reprokit" / FILE
 
 
 def variable(key: str) -> str:
@@ -191,6 +199,11 @@ def _found(environ: Mapping[str, str], start: Path) -> Iterator[tuple[str, Any, 
             if key not in PARSERS:
                 hint = near(key, KEYS) or f"known keys: {', '.join(KEYS)}"
                 raise UsageError(f"{where}: unknown key {key!r} ({hint})")
+            if key in USERS_OWN and not environ.get("REPROKIT_CONFIG") and path != _users_file(environ):
+                raise UsageError(
+                    f"{where}: {key} names a program that runs as you, and a project may not choose it: move it to "
+                    f"{_users_file(environ)}, or set {variable(key)}"
+                )
             yield from _parsed(key, value, path.absolute().parent, where, text)
     for key in KEYS:
         # As for REPROKIT_CONFIG, a variable that is empty is not set: CI systems leave those for absent secrets.

@@ -7,6 +7,7 @@ saying what it expects.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,16 @@ def _runtime(value: Any, base: Path) -> str:
     text = _text(value, base)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}|", text):
         raise ValueError("the name of a runtime of the engine, such as runsc (see: docker info)")
+    return text
+
+
+def _command(value: Any, base: Path) -> str:
+    """Words of a program, split as a shell does; '' for none."""
+    text = _text(value, base)
+    try:
+        shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"a program and its arguments, with closed quotes ({error})") from None
     return text
 
 
@@ -256,5 +267,6 @@ PARSERS: Mapping[str, ReadValue] = {
     "store": _store,
     "files": _files,
     "venv_as_root": _yes_or_no,
+    "reader": _command,
 }
 """The parser of each key."""
