@@ -10,27 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reprokit.case import placeholders
-from reprokit.case.trust import ALLOWANCES, Trust
-from reprokit.cli import options
 from reprokit.core import files, redaction
 from reprokit.core.errors import UsageError
-from reprokit.core.terminal import confirm, echo, visible
+from reprokit.core.terminal import echo, visible
 from reprokit.environment.axes import AXES
 from reprokit.environment.axis import Axis
-from reprokit.environment.cases import load
 from reprokit.intake import completing, interview
-from reprokit.intake.advising import advice
 from reprokit.intake.capturing import seen
 
 if TYPE_CHECKING:
-    from reprokit.evidence.records import TrialRecord
     from reprokit.intake.draft import Draft
-    from reprokit.run.run_session import Session
 
 _END = "."
-_LAST = 20_000
-"""Bytes of a trial's output that advice is taken from."""
 
 
 class _Terminal:
@@ -89,40 +80,6 @@ def complete(made: Draft, origin: str) -> Draft:
         echo(f"  {fact.name:<12} {fact.value}{f'  ({fact.origin})' if fact.origin else ''}", err=True)
     answers = interview.ask(_Terminal(), completing.known(made), seen.measure)
     return completing.completed(made, answers, Path.cwd(), redaction.of_this_host())
-
-
-def try_out(path: Path, *, trust: Trust) -> None:
-    """Build and run a draft if the user wants that, and say what to change where it does not reproduce.
-
-    ``trust``: of its text. Raises as a run does.
-    """
-    from reprokit.cli.display.screen import Screen
-    from reprokit.run.approving import Declined
-    from reprokit.run.request import Request
-    from reprokit.run.run_session import Session
-
-    [file] = load(str(path))
-    if list(placeholders.find(file.case)) or any(not one.generate for one in file.case.datasets.values()):
-        return  # it could not run yet; what is missing is listed
-    if not ALLOWANCES[trust].asks and not confirm("Build and run it here?"):
-        return
-    session = Session(options.obeyed_store(None), display=Screen(sys.stdout))
-    try:
-        session.start(Request.configured(cases=(str(path),), datasets={}, sources={}), trust=trust)
-    except Declined:
-        return
-    for line in advice(file.case, session.record.cells if session.record else (), str(path), partial(_end, session)):
-        echo(line, err=True)
-
-
-def _end(session: Session, trial: TrialRecord) -> str:
-    """The end of a trial's output; '' where it is not there."""
-    try:
-        with (session.folder / trial.log).open("rb") as stream:
-            stream.seek(max(0, stream.seek(0, 2) - _LAST))
-            return stream.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
 
 
 def dialogue(given: Mapping[str, Any], *, ask: bool = True) -> Draft:

@@ -13,6 +13,7 @@ import click
 from reprokit.case.matrix import count
 from reprokit.case.trust import Trust
 from reprokit.cli import dialogue, options
+from reprokit.cli.trying import try_draft
 from reprokit.core.errors import CaseError, UsageError
 from reprokit.core.terminal import echo, echo_data
 from reprokit.core.text import pluralize
@@ -70,6 +71,10 @@ _LISTED = 50
     help="With --from: a program that is asked for the facts: the question on its standard input, JSON on its standard "
     "output. '' for none, where the configuration names one.",
 )
+@click.option(
+    "--try", "tries", is_flag=True, help="With --from: build and run the draft, and mark in it what that confirmed."
+)
+@click.option("--yes", is_flag=True, help="With --try: run it unread, as an untrusted case.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the case to this file.")
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 @click.option("--no-input", is_flag=True, help="Ask nothing, as where there is no terminal.")
@@ -82,6 +87,8 @@ def command(
     facts: str | None,
     ask: bool,
     reader: str | None,
+    tries: bool,
+    yes: bool,
     **answers: Any,
 ) -> int:
     """Draft a case from a bug report, in English or Chinese, or from answers at the terminal.
@@ -97,6 +104,8 @@ def command(
     the answer of a language model is --facts of the same report. Each fact is held against the report: what it does not
     have is left out, and said so. Nothing of an answer is executed, and reprokit itself sends nothing anywhere.
     """
+    if (tries and (source is None or each or ask)) or (yes and not tries):
+        raise UsageError("--try, with or without --yes, runs the draft of one report: give --from, not --ask or --all")
     if reader and (source is None or each or ask or facts):
         raise UsageError("--reader asks for the facts of one report: give --from, and neither --facts, --ask nor --all")
     if (facts or ask) and (source is None or each or (facts and ask) or facts == source == "-"):
@@ -119,17 +128,21 @@ def command(
     asks = not no_input and source != "-" and dialogue.at_terminal()
     if source is None:
         made = dialogue.dialogue(answers, ask=not no_input)
-        return _written(made, "your answers", output or dialogue.beside(made), Trust.OWN if asks else None)
+        output = output or dialogue.beside(made)
+        status = finish(made, "your answers", output)
+        return try_draft(made, output, trust=Trust.OWN, asked=False) if asks else status
     if given:
         names = ", ".join(f"--{'command' if name == 'shell' else name.replace('_', '-')}" for name in given)
         raise UsageError(f"{names}: not allowed with --from; edit the draft instead")
     report = read_report(source)
     found = facts_file.read(facts) if facts else _asked(reader, report.text)
     made = draft(report.text, url=report.url, source=report.path, failure=number, facts=found, created=report.created)
-    if not asks:
+    if not (asks or tries):
         return finish(made, report.path, output)
-    made = dialogue.complete(made, report.path)
-    return _written(made, report.path, output or dialogue.beside(made), Trust.STRANGER)
+    made = dialogue.complete(made, report.path) if asks else made
+    output = output or dialogue.beside(made)
+    finish(made, report.path, output)
+    return try_draft(made, output, trust=Trust.STRANGER, asked=tries, yes=yes)
 
 
 def _asked(reader: str | None, text: str) -> list[Fact | str]:
@@ -169,14 +182,6 @@ def _each(source: str | None, folder: Path | None, *, force: bool) -> int:
     for target, made in targets.items():
         finish(made, report.path, target)
     return 0
-
-
-def _written(made: Draft, origin: str, output: Path, trust: Trust | None) -> int:
-    """As :func:`finish`, and the case is run if the user wants that. ``trust``: of its text; None = it is not run."""
-    status = finish(made, origin, output)
-    if trust is not None:
-        dialogue.try_out(output, trust=trust)
-    return status
 
 
 def finish(made: Draft, origin: str, output: Path | None) -> int:

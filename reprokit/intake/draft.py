@@ -35,13 +35,16 @@ class Draft:
     ``data``: the case, nested as in the format; scalars are texts; ``schema`` may be left out. ``notes``: path ->
     comments above that value (its origin, the reason); the path ``()`` is the top of the file. ``missing``: what is not
     known, one sentence each. ``omitted``: what was removed from the texts because it is secret.
-    ``troubles``: those that a report describes, where it has several: the number of each, its line and first words.
+    known, one sentence each. ``omitted``: what was removed from the texts because it is secret.
+    ``passing``: axes of the cells that pass, by the report. ``troubles``: those that a report describes, where it has
+    several: the number of each, its line and first words.
     """
 
     data: Mapping[str, Any]
     notes: Mapping[Loc, tuple[str, ...]] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     omitted: tuple[Omitted, ...] = ()
+    passing: tuple[Mapping[str, str], ...] = ()
     troubles: tuple[str, ...] = ()
 
 

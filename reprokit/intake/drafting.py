@@ -118,6 +118,7 @@ class _Work:
         self.missing: list[str] = []
         self.works: dict[str, str] = {}
         """What differs in a cell that works, by the report, from the one that fails."""
+        self.passing: list[Mapping[str, str]] = []
         self.facts = facts
         known = facts and facts.failure
         self.shown = (known and stated_failures.find(known, report)) or failures.find(report.pieces, about)
@@ -182,7 +183,13 @@ class _Work:
                 self.data[key] = _literal(self.data[key])
         expected.vary()
         notes = {place: texts for place, texts in self.notes.items() if texts}
-        return Draft(data=self.data, notes=notes, missing=tuple(dict.fromkeys(self.missing)), omitted=omitted)
+        return Draft(
+            data=self.data,
+            notes=notes,
+            missing=tuple(dict.fromkeys(self.missing)),
+            omitted=omitted,
+            passing=(*self.passing, *expected.passing),
+        )
 
     def _left_out_of_shells(self) -> None:
         """Replace placeholders ``<...>`` of secrets in commands, since a shell would read them as redirections."""
@@ -345,6 +352,7 @@ class _Work:
             fine = next((cell for cell, one in said if one and not one.fails), {})
             bad = matrix.cells[self.failing]
             self.works = {name: value for name, value in fine.items() if value != bad.get(name)}
+            self.passing = [cell for cell, one in said if one and not one.fails]
             if claimed := grouping.reproduces(matrix.cells, self.statements):
                 self.notes[("expect",)] = (f"as the report says, reproduces: {claimed}; not confirmed by a run",)
         if tools := [name for name in placing.tools(self.running, matrix.cells) if name not in wanted.apt]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from reprokit.case import placeholders
@@ -42,6 +42,8 @@ class Expectation:
     notes: dict[tuple[str | int, ...], tuple[str, ...]]
     missing: list[str]
     works: dict[str, str]
+    passing: list[Mapping[str, str]] = field(default_factory=list)
+    """Axes that were added for what a reader states, with the value that works."""
 
     def write(self) -> None:
         """Write ``expect``, and the axis of the device where a reader states that it works on the CPU."""
@@ -133,6 +135,7 @@ class Expectation:
             *({**cell, name: bad} for cell in cells),
             *({**cell, name: good} for cell in cells[self.failing :][:1]),
         ]
+        self.passing.append({name: good})
         self.data["matrix"] = {"include": listed} if cells else {**matrix, name: [bad, good]}
         return True
 
