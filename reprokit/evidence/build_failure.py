@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reprokit.environment.steps import short_step
-from reprokit.evidence.build_parser import BuildCause, BuildLog
-from reprokit.evidence.build_parsers import build_parsers
+from reprokit.evidence.build_causes import BuildCause, find
+from reprokit.evidence.build_log import BuildLog
 from reprokit.evidence.text import clean
 
 MOST = 400
 """Characters of a cause."""
 LAST = 3
-"""Last lines that stand for a cause that no parser knows."""
+"""Last lines that stand for a cause that no row knows."""
 LONGEST = 20_000
 """Characters of a line that are read: pip lists all versions of a package in one."""
 ROOM = 200_000
@@ -53,7 +53,7 @@ def explain(step: str, tail: Sequence[str], message: str = "") -> BuildFailure:
     """
     ended = _STATUS.search(message)
     log = BuildLog(step=step, lines=_affordable(tail), status=int(ended[1]) if ended else 0)
-    cause = next(filter(None, (parser.read(log) for parser in build_parsers())), None) or _unknown(log)
+    cause = find(log) or _unknown(log)
     sentence = cause.sentence if len(cause.sentence) <= MOST else cause.sentence[: MOST - 4] + " ..."
     return BuildFailure(
         cause=" ".join(sentence.split()),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from reprokit.evidence.build_causes import READERS, find, rows
 from reprokit.evidence.build_failure import MOST, explain
+from reprokit.evidence.build_log import BuildLog
 from tests.golden.builds import CASES, FOLDER, load
 
 PIP = "RUN --mount=type=cache,id=a,target=/b . /run/reprokit/site.sh && pip install x"
@@ -105,3 +107,39 @@ def test_hostile_output_is_shown_short_and_safe(lines: tuple[str, ...]) -> None:
 )
 def test_steps_are_named_in_short(step: str, short: str) -> None:
     assert explain(step, ()).step == short
+
+
+def test_every_row_has_a_name_of_its_own_and_either_patterns_or_a_reader() -> None:
+    names = [row.name for row in rows()]
+    assert sorted(set(names)) == sorted(names)
+    assert {row.read for row in rows()} - {""} == set(READERS)
+    assert [row.name for row in rows() if bool(row.read) is bool(row.log) and not row.status] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "cause", "put"),
+    [
+        ("error: package requires rustc 1.70.0 or newer", "the build needs a newer Rust (rustc 1.70.0 or newer)", ""),
+        ("fatal: repository 'https://x.invalid/a/' not found", "there is no repository https://x.invalid/a/, or", ""),
+        ("E: The repository 'http://x.invalid a' is not signed.", "the archive http://x.invalid a is not signed", ""),
+        ("NO_PUBKEY AB12", "the key of the archive is not known (AB12)", ""),
+        ("   Requires: glibc >= 3", "do not go together: one needs glibc >= 3", ""),
+        ("No package 'libfoo' found", "pkg-config does not find libfoo", ""),
+        ("CMake Error at a.txt:3 (message):\n  bad\n  thing", "CMake stops at a.txt:3: bad thing", ""),
+        ("CMake 3.30 or higher is required.  You are running version 3.25", "and this is 3.25", "matrix.cmake: ["),
+        ("aarch64-linux-gnu-gcc: command not found", "gcc is not installed", "matrix.gcc: [VERSION]"),
+        (
+            "following required packages can not be built:\n * jpeg, png",
+            "jpeg and png",
+            "environment.apt: [libjpeg-dev,",
+        ),
+        ("following required packages can not be built:\n * freetype, qhull", "headers of freetype and qhull", ""),
+        ("cp: writing '/a b/c': No space left on device", "no space left on the device of /a b/c", ""),
+    ],
+)
+def test_causes_that_have_no_log(line: str, cause: str, put: str) -> None:
+    found = find(BuildLog(step="RUN x", lines=tuple(line.split("\n"))))
+    assert found is not None
+    assert cause in " ".join(found.sentence.split())
+    assert found.put.startswith(put)
+    assert bool(found.put) is bool(put)

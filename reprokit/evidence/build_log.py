@@ -1,14 +1,9 @@
-"""What a parser of failed builds is: how one kind of cause looks in the output of a build's step. Pure.
-
-A parser is one module of :mod:`reprokit.evidence.build_parsers` with one :class:`BuildParser`;
-:func:`reprokit.evidence.build_failure.explain` asks them in turn, and knows none of them by name.
-"""
+"""The step of a build that failed, and the part of its output that can be about the failure. Pure."""
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,31 +25,6 @@ _QUIET = ("test", "[", "[[", "grep", "diff", "cmp", "false", "exit")
 _COMMAND = 100
 _NEAR = 40
 """Lines above the end of a script's output that can be about the command that stopped it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class BuildCause:
-    """Why a step failed: a sentence without a full stop.
-
-    ``put``: what to put into the case, as ``KEY: VALUE``, where the log proves that it is missing. ``advice``: what to
-    do otherwise, where that is certain.
-    """
-
-    sentence: str
-    put: str = ""
-    advice: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class BuildParser:
-    """One kind of cause. ``read`` returns it where the output shows it, else None.
-
-    Where two parsers find a cause, the lower ``precedence`` counts: what says more, or came before the other.
-    """
-
-    name: str
-    read: Callable[[BuildLog], BuildCause | None]
-    precedence: int = 100
 
 
 @dataclass(frozen=True)
@@ -126,21 +96,15 @@ class BuildLog:
         return f"the build of {self.subject}" if self.subject else "the build"
 
     @property
+    def who(self) -> str:
+        """``setup.py of NAME``, or the program that stopped the script."""
+        return f"setup.py of {self.subject}" if self.subject else self.program
+
+    @property
     def program(self) -> str:
         """The command that stopped the case's script, in short; ``a program`` where it is not known."""
         command = self.at.command if self.at else ""
         return (command if len(command) <= _COMMAND else command[: _COMMAND - 4] + " ...") or "a program"
-
-    def find(self, pattern: str) -> re.Match[str] | None:
-        """The first match of a regular expression (multi-line) in the output."""
-        return re.search(pattern, self.text, re.M)
-
-    def last(self, pattern: str) -> re.Match[str] | None:
-        """The last match."""
-        found = None
-        for found in re.finditer(pattern, self.text, re.M):  # noqa: B007 (the last one is what is wanted)
-            pass
-        return found
 
     @cached_property
     def _all(self) -> str:
