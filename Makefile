@@ -46,12 +46,12 @@ $(VENV)/.ready: requirements-dev.txt pyproject.toml
 	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-lint: venv ## Style, types, words, which room imports from which, and whether every test can be imported
+lint: venv ## Style, types, words, budgets, which room imports from which, and whether every test can be imported
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-logo --no-cache
-	$(VENV)/bin/python -m pytest -q -n 0 tests/unit/test_words.py
+	$(VENV)/bin/python -m pytest -q -n 0 tests/unit/test_words.py tests/unit/test_budgets.py
 	@echo "importing every test"
 	@found=$$($(VENV)/bin/python -m pytest -q -n 0 --collect-only tests 2>&1) || { echo "$$found" | grep -v '::'; exit 1; }
 
