@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ import click
 
 from reprokit.core import files, redaction
 from reprokit.core.errors import UsageError
-from reprokit.core.terminal import echo, visible
+from reprokit.core.terminal import echo, style, visible
 from reprokit.environment.axes import AXES
 from reprokit.environment.axis import Axis
 from reprokit.intake import completing, interview
@@ -52,6 +52,10 @@ class _Terminal:
             raise click.Abort from None
         return "\n".join(found)
 
+    def show(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            echo(style(line, dim=True), err=True)
+
 
 class _Defaults:
     """No terminal: takes the default of each question, and fails where there is none."""
@@ -67,18 +71,24 @@ class _Defaults:
     def lines(self, question: str) -> str:
         return ""
 
+    def show(self, lines: Sequence[str]) -> None:
+        pass
+
 
 def at_terminal() -> bool:
     """Whether a user sees what is printed and can be asked."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
-def complete(made: Draft, origin: str) -> Draft:
-    """Show what a draft has from its report, and ask for what it lacks; the draft with the answers."""
+def complete(made: Draft, origin: str, report: str) -> Draft:
+    """Show what a draft has from its report, and ask for what it lacks; the draft with the answers.
+
+    ``report``: the text, of which the lines that may answer a question are shown.
+    """
     echo(f"read from {origin}:", err=True)
     for fact in completing.facts(made):
         echo(f"  {fact.name:<12} {fact.value}{f'  ({fact.origin})' if fact.origin else ''}", err=True)
-    answers = interview.ask(_Terminal(), completing.known(made), seen.measure)
+    answers = interview.ask(_Terminal(), completing.known(made), seen.measure, report=report.splitlines())
     return completing.completed(made, answers, Path.cwd(), redaction.of_this_host())
 
 

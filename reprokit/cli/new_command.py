@@ -139,7 +139,7 @@ def command(
     made = draft(report.text, url=report.url, source=report.path, failure=number, facts=found, created=report.created)
     if not (asks or tries):
         return finish(made, report.path, output)
-    made = dialogue.complete(made, report.path) if asks else made
+    made = dialogue.complete(made, report.path, report.text) if asks else made
     output = output or dialogue.beside(made)
     finish(made, report.path, output)
     return try_draft(made, output, trust=Trust.STRANGER, asked=tries, yes=yes)

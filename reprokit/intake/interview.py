@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any, Protocol
 
 from reprokit.case import units
 from reprokit.core.redaction import Omitted, for_shell, scrub
+from reprokit.core.text import one_line
 from reprokit.environment.axes import AXES
 from reprokit.environment.axis import Axis
 from reprokit.environment.catalog import OURS
@@ -25,6 +27,13 @@ from reprokit.intake.shown import Shown
 
 NONE = "-"
 """The answer that leaves an axis out."""
+_COMMAND = re.compile(r"^\s*[$#>]\s|\b(?:run|command|python3?|pip|make|bash|docker)\b|命令|运行", re.IGNORECASE)
+_FAILURE = re.compile(r"Error|Exception|Traceback|fail|crash|abort|hang|segfault|错误|失败|崩溃", re.IGNORECASE)
+_PACKAGES = re.compile(r"\b(?:pip|conda|versions?|requirements?)\b|[\w-]==\d|版本", re.IGNORECASE)
+_SHOWN = 9
+"""Most lines of a report that are shown before a question."""
+_NUMBERS = re.compile(r"(\d{1,7})(?: ?- ?(\d{1,7}))?")
+"""The answer that names lines of the report: 12 or 12-30."""
 
 
 class Asker(Protocol):
@@ -36,6 +45,10 @@ class Asker(Protocol):
 
     def lines(self, question: str) -> str:
         """As many lines as are given; '' for none."""
+        ...
+
+    def show(self, lines: Sequence[str]) -> None:
+        """Show lines of the report before a question."""
         ...
 
 
@@ -55,28 +68,54 @@ class Answers:
     exit_code: str | None = None
 
 
-def ask(asker: Asker, known: Answers, measure: Callable[[], Mapping[str, Any]], axes: Sequence[Axis] = AXES) -> Answers:
+def ask(
+    asker: Asker,
+    known: Answers,
+    measure: Callable[[], Mapping[str, Any]],
+    axes: Sequence[Axis] = AXES,
+    report: Sequence[str] = (),
+) -> Answers:
     """Fill in ``known`` from the answers of ``asker``, and return it; ``measure`` gives this machine for defaults.
 
-    Of ``axes``, only those are asked for that the command, its output and its packages may depend on.
+    Of ``axes``, only those are asked for that the command, its output and its packages may depend on. Before a question
+    the lines of ``report`` that may answer it are shown.
     """
     known.title = known.title or asker.line("What goes wrong, in one line?", "", _not_blank)
-    known.command = known.command or asker.line("Which command fails?", "", _not_blank)
+    if not known.command:
+        asker.show(lines_around(report, _COMMAND))
+        known.command = asker.line("Which command fails?", "", _not_blank)
     if known.failure is None:
-        known.failure = asker.lines("Paste the traceback or the last lines of the output")
+        asker.show(lines_around(report, _FAILURE))
+        numbers = ", or the numbers of the report's lines (12-30)" if report else ""
+        known.failure = _numbered(report, asker.lines(f"Paste the traceback or the last lines of the output{numbers}"))
     if not known.failure.strip() and known.exit_code is None:
         known.exit_code = asker.line("Which exit status does it end with?", "nonzero", check_exit)
     if known.pip is None:
+        asker.show(lines_around(report, _PACKAGES))
         question = f"Python packages, as for pip install: numpy==1.26.4 ... ({NONE}: none)"
         known.pip = tuple(word for word in shlex.split(asker.line(question, NONE, _words)) if word != NONE)
     texts = "\n".join((known.command, known.failure, *known.pip))
     wanted = [axis for axis in axes if axis.name not in known.axes and axis.wording.mentioned.search(texts)]
     measured = measure() if wanted else {}
     for axis in wanted:
+        asker.show(lines_around(report, axis.wording.mentioned))
         question = f"{axis.name} (separate several with commas, {NONE}: leave it out)"
         answer = asker.line(question, default(axis, measured) or NONE, partial(check_axis, axis))
         known.axes[axis.name] = values(answer)
     return known
+
+
+def lines_around(report: Sequence[str], about: re.Pattern[str]) -> list[str]:
+    """The first lines of a report that may be about something, with their numbers, and the line before and after."""
+    found = [at for at, line in enumerate(report) if about.search(line[:500])]
+    around = sorted({at + step for at in found for step in (-1, 0, 1) if 0 <= at + step < len(report)})
+    return [f"{at + 1:>5}  {one_line(report[at], 100)}" for at in around if report[at].strip()][:_SHOWN]
+
+
+def _numbered(report: Sequence[str], answer: str) -> str:
+    """The lines of the report that an answer names by their numbers; another answer as it is."""
+    found = _NUMBERS.fullmatch(answer.strip())
+    return "\n".join(report[int(found[1]) - 1 : int(found[2] or found[1])]) if found and report else answer
 
 
 def default(axis: Axis, measured: Mapping[str, Any]) -> str:

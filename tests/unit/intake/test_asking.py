@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -33,7 +33,7 @@ class Person:
     """Answers in turn; '' takes the default."""
 
     def __init__(self, *answers: str, pasted: str = "") -> None:
-        self.answers, self.pasted, self.asked = list(answers), pasted, list[str]()
+        self.answers, self.pasted, self.asked, self.shown = list(answers), pasted, list[str](), list[str]()
 
     def line(self, question: str, default: str, check: Callable[[str], str]) -> str:
         self.asked.append(question)
@@ -41,6 +41,9 @@ class Person:
 
     def lines(self, question: str) -> str:
         return self.pasted
+
+    def show(self, lines: Sequence[str]) -> None:
+        self.shown += lines
 
 
 def case_of(answers: interview.Answers, folder: Path) -> tuple[interview.Answers, draft.Draft]:
@@ -70,6 +73,20 @@ def test_known_answers_are_not_asked_for(tmp_path: Path) -> None:
     assert made.data["expect"]["failure"] == {"exit_code": "2"}
     assert not made.missing
     assert "matrix" not in made.data
+
+
+def test_lines_of_the_report_are_shown_and_may_be_the_answer(tmp_path: Path) -> None:
+    report = ["# It breaks", "", "I start train.py with python 3.10.", "x" * 9000, "", *TRACEBACK.splitlines(), "bye"]
+    known = interview.Answers(title="x", pip=(), axes=dict.fromkeys(AXIS_NAMES, ()))
+    person = Person("python train.py", pasted="6-9")
+    answers = interview.ask(person, known, lambda: HERE, report=report)
+    assert answers.failure == TRACEBACK.rstrip()
+    assert any(line.startswith("    3  I start train.py") for line in person.shown)
+    assert any(line.startswith("    9  ValueError") for line in person.shown)
+    assert not any("bye" in line for line in person.shown[:3])
+    assert max(map(len, person.shown)) < 120
+    _, made = case_of(answers, tmp_path)
+    assert made.data["expect"]["failure"]["exception"] == "ValueError"
 
 
 def test_a_file_that_does_not_exist_is_missing(tmp_path: Path) -> None:

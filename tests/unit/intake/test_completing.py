@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -30,6 +30,9 @@ class Person:
 
     def __init__(self, pasted: str = "", **answers: str) -> None:
         self.known, self.pasted, self.asked = answers, pasted, list[str]()
+
+    def show(self, lines: Sequence[str]) -> None:
+        pass
 
     def line(self, question: str, default: str, check: Callable[[str], str]) -> str:
         word = next((word for word in self.known if word in question), None)
