@@ -16,6 +16,9 @@ from reprokit.case.tree import Loc
 
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_HEADER = re.compile(
+    r'(?:--- |\+\+\+ )(.+)|(?:rename|copy) (?:from|to) (.+)|diff --git (?:a/(.+) b/\3|("a/.+") "b/.+")'
+)
 _NOT_IMPORTED = ("setup", "test", "tests", "testing")
 _TEST = re.compile(r"(?:^|[:.])(test\w*)(?:\[.*)?$", re.DOTALL)
 
@@ -115,6 +118,29 @@ def path(text: str, where: str) -> str:
     if ".git" in found.lower().split("/") or not found.isprintable():
         raise WrongBug(f"{where}: {text[:100]!r} is not a path of a file that a repository has")
     return found
+
+
+def changed(patch: str, where: str) -> tuple[str, ...]:
+    """The files that a patch changes, by its headers. Raises WrongBug for one that leads out of its tree, or for none.
+
+    Whether its hunks fit is known when git applies it, which never writes outside of the tree either.
+    """
+    found: dict[str, None] = {}
+    for line in patch.split("\n"):
+        if named := _HEADER.fullmatch(line):
+            name = next(filter(None, named.groups())).partition("\t")[0]
+            name = _unquoted(name) if name.startswith('"') else name
+            if name != "/dev/null":
+                found[path(name[2:] if name.startswith(("a/", "b/")) else name, where)] = None
+    if not found:
+        raise WrongBug(f"{where}: it is not a patch: it changes no file")
+    return tuple(found)
+
+
+def _unquoted(text: str) -> str:
+    """A quoted path of git's: octal numbers are bytes of UTF-8."""
+    data = re.sub(r"\\([0-7]{3})", lambda one: chr(int(one[1], 8)), text.strip('"')).replace('\\"', '"')
+    return data.encode("latin-1", "replace").decode("utf-8", "replace")
 
 
 def address(text: str, where: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 from collections.abc import Sequence
@@ -12,9 +13,11 @@ from packaging.utils import canonicalize_name
 from reprokit.case.tree import Loc
 from reprokit.core import redaction
 from reprokit.core.redaction import Omitted
+from reprokit.environment.axes.operating_system import DEFAULT
+from reprokit.environment.catalog import OURS
 from reprokit.intake import naming
+from reprokit.intake.axes import of_conda, unavailable
 from reprokit.intake.draft import Draft, literal
-from reprokit.intake.importing import nearest
 from reprokit.intake.importing.bug import Bug, PipChanges
 
 WORKDIR = "/workspace"
@@ -34,7 +37,7 @@ UNCHANGED = PipChanges()
 def draft_of(bug: Bug, changes: PipChanges = UNCHANGED) -> Draft:
     """The case of a bug: the tests fail at the buggy commit, and pass with the fix."""
     pip, changed = _changed(bug.pip, changes)
-    cell, another = nearest.python(bug.python)
+    cell, another = python(bug.python)
     omitted: list[Omitted] = []
 
     def public(text: str, where: str) -> str:
@@ -81,6 +84,25 @@ def draft_of(bug: Bug, changes: PipChanges = UNCHANGED) -> Draft:
         notes=notes,
         omitted=tuple(omitted),
     )
+
+
+def python(asked: str) -> tuple[dict[str, str], str]:
+    """(the axes of a cell with the Python that a data set names, what is to be said of it; '' for nothing).
+
+    Where no release of a system has that one, the newest of its series is taken.
+    """
+    if not asked:
+        return {"os": DEFAULT}, "The data set names no Python: this is the one of the release."
+    if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4}){1,2}", asked):
+        return {"os": DEFAULT}, f"The data set asks for Python {asked[:40]!r}, which is not a version: it is left out."
+    releases = [name for name, release in OURS.releases().items() if release.bootstraps]
+    values = dict.fromkeys((asked, ".".join(asked.split(".")[:2])))
+    for conda, value, os in itertools.product((False, True), values, (DEFAULT, *reversed(releases))):
+        cell = {"os": os, "python": value}
+        if not unavailable(cell) and bool(of_conda(cell)) is conda:
+            why = f"The data set asks for Python {asked}, which is not available: this is another of its series."
+            return cell, "" if value == asked else why
+    return {"os": DEFAULT, "python": asked}, f"Python {asked} is not available: name another one."
 
 
 def _changed(steps: Sequence[Any], changes: PipChanges) -> tuple[list[Any], list[str]]:

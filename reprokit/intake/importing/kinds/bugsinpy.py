@@ -13,19 +13,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 from reprokit.case.tree import Loc
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.intake.importing import bug as checks
 from reprokit.intake.importing.bug import Bug, BugEntry, DatasetKind, WrongBug
 from reprokit.intake.importing.drafting import WORKDIR
-from reprokit.intake.importing.patches import changed
 from reprokit.intake.importing.reading import text
 
 _FIELD = re.compile(r'(\w+)\s*=\s*"([^"\n]*)"')
 """Their program cuts at quotes: some files have two fields on one line, or a blank before the sign."""
-_WINDOWS = ("pywin32", "pypiwin32", "pywinpty")
-_NO_RELEASE = {"pkg-resources": "Debian's pip listed it by mistake"}
+_LEFT_OUT = {
+    **dict.fromkeys(("pywin32", "pypiwin32", "pywinpty"), "it is for Windows"),
+    "pkg-resources": "Debian's pip listed it by mistake",
+}
 _PYTEST = "pytest==5.4.3"
 """The release that most of the data set names, for bugs that run pytest and do not name one."""
 _TOX_LISTS = ("test_requirements.txt", "requirements_test.txt", "requirements-test.txt", "test-requirements.txt")
@@ -93,10 +96,10 @@ def _bug(place: Path, project: str, number: str) -> Bug:
         pip=tuple(wanted.steps),
         setup=_setup(steps, wanted.project_itself, tests.tox),
         env=_python_path(project, info.get("pythonpath", ""), where),
-        command=tests.command,
+        command="\n".join(tests.lines) + "\n",
         tests=tuple(tests.names),
-        packages=checks.top_modules(changed(patched, str(home / "bug_patch.txt"))) if patched.strip() else (),
-        notes=_notes(place, home, wanted, tests),
+        packages=checks.top_modules(checks.changed(patched, str(home / "bug_patch.txt"))) if patched.strip() else (),
+        notes=_notes(str(home.relative_to(place)), wanted, tests),
     )
 
 
@@ -150,16 +153,11 @@ def _setup(steps: Sequence[Sequence[str]], project_itself: bool, tox: bool) -> s
     return "\n".join(lines)
 
 
-def _notes(place: Path, home: Path, wanted: _Requirements, tests: _Tests) -> dict[Loc, tuple[str, ...]]:
-    found: dict[Loc, tuple[str, ...]] = {
-        (): (f"Imported from BugsInPy, {home.relative_to(place)}.",),
-        ("resources",): ("The data set does not say whether the tests need a network: add `network: bridge` if so.",),
-    }
-    if wanted.said:
-        found[("environment", "pip")] = tuple(wanted.said)
-    if tests.said:
-        found[("command",)] = tuple(tests.said)
-    return found
+def _notes(home: str, wanted: _Requirements, tests: _Tests) -> dict[Loc, tuple[str, ...]]:
+    network = "The data set does not say whether the tests need a network: add `network: bridge` if so."
+    tox = ("tox would install from the index when it runs: setup does so here, and pytest runs.",) if tests.tox else ()
+    found = {("environment", "pip"): tuple(wanted.said), ("command",): tox, ("resources",): (network,)}
+    return {(): (f"Imported from BugsInPy, {home}.",), **{place: said for place, said in found.items() if said}}
 
 
 @dataclass
@@ -173,40 +171,29 @@ class _Requirements:
 
     def read(self, content: str, where: str) -> None:
         kept: list[str] = []
-        frozen = True
-        left_out: dict[str, list[str]] = {}
         for number, line in enumerate(content.split("\n"), 1):
             line = re.sub(r"(^|\s)#(?!egg=).*", "", line).strip()
-            if not line:
-                continue
-            if egg := re.search(r"#egg=([\w.-]+)", line):
-                if checks.same_package(egg[1], self.project):
-                    self.project_itself = True
-                else:
-                    left_out.setdefault("is installed from an address", []).append(line[:100])
-                continue
-            found = checks.requirement(line, f"{where}:{number}")
-            if why := self._why_not(found.name, str(found.specifier)):
-                left_out.setdefault(why, []).append(line)
-                continue
-            kept.append(line)
-            frozen = frozen and bool(re.fullmatch(r"[^=;]+==[^;,*]+", line))
+            egg = re.search(r"#egg=([\w.-]+)", line)
+            if egg and checks.same_package(egg[1], self.project):
+                self.project_itself = True
+            elif egg:
+                self.said.append(f"Left out: {line[:100]}: it is installed from an address.")
+            elif line:
+                found = checks.requirement(line, f"{where}:{number}")
+                why = _LEFT_OUT.get(canonicalize_name(found.name), "")
+                if ".dev" in str(found.specifier) and checks.same_package(found.name, self.project):
+                    why = "no index has it: it is the project itself, from its tree"
+                self.said += [f"Left out: {line}: {why}."] if why else []
+                kept += [] if why else [line]
         if kept:
             # A list of pip freeze is complete, and today's pip refuses some of what the pip of its time installed.
+            frozen = all(re.fullmatch(r"[^=;]+==[^;,*]+", line) for line in kept)
             self.steps.append({"requirements": kept, "options": ["--no-deps"]} if frozen else kept)
-        self.said += [f"Left out: {', '.join(lines)}: {why}." for why, lines in left_out.items()]
 
     def has(self, package: str) -> bool:
         """Whether a package is in the list."""
         lines = [one for step in self.steps for one in (step["requirements"] if isinstance(step, dict) else step)]
         return any(checks.same_package(re.split(r"[^\w.-]", line)[0], package) for line in lines)
-
-    def _why_not(self, package: str, version: str) -> str:
-        if any(checks.same_package(package, one) for one in _WINDOWS):
-            return "it is for Windows"
-        if ".dev" in version and checks.same_package(package, self.project):
-            return "no index has it: it is the project itself, from its tree"
-        return next((why for one, why in _NO_RELEASE.items() if checks.same_package(package, one)), "")
 
 
 @dataclass
@@ -215,13 +202,8 @@ class _Tests:
 
     lines: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
     pytest: bool = False
     tox: bool = False
-
-    @property
-    def command(self) -> str:
-        return "\n".join(self.lines) + "\n"
 
     def read(self, content: str, where: str) -> None:
         for line in re.split(r"[\n;]", content):
@@ -230,10 +212,8 @@ class _Tests:
                 continue
             if words[0] == "tox":
                 words, self.tox = ["python", "-m", "pytest", *words[1:]], True
-                self.said.append("tox would install from the index when it runs: setup does so here, and pytest runs.")
             self.pytest = self.pytest or bool({"pytest", "py.test"} & set(words))
             self.names += [name for word in words[1:] if (name := checks.test_name(word)) and name not in self.names]
             self.lines.append(shlex.join(words))
         if not self.lines:
             raise WrongBug(f"{where}: it has no command")
-        self.said = list(dict.fromkeys(self.said))

@@ -22,7 +22,6 @@ from reprokit.core.text import pluralize
 from reprokit.intake import naming
 from reprokit.intake.importing import bug as checks
 from reprokit.intake.importing.bug import Bug, BugEntry, DatasetKind, WrongBug
-from reprokit.intake.importing.patches import changed
 
 MOST = 1_000_000_000
 """Most bytes of a data set."""
@@ -40,10 +39,6 @@ _LISTS = (
 """Where the projects of SWE-bench have their requirements; the first that there is."""
 _ID = re.compile(r"(?=.*\S)[^\0\r\n]+")
 _UNITTEST = re.compile(r"(\w+) \(([\w.]+)\)")
-_CONVERT = (
-    """python -c "import sys, pandas; pandas.read_parquet(sys.argv[1])"""
-    """.to_json(sys.argv[2], orient='records', lines=True)\""""
-)
 
 
 def entries(place: Path, chosen: Sequence[str], specs: Path | None) -> Iterator[BugEntry]:
@@ -73,10 +68,7 @@ def _rows(place: Path) -> Iterator[Any]:
     try:
         with open_regular(place) as stream:
             if stream.read(4) == b"PAR1":
-                raise UsageError(
-                    f"{place} is a Parquet file: convert it to JSON lines, and name that file:\n"
-                    f"  pip install pandas pyarrow\n  {_CONVERT} {place} {place.with_suffix('.jsonl')}"
-                )
+                raise UsageError(f"{place} is a Parquet file: convert it to JSON lines, as docs/data-sets.md shows")
             stream.seek(0, 2)
             if stream.tell() > MOST:
                 raise UsageError(f"{place} has more than {MOST} bytes: divide it into files of fewer lines")
@@ -136,7 +128,7 @@ def _bug(row: Any, where: str, specs: Mapping[str, Any]) -> Bug:
     if not fails:
         raise WrongBug(f"{where}: FAIL_TO_PASS names no test")
     recipe = _recipe(row, specs, where)
-    command, files, comments = _tests(repo, fails, passes, changed(tests, f"{where}: test_patch"))
+    command, files, comments = _tests(repo, fails, passes, checks.changed(tests, f"{where}: test_patch"))
     pytest = [["pytest"]] if "pytest" in command and not recipe else []
     steps, lines = _packages(recipe, where)
     number = re.search(r"-(\d+)$", key)
@@ -158,7 +150,7 @@ def _bug(row: Any, where: str, specs: Mapping[str, Any]) -> Bug:
         files=files,
         command="\n".join([*_texts(recipe, "eval_commands", where), command]),
         tests=tuple(dict.fromkeys(found for one in fails if (found := checks.test_name(one)))),
-        packages=checks.top_modules(changed(fix, f"{where}: patch")),
+        packages=checks.top_modules(checks.changed(fix, f"{where}: patch")),
         notes=_notes(row, bool(recipe), comments),
     )
 
