@@ -183,8 +183,6 @@ class _Drafting:
         if found.places:
             names = ", ".join(found.places)
             self.missing.append(f"variables that name folders of this machine: {names}")
-        for name, value in found.locale.items():
-            self.missing.append(f"the locale {name}={one_line(value, 40)}, which images do not have")
         return {name: literal(value) for name, value in found.values.items()}
 
     # -- where it ran ----------------------------------------------------------------------------------------------
@@ -229,11 +227,7 @@ class _Drafting:
             )
         if found.needed:
             self.notes[("environment", "pip", len(found.direct))] = ("The dependencies of these.",)
-        have = self.seen.measured.packages
-        manager = "dnf" if "rpm" in have and not have["apt"] else "apt"  # Debian has a package of RPM, too
-        if self.seen.packages:
-            self.notes[("environment", manager)] = ("The packages that contain the programs of the command.",)
-        sections = {manager: list(self.seen.packages), "pip": pip, "pip_options": [*map(literal, found.options)]}
+        sections = {"pip": pip, "pip_options": [*map(literal, found.options)]}
         return {key: value for key, value in sections.items() if value}
 
     def _resources(self) -> dict[str, str]:

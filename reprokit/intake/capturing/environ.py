@@ -26,21 +26,15 @@ SESSION = re.compile(
 """Variables of a terminal, a session or an installation, which do not affect the program."""
 _PLACE = re.compile(r"(?:^|[:=,;\s])(?:/(?!dev/|proc/|tmp(?:[:;,\s]|$)|usr/|etc/|opt/)|~|[A-Za-z]:\\)[\w.]")
 """A folder of this machine; folders that every distribution has do not match."""
-_LOCALES = frozenset({"C", "POSIX", "C.UTF-8", "C.utf8"})
-"""Locales that every image has."""
 
 
 @dataclass
 class Variables:
-    """``values``: for the case. ``omitted``: secret ones. ``places``: names of those with folders of this machine.
-
-    ``locale``: LANG and LC_* with values that an image does not have.
-    """
+    """``values``: for the case. ``omitted``: secret ones. ``places``: names of those with folders of this machine."""
 
     values: dict[str, str] = field(default_factory=dict)
     omitted: list[Omitted] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
-    locale: dict[str, str] = field(default_factory=dict)
 
 
 def of_login_shell() -> dict[str, str]:
@@ -72,11 +66,9 @@ def differing(
     for name, value in sorted(environ.items()):
         if login.get(name) == value:
             continue
-        if name in ("LANG", "LC_ALL", "LC_CTYPE"):
-            (found.values if value in _LOCALES else found.locale)[name] = value
-        elif SESSION.fullmatch(name) or not re.fullmatch(r"[A-Za-z_]\w*", name):
+        if SESSION.fullmatch(name) or not re.fullmatch(r"[A-Za-z_]\w*", name):
             continue
-        elif secret_variable(name, value):
+        if secret_variable(name, value):
             found.omitted.append(Omitted(kind="secret", where=f"the environment variable {name}"))
         else:
             _add(found, name, value, folder, known or {})

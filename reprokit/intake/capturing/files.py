@@ -18,11 +18,8 @@ MOST_FILES = 40
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]{1,200})"', re.MULTILINE)
 _C = frozenset({".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx", ".cu", ".cuh", ".inl", ".S"})
-_MAKE = ("GNUmakefile", "makefile", "Makefile")
-CMAKE = "CMakeLists.txt"
-_SUBDIRECTORY = re.compile(r"\badd_subdirectory\(\s*([\w./-]{1,200})", re.IGNORECASE)
-_CALM = re.compile(r"[\w.][\w./-]{0,200}")
-"""Text that may be the name of a folder."""
+_BUILDS = ("GNUmakefile", "makefile", "Makefile", "CMakeLists.txt")
+"""What make and CMake read, which name the other files."""
 NAMED = re.compile(r"(?<![\w./+*-])[\w./+*-]{1,200}\.[A-Za-z]\w{0,7}")
 """Text that may be the name or pattern of a file in a Makefile, a shell script or a log."""
 _LOG = 200_000
@@ -50,12 +47,8 @@ def named(words: Sequence[str], folder: Path) -> Iterator[Path]:
                 yield path
         if number and words[number - 1] == "-m":
             yield from _module(word, folder)
-        if Path(word).name in ("make", "gmake"):
-            yield from [folder / name for name in _MAKE if _is_file(folder / name)][:1]
-        if Path(word).name == "cmake":
-            yield from (
-                place / CMAKE for place in (folder, *(folder / each for each in words if _CALM.fullmatch(each)))
-            )
+        if Path(word).name in ("make", "gmake", "cmake"):
+            yield from (folder / name for name in _BUILDS if _is_file(folder / name))
 
 
 def gather(start: Iterable[Path], folder: Path, *, since: float = float("inf")) -> Gathered:
@@ -98,16 +91,12 @@ def _needed(path: Path, text: str, root: Path, found: Gathered) -> Iterator[Path
                 found.modules.add(module.lstrip(".").partition(".")[0])
         yield from (place / name for name in _constants(text) for place in (root, path.parent))
         if path.name.startswith("test_") or path.stem.endswith("_test"):
-            yield from _of_pytest(path, root)
+            yield from (place / "conftest.py" for place in path.parents if place.is_relative_to(root))
     elif path.suffix in _C:
         places = (path.parent, root / "include", root / "src", root)
         yield from (place / name for name in _INCLUDE.findall(text) for place in places)
-    elif path.name == CMAKE or path.suffix == ".cmake":
-        bare = re.sub(r"\$\{\w+\}/", "", text)
-        yield from _mentioned(bare, path.parent)
-        yield from (path.parent / name / CMAKE for name in _SUBDIRECTORY.findall(bare))
-    elif path.name in _MAKE or path.suffix in (".sh", ".mk") or text.startswith("#!"):
-        yield from _mentioned(text, path.parent)
+    elif path.name in _BUILDS or path.suffix in (".sh", ".mk", ".cmake") or text.startswith("#!"):
+        yield from _mentioned(re.sub(r"\$\{\w+\}/", "", text), path.parent)
 
 
 def in_log(log: str, folder: Path) -> Iterator[Path]:
@@ -126,15 +115,6 @@ def _mentioned(text: str, folder: Path) -> Iterator[Path]:
             yield from sorted(folder.glob(name))[:MOST_FILES]
         else:
             yield folder / name
-
-
-def _of_pytest(path: Path, root: Path) -> Iterator[Path]:
-    """The fixtures and settings that pytest reads for a test."""
-    for place in path.parents:
-        if place.is_relative_to(root):
-            yield place / "conftest.py"
-            settings = [place / name for name in ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")]
-            yield from (one for one in settings if _is_file(one) and "pytest" in _read(one)[0])
 
 
 def _constants(text: str) -> Iterator[str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import stat
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,19 +22,14 @@ from reprokit.intake.capturing.running import Ran
 
 SECONDS = 60
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/dev", "/proc", "/sys", "/run")
-_SERVED = re.compile(
-    r"(?:python|gcc|g\+\+|cpp|libc6|glibc|binutils|lib).*|git|nvidia-.*|cuda-.*"
-    r"|bash|coreutils.*|util-linux.*|findutils|grep|sed|gawk|tar|gzip|which"
-)
-"""Packages that an axis provides, or that every image has."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CapturedRun:
     """Everything that a case is drafted from.
 
-    ``folder``: where the command ran. ``words``: of the command, and of a shell script in it. ``packages``:
-    the distribution's packages of the command's programs. ``outside``: files that it names outside of ``folder``.
+    ``folder``: where the command ran. ``words``: of the command, and of a shell script in it. ``outside``: files that
+    it names outside of ``folder``.
     ``stdin``: whether its input was a file or a pipe. ``known``: private text of this machine -> its replacement.
     """
 
@@ -49,7 +42,6 @@ class CapturedRun:
     checkout: Checkout | None = None
     gathered: Gathered = field(default_factory=Gathered)
     variables: Variables = field(default_factory=Variables)
-    packages: tuple[str, ...] = ()
     outside: tuple[str, ...] = ()
     stdin: bool = False
     known: Mapping[str, str] = field(default_factory=dict)
@@ -79,7 +71,6 @@ def look(command: Sequence[str], ran: Ran, folder: Path, variables: Mapping[str,
         checkout=checkout.find(folder),
         gathered=gathered,
         variables=environ.differing(variables, environ.of_login_shell(), str(folder), known=known),
-        packages=tuple(_packages(words)),
         outside=tuple(_outside(words, folder, python.prefixes if python else ())),
         stdin=_given_input(),
         known=known,
@@ -113,31 +104,3 @@ def _given_input() -> bool:
     except OSError:
         return False
     return stat.S_ISREG(mode) or stat.S_ISFIFO(mode)
-
-
-def _packages(words: Sequence[str]) -> list[str]:
-    """The distribution's packages of the programs among ``words``, without those that every installation has."""
-    found: dict[str, None] = {}
-    for word in dict.fromkeys(words):
-        path = shutil.which(word) if "/" not in word or word.startswith("/") else None
-        if not path or not path.startswith(("/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/")):
-            continue
-        name = _owner(path) or _owner("/usr" + path) or _owner(path.removeprefix("/usr"))
-        priority = _output(["dpkg-query", "-W", "-f", "${Essential} ${Priority}", name]) if name else ""
-        if name and not _SERVED.fullmatch(name) and not re.search(r"yes|required|important", priority):
-            found[name] = None
-    return list(found)
-
-
-def _owner(path: str) -> str:
-    if shutil.which("dpkg-query"):
-        return _output(["dpkg-query", "-S", path]).partition(":")[0].partition(",")[0]
-    return _output(["rpm", "-qf", "--queryformat", "%{NAME}\\n", path]).partition("\n")[0]
-
-
-def _output(words: list[str]) -> str:
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout if done.returncode == 0 else ""

@@ -18,7 +18,7 @@ from reprokit.environment.cases import load_text
 from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Ending
 from reprokit.intake import draft
-from reprokit.intake.capturing import checkout, environ, files, interpreter, packages, running, seen
+from reprokit.intake.capturing import checkout, environ, files, interpreter, packages, running
 from reprokit.intake.capturing.drafting import draft as drafted
 from reprokit.intake.capturing.interpreter import CapturedPython, Distribution
 from reprokit.intake.capturing.seen import CapturedRun
@@ -189,11 +189,6 @@ def test_packages_that_no_index_has_are_reported_or_pinned_to_their_commit() -> 
     assert "contains something secret" in found.missing[0]
 
 
-def test_a_traceback_names_modules() -> None:
-    where = ["/x/lib/python3.11/site-packages/pandas/core/frame.py", "/usr/lib/python3/dist-packages/six.py", "a.py"]
-    assert packages.modules_of(where) == {"pandas", "six"}
-
-
 @pytest.mark.system
 def test_this_interpreter_lists_what_is_installed() -> None:
     program = interpreter.program_of([sys.executable, "-c", "pass"])
@@ -233,18 +228,10 @@ def test_files_are_found_through_imports_includes_and_makefiles(tmp_path: Path) 
     assert found.modules >= {"numpy", "yaml"}
     found = files.gather(files.named(["make", "-j2"], tmp_path), tmp_path)
     assert sorted(found.texts) == ["Makefile", "src/a.c", "src/a.h"]
-    tree(
-        tmp_path,
-        CMakeLists_DOT_txt="add_subdirectory(deep)\nadd_executable(p ${CMAKE_SOURCE_DIR}/src/b.cpp)\n",
-        deep__CMakeLists_DOT_txt="add_library(d d.cpp)\n",
-        deep__d_DOT_cpp='#include "all.hpp"\n',
-        include__all_DOT_hpp="",
-        src__b_DOT_cpp="",
-    )
-    for words in (["cmake", "-S", ".", "-B", "build"], ["cmake", "--build", "build"]):
-        found = files.gather(files.named(words, tmp_path), tmp_path)
-        names = ["CMakeLists.txt", "deep/CMakeLists.txt", "deep/d.cpp", "include/all.hpp", "src/b.cpp"]
-        assert sorted(found.texts) == names
+    (tmp_path / "Makefile").unlink()
+    tree(tmp_path, CMakeLists_DOT_txt="add_executable(p ${CMAKE_SOURCE_DIR}/src/b.cpp)\n", src__b_DOT_cpp="")
+    found = files.gather(files.named(["cmake", "-S", "."], tmp_path), tmp_path)
+    assert sorted(found.texts) == ["CMakeLists.txt", "src/b.cpp"]
     found = files.gather(files.in_log("src/a.c:3:1: error: x\n", tmp_path), tmp_path)
     assert sorted(found.texts) == ["src/a.c", "src/a.h"]
 
@@ -264,15 +251,9 @@ def test_the_words_of_a_script_count_as_words_of_the_command(tmp_path: Path, mon
 
 
 def test_a_test_comes_with_the_files_that_pytest_reads(tmp_path: Path) -> None:
-    tree(
-        tmp_path,
-        tests__test_a_DOT_py="",
-        tests__conftest_DOT_py="",
-        pyproject_DOT_toml="[tool.pytest.ini_options]",
-        setup_DOT_cfg="[metadata]",
-    )
+    tree(tmp_path, tests__test_a_DOT_py="", tests__conftest_DOT_py="", setup_DOT_cfg="[metadata]")
     found = files.gather([tmp_path / "tests" / "test_a.py"], tmp_path)
-    assert sorted(found.texts) == ["pyproject.toml", "tests/conftest.py", "tests/test_a.py"]
+    assert sorted(found.texts) == ["tests/conftest.py", "tests/test_a.py"]
 
 
 def test_files_outside_of_the_folder_or_too_large_are_left_out(tmp_path: Path) -> None:
@@ -298,13 +279,8 @@ def test_variables_that_differ_from_a_login_shell() -> None:
     found = environ.differing(given, {"SAME": "1", "OLD": "old"}, "/srv/p")
     assert found.values == {"MODE": "fast", "OLD": "new", "CONF": "conf.yaml", "ROOT": "."}
     assert found.places == ["DATA"]
-    assert found.locale == {"LANG": "de_DE.UTF-8"}
     assert sorted(one.kind for one in found.omitted) == ["credentials", "secret"]
     assert "abcdef12345" not in str(found)
-
-
-def test_a_login_shell_answers() -> None:
-    assert "PATH" in environ.of_login_shell()
 
 
 # -- running -----------------------------------------------------------------------------------------------------------
@@ -461,24 +437,8 @@ def test_code_on_the_command_line_counts(folder: Path) -> None:
     assert case.command == """python -c 'import yaml; raise SystemExit('"'"'no'"'"')'"""
 
 
-def test_a_host_of_rpm_packages_gives_its_release_and_their_names() -> None:
-    measured = Measured(os="rocky-8.9", packages={"pip": {}, "apt": {}, "rpm": {"cmake": "3.26"}})
-    found = drafted(replace(SEEN, measured=measured, packages=("cmake",)))
+def test_the_release_of_the_host_or_that_there_is_no_image_of_it() -> None:
+    found = drafted(replace(SEEN, measured=Measured(os="rocky-8.9")))
     assert found.data["matrix"]["os"] == ["rocky-8"]
-    assert found.data["environment"]["dnf"] == ["cmake"]
-    assert "apt" not in found.data["environment"]
     unknown = drafted(replace(SEEN, measured=Measured(os="arch")))
     assert "an image of arch, of which none is known: name one in environment.image" in unknown.missing
-
-
-def test_the_package_of_a_program_is_asked_of_rpm_where_there_is_no_dpkg(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A stand-in for rpm: this machine may have none."""
-    rpm = tmp_path / "rpm"
-    rpm.write_text('#!/bin/sh\nfor last; do :; done\ncase "$last" in */env) echo wibble ;; *) echo coreutils ;; esac\n')
-    rpm.chmod(0o755)
-    (tmp_path / "sh").symlink_to("/bin/sh")
-    monkeypatch.setattr(seen.shutil, "which", lambda name: "" if name == "dpkg-query" else f"/usr/bin/{name}")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert seen._packages(["env", "cat", "./here"]) == ["wibble"]
