@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     "bundle",
     epilog="""\b
 Examples:
-  reprokit bundle ptxas-unknown-arch cuda=11.7,arch=sm_90 -o bug.tar.zst
+  reprokit bundle ptxas-unknown-arch cuda=11.7,arch=sm_90 -o bug.tar.gz
   reprokit bundle last 3 -o bug.tar.gz      # cell 3 of the last run
   tar xf bug.tar.gz && sh ptxas-unknown-arch/run.sh
 """,
@@ -40,7 +40,7 @@ Examples:
     "--output",
     type=options.TargetType(path_type=Path, dir_okay=False),
     required=True,
-    help="The file to write: .tar.zst, .tar.gz or .tar; also s3://BUCKET/KEY.",
+    help="The file to write: .tar.gz or .tar; also s3://BUCKET/KEY.",
 )
 @click.option("-y", "--yes", is_flag=True, help="Bundle the case even if its text seems to contain a secret.")
 @options.engine_option

@@ -52,7 +52,7 @@ Examples:
   reprokit run cases/ --reuse=2d                     # cells that ran in the last two days do not run again
   reprokit run bug.yaml --watch                      # again whenever bug.yaml is saved
   reprokit run cases/ --timings --trace trace.json   # where the time went; Perfetto opens the trace
-  reprokit run bug.tar.zst                           # a bundle, with its image: nothing is built
+  reprokit run bug.tar.gz                            # a bundle, with its image: nothing is built
   reprokit run cases/ --on ray://head:10001          # on the nodes of a Ray cluster
   reprokit run --resume                              # continue the run that was interrupted
 

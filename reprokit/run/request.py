@@ -18,7 +18,7 @@ from reprokit.engine import kinds
 from reprokit.evidence.sequential import Trials
 from reprokit.run import chosen
 
-BUNDLES = (".tar.zst", ".tar.gz", ".tgz", ".tar")
+BUNDLES = (".tar.gz", ".tgz", ".tar")
 """How the names of bundles end."""
 
 

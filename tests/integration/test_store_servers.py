@@ -524,7 +524,7 @@ def test_a_bundle_is_read_from_a_bucket(
         assert not list(tmp_path.glob("*reprokit*"))  # no copy stays
 
     refused(f"{bucket}/bug.tar", "copy it again")
-    refused(f"{bucket}/none.tar.zst", "there is no such object in the bucket")
+    refused(f"{bucket}/none.tar.gz", "there is no such object in the bucket")
     refused("s3://reprokit-none/bug.tar", "there is no such object")
     refused(f"{bucket}/case.yaml", "bundles at s3://BUCKET/KEY")
     with refusing() as forbidden:

@@ -57,8 +57,6 @@ def check_target(target: Path | str) -> None:
     """Raise UsageError for a file, or an object of a bucket, of a kind that cannot be written here."""
     if not str(target).endswith(BUNDLES):
         raise UsageError(f"{target}: expected a name that ends in {', '.join(BUNDLES)}")
-    if str(target).endswith(".zst"):
-        open_zstd("write")
 
 
 def write(
@@ -285,27 +283,7 @@ def add(archive: tarfile.TarFile, path: str, content: bytes | IO[bytes], mode: i
 @contextmanager
 def _archive(path: Path, target: Path) -> Iterator[tarfile.TarFile]:
     """A new archive at ``path``, compressed as the name of ``target`` says."""
-    if target.name.endswith(".zst"):
-        with (
-            open_zstd("write")(path, "wb") as stream,
-            tarfile.open(fileobj=stream, mode="w|", format=tarfile.GNU_FORMAT) as archive,
-        ):
+    with path.open("wb") as raw:
+        stream = raw if target.name.endswith(".tar") else gzip.GzipFile("", "wb", 6, raw, mtime=0)
+        with stream, tarfile.open(fileobj=stream, mode="w|", format=tarfile.GNU_FORMAT) as archive:
             yield archive
-    else:
-        with path.open("wb") as raw:
-            stream = raw if target.name.endswith(".tar") else gzip.GzipFile("", "wb", 6, raw, mtime=0)
-            with stream, tarfile.open(fileobj=stream, mode="w|", format=tarfile.GNU_FORMAT) as archive:
-                yield archive
-
-
-def open_zstd(verb: str) -> Any:
-    """What opens a file of Zstandard, to ``verb`` it. Raises UsageError where this Python has none."""
-    for module in ("compression.zstd", "zstandard"):
-        try:
-            return __import__(module, fromlist=["open"]).open
-        except ImportError:
-            continue
-    raise UsageError(
-        f"this Python cannot {verb} .zst: pip install zstandard"
-        + (", or name a file that ends in .tar.gz, which takes longer" if verb == "write" else "")
-    )

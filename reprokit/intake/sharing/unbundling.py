@@ -29,7 +29,7 @@ from reprokit.core.text import first_line
 from reprokit.engine import registry
 from reprokit.engine.images import on_docker_hub
 from reprokit.environment.cases import load_text
-from reprokit.intake.sharing.bundle import FORMAT, add, open_zstd
+from reprokit.intake.sharing.bundle import FORMAT, add
 from reprokit.run.approving import approve
 from reprokit.run.chosen import Chosen
 from reprokit.run.plan import plan
@@ -95,7 +95,7 @@ def opened(path: Path, folder: Path, name: str) -> OpenBundle:
         raise UsageError(f"{name}: cannot be read: {error.strerror or error}") from None
     except Damaged as error:
         raise UsageError(f"{name}: {error}") from None
-    except (*_BROKEN, *_zstd_errors()) as error:
+    except _BROKEN as error:
         what = type(error).__name__
         raise UsageError(f"{name}: not a bundle of reprokit, or a damaged one ({what}): copy it again") from None
     image = BundledImage(archive=folder / "image.tar", tag=_name(image_id))
@@ -151,23 +151,12 @@ def _plain(raw: IO[bytes], whole: _Part) -> Iterator[Any]:
     start = raw.read(4)
     raw.seek(0)
     if start == b"\x28\xb5\x2f\xfd":
-        with open_zstd("read")(whole, "rb") as stream:
-            yield stream
-    elif start[:2] == b"\x1f\x8b":
+        raise Damaged("it is compressed with Zstandard: unpack it first with unzstd")
+    if start[:2] == b"\x1f\x8b":
         with gzip.GzipFile(fileobj=whole, mode="rb") as stream:  # type: ignore[call-overload]
             yield stream
     else:
         yield whole
-
-
-def _zstd_errors() -> tuple[type[Exception], ...]:
-    """What a damaged file of Zstandard raises."""
-    for module in ("compression.zstd", "zstandard"):
-        try:
-            return (__import__(module, fromlist=["ZstdError"]).ZstdError,)
-        except ImportError:
-            continue
-    return ()
 
 
 def _members(stream: _Part, kinds: tuple[bytes, ...]) -> Iterator[tuple[tarfile.TarInfo, _Part]]:

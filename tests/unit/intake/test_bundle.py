@@ -83,17 +83,12 @@ def text(path: Path, name: str) -> str:
         return stream.read().decode()
 
 
-@pytest.mark.parametrize("name", ["bug.tar.gz", "bug.tar", "bug.tgz", "bug.tar.zst"])
+@pytest.mark.parametrize("name", ["bug.tar.gz", "bug.tar", "bug.tgz"])
 def test_it_holds_all_that_the_cell_needs(engine: Saving, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     ran()
-    if name.endswith(".zst"):
-        zstandard = pytest.importorskip("zstandard")
     assert invoke(["bundle", "toy", "a=2,b=x", "-o", name]) == 0
     assert f"tar xf {name} && sh toy/run.sh" in capsys.readouterr().out
     path = Path(name)
-    if name.endswith(".zst"):
-        path = Path("bug.plain")
-        path.write_bytes(zstandard.open(name, "rb").read())
     found = members(path)
     assert set(found) == {
         f"toy/{one}"
@@ -228,7 +223,7 @@ def test_a_case_with_a_secret_is_bundled_only_when_asked(engine: Saving, capsys:
         (["last", "9", "-o", "x.tar"], "no cell of run"),
         (["last", "-o", "x.tar"], "4 cells of run"),
         (["last", "a=2", "-o", "x.tar"], "2 cells of run"),
-        (["last", "3", "-o", "x.zip"], "expected a name that ends in .tar.zst, .tar.gz, .tgz, .tar"),
+        (["last", "3", "-o", "x.zip"], "expected a name that ends in .tar.gz, .tgz, .tar"),
         (["last", "3"], "Missing option '-o'"),
         (["nope", "3", "-o", "x.tar"], "nope"),
     ],
@@ -251,15 +246,6 @@ def test_an_image_that_is_gone_is_named_with_the_command_that_builds_it(
     assert "has the image of cell 3" in (said := capsys.readouterr().err)
     assert "reprokit run toy.yaml builds it" in said
     assert [path for path in Path().iterdir() if "x.tar" in path.name] == []
-
-
-def test_without_zstandard_another_name_is_proposed(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    for module in ("compression.zstd", "zstandard"):
-        monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(bundle.UsageError, match=r"pip install zstandard, or name a file that ends in \.tar\.gz"):
-        bundle.check_target(Path("bug.tar.zst"))
 
 
 def test_a_virtual_environment_is_not_an_image(tmp_path: Path) -> None:
