@@ -24,10 +24,7 @@ MAX_BYTES = 8 * 1024**2
 
 YAML_SUFFIXES = (".yaml", ".yml")
 _KEYS = re.compile(r"^(schema|id|title|matrix|environment|command|resources|expect)\s*:", re.MULTILINE)
-_SCHEMA = re.compile(r"^schema\s*:", re.MULTILINE)
 MARKDOWN_SUFFIXES = (".md", ".markdown")
-CATALOGUE = "catalogue.yaml"
-"""The file that says how the cases of its folder are presented; it is not a case."""
 
 _STREAM = re.compile(r"/dev/(?:stdin|fd/[0-9]+)|/proc/self/fd/[0-9]+")
 """What is read to its end, whatever it is: a shell's ``<(command)`` too. Any other pipe may have no writer, ever."""
@@ -66,18 +63,7 @@ def read(source: str, stdin: TextIO | None = None) -> Iterator[Text | Problem]:
         if is_lock(source):
             case = source[: -len(LOCK_SUFFIX)] + ".yaml"
             raise UsageError(f"{source}: is the lock of a case and none itself; name the case: {case}")
-        item = _file(Path(source))
-        if _is_catalogue(item):
-            folder = Path(source).parent
-            raise UsageError(
-                f"{source}: describes how the cases of its folder are presented and is not a case; "
-                f"name the folder: {folder}"
-            )
-        yield item
-
-
-def _is_catalogue(item: Text | Problem) -> bool:
-    return isinstance(item, Text) and Path(item.path).name == CATALOGUE and not _SCHEMA.search(item.text)
+        yield _file(Path(source))
 
 
 def _stdin(stdin: TextIO | None) -> Text | Problem:
@@ -123,8 +109,6 @@ def _folder(folder: Path) -> Iterator[Text | Problem]:
             suffix = Path(name).suffix.lower()
             if suffix in (*YAML_SUFFIXES, *MARKDOWN_SUFFIXES) and not name.startswith(".") and not is_lock(name):
                 item = _file(Path(parent, name), optional=suffix in MARKDOWN_SUFFIXES)
-                if _is_catalogue(item):
-                    continue
                 if suffix in MARKDOWN_SUFFIXES or isinstance(item, Problem) or looks_like_case(item.text):
                     found = True
                     yield item

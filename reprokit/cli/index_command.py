@@ -15,8 +15,8 @@ from reprokit.core.files import write
 from reprokit.core.terminal import echo
 from reprokit.core.text import pluralize
 from reprokit.environment.cases import load_all
-from reprokit.report.catalogue import catalogue, page, verdicts
-from reprokit.report.catalogue.page import NOTE
+from reprokit.report.catalogue import page, verdicts
+from reprokit.report.catalogue.page import WRITTEN
 
 if TYPE_CHECKING:
     from reprokit.report.catalogue.page import Library
@@ -28,8 +28,7 @@ Examples:
   reprokit index bugs/ --check                  # for CI: is bugs/README.md up to date?
 
 \b
-FOLDER/catalogue.yaml defines how the page groups and introduces the cases, and which documents they come from; without
-it there is a group for each first tag. The last verdicts are kept in FOLDER/verdicts.json.
+The last verdicts are kept in FOLDER/verdicts.json.
 """
 DIFF_LINES = 30
 
@@ -46,7 +45,7 @@ DIFF_LINES = 30
 def command(folder: Path | None, results: tuple[Path, ...], check: bool) -> int:
     """Write the catalogue page of a folder of cases (cases/ by default), FOLDER/README.md.
 
-    It lists every case by topic: the symptom, the versions with which it fails, its last results, and what it needs.
+    It lists every case: the symptom, the versions with which it fails, its last results, and what it needs.
     """
     folder = folder or Path("cases")
     if check and results:
@@ -64,8 +63,6 @@ def command(folder: Path | None, results: tuple[Path, ...], check: bool) -> int:
     _write(path, text)
     cells = sum(len(facts.cells) for facts in library.facts.values())
     echo(f"{path}: {pluralize(len(library.files), 'case')}, {pluralize(cells, 'cell')}")
-    if library.catalogue and library.catalogue.documents and library.unnamed:
-        echo(f"not in any entry of the catalogue: {', '.join(library.unnamed)}")
     return 0
 
 
@@ -83,13 +80,7 @@ def _library(folder: Path, results: tuple[Path, ...]) -> Library:
         ):
             if names:
                 echo(f"{path}: {why}: {', '.join(names)}")
-    return page.Library(
-        folder=folder,
-        files=files,
-        facts=known,
-        catalogue=catalogue.read(folder / catalogue.FILE, files),
-        verdicts=seen,
-    )
+    return page.Library(folder=folder, files=files, facts=known, verdicts=seen)
 
 
 def _check(path: Path, text: str) -> int:
@@ -119,5 +110,5 @@ def _write(path: Path, text: str) -> None:
 
 def _may_replace(path: Path) -> None:
     """Refuse to overwrite a page that was written by hand. Raises UsageError."""
-    if path.is_file() and NOTE not in path.read_text(encoding="utf-8", errors="replace"):
-        raise UsageError(f"{path} was not written by reprokit index: move it away, or keep its text in catalogue.yaml")
+    if path.is_file() and WRITTEN not in path.read_text(encoding="utf-8", errors="replace"):
+        raise UsageError(f"{path} was not written by reprokit index: move it away")

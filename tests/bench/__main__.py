@@ -96,7 +96,7 @@ def library(folder: Path) -> None:
     """A large folder of cases, the library's own several times over: validated, listed, chosen from, and indexed."""
     cases = folder / "cases"
     cases.mkdir()
-    originals = [path for path in sorted((REPOSITORY / "cases").glob("*.yaml")) if path.name != "catalogue.yaml"]
+    originals = sorted((REPOSITORY / "cases").glob("*.yaml"))
     for number in range(-(-LIBRARY // len(originals))):
         for path in originals:
             text = path.read_text(encoding="utf-8").replace("\nid: ", f"\nid: x{number}-", 1)

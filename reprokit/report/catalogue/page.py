@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from reprokit.case.facts import CaseFacts
 from reprokit.case.files import CaseFile
 from reprokit.case.model import Case
-from reprokit.core.text import pluralize
+from reprokit.core.text import pluralize, size
 from reprokit.evidence.model import Verdict
-from reprokit.report.catalogue.catalogue import Catalogue, CatalogueEntry, Document, TagGroup
-from reprokit.report.catalogue.flip import flip
-from reprokit.report.catalogue.safe_markdown import HeadingAnchors, inline, link, size, table
 from reprokit.report.catalogue.verdicts import DecidedCell, SeenCase, Verdicts
+from reprokit.report.flip import flip
 from reprokit.report.labels import served_by
+from reprokit.report.markdown.text import table
 
 FILE = "README.md"
-NOTE = "<!-- Written by `reprokit index`: edit the cases or catalogue.yaml instead, then run it again. -->"
-SOURCES = "Where they come from"
+WRITTEN = "<!-- Written by `"
+"""What a page that may be replaced begins its note with."""
+NOTE = f"{WRITTEN}reprokit index`: edit the cases instead, then run it again. -->"
+HEADER = ("what one sees", "fails with", "last seen", "needs")
 NEED_WORDS = {"gpu": "GPU", "network": "network", "source": "git tree", "data": "data", "root": "root"}
 MAIN = 2
 """Most frameworks that are named beside what the failure depends on."""
@@ -43,74 +45,24 @@ class Library:
     folder: Path
     files: Sequence[CaseFile]
     facts: Mapping[str, CaseFacts]
-    catalogue: Catalogue | None
     verdicts: Verdicts
-
-    @property
-    def unnamed(self) -> list[str]:
-        """The ids of cases that no entry of a document names."""
-        documents = self.catalogue.documents if self.catalogue else ()
-        named = {name for document in documents for _, entry in _entries(document) for name in entry.cases}
-        return [file.case.id for file in self.files if file.case.id not in named]
 
     def target(self, file: CaseFile) -> str:
         """The path of a case's file from the page."""
         return Path(file.path).relative_to(self.folder).as_posix()
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Section:
-    group: TagGroup
-    files: Sequence[CaseFile]
-    anchor: str
-
-
 def page(library: Library) -> str:
-    """The whole page."""
-    catalogue = library.catalogue or Catalogue(groups=(TagGroup(title="-", tag="-"),))
-    anchors = HeadingAnchors()
-    anchors.of(catalogue.title)
-    anchors.of("Contents")
-    sections = [
-        _Section(group=group, files=files, anchor=anchors.of(group.title)) for group, files in _grouped(library)
-    ]
-    documents = catalogue.documents
-    places: dict[tuple[int, int], str] = {}
-    sources = anchors.of(SOURCES) if documents else ""
-    for number, document in enumerate(documents):
-        anchors.of(document.name)
-        for index, topic in enumerate(document.topics):
-            places[number, index] = anchors.of(topic.title)
-    origins = _origins(documents, places)
-    lines = [f"# {inline(catalogue.title)}", "", NOTE, ""]
-    lines += [*_paragraphs(catalogue.intro or _how_to_run(library)), _counts(library), ""]
-    lines += ["## Contents", ""]
-    lines += [f"- {link(inline(section.group.title), section.anchor)} ({len(section.files)})" for section in sections]
+    """The whole page: how to run the cases, and a table of them."""
+    rows = [row(library, file) for file in library.files]
+    lines = ["# Cases", "", NOTE, "", _how_to_run(library), "", counts(library), "", legend(library), ""]
+    return "\n".join([*lines, table(HEADER, rows)])
+
+
+def legend(library: Library) -> str:
+    """What the columns of the table mean."""
     day = _usual_day(library)
-    when = f", on {day} where no other day is given" if day else ""
-    lines += [f"- {link(SOURCES, sources)}"] * bool(documents) + ["", *_paragraphs(LEGEND.format(when=when))]
-    for section in sections:
-        lines += [f"## {inline(section.group.title)}", "", *_paragraphs(section.group.intro)]
-        header = ["what one sees", "fails with", "last seen", "needs"] + ["from"] * bool(documents)
-        lines += [*table(header, [_row(library, file, day, origins) for file in section.files]), ""]
-    if documents:
-        lines += _where_from(library, documents)
-    return "\n".join(lines).rstrip("\n") + "\n"
-
-
-def _grouped(library: Library) -> list[tuple[TagGroup, list[CaseFile]]]:
-    """The groups with their cases; without a catalogue a group per first tag."""
-    if library.catalogue:
-        groups = library.catalogue.groups
-        return [(group, [file for file in library.files if group.tag in file.case.tags]) for group in groups]
-    tags = sorted({file.case.tags[:1] for file in library.files}, key=lambda first: (not first, first))
-    return [
-        (
-            TagGroup(title=first[0] if first else "Without a tag", tag=first[0] if first else "-"),
-            [file for file in library.files if file.case.tags[:1] == first],
-        )
-        for first in tags
-    ]
+    return LEGEND.format(when=f", on {day} where no other day is given" if day else "").strip()
 
 
 def _how_to_run(library: Library) -> str:
@@ -124,7 +76,8 @@ def _how_to_run(library: Library) -> str:
     )
 
 
-def _counts(library: Library) -> str:
+def counts(library: Library) -> str:
+    """How many cases, cells and images there are."""
     cells = sum(len(facts.cells) for facts in library.facts.values())
     words = f"{pluralize(len(library.files), 'case')} with {pluralize(cells, 'cell')} (environments to try)"
     images = {
@@ -147,22 +100,20 @@ def _usual_day(library: Library) -> str:
     return max(days, key=lambda day: (days[day], day), default="")
 
 
-def _row(library: Library, file: CaseFile, day: str, origins: Mapping[str, Sequence[str]]) -> list[str]:
+def row(library: Library, file: CaseFile) -> list[str]:
+    """A case in the table."""
     facts = library.facts[file.case.id]
     seen = library.verdicts.cases.get(file.case.id)
     fresh = seen if seen and seen.digest == file.digest else None
     words = [NEED_WORDS[need] for need in facts.needs]
     if fresh:
         words += [size(fresh.size)] if fresh.size else []
-    row = [
+    return [
         link(inline(file.case.title), library.target(file)),
         _fails_with(file.case, facts),
-        inline(last_seen(seen, fresh, day)),
+        inline(last_seen(seen, fresh, _usual_day(library))),
         ", ".join(words),
     ]
-    if library.catalogue and library.catalogue.documents:
-        row.append(", ".join(origins.get(file.case.id, ())))
-    return row
 
 
 def _fails_with(case: Case, facts: CaseFacts) -> str:
@@ -223,55 +174,16 @@ def _fixes(cells: Sequence[DecidedCell]) -> str:
     return f"fix holds in {holds}" + (f" of {len(fixed)}" if holds < len(fixed) else "")
 
 
-def _entries(document: Document) -> Iterator[tuple[int, CatalogueEntry]]:
-    for index, topic in enumerate(document.topics):
-        for entry in topic.entries:
-            yield index, entry
+_SPECIAL = re.compile(r"([\\*<>\[\]~$&]|(?<!\w)_|_(?!\w))")
 
 
-def _origins(documents: Sequence[Document], places: Mapping[tuple[int, int], str]) -> dict[str, list[str]]:
-    """For each case, links to the topics of the entries that name it."""
-    found: dict[str, list[str]] = {}
-    for number, document in enumerate(documents):
-        numbers = [entry.number for _, entry in _entries(document)]
-        by_topic = len(set(numbers)) < len(numbers)
-        for index, entry in _entries(document):
-            name = document.topics[index].title if by_topic else document.short or document.name
-            text = link(inline(f"{name} {entry.number}"), places[number, index])
-            for case_id in entry.cases:
-                found.setdefault(case_id, []).append(text)
-    return found
+def inline(text: str) -> str:
+    """One line of a case's own text in a paragraph or a table: what is between backticks stays code."""
+    parts = re.split(r"(`[^`]+`)", " ".join(text.split()))
+    escaped = [part if index % 2 else _SPECIAL.sub(r"\\\1", part) for index, part in enumerate(parts)]
+    return "".join(escaped).replace("|", r"\|")
 
 
-def _where_from(library: Library, documents: Sequence[Document]) -> list[str]:
-    here = {file.case.id: library.target(file) for file in library.files}
-    lines = [f"## {SOURCES}", ""]
-    for document in documents:
-        entries = [entry for _, entry in _entries(document)]
-        with_cases = sum(bool(entry.cases) for entry in entries)
-        lines += [f"### {inline(document.name)}", "", *_paragraphs(document.about)]
-        lines += [f"{pluralize(len(entries), 'entry', 'entries')}, {with_cases} of them with cases.", ""]
-        for topic in document.topics:
-            rows = [
-                [
-                    inline(entry.number),
-                    inline(entry.says),
-                    ", ".join(link(inline(name), here[name]) for name in entry.cases) or inline(entry.without),
-                ]
-                for entry in topic.entries
-            ]
-            lines += [
-                f"#### {inline(topic.title)}",
-                "",
-                *table(["entry", "what it says", "cases, or why there is none"], rows),
-                "",
-            ]
-    if library.unnamed:
-        names = ", ".join(link(inline(name), here[name]) for name in library.unnamed)
-        lines += ["### From elsewhere", "", f"No entry of these documents names {names}.", ""]
-    return lines
-
-
-def _paragraphs(markdown: str) -> list[str]:
-    """Markdown as it was written, with an empty line after it."""
-    return [markdown.strip("\n"), ""] if markdown.strip() else []
+def link(text: str, target: str) -> str:
+    """A link; ``text`` is Markdown already, ``target`` a path or an anchor as it is."""
+    return f"[{text}]({quote(target, safe='/#-._~')})"

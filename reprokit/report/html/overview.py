@@ -14,8 +14,8 @@ from reprokit.engine import registry
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import Result, RunRecord
 from reprokit.evidence.strength import trials_each
-from reprokit.report.catalogue.flip import flip
 from reprokit.report.explanation import fix_of
+from reprokit.report.flip import flip
 from reprokit.report.html import writing
 from reprokit.report.html.gathering import RecordedCase
 from reprokit.search.explain.conditions import words

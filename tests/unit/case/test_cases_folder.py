@@ -8,14 +8,16 @@ import jsonschema
 import pytest
 import yaml
 
+from docs.scripts import catalogue
+from docs.scripts.catalogue import HeadingAnchors, library_of, problems, read, text_of
 from reprokit.case.facts import facts
 from reprokit.case.files import CaseFile
-from reprokit.cli import invoke
 from reprokit.environment.cases import json_schema, load
-from reprokit.report.catalogue import catalogue, verdicts
+from reprokit.report.catalogue import verdicts
+from reprokit.report.catalogue.page import Library
 
 CASES = Path(__file__).parents[3] / "cases"
-PATHS = sorted(path for path in CASES.glob("*.yaml") if path.name != catalogue.FILE)
+PATHS = sorted(CASES.glob("*.yaml"))
 SMALL = 1_300_000_000
 """Bytes of the largest image that a case of the quick set may need."""
 
@@ -26,10 +28,8 @@ def files() -> list[CaseFile]:
 
 
 @pytest.fixture(scope="module")
-def topics(files: list[CaseFile]) -> set[str]:
-    found = catalogue.read(CASES / catalogue.FILE, files)
-    assert found is not None
-    return {group.tag for group in found.groups}
+def topics() -> set[str]:
+    return {group.tag for group in catalogue.read(catalogue.SOURCE.read_text("utf-8")).groups}
 
 
 @pytest.fixture(scope="module")
@@ -67,13 +67,39 @@ class TestEachCase:
         assert len(file.case.description.split()) >= 40
 
 
-def test_the_page_is_what_the_cases_say(capsys: pytest.CaptureFixture[str]) -> None:
-    status = invoke(["index", str(CASES), "--check"])
-    said = capsys.readouterr()
-    assert status == 0, said.out + said.err
-
-
 def test_the_quick_set_needs_only_small_images(files: list[CaseFile]) -> None:
     seen = verdicts.read(CASES / verdicts.FILE).cases
     quick = [seen[file.case.id] for file in files if "quick" in file.case.tags and file.case.id in seen]
     assert [case for case in quick if (case.size or 0) > SMALL] == []
+
+
+@pytest.fixture(scope="module")
+def library() -> Library:
+    return library_of(catalogue.CASES)
+
+
+def test_the_page_is_up_to_date(library: Library) -> None:
+    found = read(catalogue.SOURCE.read_text("utf-8"))
+    assert list(problems(found, library.files)) == []
+    page = text_of(found, library)
+    assert page == (catalogue.CASES / "README.md").read_text("utf-8"), "run `python -m docs.scripts.catalogue`"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("tag: loss", "tag: lose", "no case has the tag 'lose'"),
+        ("tag: loss", "tag: quick", "its tags name 0 groups"),
+        ("cases: [", "cases: [no-such, ", "there is no case 'no-such'"),
+        ("without: ", "without: '' #", "or say in `without` why none"),
+    ],
+)
+def test_what_does_not_fit_the_cases_is_found(library: Library, old: str, new: str, problem: str) -> None:
+    text = catalogue.SOURCE.read_text("utf-8")
+    assert old in text
+    assert any(problem in line for line in problems(read(text.replace(old, new, 1)), library.files))
+
+
+def test_headings_of_one_name_have_anchors_of_their_own() -> None:
+    anchors = HeadingAnchors()
+    assert [anchors.of(text) for text in ("1. CUDA & cuDNN", "ONNX", "ONNX")] == ["#1-cuda--cudnn", "#onnx", "#onnx-1"]

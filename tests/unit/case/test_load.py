@@ -208,17 +208,6 @@ def test_nothing_to_read(tmp_path: Path) -> None:
         load(str(tmp_path))
 
 
-def test_a_catalogue_that_a_shell_names_among_the_cases_is_reported(tmp_path: Path) -> None:
-    path = tmp_path / "catalogue.yaml"
-    path.write_text("groups: [{title: A, tag: a}]\n")
-    with pytest.raises(
-        UsageError, match="describes how the cases of its folder are presented and is not a case; name the folder"
-    ):
-        load(str(path))
-    path.write_text(MINIMAL)
-    assert len(load(str(path))) == 1
-
-
 def test_a_missing_file_has_a_near_match(tmp_path: Path) -> None:
     write(tmp_path / "segfault.yaml", MINIMAL)
     with pytest.raises(UsageError, match=r"did you mean '.*segfault\.yaml'"):

@@ -14,11 +14,11 @@ import pytest
 from reprokit.case.facts import facts, requirement
 from reprokit.case.filters import Filter, choose
 from reprokit.cli import invoke
-from reprokit.core.errors import CaseError, UsageError
+from reprokit.core.errors import UsageError
 from reprokit.environment.cases import load
-from reprokit.report.catalogue import catalogue, page, verdicts
-from reprokit.report.catalogue.flip import flip
-from reprokit.report.catalogue.safe_markdown import HeadingAnchors, inline, link, size
+from reprokit.report.catalogue import page, verdicts
+from reprokit.report.catalogue.page import inline, link
+from reprokit.report.flip import flip
 
 TORCH = """\
 schema: reprokit/v1
@@ -54,23 +54,6 @@ title: Plain
 tags: [arrays, quick]
 environment: {pip: [numpy==2.4.6]}
 command: x
-"""
-CATALOGUE = """\
-title: Bugs
-intro: Read **me**.
-groups:
-  - {title: "My loss is NaN, or does not fall", tag: loss, intro: Look here first.}
-  - {title: It trains, tag: training}
-  - {title: Arrays, tag: arrays}
-documents:
-  - name: A list of questions
-    short: FAQ
-    about: Found in 2023.
-    topics:
-      - title: 1. CUDA & cuDNN
-        entries:
-          - {number: "1.1", says: It fails on a_b, cases: [on-gpu, old-torch]}
-          - {number: "1.2", says: It is advice, without: It describes nothing that fails.}
 """
 
 
@@ -339,62 +322,27 @@ def test_what_was_last_seen_is_said_in_words(folder: Path, cells: list[dict[str,
 # The page
 
 
-def test_the_page_of_a_folder_with_nothing_but_cases(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoke(["index"]) == 0
-    assert capsys.readouterr().out == f"{Path('cases/README.md')}: 3 cases, 7 cells\n"
-    text = (folder / "README.md").read_text()
-    assert text.count("\n## ") == 4  # the contents, and a group per first tag
-    assert "- [arrays](#arrays) (1)\n- [loss](#loss) (1)\n- [training](#training) (1)\n" in text
-    assert r"| [The sum \| of `a\|b` is \<odd\>](old_torch.yaml) | `torch` 1.4.0; not without, 2.13.0+cpu |" in text
-    assert "| GPU, network, git tree, data, root |" in text
-    assert "Where they come from" not in text
-    assert invoke(["validate", "cases"]) == 0, "neither the page nor the catalogue is a case"
-
-
-def test_the_page_with_a_catalogue_and_verdicts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "catalogue.yaml").write_text(CATALOGUE)
+def test_the_page_is_a_table_of_the_cases(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = result_of(folder, {"old-torch": [seen("reproduced"), seen("not-reproduced", "fix")]})
     assert invoke(["index", "cases/", "--results", str(path)]) == 0
     printed = capsys.readouterr().out
     assert f"{path}: verdicts of 1 case copied" in printed
-    assert "not in any entry of the catalogue: arrays" in printed
+    assert f"{Path('cases/README.md')}: 3 cases, 7 cells\n" in printed
     text = (folder / "README.md").read_text()
     for line in (
-        "# Bugs",
-        "Read **me**.",
         "3 cases with 7 cells (environments to try), run in 1 image, of which the largest has 1.2 GB.",
-        "- [My loss is NaN, or does not fall](#my-loss-is-nan-or-does-not-fall) (1)",
-        "- [Where they come from](#where-they-come-from)",
-        "## My loss is NaN, or does not fall\n\nLook here first.\n",
         "passed, on 2026-01-02 where no other day is given. **Needs**",
-        "| 1 reproduced; fix holds in 1 | 1.2 GB | [FAQ 1.1](#1-cuda--cudnn) |",
-        "### A list of questions\n\nFound in 2023.\n\n2 entries, 1 of them with cases.\n\n#### 1. CUDA \\& cuDNN\n",
-        "| 1.1 | It fails on a_b | [on-gpu](on_gpu.yaml), [old-torch](old_torch.yaml) |",
-        "| 1.2 | It is advice | It describes nothing that fails. |",
-        "### From elsewhere\n\nNo entry of these documents names [arrays](arrays.yaml).",
+        r"| [The sum \| of `a\|b` is \<odd\>](old_torch.yaml) | `torch` 1.4.0; not without, 2.13.0+cpu |",
+        "| 1 reproduced; fix holds in 1 | 1.2 GB |",
+        "| GPU, network, git tree, data, root |",
     ):
         assert line in text
-    assert invoke(["validate", "cases"]) == 0
-    assert [file.case.id for file in load("cases")] == ["arrays", "old-torch", "on-gpu"]
-
-
-def test_where_topics_share_numbers_an_entry_is_named_by_its_topic(folder: Path) -> None:
-    more = """\
-      - title: Loss
-        entries:
-          - {number: "1.1", says: it falls, cases: [on-gpu]}
-          - {number: "1.3", says: it grows, cases: [on-gpu]}
-"""
-    (folder / "catalogue.yaml").write_text(CATALOGUE + more)
-    assert invoke(["index"]) == 0
-    links = "[1. CUDA & cuDNN 1.1](#1-cuda--cudnn), [Loss 1.1](#loss), [Loss 1.3](#loss)"
-    assert links.replace("&", "\\&") in (folder / "README.md").read_text()
+    assert invoke(["validate", "cases"]) == 0, "the page is not a case"
 
 
 def test_the_page_is_the_same_wherever_and_however_often_it_is_made(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (folder / "catalogue.yaml").write_text(CATALOGUE)
     assert invoke(["index"]) == 0
     text = (folder / "README.md").read_bytes()
     assert invoke(["index", "--check"]) == 0
@@ -434,78 +382,6 @@ def test_a_page_that_cannot_be_written_is_said(folder: Path, capsys: pytest.Capt
     assert "README.md: cannot be written: Is a directory" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "problem"),
-    [
-        ("title: Bugs", "titel: Bugs", "1:1: unknown key 'titel' in the catalogue (did you mean 'title'?)"),
-        ("tag: arrays", "tag: array", "6:26: no case has the tag 'array' (did you mean 'arrays'?)"),
-        ("tag: arrays", "tga: arrays", "6:5: the key 'tag' is missing in groups[2] (its keys: title, tag, intro)"),
-        ("tag: arrays", "tag: [arrays]", "6:26: groups[2].tag: expected text, found a list"),
-        ("tag: arrays", "tag: ''", "6:26: groups[2].tag: expected a text, found nothing"),
-        ("[on-gpu,", "[{on-gpu: x},", "entries[0].cases[0]: expected text, found a mapping"),
-        ("[on-gpu,", "[[on-gpu],", "entries[0].cases[0]: expected text, found a list"),
-        ("tag: arrays", "tag: loss", "6:26: the tag 'loss' is that of groups[0] already (drop one)"),
-        ("[on-gpu,", "[on-gpus,", "14:60: there is no case 'on-gpus' (did you mean 'on-gpu'?)"),
-        ("cases: [on-gpu, old-torch]", "cases: []", "14:22: the entry '1.1' has neither cases nor without (name"),
-        (", cases: [", ", without: x, cases: [", "14:22: the entry '1.1' has both cases and without (name"),
-        ("cases: [on-gpu, old-torch]", "cases: on-gpu", "cases: expected a list, found 'on-gpu' (write a list"),
-        ('"1.2"', '"1.1"', "15:22: a second entry '1.1' in this topic (merge the two)"),
-        ("    short: FAQ\n", "    short: FAQ\n    short: F\n", "10:5: the key 'short' appears a second time"),
-        ("title: Bugs", "- Bugs", "catalogue.yaml:2:1: not valid YAML"),
-    ],
-)
-def test_what_is_wrong_with_a_catalogue_is_reported_with_its_place(
-    folder: Path, old: str, new: str, problem: str
-) -> None:
-    assert old in CATALOGUE
-    path = folder / "catalogue.yaml"
-    path.write_text(CATALOGUE.replace(old, new))
-    with pytest.raises(CaseError) as error:
-        catalogue.read(path, load(str(folder)))
-    assert problem in str(error.value)
-    assert "items" not in str(error.value), "a list with a wrong item is not an empty one"
-
-
-def test_a_case_in_no_group_is_reported_at_its_tags(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "catalogue.yaml").write_text(CATALOGUE)
-    (folder / "arrays.yaml").write_text(NUMPY.replace("[arrays, quick]", "[quick]"))
-    (folder / "more.yaml").write_text(NUMPY.replace("id: arrays", "id: more"))
-    assert invoke(["index"]) == 2
-    said = capsys.readouterr().err
-    assert "arrays.yaml:4:7: the case 'arrays' is in no group of catalogue.yaml" in said
-    assert "give it one of these tags: loss, training, arrays" in said
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("", "(its keys: title, intro, groups, documents)"),
-        ("# later\n", "(its keys: title, intro, groups, documents)"),
-        ("just words\n", "(its keys: title, intro, groups, documents)"),
-        ("groups: []\n", "1:9: groups: expected a list that has items, found nothing"),
-        ("a: [\n", "not valid YAML"),
-    ],
-)
-def test_a_file_that_is_not_a_catalogue_is_reported(
-    folder: Path, text: str, problem: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (folder / "catalogue.yaml").write_text(text)
-    assert invoke(["index"]) == 2
-    said = capsys.readouterr().err
-    assert "catalogue.yaml:" in said
-    assert problem in said
-
-
 def test_markdown_in_texts_is_not_markup() -> None:
     assert inline("a |  *b*\n_c_ d_e `x*|` <i> [l]") == r"a \| \*b\* \_c\_ d_e `x*\|` \<i\> \[l\]"
     assert link("x", "a b/c(1).yaml") == "[x](a%20b/c%281%29.yaml)"
-    anchors = HeadingAnchors()
-    assert [anchors.of(text) for text in ("1. CUDA & cuDNN", "ONNX", "ONNX")] == ["#1-cuda--cudnn", "#onnx", "#onnx-1"]
-    assert [size(value) for value in (None, 0, 1, 240_529_474, 999_000_000, 1_883_098_230)] == [
-        "",
-        "",
-        "1 MB",
-        "241 MB",
-        "1.0 GB",
-        "1.9 GB",
-    ]
