@@ -10,6 +10,7 @@ from pathlib import Path
 SECONDS = 30
 MOST_PATCH = 256 * 1024
 _SCP = re.compile(r"(?:[\w.-]+@)?(?P<host>github\.com|gitlab\.com|gitee\.com|bitbucket\.org):(?P<path>[\w./~-]+)")
+_DIFF = ("diff", "HEAD", "--no-color", "--no-ext-diff", "--no-relative", "--src-prefix=a/", "--dst-prefix=b/")
 _PUBLIC = re.compile(r"(?:https?|git)://\S+|ssh://\S+|[\w.-]+@[\w.-]+:\S+")
 
 
@@ -51,12 +52,7 @@ def find(folder: Path) -> Checkout | None:
         return Checkout(
             root=root, why_not=f"the commit {commit[:12]} is on no branch of {remote}, as far as git knows; push it"
         )
-    patch = (
-        _git(
-            folder, "diff", "HEAD", "--no-color", "--no-ext-diff", "--no-relative", "--src-prefix=a/", "--dst-prefix=b/"
-        )
-        or ""
-    )
+    patch = _git(folder, *_DIFF) or ""
     if len(patch) > MOST_PATCH or "\nGIT binary patch\n" in patch or "\nBinary files " in patch:
         return Checkout(root=root, why_not="the changes since the commit are too large, or binary, for a patch")
     tracked = (_git(folder, "ls-files", "-z") or "").split("\0")

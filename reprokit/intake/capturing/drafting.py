@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from reprokit.search.reduce import signature
 
 _COMPILER = re.compile(r"(?:.*-)?(?:gcc|g\+\+|cc|c\+\+|make|cmake|ninja|nvcc)(?:-[\d.]+)?")
 _COMPILED = frozenset({".c", ".cc", ".cpp", ".cxx", ".cu", ".h", ".hpp", ".cuh"})
+_NVCC, _CUDA = re.compile(r"nvcc"), frozenset({".cu", ".cuh"})
 _ON_GPU = re.compile(r"torch|paddlepaddle-gpu|tensorflow|jax\w*|cupy.*|onnxruntime-gpu|mxnet.*")
 _LAST = 40
 """Last lines of the output that a description shows."""
@@ -53,36 +54,30 @@ class _Drafting:
             else packages.Pinned()
         )
         self.from_git = self._from_git()
-        self.inside = (
-            "/".join(part for part in (self.seen.checkout.name, self.seen.checkout.folder) if part)
-            if self.from_git and self.seen.checkout
-            else ""
-        )
+        tree = self.from_git and seen.checkout
+        self.inside = "/".join(filter(None, (tree.name, tree.folder))) if tree else ""
 
     def draft(self) -> Draft:
         command = self._command()
         self._elsewhere()
         failure = self._failure()
-        title = self._title(failure, command)
-        environment = self._environment()
         data: dict[str, Any] = {
             "id": self._id(failure),
-            "title": title,
+            "title": self._title(failure, command),
             "description": self._description(command),
             "report": {"environments": [self._reported()]},
+            "environment": self._environment(),
             "matrix": self._matrix(),
-            **({"environment": environment} if environment else {}),
-            **({"sources": self._sources()} if self.from_git else {}),
-            **({"files": texts} if (texts := self._files()) else {}),
-            **({"env": values} if (values := self._env()) else {}),
+            "sources": self._sources() if self.from_git else {},
+            "files": self._files(),
+            "env": self._env(),
             "command": command,
-            **({"resources": resources} if (resources := self._resources()) else {}),
+            "resources": self._resources(),
             "expect": {"failure": failure, "reproduces": "all"},
         }
         self.notes[("expect", "reproduces")] = ("It failed on this machine, whose environment the matrix has.",)
-        if not data["matrix"]:
-            del data["matrix"]
         self.notes[()] = ("Written by `reprokit capture` from a command that failed.",)
+        data = {key: value for key, value in data.items() if value}
         return Draft(data=data, notes=self.notes, missing=tuple(self.missing), omitted=tuple(self.omitted))
 
     def _elsewhere(self) -> None:
@@ -209,13 +204,16 @@ class _Drafting:
         return axes
 
     def _compiles(self) -> bool:
-        return any(_COMPILER.fullmatch(Path(word).name) for word in self.seen.words) or any(
-            Path(path).suffix in _COMPILED for path in self.seen.gathered.texts
-        )
+        return self._names(_COMPILER, _COMPILED)
 
     def _uses_cuda(self) -> bool:
-        named = any(Path(word).name == "nvcc" for word in self.seen.words)
-        return named or any(Path(path).suffix in (".cu", ".cuh") for path in self.seen.gathered.texts)
+        return self._names(_NVCC, _CUDA)
+
+    def _names(self, program: re.Pattern[str], suffixes: Collection[str]) -> bool:
+        """Whether a word of the command is such a program, or a file that it needs has such a suffix."""
+        programs = (Path(word).name for word in self.seen.words)
+        found = {Path(path).suffix for path in self.seen.gathered.texts}
+        return any(map(program.fullmatch, programs)) or not found.isdisjoint(suffixes)
 
     def _environment(self) -> dict[str, Any]:
         found = self.pins
@@ -295,17 +293,13 @@ class _Drafting:
 
     def _id(self, failure: Mapping[str, Any]) -> str:
         """An id from what ran (its first file, or its program) and how it ended."""
-        files = [path for path in self.seen.gathered.texts if "." in path]
-        ran = next(iter(files), "") if self.seen.interpreter or self.seen.command[0] in SHELLS else ""
+        scripted = self.seen.interpreter or self.seen.command[0] in SHELLS
+        ran = next((path for path in self.seen.gathered.texts if "." in path and scripted), self.seen.command[0])
         if ran.endswith(("/__init__.py", "/__main__.py")):  # of a package that -m runs
             ran = str(Path(ran).parent)
-        how = (
-            failure.get("exception", "").rpartition(".")[2]
-            or failure.get("signal")
-            or f"exit-{failure.get('exit_code')}"
-        )
-        ending = "timed-out" if "timed_out" in failure else str(how)
-        return naming.slug(f"{Path(ran or self.seen.command[0]).stem}-{ending}") or "captured"
+        how = failure.get("exception", "").rpartition(".")[2] or failure.get("signal")
+        ending = "timed-out" if "timed_out" in failure else how or f"exit-{failure.get('exit_code')}"
+        return naming.slug(f"{Path(ran).stem}-{ending}") or "captured"
 
     def _description(self, command: str) -> str:
         ending = self.seen.ran.ending
