@@ -12,6 +12,7 @@ from typing import Any
 
 from reprokit.case import placeholders
 from reprokit.case.matrix import label, matches
+from reprokit.core.redaction import scrub
 from reprokit.core.text import pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
@@ -72,8 +73,9 @@ def judge_draft(made: Draft, cells: Sequence[CellRecord]) -> Proof:
         return label({axis: cell.cell[axis] for axis in varying if axis in cell.cell} or cell.cell)
 
     def said(status: int, words: str, *, reproduced: bool = False) -> Proof:
-        listed = tuple(f"{name(cell)}: {cell.verdict}: {cell.reason}" for cell in cells[:_LISTED])
-        return Proof(status=status, words=words, cells=listed, reproduced=reproduced)
+        # What a program printed may name a home or a token; a draft is passed on.
+        listed = tuple(scrub(f"{name(cell)}: {cell.verdict}: {cell.reason}").text for cell in cells[:_LISTED])
+        return Proof(status=status, words=scrub(words).text, cells=listed, reproduced=reproduced)
 
     if too := next((cell for cell in passing if cell.verdict in _FAILS), None):
         why = f"{name(too)} passes by the report, and fails in the same way here"
