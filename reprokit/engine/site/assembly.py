@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from reprokit.case.trust import ALLOWANCES, Allowance, Trust
@@ -21,12 +22,15 @@ from reprokit.core import cache, leftovers, netrc_file, redaction
 from reprokit.engine.site import authorities, credentials, network, pipconfig, providers
 from reprokit.engine.site.config import Settings
 from reprokit.engine.site.config import load as load_settings
-from reprokit.engine.site.gateway import RELAY_PORT, Address, Allowed, Gateway, SiteAccess
-from reprokit.engine.site.gateway.access import LOCATIONS, without_login
-from reprokit.engine.site.gateway.files import FetchedFile
+from reprokit.engine.site.gateway.access import LOCATIONS, ROOT, SiteAccess, without_login
+from reprokit.engine.site.gateway.allowed import Allowed
 from reprokit.engine.site.links import local_path
 from reprokit.environment import bootstrap
 from reprokit.environment.catalog import Catalog
+
+if TYPE_CHECKING:
+    from reprokit.engine.site.gateway.downloads import FetchedFile
+    from reprokit.engine.site.gateway.server import Address
 
 CA_BUNDLE = "/run/secrets/ca_bundle"
 """Where the secret ``ca_bundle`` is mounted in builds."""
@@ -34,7 +38,7 @@ CA_BUNDLE = "/run/secrets/ca_bundle"
 PLACES = "REPROKIT_PLACES"
 """Variable of steps: the indexes and find-links pages that pip reads through the gateway (``keeping_pip.py``)."""
 
-RELAYED = f"http://127.0.0.1:{RELAY_PORT}"
+RELAYED = ROOT
 """Where a build reaches its gateway: the relay that ``dockerfiles/site.sh`` starts."""
 
 _OUT_OF_REACH = (
@@ -108,11 +112,13 @@ class Site:
         if not reached:
             yield self._served(gets, None, apart)
             return
+        from reprokit.engine.site.gateway import server  # late: most processes build nothing
+
         allowed = Allowed(credentials=gets.credentials, any_host=gets.open_network, hosts=hosts, places=places)
         with leftovers.private_folder("gateway", socket=True) as folder:
             # An engine that mounts the folder of the socket shows it to steps of every user; the one above is private.
             shown = folder / "shown"
-            with Gateway(self.access, allowed, cache.folder("downloads")).open(shown) as address:
+            with server.serving(self.access, allowed, cache.folder("downloads"), shown) as address:
                 shown.chmod(0o755)
                 address.socket.chmod(0o666)
                 yield self._served(gets, address, apart, places)

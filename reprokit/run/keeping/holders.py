@@ -87,11 +87,10 @@ class Fetched:
         """Each file, by its path, and what downloads that were cut off left."""
         if not self._folder.is_dir():
             return []
-        from reprokit.engine.site.gateway.files import Downloads  # what a run that builds nothing does without
+        from reprokit.engine.site.gateway import downloads  # what a run that builds nothing does without
 
-        downloads = Downloads(self._folder)
-        found = [_of_place(DOWNLOAD, place) for place in downloads.files()]
-        return found + [_of_place(REMAINS, place, 0.0) for place in downloads.remains()]
+        found = [_of_place(DOWNLOAD, place) for place in downloads.kept_files(self._folder)]
+        return found + [_of_place(REMAINS, place, 0.0) for place in downloads.remains(self._folder)]
 
     def discard(self, kept: Kept) -> bool:
         """Remove one; a build that reads it goes on reading."""

@@ -9,7 +9,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reprokit.engine.site.gateway import RELAY_PORT, Address, Allowed, Gateway, SiteAccess
+import httpcore
+
+from reprokit.engine.site.gateway import RELAY_PORT, Allowed, SiteAccess
+from reprokit.engine.site.gateway.server import Address, serving
 
 ROOT = f"http://127.0.0.1:{RELAY_PORT}"
 PUBLIC = "93.184.215.14"
@@ -84,7 +87,7 @@ class Server:
 
 
 @dataclass
-class World:
+class World(httpcore.NetworkBackend):
     """Names with addresses, and servers at addresses. ``dialled``: every connection that the gateway made."""
 
     names: dict[str, list[str]] = field(default_factory=dict)
@@ -99,13 +102,13 @@ class World:
             raise OSError(-2, "Name or service not known")
         return self.names.get(host, [PUBLIC])
 
-    def connect(self, address: str, port: int, seconds: float) -> socket.socket:
+    def connect_tcp(self, host: str, port: int, timeout: float | None = None) -> httpcore.NetworkStream:  # type: ignore[override]
         """A connection to the server that stands for an address; to nothing else."""
-        self.dialled.append((address, port))
-        server = self.servers.get((address, port))
+        self.dialled.append((host, port))
+        server = self.servers.get((host, port))
         if server is None:
-            raise ConnectionRefusedError(111, "Connection refused")
-        return socket.create_connection(("127.0.0.1", server.port), 5)
+            raise httpcore.ConnectError from ConnectionRefusedError(111, "Connection refused")
+        return httpcore.SyncBackend().connect_tcp("127.0.0.1", server.port, 5)
 
     def serve(self, replies: Mapping[str, bytes | Reply], port: int = 80, address: str = PUBLIC) -> Server:
         """A server at an address."""
@@ -192,13 +195,7 @@ def gateway(
     cache: Path | None = None,
 ) -> Iterator[Build]:
     """A running gateway in that world; of a build of a trusted case where ``allowed`` is not given."""
-    made = Gateway(
-        access,
-        allowed or Allowed(credentials=True, any_host=True),
-        cache or folder / "cache",
-        resolve=world.resolve,
-        connector=world.connect,
-        own=lambda address: False,
-    )
-    with made.open(folder / "gateway") as address:
+    who = allowed or Allowed(credentials=True, any_host=True)
+    more = {"resolve": world.resolve, "backend": world, "own": lambda address: False}
+    with serving(access, who, cache or folder / "cache", folder / "gateway", **more) as address:  # type: ignore[arg-type]
         yield Build(address)

@@ -53,7 +53,6 @@ def test_packages_are_kept_until_they_change(world: World, mirror: Server, tmp_p
     target = f"{ARCHIVE}/pool/main/p/pkg_1.0_amd64.deb"
     with gateway(world, tmp_path, SITE, STRANGER) as build:
         assert [build.get(target).body == DEB for _ in range(3)] == [True] * 3
-        assert build.get(target, Range="bytes=100-").body == DEB[100:]
         gets = [path for path in mirror.paths() if path.startswith("GET")]
         assert len(gets) == 1
         mirror.replies["/debian/pool/main/p/pkg_1.0_amd64.deb"] = plain(b"rebuilt", Last_Modified="later")
@@ -74,7 +73,7 @@ def test_all_else_passes_as_it_is_with_its_conditions(world: World, mirror: Serv
     target = f"{ARCHIVE}/dists/x/InRelease"
     mirror.replies["/debian/dists/x/Release"] = b'HTTP/1.1 304 Not Modified\r\nETag: "1"\r\n\r\n'
     with gateway(world, tmp_path, SITE, STRANGER) as build:
-        got = build.get(target, If_Modified_Since="Mon", User_Agent="Debian APT-HTTP/1.3", Cookie="c", X_Any="x")
+        got = build.get(target, If_Modified_Since="Mon", User_Agent="Debian APT-HTTP/1.3 é", Cookie="c", X_Any="x")
         assert (got.body, got.headers["last-modified"]) == (b"signed", WHEN["Last_Modified"])
         assert build.get(target).body == b"signed"
         assert build.get(target, "HEAD").headers["content-length"] == "6"
@@ -82,7 +81,7 @@ def test_all_else_passes_as_it_is_with_its_conditions(world: World, mirror: Serv
         assert build.get(f"{ARCHIVE}/dists/x/absent").status == 404
     assert len(mirror.paths()) == 5
     assert "If-Modified-Since: Mon" in mirror.seen[0]
-    assert "User-Agent: Debian APT-HTTP/1.3" in mirror.seen[0]
+    assert "User-Agent: Debian APT-HTTP/1.3 é" in mirror.seen[0]
     assert not re.search("Cookie|X-Any|Connection", mirror.seen[0])
     assert not list(tmp_path.glob("cache/*/address/*/*"))
 
@@ -339,7 +338,7 @@ def test_a_tunnel_carries_bytes_both_ways_at_once(world: World, tmp_path: Path) 
     proxyless = world.serve({}, 443)
     proxyless._serve = lambda connection: echoes(connection, b"")  # type: ignore[method-assign]
     with gateway(world, tmp_path, SITE) as build, build.connect() as one:
-        one.sendall(b"CONNECT any.example:443 HTTP/1.1\r\n\r\n")
+        one.sendall(b"CONNECT any.example:443 HTTP/1.1\r\nHost: x\r\n\r\n")
         assert one.recv(39) == b"HTTP/1.1 200 Connection established\r\n\r\n"
         sender = threading.Thread(target=lambda: (one.sendall(DEB * (size // len(DEB))), one.shutdown(socket.SHUT_WR)))
         sender.start()

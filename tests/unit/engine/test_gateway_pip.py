@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from reprokit.engine.site import pipconfig
-from reprokit.engine.site.gateway import RELAY_PORT, Address, SiteAccess
+from reprokit.engine.site.gateway import RELAY_PORT, SiteAccess
+from reprokit.engine.site.gateway.server import Address
 from tests.unit.engine.gateway_world import World, gateway, plain
 
 pytestmark = pytest.mark.system

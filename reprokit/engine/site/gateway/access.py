@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import base64
 import ipaddress
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from reprokit.core.addresses import is_loopback
 from reprokit.engine.site.links import local_path
+
+RELAY_PORT = 17890
+"""The port on a build's loopback at which its relay to the gateway listens. Everywhere the same: an image does not
+tell where it was built."""
+ROOT = f"http://127.0.0.1:{RELAY_PORT}"
 
 DEFAULT_INDEX = "https://pypi.org/simple"
 """pip's own, read where the site names no other."""
@@ -139,19 +145,11 @@ def shown(url: str) -> str:
 
 def bypasses(host: str, port: int | None, no_proxy: str) -> bool:
     """Whether ``no_proxy`` exempts a host: names and their subdomains, with a port or without, networks, ``*``."""
-    for item in _items(no_proxy):
-        if item == "*" or f"{host}:{port}" == item:
-            return True
+    for item in no_proxy.lower().replace(" ", "").split(","):
         name = item.lstrip(".")
-        if host == name or host.endswith(f".{name}"):
+        if item == "*" or (item and item in (f"{host}:{port}", host)) or (name and f".{host}".endswith(f".{name}")):
             return True
-        try:
+        with suppress(ValueError):
             if ipaddress.ip_address(host) in ipaddress.ip_network(item, strict=False):
                 return True
-        except ValueError:
-            continue
     return False
-
-
-def _items(text: str) -> Iterator[str]:
-    return (item for item in (part.strip().lower() for part in text.split(",")) if item)

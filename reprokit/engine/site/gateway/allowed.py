@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
@@ -25,36 +25,37 @@ _PROJECT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,200}[A-Za-z0-9])?/?")
 MAX_LINKED = 8
 """Other hosts from which one build gets files that pages of its case's indexes link to: an index has one or two."""
 
-_NOT_PUBLIC_4 = {
-    "of this host itself": ("0.0.0.0/8", "127.0.0.0/8"),
-    "link-local, where clouds keep metadata": ("169.254.0.0/16", "168.63.129.16/32"),
-    "of a private network": ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"),
+_NOT_PUBLIC = {
+    "of this host itself": ("0.0.0.0/8", "127.0.0.0/8", "::/127"),
+    "link-local, where clouds keep metadata": ("169.254.0.0/16", "168.63.129.16/32", "fe80::/10"),
+    "of a private network": ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"),
     "not a public one": (
-        "192.0.0.0/24",
-        "192.0.2.0/24",
-        "192.88.99.0/24",
-        "198.18.0.0/15",
-        "198.51.100.0/24",
-        "203.0.113.0/24",
-        "224.0.0.0/3",
+        *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24"),
+        *("224.0.0.0/3", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"),
     ),
-}
-_NOT_PUBLIC_6 = {
-    "of this host itself": ("::/127",),
-    "link-local, where clouds keep metadata": ("fe80::/10",),
-    "of a private network": ("fc00::/7",),
-    "not a public one": ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"),
 }
 _PUBLIC_6 = ipaddress.ip_network("2000::/3")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
-class HostRefused(Exception):
-    """The gateway does not let something through; the text is one sentence for the build's log."""
+class NotServed(Exception):
+    """The build does not get what it asked for; the text is one sentence for its log, ``status`` is HTTP's."""
+
+    status = 502
+
+    def __init__(self, sentence: str, status: int = 0) -> None:
+        super().__init__(sentence)
+        self.status = status or self.status
 
 
-class Unreachable(Exception):
-    """A server that may be reached does not answer as it should; the text is one sentence for the build's log."""
+class HostRefused(NotServed):
+    """The build may not have it."""
+
+    status = 403
+
+
+class Unreachable(NotServed):
+    """A server does not answer as it should."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,19 +77,14 @@ def not_public(address: str) -> str:
         one = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return "not one that can be checked"
-    if isinstance(one, ipaddress.IPv6Address):
-        inner = one.ipv4_mapped
-        if inner is None and one in _NAT64:
-            inner = ipaddress.IPv4Address(int(one) & 0xFFFFFFFF)
-        if inner is None:
-            found = _kind(one, _NOT_PUBLIC_6)
-            return found or ("" if one in _PUBLIC_6 else "not a public one")
-        one = inner
-    return _kind(one, _NOT_PUBLIC_4)
-
-
-def _kind(one: ipaddress.IPv4Address | ipaddress.IPv6Address, kinds: Mapping[str, Iterable[str]]) -> str:
-    return next((kind for kind, nets in kinds.items() if any(one in ipaddress.ip_network(net) for net in nets)), "")
+    if isinstance(one, ipaddress.IPv6Address) and one in _NAT64:
+        one = ipaddress.IPv4Address(int(one) & 0xFFFFFFFF)
+    elif isinstance(one, ipaddress.IPv6Address) and one.ipv4_mapped is not None:
+        one = one.ipv4_mapped
+    for kind, networks in _NOT_PUBLIC.items():
+        if any(one in ipaddress.ip_network(network) for network in networks):
+            return kind
+    return "" if one.version == 4 or one in _PUBLIC_6 else "not a public one"
 
 
 def look_up(host: str, port: int) -> Sequence[str]:
@@ -188,6 +184,8 @@ class Guard:
         unless only a page led to the host. Raises HostRefused, and Unreachable when it has no address.
         """
         named = self._named if not of_build or self.allowed.any_host else self._direct
+        if by_proxy and _holds(named, host, port):
+            return []
         try:
             found = self.resolve(host, port)
         except (OSError, UnicodeError) as error:

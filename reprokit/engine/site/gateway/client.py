@@ -1,35 +1,37 @@
-"""A build's connection to the gateway: requests read strictly and within limits, answers written.
+"""A build's connection to the gateway: requests read strictly and within limits by h11, answers written.
 
-What is on the other side is whatever a build runs. A request that can be read in two ways is not read at all, and the
-connection ends: nothing is passed on as it came.
+What is on the other side is whatever a build runs. A request that is not plain is answered with an error, and the
+connection ends. Nothing is passed on as it came.
 """
 
 from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterable, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
-from reprokit.engine.site.gateway.deadlines import Deadlines
+import h11
+import httpcore
+
+from reprokit.engine.site.gateway.allowed import NotServed
 
 MAX_HEAD = 32 * 1024
-MAX_HEADERS = 100
 HEAD_SECONDS = 30.0
 IDLE_SECONDS = 120.0
 """How long a connection may wait for its next request, or for the build to take what it asked for."""
+TUNNEL_SECONDS = 300.0
+"""How long both ends of a tunnel may be silent."""
+_BLOCK = 128 * 1024
 
-_LINE = re.compile(rb"([A-Z]{1,20}) ([\x21-\x7e]{1,16000}) HTTP/1\.([01])")
-_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}):[ \t]*([\t\x20-\x7e\x80-\xff]*)")
-_ONCE = ("host", "content-length", "transfer-encoding", "range", "if-range")
 
+class Malformed(NotServed):
+    """A request after which the connection ends."""
 
-class Malformed(Exception):
-    """A request that is not answered but with an error; ``status`` says which."""
-
-    def __init__(self, sentence: str, status: int = 400) -> None:
-        self.status = status
-        super().__init__(sentence)
+    status = 400
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,88 +44,103 @@ class HttpRequest:
 
 
 class Client:
-    """One connection. ``keep``: whether it may send another request. ``chunks``: whether it reads chunked bodies."""
+    """One connection."""
 
-    def __init__(self, connection: socket.socket, deadlines: Deadlines) -> None:
-        self.connection = connection
-        self.connection.settimeout(IDLE_SECONDS)
-        self._deadlines = deadlines
-        self._early = bytearray()
-        self.keep = self.chunks = True
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
+        self._bodiless = False
 
     def request(self) -> HttpRequest | None:
-        """The next request; None when the build hangs up. Raises Malformed and OSError."""
-        while not self._early:
-            if not (block := self.connection.recv(MAX_HEAD)):
-                return None
-            self._early += block
-        with self._deadlines.limit(self.connection, HEAD_SECONDS):
-            while (end := self._early.find(b"\r\n\r\n")) < 0:
-                if len(self._early) > MAX_HEAD:
-                    raise Malformed(f"the request's head is longer than {MAX_HEAD} bytes", 431)
-                if not (block := self.connection.recv(MAX_HEAD)):
-                    return None
-                self._early += block
-        if end > MAX_HEAD:
-            raise Malformed(f"the request's head is longer than {MAX_HEAD} bytes", 431)
-        head = bytes(self._early[:end])
-        del self._early[: end + 4]
-        return self._parsed(head)
-
-    def early(self) -> bytes:
-        """What came after the last request's head; it belongs to a tunnel's other end."""
-        found = bytes(self._early)
-        self._early.clear()
-        return found
-
-    def _parsed(self, head: bytes) -> HttpRequest:
-        first, *lines = head.split(b"\r\n")
-        line = _LINE.fullmatch(first)
-        if line is None:
-            raise Malformed("the request's first line is not an HTTP/1 request")
-        if len(lines) > MAX_HEADERS:
-            raise Malformed(f"the request has more than {MAX_HEADERS} headers", 431)
-        headers: dict[str, str] = {}
-        for one in lines:
-            header = _HEADER.fullmatch(one)
-            if header is None:
-                raise Malformed("the request has a header that cannot be read in one way only")
-            name = header[1].decode().lower()
-            if name in headers and name in _ONCE:
-                raise Malformed(f"the request has two headers {name}")
-            headers[name] = header[2].decode("latin-1").strip()
+        """The next request; None where none can follow. Raises Malformed and OSError."""
+        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
+            self._http.start_next_cycle()
+        if self._http.our_state is not h11.IDLE:
+            return None
+        self._bodiless = False
+        seconds = HEAD_SECONDS if self._http.trailing_data[0] else IDLE_SECONDS
+        until = time.monotonic() + seconds
+        try:
+            while (event := self._http.next_event()) is h11.NEED_DATA:
+                self._connection.settimeout(max(0.001, until - time.monotonic()))
+                self._http.receive_data(self._connection.recv(MAX_HEAD))
+                if seconds != HEAD_SECONDS:
+                    seconds, until = HEAD_SECONDS, time.monotonic() + HEAD_SECONDS
+        except h11.RemoteProtocolError as error:
+            status = 431 if error.error_status_hint == 431 else 400
+            raise Malformed(f"the request is not a plain one of HTTP/1: {error}"[:300], status) from None
+        if not isinstance(event, h11.Request):
+            return None
+        headers = {name.decode(): value.decode("latin-1") for name, value in event.headers}
         if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
             raise Malformed("the request has a body; builds only fetch", 405)
-        said = headers.get("connection", "").lower()
-        self.chunks = line[3] == b"1"
-        self.keep = self.chunks and "close" not in said
-        return HttpRequest(method=line[1].decode(), target=line[2].decode(), headers=headers)
+        self._http.next_event()  # its end
+        self._bodiless = event.method == b"HEAD"
+        return HttpRequest(method=event.method.decode(), target=event.target.decode(), headers=headers)
 
     def head(self, status: int, reason: str, headers: Mapping[str, str]) -> None:
         """Write the head of an answer."""
-        lines = [f"HTTP/1.1 {status} {reason}", *(f"{name}: {value}" for name, value in headers.items())]
-        if not self.keep:
-            lines.append("Connection: close")
-        self.connection.sendall("\r\n".join([*lines, "", ""]).encode("latin-1", errors="replace"))
+        encoded = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
+        self._send(h11.Response(status_code=status, reason=reason.encode(), headers=encoded))
 
-    def page(self, status: int, kind: str, body: bytes, *, only_head: bool = False, reason: str = "OK") -> None:
+    def body(self, blocks: Iterable[bytes]) -> None:
+        """Write the body after a head, if one belongs there. What ends early has to end the connection."""
+        for block in blocks if not self._bodiless else ():
+            self._send(h11.Data(data=block))
+        self._send(h11.EndOfMessage())
+
+    def page(self, kind: str, body: bytes, status: int = 200, reason: str = "OK", **more: str) -> None:
         """Write a whole answer. It is for this build and this moment: nothing may keep it."""
-        self.head(status, reason, {"Content-Type": kind, "Content-Length": str(len(body)), "Cache-Control": "no-store"})
-        if not only_head:
-            self.connection.sendall(body)
+        headers = {"Content-Type": kind, "Content-Length": str(len(body)), "Cache-Control": "no-store", **more}
+        self.head(status, reason, headers)
+        self.body([body])
 
-    def sentence(self, status: int, text: str, *, only_head: bool = False) -> None:
-        """Answer with one sentence, in the status line as well: pip, apt and curl show that."""
-        line = re.sub(r"[^\x20-\x7e]+", " ", f"reprokit: {text}").strip()
-        self.page(status, "text/plain; charset=utf-8", f"{line}\n".encode(), only_head=only_head, reason=line[:600])
+    def sentence(self, error: NotServed) -> None:
+        """Answer with one sentence, in the status line as well: pip, apt and curl show that.
 
-    def body(self, blocks: Iterable[bytes], *, chunked: bool) -> None:
-        """Write a body after its head. An error on the way ends the connection: nothing tells it from a short file."""
+        Where a head is out already, only the end of the connection says that this is not the whole answer: OSError.
+        """
+        if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            raise ConnectionAbortedError(str(error))
+        line = re.sub(r"[^\x20-\x7e]+", " ", f"reprokit: {error}").strip()
+        more = {"Connection": "close"} if isinstance(error, Malformed) else {}
+        self.page("text/plain; charset=utf-8", f"{line}\n".encode(), error.status, line[:600], **more)
+
+    def tunnel(self, server: httpcore.NetworkStream) -> None:
+        """Copy bytes both ways until either end hangs up or both are silent."""
+        build, ends = self._connection, (self._connection, server.get_extra_info("socket"))
+        moved = [time.monotonic()]
+
+        def copy(read: Callable[[int], bytes], write: Callable[[bytes], object], target: socket.socket) -> None:
+            with suppress(OSError, httpcore.NetworkError, httpcore.WriteTimeout):
+                while time.monotonic() - moved[0] < TUNNEL_SECONDS:
+                    try:
+                        block = read(_BLOCK)
+                    except (TimeoutError, httpcore.ReadTimeout):
+                        continue  # the other direction may be at work
+                    moved[0] = time.monotonic()
+                    if not block:
+                        target.shutdown(socket.SHUT_WR)
+                        return
+                    write(block)
+            for end in ends:
+                with suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
+
+        with closing(server), suppress(httpcore.NetworkError, httpcore.WriteTimeout):
+            self._send(h11.Response(status_code=200, reason=b"Connection established", headers=[]))
+            build.settimeout(TUNNEL_SECONDS)
+            server.write(self._http.trailing_data[0])
+            back = threading.Thread(
+                target=copy, args=(server.read, build.sendall, build), name="gateway-tunnel", daemon=True
+            )
+            back.start()
+            copy(build.recv, server.write, ends[1])
+            back.join()
+
+    def _send(self, event: h11.Event) -> None:
+        self._connection.settimeout(IDLE_SECONDS)
         try:
-            for block in blocks:
-                self.connection.sendall(b"%x\r\n%b\r\n" % (len(block), block) if chunked else block)
-            if chunked:
-                self.connection.sendall(b"0\r\n\r\n")
-        except BaseException:
-            self.keep = False
-            raise
+            self._connection.sendall(self._http.send(event) or b"")
+        except h11.LocalProtocolError as error:  # such as a body of another length than the head says
+            raise ConnectionAbortedError(str(error)) from None

@@ -1,4 +1,4 @@
-"""Package pages, rewritten so that their files come through the gateway. Pure.
+"""Package pages, of servers and of folders of this host, rewritten so that their files come through the gateway.
 
 HTML (PEP 503) stays HTML and JSON (PEP 691) stays JSON; what says which files fit (``data-requires-python``, yanked,
 metadata) is kept, and so are the hashes, which pip checks as well.
@@ -11,13 +11,13 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from reprokit.engine.site.gateway.access import shown, without_login
 from reprokit.engine.site.gateway.allowed import Unreachable
-from reprokit.engine.site.links import AnchorParser, Link, links_of_anchors
+from reprokit.engine.site.links import AnchorParser, Link, links_in, links_of, links_of_anchors, local_path
 
 MAX_LINKS = 100_000
 MAX_PARTS = 30 * MAX_LINKS
@@ -27,26 +27,15 @@ _BLOCK = 65536
 _UNFINISHED = 4 * _BLOCK
 """Characters of one element that a page may have; a parser reads an unfinished one again and again."""
 
-JSON = re.compile(r"application/vnd\.pypi\.simple\.v1\+json|application/json")
-HTML = re.compile(r"text/html|application/xhtml\+xml|application/vnd\.pypi\.simple\.v1\+html")
+JSON = ("application/vnd.pypi.simple.v1+json", "application/json")
+HTML = ("text/html", "application/xhtml+xml", "application/vnd.pypi.simple.v1+html")
 
-_LENGTHS = {"sha512": 128, "sha384": 96, "sha256": 64}
-"""Hashes that are worth checking, strongest first, and how long they are in hexadecimal."""
-_HASH = re.compile(r"(sha\d{3})=([0-9a-fA-F]+)")
-_NAME = {"core-metadata", "dist-info-metadata", "data-core-metadata", "data-dist-info-metadata"}
+_SHA256 = re.compile(r"sha256=([0-9a-fA-F]{64})(?![0-9a-fA-F])")
+_METADATA = ("core-metadata", "dist-info-metadata")
 
-
-@dataclass(frozen=True, kw_only=True)
-class Hash:
-    """A hash that a page states: its algorithm, and its value in lower-case hexadecimal."""
-
-    algorithm: str
-    value: str
-
-
-Put = Callable[[str, "Hash | None", "Hash | bool | None"], str]
-"""URL, hash of the file, and hash of the metadata beside it (True: it has none; False: there is no metadata) -> the
-file's path on the gateway."""
+Put = Callable[["str | Path", str, "str | None"], "str | None"]
+"""URL, or path on this host; SHA-256 of the file ('' = the page states none), and that of the metadata beside it (None:
+there is none) -> the file's path on the gateway; None for what the build does not get."""
 
 
 def path_of(url: str) -> str:
@@ -57,44 +46,75 @@ def path_of(url: str) -> str:
     return f"/file/{parts.scheme}/{parts.netloc}{path}{query}"
 
 
-def key_of(path: str) -> str:
-    """What stays the same however a client quotes a path: pip quotes as it likes."""
-    return unquote(path)
-
-
-def hash_of(found: Iterable[tuple[str, str]]) -> Hash | None:
-    """The strongest of some hashes (algorithm, value) that is worth checking."""
-    good = {name: value.lower() for name, value in found if len(value) == _LENGTHS.get(name, -1)}
-    return next((Hash(algorithm=name, value=good[name]) for name in _LENGTHS if name in good), None)
-
-
 def rewritten(kind: str, body: bytes, address: str, put: Put) -> tuple[str, bytes]:
     """Content type and body of a page that was read from ``address``, with links to the gateway's paths.
 
     Raises Unreachable for what is not a page of packages, or too large.
     """
-    media = kind.partition(";")[0].strip().lower()
-    where = shown(address)
-    if JSON.fullmatch(media):
+    media, where = kind.partition(";")[0].strip().lower(), shown(address)
+    if media in JSON:
         return media, _json(body, address, where, put)
-    if HTML.fullmatch(media):
+    if media in HTML:
         parser = _parsed(body.decode("utf-8", errors="replace"), where)
         links = [link for link in links_of_anchors(parser, address) if link.path is None]
-        return "text/html; charset=utf-8", rendered(links, lambda link: put_link(link, put))
+        return rendered(links, put)
     raise Unreachable(f"{where} answers with {media or 'no content type'}, which is not a page of packages")
 
 
-def rendered(links: Iterable[Link], put: Callable[[Link], str | None]) -> bytes:
-    """An HTML page of those links for which ``put`` knows an address."""
+def rendered(links: Iterable[Link], put: Put) -> tuple[str, bytes]:
+    """Content type and body of a page of links, without those that lead neither to the web nor to this host."""
     lines = ["<!DOCTYPE html><html><body>"]
     for link in links:
-        if (address := put(link)) is None:
+        if link.path is None and urlsplit(link.url).scheme not in ("http", "https"):
+            continue
+        stated = {name.removeprefix("data-"): value for name, value in link.attributes}
+        address = put(link.path or link.url, _sha256(link.fragment), _metadata(stated))
+        if address is None:
             continue
         extra = "".join(f' {name}="{html.escape(value)}"' for name, value in link.attributes)
         whole = f"{address}#{link.fragment}" if link.fragment else address
         name = unquote(urlsplit(address).path.rpartition("/")[2])
         lines.append(f'<a href="{html.escape(whole)}"{extra}>{html.escape(name)}</a><br>')
-    return "\n".join([*lines, "</body></html>\n"]).encode("utf-8", errors="replace")
+    body = "\n".join([*lines, "</body></html>\n"]).encode("utf-8", errors="replace")
+    return "text/html; charset=utf-8", body
+
+
+class LocalPlaces:
+    """Folders of this host that the configuration names: find-links places and PEP 503 trees.
+
+    A build sees what pip on the host would find, and nothing else: archives that lie in these folders, or beside one
+    where a tree's pages link to them. A link out of there, symbolic or not, is not followed. ``roots``: where files may
+    lie, by number.
+    """
+
+    def __init__(self, indexes: Iterable[str], links: Iterable[str]) -> None:
+        # A PEP 503 tree keeps its files below itself or in a folder beside it.
+        found = [place.resolve().parent for place in map(local_path, indexes) if place is not None]
+        for place in map(local_path, links):
+            if place is not None:
+                found.append(place.resolve() if place.is_dir() else place.resolve().parent)
+        self.roots = tuple(dict.fromkeys(found))
+
+    def links(self, place: Path, project: str) -> list[Link] | None:
+        """The links of a tree's page of a project, or of a find-links place (project ''); None where it is missing."""
+        if not project:
+            return links_in(place) if place.exists() else None
+        page = place / project / "index.html"
+        return links_of(page) if page.is_file() and self.root_of(page) else None
+
+    def root_of(self, file: Path) -> Path | None:
+        """The root that holds a file, wherever symbolic links lead; None where there is none."""
+        place = file.resolve()
+        return next((root for root in self.roots if place.is_relative_to(root) and place.is_file()), None)
+
+    def path_of(self, file: Path) -> str | None:
+        """The path on the gateway of a file; None for one that lies elsewhere."""
+        if (root := self.root_of(file)) is None:
+            return None
+        # Named as the link names it, where it is below the root as well: a symbolic link may be what has the name.
+        path = Path(file.parent.resolve(), file.name)
+        path = path if path.is_relative_to(root) else file.resolve()
+        return f"/local/{self.roots.index(root)}/{quote(str(path.relative_to(root)))}"
 
 
 def _parsed(text: str, where: str) -> AnchorParser:
@@ -109,29 +129,18 @@ def _parsed(text: str, where: str) -> AnchorParser:
     return parser
 
 
-def put_link(link: Link, put: Put) -> str | None:
-    """The path on the gateway of what a link leads to; None for what is not on the web."""
-    if urlsplit(link.url).scheme not in ("http", "https"):
-        return None
-    attributes = dict(link.attributes)
-    stated = next((attributes[name] for name in sorted(_NAME) if name in attributes), None)
-    return put(link.url, hash_of(_HASH.findall(link.fragment)), _metadata(stated))
-
-
-def _metadata(stated: Any) -> Hash | bool | None:
-    """What a page says about the metadata beside a file: its hash, True or False."""
-    if isinstance(stated, str):
-        found = hash_of(_HASH.findall(stated))
-        return found if found else stated.lower() not in ("", "false")
+def _sha256(stated: object) -> str:
+    """The hash in a fragment or attribute (``sha256=...``), or in JSON's table of hashes; '' where there is none."""
     if isinstance(stated, Mapping):
-        return hash_of(_pairs(stated)) or True
-    return bool(stated)
+        stated = f"sha256={stated.get('sha256')}"
+    found = _SHA256.search(stated) if isinstance(stated, str) else None
+    return found[1].lower() if found else ""
 
 
-def _pairs(found: Any) -> list[tuple[str, str]]:
-    if not isinstance(found, Mapping):
-        return []
-    return [(name, value) for name, value in found.items() if isinstance(name, str) and isinstance(value, str)]
+def _metadata(stated: Mapping[str, Any]) -> str | None:
+    """What a page says about the metadata beside a file: its hash, '' without one, None where it has none."""
+    said = next((stated[name] for name in _METADATA if name in stated), None)
+    return _sha256(said) if said and str(said).lower() != "false" else None
 
 
 def _json(body: bytes, address: str, where: str, put: Put) -> bytes:
@@ -161,5 +170,4 @@ def _json_file(file: Any, address: str, put: Put) -> dict[str, Any] | None:
         urlsplit(url).port  # noqa: B018 - raises for what is not a port
     except ValueError:
         return None
-    stated = next((file[name] for name in ("core-metadata", "dist-info-metadata") if name in file), None)
-    return {**file, "url": put(url, hash_of(_pairs(file.get("hashes"))), _metadata(stated))}
+    return {**file, "url": put(url, _sha256(file.get("hashes")), _metadata(file))}

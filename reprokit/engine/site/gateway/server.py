@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import socket
+import socketserver
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from reprokit.engine.site.gateway.access import SiteAccess, without_login
+import httpcore
+
+from reprokit.engine.site.gateway.access import ROOT, SiteAccess, without_login
 from reprokit.engine.site.gateway.allowed import Allowed, Guard, Resolver, is_of_this_host, look_up
-from reprokit.engine.site.gateway.client import Client, Malformed
-from reprokit.engine.site.gateway.deadlines import Deadlines
-from reprokit.engine.site.gateway.files import Downloads, FetchedFile
-from reprokit.engine.site.gateway.local import LocalPlaces
-from reprokit.engine.site.gateway.routes import RELAY_PORT, ROOT, Routes
-from reprokit.engine.site.gateway.upstream import Connector, Upstream, connect
+from reprokit.engine.site.gateway.client import Client
+from reprokit.engine.site.gateway.downloads import Downloads, FetchedFile
+from reprokit.engine.site.gateway.pages import LocalPlaces
+from reprokit.engine.site.gateway.routes import Routes
+from reprokit.engine.site.gateway.upstream import Upstream
 from reprokit.engine.site.links import local_path
-
-__all__ = ["RELAY_PORT", "Address", "Gateway"]
 
 MAX_CONNECTIONS = 64
 """Of one build at a time; further ones wait."""
 PIP_SECONDS = "120"
-"""pip's timeout: the first bytes of a file may have to come from far."""
+"""pip's timeout: the first bytes of a file may have to come from far, or another build may just be reading it."""
 _HANDLED = ("cert", "client-cert", "proxy")
 """pip's options that the gateway follows in the build's place."""
 
@@ -43,130 +44,83 @@ class Address:
     fetched: list[FetchedFile]
 
 
-class Gateway:
-    """What builds fetch, fetched by this host. ``cache``: folder of downloads, shared by builds.
+@contextmanager
+def serving(
+    access: SiteAccess,
+    allowed: Allowed,
+    cache: Path,
+    folder: Path,
+    *,
+    resolve: Resolver = look_up,
+    backend: httpcore.NetworkBackend | None = None,
+    own: Callable[[str], bool] = is_of_this_host,
+) -> Iterator[Address]:
+    """Serve one build on ``folder/gateway.sock`` while the block runs. The folder becomes private to this user.
 
-    ``resolve``, ``connector`` and ``own``: how names are looked up, connections made, and addresses recognised as this
-    host's; tests have their own.
+    ``cache``: folder of downloads, shared by builds. ``resolve``, ``backend`` and ``own``: how names are looked up,
+    connections made, and addresses recognised as this host's; tests have their own.
     """
-
-    def __init__(
-        self,
-        access: SiteAccess,
-        allowed: Allowed,
-        cache: Path,
-        *,
-        resolve: Resolver = look_up,
-        connector: Connector = connect,
-        own: Callable[[str], bool] = is_of_this_host,
-    ) -> None:
-        self._access, self._allowed = access, allowed
-        # What was read with the site's logins is not for builds that do not have them.
-        self._cache = cache / ("own" if allowed.credentials else "open")
-        self._resolve, self._connector, self._own = resolve, connector, own
-
-    @contextmanager
-    def open(self, folder: Path) -> Iterator[Address]:
-        """Serve on ``folder/gateway.sock`` while the block runs. The folder becomes private to this user."""
-        folder.mkdir(parents=True, exist_ok=True)
-        folder.chmod(0o700)
-        path = folder / "gateway.sock"
-        access = self._access
-        guard = Guard(self._allowed, access.named, access.direct, resolve=self._resolve, own=self._own)
-        deadlines = Deadlines()
-        upstream = Upstream(access, guard, deadlines, connector=self._connector)
-        local = _local_places(access)
-        downloads = Downloads(self._cache)
-        routes = Routes(access, guard, upstream, downloads, local)
-        server = _Server(path, routes, deadlines)
-        try:
-            yield Address(
-                socket=path,
-                pip=_pip(access),
-                known=_known(access, local),
-                notes=routes.notes,
-                fetched=downloads.fetched,
-            )
-        finally:
-            server.stop()
-            upstream.close()
-            path.unlink(missing_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    path = folder / "gateway.sock"
+    guard = Guard(allowed, access.named, access.direct, resolve=resolve, own=own)
+    upstream = Upstream(access, guard, backend or httpcore.SyncBackend())
+    local = LocalPlaces(access.indexes, access.pip.get("find-links", ()))
+    # What was read with the site's logins is not for builds that do not have them.
+    downloads = Downloads(cache / ("own" if allowed.credentials else "open"))
+    routes = Routes(access, guard, upstream, downloads, local)
+    server = _Server(path, routes)
+    try:
+        known = _known(access, local)
+        yield Address(socket=path, pip=_pip(access), known=known, notes=routes.notes, fetched=downloads.fetched)
+    finally:
+        server.stop()
+        upstream.close()
+        path.unlink(missing_ok=True)
 
 
-class _Server:
-    def __init__(self, path: Path, routes: Routes, deadlines: Deadlines) -> None:
-        self._routes, self._deadlines = routes, deadlines
-        self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
-        self._lock = threading.Lock()
-        self._open: dict[socket.socket, threading.Thread] = {}
-        self._stopped = False
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind(str(path))
+class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    """Serves the requests of a build until it is stopped."""
+
+    daemon_threads = True
+    request_queue_size = 8 * MAX_CONNECTIONS
+
+    def __init__(self, path: Path, routes: Routes) -> None:
+        self._routes, self._slots = routes, threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._open: dict[socket.socket, None] = {}
+        super().__init__(str(path), socketserver.BaseRequestHandler)
         path.chmod(0o600)
-        self._listener.listen(8 * MAX_CONNECTIONS)
-        self._thread = threading.Thread(target=self._accept, name="gateway", daemon=True)
-        deadlines.start()
-        self._thread.start()
+        threading.Thread(target=self.serve_forever, args=(0.1,), name="gateway", daemon=True).start()
 
     def stop(self) -> None:
-        """End every connection and every thread."""
-        with self._lock:
-            self._stopped = True
-            open_ones = dict(self._open)
-        for one in (self._listener, *open_ones):
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        with suppress(ValueError):
-            self._slots.release()  # a thread may be waiting for a place
-        for thread in (self._thread, *open_ones.values()):
-            thread.join(timeout=5)
-        self._deadlines.stop()
+        """End every connection, and take no more."""
+        stopping = threading.Thread(target=self.shutdown, name="gateway-stop", daemon=True)
+        stopping.start()
+        waits = True
+        while waits:  # for the server, which may itself be waiting for a place
+            stopping.join(0.05)
+            waits = stopping.is_alive()
+            for one in list(self._open):
+                with suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
+        self.server_close()
 
-    def _accept(self) -> None:
-        while True:
-            self._slots.acquire()
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            thread = threading.Thread(target=self._serve, args=(connection,), name="gateway-client", daemon=True)
-            with self._lock:
-                if self._stopped:
-                    connection.close()
-                    return
-                self._open[connection] = thread
-            thread.start()
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Wait for a place, then serve a connection in a thread."""
+        self._slots.acquire()
+        self._open[request] = None
+        super().process_request(request, client_address)
 
-    def _serve(self, connection: socket.socket) -> None:
-        try:
-            with connection, suppress(OSError):
-                self._requests(Client(connection, self._deadlines))
-        finally:
-            with self._lock:
-                self._open.pop(connection, None)
-            with suppress(ValueError):
-                self._slots.release()
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection."""
+        with suppress(OSError):
+            self._routes.serve(Client(request))
 
-    def _requests(self, client: Client) -> None:
-        while client.keep:
-            try:
-                request = client.request()
-            except Malformed as error:
-                client.keep = False
-                self._routes.note(str(error))
-                client.sentence(error.status, str(error))
-                return
-            if request is None:
-                return
-            self._routes.answer(request, client)
-
-
-def _local_places(access: SiteAccess) -> LocalPlaces:
-    def places(values: tuple[str, ...]) -> tuple[Path, ...]:
-        return tuple(place for place in map(local_path, values) if place is not None)
-
-    return LocalPlaces(places(access.indexes), places(access.pip.get("find-links", ())))
+    def shutdown_request(self, request: Any) -> None:
+        """End a connection, and give its place to the next."""
+        self._open.pop(request, None)
+        super().shutdown_request(request)
+        self._slots.release()
 
 
 def _pip(access: SiteAccess) -> dict[str, tuple[str, ...]]:

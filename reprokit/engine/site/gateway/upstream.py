@@ -1,66 +1,64 @@
-"""What the gateway asks servers: to addresses that were checked, by the site's proxies, within limits."""
+"""What the gateway asks servers: at addresses that were checked, by the site's proxies, within limits.
+
+httpcore speaks HTTP and keeps connections. Each of them is made by :class:`_Network`, which looks a name up, checks
+what that gave, and connects there.
+"""
 
 from __future__ import annotations
 
-import http.client
+import functools
 import re
-import socket
 import ssl
 import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
+import httpcore
+
 from reprokit.engine.site.gateway.access import SiteAccess, basic, endpoint, shown, without_login
-from reprokit.engine.site.gateway.allowed import Guard, Unreachable
-from reprokit.engine.site.gateway.deadlines import Deadlines
+from reprokit.engine.site.gateway.allowed import Allowed, Guard, Unreachable
 
 CONNECT_SECONDS = 15.0
 SILENCE_SECONDS = 60.0
 HEAD_SECONDS = 90.0
+"""How long the head of an answer may take in all, where nothing else is said."""
 PAGE_SECONDS = 120.0
 MAX_PAGE = 32 * 1024 * 1024
 MAX_REDIRECTS = 10
-MAX_HEAD = 65536
-_IDLE = 4
-"""Connections to one server that are kept for its next request."""
-_BLOCK = 64 * 1024
+NEVER = float("inf")
+_IDLE, _IDLE_SECONDS = 8, 5.0
+"""Connections that wait for a next request, and how long: servers end them after some seconds."""
 
-Connector = Callable[[str, int, float], socket.socket]
-"""Address, port and seconds -> a connection; raises OSError."""
-
-
-def connect(address: str, port: int, seconds: float) -> socket.socket:
-    """A TCP connection to an address."""
-    return socket.create_connection((address, port), seconds)
+_FAILURES = (
+    *(httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, httpcore.ProxyError),
+    httpcore.UnsupportedProtocol,
+    ValueError,  # of an address that no request can have
+)
 
 
 class Answer:
     """What a server answered. Close it; read in full it leaves the connection for the next request."""
 
-    def __init__(
-        self, url: str, response: http.client.HTTPResponse, connection: _Connection, keep: Callable[[], None]
-    ) -> None:
-        self.url, self.status = url, response.status
-        self.headers = {name.lower(): _clean(value) for name, value in response.getheaders()}
-        self._response, self._connection, self._keep = response, connection, keep
+    def __init__(self, url: str, response: httpcore.Response) -> None:
+        self.url, self.status, self.close = url, response.status, response.close
+        self.headers = {name.decode().lower(): _clean(value.decode("latin-1")) for name, value in response.headers}
+        self._response = response
 
     @property
     def length(self) -> int | None:
         """Bytes of the body, where the server says so."""
-        return self._response.length
+        said = self.headers.get("content-length", "")
+        return int(said) if said.isdecimal() and "transfer-encoding" not in self.headers else None
 
     def blocks(self) -> Iterator[bytes]:
         """The body, as it comes. Raises Unreachable where it ends early or the server falls silent."""
         try:
-            while block := self._response.read(_BLOCK):
-                yield block
-            if self._response.length:  # http.client reports an early end of a sized body by read() alone
-                raise Unreachable(f"{shown(self.url)} ended after part of its answer")
-        except (http.client.HTTPException, OSError, ValueError) as error:
-            raise Unreachable(f"{shown(self.url)} stopped sending: {_why(error)}") from None
+            yield from self._response.iter_stream()
+        except _FAILURES as error:
+            raise Unreachable(f"{shown(self.url)} ended after part of its answer: {_why(error)}") from None
 
     def page(self) -> bytes:
         """The whole body, unpacked. Raises Unreachable for one that is too large, too slow or not what it says."""
@@ -75,7 +73,7 @@ class Answer:
                 found += block if unpack is None else unpack.decompress(block, MAX_PAGE + 1 - len(found))
             except zlib.error:
                 raise Unreachable(f"{where} says that it is packed as {packed}, and is not") from None
-            if len(found) > MAX_PAGE or (unpack is not None and unpack.unconsumed_tail):
+            if len(found) > MAX_PAGE:
                 raise Unreachable(f"{where} is larger than {MAX_PAGE // 2**20} MB")
             if time.monotonic() > until:
                 raise Unreachable(f"{where} was not read in full after {PAGE_SECONDS:g} s")
@@ -83,43 +81,78 @@ class Answer:
             raise Unreachable(f"{where} ended after part of its answer")
         return bytes(found)
 
-    def close(self) -> None:
-        """Let the connection go, to the next request if this answer was read in full."""
-        if self._response.isclosed() and not self._response.will_close:
-            self._keep()
-        else:
-            self._connection.close()
+
+class _Stream(httpcore.NetworkStream):
+    """A connection whose timeouts are moments by the monotonic clock: what drips in is never silent, and ends as well.
+
+    httpcore hands on the timeouts of a request as they are.
+    """
+
+    def __init__(self, stream: httpcore.NetworkStream) -> None:
+        self._stream = stream
+        self.close, self.get_extra_info = stream.close, stream.get_extra_info  # type: ignore[method-assign]
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """The next bytes, until that moment."""
+        return self._stream.read(max_bytes, max(0.001, min(SILENCE_SECONDS, (timeout or NEVER) - time.monotonic())))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Send bytes."""
+        self._stream.write(buffer, SILENCE_SECONDS)
+
+    def start_tls(self, ssl_context: ssl.SSLContext, server_hostname: Any = None, timeout: Any = None) -> _Stream:
+        """The same connection, secured."""
+        return _Stream(self._stream.start_tls(ssl_context, server_hostname, CONNECT_SECONDS))
 
 
-class _Connection(http.client.HTTPConnection):
-    """A connection that is made by ``dial``, once."""
+class _Network(httpcore.NetworkBackend):
+    """Connects to the first that answers of the addresses which ``find`` gives for a name, once, after its checks.
 
-    def __init__(self, host: str, port: int, dial: Callable[[], socket.socket]) -> None:
-        super().__init__(host, port)
-        self._dial = dial
+    ``what``: put before the name in messages.
+    """
 
-    def connect(self) -> None:
-        """Connect where the caller checked."""
-        self.sock = self._dial()
+    def __init__(self, backend: httpcore.NetworkBackend, find: Callable[[str, int], Sequence[str]], what: str) -> None:
+        self._backend, self._find, self._what = backend, find, what
+
+    def connect_tcp(self, host: str, port: int, timeout: float | None = None, *_: object, **__: object) -> _Stream:
+        """A connection to a host."""
+        failed = None
+        for address in self._find(host, port)[:4]:
+            try:
+                return _Stream(self._backend.connect_tcp(address, port, timeout or CONNECT_SECONDS))
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failed = error
+        raise Unreachable(f"{self._what}{host}:{port} cannot be connected to: {_why(failed)}")
+
+
+class _Way(NamedTuple):
+    """How servers are asked: requests share connections with those that are asked in the same way."""
+
+    proxy: SplitResult | None
+    of_build: bool
+    scheme: str
+    unverified: bool
+    own: bool
 
 
 class Upstream:
-    """The servers that one build reads from. Safe for threads; :meth:`close` ends what is under way."""
+    """The servers that one build reads from. Safe for threads."""
 
     def __init__(
-        self, access: SiteAccess, guard: Guard, deadlines: Deadlines, *, connector: Connector = connect
+        self, access: SiteAccess, guard: Guard, backend: httpcore.NetworkBackend, seconds: float | None = None
     ) -> None:
-        self._access, self._guard, self._deadlines, self._connect = access, guard, deadlines, connector
+        self._access, self._guard, self._backend = access, guard, backend
+        self._seconds = seconds or HEAD_SECONDS
         self._lock = threading.Lock()
-        self._idle: dict[tuple[object, ...], list[_Connection]] = {}
-        self._contexts: dict[tuple[bool, bool], ssl.SSLContext] = {}
+        self._pools: dict[_Way, httpcore.ConnectionPool] = {}
+        self._checked: set[tuple[str, int, bool]] = set()
 
     def close(self) -> None:
-        """Close the connections that wait for a next request."""
+        """Close the connections."""
         with self._lock:
-            for connection in [one for idle in self._idle.values() for one in idle]:
-                connection.close()
-            self._idle.clear()
+            pools = list(self._pools.values())
+        for pool in pools:
+            pool.close()
 
     def is_of_case(self, place: str) -> bool:
         """Whether the case alone names an index or page: the site's own may be on its networks, whoever names it."""
@@ -135,193 +168,141 @@ class Upstream:
         of_build = self.is_of_case(place)
         for _ in range(MAX_REDIRECTS + 1):
             login = self._access.authorization(place, url) if self._guard.allowed.credentials else ""
-            answer = self.ask("GET", url, {**headers, **({"Authorization": login} if login else {})}, of_build=of_build)
+            sent = {**headers, "User-Agent": "reprokit", **({"Authorization": login} if login else {})}
+            answer = self.ask("GET", url, sent, of_build=of_build)
             target = answer.headers.get("location")
             if answer.status not in (301, 302, 303, 307, 308) or not target:
                 return answer
             answer.close()
-            before, url = url, self._redirected(url, target)
+            before, url = url, redirected(url, target)
             if of_build:
                 self._guard.check_redirect(before, url)
         raise Unreachable(f"{shown(url)} redirects more than {MAX_REDIRECTS} times")
-
-    def _redirected(self, url: str, target: str) -> str:
-        try:
-            after = urljoin(url, target)
-            parts = urlsplit(after)
-            endpoint(after)
-        except ValueError:
-            raise Unreachable(f"{shown(url)} redirects to what is not an address") from None
-        if parts.scheme not in ("https", urlsplit(url).scheme) or parts.scheme not in ("http", "https"):
-            raise Unreachable(f"{shown(url)} redirects to an address that is not secured as it is")
-        return without_login(after)
 
     def ask(self, method: str, url: str, headers: Mapping[str, str], *, of_build: bool, apt: bool = False) -> Answer:
         """One request, without following a redirect. ``of_build``: the build chose the URL. Raises as above."""
         parts = urlsplit(url)
         host, port = endpoint(url)
-        proxy = self._access.proxy(url, apt=apt)
-        key = (parts.scheme, host, port, of_build, proxy)
-        sent = {"Host": _host_header(parts.scheme, host, port), "Accept-Encoding": "identity", **headers}
+        proxy = self._proxy(url, host, port, of_build=of_build, apt=apt)
+        own = self._guard.allowed.credentials and self._guard.is_named(host, port)
+        pool = self._pool(_Way(proxy, of_build, parts.scheme, self._access.unverified(host, port), own))
         target = parts._replace(scheme="", netloc="", fragment="").geturl() or "/"
-        if proxy is not None and parts.scheme == "http":
-            target = without_login(parts._replace(fragment="").geturl())
-            if login := _proxy_login(proxy):
-                sent["Proxy-Authorization"] = login
-        where = shown(url)
-        while True:
-            connection, fresh = self._connection(key, parts.scheme, host, port, proxy, of_build)
+        sent = {"Host": parts.netloc.rpartition("@")[2], "Accept-Encoding": "identity", **headers}
+        timeout = {"read": time.monotonic() + self._seconds, "connect": min(self._seconds, CONNECT_SECONDS)}
+        for again in (True, False):
             try:
-                return self._answer(connection, key, method, url, target, sent)
-            except (http.client.HTTPException, OSError, ValueError) as error:
-                connection.close()
-                if fresh or isinstance(error, TimeoutError):
-                    raise Unreachable(f"{where} does not answer: {_why(error)}") from None
+                name, path = host.encode("idna"), target.encode("ascii")
+                request = httpcore.Request(
+                    method,
+                    httpcore.URL(scheme=parts.scheme, host=name, port=parts.port, target=path),
+                    headers=[(name, value.encode("latin-1", "replace")) for name, value in sent.items()],
+                    extensions={"timeout": timeout},
+                )
+                answer = Answer(url, pool.handle_request(request))
+                timeout["read"] = NEVER
+                return answer
+            except _FAILURES as error:
+                # A server may end a connection in the moment in which it is used again.
+                if not again or not isinstance(error, (httpcore.ReadError, httpcore.RemoteProtocolError)):
+                    raise Unreachable(f"{shown(url)} does not answer: {_why(error)}") from None
+        raise AssertionError
 
-    def _answer(
-        self,
-        connection: _Connection,
-        key: tuple[object, ...],
-        method: str,
-        url: str,
-        target: str,
-        headers: Mapping[str, str],
-    ) -> Answer:
-        if connection.sock is None:
-            connection.connect()
-        with self._deadlines.limit(connection.sock, HEAD_SECONDS):
-            connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
-            for name, value in headers.items():
-                connection.putheader(name, value)
-            connection.endheaders()
-            response = connection.getresponse()
-        return Answer(url, response, connection, lambda: self._keep(key, connection))
-
-    def _connection(
-        self, key: tuple[object, ...], scheme: str, host: str, port: int, proxy: SplitResult | None, of_build: bool
-    ) -> tuple[_Connection, bool]:
-        with self._lock:
-            if idle := self._idle.get(key):
-                return idle.pop(), False
-
-        def dial() -> socket.socket:
-            plain = self.dial(host, port, proxy if scheme == "https" else None, of_build=of_build, http_proxy=proxy)
-            if scheme != "https":
-                return plain
-            secured = self._context(host, port).wrap_socket(plain, server_hostname=host, do_handshake_on_connect=False)
-            try:
-                with self._deadlines.limit(secured, CONNECT_SECONDS):
-                    secured.do_handshake()
-            except BaseException:
-                secured.close()
-                raise
-            return secured
-
-        return _Connection(host, port, dial), True
-
-    def _keep(self, key: tuple[object, ...], connection: _Connection) -> None:
-        with self._lock:
-            idle = self._idle.setdefault(key, [])
-            if len(idle) < _IDLE:
-                idle.append(connection)
-                return
-        connection.close()
-
-    def dial(
-        self,
-        host: str,
-        port: int,
-        tunnel: SplitResult | None,
-        *,
-        of_build: bool,
-        http_proxy: SplitResult | None = None,
-    ) -> socket.socket:
-        """A connection to a host, or to the proxy that asks it (``http_proxy``) or tunnels to it (``tunnel``).
-
-        Raises Refused, Unreachable and OSError.
-        """
-        proxy = tunnel or http_proxy
-        found = self._guard.addresses(host, port, of_build=of_build, by_proxy=proxy is not None)
+    def tunnel(self, host: str, port: int) -> httpcore.NetworkStream:
+        """A connection to a host that the build chose, for its own bytes. Raises as above."""
+        name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        proxy = self._proxy(f"https://{name}", host, port, of_build=True)
         if proxy is None:
-            return self._first(found, host, port)
+            return self._network(None, of_build=True).connect_tcp(host, port)
+        place = httpcore.URL(scheme="http", host=proxy.hostname or "", port=proxy.port, target=name)
+        headers = [("Host", name), *_login_for(proxy)]
+        timeout = {"timeout": {"read": time.monotonic() + self._seconds}}
+        try:
+            pool = httpcore.ConnectionPool(network_backend=self._network(proxy, of_build=True))
+            answer = pool.handle_request(httpcore.Request("CONNECT", place, headers=headers, extensions=timeout))
+        except _FAILURES as error:
+            raise Unreachable(f"the proxy of this site did not answer for {name}: {_why(error)}") from None
+        if answer.status != 200:
+            answer.close()
+            raise Unreachable(f"the proxy of this site does not connect to {name}: it answers {answer.status}")
+        stream: httpcore.NetworkStream = answer.extensions["network_stream"]
+        return stream
+
+    def _proxy(self, url: str, host: str, port: int, *, of_build: bool, apt: bool = False) -> SplitResult | None:
+        """The proxy that is asked, if any: it connects by the name, whose addresses are checked here all the same."""
+        proxy = self._access.proxy(url, apt=apt)
+        if proxy is None:
+            return None
         if proxy.scheme != "http" or not proxy.hostname:
             raise Unreachable(f"the proxy of this site is {shown(proxy.geturl())}; builds need an http:// one")
-        made = self._connect_proxy(proxy)
-        if tunnel is not None:
-            try:
-                with self._deadlines.limit(made, HEAD_SECONDS):
-                    _ask_tunnel(made, host, port, _proxy_login(proxy))
-            except BaseException:
-                made.close()
-                raise
-        return made
+        if (host, port, of_build) not in self._checked:  # the proxy looks it up again, whatever is found here
+            self._guard.addresses(host, port, of_build=of_build, by_proxy=True)
+            self._checked.add((host, port, of_build))
+        return proxy
 
-    def _connect_proxy(self, proxy: SplitResult) -> socket.socket:
-        # The site's configuration names its proxy: it may be anywhere.
+    def _network(self, proxy: SplitResult | None, *, of_build: bool) -> _Network:
+        if proxy is not None:
+            return _Network(self._backend, self._find_proxy, "the proxy of this site at ")
+        return _Network(self._backend, functools.partial(self._guard.addresses, of_build=of_build), "")
+
+    def _find_proxy(self, host: str, port: int) -> Sequence[str]:
+        """The addresses of a proxy. The site's configuration names it: it may be anywhere."""
         try:
-            found = self._guard.resolve(proxy.hostname or "", proxy.port or 80)
+            return self._guard.resolve(host, port)
         except OSError:
-            raise Unreachable(f"the proxy of this site, {proxy.hostname}, has no address") from None
-        return self._first(found, proxy.hostname or "", proxy.port or 80)
+            raise Unreachable(f"the proxy of this site, {host}, has no address") from None
 
-    def _first(self, addresses: Sequence[str], host: str, port: int) -> socket.socket:
-        """A connection to the first address that answers."""
-        last: OSError | None = None
-        for address in addresses[:4]:
-            try:
-                made = self._connect(address, port, CONNECT_SECONDS)
-            except OSError as error:
-                last = error
-            else:
-                made.settimeout(SILENCE_SECONDS)
-                with suppress(OSError):
-                    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                return made
-        raise Unreachable(f"{host}:{port} cannot be connected to: {_why(last)}")
-
-    def _context(self, host: str, port: int) -> ssl.SSLContext:
-        """How a server is verified: as the host's pip would; the client's certificate goes to the site's own hosts."""
-        unverified = self._access.unverified(host, port)
-        own = self._guard.allowed.credentials and self._guard.is_named(host, port)
+    def _pool(self, way: _Way) -> httpcore.ConnectionPool:
         with self._lock:
-            if (unverified, own) not in self._contexts:
-                self._contexts[unverified, own] = self._make_context(unverified, own)
-            return self._contexts[unverified, own]
+            if way not in self._pools:
+                self._pools[way] = httpcore.ConnectionPool(
+                    ssl_context=self._context(way) if way.scheme == "https" else None,
+                    proxy=httpcore.Proxy(_origin(way.proxy), headers=_login_for(way.proxy)) if way.proxy else None,
+                    max_connections=None,
+                    max_keepalive_connections=_IDLE,
+                    keepalive_expiry=_IDLE_SECONDS,
+                    network_backend=self._network(way.proxy, of_build=way.of_build),
+                )
+            return self._pools[way]
 
-    def _make_context(self, unverified: bool, own: bool) -> ssl.SSLContext:
+    def _context(self, way: _Way) -> ssl.SSLContext:
+        """How a server is verified: as the host's pip would; the client's certificate goes to the site's own hosts."""
         context = ssl.create_default_context()
         if self._access.bundle:
             context.load_verify_locations(cadata=self._access.bundle)
-        if own and self._access.client_cert is not None:
+        if way.own and self._access.client_cert is not None:
             context.load_cert_chain(self._access.client_cert)
-        if unverified:
+        if way.unverified:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         return context
 
 
-def _ask_tunnel(made: socket.socket, host: str, port: int, login: str) -> None:
-    """Ask a proxy for a connection to a host. Raises Unreachable."""
-    name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    lines = [f"CONNECT {name} HTTP/1.1", f"Host: {name}", *([f"Proxy-Authorization: {login}"] if login else [])]
-    made.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
-    head = bytearray()
-    while not head.endswith(b"\r\n\r\n"):
-        if not (byte := made.recv(1)) or len(head) > MAX_HEAD:  # not one byte of what comes after
-            raise Unreachable(f"the proxy of this site did not answer for {name}")
-        head += byte
-    status = re.match(rb"HTTP/1\.[01] (\d{3})([^\r\n]*)", head)
-    if status is None or status[1] != b"200":
-        said = _clean(status[1].decode() + status[2].decode("latin-1")) if status else "no status"
-        raise Unreachable(f"the proxy of this site does not connect to {name}: {said}")
+def of_host(access: SiteAccess, seconds: float) -> Upstream:
+    """As this host itself asks: for what a build of the user's own case would get."""
+    guard = Guard(Allowed(credentials=True, any_host=True), access.named, access.direct)
+    return Upstream(access, guard, httpcore.SyncBackend(), seconds)
 
 
-def _proxy_login(proxy: SplitResult) -> str:
-    return "" if proxy.username is None else basic(unquote(proxy.username), unquote(proxy.password or ""))
+def redirected(url: str, target: str) -> str:
+    """Where ``url`` redirects to, without a login. Raises Unreachable for what is not secured as ``url`` is."""
+    try:
+        after = urljoin(url, target)
+        parts = urlsplit(after)
+        endpoint(after)
+    except ValueError:
+        raise Unreachable(f"{shown(url)} redirects to what is not an address") from None
+    if parts.scheme not in ("https", urlsplit(url).scheme) or parts.scheme not in ("http", "https"):
+        raise Unreachable(f"{shown(url)} redirects to an address that is not secured as it is")
+    return without_login(after)
 
 
-def _host_header(scheme: str, host: str, port: int) -> str:
-    name = f"[{host}]" if ":" in host else host
-    return name if port == {"http": 80, "https": 443}[scheme] else f"{name}:{port}"
+def _login_for(proxy: SplitResult) -> list[tuple[str, str]]:
+    if proxy.username is None:
+        return []
+    return [("Proxy-Authorization", basic(unquote(proxy.username), unquote(proxy.password or "")))]
+
+
+def _origin(proxy: SplitResult) -> str:
+    return f"http://{proxy.netloc.rpartition('@')[2]}"
 
 
 def _clean(text: str) -> str:
@@ -331,6 +312,8 @@ def _clean(text: str) -> str:
 
 def _why(error: BaseException | None) -> str:
     """Why a connection failed, in one line without addresses of this host."""
+    if isinstance(error, (httpcore.NetworkError, httpcore.TimeoutException)):
+        error = error.__cause__ or error.__context__ or error  # what httpcore made it from
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted ({error.verify_message}); ca_bundle names this site's authorities"
     if isinstance(error, TimeoutError):
@@ -338,12 +321,3 @@ def _why(error: BaseException | None) -> str:
     if isinstance(error, OSError) and error.strerror:
         return _clean(error.strerror)[:200]
     return _clean(str(error) or type(error).__name__)[:200]
-
-
-@contextmanager
-def closing(answer: Answer) -> Iterator[Answer]:
-    """Close an answer at the end of the block."""
-    try:
-        yield answer
-    finally:
-        answer.close()
