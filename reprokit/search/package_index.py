@@ -6,12 +6,13 @@ find-links pages are read as pip reads them.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urljoin, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from packaging.utils import canonicalize_name
 
@@ -101,15 +102,15 @@ def _read(kind: str, page: str, proxies: Mapping[str, str], bundle: str) -> Iter
         except OSError as error:
             raise NoConnection(f"it cannot be read: {error.strerror}") from None
     answer = get(page, proxies=proxies, bundle=bundle, accept=ACCEPT, seconds=SECONDS)
-    if answer.status_code == 404:  # this index does not have the project
+    if answer.status == 404:  # this index does not have the project
         return iter(())
-    if answer.status_code != 200:
-        raise NoConnection(f"it answers {answer.status_code}")
+    if answer.status != 200:
+        raise NoConnection(f"it answers {answer.status}")
     try:
-        if answer.headers.get("Content-Type", "").partition(";")[0].strip() == JSON:
-            files = [_of_json(file) for file in answer.json()["files"]]
+        if answer.kind == JSON:
+            files = [_of_json(file) for file in json.loads(answer.body)["files"]]
         else:
-            files = [_of_link(link) for link in links_in_text(answer.text, urljoin(page, answer.url))]
+            files = [_of_link(link) for link in links_in_text(answer.body.decode("utf-8", "replace"), answer.url)]
     except (ValueError, KeyError, TypeError, AttributeError):
         files = []
     if not files:  # a login page looks like this, too

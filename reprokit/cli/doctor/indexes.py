@@ -80,7 +80,8 @@ def places(ground: Ground, options: Mapping[str, str]) -> Iterator[NetworkTarget
         yield NetworkTarget(
             name="pip find-links", url=url, proxies=usual, needed="its packages cannot be installed", fix=pip_fix
         )
-    apt = {key.split("::")[1].lower(): value for key, value in network.apt_proxies().items() if value != "DIRECT"}
+    configured = {key.split("::")[1].lower(): value for key, value in network.apt_proxies().items()}
+    apt = {f"{scheme}_proxy": value for scheme, value in configured.items() if value != "DIRECT"}
     debian = own.apt_mirror or OFFICIAL["debian"].main
     for name, url in (("Debian archive", debian), ("Ubuntu archive", OFFICIAL["ubuntu"].main)):
         needed = f"nothing can be installed in images of {name.partition(' ')[0]}"
@@ -103,12 +104,11 @@ def _ask(place: NetworkTarget, bundle: str) -> str:
             bundle=bundle,
             accept="text/html, application/vnd.pypi.simple.v1+html",
             seconds=SECONDS,
-            stream=True,
+            read=False,
         )
     except NoConnection as error:
         return str(error)
-    answer.close()
-    if answer.status_code in (401, 407):
+    if answer.status in (401, 407):
         return "it asks for a password that this host does not have"
     # A server that forbids or lacks a listing (403, 404) may still have every file below it.
-    return f"it answers {answer.status_code}" if answer.status_code >= 500 else ""
+    return f"it answers {answer.status}" if answer.status >= 500 else ""

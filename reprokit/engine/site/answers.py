@@ -1,73 +1,61 @@
-"""Asking what lies on the network as this host asks: with its proxies, authorities and passwords."""
+"""Asking what lies on the network as the gateway of builds does: with this host's proxies, authorities, passwords."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
 
-from reprokit.core.addresses import is_loopback
-from reprokit.core.redaction import without_passwords
-from reprokit.engine.site.gateway.access import without_login
-
-if TYPE_CHECKING:
-    import requests
+from reprokit.core import netrc_file
+from reprokit.core.errors import UsageError
+from reprokit.engine.site import authorities
+from reprokit.engine.site.gateway.access import SiteAccess
+from reprokit.engine.site.gateway.allowed import NotServed
 
 
 class NoConnection(Exception):
     """Nothing answers at an address; the text says why, without passwords."""
 
 
-class Untrusted(NoConnection):
-    """What answers has no certificate that ``bundle`` vouches for."""
+@dataclass(frozen=True, kw_only=True)
+class SiteAnswer:
+    """What a server answered, whatever its status; ``url``: after redirects, ``kind``: the type of ``body``."""
+
+    status: int
+    url: str
+    kind: str
+    body: bytes = b""
 
 
 def get(
-    url: str, *, proxies: Mapping[str, str], bundle: str = "", accept: str, seconds: float, stream: bool = False
-) -> requests.Response:
-    """What ``url`` answers, whatever its status. Raises NoConnection.
+    url: str, *, proxies: Mapping[str, str], bundle: str = "", accept: str, seconds: float, read: bool = True
+) -> SiteAnswer:
+    """What ``url`` answers; its body where it has one (status 200) and is to be ``read``. Raises NoConnection.
 
-    ``proxies``: variables as :func:`reprokit.engine.site.network.proxies` has them. ``bundle``: file of the
-    authorities, '' = the usual ones. ``seconds``: how long a silence may last.
+    ``proxies``: variables as :func:`reprokit.engine.site.network.proxies` has them. ``bundle``: file of authorities
+    besides the usual ones. ``seconds``: how long the head of the answer may take.
     """
-    import requests
-    from requests.utils import should_bypass_proxies
+    from reprokit.engine.site.gateway import upstream  # late: httpcore takes a while to import
 
-    chosen: dict[str, Any] = {
-        key.removesuffix("_proxy").lower(): value for key, value in proxies.items() if key.islower()
-    }
-    chosen.update({key: value for key, value in proxies.items() if key in ("http", "https")})
     try:
-        # A proxy's localhost is another host.
-        if is_loopback(without_login(url)) or should_bypass_proxies(url, proxies.get("no_proxy")):
-            chosen = {}
-        # pip sends the logins of a netrc as well.
-        login = None if urlsplit(url).username else requests.utils.get_netrc_auth(url)
+        pem = authorities.read_bundle(Path(bundle)).decode() if bundle else ""
+        access = SiteAccess(proxies=proxies, bundle=pem, logins=netrc_file.logins(os.environ), archives=(url,))
+        with (
+            closing(upstream.of_host(access, seconds)) as asks,
+            closing(asks.follow(url, {"Accept": accept}, place=url)) as answer,
+        ):
+            body = answer.page() if read and answer.status == 200 else b""
+            kind = answer.headers.get("content-type", "").partition(";")[0].strip()
+            return SiteAnswer(status=answer.status, url=answer.url, kind=kind, body=body)
+    except (NotServed, UsageError) as error:
+        raise NoConnection(str(error)) from None
     except ValueError as error:
         raise NoConnection(f"it is not an address ({error})") from None
-    session = requests.Session()
-    session.trust_env = False
-    try:
-        return session.get(
-            url,
-            proxies=chosen,
-            verify=bundle or True,
-            timeout=seconds,
-            stream=stream,
-            auth=login,
-            headers={"Accept": accept},
-        )
-    except requests.exceptions.ProxyError as error:
-        raise NoConnection(f"the proxy does not let through ({_reason(error)})") from None
-    except requests.exceptions.SSLError:
-        raise Untrusted("its certificate is not trusted (ca_bundle names this site's own authorities)") from None
-    except requests.exceptions.Timeout:
-        raise NoConnection(f"no answer within {seconds:g} s") from None
-    except requests.exceptions.RequestException as error:
-        raise NoConnection(f"no connection ({_reason(error)})") from None
 
 
 def default_index(seconds: float) -> str:
@@ -79,12 +67,3 @@ def default_index(seconds: float) -> str:
         return ""
     found = re.search(r"--index-url <url>.*?\(default\s+(\S+?)\)", answer, re.S)
     return found[1] if found else ""
-
-
-def _reason(error: Exception) -> str:
-    """The innermost words of a connection's failure, without addresses of objects and passwords."""
-    text = str(error)
-    for words in ("Name or service not known", "Temporary failure in name resolution", "Connection refused"):
-        if words in text:
-            return words.lower()
-    return without_passwords(text.rpartition(": ")[2].strip("'\")( "))

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PROGRAM = Path(__file__).parent.parent / "collecting" / "collect.py"
-"""What lists the packages of a Python; it imports nothing of reprokit."""
 SECONDS = 60
 MOST_SCRIPT = 64 * 1024
 """Most bytes of a shell script that is read."""
@@ -120,9 +118,10 @@ def _of_script(path: str) -> str:
 
 def ask(path: str) -> CapturedPython | None:
     """The version and packages of the Python at ``path``, from running it; None where that fails."""
+    script = Path(__file__).with_name("inside.py").read_text(encoding="utf-8")
     try:
         done = subprocess.run(
-            [path, str(PROGRAM), "--as-json"], capture_output=True, text=True, timeout=SECONDS, check=True, cwd="/"
+            [path, "-c", script], capture_output=True, text=True, timeout=SECONDS, check=True, cwd="/"
         )
         answer = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError):

@@ -7,10 +7,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-from reprokit.intake.capturing.interpreter import PROGRAM, SECONDS, program_of
+from reprokit.intake.capturing.interpreter import SECONDS, program_of
 
-__all__ = ["PROGRAM", "collects", "interpreter_for"]
+PROGRAM = Path(__file__).with_name("collect.py")
+"""The program; it imports nothing of reprokit, so that it also runs where reprokit is not installed."""
 
 
 def collects(python: str) -> bool:

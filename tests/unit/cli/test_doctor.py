@@ -96,7 +96,7 @@ def test_a_host_with_nothing_gets_a_finding_for_each_problem(tmp_path: Path) -> 
     assert "does not answer, and nothing here can make base images" in found["base images", "fail"]["text"]
     assert "mmdebstrap" in found["base images", "fail"]["fix"]
     assert "REPROKIT_REGISTY is not known; did you mean 'REPROKIT_REGISTRY'?" in document["findings"][2]["text"]
-    assert "the proxy does not let through (connection refused)" in found["network", "warn"]["text"]
+    assert "the proxy of this site at 127.0.0.1:9 cannot be connected to" in found["network", "warn"]["text"]
     assert "--engine venv" in next(one["text"] for one in document["findings"] if one["check"] == "venv")
     assert ("buildkit", "ok") not in found
 

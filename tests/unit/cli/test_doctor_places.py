@@ -191,7 +191,7 @@ def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         ("http://me:s3cr3tword@{}/guarded", "ok", "http://me:****@"),
         ("http://{}/guarded", "warn", "asks for a password"),
         ("http://{}/broken", "warn", "it answers 503; pip packages cannot be installed"),
-        ("http://127.0.0.1:9/simple", "warn", "no connection (connection refused)"),
+        ("http://127.0.0.1:9/simple", "warn", "127.0.0.1:9 cannot be connected to: Connection refused"),
         ("https://{}/simple", "warn", "no"),
     ],
 )
