@@ -1,7 +1,7 @@
 """What a failure parser is: how one kind of failure looks in a log, declared once. Pure.
 
-A parser is one module of :mod:`reprokit.evidence.parsers` with one :class:`Parser`. What observes a log, trims a flood
-and makes fingerprints goes by what the parsers declare, and knows none of them by name.
+A parser is a row of data/crash_parsers.yaml, or one module of :mod:`reprokit.evidence.parsers`. What observes a log,
+trims a flood and makes fingerprints goes by what the parsers declare, and knows none of them by name.
 """
 
 from __future__ import annotations

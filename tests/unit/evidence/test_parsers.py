@@ -85,3 +85,10 @@ def test_lines_of_a_stack_without_a_function_are_passed_over() -> None:
     form = StackFormat(line=r" +(?:\d+: (?P<function>.+)|at .*)")
     lines = ["part 'main' fell down", "   0: inner", "      at stairs:2:5", "   1: outer", "end", "   2: later"]
     assert _native(lines, [form]) == ["inner", "outer"]
+
+
+def test_a_row_with_a_key_that_there_is_not_is_refused() -> None:
+    row = {"name": "x", "traits": ["native"], "golden": ["x"], "version": "1", "crashes": []}
+    assert parsers._parser({**row, "leave_out": " at .*"}, {}).said("fell at 0x1") == "fell"
+    with pytest.raises(TypeError, match="leave"):
+        parsers._parser({**row, "leave": " at .*"}, {})
