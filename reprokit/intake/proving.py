@@ -75,7 +75,9 @@ def judge_draft(made: Draft, cells: Sequence[CellRecord]) -> Proof:
     def said(status: int, words: str, *, reproduced: bool = False) -> Proof:
         # What a program printed may name a home or a token; a draft is passed on.
         listed = tuple(scrub(f"{name(cell)}: {cell.verdict}: {cell.reason}").text for cell in cells[:_LISTED])
-        return Proof(status=status, words=scrub(words).text, cells=listed, reproduced=reproduced)
+        return Proof(
+            status=status, words=scrub(words).text, cells=(*listed, *_measured(failing)), reproduced=reproduced
+        )
 
     if too := next((cell for cell in passing if cell.verdict in _FAILS), None):
         why = f"{name(too)} passes by the report, and fails in the same way here"
@@ -97,6 +99,14 @@ def judge_draft(made: Draft, cells: Sequence[CellRecord]) -> Proof:
     if passing:
         compared = f", and {', '.join(map(name, passing[:_LISTED]))} passes ({_trials(passing)})"
     return said(0, f"confirmed: it fails as the report shows {where}{compared}", reproduced=True)
+
+
+def _measured(cells: Sequence[CellRecord]) -> Iterator[str]:
+    """What was measured of the axes in the image of the first cell that fails by the report."""
+    for cell in cells[:1]:
+        found = {axis: cell.environment[axis] for axis in cell.cell if cell.environment and axis in cell.environment}
+        if text := ", ".join(f"{axis} {version}" for axis, version in found.items() if version):
+            yield f"measured in its image: {text}"
 
 
 def _trials(cells: Sequence[CellRecord]) -> str:

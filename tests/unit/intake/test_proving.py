@@ -9,6 +9,7 @@ import pytest
 
 from reprokit.case import placeholders
 from reprokit.environment.cases import load_text
+from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
 from reprokit.intake.draft import Draft, render
@@ -29,8 +30,11 @@ def draft(failure: Mapping[str, str] = FAILURE, *passing: str, **data: Any) -> D
 
 def cells(**verdicts: Verdict) -> list[CellRecord]:
     return [
-        CellRecord(number=number, case_id="x", case_path="x.yaml", case_digest="sha256:0", verdict=verdict,
-                   cell={"os": "debian-12", "numpy": name[1:].replace("_", ".")}, reason=f"reason {number}")
+        CellRecord(
+            number=number, case_id="x", case_path="x.yaml", case_digest="sha256:0", verdict=verdict,
+            cell={"os": "debian-12", "numpy": name[1:].replace("_", ".")}, reason=f"reason {number}",
+            environment=Measured(os="debian-12"),
+        )
         for number, (name, verdict) in enumerate(verdicts.items(), 1)
     ]  # fmt: skip
 
@@ -62,6 +66,7 @@ def test_what_is_confirmed(made: Draft, verdicts: dict[str, Verdict], status: in
     assert proof.words.split(":")[0] in head
     assert "change: pin numpy" in head
     if verdicts:
+        assert "measured in its image: os debian-12" in text
         assert f"as the report says; {'' if status == 0 else 'not '}confirmed by run r-1" in expect
 
 
