@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from reprokit.core.text import one_line
-from reprokit.evidence.fingerprint import fingerprint, of_hang
+from reprokit.evidence.fingerprint import fingerprint, last_words, of_hang
 from reprokit.evidence.match import OUTPUT_KEYS, TRACEBACK_KEYS, check, chosen_exception, given_keys, hang_frames
 from reprokit.evidence.model import (
     Check,
@@ -21,7 +22,6 @@ from reprokit.evidence.model import (
     Outcome,
 )
 from reprokit.evidence.native import Stacks, describe_crash_at, describe_hang, hang_at, split
-from reprokit.evidence.not_started import why_not_checked, why_not_started
 from reprokit.evidence.observation import cause_of, observe, primary_crash, without_cuts
 from reprokit.evidence.text import LineNumbers, clean
 
@@ -35,7 +35,7 @@ def judge(failure: Failure, ending: Ending, text: str, known: Sequence[Known] = 
     Every key given must match. A container that we stopped, or that was killed for memory, has an exit status that is
     not the program's own: then the signature must ask for that very end, or be met by the program's output. A failure
     that does not match is still recognised if it is one of the ``known``, the first that fits. A command that was never
-    started is not the failure: see :func:`reprokit.evidence.not_started.why_not_started`.
+    started is not the failure: see :func:`reprokit.evidence.judgement.why_not_started`.
     """
     text, stacks = split(clean(text))
     observation, shown = observe(text), without_cuts(text)
@@ -218,3 +218,62 @@ def _but(missed: list[Check]) -> str:
         return "which is not evidence by itself"
     _, negated, wanted = missed[0].why.partition(", not ")
     return f"not {wanted}" if missed[0].key == "exception" and negated else f"but {missed[0].why}"
+
+
+_STATUS = {
+    126: 'the command was found, but cannot be executed; a file of the case can have mode: "755"',
+    127: "the command, or a library that it loads, was not found",
+}
+"""What a shell, and the first process of a container, says by its exit status."""
+
+_NO_SCRIPT = re.compile(
+    r"\S+: can't open file .*: \[Errno \d+\] .*"  # Python
+    r"|\S*sh: (?:\d+: )?(?:cannot|[Cc]an't) open .*"  # dash, busybox
+    r'|Can\'t open perl script ".*": .*'
+    r"|\S*ruby: No such file or directory -- .*"
+    r"|Could not open input file: .*"  # PHP
+    r"|Fatal error: cannot open file '.*': .*"  # Rscript
+    r"|\S*lua[\w.]*: cannot open .*"
+    r"|Error: Unable to access jarfile .*"
+    r"|ERROR: file or directory not found: .*"  # pytest
+)
+_NO_SCRIPT_OF_NODE = re.compile(
+    r"^(Error: Cannot find module '[^'\n]+')$(?s:.{0,4000})requireStack: \[\]\s*\}\s*(?:Node\.js v\S+\s*)?\Z", re.M
+)
+_TAIL = 8 * 1024
+
+
+_NOTHING_CHECKED = re.compile(
+    r"^=========(?: Error:| Warning:)? (Target application terminated before first instrumented API call"
+    r"|Internal Sanitizer Error: .*|Unable to .*)$",
+    re.M,
+)
+
+
+def why_not_checked(text: str) -> str:
+    """Why NVIDIA's compute-sanitizer did not look at (all of) the kernels of a program, by its words; '' mostly.
+
+    Its own exit status then says nothing about the program: without a GPU's driver it even kills what it starts.
+    """
+    said = _NOTHING_CHECKED.search(text) if "========= COMPUTE-SANITIZER" in text else None
+    return f"compute-sanitizer did not check it: {one_line(said[1], 200)}" if said else ""
+
+
+def why_not_started(failure: Failure, ending: Ending, text: str) -> str:
+    """Say why the end of a trial is not the failure of a case, and what to write if it is; '' if it may be.
+
+    Such is an exit status of 126 or 127, and an interpreter that could not open its script, as the last line of
+    ``text`` (the cleaned log) says, unless ``exit_code`` of the signature names the number.
+    """
+    code = ending.exit_code
+    if not code or ending.timed_out or ending.oom or failure.exit_code == code:
+        return ""
+    said = last_words(text[-_TAIL:]).strip()
+    why = _STATUS.get(code, "")
+    if not why:
+        node = _NO_SCRIPT_OF_NODE.search(text[-_TAIL:])
+        if not (node or _NO_SCRIPT.fullmatch(said)):
+            return ""
+        why, said = "the interpreter could not open its script", node[1] if node else said
+    shown = f" ({one_line(said, 160)})" if said else ""
+    return f"{why}{shown}; if that is the failure, write exit_code: {code}"

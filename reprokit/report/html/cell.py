@@ -9,13 +9,14 @@ from functools import lru_cache
 from typing import Any
 
 from reprokit.case.matrix import matches as covers
+from reprokit.core.text import pluralize
 from reprokit.environment import comparing
+from reprokit.evidence.native import HEAD, NONE, Stacks, ThreadStack, split
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.text import LineNumbers, clean
 from reprokit.report import comparison
 from reprokit.report.detail import used
 from reprokit.report.history import changed
-from reprokit.report.html import stacks
 from reprokit.report.html.gathering import RecordedCase
 
 PACKAGES = (
@@ -64,7 +65,7 @@ def cell_data(
     ``byHand``: lines that build the image and repeat a trial on any machine, each as pieces of text, :data:`NAME` and
     :data:`ONLY`: without these, cells of an image have the same. ``trials``: ``{number, outcome, exitCode,
     seconds, oom, timedOut, used, reason, exception, stacks, lines, file, note}``; its log is ``logNUMBER``, see
-    :func:`excerpt`; ``used``: processor time and memory in words; ``stacks``: see :func:`.stacks.to_page`.
+    :func:`excerpt`; ``used``: processor time and memory in words; ``stacks``: see :func:`stacks_of`.
     """
     text = known.file.text if known.file else ""
     facts = dict(changed.side(lambda digest: text if digest == known.digest else "", run, record).facts)
@@ -191,7 +192,7 @@ def _trial(trial: TrialRecord, log: Log) -> dict[str, Any]:
         "used": used(trial.usage).removeprefix(", "),
         "reason": trial.reason,
         "exception": trial.exception and trial.exception.to_json(),
-        "stacks": stacks.to_page(log.text),
+        "stacks": stacks_of(log.text),
         "lines": list(trial.lines),
         "file": log.file,
         "note": log.note,
@@ -246,3 +247,44 @@ def within(lines: Sequence[str], most: int) -> int:
         if size > most:
             return max(at, 1)
     return len(lines)
+
+
+MOST_THREADS = 32
+"""Threads whose stacks come with the page; the log has all of them."""
+
+
+def stacks_of(log: str) -> dict[str, Any] | None:
+    """``{title, threads, more, missing}`` of a log; None where no stacks were asked for. ``threads``: ``{name,
+    frames}``, each frame ``[function, place]``, innermost first; at the time limit of the last look, each with how
+    often it was seen there; ``more``: how many are left out; ``missing``: why there are none, or not all.
+    """
+    if HEAD not in log and NONE not in log:
+        return None
+    _, stacks = split(clean(log))
+    threads = [one for one in (stacks.samples[-1] if stacks.samples else stacks.threads) if one.frames]
+    if not threads and not stacks.missing:
+        return None
+    where = "at the time limit" if stacks.samples else "of the crash"
+    return {
+        "title": f"Stacks {where}: {pluralize(len(threads), 'thread')}" if threads else "No stacks",
+        "threads": [{"name": _name(one, stacks), "frames": _frames(one)} for one in threads[:MOST_THREADS]],
+        "more": max(len(threads) - MOST_THREADS, 0),
+        "missing": stacks.missing,
+    }
+
+
+def _name(stack: ThreadStack, stacks: Stacks) -> str:
+    name = f"{stack.name} of {stack.program}" if stack.name not in ("", stack.program) else stack.program
+    words = f"{name}, process {stack.process}, thread {stack.thread}"
+    if stack.signal:
+        return f"{words}: {stack.signal}"
+    if not stack.sample:
+        return words
+    same = sum(
+        any(one.thread == stack.thread and one.frames == stack.frames for one in look) for look in stacks.samples
+    )
+    return f"{words}: the same in {same} of {pluralize(len(stacks.samples), 'look')}"
+
+
+def _frames(stack: ThreadStack) -> list[list[str]]:
+    return [[one.function, f"{one.file}:{one.line}" if one.line else one.file] for one in stack.frames]

@@ -11,8 +11,7 @@ import pytest
 
 from reprokit.case.measures import Leaks
 from reprokit.case.model import Expect
-from reprokit.evidence.judging import concluded, judged
-from reprokit.evidence.leaking import leaked
+from reprokit.evidence.judging import concluded, judged, leaked
 from reprokit.evidence.measuring import ABOVE, BELOW, ERROR, FEWEST, LOOKS, estimate, growth, ratio
 from reprokit.evidence.model import Ending, Outcome, Verdict
 from reprokit.evidence.sequential import Trials

@@ -12,7 +12,7 @@ from hypothesis import given
 
 from reprokit.cli import invoke
 from reprokit.evidence.spans import Span, Timings, of_findings
-from reprokit.report.html.timing import BINS, ROWS, timing_data
+from reprokit.report.html.building import BINS, ROWS, timing_data
 from tests.unit.evidence.test_spans import SPANS, timings
 from tests.unit.fakes import FakeEngine
 from tests.unit.report.test_html import data
