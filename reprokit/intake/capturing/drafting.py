@@ -20,7 +20,7 @@ from reprokit.evidence.judgement import judge
 from reprokit.evidence.text import clean
 from reprokit.intake import naming
 from reprokit.intake.axes import unavailable
-from reprokit.intake.capturing import packages
+from reprokit.intake.capturing import interpreter
 from reprokit.intake.capturing.interpreter import SHELLS
 from reprokit.intake.capturing.seen import CapturedRun
 from reprokit.intake.draft import Draft, literal
@@ -48,11 +48,9 @@ class _Drafting:
         self.missing: list[str] = []
         self.omitted: list[Omitted] = list(seen.variables.omitted)
         self.known = {**seen.known, **dict.fromkeys(_secrets_of_options(seen.command), "<secret>")}
-        self.pins = (
-            packages.pinned(seen.interpreter, seen.gathered.modules | packages.modules_of(_traced(seen)), seen.words)
-            if seen.interpreter
-            else packages.Pinned()
-        )
+        python = seen.interpreter
+        modules = seen.gathered.modules | interpreter.modules_of(_traced(seen))
+        self.pins = interpreter.pinned(python, modules, seen.words) if python else interpreter.Pinned()
         self.from_git = self._from_git()
         tree = self.from_git and seen.checkout
         self.inside = "/".join(filter(None, (tree.name, tree.folder))) if tree else ""

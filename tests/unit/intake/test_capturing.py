@@ -18,7 +18,7 @@ from reprokit.environment.cases import load_text
 from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Ending
 from reprokit.intake import draft
-from reprokit.intake.capturing import checkout, environ, files, interpreter, packages, running
+from reprokit.intake.capturing import checkout, files, interpreter, running, seen
 from reprokit.intake.capturing.drafting import draft as drafted
 from reprokit.intake.capturing.interpreter import CapturedPython, Distribution
 from reprokit.intake.capturing.seen import CapturedRun
@@ -169,22 +169,22 @@ def test_a_checkout_is_a_source_with_its_changes() -> None:
 
 
 def test_packages_are_those_in_use_and_their_dependencies() -> None:
-    assert packages.pinned(PYTHON, {"pandas"}).needed == ["numpy==2.0.2"]
-    assert packages.pinned(PYTHON, set(), ["python", "-m", "pandas.x"]).direct == ["Pandas==2.0.3"]
-    assert packages.pinned(PYTHON, set(), ["/x/bin/f2py"]).direct == ["numpy==2.0.2"]
-    assert packages.pinned(PYTHON, {"unknown"}).direct == []
+    assert interpreter.pinned(PYTHON, {"pandas"}).needed == ["numpy==2.0.2"]
+    assert interpreter.pinned(PYTHON, set(), ["python", "-m", "pandas.x"]).direct == ["Pandas==2.0.3"]
+    assert interpreter.pinned(PYTHON, set(), ["/x/bin/f2py"]).direct == ["numpy==2.0.2"]
+    assert interpreter.pinned(PYTHON, {"unknown"}).direct == []
 
 
 def test_packages_that_no_index_has_are_reported_or_pinned_to_their_commit() -> None:
-    found = packages.pinned(PYTHON, {"mine", "fork", "torch"})
+    found = interpreter.pinned(PYTHON, {"mine", "fork", "torch"})
     assert found.direct == [f"fork @ git+https://example.org/fork.git@{'c' * 40}", "torch==2.1.0+cu118"]
     assert found.options == ["--extra-index-url https://download.pytorch.org/whl/cu118"]
     assert [text.split()[0] for text in found.missing] == ["mine"]
     archive = {"url": "https://example.org/a.whl", "archive_info": {}}
     other = replace(PYTHON, distributions=(Distribution(name="a", version="1", modules=("a",), direct=archive),))
-    assert packages.pinned(other, {"a"}).direct == ["a @ https://example.org/a.whl"]
+    assert interpreter.pinned(other, {"a"}).direct == ["a @ https://example.org/a.whl"]
     archive["url"] = "https://example.org/a.whl?sig=0123456789abcdef"
-    found = packages.pinned(other, {"a"})
+    found = interpreter.pinned(other, {"a"})
     assert found.direct == ["a==1"]
     assert "contains something secret" in found.missing[0]
 
@@ -195,7 +195,7 @@ def test_this_interpreter_lists_what_is_installed() -> None:
     found = interpreter.ask(program)
     assert found is not None
     assert found.version == ".".join(map(str, sys.version_info[:3]))
-    assert packages.pinned(found, {"yaml"}).direct[0].startswith("PyYAML==")
+    assert interpreter.pinned(found, {"yaml"}).direct[0].startswith("PyYAML==")
     assert interpreter.program_of(["bash", "-c", f"cd x && {sys.executable} y.py"]) == sys.executable
     assert interpreter.program_of(["make", "all"]) == ""
 
@@ -276,7 +276,7 @@ def test_variables_that_differ_from_a_login_shell() -> None:
         "MODE": "fast", "SAME": "1", "HF_TOKEN": "abcdef12345", "DATA": "/home/anna/data", "CONF": "/srv/p/conf.yaml",
         "TERM": "xterm", "LANG": "de_DE.UTF-8", "OLD": "new", "URL": "https://a:b@example.org", "ROOT": "/srv/p",
     }  # fmt: skip
-    found = environ.differing(given, {"SAME": "1", "OLD": "old"}, "/srv/p")
+    found = seen.differing(given, {"SAME": "1", "OLD": "old"}, "/srv/p")
     assert found.values == {"MODE": "fast", "OLD": "new", "CONF": "conf.yaml", "ROOT": "."}
     assert found.places == ["DATA"]
     assert sorted(one.kind for one in found.omitted) == ["credentials", "secret"]
