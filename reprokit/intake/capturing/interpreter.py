@@ -19,6 +19,8 @@ from packaging.utils import canonicalize_name
 from reprokit.core.redaction import scrub
 from reprokit.environment.catalog import OURS
 
+PROGRAM = Path(__file__).parent.parent / "collecting" / "collect.py"
+"""What lists the packages of a Python; it imports nothing of reprokit."""
 SECONDS = 60
 MOST_SCRIPT = 64 * 1024
 """Most bytes of a shell script that is read."""
@@ -131,10 +133,9 @@ def _of_script(path: str) -> str:
 
 def ask(path: str) -> CapturedPython | None:
     """The version and packages of the Python at ``path``, from running it; None where that fails."""
-    script = Path(__file__).with_name("inside.py").read_text(encoding="utf-8")
     try:
         done = subprocess.run(
-            [path, "-c", script], capture_output=True, text=True, timeout=SECONDS, check=True, cwd="/"
+            [path, str(PROGRAM), "--as-json"], capture_output=True, text=True, timeout=SECONDS, check=True, cwd="/"
         )
         answer = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError):

@@ -7,12 +7,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from reprokit.intake.capturing.interpreter import SECONDS, program_of
+from reprokit.intake.capturing.interpreter import PROGRAM, SECONDS, program_of
 
-PROGRAM = Path(__file__).with_name("collect.py")
-"""The program; it imports nothing of reprokit, so that it also runs where reprokit is not installed."""
+__all__ = ["PROGRAM", "collects", "interpreter_for"]
 
 
 def collects(python: str) -> bool:

@@ -396,8 +396,8 @@ PUBLIC = re.compile(r"https://(?:github\.com|gitlab\.com|gitee\.com|huggingface\
 class InstalledPackage:
     """An installed distribution."""
 
-    def __init__(self, name, version, info):
-        self.name, self.version, self.info = name, version, info
+    def __init__(self, name, version, info, text):
+        self.name, self.version, self.info, self.text = name, version, info, text
 
     def modules(self):
         """The names by which it is imported."""
@@ -432,8 +432,27 @@ def packages():
                 called, version = first(r"(?m)^Name: *(\S+)", text), first(r"(?m)^Version: *(\S+)", text)
                 if re.fullmatch(r"[A-Za-z0-9][\w.-]*", called) and re.fullmatch(r"[\w.!+-]+", version):
                     key = re.sub(r"[-_.]+", "-", called).lower()
-                    found.setdefault(key, InstalledPackage(called, version, info))
+                    found.setdefault(key, InstalledPackage(called, version, info, text))
     return [found[key] for key in sorted(found)]
+
+
+def as_json():
+    """What this Python is, and its distributions with what they need, for `reprokit capture`."""
+    found = {}
+    for one in packages():
+        scripts = (
+            text_of(os.path.join(one.info, "entry_points.txt")).partition("[console_scripts]")[2].partition("\n[")[0]
+        )
+        conda = text_of(os.path.join(one.info, "INSTALLER")).strip() == "conda"  # names the folder of its build
+        found[one.name] = {
+            "version": one.version,
+            "modules": sorted(attempt(one.modules) or ()),
+            "scripts": re.findall(r"(?m)^([\w.-]+)\s*=", scripts),
+            "requires": re.findall(r"(?m)^Requires-Dist: *(.+)$", one.text.partition("\n\n")[0]),
+            "direct": "" if conda else text_of(os.path.join(one.info, "direct_url.json")),
+        }
+    version, words, prefixes = platform.python_version(), " ".join(sys.version.split()), [sys.prefix, sys.base_prefix]
+    return json.dumps({"version": version, "words": words, "prefixes": prefixes, "distributions": found})
 
 
 def conda_packages():
@@ -478,33 +497,9 @@ def names_in(text):
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
-class Tail:
-    """The end of an output, and how many lines came before it."""
-
-    def __init__(self):
-        self.kept, self.before = b"", 0
-
-    def read(self, stream):
-        """Read a stream to its end, and show it as it comes."""
-        for part in iter(lambda: os.read(stream.fileno(), 65536), b""):
-            attempt(sys.stderr.buffer.write, part)
-            attempt(sys.stderr.flush)
-            self.kept += part
-            if len(self.kept) > 4 * LAST_BYTES:
-                self.cut()
-
-    def cut(self):
-        """Keep what is shown in the end; of a single line that is too long, its end."""
-        kept = b"".join(self.kept.splitlines(True)[-LAST_LINES:])
-        if len(kept) > LAST_BYTES:
-            kept = kept[-LAST_BYTES:].partition(b"\n")[2] or kept[-LAST_BYTES:]
-        self.before += len((self.kept[: len(self.kept) - len(kept)] + b".").splitlines()) - 1
-        self.kept = kept
-
-
 def run(words, seconds):
-    """Run the failing command, showing its output; how it ended, and the end of its output."""
-    shell, tail = len(words) == 1 and bool(re.search(r"\s", words[0])), Tail()
+    """Run the failing command, showing its output; how it ended, and the end of its output as bytes."""
+    shell, kept = len(words) == 1 and bool(re.search(r"\s", words[0])), bytearray()
     path = words[0] if shell else shutil.which(words[0]) or words[0]
     terminal = sys.stdin is not None and sys.stdin.isatty()
     leads = os.name == "posix" and not terminal  # at a terminal it has to read from it, and gets Ctrl-C by itself
@@ -514,8 +509,8 @@ def run(words, seconds):
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=leads,
         )  # fmt: skip
     except OSError as error:
-        return "ended with exit status: 127 ({})".format(error.strerror or "it does not start"), tail
-    reader = threading.Thread(target=attempt, args=(tail.read, process.stdout), daemon=True)
+        return "ended with exit status: 127 ({})".format(error.strerror or "it does not start"), kept
+    reader = threading.Thread(target=attempt, args=(pass_on, process.stdout, kept), daemon=True)
     reader.start()
     try:
         status = process.wait(seconds or None)
@@ -530,7 +525,16 @@ def run(words, seconds):
         interrupted(process, leads)
         ended = "was interrupted"
     reader.join(2)  # no longer: a process that it left behind may hold the pipe
-    return ended, tail
+    return ended, kept
+
+
+def pass_on(stream, kept):
+    """Read a stream to its end, show it as it comes, and keep its end."""
+    for part in iter(lambda: os.read(stream.fileno(), 65536), b""):
+        attempt(sys.stderr.buffer.write, part)
+        attempt(sys.stderr.flush)
+        kept += part
+        del kept[: -20 * LAST_BYTES]
 
 
 def interrupted(process, leads):
@@ -601,7 +605,7 @@ def package_blocks(script):
         yield from folded("conda ({})".format(len(conda)), [FORMAT + ": packages of conda", *conda])
 
 
-def command_block(words, ended, tail, scrubber):
+def command_block(words, ended, kept, scrubber):
     """The command with its last lines of output, and how it ended."""
     # The path of an interpreter is of this machine, and its version is above.
     first_word = os.path.basename(words[0]) if is_python(words[0]) else words[0]
@@ -609,15 +613,16 @@ def command_block(words, ended, tail, scrubber):
         words, first_word = ["sh", "-c", words[0]], "sh"
     shown = words[0] if len(words) == 1 else " ".join(shlex.quote(word) for word in [first_word, *words[1:]])
     command = scrubber.text(CONTROLS.sub("", shown.replace("\r\n", "\n")))[: 20 * LONGEST].split("\n")
-    tail.cut()
-    text = tail.kept.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
-    lines = [line[: 2 * LONGEST] for line in scrubber.text(CONTROLS.sub("", text)).rstrip().split("\n")]
+    text = kept.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+    lines = scrubber.text(CONTROLS.sub("", text)).rstrip().split("\n")[-LAST_LINES:]
+    while len(lines) > 1 and sum(map(len, lines)) > LAST_BYTES:
+        lines.pop(0)
     yield from ["", "### What fails", ""]
     # As a shell shows a command of several lines.
     typed = ["$ " + command[0], *["> " + line for line in command[1:]]]
-    yield from fence(typed + (lines if any(lines) else []), "console")
-    more = " The {} lines before these are left out.".format(tail.before) if tail.before else ""
-    yield from ["", "The command {}.{}".format(ended, more)]
+    yield from fence(typed + [line[-LAST_BYTES:] for line in lines if any(lines)], "console")
+    cut = " The lines before these are left out." if text.count("\n") > len(lines) else ""
+    yield from ["", "The command {}.{}".format(ended, cut)]
 
 
 def source_block(script, scrubber):
@@ -679,6 +684,9 @@ def report(options, words):
 
 def main(arguments):
     """Parse the arguments, and print the report; 0, or 130 after Ctrl-C."""
+    if arguments == ["--as-json"]:
+        print(as_json())
+        return 0
     at = arguments.index("--") if "--" in arguments else len(arguments)
     parser = argparse.ArgumentParser(
         prog="collect.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,

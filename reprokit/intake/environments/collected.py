@@ -16,7 +16,7 @@ from reprokit.intake.environments.reading import BlockReader
 KIND = "collect"
 _HEAD = re.compile(r"reprokit collect (?P<format>\d{1,3})(?:: packages of (?P<of>Python|conda)\b.*)?$")
 _ENDED = re.compile(
-    r"The command (?P<how>ended with exit status: .{1,80}?|hangs: .{1,60}?|succeeded|was interrupted)\.(?: The \d|$)"
+    r"The command (?P<how>ended with exit status: .{1,80}?|hangs: .{1,60}?|succeeded|was interrupted)\.(?: The |$)"
 )
 _FACT = re.compile(r"(?P<key>[A-Za-z+][^:]{0,80}): (?P<value>\S.*)$")
 _PACKAGE = re.compile(r"(?P<name>[\w.-]{1,100})==(?P<version>[\w.!+-]{1,60})(?:  # from (?P<origin>\S.*))?$")
