@@ -21,10 +21,10 @@ import pytest
 
 from reprokit.case.cellspec import FileSpec, Limits
 from reprokit.core.errors import EngineError
+from reprokit.core.leftovers import remove_tree
 from reprokit.engine import registry
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import Build, Engine, Trial
-from reprokit.engine.venv import host
 from reprokit.environment import dockerfile
 
 # A shell that starts the tests in the background, or nohup, has them ignore signals, and so would the programs that
@@ -39,8 +39,6 @@ hypothesis.settings.register_profile("reprokit", deadline=None)
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=10)  # for `make unit`
 hypothesis.settings.load_profile("reprokit")
 
-# CI runs the tests as root; builds and trials of the engine venv are those of the user nobody nevertheless.
-os.environ.setdefault("REPROKIT_VENV_AS_ROOT", "yes")
 os.environ.pop("DEBUGINFOD_URLS", None)  # of the distribution: no test asks a server that it did not start
 
 BROWSER = Path(__file__).parent / "browser"
@@ -98,21 +96,13 @@ def engine() -> DockerEngine:
 
 
 @contextmanager
-def reachable_cache() -> Iterator[Path]:
-    """A cache of our own that an unprivileged user can reach, which pytest's folders are not."""
+def own_cache() -> Iterator[Path]:
+    """A cache of our own."""
     folder = Path(tempfile.mkdtemp(prefix="venv-test-"))
-    folder.chmod(0o755)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder))
         yield folder
-    shutil.rmtree(folder)
-
-
-@pytest.fixture(scope="session")
-def venv_sandbox() -> None:
-    """The sandbox of the engine venv; tests that need it are skipped where this host cannot make one."""
-    if why := host.refusal():
-        pytest.skip(why)
+    assert remove_tree(folder)
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, cell_key, expand
 from reprokit.case.model import Case, EnvironmentSection
 from reprokit.case.tree import Loc, line_column
+from reprokit.case.trust import ALLOWANCES
 from reprokit.core.text import is_visible, pluralize
 
 SHOWN = 100
@@ -78,9 +79,8 @@ def asks(file: CaseFile, cells: Sequence[Cell] = ()) -> tuple[ReviewItem, ...]:
     return tuple(sorted(found, key=lambda ask: ask.level is not Level.LOOK))
 
 
-def summary(file: CaseFile, cells: Sequence[Cell] = (), *, on_host: str = "", most: int | None = LISTED) -> str:
-    """A few lines for the person who decides whether the case may run here. ``on_host``: the engine that
-    builds it, where that runs its steps on this host itself.
+def summary(file: CaseFile, cells: Sequence[Cell] = (), *, most: int | None = LISTED) -> str:
+    """A few lines for the person who decides whether the case may run here.
 
     ``most``: things to look at that are listed; some of each kind, so that many of one hide none of another.
     """
@@ -91,14 +91,11 @@ def summary(file: CaseFile, cells: Sequence[Cell] = (), *, on_host: str = "", mo
         f"  its text: {file.digest}",
         *(f"  {ask.words}" for ask in found if ask.level is Level.PLAIN),
     ]
-    if on_host:
-        lines.append(
-            f"  --engine {on_host}: there is no container; its build steps run on this host itself, in a sandbox"
-        )
-    else:
-        lines.append(
-            "  its build runs as root in a container, with a network; what it installs comes from this host's indexes"
-        )
+    lines.append(
+        "  its build runs as root in a container, with a network; what it installs comes from this host's indexes"
+    )
+    if not ALLOWANCES[file.trust].on_host:
+        lines.append("  it is untrusted, and needs a container engine: --engine venv refuses it")
     lines.append("to look at:" if look else "nothing else: no setup script, no sources, no image or index of its own")
     shown = _some_of_each(look, most)
     lines += [f"  {ask.line}:{ask.column}: {ask.words}" for ask in shown]

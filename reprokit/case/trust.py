@@ -35,7 +35,7 @@ class Allowance:
     ``debug_files``: the site's servers of debug files are asked for the names of frames of their crashes.
     ``shares_images``: their images are fetched from the site's registry of images and pushed there, into a repository
     of their domain; otherwise only where the site says so.
-    ``on_host``: they run on this host itself, without a container (``--engine venv``). ``trial_network``: their trials
+    ``on_host``: they run without a container, as the user (``--engine venv``). ``trial_network``: their trials
     get a network where they ask for it; ``host_ipc``: the shared memory of the host. ``file_capabilities``: debuggers
     in their trials get from their files the capability that Yama asks for; otherwise no program there gets any
     privilege by being started.
@@ -67,7 +67,7 @@ class Allowance:
 
 ALLOWANCES: Mapping[Trust, Allowance] = {
     Trust.OWN: Allowance(domain="", credentials=True, open_network=True),
-    Trust.REVIEWED: Allowance(domain="reviewed", credentials=True, open_network=True),
+    Trust.REVIEWED: Allowance(domain="reviewed", credentials=True, open_network=True, on_host=False),
     Trust.STRANGER: Allowance(
         domain="stranger",
         credentials=False,

@@ -19,9 +19,8 @@ class EngineEntry:
 
     ``kind``: what ``--engine`` takes and what is recorded. ``help``: what it is, in one line. ``open``: the engine, for
     the environment variables of a process; raises EngineError, with what to do, when none answers. ``host``: measures
-    this host for engines whose recipe is a script. ``keeps``: the engine for its ``kept`` and ``discard`` alone, where
-    these need no service; it answers where the engine itself refuses to run. ``start``: the command that makes the
-    engine answer, '' where it is not installed; ``package``: what to install then.
+    this host for engines whose recipe is a script, which need no service. ``start``: the command that makes the engine
+    answer, '' where it is not installed; ``package``: what to install then.
     """
 
     kind: str
@@ -29,6 +28,5 @@ class EngineEntry:
     open: Callable[[Mapping[str, str]], Engine]
     capabilities: Capabilities = field(default_factory=Capabilities)
     host: Callable[[], Host] | None = None
-    keeps: Callable[[], Engine] | None = None
     start: Callable[[Mapping[str, str]], str] | None = None
     package: str = ""

@@ -25,7 +25,7 @@ from reprokit.core.errors import UsageError
 from reprokit.core.files import shipped
 from reprokit.environment import installing, sanitizing
 from reprokit.environment.axes import AXES
-from reprokit.environment.model import Environment, OnHost
+from reprokit.environment.model import Environment
 from reprokit.environment.steps import instructions
 from reprokit.environment.supply import Recipe
 
@@ -42,8 +42,6 @@ VENV_PREFIX = "reprokit/venv:"
 _USED = re.compile(r'reprokit/([\w.-]+)[,"]')
 """A file of the context's folder reprokit/ where a recipe uses it: mounted, or in the quotes of a shell."""
 _TEMPLATES: Mapping[Recipe, str] = {"dockerfile": "Dockerfile.j2", "script": "venv.sh.j2"}
-_SEED = "venv-seed.sh.j2"
-"""What the script of a virtual environment starts from."""
 _PREFIXES: Mapping[Recipe, str] = {"dockerfile": TAG_PREFIX, "script": VENV_PREFIX}
 FORMAT = "reprokit-image/v1"
 SUPPORT = (
@@ -194,10 +192,6 @@ def render(
     for name, lines in locks.items():
         if name in used:
             context[f"reprokit/{name}"] = "".join(line + "\n" for line in lines).encode()
-    if environment.host:
-        context["reprokit/relay.py"] = _support("relay.py")
-        context["reprokit/seed.sh"] = _templates().get_template(_SEED).render(env=environment).encode()
-        context["reprokit/venv.json"] = json.dumps(_layout(environment.host, workdir)).encode()
     return Rendered(dockerfile=text, context=dict(sorted(context.items())), prefix=_PREFIXES[recipe])
 
 
@@ -212,16 +206,6 @@ def _sanitizer(kind: str) -> dict[str, object]:
         "preloaded": sanitizing.PRELOADED,
         "compute": "" if own else sanitizing.COMPUTE_SANITIZER,
     }
-
-
-def _layout(host: OnHost, workdir: str) -> dict[str, str]:
-    """What the embedded engine has to know of an environment, to make it and to run trials in it."""
-    layout = {"workdir": workdir, "prefix": host.python.prefix}
-    if host.packages:
-        layout["packages"] = "\n".join(
-            f"{one.site}/{entry}" for one in host.distributions for entry in (one.info, *one.entries)
-        )
-    return layout if host.python.path else {**layout, "uv": host.python.version}
 
 
 def render_one(template: str, files: Mapping[str, bytes | Path], **values: Any) -> Rendered:

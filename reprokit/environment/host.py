@@ -91,21 +91,6 @@ def parse(text: str, query: Sequence[str] = QUERY) -> tuple[tuple[Gpu, ...], str
 
 
 @dataclass(frozen=True, kw_only=True)
-class HostCapabilities:
-    """What this host permits us to enforce; each is '' where it is permitted, else says why it is not.
-
-    ``namespaces``: file system, processes and shared memory of a trial's own. ``network``: cutting it off.
-    ``memory``, ``cpu``, ``pids``: limits by control groups.
-    """
-
-    namespaces: str = ""
-    network: str = ""
-    memory: str = ""
-    cpu: str = ""
-    pids: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Host:
     """This host as far as virtual environments are concerned.
 
@@ -132,9 +117,8 @@ class Host:
     packages: tuple[HostPackage, ...] = ()
     cpus: int = 1
     root: bool = False
-    powers: HostCapabilities = field(default_factory=HostCapabilities)
 
     @property
     def reference(self) -> str:
         """What stands for this host where an image has its base: equal where environments may be shared."""
-        return f"host:{self.os}-glibc-{self.glibc}" + ("" if not self.powers.namespaces else "-plain")
+        return f"host:{self.os}-glibc-{self.glibc}"

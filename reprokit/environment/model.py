@@ -223,12 +223,6 @@ class OnHost:
             served["gcc"] = f"{self.gcc.path} {self.gcc.version}"
         return served | {one.name: f"{one.place} {one.version}" for one in self.packages}
 
-    @property
-    def distributions(self) -> tuple[HostDistribution, ...]:
-        """All that its packages bring, each once."""
-        found = {one.name: one for package in self.packages for one in package.distributions}
-        return tuple(found[name] for name in sorted(found))
-
 
 @dataclass(frozen=True, kw_only=True)
 class SourceTree:

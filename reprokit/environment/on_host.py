@@ -1,7 +1,7 @@
 """From a cell to a virtual environment of this host: what the host has serves, what it cannot have is refused. Pure.
 
 Nothing is promised that is not kept: the operating system, the C library, compilers, driver and packages are the
-host's, and a limit that the host does not let an ordinary process have makes a cell ``unsupported``.
+host's, and a limit that an ordinary process cannot be held to makes a cell ``unsupported``.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from reprokit.environment.host import Host
 from reprokit.environment.model import Base, Environment, Gcc, OnHost, Python
 from reprokit.environment.resolving import parts_of
 
-SHM = 64 * 1024 * 1024
-"""What a container engine gives /dev/shm unless asked, in bytes."""
+NOT_HELD = "a virtual environment has no limit but time and memory; choose a container engine by --engine"
+SHARED = "a virtual environment shares this host's"
 
 
 def resolve_on(host: Host, spec: CellSpec, *, catalog: Catalog = OURS, network_written: bool = False) -> Environment:
     """The environment of a cell on that host. Raises Unsupported with every reason why there is none.
 
-    ``network_written``: whether the case itself says which network it wants. One that does not gets none where the host
-    can cut it off, and a note where it cannot.
+    ``network_written``: whether the case itself says which network it wants. One that does not gets the host's, with a
+    note.
     """
-    reasons = [*_system(host, spec), *_limits(host, spec.limits), *_places(host, spec)]
-    if network_written and spec.limits.network == "none" and host.powers.network:
-        reasons.append(f"resources.network none: {host.powers.network}")
+    reasons = [*_system(host, spec), *_limits(host, spec.limits), *_places(spec)]
+    if network_written and spec.limits.network == "none":
+        reasons.append(f"resources.network none: {SHARED}")
     found: dict[str, Any] = {}
     for axis in RESOLVING:
         request = HostRequest(asked=spec.cell.get(axis.name), spec=spec, host=host, catalog=catalog, found=found)
@@ -62,7 +62,7 @@ def resolve_on(host: Host, spec: CellSpec, *, catalog: Catalog = OURS, network_w
         pip_before=asked.pip_before,
         setup=asked.setup,
         host=OnHost(python=python, gcc=gcc, packages=packages),
-        notes=tuple(_notes(host, spec.limits)),
+        notes=tuple(_notes(host, spec)),
     )
     return compatibility.check(spec, environment, catalog)
 
@@ -103,53 +103,44 @@ def _installed(name: str, version: str, apt: Mapping[str, str]) -> bool:
 
 
 def _limits(host: Host, limits: Limits) -> Iterator[str]:
-    powers = host.powers
-    if limits.memory is not None and powers.memory:
-        yield f"resources.memory cannot be enforced on this host: {powers.memory}"
-    if limits.cpus is not None and limits.cpus > host.cpus:
-        yield f"resources.cpus {limits.cpus:g}: this host has {host.cpus}"
-    elif limits.cpus is not None and powers.cpu:
-        yield f"resources.cpus cannot be enforced on this host: {powers.cpu}"
-    if limits.pids is not None and powers.pids:
-        yield f"resources.pids cannot be enforced on this host: {powers.pids}"
-    if limits.shm_size is not None and powers.namespaces:
-        yield f"resources.shm_size cannot be set on this host: {powers.namespaces}"
-    if limits.ulimits:
-        yield "resources.ulimits: the processes of a virtual environment have those of reprokit"
-    if limits.ipc == "host" and not host.powers.namespaces:
-        yield "resources.ipc host: a virtual environment has shared memory of its own"
-    if limits.user == "root" and (not host.root or powers.namespaces):
-        why = powers.namespaces if host.root else "reprokit itself does not run as root"
-        yield f"resources.user root: {why}"
+    for name, value in (("cpus", limits.cpus), ("pids", limits.pids), ("ulimits", limits.ulimits or None)):
+        if value is not None:
+            yield f"resources.{name}: {NOT_HELD}"
+    if limits.shm_size is not None:
+        yield f"resources.shm_size: {SHARED}"
+    if limits.user == "root" and not host.root:
+        yield "resources.user root: reprokit itself does not run as root"
     elif limits.user not in {"repro", "root"}:
-        yield f"resources.user {limits.user}: a virtual environment has repro (unprivileged) and root only"
+        yield f"resources.user {limits.user}: the programs of a virtual environment run as you"
 
 
-def _places(host: Host, spec: CellSpec) -> Iterator[str]:
-    """Where the work folder cannot be at its place, nothing may name that place."""
+def _places(spec: CellSpec) -> Iterator[str]:
+    """The work folder cannot be at its place, so that nothing may name that place."""
     workdir, asked = spec.workdir.rstrip("/"), spec.environment
     if not workdir:
         yield "workdir /: a virtual environment needs a folder of its own"
-    elif host.powers.namespaces:
-        texts = {
-            "command": spec.command,
-            "env": spec.env.values(),
-            "files": [file.text for file in spec.files.values()],
-            "environment": (
-                *(text for step in asked.pip_steps for text in (*step.requirements, *step.options)),
-                *asked.pip_options,
-                asked.setup,
-            ),
-            "datasets": [dataset.generate for dataset in spec.datasets.values()],
-        }
-        for key, values in texts.items():
-            if any(re.search(re.escape(workdir) + r"(?![\w.-])", value) for value in values):
-                yield f"{key} names {workdir}, which is not available on this host: {host.powers.namespaces}"
+        return
+    texts = {
+        "command": spec.command,
+        "env": spec.env.values(),
+        "files": [file.text for file in spec.files.values()],
+        "environment": (
+            *(text for step in asked.pip_steps for text in (*step.requirements, *step.options)),
+            *asked.pip_options,
+            asked.setup,
+        ),
+        "datasets": [dataset.generate for dataset in spec.datasets.values()],
+    }
+    for key, values in texts.items():
+        if any(re.search(re.escape(workdir) + r"(?![\w.-])", value) for value in values):
+            yield f"{key} names {workdir}: the work folder of a virtual environment is elsewhere; name paths from there"
 
 
-def _notes(host: Host, limits: Limits) -> Iterator[str]:
-    """What the cell leaves open, a container has, and this host does not permit."""
-    if limits.network == "none" and host.powers.network:
-        yield f"the network was not cut off, as a container's is: {host.powers.network}"
-    if limits.shm_size is None and host.powers.namespaces:
-        yield "/dev/shm was the host's, not one of 64 MiB"
+def _notes(host: Host, spec: CellSpec) -> Iterator[str]:
+    """What the cell leaves open, and a container has otherwise."""
+    if spec.limits.network == "none":
+        yield f"the network was not cut off, as a container's is: {SHARED}"
+    if host.root and spec.limits.user != "root":
+        yield "the program ran as root, as reprokit itself"
+    if spec.datasets:
+        yield "data sets could be written to"

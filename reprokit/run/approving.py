@@ -31,30 +31,25 @@ def approve(
 
     What the user agrees to here, or named by its digest, is reviewed; ``--yes`` leaves an untrusted case untrusted.
     ``cells``: those that are to run, by the digest of the case. ``ask``: who answers, else the terminal.
-    Raises UsageError when they may not.
+    Raises UsageError when they may not, as no untrusted one may without a container.
     """
+    untrusted = [file for file in files if ALLOWANCES[file.trust].asks]
+    for file in files if request.reviewed else untrusted:
+        _check_contained(file, request)
     if request.reviewed:
         _check(files, request.reviewed)
         return [replace(file, trust=Trust.REVIEWED) for file in files]
-    untrusted = [file for file in files if ALLOWANCES[file.trust].asks]
     if not untrusted:
         return list(files)
     from reprokit.case import review
-    from reprokit.engine import registry
 
-    on_host = request.engine if registry.capabilities(request.engine).recipe == "script" else ""
     if request.yes:
         for file in untrusted:
-            if on_host and not ALLOWANCES[file.trust].on_host:
-                raise UsageError(
-                    f"{file.path}: an untrusted case gets no part of this host itself, as engine "
-                    f"{on_host} gives it: choose another --engine, or read it and give --reviewed {file.digest}"
-                )
             echo(f"{file.path}: runs unread, as an untrusted case: {file.digest}", err=True)
         return list(files)
     if request.ask:
         for file in untrusted:
-            echo(review.summary(file, (cells or {}).get(file.digest, ()), on_host=on_host), err=True, nl=False)
+            echo(review.summary(file, (cells or {}).get(file.digest, ())), err=True, nl=False)
     one = len(untrusted) == 1
     if ask is None and not (request.ask and sys.stdin and sys.stdin.isatty()):
         raise UsageError(
@@ -66,6 +61,18 @@ def approve(
     if not (ask or _at_the_terminal)(f"Build and run {'it' if one else 'them'} here?"):
         raise Declined("nothing was built or run")
     return [replace(file, trust=Trust.REVIEWED) if ALLOWANCES[file.trust].asks else file for file in files]
+
+
+def _check_contained(file: CaseFile, request: Request) -> None:
+    """Raise UsageError where the engine would run another's case, read or not, as the user's own programs."""
+    from reprokit.engine import registry
+
+    if registry.capabilities(request.engine).recipe == "script":
+        raise UsageError(
+            f"{file.path}: an untrusted case, reviewed or not, needs a container engine: --engine {request.engine} "
+            "runs its programs as your own, with all that you may read and write; choose another by --engine "
+            "('reprokit doctor' says which one answers)"
+        )
 
 
 def _check(files: Sequence[CaseFile], reviewed: Sequence[str]) -> None:

@@ -132,8 +132,7 @@ def _ours(folder: Path, engine: str) -> Run:
     path = folder / f"twelve-{engine}.yaml"
     path.write_text(json.dumps(case), encoding="utf-8")
     words = [*REPROKIT, "run", path, "--engine", engine, "--jobs", JOBS, "--confirm", "never"]
-    # Root has to allow virtual environments; tox and asv do not ask.
-    return lambda: _timed([*words, "--store", folder / f"store-{engine}"], folder, REPROKIT_VENV_AS_ROOT="yes")
+    return lambda: _timed([*words, "--store", folder / f"store-{engine}"], folder)
 
 
 def _tox(folder: Path, tox: Path, program: Path) -> Run:

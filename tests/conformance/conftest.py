@@ -23,7 +23,7 @@ from reprokit.environment.dockerfile import render
 from reprokit.environment.on_host import resolve_on
 from reprokit.evidence.model import Ending
 from tests.conformance import toy_engine
-from tests.conftest import build_of, import_tiny, never, reachable_cache, trial
+from tests.conftest import build_of, import_tiny, never, own_cache, trial
 from tests.unit.environment.builders import cell
 from tests.unit.fakes import FakeEngine
 
@@ -50,11 +50,7 @@ class Subject:
     @property
     def unenforced(self) -> dict[str, str]:
         """What the engine says that it does not keep here -> why."""
-        if self.entry.host is None:
-            return dict.fromkeys(self.engine.info().unenforced, "the engine says that it does not hold it")
-        powers = self.entry.host().powers
-        found = {"memory": powers.memory, "pids": powers.pids, "network": powers.network, "mounts": powers.namespaces}
-        return {what: why for what, why in found.items() if why}
+        return dict.fromkeys(self.engine.info().unenforced, "the engine says that it does not hold it")
 
     def needs(self, what: str) -> None:
         """Skip a test of what this engine says that it does not keep."""
@@ -132,14 +128,12 @@ def _podman5(request: pytest.FixtureRequest) -> Iterator[Subject]:
 
 
 def _venv(request: pytest.FixtureRequest) -> Iterator[Subject]:
-    request.getfixturevalue("venv_sandbox")
     entry = registry.entry("venv")
-    with reachable_cache():
+    with own_cache():
         yield Subject(entry=entry, engine=entry.open({}), left=_processes, lingers=True, opened="registry.make('venv')")
 
 
 def _toy(request: pytest.FixtureRequest) -> Iterator[Subject]:
-    request.getfixturevalue("venv_sandbox")  # the toy measures this host as the engine venv does
     top = request.getfixturevalue("tmp_path_factory").mktemp("toy")
     opened = f"toy_engine.ToyEngine(Path({str(top)!r}))"
     yield Subject(

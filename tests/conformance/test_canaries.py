@@ -20,7 +20,7 @@ from reprokit.case.trust import Trust
 from reprokit.engine import site as sites
 from reprokit.engine.protocol import Progress
 from tests.conformance.conftest import SUBJECTS, Subject
-from tests.conftest import never, reachable_cache
+from tests.conftest import never, own_cache
 
 pytestmark = [pytest.mark.integration, pytest.mark.parametrize("subject", SUBJECTS[:3], indirect=True, scope="module")]
 
@@ -51,7 +51,7 @@ def host() -> Iterator[str]:
             """Say nothing."""
 
     with ExitStack() as stack:
-        home = stack.enter_context(reachable_cache()) / "home"
+        home = stack.enter_context(own_cache()) / "home"
         (home / ".config/pip").mkdir(parents=True)
         (home / ".config/pip/pip.conf").write_text("[global]\nindex-url = http://me:CANARY@index.invalid/simple\n")
         (home / ".netrc").write_text("machine index.invalid login me password CANARY\n")

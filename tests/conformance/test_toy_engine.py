@@ -34,7 +34,7 @@ def added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(toy_engine, "TOP", tmp_path / "images")
 
 
-@pytest.mark.usefixtures("added", "venv_sandbox")
+@pytest.mark.usefixtures("added")
 def test_a_name_and_an_entry_are_all_that_it_takes(tmp_path: Path) -> None:
     assert registry.make("toy").info().kind == "toy"
     (tmp_path / "case.yaml").write_text(CASE)

@@ -19,7 +19,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from reprokit.core import leftovers, ownership
@@ -30,14 +29,13 @@ from reprokit.engine.entry import EngineEntry
 from reprokit.engine.kept import ENVIRONMENT, Kept
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
 from reprokit.engine.site import Site
-from reprokit.environment.host import Host, HostCapabilities
+from reprokit.environment.host import Host
 from reprokit.evidence.model import Ending
 
 GRACE = 1.0
 LABELS = b"TOY_ENGINE_LABELS="
 """The variable that holds the labels of a trial, in each of its processes."""
 TOP = Path(tempfile.gettempdir(), f"toy-engine-{os.getuid()}")
-NONE = "the toy engine keeps no limits"
 
 
 def run_program(
@@ -124,7 +122,10 @@ class ToyEngine:
         self._top = top or TOP
 
     def info(self) -> EngineInfo:
-        return EngineInfo(kind=ENTRY.kind, capabilities=ENTRY.capabilities, name="Toy engine", version="1")
+        lost = frozenset({"memory", "cpus", "pids", "network", "mounts", "disk", "build memory", "build pids"})
+        return EngineInfo(
+            kind=ENTRY.kind, capabilities=ENTRY.capabilities, name="Toy engine", version="1", unenforced=lost
+        )
 
     def ping(self) -> None:
         pass  # there is no service that could be away
@@ -166,7 +167,8 @@ class ToyEngine:
                     else:
                         (context / name).write_bytes(content)
                 places = {name.upper(): str(folder / name) for name in ("venv", "cuda", "tools")}
-                places |= {"CONTEXT": str(context), "WORK": str(folder / "workspace")}
+                places |= {"CONTEXT": str(context), "WORK": str(folder / "workspace"), "UV": ""}
+                places["SEEDS"] = str(self._top / "seeds")
                 environ = {**self._environ(folder), **served.environ, **places, "REPROKIT_PYTHON": sys.executable}
                 ending = run_program(("bash", str(context / "build.sh")), environ, folder, feed, cancel)
             if ending.exit_code:
@@ -256,9 +258,7 @@ class ToyEngine:
 def _host() -> Host:
     from reprokit.engine.venv import host
 
-    return replace(
-        host.host(), powers=HostCapabilities(namespaces=NONE, network=NONE, memory=NONE, cpu=NONE, pids=NONE)
-    )
+    return host.host()
 
 
 ENTRY = EngineEntry(

@@ -1,24 +1,13 @@
-"""Runs GPU cases on ``--engine venv`` and writes a table of verdicts: ``python -m tests.gpu.cases RESULTS CASE...``.
-
-Where the engine cannot make its sandbox, the programs run without it, for their logs; that is said, and no verdict.
-"""
+"""Runs GPU cases on ``--engine venv`` and writes a table of verdicts: ``python -m tests.gpu.cases RESULTS CASE...``."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
 from typing import Any
-
-from reprokit.api import load
-from reprokit.case.files import CaseFile
-from reprokit.case.matrix import expand
-from reprokit.case.render import render
 
 HEAD = "| case | cell | variant | verdict | expected | seconds | on |\n|---|---|---|---|---|---|---|\n"
 
@@ -36,28 +25,6 @@ def run(case: Path, torch: str, trials: int, results: Path) -> list[dict[str, An
     data = json.loads(out.read_text())
     out.unlink()
     return [cell for one in data["cases"] for cell in one["cells"]]
-
-
-def bare(file: CaseFile, torch: str, results: Path) -> None:
-    """Run the program of each cell without a sandbox, and keep what it says. Only for the project's own cases."""
-    matrix = file.case.matrix
-    for cell in expand(matrix.axes, matrix.exclude, matrix.include):
-        spec = render(file.case, {**cell, **({"torch": torch} if "torch" in cell and torch else {})})
-        with tempfile.TemporaryDirectory() as folder:
-            for name, one in spec.files.items():
-                Path(folder, name).write_text(one.text)
-            began = time.monotonic()
-            environ = {**os.environ, **spec.env}
-            with (results / "bare.log").open("a") as log:
-                log.write(f"=== {file.case.id} {cell}\n")
-                log.flush()
-                try:
-                    code: int | str = subprocess.run(
-                        spec.command, cwd=folder, env=environ, stdout=log, stderr=log, timeout=60, check=False
-                    ).returncode
-                except subprocess.TimeoutExpired:
-                    code = "time limit"
-                log.write(f"=== ended with {code} after {time.monotonic() - began:.1f} s\n")
 
 
 def main() -> int:
@@ -81,9 +48,7 @@ def main() -> int:
             table += f"| {' | '.join(row)} |\n"
             departs |= cell["as_expected"] is False
         if not cells:
-            table += f"| {case.stem} | | | not run: see cases.log, and bare.log for its program | | | |\n"
-            [file] = load(case)
-            bare(file, asked.torch, asked.results)
+            table += f"| {case.stem} | | | not run: see cases.log | | | |\n"
             departs = True
         (asked.results / "table.md").write_text(table)
     print(table)

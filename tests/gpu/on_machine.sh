@@ -22,11 +22,7 @@ facts() {
     nvidia-smi -q || echo "no nvidia-smi"
     ls -l /dev/nvidia* || echo "no devices of NVIDIA"
     ldconfig -p | grep -E 'libcuda|libnvidia-ml' || echo "ldconfig knows no driver library; LD_LIBRARY_PATH=${LD_LIBRARY_PATH-}"
-    for program in bwrap docker podman crun runc nvidia-ctk nvcc uv; do command -v "$program" || echo "no $program"; done
-    for name in kernel.unprivileged_userns_clone user.max_user_namespaces kernel.apparmor_restrict_unprivileged_userns; do
-        echo "$name = $(cat /proc/sys/${name//.//} 2>&1)"
-    done
-    grep -E 'cgroup' /proc/mounts
+    for program in docker podman crun runc nvidia-ctk nvcc uv; do command -v "$program" || echo "no $program"; done
     "$host" -VV
     "$host" -c 'import sys, torch; print(sys.prefix, torch.__version__, torch.cuda.is_available())'
 }
@@ -35,10 +31,6 @@ prepare() {
     if [ ! -x "$own/bin/python" ]; then
         "$host" -m venv --without-pip "$own" &&
             "$host" -m pip --python "$own/bin/python" install --quiet "$wheels"/*.whl || return
-    fi
-    if ! command -v bwrap > /dev/null; then
-        for package in "$wheels"/*.deb; do dpkg -x "$package" build/gpu-programs; done
-        export PATH=$PATH:$PWD/build/gpu-programs/usr/bin
     fi
 }
 
@@ -52,7 +44,7 @@ fi
 if [ "$part" != tests ]; then
     torch=$("$host" -c 'import torch; print(torch.__version__.partition("+")[0])' 2> /dev/null)
     prefix=$("$host" -c 'import sys; print(sys.prefix)')
-    export REPROKIT_HOST_PACKAGES="torch=$prefix" REPROKIT_VENV_AS_ROOT=yes REPROKIT_STORE=$PWD/build/gpu-store REPROKIT_CONFIRM=never
+    export REPROKIT_HOST_PACKAGES="torch=$prefix" REPROKIT_STORE=$PWD/build/gpu-store REPROKIT_CONFIRM=never
     rm -rf "$REPROKIT_STORE"
     # shellcheck disable=SC2086 # several words
     "$own/bin/python" -m tests.gpu.cases "$results" --torch "$torch" --trials "${GPU_TRIALS:-2}" ${GPU_CASES:-cases/gpu_*.yaml cases/nccl_rank_missing.yaml} || status=1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import reachable_cache
+from tests.conftest import own_cache
 from tests.integration.test_run import User
 
 pytestmark = pytest.mark.integration
@@ -36,9 +36,9 @@ FLAKES = {
 
 
 @pytest.fixture(scope="module")
-def cache(venv_sandbox: None) -> Iterator[Path]:
+def cache() -> Iterator[Path]:
     """A cache that an unprivileged user can reach, for virtual environments."""
-    with reachable_cache() as folder:
+    with own_cache() as folder:
         yield folder
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import reachable_cache, remove_image
+from tests.conftest import own_cache, remove_image
 from tests.integration.test_run import User
 from tests.limited_pip import OLD, old_and_new
 from tests.package_index import PackageIndex, sdist, wheel
@@ -99,9 +99,8 @@ def test_an_index_without_times_fails_the_build_and_is_named(user: User, index: 
     assert "does not say when it received" in said
 
 
-@pytest.mark.usefixtures("venv_sandbox")
 def test_virtual_environments_of_this_host_have_packages_of_a_day(index: PackageIndex, tmp_path: Path) -> None:
-    with reachable_cache():
+    with own_cache():
         user = User(tmp_path)
         user.write("case.yaml", CASE)
         said = user.types("run", "case.yaml", "--engine", "venv")

@@ -34,8 +34,6 @@ expect: {{failure: {{timed_out: true}}}}
 
 @pytest.fixture(params=["docker", "venv"])
 def engine(request: pytest.FixtureRequest) -> str:
-    if request.param == "venv":
-        request.getfixturevalue("venv_sandbox")
     return str(request.param)
 
 

@@ -19,7 +19,7 @@ from reprokit.engine.site import authorities, network, pipconfig
 from reprokit.store.dialects import sqlite
 
 ROOT = Path(__file__).parents[2]
-KEPT = ("REPROKIT_VENV_AS_ROOT", "PATH", "TMPDIR", "UPDATE_SNAPSHOTS")
+KEPT = ("PATH", "TMPDIR", "UPDATE_SNAPSHOTS")
 """Variables that unit tests see as they are; UPDATE_SNAPSHOTS is the developer's own request."""
 
 

@@ -50,6 +50,9 @@ _LOOPBACK = "127.0.0.1,localhost,::1"
 _AT_HOST = ("cert", "client-cert", "proxy")
 """Options of pip that name files and proxies of this host."""
 
+_BUNDLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS")
+"""Variables that name a file of certificate authorities, for programs that builds start."""
+
 _LOGIN = re.compile(rb"://[^/@\s'\"]*@")
 
 
@@ -97,20 +100,17 @@ class Site:
         hosts: frozenset[str] = frozenset(),
         places: frozenset[str] = frozenset(),
         reached: bool = True,
-        apart: bool = False,
     ) -> Iterator[Served]:
         """Hold ready what a build needs while the block runs: a gateway of its own.
 
         ``trust``: in the case that is built. ``hosts``: what the case itself names, and ``places``: its indexes and
         find-links pages, which an untrusted build reads through the gateway. ``reached``: whether the engine can reach
         a socket of this host. Where it cannot, builds read indexes themselves, without this site's logins.
-        ``apart``: whether steps have no network but the gateway, as untrusted ones have.
         """
         gets = ALLOWANCES[trust]
         places = frozenset() if gets.open_network else places
-        apart = apart or not gets.open_network
         if not reached:
-            yield self._served(gets, None, apart)
+            yield self._served(gets, None)
             return
         from reprokit.engine.site.gateway import server  # late: most processes build nothing
 
@@ -121,11 +121,34 @@ class Site:
             with server.serving(self.access, allowed, cache.folder("downloads"), shown) as address:
                 shown.chmod(0o755)
                 address.socket.chmod(0o666)
-                yield self._served(gets, address, apart, places)
+                yield self._served(gets, address, places)
 
-    def _served(
-        self, gets: Allowance, gateway: Address | None, apart: bool, places: frozenset[str] = frozenset()
-    ) -> Served:
+    def direct(self, folder: Path) -> Served:
+        """What a build gets that runs as this host's user: the settings as they are, with logins, and no gateway.
+
+        ``folder``: a private one, for files that its variables name.
+        """
+        pip = {
+            name: tuple(value if ":" in value else str(local_path(value)) for value in values)
+            if name in LOCATIONS
+            else values
+            for name, values in self.access.pip.items()
+        }
+        environ = dict(self.access.proxies)
+        if netrc := netrc_file.path(os.environ):
+            environ["NETRC"] = str(netrc)
+        if self.access.client_cert:
+            pip["client-cert"] = (str(self.access.client_cert),)
+        if bundle := self.secrets.get("ca_bundle"):
+            (folder / "ca_bundle").write_bytes(bundle)
+            environ |= dict.fromkeys(_BUNDLES, str(folder / "ca_bundle"))
+            pip["cert"] = (str(folder / "ca_bundle"),)
+        (folder / "pip.conf").write_text(pipconfig.render(pip))
+        environ["PIP_CONFIG_FILE"] = str(folder / "pip.conf")
+        return Served(environ=environ, warnings=self.warnings, redact=functools.partial(_as_recorded, {}, self.known))
+
+    def _served(self, gets: Allowance, gateway: Address | None, places: frozenset[str] = frozenset()) -> Served:
+        apart = not gets.open_network  # steps have no network but the gateway
         environ = self._environ(apart, relayed=gateway is not None)
         environ |= {PLACES: " ".join(sorted(places))} if places else {}
         pip = gateway.pip if gateway else self._pip_alone()

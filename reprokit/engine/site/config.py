@@ -71,8 +71,7 @@ class Settings:
     ``budget`` (bytes): the most that reprokit keeps on the disk. ``engine_wait``: seconds for which a run waits for an
     engine that went away. ``store``: folder of the recorded runs, or the address of their database. ``files``: address
     of the place for the logs of a store on a server, '' = the host that ran them.
-    ``venv_as_root``: the engine venv may be used by root. ``reader``: the command of a program that states the facts
-    of a bug report, '' = none. None = not set.
+    ``reader``: the command of a program that states the facts of a bug report, '' = none. None = not set.
 
     ``origins``: key (``datasets.NAME`` for one of several) -> ``FILE:LINE`` or the name of an environment variable.
     """
@@ -116,7 +115,6 @@ class Settings:
     budget: int | None = None
     store: Path | str | None = None
     files: str = ""
-    venv_as_root: bool = False
     reader: str = ""
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 

@@ -218,14 +218,6 @@ def _unit(name: str) -> ReadValue:
     return parsed
 
 
-def _yes_or_no(value: Any, base: Path) -> bool:
-    words = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
-    text = str(value).strip().lower()
-    if text not in words:
-        raise ValueError("true or false")
-    return words[text]
-
-
 PARSERS: Mapping[str, ReadValue] = {
     "engine": _one_of(*kinds.CHOICES),
     "base_images": _one_of(*BASE_IMAGES),
@@ -266,7 +258,6 @@ PARSERS: Mapping[str, ReadValue] = {
     "budget": _unit("size"),
     "store": _store,
     "files": _files,
-    "venv_as_root": _yes_or_no,
     "reader": _command,
 }
 """The parser of each key."""

@@ -10,16 +10,21 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.core import leftovers
 from reprokit.core.errors import EngineError, Unsupported
 from reprokit.engine import runtimes
 from reprokit.engine.kept import Kept
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
-from reprokit.engine.venv import ENTRY, cgroups, keeping
+from reprokit.engine.venv import ENTRY, keeping, processes
 from reprokit.evidence.model import Ending
 
 if TYPE_CHECKING:
     from reprokit.engine.site import Site
+
+
+UNENFORCED = frozenset({"cpus", "pids", "network", "mounts", "disk", "build memory", "build pids"})
+"""What a process of this host is not kept from. A trial's time and memory are looked at, and end it."""
 
 
 class VenvEngine:
@@ -38,8 +43,8 @@ class VenvEngine:
             version=f"(uv {uv})" if uv else "(python -m venv)",
             kernel=kernel.release,
             architecture=kernel.machine,
-            unenforced=frozenset({"disk", "build memory", "build pids"}),
-            memory=0 if host.powers().memory else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+            unenforced=UNENFORCED,
+            memory=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
             storage=keeping.top(),
         )
 
@@ -60,7 +65,7 @@ class VenvEngine:
         """Make an environment. Raises BuildFailed, Unsupported, Cancelled, EngineError."""
         from reprokit.engine.venv import building
 
-        runtimes.refuse("the engine venv")
+        _refuse(build.trust)
         return building.build(build, site, on_progress, cancel)
 
     def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
@@ -87,10 +92,10 @@ class VenvEngine:
         self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event, slot: Slot | None = None
     ) -> Ending:
         """Run a trial to its end, time limit or cancellation. Raises Cancelled, Unsupported, EngineError."""
-        from reprokit.engine.venv import host, trials
+        from reprokit.engine.venv import trials
 
-        runtimes.refuse("the engine venv")
-        return trials.run(trial, keeping.get(trial.image), host.powers(), sink, cancel, slot or nullcontext())
+        _refuse(trial.trust)
+        return trials.run(trial, keeping.get(trial.image), sink, cancel, slot or nullcontext())
 
     def save(self, image: str, target: Path, cancel: threading.Event) -> None:
         """Not possible. Raises Unsupported."""
@@ -108,7 +113,7 @@ class VenvEngine:
 
     def sweep(self) -> list[str]:
         """Remove what processes that are gone left behind; returns what was removed, in words."""
-        return [*cgroups.sweep(), *keeping.sweep(), *leftovers.sweep_folders()]
+        return [*processes.sweep(), *keeping.sweep(), *leftovers.sweep_folders()]
 
     def gpus_in_use(self) -> Mapping[str, str]:
         """None: what a process that is gone left on a GPU, the driver tells."""
@@ -121,3 +126,10 @@ class VenvEngine:
     def discard(self, kept: Kept) -> bool:
         """Remove one of them; whether it is gone."""
         return keeping.discard(kept)
+
+
+def _refuse(trust: Trust) -> None:
+    """Raise Unsupported for what runs in containers alone."""
+    runtimes.refuse("the engine venv")
+    if not ALLOWANCES[trust].on_host:
+        raise Unsupported("an untrusted case needs a container engine: choose another --engine than venv")

@@ -1,4 +1,4 @@
-"""What this host has to make virtual environments of, and what it lets us enforce: looked at, never assumed."""
+"""What this host has to make virtual environments of: looked at, never assumed."""
 
 from __future__ import annotations
 
@@ -16,16 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from reprokit.case.cellspec import Limits
-from reprokit.core.errors import EngineError
 from reprokit.core.home import home
-from reprokit.core.leftovers import private_folder
 from reprokit.engine import site as sites
 from reprokit.engine.protocol import Trial
-from reprokit.engine.venv import bubblewrap, cgroups, keeping, layout, sandbox, trials
+from reprokit.engine.venv import keeping, trials
 from reprokit.environment import versions
 from reprokit.environment.axes import AXES
 from reprokit.environment.axis import HostPrograms
-from reprokit.environment.host import Host, HostCapabilities
+from reprokit.environment.host import Host
 from reprokit.environment.measured import Measured
 from reprokit.environment.model import HostDistribution, HostPackage, Interpreter
 from reprokit.environment.probe import command
@@ -41,43 +39,11 @@ print(json.dumps([".".join(map(str, sys.version_info[:3])), os.path.realpath(sys
 
 
 @functools.cache
-def powers() -> HostCapabilities:
-    """What this host permits beside the sandbox, without which there is no trial; tried once in this process."""
-    return HostCapabilities(**cgroups.refusals())
-
-
-@functools.cache
-def refusal() -> str:
-    """Why this engine runs nothing here, with what to do about it; '' where it does."""
-    if os.getuid() == 0 and not sites.settings().venv_as_root:
-        return (
-            "--engine venv does not run as root by default, since builds and trials are processes of this host: run "
-            "reprokit as another user, or set REPROKIT_VENV_AS_ROOT=yes (venv_as_root of the configuration), and they "
-            "run as an unprivileged user in their sandbox"
-        )
-    return bubblewrap.refusal() or _tried()
-
-
-def _tried() -> str:
-    """Why a program cannot be shut off from this host, '' when it can."""
-    program = bubblewrap.SandboxProgram(command=("true",), environ={"PATH": os.defpath}, cut_off=True)
-    try:
-        ended = sandbox.run(program, lambda data: None, threading.Event(), timeout=SECONDS)
-    except EngineError as error:
-        return (
-            "--engine venv runs nothing on this host, since bubblewrap makes no sandbox here: user namespaces for "
-            "ordinary users are needed, which kernel.unprivileged_userns_clone, user.max_user_namespaces and "
-            f"kernel.apparmor_restrict_unprivileged_userns of sysctl decide, and containers often forbid ({error})"
-        )
-    return "" if ended.code == 0 else f"a program in a sandbox of bubblewrap ends with {ended.code} on this host"
-
-
-@functools.cache
 def host() -> Host:
     """This host, measured by the probe that measures images, and the Pythons and compilers that it has."""
     output: list[bytes] = []
     probe = Trial(image="", command=command(), env={}, workdir="/", limits=Limits(timeout=120.0))
-    trials.run(probe, None, powers(), output.append, threading.Event(), nullcontext())
+    trials.run(probe, None, output.append, threading.Event(), nullcontext())
     measured = Measured.parse(b"".join(output).decode(errors="replace"))
     found = {axis.name: dict(programs(axis.host_programs)) for axis in AXES if axis.host_programs}
     return Host(
@@ -96,16 +62,15 @@ def host() -> Host:
         rpm=measured.packages.get("rpm"),
         cpus=os.cpu_count() or 1,
         root=os.getuid() == 0,
-        powers=powers(),
     )
 
 
 def pythons() -> Iterator[Interpreter]:
     """The Pythons of this host, the distribution's own first, then the newest; no virtual environments."""
     found: dict[str, Interpreter] = {}
-    for line in _asked(candidates()).splitlines():
+    for path in candidates():
         with suppress(ValueError, TypeError):
-            version, real, prefix, build, itself = json.loads(line)
+            version, real, prefix, build, itself = json.loads(_output([path, "-I", "-S", "-c", _ASK]))
             if itself and real not in found:
                 found[real] = Interpreter(version=version, path=real, prefix=prefix, build=build)
     yield from sorted(
@@ -136,45 +101,13 @@ def host_packages() -> Iterator[HostPackage]:
 
 
 def _described(python: Path, names: list[str]) -> dict[str, dict[str, Any]]:
-    """What an environment says of its packages: in a sandbox that shows it nothing but itself."""
-    output: list[bytes] = []
+    """What an environment says of its packages."""
     script = Path(__file__).with_name("packages_inside.py").read_text("utf-8")
-    with private_folder("ask") as scratch:
-        layout.scratch_folders(scratch, "repro")
-        program = bubblewrap.SandboxProgram(
-            command=("sh", "-c", 'exec "$0" -I -c "$ASK" "$@" 2> /dev/null', str(python), *names),
-            environ={**layout.variables(None), "ASK": script},
-            mounts=[
-                *layout.mounts(scratch, user="repro"),
-                *bubblewrap.shown([str(python.parent.parent), str(Path(os.path.realpath(python)).parent.parent)]),
-            ],
-            cut_off=True,
-            user=layout.user_of("repro"),
-        )
-        sandbox.run(program, output.append, threading.Event(), timeout=2 * SECONDS)
     with suppress(ValueError):
-        found = json.loads(b"".join(output).decode(errors="replace"))
+        found = json.loads(_output([str(python), "-I", "-c", script, *names]))
         if isinstance(found, dict):
             return found
     return {}
-
-
-def _asked(programs: list[str]) -> str:
-    """What each Python says of itself, a line each: in a sandbox, since anyone may have made it."""
-    output: list[bytes] = []
-    script = f'for python; do timeout {SECONDS} "$python" -I -S -c "$ASK" 2> /dev/null || echo; done'
-    with private_folder("ask") as scratch:
-        layout.scratch_folders(scratch, "repro")
-        prefixes = [str(Path(program).parent.parent) for program in programs]
-        program = bubblewrap.SandboxProgram(
-            command=("sh", "-c", script, "sh", *programs),
-            environ={**layout.variables(None), "ASK": _ASK},
-            mounts=[*layout.mounts(scratch, user="repro"), *bubblewrap.shown(prefixes)],
-            cut_off=True,
-            user=layout.user_of("repro"),
-        )
-        sandbox.run(program, output.append, threading.Event(), timeout=SECONDS * (1 + len(programs)))
-    return b"".join(output).decode(errors="replace")
 
 
 def candidates() -> list[str]:
@@ -243,8 +176,9 @@ def uv_pythons() -> tuple[str, ...]:
 
 def _output(words: list[str]) -> str:
     """What a program of the host prints, '' when it fails."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=False, cwd="/")
+        done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=False, cwd="/", env=environ)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""

@@ -1,14 +1,14 @@
-"""Process 1 of a sandbox: starts the program, takes orders about it, and says how it ended. bubblewrap starts it.
+"""Watches one program of the engine venv: starts it, takes orders about it, ends all that it started, and reports.
 
-Standard library only, and nothing of reprokit: it runs with ``python -I -S`` on the Python that reprokit has, and it
-must start fast. Its argument is the descriptor of its description, which :mod:`reprokit.engine.venv.sandbox` writes.
-The ``status`` descriptor takes an empty line when the program has started, and one JSON object at the end::
+Standard library only, and nothing of reprokit: it runs with ``python -I -S``, and it must start fast. Standard input
+begins with its request, which :mod:`reprokit.engine.venv.processes` writes: the length in ten digits, then JSON. The
+``status`` descriptor takes an empty line when the program has started, and one JSON object at the end::
 
-    {"code": 0, "seconds": 1.5}    the program ended; above 128: 128 + the signal that ended it
-    {"error": "..."}               it was never started
+    {"code": 0, "seconds": 1.5, ...}    the program ended; above 128: 128 + the signal that ended it
+    {"error": "..."}                    it was never started
 
-Standard input takes orders: ``T`` sends the program SIGTERM; anything else, and its end, kills all that runs. When
-this process ends, the kernel ends whatever the program left.
+After that, standard input takes orders: ``T`` sends the program SIGTERM; anything else, and its end, kills all that
+runs. Orphans below this process become its children (PR_SET_CHILD_SUBREAPER), whatever session they are in.
 """
 
 from __future__ import annotations
@@ -19,126 +19,31 @@ import errno
 import fcntl
 import json
 import os
+import re
 import resource
 import select
 import signal
-import struct
-import sys
 import termios
 import time
 from typing import Any, NoReturn
 
-SandboxRequest = dict[str, Any]
+ProgramRequest = dict[str, Any]
 
-PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 4, 22, 38
-SYS_LANDLOCK_CREATE_RULESET, SYS_LANDLOCK_RESTRICT_SELF = 444, 446
-SCOPE_ABSTRACT_UNIX_SOCKET, SCOPE_SIGNAL = 1, 2
-"""The kernel's landlock.h. The system calls have the same number on every architecture; scopes came with Linux 6.12."""
+PR_SET_CHILD_SUBREAPER = 36
+LOOK_SECONDS = 0.02
+"""How often the memory of a trial with a limit is looked at."""
 
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-def checked(result: int, what: str) -> int:
-    """The result of a C function. Raises OSError, saying ``what``, when it failed."""
-    if result == -1:
-        raise OSError(f"{what}: {os.strerror(ctypes.get_errno())}")
-    return result
-
-
-# --- what bubblewrap does not shut off --------------------------------------------------------------------------------
-
-
-def scoped() -> bool:
-    """Keep the program away from abstract sockets and processes of others by Landlock; whether this kernel can."""
-    attributes = struct.pack("QQQ", 0, 0, SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL)
-    ruleset = libc.syscall(
-        ctypes.c_long(SYS_LANDLOCK_CREATE_RULESET), attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint(0)
-    )
-    if ruleset == -1:
-        return False
-    checked(libc.syscall(ctypes.c_long(SYS_LANDLOCK_RESTRICT_SELF), ruleset, ctypes.c_uint(0)), "landlock")
-    os.close(ruleset)
-    return True
-
-
-KEYS = {"x86_64": (248, 249, 250), "aarch64": (217, 218, 219)}
-"""Numbers of system calls: add_key, request_key, keyctl."""
-KERNEL = {"x86_64": (103, 298, 321, 323), "aarch64": (116, 241, 280, 282)}
-"""syslog, perf_event_open, bpf, userfaultfd."""
-RINGS = (425, 426, 427)
-"""io_uring, the same on every architecture."""
-IOCTL = {"x86_64": 16, "aarch64": 29}
-SOCKET = {"x86_64": 41, "aarch64": 198}
-AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-X32 = 0x40000000
-TERMINAL_INPUT = (0x5412, 0x541C)
-"""TIOCSTI and TIOCLINUX: they type into a terminal."""
-FAMILIES = (1, 2, 10, 16)
-"""unix, inet, inet6, netlink. Others, such as vsock, know no namespaces."""
-
-_LOAD, _EQUAL, _ABOVE, _RETURN = 0x20, 0x15, 0x35, 0x06
-_ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
-
-Step = tuple[int, int, int, int]
-
-
-def answer(value: int, result: int) -> list[Step]:
-    """Steps of a filter: the ``result`` for what was loaded, if it is ``value``."""
-    return [(_EQUAL, 0, 1, value), (_RETURN, 0, 0, result)]
-
-
-def call_filter(machine: str, *, unix: bool) -> bytes:
-    """The filter of system calls, for seccomp(2). ``unix``: sockets of that family may be made."""
-    permission, absent = _ERROR | errno.EPERM, _ERROR | errno.ENOSYS
-    steps: list[Step] = [
-        (_LOAD, 0, 0, 4),
-        (_EQUAL, 1, 0, AUDIT_ARCH[machine]),
-        (_RETURN, 0, 0, _KILL),
-        (_LOAD, 0, 0, 0),
-    ]
-    if machine == "x86_64":
-        steps += [(_ABOVE, 0, 1, X32), (_RETURN, 0, 0, absent)]
-    for number in (*KEYS[machine], *KERNEL[machine]):
-        steps += answer(number, permission)
-    for number in RINGS:
-        steps += answer(number, absent)
-    typing = [step for number in TERMINAL_INPUT for step in answer(number, permission)]
-    steps += [(_EQUAL, 0, len(typing) + 2, IOCTL[machine]), (_LOAD, 0, 0, 24), *typing, (_RETURN, 0, 0, _ALLOW)]
-    kinds = [step for family in (FAMILIES if unix else FAMILIES[1:]) for step in answer(family, _ALLOW)]
-    steps += [(_EQUAL, 0, len(kinds) + 2, SOCKET[machine]), (_LOAD, 0, 0, 16), *kinds]
-    steps += [(_RETURN, 0, 0, _ERROR | errno.EAFNOSUPPORT), (_RETURN, 0, 0, _ALLOW)]
-    return b"".join(struct.pack("HBBI", *step) for step in steps)
-
-
-def shut_off(asked: SandboxRequest) -> None:
-    """Refuse what no namespace keeps apart, from here on and for good.
-
-    Abstract sockets belong to a network: with the host's, without Landlock, no socket of that family can be made.
-    """
-    checked(libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0), "prctl")
-    machine = os.uname().machine
-    if machine not in KEYS:
-        raise OSError(f"the numbers of system calls are not known for {machine}")
-    text = call_filter(machine, unix=scoped() or asked["cut_off"])
-    program = struct.pack("HxxxxxxP", len(text) // 8, ctypes.addressof(held := ctypes.create_string_buffer(text)))
-    checked(libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(2), program, 0, 0), "seccomp")
-    del held
-
-
-# --- the program ------------------------------------------------------------------------------------------------------
-
-
-def become(asked: SandboxRequest, report: int) -> NoReturn:
+def become(asked: ProgramRequest, report: int) -> NoReturn:
     """Turn this process into the program, or tell ``report`` why not."""
     try:
         os.setsid()
-        for descriptor in asked["joins"]:
-            os.write(descriptor, b"0")  # "0" is the process that writes
-        for name, limit in asked["rlimits"].items():
-            resource.setrlimit(getattr(resource, name), (limit, limit))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if asked["terminal"]:
-            os.dup2(asked["outputs"][0], 0)
-            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+            fcntl.ioctl(1, termios.TIOCSCTTY, 0)
+            os.dup2(1, 0)
         else:
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.chdir(asked["folder"])
@@ -147,9 +52,6 @@ def become(asked: SandboxRequest, report: int) -> NoReturn:
         os.umask(0o022)
         os.environ.clear()
         os.environ.update(asked["environ"])
-        for target, descriptor in enumerate(asked["outputs"], 1):
-            os.dup2(descriptor, target)
-        shut_off(asked)
     except BaseException as error:
         os.write(report, f"{asked['command'][0]}: {error}".encode())
         os._exit(126)
@@ -164,8 +66,81 @@ def execute(command: list[bytes]) -> NoReturn:
     os._exit(127 if number == errno.ENOENT else 126)
 
 
-def follow(asked: SandboxRequest) -> dict[str, Any]:
-    """Start the program, and see it to its end, which is returned."""
+def read(path: str) -> str:
+    """The text of a file of /proc; '' where its process is gone."""
+    try:
+        with open(path, encoding="ascii", errors="replace") as stream:  # noqa: PTH123
+            return stream.read()
+    except OSError:
+        return ""
+
+
+def descendants() -> list[int]:
+    """All processes below this one, zombies included, parents first."""
+    found = children(os.getpid())
+    for process in found:  # which grows meanwhile
+        found += children(process)
+    return found
+
+
+def children(process: int) -> list[int]:
+    """The processes whose parent a process is; [] for one that is gone."""
+    found: list[str] = []
+    if not os.access(f"/proc/self/task/{os.getpid()}/children", os.R_OK):  # a kernel without CONFIG_PROC_CHILDREN
+        every = {one: read(f"/proc/{one}/stat").rpartition(")")[2].split() for one in os.listdir("/proc")}  # noqa: PTH208
+        return [int(one) for one, words in every.items() if one.isdigit() and words[1:2] == [str(process)]]
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{process}/task"):  # noqa: PTH208
+            found += read(f"/proc/{process}/task/{thread}/children").split()
+    return [int(one) for one in found]
+
+
+def largest_above(limit: int) -> int:
+    """The process below this one with the most memory, where all together use more than ``limit`` bytes; 0 otherwise.
+
+    Resident pages are read first, since that is cheap. Proportional ones decide: what processes share counts once, and
+    pages of files, which the kernel takes back, do not count.
+    """
+    several = descendants()
+    resident = sum(int(text.split()[1]) for one in several if (text := read(f"/proc/{one}/statm")))
+    if resident * os.sysconf("SC_PAGE_SIZE") <= limit:
+        return 0
+    used = {one: proportional(read(f"/proc/{one}/smaps_rollup")) for one in several}
+    return max(used, key=used.__getitem__) if sum(used.values()) > limit else 0
+
+
+def proportional(text: str) -> int:
+    """Bytes of a process by its smaps_rollup; kernels before 5.4 do not tell pages of files from others."""
+    sizes = {name: 1024 * int(size) for name, size in re.findall(r"^(\w+): +(\d+) kB$", text, re.MULTILINE)}
+    own = sizes["Pss_Anon"] + sizes.get("Pss_Shmem", 0) if "Pss_Anon" in sizes else sizes.get("Pss", 0)
+    return own + sizes.get("SwapPss", 0)
+
+
+def kill(process: int) -> None:
+    """Send SIGKILL to a process that may be gone."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+
+
+def kill_all() -> None:
+    """Send SIGKILL to everything below this process."""
+    for process in descendants():
+        kill(process)
+
+
+def end_all() -> None:
+    """Kill until nothing is left below this process: what is killed leaves its children to this one."""
+    while True:
+        kill_all()
+        try:
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                time.sleep(0.005)
+        except ChildProcessError:
+            return
+
+
+def follow(asked: ProgramRequest) -> dict[str, Any]:
+    """Start the program, and see it and what it started to their end, which is returned."""
     ended, waking = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(waking)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -174,38 +149,48 @@ def follow(asked: SandboxRequest) -> dict[str, Any]:
     child = os.fork()
     if child == 0:
         become(asked, writing)
-    for descriptor in (writing, *asked["outputs"], *asked["joins"]):
-        os.close(descriptor)
+    os.close(writing)
+    hollow = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (1, 2):  # the output ends with those that write to it
+        os.dup2(hollow, descriptor)
     with os.fdopen(reading, "rb") as stream:
         refused = stream.read().decode(errors="replace")
     if refused:
         return {"error": refused}
     os.write(asked["status"], b"\n")
+    limit, oom = asked["memory"], False
     while (code := reaped(child)) is None:
-        ready = select.select([0, ended], [], [])[0]
+        ready = select.select([0, ended], [], [], LOOK_SECONDS if limit else None)[0]
         if ended in ready:
             os.read(ended, 4096)
         if 0 in ready:
             obey(child)
+        if limit and (largest := largest_above(limit)):
+            oom = True
+            kill(largest)
+    seconds = time.monotonic() - began
+    end_all()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
         "code": code,
-        "seconds": round(time.monotonic() - began, 6),
+        "seconds": round(seconds, 6),
         "cpu_seconds": round(used.ru_utime + used.ru_stime, 6),
         "peak_memory": used.ru_maxrss * 1024,
+        "oom": oom,
     }
 
 
 def obey(child: int) -> None:
     """Take the next order."""
     order = os.read(0, 1)
-    if not order:
-        os._exit(1)  # no one waits for the program's end any more
-    with contextlib.suppress(ProcessLookupError):
-        if order == b"T":
+    if order == b"T":
+        with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGTERM)
-        else:
-            os.kill(-1, signal.SIGKILL)  # all but this process
+        return
+    kill_all()
+    if not order:
+        end_all()
+        os._exit(1)  # no one waits for the program's end any more
 
 
 def reaped(child: int) -> int | None:
@@ -222,17 +207,27 @@ def reaped(child: int) -> int | None:
 
 def main() -> None:
     """The process of its own."""
-    with open(int(sys.argv[1]), encoding="utf-8") as stream:  # noqa: PTH123
-        asked = json.load(stream)
+    asked = json.loads(exactly(int(exactly(10))))
+    os.set_inheritable(asked["status"], False)
     try:
-        for descriptor in (asked["status"], *asked["outputs"], *asked["joins"]):
-            os.set_inheritable(descriptor, False)
-        checked(libc.prctl(PR_SET_DUMPABLE, ctypes.c_ulong(0), 0, 0, 0), "prctl")
+        if libc.prctl(PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0):
+            raise OSError(f"prctl: {os.strerror(ctypes.get_errno())}")
         said = follow(asked)
     except BaseException as error:
         said = {"error": str(error)}
     os.write(asked["status"], json.dumps(said).encode())
     os._exit(0)
+
+
+def exactly(size: int) -> bytes:
+    """So many bytes of standard input."""
+    found = b""
+    while len(found) < size:
+        more = os.read(0, size - len(found))
+        if not more:
+            os._exit(1)
+        found += more
+    return found
 
 
 if __name__ == "__main__":

@@ -25,18 +25,23 @@ DESCRIPTION = "environment.json"
 
 
 def top() -> Path:
-    """The folder of everything that this engine keeps.
-
-    The programs that root starts run as the user ``nobody``, who cannot enter root's home.
-    """
-    if os.getuid() == 0 and not os.environ.get("XDG_CACHE_HOME"):
-        return Path("/var/cache/reprokit/venv")
+    """The folder of everything that this engine keeps."""
     return cache.folder("venv")
 
 
 def pythons() -> Path:
     """Interpreters that uv installed for us."""
     return top() / "pythons"
+
+
+def downloads() -> Path:
+    """What pip downloaded and built, for all environments."""
+    return top() / "pip"
+
+
+def seeds() -> Path:
+    """What environments start from: one with nothing but its pip for each Python."""
+    return top() / "seeds"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,9 +126,9 @@ def making(tag: str, cancel: threading.Event) -> Iterator[Path]:
                 remove_tree(folder)
 
 
-def complete(folder: Path, tag: str, description: Mapping[str, Any]) -> KeptVenv:
+def complete(folder: Path, tag: str) -> KeptVenv:
     """Describe what was made in ``folder``, which is complete from then on."""
-    description = {**description, "tag": tag, "made": uuid.uuid4().hex, "size": used_bytes(folder)}
+    description = {"tag": tag, "made": uuid.uuid4().hex, "size": used_bytes(folder)}
     scratch = folder / f".{DESCRIPTION}"
     scratch.write_text(json.dumps(description))
     scratch.replace(folder / DESCRIPTION)
@@ -158,7 +163,7 @@ def kept() -> list[Kept]:
         for one in standing
     ]
     folders = [(INTERPRETER, place) for place in _interpreters()]
-    folders += [(DOWNLOADS, place) for place in (top() / "pip",) if place.is_dir()]
+    folders += [(DOWNLOADS, place) for place in (downloads(), seeds()) if place.is_dir()]
     return [
         *found,
         *(

@@ -4,50 +4,34 @@ from __future__ import annotations
 
 import os
 import shlex
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from reprokit.engine.protocol import Trial
-from reprokit.engine.venv import bubblewrap, keeping, layout
-from reprokit.engine.venv.bubblewrap import NOBODY, SandboxMount, SandboxProgram
-
-_WORK = "/the-work-folder"
-_SIZE = 1 << 30  # bytes of the temporary folders
+from reprokit.engine.venv import keeping, layout
 
 
 def shell_line(trial: Trial, files: Path | None = None) -> str:
     """What to type in a shell to run this trial without reprokit: the same environment, files, variables and command.
 
-    It runs in a sandbox of bubblewrap as a trial does; limits that a shell cannot set stand in its comment.
-    ``files``: the folder of this host that holds a copy of the trial's files.
+    Limits that a shell cannot set stand in its comment. ``files``: the folder of this host that holds a copy of the
+    trial's files.
     """
     kept = keeping.get(trial.image)
-    steps = ["work=$(mktemp -d)", f"cp -a {shlex.quote(str(kept.folder / 'workspace'))}/. $work"]
+    steps = [
+        "here=$(mktemp -d)",
+        "mkdir $here/work $here/home $here/tmp",
+        f"cp -a {shlex.quote(str(kept.folder / 'workspace'))}/. $here/work",
+    ]
     if files is not None and trial.files:
-        steps.append(f"cp -a --remove-destination {shlex.quote(str(files))}/. $work")
-    below = [PurePosixPath(mount.target).relative_to(trial.workdir) for mount in trial.mounts if mount.source.is_dir()]
-    steps += [f"mkdir -p $work/{shlex.quote(str(place))}" for place in below]
-    if os.getuid() == 0:
-        steps.append(f"chown -Rh {NOBODY}:{NOBODY} $work")
-    memory = ("/tmp", "/var/tmp", layout.HOME, "/dev/shm")
-    variables = {**layout.variables(kept.folder), **trial.env}
-    program = SandboxProgram(
-        command=trial.command,
-        environ={**variables, **layout.gpu_variables(trial.gpus, variables)},
-        folder=trial.workdir,
-        mounts=[
-            *(SandboxMount(target=place, kind="tmpfs", size=_SIZE) for place in memory),
-            *layout.environment(kept.folder, kept.description),
-            SandboxMount(source=_WORK, target=trial.workdir),
-            *(SandboxMount(source=str(one.source), target=one.target, kind="read-only") for one in trial.mounts),
-            *layout.gpu_mounts(trial.gpus),
-        ],
-        cut_off=trial.limits.network == "none",
-        user=layout.user_of("repro"),
-    )
-    words = [shlex.quote(word) for word in bubblewrap.by_hand(program)]
-    steps.append(" ".join("$work" if word == _WORK else word for word in words))
-    limits = trial.limits
-    asked = {"memory": limits.memory, "cpus": limits.cpus, "shm_size": limits.shm_size, "pids": limits.pids}
-    said = [f"{name}={value:g}" if name == "cpus" else f"{name}={value}" for name, value in asked.items() if value]
-    said += ["user=root"] if limits.user == "root" else []
-    return " && ".join(steps) + (f"  # not set here: {' '.join(said)}" if said else "")
+        steps.append(f"cp -a --remove-destination {shlex.quote(str(files))}/. $here/work")
+    steps.append("cd $here/work")
+    for mount in trial.mounts:
+        place = shlex.quote(os.path.relpath(mount.target, trial.workdir))
+        steps.append(f"mkdir -p {place} && rm -r {place} && ln -s {shlex.quote(str(mount.source))} {place}")
+    own = {**layout.variables(kept.folder), **trial.env}
+    environ = {**own, **layout.gpu_variables(trial.gpus, own)}
+    words = ["env", "-i", *(f"{name}={value}" for name, value in environ.items())]
+    private = "HOME=$here/home TMPDIR=$here/tmp"
+    steps.append(f"{shlex.join(words)} {private} {shlex.join(trial.command)}")
+    limit = trial.limits.memory
+    return " && ".join(steps) + (f"  # not set here: memory={limit}" if limit else "")

@@ -1,22 +1,18 @@
-"""One trial: a fresh copy of the work folder, the limits that were asked for, and the program in its sandbox."""
+"""One trial: a fresh copy of the work folder, private folders, the limits that are held, and the program."""
 
 from __future__ import annotations
 
 import math
+import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
-from reprokit.core.errors import Cancelled, EngineError
-from reprokit.core.leftovers import private_folder
+from reprokit.core.errors import Cancelled, Unsupported
+from reprokit.core.leftovers import private_folder, remove_tree
 from reprokit.engine.container_spec import MODIFIED
 from reprokit.engine.protocol import Slot, Trial
-from reprokit.engine.usage import Meter
-from reprokit.engine.venv import beneath, cgroups, keeping, layout, sandbox
-from reprokit.engine.venv.bubblewrap import SandboxMount, SandboxProgram
-from reprokit.environment.host import HostCapabilities
+from reprokit.engine.venv import keeping, layout, processes
 from reprokit.evidence.model import Ending
 from reprokit.evidence.usage import Usage
 
@@ -24,81 +20,87 @@ from reprokit.evidence.usage import Usage
 def run(
     trial: Trial,
     kept: keeping.KeptVenv | None,
-    powers: HostCapabilities,
     sink: Callable[[bytes], None],
     cancel: threading.Event,
     slot: Slot,
 ) -> Ending:
-    """Run a trial in an environment, or on the bare host. Raises Cancelled, EngineError."""
-    if cancel.is_set():
-        raise Cancelled("cancelled before the trial started")
-    user = trial.limits.user
-    with private_folder("trial") as scratch, _limited(trial, powers) as group:
-        layout.scratch_folders(scratch, user)
-        work = _work(trial, kept, scratch)
-        own = layout.variables(kept.folder if kept else None, user=user)
-        program = SandboxProgram(
+    """Run a trial in an environment, or on the bare host. Raises Cancelled, Unsupported, EngineError."""
+    with private_folder("trial") as scratch:
+        work = scratch / "work"
+        own = {**layout.variables(kept.folder if kept else None), **processes.scratch_folders(scratch)}
+        environ = {**own, **trial.env}
+        program = processes.HostProcess(
             command=trial.command,
-            environ={**own, **trial.env, **layout.gpu_variables(trial.gpus, {**own, **trial.env})},
-            folder=trial.workdir,
-            mounts=_mounts(trial, kept, scratch, work),
-            cut_off=trial.limits.network == "none",
-            user=layout.user_of(user),
-            joins=group.joins,
+            environ=environ | layout.gpu_variables(trial.gpus, environ),
+            folder=work,
+            scratch=scratch,
+            memory=trial.limits.memory,
             joined=trial.limits.output == "joined",
         )
+        _fill(trial, kept, work)
+        renamed = PathRenamer(sink, str(work).encode(), trial.workdir.encode())
         with slot:
             if cancel.is_set():
                 raise Cancelled("cancelled before the trial started")
-            meter = Meter(group.folders)
             limit = math.inf if trial.terminal else trial.limits.timeout
-            ended = sandbox.run(program, meter.taking(sink), cancel, timeout=limit, terminal=trial.terminal)
-        meter.look(last=True)
-        if trial.outputs is not None and work is not None:
+            ended = processes.run(program, renamed.feed, cancel, timeout=limit, terminal=trial.terminal)
+            renamed.close()
+        if trial.outputs is not None:
             trial.outputs.from_folder(work)
-        seen = meter.usage or Usage()
-        usage = replace(seen, cpu_seconds=ended.cpu_seconds, peak_memory=seen.peak_memory or ended.peak_memory)
-        oom = group.saw_oom()
-        return Ending(exit_code=ended.code, oom=oom, timed_out=ended.timed_out, seconds=ended.seconds, usage=usage)
+        usage = Usage(cpu_seconds=ended.cpu_seconds, peak_memory=ended.peak_memory)
+        return Ending(
+            exit_code=ended.code, oom=ended.oom, timed_out=ended.timed_out, seconds=ended.seconds, usage=usage
+        )
 
 
-def _work(trial: Trial, kept: keeping.KeptVenv | None, scratch: Path) -> Path | None:
-    """The trial's own work folder, with its files and places to mount on; None where it has none, as the probe."""
+def _fill(trial: Trial, kept: keeping.KeptVenv | None, work: Path) -> None:
+    """Make the trial's own work folder, with its files and what it has instead of mounts; empty for the probe."""
+    work.mkdir()
     if kept is None or trial.workdir == "/":
-        return None
-    work, owner = scratch / "work", layout.owner()
+        return
     layout.copy_tree(kept.folder / "workspace", work)
     for path, file in trial.files.items():
-        content = file.text.encode("utf-8")
-        beneath.write(work, path, content, file.permissions, owner=owner, modified=MODIFIED)
+        target = _place(work, path)
+        target.unlink(missing_ok=True)
+        target.write_text(file.text, encoding="utf-8", newline="")
+        target.chmod(file.permissions)
+        os.utime(target, (MODIFIED, MODIFIED))
     for mount in trial.mounts:
-        target = PurePosixPath(mount.target)
-        if target.is_relative_to(trial.workdir):
-            make = beneath.make_folder if mount.source.is_dir() else beneath.make_file
-            make(work, str(target.relative_to(trial.workdir)), owner=owner)
-    return work
+        if not PurePosixPath(mount.target).is_relative_to(trial.workdir):
+            raise Unsupported(f"{mount.target} is not below the work folder, where --engine venv can show a folder")
+        target = _place(work, os.path.relpath(mount.target, trial.workdir))
+        remove_tree(target)  # the place that the build made
+        target.unlink(missing_ok=True)
+        target.symlink_to(mount.source)
 
 
-def _mounts(trial: Trial, kept: keeping.KeptVenv | None, scratch: Path, work: Path | None) -> list[SandboxMount]:
-    found = layout.mounts(scratch, user=trial.limits.user, shm_size=trial.limits.shm_size)
-    if kept is not None:
-        found += layout.environment(kept.folder, kept.description)
-    if work is not None:
-        found.append(SandboxMount(source=str(work), target=trial.workdir))
-    found += [
-        SandboxMount(source=str(mount.source), target=mount.target, kind="read-only" if mount.read_only else "bind")
-        for mount in trial.mounts
-    ]
-    return [*found, *layout.gpu_mounts(trial.gpus)]
+def _place(work: Path, path: str) -> Path:
+    """Where a file goes. Raises Unsupported where a link leads out of the work folder: it may lead to the user's."""
+    target = work / path
+    if not target.parent.resolve().is_relative_to(work.resolve()):
+        raise Unsupported(f"{path} of the work folder lies behind a link that a build left, which leads out of it")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target
 
 
-@contextmanager
-def _limited(trial: Trial, powers: HostCapabilities) -> Iterator[cgroups.TrialGroups]:
-    permitted = {"memory": not powers.memory, "cpu": not powers.cpu, "pids": not powers.pids}
-    here = {name: place for name, place in cgroups.places().items() if permitted[name]}
-    with ExitStack() as stack:
-        try:
-            group = stack.enter_context(cgroups.held(here, trial.limits))
-        except OSError as error:  # not what the trial itself raises, such as a full disk under its log
-            raise EngineError(f"the limits of the trial cannot be set: {error}") from error
-        yield group
+class PathRenamer:
+    """Passes output on with the work folder's name as the case knows it, so that trials and engines can be compared."""
+
+    def __init__(self, sink: Callable[[bytes], None], name: bytes, known: bytes) -> None:
+        self._sink = sink
+        self._name = name
+        self._known = known
+        self._held = b""
+
+    def feed(self, data: bytes) -> None:
+        """Take some output; what may be the beginning of the name waits for the next."""
+        data = (self._held + data).replace(self._name, self._known)
+        begun = next((size for size in range(len(self._name) - 1, 0, -1) if data.endswith(self._name[:size])), 0)
+        self._held = data[len(data) - begun :]
+        if passed := data[: len(data) - begun]:
+            self._sink(passed)
+
+    def close(self) -> None:
+        """Pass on what waits."""
+        if self._held:
+            self._sink(self._held)

@@ -7,6 +7,7 @@ An engine is a holder as it is. What a module keeps elsewhere gets a holder here
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -44,7 +45,7 @@ def holders(engine: Engine | None, store: Path) -> list[Holder]:
     """Of this host's user: ``engine`` and those that need no service, the cache, the store in that folder, and the
     system's temporary folder."""
     kind = engine.info().kind if engine else ""
-    others = (one.keeps() for one in registry.entries() if one.kind != kind and one.keeps)
+    others = (one.open(os.environ) for one in registry.entries() if one.kind != kind and one.host)
     engines = [*([engine] if engine else []), *others]
     return [
         *engines,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import unicodedata
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from reprokit.case import review
 from reprokit.case.files import CaseFile
 from reprokit.case.review import Level
+from reprokit.case.trust import Trust
 from reprokit.core.addresses import is_from_another_host, is_loopback
 from reprokit.core.errors import CaseError
 from reprokit.environment.cases import load, load_text
@@ -163,7 +165,8 @@ def test_the_summary_names_the_text_and_what_to_look_at() -> None:
     assert file.digest in words
     assert "6:10: runs 2 lines while it is built: curl https://x.example rm -rf /" in words
     assert "as root in a container" in words
-    assert "on this host itself, in a sandbox" in review.summary(file, on_host="venv")
+    assert "--engine venv refuses it" not in words
+    assert "--engine venv refuses it" in review.summary(replace(file, trust=Trust.STRANGER))
 
 
 @given(st.text(min_size=1, max_size=300))

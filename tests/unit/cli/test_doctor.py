@@ -27,7 +27,6 @@ from reprokit.core.text import size
 from reprokit.engine.site import Settings
 from reprokit.engine.venv import host as venv_host
 from reprokit.environment.catalog import Catalog
-from reprokit.environment.host import HostCapabilities
 from reprokit.environment.model import Interpreter
 from tests.documents import as_published
 from tests.fake_nvml import H200, V100, FakeNvml
@@ -223,25 +222,18 @@ def python(version: str) -> Interpreter:
 
 
 @pytest.mark.parametrize(
-    ("versions", "uv", "powers", "chosen", "wanted"),
+    ("versions", "uv", "chosen", "wanted"),
     [
         (
             ["3.12.1", "3.9.18", "3.12.4"],
             "0.9.1",
-            HostCapabilities(),
             False,
-            [("ok", "Python 3.9, 3.12, from this host, in sandboxes of bubblewrap, with uv 0.9.1")],
+            [("ok", "Python 3.9, 3.12, from this host, with uv 0.9.1"), ("info", "an untrusted one needs a container")],
         ),
-        (["3.11.2"], "", HostCapabilities(), False, [("info", "uv, which provides others, was not found")]),
-        ([], "0.9.1", HostCapabilities(), False, [("info", "found no Python")]),
-        ([], "", HostCapabilities(), True, [("fail", "found no Python")]),
-        (
-            ["3.11.2"],
-            "1.0",
-            HostCapabilities(memory="no cgroups", pids="no cgroups"),
-            True,
-            [("ok", ""), ("warn", "no cgroups; cells")],
-        ),
+        (["3.11.2"], "", False, [("info", "uv, which provides others, was not found"), ("info", "")]),
+        ([], "0.9.1", False, [("info", "found no Python")]),
+        ([], "", True, [("fail", "found no Python")]),
+        (["3.11.2"], "1.0", True, [("ok", ""), ("warn", "cpus, network, pids are unsupported")]),
     ],
 )
 def test_what_the_engine_venv_can_use(
@@ -249,24 +241,14 @@ def test_what_the_engine_venv_can_use(
     monkeypatch: pytest.MonkeyPatch,
     versions: list[str],
     uv: str,
-    powers: HostCapabilities,
     chosen: bool,
     wanted: list[tuple[str, str]],
 ) -> None:
-    monkeypatch.setattr(venv_host, "refusal", lambda: "")
     monkeypatch.setattr(venv_host, "pythons", lambda: map(python, versions))
     monkeypatch.setattr(venv_host, "uv_version", lambda: uv)
-    monkeypatch.setattr(venv_host, "powers", lambda: powers)
     found = rows(venvs.check(ground(tmp_path, settings=Settings(engine="venv" if chosen else "auto"))))
     assert [status for status, _, _ in found] == [status for status, _ in wanted]
     assert all(words in text for (_, text, _), (_, words) in zip(found, wanted, strict=True))
-
-
-@pytest.mark.parametrize(("chosen", "status"), [(True, "fail"), (False, "info")])
-def test_what_the_engine_venv_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: bool, status: str) -> None:
-    monkeypatch.setattr(venv_host, "refusal", lambda: "--engine venv needs bubblewrap: apt-get install bubblewrap")
-    found = rows(venvs.check(ground(tmp_path, settings=Settings(engine="venv" if chosen else "auto"))))
-    assert found == [(status, "--engine venv needs bubblewrap", "apt-get install bubblewrap")]
 
 
 def test_an_api_that_is_newer_than_what_was_tested_is_said(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import math
 import os
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,8 +14,7 @@ from hypothesis import strategies as st
 
 from reprokit.core.errors import EngineError
 from reprokit.engine.pace import AWAY, FULL, TAIL, Pace
-from reprokit.engine.venv import sandbox
-from reprokit.engine.venv.bubblewrap import SandboxProgram
+from reprokit.engine.venv import processes
 from reprokit.evidence.text import CUT_MARK
 
 
@@ -81,25 +81,25 @@ def test_nothing_is_lost_or_reordered_unless_a_line_says_so(pieces: list[bytes])
         assert line == b"[reprokit: %d bytes (%d lines) cut]" % (len(gone), gone.count(b"\n"))
 
 
-def program(script: str) -> SandboxProgram:
-    return SandboxProgram(command=["sh", "-c", script], environ={"PATH": os.environ["PATH"]})
+def program(script: str, folder: Path) -> processes.HostProcess:
+    return processes.HostProcess(
+        command=["sh", "-c", script], environ={"PATH": os.environ["PATH"]}, folder=folder, scratch=folder
+    )
 
 
 @pytest.mark.system
-@pytest.mark.usefixtures("venv_sandbox")
-def test_a_sink_that_stalls_makes_no_time_out() -> None:
+def test_a_sink_that_stalls_makes_no_time_out(tmp_path: Path) -> None:
     def stalls(_: bytes) -> None:
         time.sleep(5)
 
-    ended = sandbox.run(program("echo x; sleep 0.2; exit 7"), stalls, threading.Event(), timeout=4.0)
+    ended = processes.run(program("echo x; sleep 0.2; exit 7", tmp_path), stalls, threading.Event(), timeout=4.0)
     assert (ended.code, ended.timed_out) == (7, False)
-    ended = sandbox.run(program("echo x; exec sleep 60"), stalls, threading.Event(), timeout=1.0)
+    ended = processes.run(program("echo x; exec sleep 60", tmp_path), stalls, threading.Event(), timeout=1.0)
     assert ended.timed_out
 
 
 @pytest.mark.system
-@pytest.mark.usefixtures("venv_sandbox")
-def test_a_slow_sink_makes_no_time_out_of_a_flood() -> None:
+def test_a_slow_sink_makes_no_time_out_of_a_flood(tmp_path: Path) -> None:
     size = 0
 
     def slow(data: bytes) -> None:
@@ -108,7 +108,7 @@ def test_a_slow_sink_makes_no_time_out_of_a_flood() -> None:
         time.sleep(0.04)
 
     script = "exec python3 -c 'import os; [os.write(1, bytes(65536)) for _ in range(150)]'"
-    ended = sandbox.run(program(script), slow, threading.Event(), timeout=4.0)
+    ended = processes.run(program(script, tmp_path), slow, threading.Event(), timeout=4.0)
     assert (ended.code, ended.timed_out, size) == (0, False, 150 * 65536)
 
 

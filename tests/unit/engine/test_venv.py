@@ -1,4 +1,4 @@
-"""The embedded engine without running anything: what a host can serve, the script, control groups, the mounts."""
+"""The embedded engine without building anything: what a host can serve, the script, variables, what is kept."""
 
 from __future__ import annotations
 
@@ -14,18 +14,21 @@ from typing import Any
 import pytest
 
 from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, FileSpec, Limits, PipStepSpec
+from reprokit.case.trust import Trust
 from reprokit.core.errors import Unsupported
-from reprokit.engine.protocol import Mount, Trial
+from reprokit.engine.protocol import Build, Mount, Trial
+from reprokit.engine.site import Site
 from reprokit.engine.stream import Joined
-from reprokit.engine.venv import bubblewrap, cgroups, host, keeping, layout
+from reprokit.engine.venv import host, keeping, layout
+from reprokit.engine.venv.engine import VenvEngine
 from reprokit.engine.venv.repeat import shell_line
+from reprokit.engine.venv.trials import PathRenamer
 from reprokit.environment import dockerfile
-from reprokit.environment.host import Host, HostCapabilities
+from reprokit.environment.host import Host
 from reprokit.environment.model import Interpreter
 from reprokit.environment.on_host import resolve_on
 from tests.conftest import as_files
 
-REFUSED = "this host permits this user no namespaces"
 HOST = Host(
     os="debian-12",
     glibc="2.36",
@@ -39,9 +42,6 @@ HOST = Host(
     cpus=4,
 )
 TOOLKIT = replace(HOST, cuda="11.8", apt={"nvidia-cuda-toolkit": "11.8.89"})
-PLAIN = replace(
-    HOST, powers=HostCapabilities(namespaces=REFUSED, network=REFUSED, memory="no groups", cpu="none", pids="none")
-)
 
 
 def spec(cell: dict[str, str] | None = None, **changes: Any) -> CellSpec:
@@ -81,18 +81,15 @@ def spec(cell: dict[str, str] | None = None, **changes: Any) -> CellSpec:
         (HOST, spec({"cudnn": "8.6"}), "cudnn 8.6 needs CUDA"),
         (HOST, spec(apt=("libgl1", "libfoo", "bash=5.1")), "environment.apt: libfoo, bash are not installed"),
         (replace(HOST, apt=None), spec(apt=("libgl1",)), "this host has no dpkg"),
-        (HOST, spec(cpus=8.0), "resources.cpus 8: this host has 4"),
         (HOST, spec(user="root"), "resources.user root: reprokit itself does not run as root"),
         (HOST, spec(user="1234"), "resources.user 1234"),
         (HOST, spec(workdir="/"), "workdir /"),
-        (PLAIN, spec(memory=1 << 30), "resources.memory cannot be enforced on this host: no groups"),
-        (PLAIN, spec(cpus=1.0), "resources.cpus cannot be enforced"),
-        (PLAIN, spec(pids=10), "resources.pids cannot be enforced"),
-        (PLAIN, spec(shm_size=1 << 20), "resources.shm_size cannot be set"),
+        (HOST, spec(cpus=1.0), "resources.cpus: a virtual environment has no limit but time and memory"),
+        (HOST, spec(pids=10), "resources.pids: a virtual environment has no limit but time and memory"),
+        (HOST, spec(shm_size=1 << 20), "resources.shm_size: a virtual environment shares this host's"),
         (HOST, spec(ulimits=("memlock=-1:-1",)), "resources.ulimits"),
-        (HOST, spec(ipc="host"), "resources.ipc host"),
-        (PLAIN, spec(env={"PYTHONPATH": "/workspace/x"}), "env names /workspace"),
-        (PLAIN, spec(command=("cat", "/workspace")), "command names /workspace"),
+        (HOST, spec(env={"PYTHONPATH": "/workspace/x"}), "env names /workspace"),
+        (HOST, spec(command=("cat", "/workspace")), "command names /workspace"),
     ],
 )
 def test_what_the_host_cannot_be_or_keep_is_refused_with_what_it_has(host: Host, asked: CellSpec, reason: str) -> None:
@@ -119,7 +116,6 @@ def test_what_the_host_has_serves() -> None:
     assert found.cuda.source == "wheels"
     assert found.served_by["python"] == "/home/me/py/3.9/bin/python3.9 3.9.18"
     assert found.served_by["gcc"] == "/usr/bin/gcc-11 11.3.0"
-    assert found.notes == ()
 
 
 def test_the_toolkit_that_a_case_names_serves_before_wheels_without_nvcc() -> None:
@@ -138,33 +134,45 @@ def test_an_axis_that_is_left_open_takes_the_distributions_own() -> None:
 
 
 def test_a_longer_word_is_not_the_work_folder() -> None:
-    assert resolve_on(PLAIN, spec(env={"A": "/workspace2", "B": "/workspace-old"})).host
+    assert resolve_on(HOST, spec(env={"A": "/workspace2", "B": "/workspace-old"})).host
 
 
-def test_what_no_one_asked_for_and_a_container_has_is_noted() -> None:
-    assert [note.partition(",")[0] for note in resolve_on(PLAIN, spec()).notes] == [
+def test_what_a_container_has_otherwise_is_noted() -> None:
+    asked = spec(datasets={"d": DatasetSpec(path="data/d")})
+    assert [note.partition(",")[0] for note in resolve_on(replace(HOST, root=True), asked).notes] == [
         "the network was not cut off",
-        "/dev/shm was the host's",
+        "the program ran as root",
+        "data sets could be written to",
     ]
-    assert not any("network" in note for note in resolve_on(PLAIN, spec(network="bridge")).notes)
+    assert resolve_on(HOST, spec(network="bridge")).notes == ()
+    assert resolve_on(replace(HOST, root=True), spec(network="bridge", user="root")).notes == ()
 
 
-def test_a_network_that_the_case_itself_forbids_is_cut_off_or_the_cell_is_refused() -> None:
-    with pytest.raises(Unsupported, match=r"resources\.network none: this host permits"):
-        resolve_on(PLAIN, spec(), network_written=True)
-    assert resolve_on(PLAIN, spec(network="bridge"), network_written=True).host
-    assert resolve_on(HOST, spec(), network_written=True).host
+def test_a_network_that_the_case_itself_forbids_is_refused() -> None:
+    with pytest.raises(Unsupported, match=r"resources\.network none: a virtual environment shares this host's"):
+        resolve_on(HOST, spec(), network_written=True)
+    assert resolve_on(HOST, spec(network="bridge"), network_written=True).host
+
+
+@pytest.mark.parametrize("trust", [Trust.REVIEWED, Trust.STRANGER])
+@pytest.mark.parametrize("what", ["build", "trial"])
+def test_nothing_untrusted_is_run(what: str, trust: Trust, tmp_path: Path) -> None:
+    """Where approval was asked for before, this holds none the less."""
+    engine, never = VenvEngine(), threading.Event()
+    build = Build(tag="reprokit/venv:abc", dockerfile=f"touch {tmp_path}/ran", context={}, trust=trust)
+    trial = Trial(image="reprokit/venv:abc", command=("true",), env={}, workdir="/w", limits=Limits(), trust=trust)
+    with pytest.raises(Unsupported, match="an untrusted case needs a container engine"):
+        engine.build(build, Site(), lambda _: None, never) if what == "build" else engine.run(trial, print, never)
+    assert not (tmp_path / "ran").exists()
 
 
 def test_uv_serves_what_the_host_lacks() -> None:
     found = resolve_on(replace(HOST, uv_pythons=("3.14.1", "3.8.20")), spec({"python": "3.8"}))
     assert found.host is not None
     assert (found.host.python.version, found.host.python.path) == ("3.8.20", "")
-    rendered = dockerfile.render(found, spec(), sources={}, given_datasets=set())
-    script, layout = rendered.dockerfile, json.loads(bytes(rendered.context["reprokit/venv.json"]))  # type: ignore[arg-type]
-    assert layout == {"workdir": "/workspace", "prefix": "", "uv": "3.8.20"}
-    assert "uv python install" not in script, "where foreign code runs, no interpreter can be written"
-    assert "uv python find 3.8.20" in bytes(rendered.context["reprokit/seed.sh"]).decode()  # type: ignore[arg-type]
+    script = dockerfile.render(found, spec(), sources={}, given_datasets=set()).dockerfile
+    assert '"$UV" python install 3.8.20' in script
+    assert 'python=$("$UV" python find 3.8.20)' in script
 
 
 def test_every_release_counts_that_uv_could_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -193,6 +201,7 @@ def test_the_script_holds_every_step_in_its_order_and_is_shell() -> None:
     rendered = dockerfile.render(resolve_on(HOST, asked), asked, sources={}, given_datasets=set())
     steps = [shlex.split(line)[1] for line in rendered.dockerfile.splitlines() if line.startswith("step ")]
     assert [step.split("==")[0] for step in steps] == [
+        "make the virtual environment of $python",
         "pip install nvidia-cuda-nvcc-cu12",
         "pip install nvidia-cudnn-cu12",
         "use /usr/bin/gcc",
@@ -205,7 +214,6 @@ def test_the_script_holds_every_step_in_its_order_and_is_shell() -> None:
     assert subprocess.run(["bash", "-n"], input=rendered.dockerfile, text=True, check=False).returncode == 0
     assert "mkdir -p . ./data ./data/d ./tools" in rendered.dockerfile
     assert rendered.tag("x").startswith("reprokit/venv:")
-    assert json.loads(bytes(rendered.context["reprokit/venv.json"])) == {"workdir": "/workspace", "prefix": "/usr"}  # type: ignore[arg-type]
 
 
 def test_the_script_installs_each_step_of_pip_with_its_options() -> None:
@@ -214,7 +222,7 @@ def test_the_script_installs_each_step_of_pip_with_its_options() -> None:
     )
     script = dockerfile.render(resolve_on(HOST, asked), asked, sources={}, given_datasets=set()).dockerfile
     lines = [line for line in script.splitlines() if line.startswith("pip install")]
-    assert lines == ["pip install six", "pip install --no-deps ./mine"]
+    assert lines == ["pip install six", "pip install --no-deps ./mine"], lines
 
 
 def test_another_build_of_the_interpreter_is_another_environment() -> None:
@@ -225,71 +233,12 @@ def test_another_build_of_the_interpreter_is_another_environment() -> None:
     assert tag("3.11.2 (main, May) [GCC 12]") != tag("3.11.2 (main, June) [GCC 12]")
 
 
-def test_groups_of_the_first_version_lie_below_the_own_one(tmp_path: Path) -> None:
-    (tmp_path / "memory" / "mine").mkdir(parents=True)
-    (tmp_path / "cpu").mkdir()
-    mountinfo = "".join(
-        f"{number} 1 0:{number} / {tmp_path / name} rw - cgroup cgroup rw,{name}\n"
-        for number, name in enumerate(("memory", "cpu"))
-    )
-    found = cgroups.places("4:memory:/mine\n3:cpu,cpuacct:/not/seen/here\n0::/\n", mountinfo)
-    assert found["memory"] == cgroups.CgroupParent(folder=tmp_path / "memory" / "mine", version=1)
-    assert found["cpu"] == cgroups.CgroupParent(folder=tmp_path / "cpu", version=1)
-    assert "pids" not in found
-
-
-def test_groups_of_the_second_version_lie_where_controllers_are_handed_down(tmp_path: Path) -> None:
-    own = tmp_path / "user.slice" / "session.scope"
-    own.mkdir(parents=True)
-    for folder, handed in ((tmp_path, "cpu memory pids"), (own.parent, "memory pids"), (own, "")):
-        (folder / "cgroup.subtree_control").write_text(handed)
-        (folder / "cgroup.procs").write_text("")
-    mountinfo = f"35 24 0:30 / {tmp_path} rw,nosuid - cgroup2 cgroup2 rw\n"
-    found = cgroups.places("0::/user.slice/session.scope\n", mountinfo)
-    assert {name: place.folder for name, place in found.items()} == {
-        "memory": own.parent,
-        "cpu": tmp_path,
-        "pids": own.parent,
-    }
-    assert {place.version for place in found.values()} == {2}
-
-
-def test_no_groups_where_there_are_none() -> None:
-    assert cgroups.places("", "") == {}
-
-
-def test_a_limit_that_swaps_is_not_a_limit(tmp_path: Path) -> None:
-    memory = tmp_path / "memory"
-    memory.mkdir()
-    with cgroups.held({"memory": cgroups.CgroupParent(folder=memory, version=2)}, Limits(memory=1000)) as group:
-        (folder,) = memory.iterdir()
-        assert (folder / "memory.max").read_text() == "1000"
-        (folder / "memory.events").write_text("oom 3\noom_kill 0\n")
-        assert not group.saw_oom()
-        (folder / "memory.events").write_text("oom 3\noom_kill 1\n")
-        assert group.saw_oom()
-        assert group.joins == [str(folder / "cgroup.procs")]
-        for file in folder.iterdir():  # in a real one the kernel's files go with it
-            file.unlink()
-    assert not list(memory.iterdir())
-
-
-def test_places_below_others_are_mounted_after_them() -> None:
-    mounts = [bubblewrap.SandboxMount(target=target) for target in ("/workspace/data", "/tmp/a", "/workspace", "/tmp")]
-    assert [mount.target for mount in bubblewrap.parents_first(mounts)] == [
-        "/tmp",
-        "/tmp/a",
-        "/workspace",
-        "/workspace/data",
-    ]
-
-
 def test_a_program_sees_nothing_of_our_own_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYTHONPATH", "/mine")
     (tmp_path / "cuda").mkdir()
     found = layout.variables(tmp_path)
-    assert set(found) == {"LANG", "HOSTNAME", "VIRTUAL_ENV", "CUDA_HOME", "LD_LIBRARY_PATH", "PATH", "HOME"}
-    assert found["PATH"].split(":")[:3] == [f"{tmp_path}/venv/bin", "/usr/local/cuda/bin", f"{tmp_path}/tools"]
+    assert set(found) == {"LANG", "VIRTUAL_ENV", "CUDA_HOME", "LD_LIBRARY_PATH", "PATH"}
+    assert found["PATH"].split(":")[:3] == [f"{tmp_path}/{name}" for name in ("venv/bin", "cuda/bin", "tools")]
 
 
 @pytest.mark.parametrize(
@@ -307,7 +256,7 @@ def test_a_program_sees_nothing_of_our_own_variables(monkeypatch: pytest.MonkeyP
 def test_a_case_numbers_the_gpus_that_it_was_leased(word: str | None, seen: str) -> None:
     env = {} if word is None else {"CUDA_VISIBLE_DEVICES": word}
     assert layout.visible(("GPU-a", "GPU-b"), env) == {"CUDA_VISIBLE_DEVICES": seen}
-    assert layout.visible((), {"CUDA_VISIBLE_DEVICES": "0"}) == {}
+    assert layout.visible((), {"CUDA_VISIBLE_DEVICES": "0"}) == {"CUDA_VISIBLE_DEVICES": ""}, "it was leased none"
 
 
 def test_a_trial_with_a_gpu_finds_the_driver_where_this_process_does(
@@ -315,21 +264,18 @@ def test_a_trial_with_a_gpu_finds_the_driver_where_this_process_does(
 ) -> None:
     (tmp_path / "libcuda.so.1").touch()
     monkeypatch.setenv("LD_LIBRARY_PATH", f"/nowhere:{tmp_path}::relative")
-    assert layout.gpu_variables((), {}) == {}
+    assert layout.gpu_variables((), {}) == {"CUDA_VISIBLE_DEVICES": ""}
     found = layout.gpu_variables(("GPU-a",), {"LD_LIBRARY_PATH": "/usr/local/cuda/lib64"})
     assert found == {"CUDA_VISIBLE_DEVICES": "GPU-a", "LD_LIBRARY_PATH": f"/usr/local/cuda/lib64:{tmp_path}"}
-    assert str(tmp_path) in [mount.target for mount in layout.gpu_mounts(("GPU-a",))]
-    assert layout.gpu_mounts(()) == []
     monkeypatch.delenv("LD_LIBRARY_PATH")
     assert layout.gpu_variables(("GPU-a",), {}) == {"CUDA_VISIBLE_DEVICES": "GPU-a"}
 
 
-@pytest.mark.usefixtures("venv_sandbox")
 def test_the_line_that_repeats_a_trial_is_one_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = keeping.top() / "environments" / "abc"
     (folder / "workspace").mkdir(parents=True)
-    keeping.complete(folder, "reprokit/venv:abc", {"workdir": "/workspace", "prefix": "/usr"})
+    keeping.complete(folder, "reprokit/venv:abc")
     trial = Trial(
         image="reprokit/venv:abc",
         command=("bash", "-c", 'echo "it is $WHAT"; ls data; cat go.sh'),
@@ -347,6 +293,25 @@ def test_the_line_that_repeats_a_trial_is_one_command(monkeypatch: pytest.Monkey
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
     assert done.stdout == "it is two words\none.png\necho go\n"
     assert line.endswith("# not set here: memory=1073741824")
+    assert (tmp_path / "real data" / "one.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("pieces", "passed"),
+    [
+        (["in /tmp/x/work/a.py\n"], ["in /workspace/a.py\n"]),
+        (["in /tm", "p/x/wor", "k\n"], ["in ", "/workspace\n"]),
+        (["cd /", "tmp/y\n"], ["cd ", "/tmp/y\n"]),
+        (["prompt> ", "/tmp/"], ["prompt> ", "/tmp/"]),
+    ],
+)
+def test_output_names_the_work_folder_as_the_case_does(pieces: list[str], passed: list[str]) -> None:
+    found: list[str] = []
+    renamed = PathRenamer(lambda data: found.append(data.decode()), b"/tmp/x/work", b"/workspace")
+    for piece in pieces:
+        renamed.feed(piece.encode())
+    renamed.close()
+    assert found == passed
 
 
 def test_an_environment_counts_only_when_it_is_complete(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -358,7 +323,7 @@ def test_an_environment_counts_only_when_it_is_complete(monkeypatch: pytest.Monk
         raise RuntimeError("the build failed")
     assert not folder.exists()
     with keeping.making("reprokit/venv:abc", never) as folder:
-        made = keeping.complete(folder, "reprokit/venv:abc", {})
+        made = keeping.complete(folder, "reprokit/venv:abc")
     assert keeping.get("reprokit/venv:abc").info == made.info == keeping.get(made.info.id).info
     keeping.remove("reprokit/venv:abc")
     assert keeping.find("reprokit/venv:abc") is None
@@ -375,7 +340,7 @@ def test_environments_their_interpreters_and_downloads_are_kept_and_discarded(
     with keeping.making("reprokit/venv:abc", threading.Event()) as folder:
         (folder / "venv" / "bin").mkdir(parents=True)
         (folder / "venv" / "bin" / "python").symlink_to(python)
-        keeping.complete(folder, "reprokit/venv:abc", {})
+        keeping.complete(folder, "reprokit/venv:abc")
     made, interpreter, downloads = keeping.kept()
     assert (made.kind, made.key, made.needs) == ("environment", "reprokit/venv:abc", {interpreter.key})
     assert (interpreter.kind, interpreter.name) == ("interpreter", str(python.parents[1]))

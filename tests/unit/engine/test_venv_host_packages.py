@@ -14,7 +14,6 @@ import pytest
 from reprokit.case.cellspec import PipStepSpec
 from reprokit.core.errors import Unsupported
 from reprokit.engine.venv import host as venv_host
-from reprokit.engine.venv import layout
 from reprokit.environment import dockerfile
 from reprokit.environment.host import Host
 from reprokit.environment.model import HostDistribution, HostPackage, Interpreter
@@ -102,17 +101,13 @@ def test_the_python_is_one_that_can_import_it() -> None:
         resolved("torch==2.11.0", host=host, python="3.11")
 
 
-def test_the_script_links_it_and_trials_see_nothing_else_of_that_folder() -> None:
+def test_the_script_links_it() -> None:
     asked = spec(pip=(PipStepSpec(requirements=("torch==2.11.0",)),))
     environment = resolve_on(WITH_TORCH, asked)
     made = dockerfile.render(environment, asked, sources={}, given_datasets=())
     assert f"link {SITE} torch\n" in made.dockerfile
     assert f'cp -R {SITE}/torch-2.11.0+cu130.dist-info "$site/"' in made.dockerfile
     assert "pip install torch==2.11.0\n" in made.dockerfile, "pip, inside, is who checks the version"
-    seen = layout.interpreters(json.loads(bytes(made.context["reprokit/venv.json"])))[2:]
-    assert seen == [
-        f"{SITE}/{name}" for name in ("sympy-1.14.0.dist-info", "sympy", "torch-2.11.0+cu130.dist-info", "torch")
-    ]
     other = replace(TORCH, distributions=(replace(TORCH.distributions[0], record="1" * 16), TORCH.distributions[1]))
     changed = resolve_on(replace(HOST, packages=(other,)), asked)
     again = dockerfile.render(changed, asked, sources={}, given_datasets=())

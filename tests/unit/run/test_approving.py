@@ -45,7 +45,7 @@ def test_an_untrusted_case_is_shown_and_asked_about(capsys: pytest.CaptureFixtur
         asked.append(question)
         return len(asked) > 1
 
-    request = Request(cases=(URL,), engine="venv")
+    request = Request(cases=(URL,))
     with pytest.raises(UsageError, match="nothing was built or run"):
         approve([case_at(URL)], request, ask=answer)
     approve([case_at(URL)], request, ask=answer)
@@ -53,7 +53,7 @@ def test_an_untrusted_case_is_shown_and_asked_about(capsys: pytest.CaptureFixtur
     shown = capsys.readouterr().err
     assert case_at(URL).digest in shown
     assert "5:22: runs 1 line while it is built: id" in shown
-    assert "on this host itself, in a sandbox" in shown
+    assert "--engine venv refuses it" in shown
 
 
 def test_without_a_terminal_it_is_refused_with_both_ways_out(monkeypatch: pytest.MonkeyPatch) -> None:

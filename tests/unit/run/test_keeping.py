@@ -66,8 +66,9 @@ def removed(items: Sequence[Kept], **values: object) -> list[str]:
 # -- the planner -------------------------------------------------------------------------------------------------------
 
 
-def test_what_an_engine_keeps_is_found_where_it_refuses_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reprokit.engine.venv.host.refusal", lambda: "no sandbox here")
+def test_what_an_engine_of_this_host_keeps_is_found_without_a_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("reprokit.engine.venv.keeping.top", lambda: tmp_path / "venvs")
     (tmp_path / "venvs" / "pip" / "wheels").mkdir(parents=True)
     (tmp_path / "venvs" / "pip" / "wheels" / "x.whl").write_bytes(b"x" * 4096)

@@ -123,9 +123,12 @@ def test_what_was_agreed_to_is_reviewed_and_what_runs_unread_is_not(capsys: pyte
     assert [one.trust for one in approve(both, Request(cases=()), ask=lambda _: True)] == [Trust.OWN, Trust.REVIEWED]
     assert [one.trust for one in approve(both, Request(cases=(), yes=True))] == [Trust.OWN, Trust.STRANGER]
     assert f"{URL}: runs unread" in capsys.readouterr().err
-    with pytest.raises(UsageError, match=f"no part of this host itself.*--reviewed {theirs.digest}"):
-        approve(both, Request(cases=(), yes=True, engine="venv"))
+    for agreed in ({"yes": True}, {"reviewed": (mine.digest, theirs.digest)}, {}):
+        with pytest.raises(UsageError, match="an untrusted case, reviewed or not, needs a container engine"):
+            approve(both, Request(cases=(), engine="venv", **agreed), ask=lambda _: True)  # type: ignore[arg-type]
     assert approve([mine], Request(cases=(), yes=True, engine="venv")) == [mine]
+    with pytest.raises(UsageError, match=r"own\.yaml: an untrusted case"):  # a workflow's file of another's text
+        approve([mine], Request(cases=(), engine="venv", reviewed=(mine.digest,)))
 
 
 @pytest.mark.parametrize("option", ["datasets", "sources"])

@@ -1,4 +1,4 @@
-"""One program of this host in its sandbox: described, started, followed to its end, never left alone."""
+"""One program of this host: started, followed to its end, and ended with all that it started."""
 
 from __future__ import annotations
 
@@ -6,35 +6,52 @@ import fcntl
 import json
 import math
 import os
+import re
 import selectors
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from reprokit.core import leftovers
 from reprokit.core.errors import Cancelled, EngineError
 from reprokit.core.tty import Master, Terminal, relay
 from reprokit.engine.containers import GRACE
 from reprokit.engine.ending import DRAIN
 from reprokit.engine.pace import Pace
 from reprokit.engine.stream import Joined
-from reprokit.engine.venv import bubblewrap
-from reprokit.engine.venv.bubblewrap import SandboxProgram
 
-ENTERING = Path(__file__).with_name("entering.py")
-INSIDE = Path(__file__).with_name("inside.py")
+WATCHER = Path(__file__).with_name("inside.py")
 _TICK = 0.2  # how often a silent program's cancel event is looked at
 _READ = 256 * 1024
 _PIPE = 1024 * 1024  # what a program can print before it waits for us
+_HOME = re.compile(rb"(?:^|\0)HOME=([^\0]*)/home(?:\0|$)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostProcess:
+    """What is to be run, and nothing else: no variable of ours reaches it.
+
+    ``scratch``: its private folder, in which ``home`` is its HOME. ``memory``: bytes that it and all that it starts may
+    use, None = not limited. ``joined``: stdout and stderr are one pipe.
+    """
+
+    command: Sequence[str]
+    environ: Mapping[str, str]
+    folder: Path
+    scratch: Path
+    memory: int | None = None
+    joined: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """How a program ended: its exit status as a shell tells it, the seconds it ran, whether its time was up.
+    """How a program ended: its exit status as a shell tells it, the seconds it ran, whether a limit stopped it.
 
     ``cpu_seconds``: of all its processes; ``peak_memory``: bytes of the largest one.
     """
@@ -43,39 +60,19 @@ class Ended:
     seconds: float
     cpu_seconds: float
     peak_memory: int
+    oom: bool = False
     timed_out: bool = False
 
 
-def described(program: SandboxProgram, status: int, *, terminal: bool = False) -> bytes:
-    """The description that ``entering.py`` reads. ``terminal``: its output is one, and its input, too."""
-    root = os.getuid() == 0
-    arguments, staged = bubblewrap.arguments(program, bubblewrap.STAGE if root else "")
-    inside = {
-        "status": status,
-        "cut_off": program.cut_off,
-        "terminal": terminal,
-        "rlimits": {"RLIMIT_CORE": 0},
-        "folder": program.folder,
-        "command": list(program.command),
-        "environ": dict(program.environ),
-    }
-    text = json.dumps(
-        {
-            "parent": os.getpid(),
-            "user": bubblewrap.NOBODY if root else None,
-            "stage": bubblewrap.STAGE,
-            "staged": staged,
-            "cgroups": list(program.joins),
-            "bubblewrap": arguments,
-            "program": INSIDE.read_text(encoding="utf-8"),
-            "inside": inside,
-        }
-    ).encode()
-    return b"%010d" % len(text) + text
+def scratch_folders(scratch: Path) -> dict[str, str]:
+    """Make the private folders of a program below ``scratch``; the variables that lead to them."""
+    for name in ("home", "tmp"):
+        (scratch / name).mkdir(mode=0o700)
+    return {"HOME": str(scratch / "home"), "TMPDIR": str(scratch / "tmp")}
 
 
 def run(
-    program: SandboxProgram,
+    program: HostProcess,
     sink: Callable[[bytes], None],
     cancel: threading.Event,
     *,
@@ -90,9 +87,8 @@ def run(
     reading, writing = os.pipe()
     master, slave = os.openpty() if terminal else (None, None)
     try:
-        description = described(program, writing, terminal=terminal is not None)
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(ENTERING)],
+            [sys.executable, "-I", "-S", str(WATCHER)],
             stdin=subprocess.PIPE,
             stdout=slave or subprocess.PIPE,
             stderr=subprocess.STDOUT if program.joined or slave else subprocess.PIPE,
@@ -109,7 +105,7 @@ def run(
     try:
         assert process.stdin is not None
         with suppress(BrokenPipeError):
-            process.stdin.write(description)
+            process.stdin.write(_request(program, writing, terminal=terminal is not None))
         if process.stdout is not None:
             with suppress(OSError):  # a user may have so many pages of pipes: the usual size does, too
                 fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, _PIPE)
@@ -119,16 +115,31 @@ def run(
         watch = _Watch(process, reading, pace, cancel)
         signalled = watch.follow()
         process.wait()
-        ended = watch.ended(program.command[0])
+        ended = watch.ended()
         # Its end can be older than our signal, if we were late: what it was measured to have run decides.
         ended = replace(ended, timed_out=signalled and ended.seconds >= timeout)
         pace.check(timed_out=ended.timed_out)
         return ended
     finally:
-        _end(process)
+        _end(process, program.scratch)
         os.close(reading)
         if master is not None:
             os.close(master)
+
+
+def _request(program: HostProcess, status: int, *, terminal: bool) -> bytes:
+    """What ``inside.py`` reads. ``terminal``: its output is one, and its input, too."""
+    text = json.dumps(
+        {
+            "status": status,
+            "terminal": terminal,
+            "memory": program.memory,
+            "folder": str(program.folder),
+            "command": list(program.command),
+            "environ": dict(program.environ),
+        }
+    ).encode()
+    return b"%010d" % len(text) + text
 
 
 def _attend(terminal: Terminal, master: Master, cancel: threading.Event) -> None:
@@ -141,30 +152,51 @@ def _attend(terminal: Terminal, master: Master, cancel: threading.Event) -> None
     relay(terminal, master, master.resize, tick)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """See to it that nothing is left, whatever happened before: its end is that of all that it started."""
+def _end(process: subprocess.Popen[bytes], scratch: Path) -> None:
+    """See to it that nothing is left, whatever happened before: also where the program killed what watches it."""
     if process.stdin is not None:
-        process.stdin.close()  # process 1 then kills the rest
+        process.stdin.close()  # the watcher then kills the rest
     try:
         process.wait(DRAIN)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+    if process.returncode:
+        kill_marked(lambda place: place == scratch)
     for stream in (process.stdout, process.stderr):
         if stream is not None:
             stream.close()
 
 
+def kill_marked(wanted: Callable[[Path], bool]) -> list[str]:
+    """Kill this user's processes whose HOME is that of a program in a ``wanted`` private folder; their ids."""
+    killed = []
+    while several := [one for one in _marked(wanted) if one not in killed]:
+        for process in several:
+            with suppress(OSError):
+                os.kill(int(process), signal.SIGKILL)
+            killed.append(process)
+    return killed
+
+
+def _marked(wanted: Callable[[Path], bool]) -> Iterator[str]:
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is another user's
+            found = _HOME.search((process / "environ").read_bytes())
+            if found and wanted(Path(os.fsdecode(found[1]))):
+                yield process.name
+
+
+def sweep() -> list[str]:
+    """Kill what processes of reprokit that are gone left running; returns what was killed, in words."""
+    killed = kill_marked(lambda place: leftovers.is_left(place.name))
+    return [f"process {process}" for process in killed]
+
+
 class _Watch:
     """Follows a program's output until all that could write to it are gone."""
 
-    def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        status: int,
-        pace: Pace,
-        cancel: threading.Event,
-    ) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], status: int, pace: Pace, cancel: threading.Event) -> None:
         self._process = process
         self._streams = {status: 0}
         for number, stream in enumerate((process.stdout, process.stderr), 1):
@@ -176,7 +208,7 @@ class _Watch:
         self.said = b""
 
     def follow(self) -> bool:
-        """Pass output on until the end; whether the time limit stopped it. Raises Cancelled."""
+        """Pass output on until the end; whether the time limit stopped it. Raises Cancelled, EngineError."""
         orders = [b"T", b"K", b""]
         following: float | None = None
         with selectors.DefaultSelector() as selector:
@@ -201,7 +233,7 @@ class _Watch:
         return len(orders) < 3
 
     def _order(self, order: bytes) -> None:
-        """Ask process 1 to end the program (T) or all (K); without an order: end process 1, too."""
+        """Ask the watcher to end the program (T) or all (K); without an order: end the watcher, too."""
         assert self._process.stdin is not None
         if not order:
             self._process.kill()
@@ -209,13 +241,9 @@ class _Watch:
         with suppress(OSError):  # it has ended meanwhile
             self._process.stdin.write(order)
 
-    def ended(self, command: str) -> Ended:
-        """What was said of the end. Raises EngineError where the program never started, or no one saw it end."""
-        try:
-            report = json.loads(self.said)
-        except ValueError:
-            why = self.said.decode(errors="replace").strip() or f"process 1 of the sandbox of {command} went away"
-            raise EngineError(f"cannot be started on this host: {why}") from None
+    def ended(self) -> Ended:
+        """What was said of the end. Raises EngineError where the program never started."""
+        report = json.loads(self.said)
         if "error" in report:
             raise EngineError(f"cannot be started on this host: {report['error']}")
         return Ended(**report)
@@ -227,6 +255,8 @@ class _Watch:
         for key, _ in ready or selector.select(patience):
             data = os.read(key.fd, _READ)
             if not data:
+                if not self._streams[key.fd] and not self.said:
+                    raise EngineError("the process that watches a program on this host was killed")
                 selector.unregister(key.fd)
             elif self._streams[key.fd]:
                 pieces.append((self._streams[key.fd], data))
