@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+from reprokit.case import placeholders
 from reprokit.case.axes import KnownAxes
 from reprokit.case.markdown import blocks, is_markdown
 from reprokit.case.model import Case
@@ -57,7 +58,8 @@ def load(source: str, known: KnownAxes, *, stdin: TextIO | None = None) -> list[
 
     ``known``: the axes that mean something. In a folder the copy of a case in a Markdown file, such as a shared issue,
     does not count beside the case's YAML file, whichever of the two was edited later.
-    Raises CaseError with all problems of all files, and UsageError when there is nothing to read.
+    Raises CaseError with all problems of all files, placeholders of drafts included, and UsageError when there is
+    nothing to read.
     """
     files: list[CaseFile] = []
     problems: list[Problem] = []
@@ -74,6 +76,7 @@ def load(source: str, known: KnownAxes, *, stdin: TextIO | None = None) -> list[
         problems += _doubled(tree, ids)
         if checked.case is not None:
             files.append(_case_file(tree, checked, checked.case))
+            problems += _open(files[-1])
     if problems:
         raise CaseError(problems)
     if not files:
@@ -81,13 +84,25 @@ def load(source: str, known: KnownAxes, *, stdin: TextIO | None = None) -> list[
     return files
 
 
-def load_text(path: str, text: str, known: KnownAxes) -> CaseFile:
-    """The case in ``text``, the content of the YAML file ``path`` (which need not exist yet). Raises CaseError."""
+def load_text(path: str, text: str, known: KnownAxes, *, draft: bool = False) -> CaseFile:
+    """The case in ``text``, the content of the YAML file ``path`` (which need not exist yet). Raises CaseError.
+
+    ``draft``: it may have placeholders.
+    """
     tree = parse(path, text)
     checked = check(tree, known)
     if checked.case is None:
         raise CaseError(list(checked.problems))
-    return _case_file(tree, checked, checked.case)
+    file = _case_file(tree, checked, checked.case)
+    if not draft and (problems := list(_open(file))):
+        raise CaseError(problems)
+    return file
+
+
+def _open(file: CaseFile) -> Iterator[Problem]:
+    """A problem for each placeholder of a draft: without what it stands for, no verdict can be decided."""
+    for loc, advice in placeholders.find(file.case):
+        yield file.problem(loc, "TODO: the report of this draft does not say it, so it cannot be decided", advice)
 
 
 def _case_file(tree: CaseTree, checked: Checked, case: Case) -> CaseFile:

@@ -191,7 +191,7 @@ def finish(made: Draft, origin: str, output: Path | None) -> int:
     """
     text = (schema_line(output) if output else "") + render(made)
     try:
-        case = load_text(str(output or "case.yaml"), text)
+        case = load_text(str(output or "case.yaml"), text, draft=True)
     except CaseError as error:
         raise UsageError(
             f"{origin}: the draft would not be a valid case, so nothing was written:\n{error}\n"

@@ -45,9 +45,12 @@ def load_all(sources: Iterable[str]) -> list[CaseFile]:
     return list(unique.values())
 
 
-def load_text(path: str, text: str) -> CaseFile:
-    """The case in ``text``, the content of the YAML file ``path`` (which need not exist yet). Raises CaseError."""
-    return files.load_text(path, text, KNOWN)
+def load_text(path: str, text: str, *, draft: bool = False) -> CaseFile:
+    """The case in ``text``, the content of the YAML file ``path`` (which need not exist yet). Raises CaseError.
+
+    ``draft``: it may have placeholders.
+    """
+    return files.load_text(path, text, KNOWN, draft=draft)
 
 
 @lru_cache(maxsize=256)

@@ -6,7 +6,6 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from reprokit.case import placeholders
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import count, expand, label
 from reprokit.case.model import Case, Failure
@@ -30,8 +29,6 @@ _ANY_FAILURE = (Failure(), Failure(exit_code="nonzero"))
 
 def warnings(file: CaseFile, catalog: Catalog) -> Iterator[Problem]:
     """What the author of a case should know. None of it is an error: it may be what the case is about."""
-    for loc, advice in placeholders.find(file.case):
-        yield file.problem(loc, "warning: this is a placeholder for what the report does not say", advice)
     for loc, name, value in _values(file):
         if why := nonexistent(name, value, catalog, newer=bool(file.case.environment.image)):
             yield file.problem(loc, f"warning: {why}")
