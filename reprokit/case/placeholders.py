@@ -37,6 +37,4 @@ def find(case: Case) -> Iterator[tuple[Loc, str]]:
         if any(MARK in value for value in values):
             yield ("matrix", axis), _VALUE
     for number, cell in enumerate(case.matrix.include):
-        yield from (
-            (("matrix", "include", number, axis), _VALUE) for axis, value in cell.items() if MARK in str(value)
-        )
+        yield from ((("matrix", "include", number, axis), _VALUE) for axis, value in cell.items() if MARK in str(value))

@@ -1,7 +1,7 @@
-"""Command lines of a report: what was run, which variables were set, what was installed before. Pure.
+"""Command lines of a report: behind prompts, in fences of shells, and of known programs alone in a fence. Pure.
 
-The first word of a line decides what it is (``data/commands.yaml``); the output of a program, rows of package lists and
-sentences that begin with a program's name are never commands.
+The first word of a line decides what it does (``data/commands.yaml``). What a program prints, and sentences, are never
+commands.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 
 from reprokit.intake.pieces import ReportPiece
@@ -17,106 +17,65 @@ from reprokit.intake.table import table
 
 SHELLS = frozenset(
     {"bash", "sh", "shell", "zsh", "console", "shell-session", "bat", "cmd", "batch", "powershell", "ps1", "terminal"}
-    | {"ksh", "csh", "fish", "nu", "nushell", "shellsession", "sh-session", "bash-session", "dos", "pwsh"}
+    | {"ksh", "csh", "fish", "shellsession", "sh-session", "bash-session", "pwsh"}
 )
-_RECIPES = frozenset({"dockerfile", "docker", "yaml", "yml"})
-_PLAIN_INFO = frozenset({"", "text", "txt", "plain", "none", "log", "shellscript", "output", "plaintext"})
+_PLAIN_INFO = frozenset({"", "text", "txt", "plain", "plaintext", "none"})
 LONGEST = 20_000
 """Most characters of a command line."""
-MOST_LINES = 200
-"""Most commands of prose that belong together."""
-MOST = 50
-"""Most lines of one command."""
-_TILE = r"(?:\([^()\n]{1,80}\)\s*)?"
+MOST = 200
+"""Most lines of one command, and most commands of one piece."""
 PROMPT = re.compile(
-    rf"^\s*{_TILE}(?:[\w.<>-]+@[\w.<>-]*[:\s~/][^\n$#%]{{0,80}}[$#%] ?"
-    r"|\[(?:[\w.<>-]+@|<email>)[^\]\n]{1,80}\][$#%] ?"
-    rf"|(?:ba|)sh-\d[\d.]*[$#] ?|[$%❯➜λ»∞✗±] +(?:[\w.-]+ git:\(\S{{1,60}}\) (?:✗ )?)?(?=[\w./(])"
-    rf"|[\w.<>-]+@[\w.<>-]+[ :][~/][^\s>]{{0,80}}(?: \([^()\n]{{1,60}}\))?> (?=[\w./])"
-    r"|[~/][\w./-]{0,80} ?[%#$] (?=[\w./])|\$(?=[a-z./])"
-    r"|[`╰└]?[─-]+[$>#❯] ?(?=[\w./])(?!Running in |[0-9a-f]{12}$)|[\w.<>-]+:[^\s$]{1,60} [\w.<>-]{1,40}[$%] (?=\S)"
-    r"|(?:PS )?(?:[A-Z]:\\|~\\|~(?=>))[^>\n]{0,120}>\s*|(?:In \[\d+\]: )?(?:!(?=[a-z])|%(?=(?:pip|conda|cd)\b)))"
+    r"^\s*(?:\([^()\n]{1,80}\)\s*)?(?:[\w.<>-]+@[\w.<>-]*[:\s~/][^\n$#%]{0,80}[$#%] ?"
+    r"|\[(?:[\w.<>-]+@|<email>)[^\]\n]{1,80}\][$#%] ?|(?:ba|)sh-\d[\d.]*[$#] ?|[$%❯➜] +(?=[\w./(])"
+    r"|[~/][\w./-]{0,80} ?[%#$] (?=[\w./])|[\w.<>-]+:[^\s$]{1,60} [\w.<>-]{1,40}[$%] (?=\S)"
+    r"|(?:PS )?(?:[A-Z]:\\|~\\)[^>\n]{0,120}>\s*"
+    r"|(?:In \[\d+\]: )?(?:!(?=[a-z])|%(?=(?:pip|conda|cd)\b)))"
 )
 """What shells and notebooks print before a command."""
-STEP_OF_IMAGE = re.compile(
-    r"\b(?:The command|process) ['\"]/bin/(?:ba)?sh(?: -\w+)* -c (?P<rest>.{1,5000}?)['\"] "
-    r"(?:returned a non-zero|did not complete)"
-)
-"""What ``docker build`` says of the step that failed."""
-_MARK = re.compile(
-    r"^\s*(?:\+{1,3} |(?:executing|running|run|cmd|command)[:=] *|> ?|\$)(?=[\w./\"'$])",
-    re.IGNORECASE,
-)
-"""What logs, and shells with ``set -x``, print before a command."""
-_REMARK = re.compile(r"\s+(?:<-{1,3}|<={2,3}|←)\s+(?=[^\W\d]).*$")
-"""What a reporter writes behind a command: ``npm i wib  <-- fails here``."""
-_NOTHING = re.compile(r"[\W_]*(?:n/?a|none|no|nothing|not applicable|no response|无|没有)[\W_]*", re.IGNORECASE)
-"""What stands in a form where there is no command to show."""
 _CONTINUES = re.compile(r"^>(?: |$)")
 """What shells print before the further lines of a command."""
-BUILT = re.compile(
-    r"^[ \t]*(?:g?make(?:\[\d+\])?: (?:\*\*\*|Entering)|ninja: build stopped|FAILED: |\*\* libs"
-    r"|ERROR: compilation failed|(?:running build_ext|building '[\w.]{1,80}' extension)$)",
-    re.MULTILINE,
-)
-"""What builds print, beside the lines of the compiler that they start."""
 _ASSIGN = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>\"[^\"]*\"|'[^']*'|(?:\\.|[^\s;&|\\])*)(?:\s+|$)")
-_EXPORT = re.compile(r"^(?:export|set|setenv|SET|declare -x|ENV)\s+(?P<rest>[A-Za-z_]\w*[ =].*)$")
-_BACKSLASHED = re.compile(
-    r"(?<![^\s=])(?:\.{1,2}\\)?[\w.-]+(?:\\[\w.-]+)*\\[\w.-]*\w(?=\s|$)|(?<![^\s=])\.\\[\w.-]+(?=\s|$)"
-)
-"""Paths as ``.\\src\\a.py``, by themselves or behind an option's ``=``."""
-
+_EXPORT = re.compile(r"^(?:export|set|setenv|SET|declare -x)\s+(?P<rest>[A-Za-z_]\w*[ =].*)$")
 _WRAPPERS = re.compile(
-    r"^(?:(?:sudo|srun|strace|stdbuf|nice|env|numactl|time|nohup|winpty|exec|command|xvfb-run|compute-sanitizer|valgrind)"
+    r"^(?:(?:sudo|srun|strace|stdbuf|nice|env|numactl|time|nohup|exec|command|xvfb-run|compute-sanitizer|valgrind)"
     r"\s+(?:-\S+(?:\s+\d+(?=\s))?\s+)*|timeout\s+(?:-\S+\s+)*\S+\s+|gdb\s.{0,60}--args\s+)+"
 )
 """Programs that start another one."""
-
-BUILDS_TREE = re.compile(
-    r"setup\.py\s+(?:install|develop|build\w*|bdist\w*|egg_info)"
+_BUILDS_TREE = re.compile(
+    r"setup\.py\s+(?:install|develop|build\w*)"
     r"|\bpip\S{0,9} (?:install|wheel)\b(?=.{0,300}\s(?:['\"]?\.{1,2}/?(?:\[|\s|$|['\"])|-e\s|-r\s|\./|\S{1,200}\.whl))"
 )
 """Installations of a tree, or of what a file lists, which no requirement of a case says."""
-BUILDS = re.compile(
-    r"(?:^|[\s;&|/])(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+|nvcc|hipcc|make|cmake|ninja|meson|bazel|f2py"
-    r"|cython)(?:-\d+)?(?:\s|$)|setup\.py\s+(?:install|develop|build)|pip\S{0,9} install (?:-\S{1,9} ){0,9}(?:\.|git\+)"
-)
-"""Lines that compile something, so that the compiler matters."""
 _SHOWS = re.compile(
-    r"^(?:\S*pip[\d.]*|\S*conda|mamba|uv(?: pip)?|poetry|npm|git|apt\S*|brew|cargo|go)\s+"
+    r"^\S+\s+(?:--?version|-V|version|--?help|-h|-m\s+pip\s+(?:list|freeze|show)|-m\s+(?:venv|virtualenv))\b(?!\S*\.)"
+    r"|^(?:\S*pip[\d.]*|\S*conda|mamba|uv(?: pip)?|poetry|npm|git|apt\S*|cargo|go)\s+"
     r"(?:list|show|freeze|info|env(?! (?:create|update)\b)|status|log|diff|config|branch)\b"
-    r"|^\S*(?:gcc|g\+\+|cc|clang|clang\+\+)\S*\s+-v\s*$|^\S+\s+(?:--?version|-V|version|--?help|-h|-m\s+(?:pip\s+(?:list|freeze|show|--version)|venv|virtualenv))\b(?!\S*\.)"
-    r"|^\S+\s+-c\s+(['\"])[^'\"]{0,200}(?:\.__version__|\.version\S*|\.is_available\(\)|\.__file__|\.show\w*\(\))\s*\)?;?\s*\1\s*$"
+    r"|^(?:source|\.)\s+\S*activate(?:\s|$)|\bcollect_env|\bnvidia-smi\b"
+    r"|^\S+\s+-c\s+(['\"])[^'\"]{0,200}(?:\.__version__|\.version\S*|\.is_available\(\)|\.show\w*\(\))\s*\)?;?\s*\1\s*$"
 )
-"""Lines that only show what is installed, whatever their program."""
-_COMMENT = re.compile(r"^\s*(?:#|//|::|REM\b|--\s)", re.IGNORECASE)
-_ROW = re.compile(
-    r"^[\w.+/-]+(?:\[\S*\])?(?:\s+[v~^]?=*\(?\d+(?:\.\d+)+\S*(?:\s+\S+){0,4}|\s*[=~<>!]=.*|==?[\d.]+(?:=\S+)?"
-    r"|\s+(?:linux|darwin|windows)/\w+|(?<=^python\d\.\d)\s+[A-Za-z]{2,30}\d+(?:\.\d+)+|\s*:\s.*|\s+\([^)]*\)\s.*|\s+\|.*|(?:\s[\w.]+){0,4}\s\.{4,}\s.*|\s+(?:version|release|v)\b.*|\s+=\s.*|\s+-+>.*)$",
-    re.IGNORECASE,
+"""Lines that only show what is installed, or choose an environment, of which an image has one."""
+_SCRIPT = re.compile(r"(?:\.{1,2}/|~/|/)?[\w./+-]+\.(?:sh|out|bash)(?:\s|$)|\.{1,2}/[\w./+-]+(?:\s|$)")
+_WRITES = re.compile(r"(?:cat|echo|printf|tee)\s(?:[^\n|]{0,2000}\s)?>{1,2}\s*(?!/dev/)[\w./-]")
+_NOTHING = re.compile(r"[\W_]*(?:n/?a|none|no|nothing|not applicable|no response|无|没有)[\W_]*", re.IGNORECASE)
+"""What stands in a form where there is no command to show."""
+_TOLD = re.compile(
+    r"\S+\s+(?:v?\d+(?:\.\w+)+\b(?!/)|\(|version\b|[:=-]+>?\s).*|\S+(?: [A-Za-z,']+){4,}[.!]?|\S*[:：]"
+    r"|\S* ?[\u3040-\u9fff].*"
+    r"|(?:python|node|bash|sh)[\d.]*(?: [a-z]+)+|.*\.{3} \w+"
 )
-"""Rows of lists: ``name version``, ``name==version``, ``name: value``, ``name (build) version``."""
-_SAID = re.compile(
-    r"\b(?:did not run|returned (?:a )?non|failed with|is not a|not found$|command not found|No such file"
-    r"|Leaving directory)|^go (?:to|into|back|through|on|ahead|with)\b|^Running (?:setup\.py|command)\b|\bCommand ['\"]"
-    r"|^(?:import|from)\s|^\S+\.(?:py|go|js|rs) [.FEsxX]{1,200}(?:\s+\[ *\d{1,3}%\])?$"
-    r"|^\S+ (?:is|was|are|has|can|cannot|does|did|will|failed|error|fatal|warning|fails|works|crashes"
-    r"|hangs)\b(?![-=./])"
-)
-_HAN = re.compile(r"[\u3040-\u9fff\uac00-\ud7af]")
-_LOOKS = re.compile(r"(?:\.{0,2}/)?[A-Za-z_][\w.+/-]*(?:\s+(?:--?[A-Za-z]|[\w./~$-]+[./]\w|[a-z][\w-]*\b)|$)")
-_OPTIONS = re.compile(r"\s(?:--?[A-Za-z][\w-]*|\S*/\S+|\S+\.\w{1,6}|\S+=\S+|&&|\|)(?=[\s=]|$)")
+"""Rows of lists, and sentences, that begin with the name of a program."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CommandLine:
-    """One command with its continuation lines and here-documents, as written. ``line``: its first in the report."""
+    """One command with its continuation lines and here-documents, as written. ``line``: its first in the report.
+
+    ``role``: ``run``, ``setup``, ``prep``, ``cd``, ``export``.
+    """
 
     text: str
     line: int
     role: str
-    """``run``, ``setup``, ``prep``, ``cd``, ``export``."""
 
 
 @dataclass
@@ -131,159 +90,94 @@ class Shell:
         return [line for line in self.lines if line.role in roles]
 
 
-_ITEM = re.compile(r"^\s*(?:>\s?)*\s*(?:[-*+•]\s+|\(?\d{1,2}[.)、](?:\s+|(?=[a-z./])))?")
-"""Marks of quotes and lists before a command in prose."""
-_ASKED = re.compile(
-    r"(?:\*\*)?[^:：`\n]{0,100}(?:command ?(?:line)?|命令|指令)[^:：\n]{0,30}[:：](?:\*\*)?\s*"
-    r"`?(?P<rest>[\w./~$][^`\n]{2,500})`?",
+def shells(pieces: Sequence[ReportPiece], taken: Sequence[tuple[int, int]]) -> list[Shell]:
+    """The command lines of all pieces, except in the spans ``taken`` (environments, tracebacks)."""
+    found = []
+    for piece in pieces:
+        if piece.kind in ("fenced", "indented", "console"):
+            found.append(read(piece, taken))
+        elif piece.kind == "prose":
+            found.append(_answers(piece))
+    return [one for one in found if one.lines]
+
+
+_ANSWER = re.compile(
+    r"[\s>*-]*(?:\*\*)?(?:[\w ]{0,30}\b(?:command|cmd)(?: line)?|(?:运行|执行)?命令)(?:\*\*)?\s*[:：]\s*(?:\*\*)?\s*"
+    r"(?P<mark>`?)(?P<text>[\w./~$][^`\n]{2,2000})(?P=mark)\s*|[\s>*-]*(?:\d{1,2}[.)]\s*)?`(?P<alone>[^`\n]{3,2000})`\s*",
     re.IGNORECASE,
 )
-"""The line of a form that asks for a command."""
+"""A line of a form, ``Command: ...``, or one that is nothing but marked code."""
 
 
-def in_prose(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> list[Shell]:
-    """Commands that are all of a line or an item of prose: behind a prompt, in backticks, of a known program.
-
-    So is what a line ``Command: ...`` has. Those on lines that follow each other belong together.
-    """
-    found: list[Shell] = []
-    lines = piece.text.split("\n")
-    built, last, skip, above = BUILT.search(piece.text) is not None, -2, -1, ""
-    for number, line in enumerate(lines):
-        if number <= skip or not line.strip():
-            last += number == last + 1  # an empty line tears nothing
-            continue
-        text, sure = ("", False)
-        if len(line) <= 5000 and not within(piece.line + number, taken):
-            text, sure = _whole(line, asked=bool(_ASKS_FOR.search(piece.heading)))
-        if text and (role := role_of(text, lenient=sure, sure=sure)) and not printed_by_build(text, built):
-            while text.endswith("\\") and number + 1 + text.count("\n") < len(lines):
-                text += f"\n{lines[number + 1 + text.count(chr(10))].rstrip()}"
-            text = "\n".join([text, *quoted(text, lines[number + 1 : number + 1 + MOST])]) if "\n" not in text else text
-            if last != number - 1:
-                found.append(Shell(replace(piece, lead=above.strip()[:200] or piece.lead)))
-            if len(found[-1].lines) < MOST_LINES:
-                found[-1].lines += parts(text.rstrip("\\").rstrip(), piece.line + number, role)
-            last = skip = number + text.count("\n")
-        above = line
-    return found
-
-
-_ASKS_FOR = re.compile(r"\bcommand|命令|指令", re.IGNORECASE)
-
-
-def _whole(line: str, *, asked: bool) -> tuple[str, bool]:
-    """(the command that is all of a line of prose, '' for other text; whether it is marked as one).
-
-    ``asked``: the heading above it asks for a command.
-    """
-    bare = _ITEM.sub("", line).strip()
-    if prompt := PROMPT.match(bare):
-        return bare[prompt.end() :], True
-    if marked := re.fullmatch(r"(`+)([^`]{1,2000})\1[.。,，;；]?", bare):
-        return PROMPT.sub("", marked[2]).removeprefix("$ "), " " in marked[2].strip()
-    if answer := _ASKED.fullmatch(bare):
-        rest = answer["rest"].strip()
-        return ("", False) if rest.split()[0].lower().strip(",.") in words() else (rest, True)
-    if asked and role_of(bare, lenient=True):
-        return bare, True
-    first = assignments(bare)[1]
-    role = roles().get(program_of(first)) or ("run" if first.startswith(("./", "../")) else "")
-    short = len(first.split()) < (4 if role in ("setup", "prep") else 2)
-    sets = not first or re.match(r"(?:export|cd)\s", bare)
-    return (
-        (bare, False) if sets or (role and (short or _OPTIONS.search(first) or first.endswith(" .."))) else ("", False)
-    )
+def _answers(piece: ReportPiece) -> Shell:
+    """The commands of a form's answers in prose, and lines that are nothing but a marked command."""
+    shell = Shell(piece)
+    for number, line in enumerate(piece.text.split("\n")):
+        found = _ANSWER.fullmatch(line[:3000])
+        text = PROMPT.sub("", (found["text"] or found["alone"]).strip()) if found else ""
+        if found and (role := role_of(text, sure=bool(found["text"] and found["mark"]))):
+            shell.lines.append(CommandLine(text=text, line=piece.line + number, role=role))
+    return shell
 
 
 def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> Shell:
     """The command lines of pasted text. ``taken``: spans of lines that are something else, such as an environment."""
     shell = Shell(piece)
     lines = piece.text.split("\n")
-    shell_like = piece.info in SHELLS or _only_commands(piece, lines)
     prompted = any(PROMPT.match(line) for line in lines)
-    if not (shell_like or piece.info in _PLAIN_INFO or prompted):
+    if not (prompted or piece.info in SHELLS or piece.info in _PLAIN_INFO) or piece.kind == "traceback":
         return shell
-    output = BUILT.search(piece.text) is not None
-    texts = list(_logical(lines, only_prompted=prompted))
-    known = shell_like and not _printed(piece) and not _mostly_output([text for text, _ in texts])
-    alone = sum(bool(text.strip()) and not _COMMENT.match(text) for text, _ in texts) == 1
-    sure = prompted or (known and alone)
-    for text, at in texts:
-        if within(piece.line + at, taken):
-            continue
-        role = role_of(text, lenient=known or prompted, sure=sure)
-        if role and not (not prompted and printed_by_build(text, output)):
-            shell.lines += parts(text, piece.line + at, role)
-    for step in STEP_OF_IMAGE.finditer(piece.text):
-        line = piece.line + piece.text.count("\n", 0, step.start())
-        shell.lines += parts(step["rest"], line, role_of(step["rest"], lenient=True) or "run")
+    texts = [
+        (text, piece.line + at)
+        for text, at in _logical(lines, only_prompted=prompted)
+        if text.strip() and not re.match(r"\s*(?:#|//|::|REM\b)", text)
+    ]
+    sure = prompted or (piece.info in SHELLS and len(texts) == 1)
+    found = [(text, line, role_of(text, sure=sure)) for text, line in texts]
+    # Without a prompt or a shell's name on the fence, it has commands only where all of its lines are known ones.
+    if not prompted and piece.info not in SHELLS and not all(role for *_, role in found):
+        return shell
+    for text, line, role in found[:MOST]:
+        if role and not any(first <= line <= last for first, last in taken):
+            shell.lines += parts(text, line, role)
     return shell
 
 
-def _mostly_output(texts: Sequence[str]) -> bool:
-    """Whether a fence with many texts has the output of a program: most of them do not look like a command."""
-    written = [text for text in texts if text.strip() and not text.lstrip().startswith("#")]
-    told = sum(not role_of(text, lenient=True) for text in written)
-    return len(written) > _FEW // 2 and 2 * told > len(written)
+def _logical(lines: Sequence[str], *, only_prompted: bool) -> Iterator[tuple[str, int]]:
+    """Command lines with their continuations, each with its first line (from 0)."""
+    at = 0
+    while at < len(lines):
+        start, line = at, lines[at]
+        at += 1
+        prompt = PROMPT.match(line)
+        if only_prompted and not prompt:
+            continue
+        body = [line[prompt.end() :] if prompt else line]
+        while at < len(lines) and len(body) < MOST and body[-1].rstrip().endswith(("\\", " ^", " `")):
+            body.append(_CONTINUES.sub("", lines[at]))
+            at += 1
+        while at < len(lines) and len(body) < MOST and prompt and _CONTINUES.match(lines[at]) and _open(body):
+            body.append(_CONTINUES.sub("", lines[at]))
+            at += 1
+        if here := re.search(r"<<-?\s*['\"]?(\w+)['\"]?", body[-1]):
+            while at < len(lines) and body[-1].strip() != here[1]:
+                body.append(_CONTINUES.sub("", lines[at]) if prompt else lines[at])
+                at += 1
+        text = "\n".join(body).strip()
+        yield re.sub(r"[ \t]+[\^`][ \t]*\n", " \\\\\n", text), start
 
 
-def _only_commands(piece: ReportPiece, lines: Sequence[str]) -> bool:
-    """Whether a fence that names another language has a few commands, and nothing else."""
-    written = [line for line in lines if line.strip()]
-    few = piece.info not in _PLAIN_INFO | _RECIPES and 0 < len(written) <= _FEW
-    return few and all(role_of(line) for line in written)
-
-
-_FEW = 8
-"""Most commands in a fence that names another language."""
-
-
-@cache
-def words() -> frozenset[str]:
-    """Words of sentences, none of which is the name of a program."""
-    return frozenset(table("commands")["words"].split())
-
-
-def spoken(text: str) -> bool:
-    """Whether a text is a person's words: most of its tokens are plain words, and one is a common one."""
-    tokens = text.split()
-    plain = [one for one in tokens if re.fullmatch(r"[^\W\d_]+", one)]
-    return len(plain) > max(1, len(tokens) // 2) and any(one.lower() in words() for one in plain)
-
-
-_SHOWN = re.compile(
-    r"(?:errors?|output|traceback|logs?|messages?|results?|报错|错误|输出|日志|信息|结果)\W{0,3}$", re.IGNORECASE
-)
-"""The end of a line below which stands what was printed."""
-
-
-def _printed(piece: ReportPiece) -> bool:
-    """Whether the words around a pasted text call it output."""
-    steps = re.search(r"\bsteps\b|reproduc|复现|重现|步骤", piece.lead, re.IGNORECASE)
-    return bool(_SHOWN.search(piece.lead or piece.heading)) and not steps
-
-
-def within(line: int, spans: Sequence[tuple[int, int]]) -> bool:
-    """Whether a line lies in one of some spans of lines."""
-    return any(first <= line <= last for first, last in spans)
-
-
-def printed_by_build(text: str, output: bool) -> bool:
-    """Whether it is a long line of a compiler, as builds print them. ``output``: it is among what a build printed."""
-    compiler = _COMPILER.match(text)
-    least = 2 if output and compiler and not compiler["builds"] else 6
-    return bool(compiler and (output or compiler["path"])) and len(text.split()) > least
-
-
-_COMPILER = re.compile(
-    r"\s*(?P<path>(?:/[\w.+@-]{1,80}){1,20}/)?(?:[\w.]{1,40}-){0,5}(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+|nvcc|hipcc|ld|ar|f2py|cython|(?P<builds>make|cmake))"
-    r"(?:-\d+)?\s"
-)
+def _open(body: Sequence[str]) -> bool:
+    """Whether a quote is open at the end of the lines, so that a shell asks for another one."""
+    try:
+        shlex.split("\n".join(body))
+    except ValueError:
+        return True
+    return False
 
 
 @cache
-def roles() -> Mapping[str, str]:
+def _roles() -> Mapping[str, str]:
     """Program -> what it does; '' for one that only shows something."""
     programs = table("commands")["programs"]
     return {name: "" if role == "shows" else role for role, names in programs.items() for name in names.split()}
@@ -291,152 +185,63 @@ def roles() -> Mapping[str, str]:
 
 def program_of(text: str) -> str:
     """The program that a command line starts, without folder, version and what starts it; '' for none."""
-    rest = _WRAPPERS.sub("", text.strip())
+    rest = _WRAPPERS.sub("", assignments(text.strip())[1])
     word = rest.split(maxsplit=1)[0] if rest else ""
     name = word.rpartition("/")[2].rpartition("\\")[2].removesuffix(".exe")
-    return name if name in roles() else re.sub(r"-?\d+(?:\.\d+)*$", "", name)
+    return name if name in _roles() else re.sub(r"-?\d+(?:\.\d+)*$", "", name)
 
 
-def role_of(text: str, *, lenient: bool = False, sure: bool = False) -> str:
+def role_of(text: str, *, sure: bool = False) -> str:
     """The role of a command line (:class:`CommandLine`), '' for other text.
 
-    ``lenient``: only commands are expected; ``sure``: it is one, whatever program it starts.
+    ``sure``: it is a command, whatever program it starts.
     """
     bare = text.strip()
-    if not bare or len(bare) > LONGEST or _COMMENT.match(bare) or _NOTHING.fullmatch(bare):
+    if not bare or len(bare) > LONGEST or _NOTHING.fullmatch(bare) or (not sure and _TOLD.fullmatch(bare)):
         return ""
-    if _EXPORT.match(bare) or _only_assigns(bare):
+    variables, rest = assignments(re.sub(r"\\\n\s*", "", bare))
+    if _EXPORT.match(bare) or (variables and not rest and all(name.isupper() for name in variables)):
         return "export"
-    parts = split(bare)
-    if len(parts) > 1:
-        roles = [role_of(part, lenient=lenient, sure=sure) for part in parts]
+    if len(several := split(bare)) > 1:
+        roles = [role_of(part, sure=sure) for part in several]
         return next((role for role in ("run", "setup", "prep", "cd", "export") if role in roles), "")
-    _, rest = assignments(bare)
     rest = _WRAPPERS.sub("", rest)
-    if re.match(r"(?:cd|pushd|chdir)(?:\s+[^\s:：]+\s*|\s+([\"']).*\1\s*|\s*)$", rest):
-        return "cd"
-    first = rest.split("\n", 1)[0]
-    if not first or first.endswith((":", "：")) or _ROW.match(first) or _SAID.search(first[:300]) or sentence(first):
-        return ""
-    if not sure and (_TELLS_OF.fullmatch(first) if (name := program_of(rest)) in _INTERPRETERS else _names(name, rest)):
-        return ""
-    role = _of_program(rest, first)
-    if role is None and lenient and _LOOKS.match(rest) and "Error" not in first and ": " not in first[:60]:
-        role = "run" if sure or _OPTIONS.search(first) else ""
-    return role or ""
-
-
-_INTERPRETERS = frozenset({"python", "ipython", "node", "bash", "sh", "zsh", "ruby", "julia", "php", "perl", "Rscript"})
-_ASKS_FOR_MORE = _INTERPRETERS | {"psql", "sqlite3", "cmake"}
-ALONE = frozenset(
-    {"make", "gmake", "ninja", "scons", "tox", "nox", "pytest", "mypy", "flake8", "pylint", "black", "ruff", "isort"}
-    | {"pyright", "cargo", "tsc"}
-)
-"""Programs that people start without an argument."""
-_TELLS_OF = re.compile(r"\S+(?: [a-z]{2,}){1,4}")
-"""An interpreter with nothing but words, none of which is a file: ``python package``."""
-_SCRIPT = re.compile(
-    r"(?:\.{1,2}/|~/|/)?[\w./+-]+\.(?:sh|out|bash|bat|exe)(?:\s|$)|(?:\.{1,2}/|~/|/)[\w./+-]+\.py(?:\s|$)"
-    r"|[\w-][\w./+-]*\.py\s+(?:-|\S+[./=])|\.{1,2}[/\\][\w./\\+-]+(?:\s|$)"
-    r"|(?:~?/[\w.+-]+){3,}\s+--[a-z]"
-)
-ASKS = re.compile(
-    r"^(?:curl|wget|ab|wrk|hey)\s(?:[^\n]|\\\n){0,300}?(?:localhost|127\.0\.0\.1|0\.0\.0\.0)(?::(?P<port>\d{2,5}))?"
-)
-"""A request to a server of the same machine."""
-_WRITES = re.compile(r"(?:cat|echo|printf|tee)\s(?:[^\n|]{0,2000}\s)?>{1,2}\s*(?!/dev/)[\w./-]")
-"""A file that is written, from here on a step."""
-_PIPED = re.compile(r"\|\s*(?:sudo\s+)?(?:bash|sh|\S*python\S*)(?:\s|$)")
-
-
-def _names(name: str, rest: str) -> bool:
-    """Whether a text is only the name of a known program, which does nothing without an argument."""
-    return rest.strip() == name and roles().get(name) == "run" and name not in ALONE and "-" not in name
-
-
-def _of_program(rest: str, first: str) -> str | None:
-    """The role of a command by its program and its first words; None for an unknown program."""
     name = program_of(rest)
-    role = roles().get(name)
-    if (name == "cc" and "@" in first) or rest == "." or (" " not in rest and name in _ASKS_FOR_MORE):
-        return ""  # people who are to read a reply; a sentence's end; what a program is typed into
-    if re.search(r"^(?:source|\.)\s+\S*activate(?:\s|$)|\bdiagnose\.py\b|\bcollect_env", first):
-        return ""  # an image has one environment, what prints the reporter's does nothing for a case
-    if _SHOWS.match(rest):
+    if re.match(r"(?:cd|pushd)(?:\s|$)", rest):
+        return "cd"
+    if _SHOWS.search(rest):
         return ""
-    if (_SCRIPT.match(rest) and role != "") or ASKS.match(rest) or (role in ("prep", "") and _PIPED.search(first)):
-        return "run"
+    role = _roles().get(name)
     if _WRITES.match(rest):
         return "prep"
-    if BUILDS_TREE.search(rest) or re.search(r"^\S*py\S*\s+-m\s+pip\s", rest):
+    if (role and _BUILDS_TREE.search(rest)) or re.search(r"^\S*py\S*\s+-m\s+pip\s+install", rest):
         return "setup"
-    return _of_installer(name, rest) if role == "setup" else role
+    if role == "setup":
+        return _of_installer(name, rest)
+    if role == "run" and " " not in rest.strip() and name in _INTERPRETERS:
+        return ""  # what follows is typed into it
+    return role if role is not None else "run" if sure or _SCRIPT.match(rest) else ""
 
 
-_INSTALLING = {
-    "git": r"clone|checkout|switch|submodule|apply|reset",
-    "npm": r"i|ci|install|add",
-    "poetry": r"install|add|lock|update",
-    "uv": r"pip|add|sync|tool|venv|lock",
-    "conda": r"install|create|env|update",
-    "docker": r"build",
-}
-_RUNNING = dict.fromkeys(("npm", "yarn", "pnpm"), r"run|test|start|build|exec|dev") | {
-    **dict.fromkeys(("uv", "poetry", "conda", "pipx"), "run|init|build|publish|export"),
-    "docker": "exec|run|start|stop|compose|network|load|save",
-}
-"""What these do beside installations: it fails where the report is about the program itself."""
-
-
-_OUTCOME = re.compile(
-    r"(?:succe|fail|work|error|crash|hang|pass)\w*[.,!]?|command|ok|done|is|[\u4e00-\u9fff].*", re.IGNORECASE
+_INTERPRETERS = frozenset(
+    {"python", "ipython", "node", "bash", "sh", "zsh", "ruby", "julia", "php", "perl", "psql", "cmake"}
 )
-"""Words about an installation, in the place of what is installed."""
+_INSTALLING = {
+    "git": r"clone|checkout|switch|submodule|apply",
+    "conda": r"install|create|env|update",
+    "mamba": r"install|create|env|update",
+    "virtualenv": r"\S+",
+    "npm": r"i|ci|install|add",
+}
 
 
 def _of_installer(name: str, rest: str) -> str:
-    words = rest.split()
-    sub = next((word for word in words[1:] if not word.startswith("-")), "")
-    if name == "docker" and sub == "build" and not re.search(r"\s-|[./]", rest):
-        return ""
-    if name in _RUNNING and re.fullmatch(_RUNNING[name], sub):
-        return "run"
-    wanted = _INSTALLING.get(
-        "conda" if name in ("mamba", "micromamba") else name,
-        r"\S+" if name == "virtualenv" else r"install|add|update|upgrade|wheel|download|build-dep",
-    )
-    alone = sub in ("install", "add") and (
-        name not in _RUNNING if len(words) < 3 else bool(_OUTCOME.fullmatch(words[2]))
-    )
-    return "setup" if re.fullmatch(wanted, sub) and not alone else ""
-
-
-def sentence(text: str) -> bool:
-    """Whether a line that begins with a program's name is a sentence (``make sure that ...``)."""
-    words = text.split()
-    if len(_HAN.findall(text)) > len(text) / 4:
-        return True
-    ends = text.endswith((".", "。", "，", "?", "？", "!", "：", ":", ",")) and not text.endswith((" .", "..", "/."))
-    if ends and len(words) > 3 and not any(word.startswith("-") or "/" in word or "=" in word for word in words[1:]):
-        return True
-    plain = sum(bool(re.fullmatch(r"[A-Za-z]+[,.]?|I'm|don't|it's", word)) for word in words[1:])
-    return len(words) > 5 and plain > 0.7 * len(words)
-
-
-def _only_assigns(text: str) -> bool:
-    names, rest = assignments(_joined(text))
-    locale = sum(name.startswith("LC_") for name in names) > 1  # as R and others print it
-    return (
-        bool(names)
-        and not rest
-        and not locale
-        and all(re.fullmatch(r"[A-Z][A-Z0-9]+(?:_\w+)?", name) for name in names)
-    )
-
-
-def _joined(text: str) -> str:
-    """Continued lines as one."""
-    return re.sub(r"\\\n\s*", "", text).rstrip("\\ \n")
+    """The role of a program that installs: ``setup``, or ``run`` for what else it does (``npm run``, ``uv run``)."""
+    words = [word for word in rest.split()[1:] if not word.startswith("-")]
+    sub = words[0] if words else ""
+    if re.fullmatch(_INSTALLING.get(name, r"install|add|sync|update|upgrade|wheel|download|build-dep|pip"), sub):
+        return "setup"
+    return "run" if name not in ("git", "docker") and sub in ("run", "test", "start", "build", "exec", "dev") else ""
 
 
 def assignments(text: str) -> tuple[dict[str, str], str]:
@@ -450,18 +255,13 @@ def assignments(text: str) -> tuple[dict[str, str], str]:
 
 
 def exported(text: str) -> dict[str, str]:
-    """The variables that an export, a ``set`` of Windows or a Dockerfile's ENV sets."""
-    bare = _joined(text.strip())
-    if hit := _EXPORT.match(bare):
-        rest = hit["rest"]
-        if bare.lower().startswith("set ") and "=" in rest:  # Windows: all up to the line's end
-            name, _, value = rest.partition("=")
-            return {name.strip(): _unquoted(value.strip())} if re.fullmatch(r"\w+", name.strip()) else {}
-        if not re.match(r"\w+=", rest):
-            name, _, value = rest.partition(" ")
-            return {name: _unquoted(value.strip())} if bare.startswith(("ENV", "setenv")) else {}
-        return assignments(re.split(r"\s+#|\s*(?:&&|;)", rest)[0])[0]
-    return assignments(bare)[0]
+    """The variables that an export or a ``set`` of Windows sets."""
+    bare = re.sub(r"\\\n\s*", "", text.strip())
+    hit = _EXPORT.match(bare)
+    if hit and bare.startswith("setenv"):
+        name, _, value = hit["rest"].partition(" ")
+        return {name: _unquoted(value.strip())}
+    return assignments(re.split(r"\s+#|\s*(?:&&|;)", hit["rest"])[0] if hit else bare)[0]
 
 
 def _unquoted(value: str) -> str:
@@ -478,73 +278,114 @@ def split(text: str) -> list[str]:
 
 def parts(text: str, line: int, role: str) -> Iterator[CommandLine]:
     """A line as written; one that installs something and then runs something else as several lines."""
-    parts = split(text)
-    roles = [role_of(part, lenient=True) for part in parts]
-    if len(parts) > 1 and "setup" in roles and set(roles) - {"setup", ""}:
-        yield from (CommandLine(text=part, line=line, role=one) for part, one in zip(parts, roles, strict=True) if one)
+    several = split(text)
+    roles = [role_of(part) for part in several]
+    if len(several) > 1 and "setup" in roles and set(roles) - {"setup", ""}:
+        yield from (
+            CommandLine(text=part, line=line, role=one) for part, one in zip(several, roles, strict=True) if one
+        )
     else:
         yield CommandLine(text=text, line=line, role=role)
 
 
-def _logical(lines: Sequence[str], *, only_prompted: bool) -> Iterator[tuple[str, int]]:
-    """Command lines with their continuations, each with its first line (from 0)."""
-    at = 0
-    while at < len(lines):
-        start, line = at, _REMARK.sub("", lines[at])
-        at += 1
-        prompt = PROMPT.match(line)
-        # The first command of what was typed may stand without its prompt.
-        if only_prompted and not prompt and (start or not role_of(line)):
-            continue
-        mark = None if prompt else _MARK.match(line)
-        body = [line[(prompt or mark).end() :] if prompt or mark else line]  # type: ignore[union-attr]
-        while (
-            at < len(lines) and body[-1].rstrip().endswith(("\\", " ^", " `")) and not body[-1].rstrip().endswith(":\\")
-        ):
-            body.append(_CONTINUES.sub("", lines[at]))
-            at += 1
-        while prompt and at < len(lines) and _CONTINUES.match(lines[at]) and _is_open(body):
-            body.append(_CONTINUES.sub("", lines[at]))
-            at += 1
-        if "\n" in (text := "\n".join(body)) or ASKS.match(text):
-            more = quoted(text, lines[at : at + MOST])
-            body += more
-            at += len(more)
-        if here := re.search(r"<<-?\s*['\"]?(\w+)['\"]?", body[-1]):
-            while at < len(lines) and body[-1].strip() != here[1]:
-                body.append(_CONTINUES.sub("", lines[at]) if prompt else lines[at])
-                at += 1
-        yield "\n".join(body).strip("\n"), start
+# -- what is installed ---------------------------------------------------------------------------------------------
 
 
-def quoted(text: str, following: Sequence[str]) -> Sequence[str]:
-    """The further lines of a command that has opened a quote and not closed it; () where none closes it."""
-    odd = text.count("'") % 2
-    for number, line in enumerate(following if odd else (), 1):
-        odd ^= line.count("'") % 2
-        if not odd:
-            return following[:number]
-    return ()
+@dataclass(frozen=True, kw_only=True)
+class Installed:
+    """What setup lines install. ``clones``: (address, folder, branch or '') of ``git clone``."""
+
+    pip: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    apt: tuple[str, ...] = ()
+    dnf: tuple[str, ...] = ()
+    clones: tuple[tuple[str, str, str], ...] = ()
 
 
-def _is_open(body: Sequence[str]) -> bool:
-    """Whether a quote is open at the end of the lines, so that a shell asks for another one."""
+_REQUIREMENT = re.compile(
+    r"[A-Za-z0-9][\w.-]*(?:\[[\w,.-]+\])?(?:(?:===?|~=|!=|[<>]=?)[\w.*+!-]+(?:,(?:===?|~=|!=|[<>]=?)[\w.*+!-]+)*)?"
+    r"|(?:git\+)?https://\S+"
+)
+_PIP_OPTIONS = {
+    **{name: name for name in ("--index-url", "--extra-index-url", "--find-links")},
+    "-i": "--index-url",
+    "-f": "--find-links",
+}
+_OTHER_VALUES = frozenset({"-c", "--constraint", "--trusted-host", "-r", "--requirement", "-e", "--editable", "-t"})
+
+
+def of_tree(line: CommandLine) -> bool:
+    """Whether a setup line installs a tree, or what a file lists, so that only the command can hold it."""
+    return bool(_BUILDS_TREE.search(line.text))
+
+
+def installs(lines: Sequence[CommandLine]) -> Installed:
+    """What the setup lines install. Requirements are kept as written; ``-r FILE`` and trees are ignored."""
+    found: dict[str, list[str]] = {"pip": [], "options": [], "apt": [], "dnf": []}
+    clones: list[tuple[str, str, str]] = []
+    for words in (_words(part) for line in lines for part in split(line.text.replace("\\\n", " "))):
+        before, rest = (
+            (words[: words.index("install")], words[words.index("install") + 1 :]) if "install" in words else ([], [])
+        )
+        if any(re.search(r"pip\d?(?:\.\d+)?$", word) for word in before):
+            pip, options = _pip(rest)
+            found["pip"] += pip
+            found["options"] += options
+        elif {"apt", "apt-get"} & set(before):
+            found["apt"] += [word for word in rest if re.fullmatch(r"[a-z0-9][a-z0-9.+-]+", word)]
+        elif {"yum", "dnf", "microdnf"} & set(before):
+            found["dnf"] += [word for word in rest if re.fullmatch(r"\w[\w.+-]+", word)]
+        elif words[:2] == ["git", "clone"] and (clone := _clone(words[2:])):
+            clones.append(clone)
+        elif words[:2] in (["git", "checkout"], ["git", "switch"]) and clones:
+            ref = next((word for word in words[2:] if re.fullmatch(r"\w[\w./-]*", word)), "")
+            clones[-1] = (*clones[-1][:2], ref or clones[-1][2])
+    unique = {key: tuple(dict.fromkeys(texts)) for key, texts in found.items()}
+    return Installed(**unique, clones=tuple(dict.fromkeys(clones)))
+
+
+def _words(text: str) -> list[str]:
+    bare = re.split(r"\s[#(]|\||\s\d?&?>{1,2}", text)[0]
     try:
-        shlex.split("\n".join(body))
+        return shlex.split(bare)
     except ValueError:
-        return len(body) < MOST_LINES
-    return False
+        return bare.split()
 
 
-def portable(text: str) -> str:
-    """A command line of a Windows shell in a form that bash reads: its continuations become backslashes.
+def _pip(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """(requirements, options) of the arguments of ``pip install``."""
+    found: list[str] = []
+    options: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
+        if name in _PIP_OPTIONS:
+            value = value if equals else next(rest, "")
+            options += [f"{_PIP_OPTIONS[name]} {shlex.quote(value)}"] if value.startswith("http") else []
+        elif word in _OTHER_VALUES:
+            next(rest, "")
+        elif word in ("--pre", "--no-build-isolation"):
+            options.append(word)
+        elif _REQUIREMENT.fullmatch(word) and not word.endswith((".whl", ".gz", ".zip")):
+            found.append(word)
+    return found, options
 
-    Backslashes in relative paths become slashes; paths with a drive letter stay, since nothing can replace them.
-    """
-    text = re.sub(r"^py (?:-3(?:\.\d+)? )?(?=\S+\.py\b|-m )", "python ", text)
-    text = re.sub(r"^(?=[\w-][\w./-]*\.py(?:\s|$))", "python ", text)
-    text = re.sub(r"^(?=[\w-][\w-]*\.sh(?:\s|$))", "bash ", text)
-    text = _BACKSLASHED.sub(lambda match: match[0].replace("\\", "/"), text)
-    if "\n" not in text:
-        return text.strip()
-    return re.sub(r"[ \t]+[\^`][ \t]*\n", " \\\\\n", text).strip("\n")
+
+def _clone(words: Sequence[str]) -> tuple[str, str, str] | None:
+    branch, places = "", []
+    rest = iter(words)
+    for word in rest:
+        if word in {"-b", "--branch"}:
+            branch = next(rest, "")
+        elif word in {"--depth", "-j", "--jobs"}:
+            next(rest, "")
+        elif not word.startswith("-"):
+            places.append(word)
+    if not places or not re.fullmatch(r"(?:https?://|git@)[\w.@/~+:-]+", places[0]):
+        return None
+    url = re.sub(r"^git@([\w.-]+):", r"https://\1/", places[0]).rstrip("/").removesuffix(".git")
+    folder = url.rpartition("/")[2]
+    folder = places[1] if len(places) > 1 and re.fullmatch(r"[\w-][\w.-]*", places[1]) else folder
+    if not re.fullmatch(r"[\w-][\w.-]*", folder) or not re.fullmatch(r"[\w./-]*", branch):
+        return None
+    return url, folder, branch

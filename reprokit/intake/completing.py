@@ -17,7 +17,6 @@ from reprokit.environment.axes import AXES
 from reprokit.environment.axis import Axis
 from reprokit.intake import interview, naming
 from reprokit.intake.draft import Draft, literal
-from reprokit.intake.running import GUESSED
 
 _LINES = re.compile(r"\blines? \d+(?: (?:to|and) \d+)?(?:, \d+)*")
 _NO_COMMAND, _NO_FAILURE = "The report shows no command", "The report shows no failure"
@@ -79,7 +78,7 @@ def known(made: Draft, axes: Sequence[Axis] = AXES) -> interview.Answers:
     if "include" in matrix:  # the report says which combinations there are
         have |= dict.fromkeys((axis.name for axis in axes if axis.name not in have), ())
     packages = [text for one in made.data.get("environment", {}).get("pip", ()) for text in _requirements(one)]
-    stated = placeholders.COMMAND not in str(made.data["command"]) and GUESSED not in made.notes.get(("command",), ())
+    stated = placeholders.MARK not in str(made.data["command"])
     return interview.Answers(
         title=None if made.data["title"] == naming.UNTITLED else str(made.data["title"]),
         command=str(made.data["command"]) if stated else None,

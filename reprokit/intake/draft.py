@@ -35,7 +35,6 @@ class Draft:
     ``data``: the case, nested as in the format; scalars are texts; ``schema`` may be left out. ``notes``: path ->
     comments above that value (its origin, the reason); the path ``()`` is the top of the file. ``missing``: what is not
     known, one sentence each. ``omitted``: what was removed from the texts because it is secret.
-    known, one sentence each. ``omitted``: what was removed from the texts because it is secret.
     ``passing``: axes of the cells that pass, by the report. ``troubles``: those that a report describes, where it has
     several: the number of each, its line and first words.
     """

@@ -1,11 +1,16 @@
-"""A report's text -> a draft of a case: what the report says, on which lines, and what it does not say. Pure."""
+"""A report's text -> a draft of a case: what the report says, on which lines, and what it does not say. Pure.
+
+The draft holds what stands in the report's fences, consoles, tracebacks, blocks, lists and forms, and what a reader
+states of it; for everything else it has a placeholder (:mod:`reprokit.case.placeholders`) or a sentence in ``missing``.
+It never chooses between two candidates: it lists them.
+"""
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,43 +18,39 @@ from urllib.parse import urlsplit
 from reprokit.case import placeholders
 from reprokit.core.errors import UsageError
 from reprokit.core.redaction import Omitted, for_shell, scrub
-from reprokit.core.text import pluralize
+from reprokit.core.text import one_line, pluralize
 from reprokit.evidence import frames as places
 from reprokit.evidence.text import CUT_MARK
-from reprokit.intake import (
-    axes,
-    days,
-    distributions,
-    facts_file,
-    grouping,
-    naming,
-    pieces,
-    placing,
-    projects,
-    requirements,
-    resources,
-    running,
-    scripts,
-    stated,
-    stated_failures,
-    texts,
-    trees,
-    troubles,
-)
-from reprokit.intake import failure as failures
-from reprokit.intake.describing import description
+from reprokit.intake import axes, environments, facts_file, failures, naming, pieces, requirements, stated
+from reprokit.intake.commanding import Running, run
 from reprokit.intake.draft import Draft, literal
-from reprokit.intake.environments import EnvironmentBlock, collected, pairs
-from reprokit.intake.expecting import Expectation
+from reprokit.intake.environments import EnvironmentBlock, collected
 from reprokit.intake.facts_file import Fact
-from reprokit.intake.installing import installs
+from reprokit.intake.failures import Shown
 from reprokit.intake.pieces import ParsedReport
-from reprokit.intake.projects import Project
+from reprokit.intake.programs import imported_by
+from reprokit.intake.reporting import shortened
+from reprokit.intake.signatures import identifying_frames
 from reprokit.intake.stated import StatedFacts
-from reprokit.intake.troubles import ReportedTrouble
 
 _LISTED = 20
-"""Most troubles that a draft names."""
+"""Most failures that a draft names."""
+_LONGEST = 800
+"""Characters of a description; the report has the rest."""
+_REPOSITORY = re.compile(r"https?://(?:github\.com|gitlab\.com|gitee\.com)/[\w.-]+/[\w.-]+?(?=\.git|/|$|[#?])")
+_NETWORK = re.compile(
+    r"\bpip\S{0,9} install\b|from_pretrained\(|load_dataset\(|torch\.hub|download=True|snapshot_download"
+    r"|requests\.(?:get|post)|urlopen|urlretrieve|https?://"
+)
+_GPU = re.compile(
+    r"\.cuda\(|\bto\(\s?[\"']cuda|\bcuda:\d\b|CUDAPlace|\bcuda\.jit\b|--(?:num[-_]|n[-_])?gpus?[ =][1-9]"
+    r"|--device[ =](?:cuda|gpu)|device\s?=\s?[\"']cuda|import (?:cupy|cudf|pycuda)\b|set_device\([\"']gpu"
+    r"|\bCUDA_VISIBLE_DEVICES=[\"']?\d|\b(?:CUDA|NCCL|CUBLAS|CUDNN)\w{0,40} (?:runtime )?error|CUDA out of memory",
+    re.IGNORECASE,
+)
+"""What uses a GPU: code and options of a program, and errors of the driver."""
+_NO_TEXT = re.compile(r"\s*(?:[-*] \[[ xX]\]|!\[|https?://\S+\s*$|_No response_|[-=*_ ]{3,}$)")
+"""Lines of prose that say nothing: boxes of a form, pictures, links, rulers."""
 KeyPath = tuple[str | int, ...]
 
 
@@ -64,110 +65,275 @@ def draft(
 ) -> Draft:
     """The draft of a case from a report, in English or Chinese. ``url``: its address; ``source``: its name in messages.
 
+    ``failure``: the number of the failure that it is about, of those that the report shows; 0 = the only one.
     ``created``: the time or day at which it was written, by the server that it is from; '' where that is not known.
-
-    ``failure``: the number of the trouble that it is about (:mod:`.troubles`); 0 = the one that the report is about, of
-    a document of many troubles the first. Of a long log the two ends are read; secrets are removed next. Raises
-    UsageError where the text says nothing, or has no such trouble.
+    Of a long log the two ends are read; secrets are removed next. Raises UsageError where the text says nothing, or has
+    no such failure.
     """
-    omitted, report, found, sections = _read(text)
-    if failure > max(len(found), 1):
-        listed = "".join(f"\n  {one}" for one in found)
+    omitted, report = _read(text)
+    shown = failures.every(report.pieces)
+    if failure > max(len(shown), 1):
+        listed = "".join(f"\n  {number} ({one})" for number, one in enumerate(shown, 1))
         raise UsageError(
-            f"{source}: there is no failure {failure}; it shows {pluralize(len(found), 'failure')}:{listed}"
+            f"{source}: there is no failure {failure}; it shows {pluralize(len(shown), 'failure')}:{listed}"
         )
-    about = found[failure - 1].about if failure and found else 0
-    if sections:
-        report = troubles.only(report, found, failure or 1)
-    url = url or _own_url(report)
-    held = stated.held(facts, report, url) if facts else None
-    work = _Work(report, url, source, grouping.system_of(text), about, held)
-    made = _as_of_its_day(work.draft(omitted), text, created)
-    if sections:
-        line = found[(failure or 1) - 1].line
-        words = f"The text describes {len(found)} problems; this draft is about that in line {line}"
-        listed = "; ".join(str(one) for one in found[:_LISTED])
-        words = f"{words}: new --from with --failure N drafts another, --all each: {listed}."
-        made = replace(made, missing=(words, *made.missing))
-    return replace(made, troubles=tuple(map(str, found)) if len(found) > 1 else ())
+    found = _REPOSITORY.match(url)
+    held = stated.held(facts, report, found[0] if found else "")
+    made = _Work(report, url, held)
+    made.choose(shown, failure)
+    made.write()
+    if not made.says_something:
+        raise UsageError(f"{source}: nothing in it that a case can be made of: no sentence, command or output")
+    made.as_of(created)
+    troubles = tuple(f"{number} ({one})" for number, one in enumerate(shown, 1)) if len(shown) > 1 else ()
+    notes = {place: texts for place, texts in made.notes.items() if texts}
+    missing = tuple(dict.fromkeys(made.missing))
+    return Draft(
+        data=made.data, notes=notes, missing=missing, omitted=omitted, passing=tuple(made.passing), troubles=troubles
+    )
 
 
 @lru_cache(maxsize=1)
-def _read(text: str) -> tuple[tuple[Omitted, ...], ParsedReport, Sequence[ReportedTrouble], bool]:
-    """What was left out of a text, its pieces and its troubles, which are the same for the draft of each trouble."""
-    scrubbed = scrub(texts.squeezed(texts.shortened(text, texts.MOST)))
-    report = pieces.cut(scrubbed.text)
-    return (scrubbed.omitted, report, *troubles.find(report))
+def _read(text: str) -> tuple[tuple[Omitted, ...], ParsedReport]:
+    """What was left out of a text, and its pieces, which are the same for the draft of each failure."""
+    scrubbed = scrub(shortened(text))
+    return scrubbed.omitted, pieces.cut(scrubbed.text)
 
 
 def request(text: str) -> str:
-    """What to ask a language model about a report (:mod:`.stated`), without what is secret in it."""
+    """What to ask a language model about a report (:mod:`.facts_file`), without what is secret in it."""
     return facts_file.request(_read(text)[1].lines)
 
 
 class _Work:
     """One report while it is drafted: what was found in it, and the parts of the draft so far."""
 
-    def __init__(
-        self, report: ParsedReport, url: str, source: str, system: str, about: int, facts: StatedFacts | None
-    ) -> None:
+    def __init__(self, report: ParsedReport, url: str, facts: StatedFacts) -> None:
         self.report = report
         self.url = url
+        self.facts = facts
         self.data: dict[str, Any] = {}
         self.notes: dict[KeyPath, tuple[str, ...]] = {}
-        self.missing: list[str] = []
-        self.works: dict[str, str] = {}
-        """What differs in a cell that works, by the report, from the one that fails."""
+        self.missing: list[str] = list(facts.refused)
         self.passing: list[Mapping[str, str]] = []
-        self.facts = facts
-        known = facts and facts.failure
-        self.shown = (known and stated_failures.find(known, report)) or failures.find(report.pieces, about)
-        reading = grouping.read(report, self.shown, system, facts.mentions if facts else None)
-        if reading.found > grouping.MOST:
-            self.missing.append(
-                f"The report describes {reading.found} environments; the draft has the first {grouping.MOST} of them."
-            )
-        self.environments, self.statements = reading.groups, reading.statements
-        self.failing = reading.failing
-        self.merged = requirements.unaliased(reading.merged, report.text)
-        self.own = reading.own
-        self.shells = running.shells(report.pieces, self._taken())
-        if facts:
-            self.missing += facts.refused
-            self.shells = stated.with_setup(facts, self.shells)
-        self.running = running.run(
-            self.shells, self.shown, stated.programs(report.pieces, facts) if facts else report.pieces
-        )
-        self.installed = installs(self.running.setup)
-        if facts:
-            self.running.env |= facts.env
-            self.running.files |= stated.files(facts, {**self.running.files, "": self.running.command})
-            self.running.devices = self.running.devices or int(facts.gpu > 0)
-            self.installed = stated.with_sources(facts, self.installed)
-        self.project = self._project()
-        if not (self.running.command or self.shown or self.environments or _says_something(report)):
-            raise UsageError(f"{source}: nothing in it that a case can be made of: no sentence, command or output")
+        self.shown: Shown | None = None
+        self.running = Running()
+        self.blocks: list[EnvironmentBlock] = environments.find(report.text)
 
-    def draft(self, omitted: tuple[Any, ...]) -> Draft:
-        """The draft, with every part that was found. ``omitted``: what was removed as secret."""
+    @property
+    def says_something(self) -> bool:
+        """Whether there is more in it than a greeting."""
+        long = any(len(re.findall(r"[\u3040-\u9fff]|\w+", piece.text)) > 3 for piece in self.report.pieces)
+        return bool(self.running.command or self.shown or self.blocks or long)
+
+    def choose(self, shown: Sequence[Shown], number: int) -> None:
+        """Take the failure that a reader states or that is asked for, or the only one that the report shows."""
+        if number:
+            self.shown = shown[number - 1] if shown else None
+        elif self.facts.failure:
+            self.shown = failures.stated(self.facts.failure, self.report)
+        elif len(shown) == 1:
+            self.shown = shown[0]
+        elif not shown:
+            ended = [(one.values["The command"], one.first) for one in self.blocks if "The command" in one.values]
+            self.shown = failures.of_ending(*ended[0]) if ended else None
+        others = [one for one in shown if self.shown is None or not failures.same(one, self.shown)]
+        if others and not self.facts.failure:
+            listed = "; ".join(map(str, others[:_LISTED]))
+            count = pluralize(len(others), "other failure" if self.shown else "failure")
+            words = "--failure N drafts another" if self.shown else "--failure N says which this case is about"
+            self.missing.append(f"The report shows {count}: {listed}: {words}.")
+        elif not shown and self.shown is None:
+            self.missing.append("The report shows no failure: write how it looks under expect.failure.")
+
+    def write(self) -> None:
+        """Write every part of the draft."""
+        taken = [(one.first, one.last) for one in self.blocks if one.kind != "typed"]
+        taken += [(self.shown.line, self.shown.last)] if self.shown and self.shown.line < self.shown.last else []
+        self.running = run(self.report.pieces, taken, self.shown, self.facts)
+        self.missing += self.running.missing
         self._sources()
         self._environment()
         self._run()
-        self._datasets()
-        expected = Expectation(
-            report=self.report,
-            shown=self.shown,
-            contrasts=self.facts.contrasts if self.facts else (),
-            failing=self.failing,
-            about=self._about(),
-            data=self.data,
-            notes=self.notes,
-            missing=self.missing,
-            works=self.works,
-        )
-        expected.write()
-        self._resources(expected.works)
+        self._expect()
+        self._resources()
         self._head()
+        self._left_out()
+
+    def as_of(self, created: str) -> None:
+        """Let the packages come as they were on the day of the report, where its server says which day that was."""
+        try:
+            day = date.fromisoformat(created[:10])
+        except ValueError:
+            return
+        if date(2010, 1, 1) <= day <= date.today() and self.data.get("environment", {}).get("pip"):
+            self.data["environment"]["pip_before"] = (day + timedelta(days=1)).isoformat()
+            note = f"the report was created on {day}: what is not pinned comes as it was then"
+            self.notes[("environment", "pip_before")] = (note,)
+
+    # -- the parts of the case -------------------------------------------------------------------------------------
+
+    def _sources(self) -> None:
+        """The trees that the report clones, or that a reader states."""
+        stated_refs = {git.removesuffix(".git").lower(): ref for git, _, ref in self.facts.sources}
+        clones = [
+            (git, folder, ref or stated_refs.pop(git.lower(), "")) for git, folder, ref in self.running.installed.clones
+        ]
+        have = {git.lower() for git, *_ in clones}
+        clones += [one for one in self.facts.sources if one[0].removesuffix(".git").lower() not in have]
+        for git, folder, ref in clones:
+            self.data.setdefault("sources", {})[folder] = {"git": git, "ref": ref or "HEAD", "path": folder}
+            why = "as the report has it" if ref else "the report names none: this is today's default branch"
+            self.notes[("sources", folder, "ref")] = (why,)
+        if (script := self.running.script) and not clones:
+            self.missing.append(f"{script} is started, and the report does not show it: add it to files or sources.")
+
+    def _environment(self) -> None:
+        found = [environments.merge(group) for group in environments.together(self.blocks)]
+        found = stated.environments(self.facts, found)
+        frames = self.shown.frames if self.shown else ()
+        program = self.running.program
+        imports = [
+            *(program.imports if program else ()),
+            *(["pytest"] if re.search(r"(?m)^[^#]*\bpytest\b", self.running.command) else []),
+            *requirements.imported(frames),
+            *imported_by(self.running.command),
+        ]
+        brought = {requirements.name(folder) for folder in self.data.get("sources", {})}
+        versions = {package: {one.packages.get(package) for one in found} for one in found for package in one.packages}
+        own = requirements.installed_by(self.running.command)
+        brought |= {package for package in own if len(versions.get(package, ())) < 2}
+        wanted = requirements.wanted(
+            found,
+            imports=imports,
+            asked=[*self.running.installed.pip, *(text for one in found for text in one.requirements)],
+            options=self.running.installed.options,
+            without=brought,
+            failure=self.shown.title if self.shown else "",
+        )
+        self.missing += wanted.missing
+        texts = [self.running.command, *self.running.files.values(), self.shown.title if self.shown else ""]
+        found = [collected.used(one, texts, wanted.pip) for one in found]
+        systems = ["debian-12"]
+        if found:
+            matrix = axes.matrix(found, wanted.free)
+            self.data["matrix"] = matrix.data
+            self.notes |= matrix.notes
+            self.missing += matrix.missing
+            systems = [cell["os"] for cell in matrix.cells]
+            fine = matrix.cells[len(found) - sum(one.works for one in self.facts.versions) :]
+            self.passing = [cell for cell in fine if cell not in matrix.cells[: len(found) - len(fine)]]
+            self.running.env = {name: value for one in found for name, value in one.env.items()} | self.running.env
+            if reported := [dict(one.values) for one in found if one.values]:
+                self.data["report"] = {"environments": reported}
+        else:
+            self.missing.append("The report describes no environment: the cell is the default, debian-12.")
+        self._packages(wanted, systems)
+
+    def _packages(self, wanted: requirements.Requirements, systems: Sequence[str]) -> None:
+        """``environment``: packages of the index, and those of the distribution where all cells have its manager."""
+        installed = self.running.installed
+        managers = {axes.manager_of(name) for name in systems}
+        parts: dict[str, list[str]] = {"apt": [*installed.apt, *wanted.apt], "dnf": list(installed.dnf)}
+        for manager, names in parts.items():
+            if names and managers != {manager}:
+                self.missing.append(f"{', '.join(names)}: packages of {manager}, which not every cell has.")
+                parts[manager] = []
+        parts |= {"pip": wanted.pip, "pip_options": [literal(text) for text in wanted.options]}
+        if found := {key: list(dict.fromkeys(value)) for key, value in parts.items() if value}:
+            self.data["environment"] = found
+            self.notes |= {("environment", key): tuple(wanted.notes.get(key, ())) for key in found}
+
+    def _run(self) -> None:
+        self.notes |= self.running.notes
+        self.data["command"] = self.running.command or placeholders.COMMAND
+        env = {**self.running.env, **self.facts.env}
+        if env := {name: value for name, value in env.items() if re.fullmatch(r"[^=\s\0]+", name)}:
+            self.data["env"] = env
+        if self.running.files:
+            self.data["files"] = dict(self.running.files)
+
+    def _expect(self) -> None:
+        shown = self.shown
+        if shown is None:
+            self.data["expect"] = {"failure": {"output": placeholders.OUTPUT}}
+        else:
+            self.data["expect"] = {"failure": self._signature(shown)}
+            self.missing += [f"expect.failure: {shown.missing}."] if shown.missing else []
+            for key, note in shown.notes.items():
+                self.notes.setdefault(("expect", "failure", key), (note,))
+        for one in self.facts.contrasts:
+            fails, works = one_line(one.fails, 100), one_line(one.works, 100)
+            changed = f"with {works} in the place of {fails}" if fails and works else f"with {works}"
+            changed = changed if works else f"without {fails}"
+            self.missing.append(f"Line {one.line}: it works {changed}: make an axis of it to have both cells.")
+
+    def _signature(self, shown: Shown) -> dict[str, Any]:
+        """The failure as the case can show it: without frames of other libraries, or in files that it does not have."""
+        found = dict(shown.signature)
+        if found.pop("frames", None):
+            about = [*(self.running.program.imports if self.running.program else ())]
+            frames, which = identifying_frames(shown.frames, {one.lower() for one in about})
+            files = {posixpath.basename(name) for name in self.running.files}
+            own = {places.name(one) for one in shown.frames if places.kind(one) == "own"} if files else set()
+            if "sources" not in self.data:
+                frames = [one for one in frames if one not in own or one.partition(":")[0].rpartition("/")[2] in files]
+            found |= {"frames": frames} if frames else {}
+            self.notes[("expect", "failure", "frames")] = (which,)
+        return found
+
+    def _resources(self) -> None:
+        lines = [line for line in self.running.command.split("\n") if not line.lstrip().startswith("#")]
+        texts = "\n".join([*lines, *self.running.files.values()])
+        found = {}
+        if _NETWORK.search(texts):
+            found["network"] = "bridge"
+            self.notes[("resources", "network")] = ("the command or its program loads something from the network",)
+        title = self.shown.title if self.shown else ""
+        if self.facts.gpu or _GPU.search(f"{texts}\n{title}"):
+            found["gpus"] = "1"
+            why = f"line {self.facts.gpu}" if self.facts.gpu else "the command, its program or the failure uses one"
+            self.notes[("resources", "gpus")] = (why,)
+        if "gpus" not in found and (gpus := list(dict.fromkeys(one for block in self.blocks for one in block.gpus))):
+            self.missing.append(f"The report's machine has {', '.join(gpus[:4])}: set resources.gpus if it needs one.")
+        if found:
+            self.data["resources"] = found
+
+    def _head(self) -> None:
+        made = self.shown.title if self.shown else ""
+        own = naming.title(self.report.title)
+        title = own or naming.title(made) or naming.UNTITLED
+        self.data["title"] = title
+        if not own:
+            self.notes[("title",)] = (f"the report has none{'; made from its failure' if made else ''}",)
+        words = naming.slug(made if made and naming.foreign(title) else title)
+        self.data["id"] = words or naming.slug(urlsplit(self.url).path) or "reported-bug"
+        if text := self._description():
+            self.data["description"] = text
+        if self.url:
+            self.data["report"] = {"url": self.url, **self.data.get("report", {})}
+
+    def _description(self) -> str:
+        """The first paragraphs that people wrote, without lines of environments."""
+        taken = {number for one in self.blocks for number in range(one.first, one.last + 1)}
+        kept: list[str] = []
+        for piece in self.report.pieces:
+            if piece.kind != "prose":
+                continue
+            numbered = enumerate(piece.text.split("\n"), piece.line)
+            text = "\n".join(
+                "" if number in taken or _NO_TEXT.match(line) else line.rstrip() for number, line in numbered
+            )
+            for paragraph in filter(None, (part.strip("\n") for part in re.split(r"\n\s*\n", text))):
+                if len(paragraph.strip()) >= 24 and not paragraph.rstrip().endswith((":", "：")):
+                    if sum(map(len, kept)) + len(paragraph) > _LONGEST:
+                        rest = naming.shortened(paragraph, _LONGEST, " ") if not kept else ""
+                        return "\n\n".join([*kept, *([rest] if rest else []), "..."]) + "\n"
+                    kept.append(paragraph)
+        return "\n\n".join(kept) + "\n" if kept else ""
+
+    def _left_out(self) -> None:
+        """Say what could not be read, and escape what a shell or a template would read otherwise."""
         if self.report.pictures:
             pictures = pluralize(self.report.pictures, "picture")
             self.missing.append(f"The report has {pictures}, which reprokit cannot read.")
@@ -177,324 +343,15 @@ class _Work:
                 f"The report is long: {cut[1] or 0} of its lines, from line {line} on, were not read; numbers of lines "
                 "behind that count without them."
             )
-        self._left_out_of_shells()
-        for key in ("command", "env", "files"):
-            if key in self.data:
-                self.data[key] = _literal(self.data[key])
-        expected.vary()
-        notes = {place: texts for place, texts in self.notes.items() if texts}
-        return Draft(
-            data=self.data,
-            notes=notes,
-            missing=tuple(dict.fromkeys(self.missing)),
-            omitted=omitted,
-            passing=(*self.passing, *expected.passing),
-        )
-
-    def _left_out_of_shells(self) -> None:
-        """Replace placeholders ``<...>`` of secrets in commands, since a shell would read them as redirections."""
         command = str(self.data["command"])
         self.data["command"] = for_shell(command)
         if self.data["command"] != command:
             self.missing.append("The command contained something secret or personal: see what is left out.")
         if files := self.data.get("files"):
             self.data["files"] = {name: for_shell(text, name) for name, text in files.items()}
-
-    # -- what was found --------------------------------------------------------------------------------------------
-
-    def _taken(self) -> list[tuple[int, int]]:
-        # Typed environments have other lines in between; Dockerfiles and docker commands contain commands.
-        spans = self._spans("typed", "stated", "paths", "dockerfile", "docker run")
-        if self.shown and self.shown.line < self.shown.last:
-            spans.append((self.shown.line, self.shown.last))
-        return spans
-
-    def _spans(self, *others: str) -> list[tuple[int, int]]:
-        """The lines of the environments, but for those of other kinds."""
-        blocks = (found for group in self.environments for found in group)
-        return [(found.first, found.last) for found in blocks if found.kind not in others]
-
-    def _project(self) -> Project | None:
-        """The project in whose tree the command runs: from git clone, the traceback, the environments, or the URL."""
-        for git, folder, _ in self.installed.clones:
-            known = projects.of_url(git)
-            return Project(
-                name=folder,
-                git=git,
-                tag=known.tag if known else "",
-                package=known.package if known else "",
-                why="as the report clones it",
-            )
-        frames = self.shown.frames if self.shown else ()
-        if found := projects.in_frames(frames):
-            return found
-        of_url = projects.of_url(self.url)
-        if of_url and (projects.folder_of(frames, of_url) or of_url.tag):
-            return of_url
-        keys = [key for found in self.merged for key in (*found.values, *found.packages)]
-        # One whose versions are compared is installed from the index in each cell.
-        versions = {name: {found.packages.get(name) for found in self.merged} for name in keys}
-        installed = set(requirements.imported(frames))  # a trace shows it among the installed packages
-        named = [one for one in projects.named(keys) if len(versions.get(one.pip, ())) < 2]
-        script = placing.needs_tree(self.running, self.shown)
-        named = [one for one in named if one.package not in installed and script.startswith(one.programs)]
-        return named[0] if named else of_url
-
-    def _about(self) -> set[str]:
-        """What the report is about: of the packages in the traceback the import names, in small letters, else names."""
-        program = self.running.program
-        used = [*(program.imports if program else ()), *(re.split(r"[^\w.-]", one)[0] for one in self.installed.pip)]
-        named = set(self.project.names if self.project else used)
-        found = requirements.imported(self.shown.frames if self.shown else ())
-        return {one.lower() for one in found if _package(one) in map(_package, named)} or named
-
-    # -- the parts of the case -------------------------------------------------------------------------------------
-
-    def _sources(self) -> None:
-        """The trees that the report clones, or that of the project whose script the command runs."""
-        script = placing.needs_tree(self.running, self.shown)
-        clones = self.installed.clones
-        if not script and not clones:
-            self.project = None
-            return
-        if self.project is None:
-            self.missing.append(
-                f"{script} is a program of the reporter, or of a project that the report does not name: add it "
-                f"to sources or files."
-            )
-            return
-        sources = {}
-        for git, folder, branch in clones or ((self.project.git, self.project.name, ""),):
-            one = self.project if git == self.project.git else projects.of_url(git) or Project(name=folder, git=git)
-            ref, why = self._ref(one, branch)
-            sources[folder] = {"git": git, "ref": ref, "path": folder}
-            self.notes[("sources", folder, "ref")] = (why,)
-            self.notes[("sources", folder)] = (self.project.why or "the known repository of that project",)
-        self.data["sources"] = sources
-        placing.place(self.running, self.shown, self.project)
-
-    def _ref(self, project: Project, branch: str) -> tuple[str, str]:
-        """(what is checked out of a tree, why)."""
-        if refs := self.installed.refs:
-            return refs[-1], "as the report checks it out"
-        if branch:
-            return branch, "as the report checks it out"
-        if project is self.project and (version := self._version(project)) and project.tag:
-            return projects.ref_of(project, version)
-        return projects.ref_of(project, self._version(project) if project is self.project else "")
-
-    def _version(self, project: Project) -> str:
-        """A project's version from an environment or the text; '' where there is none."""
-        names = {project.name.lower(), project.package, project.pip} - {""}
-        for found in [self.merged[self.failing]] if self.environments else []:
-            for key, value in (*found.values.items(), *found.packages.items()):
-                if re.sub(r"\s*(?:version|版本)$", "", str(key).strip().lower()) in names:
-                    return str(value)
-        return ""
-
-    def _environment(self) -> None:
-        merged = self.merged
-        program = self.running.program
-        frames = self.shown.frames if self.shown else ()
-        seen = self.shown.exception if self.shown else None
-        imports = [
-            *(program.imports if program and program.name.endswith(".py") else ()),
-            *(["pytest"] if program and program.tests and program.start in self.running.command else []),
-            *requirements.imported(frames),
-            *scripts.imported_by(self.running.command),
-            *([started] if (started := placing.module(self.running)) else []),
-            *([seen.type.partition(".")[0]] if seen and "." in seen.type else []),
-        ]
-        brought = [self.project.package, self.project.pip] if self.project else []
-        # What the command itself installs is not installed before it, unless its versions are compared.
-        own = requirements.installed_by(self.running.command)
-        brought += [name for name in own if len({found.packages.get(name) for found in merged}) < 2]
-        images = {found.image for found in merged if found.image}
-        packages = self.facts.packages if self.facts else set()
-        wanted = requirements.wanted(
-            merged,
-            imports=[name for name in imports if name not in brought],
-            asked=[
-                *self.installed.pip,
-                *(text for found in merged for text in found.requirements),
-            ],
-            options=list(
-                dict.fromkeys([*self.installed.options, *(text for found in merged for text in found.pip_options)])
-            ),
-            apt=[*self.installed.apt, *(text for found in merged for text in found.apt)],
-            without=[name for name in brought if name],
-            elsewhere=requirements.not_of_python(self.environments, self.report.text, packages)
-            | (self.facts.other if self.facts else frozenset()),
-            unknown=requirements.unknown(self.environments, self.own | packages),
-            script=program.name if program and not program.alone else "the command or its traceback",
-            failure=self.shown.title if self.shown else "",
-        )
-        self.missing += wanted.missing
-        if started and started not in brought and not wanted.has(started):
-            self.missing.append(f"The command starts {started}: the report does not say which package that is.")
-        texts = [self.running.command, *self.running.files.values(), self.shown.title if self.shown else ""]
-        merged = self.merged = [
-            # Of a program whose text is not known, any package may be what it uses.
-            collected.used(found, texts, [*wanted.pip, *(() if self.running.files else found.packages)])
-            for found in merged
-        ]
-        matrix = axes.matrix(merged, self.failing, compiles=self.running.compiles, free=wanted.free)
-        if not merged:
-            self.missing.append(
-                "The report describes no environment: the cell is the default, debian-12 with its Python."
-            )
-        else:
-            self.data["matrix"] = matrix.data
-            self.notes |= matrix.notes
-            comments = grouping.comments(self.environments, self.statements)
-            self.notes[("matrix",)] = (*self.notes.get(("matrix",), ()), *comments)
-            said = list(zip(matrix.cells, self.statements, strict=True))
-            fine = next((cell for cell, one in said if one and not one.fails), {})
-            bad = matrix.cells[self.failing]
-            self.works = {name: value for name, value in fine.items() if value != bad.get(name)}
-            self.passing = [cell for cell, one in said if one and not one.fails]
-            if claimed := grouping.reproduces(matrix.cells, self.statements):
-                self.notes[("expect",)] = (f"as the report says, reproduces: {claimed}; not confirmed by a run",)
-        if tools := [name for name in placing.tools(self.running, matrix.cells) if name not in wanted.apt]:
-            wanted.apt += tools
-            wanted.notes.setdefault("apt", []).append(f"{', '.join(tools)}: programs that the command starts")
-        environment: dict[str, Any] = {}
-        options = [literal(text) for text in wanted.options]
-        dnf = [*self.installed.dnf, *(text for found in merged for text in found.dnf)]
-        installed = distributions.lists(wanted.apt, dnf, [cell.get("os", "") for cell in matrix.cells])
-        wanted.notes["dnf"] = wanted.notes.get("apt", [])
-        parts = {**installed, "pip": wanted.pip, "pip_options": options, "setup": wanted.setup}
-        for key, value in parts.items():
-            if value:
-                environment[key] = value
-                self.notes[("environment", key)] = tuple(wanted.notes.get(key, ()))
-        if len(images) == 1:
-            self.notes[("environment",)] = (
-                f"the report's image was {images.pop()}: environment.image could name it instead of the axes",
-            )
-        if environment:
-            self.data["environment"] = environment
-        self._notes_of(merged)
-        if self.environments:
-            reported = [dict(found.values) for found in merged if found.values]
-            if reported:
-                self.data.setdefault("report", {})["environments"] = reported
-
-    def _notes_of(self, merged: Sequence[EnvironmentBlock]) -> None:
-        remarks = tuple(dict.fromkeys(note for found in merged for note in found.notes))
-        if remarks:
-            self.notes[("matrix",)] = (*self.notes.get(("matrix",), ()), *remarks)
-
-    def _run(self) -> None:
-        found = self.running
-        self.missing += found.missing
-        self.notes |= found.notes
-        started = next((one.options["command"] for one in self.merged if one.options.get("command")), "")
-        if found.command or started:
-            self.data["command"] = found.command or started
-            if not found.command:
-                self.notes[("command",)] = ("what the report's container was started with",)
-        else:
-            first = next(iter(self.shown.frames if self.shown else ()), None)
-            own = first and not first.file.startswith("<") and places.kind(first) == "own"
-            known = f"; the traceback begins in {first.file}" if first and own else ""
-            self.missing.append(f"The report shows no command and no program{known}: write it under command.")
-            self.data["command"] = running.held(found.steps) + placeholders.COMMAND
-        env = {name: value for found in self.merged for name, value in found.env.items()} | found.env
-        if env:
-            self.data["env"] = {name: value for name, value in env.items() if re.fullmatch(r"[^=\s\0]+", name)}
-        if found.files:
-            self.data["files"] = dict(found.files)
-
-    def _datasets(self) -> None:
-        """The well-known datasets in the folders that the report draws."""
-        project = self.project.name if self.project else ""
-        for piece in self.report.pieces:
-            for found in trees.datasets(piece.text, piece.line, project) if piece.code else ():
-                path = "/".join(part for part in found.path.split("/") if not re.search(r"[$<>~:]", part))
-                if project and "sources" in self.data and not (path + "/").startswith(f"{project}/"):
-                    path = f"{project}/{path}"
-                layout = [{"glob": literal(glob), "min": "1"} for glob in found.layout]
-                self.data.setdefault("datasets", {})[found.name] = {"path": literal(path), "layout": layout}
-                why = f"from the folders in line {found.line} and the following; its files are the known ones of it"
-                self.notes[("datasets", found.name)] = (why,)
-                self.missing.append(
-                    f"The data of {found.name}: name its folder with --dataset {found.name}=DIR, or write a command "
-                    f"that makes a stand-in in datasets.{found.name}.generate."
-                )
-
-    def _resources(self, works: Mapping[str, str]) -> None:
-        """Limits and devices. ``works``: what differs in a cell that works."""
-        texts = "\n".join([self.running.command, *self.running.files.values()])
-        found, notes = resources.needed(self.merged, texts, self.report.text, self.running.devices)
-        if "device" in works:
-            found = {**found, "gpus": f"{{{{ 0 if device == 'cpu' else {found.get('gpus', 1)} }}}}"}
-        if found:
-            self.data["resources"] = found
-        self.notes |= {("resources", key): (note,) for key, note in notes.items()}
-        if commands := [line for one in self.merged for line in one.setup]:
-            self.missing.append(
-                f"The report's Dockerfile runs {pluralize(len(commands), 'other command')}: "
-                "add them to environment.setup if the case needs them."
-            )
-
-    def _head(self) -> None:
-        title = naming.title(self.report.title) or naming.title(self._made_title()) or "A reported bug"
-        self.data["title"] = title
-        if not naming.title(self.report.title):
-            made_from = "failure" if self.shown else "first sentence"
-            self.notes[("title",)] = (f"the report has none; made from its {made_from}",)
-        self.data["id"] = self._id(title)
-        spans = self._spans("stated", "paths")
-        spans += [(self.shown.line, self.shown.last)] if self.shown else []
-        written = self.report.lines
-        spans += [
-            (line.line, line.line + line.text.count("\n"))
-            for shell in self.shells
-            for line in shell.lines
-            if written[line.line - 1].strip(" \t`*").endswith(line.text.partition("\n")[0])
-        ]
-        if text := description(self.report, spans, self.shown.line if self.shown else 0):
-            self.data["description"] = text
-        if self.url:
-            report = self.data.setdefault("report", {})
-            self.data["report"] = {"url": self.url, **report}
-        if not self.data.get("report"):
-            self.data.pop("report", None)
-
-    def _made_title(self) -> str:
-        failed = self.shown.title if self.shown else ""
-        where = str(self.shown.signature["frames"][-1]) if self.shown and self.shown.signature.get("frames") else ""
-        return f"{failed} in {where}" if failed and where else failed or self._first_sentence() or naming.UNTITLED
-
-    def _first_sentence(self) -> str:
-        """The first sentence of the line that tells the failure, else of the text."""
-        prose = self.report.lines[self.shown.line - 1].strip(" \t*->#") if self.shown else ""
-        prose = prose or description(self.report, [])
-        return re.split(r"(?<=[.!?])\s|[。！？\n]", prose, maxsplit=1)[0].rstrip(".")
-
-    def _id(self, title: str) -> str:
-        failed = self.shown.title if self.shown else ""
-        words = naming.slug(failed if failed and naming.foreign(title) else title) or naming.slug(
-            urlsplit(self.url).path
-        )
-        return naming.slug(self.project.name if self.project else "", words) or "reported-bug"
-
-
-def _as_of_its_day(made: Draft, text: str, created: str) -> Draft:
-    """The draft with packages as they were on the day of the report, where that is known and they can be."""
-    environment = made.data.get("environment", {})
-    found = days.of_report(texts.shortened(text, texts.MOST), created, date.today()) if environment.get("pip") else None
-    if found is None or not days.fits(found, made.data.get("matrix", {}), environment["pip"]):
-        return made
-    note = f"{found.why}: what is not pinned comes as it was then"
-    data = {**made.data, "environment": {**environment, "pip_before": found.limit}}
-    return replace(made, data=data, notes={**made.notes, ("environment", "pip_before"): (note,)})
-
-
-def _package(name: str) -> str:
-    """A package, by its import name or as on the index."""
-    return pairs.role(name) or re.sub(r"[-_.]", "", name.lower())
+        for key in ("command", "env", "files"):
+            if key in self.data:
+                self.data[key] = _literal(self.data[key])
 
 
 def _literal(value: Any) -> Any:
@@ -502,16 +359,3 @@ def _literal(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _literal(item) for key, item in value.items()}
     return literal(value) if isinstance(value, str) else value
-
-
-def _says_something(report: ParsedReport) -> bool:
-    """Whether there is a sentence in it, or at least a title of a few words."""
-    return any(len(re.findall(r"[\u3040-\u9fff]|\w+", piece.text)) > 3 for piece in report.pieces)
-
-
-def _own_url(report: ParsedReport) -> str:
-    """The address of the issue, where the text of the report names it; else ''."""
-    found = re.search(
-        r"^(?:url|link|原文|链接)\s*[:：]\s*(https?://\S+)", report.text[:4000], re.IGNORECASE | re.MULTILINE
-    )
-    return found[1] if found else ""

@@ -18,12 +18,12 @@ from reprokit.environment.axis import Axis
 from reprokit.environment.catalog import OURS
 from reprokit.environment.existing import nonexistent
 from reprokit.intake import axes as reported
-from reprokit.intake import failure, naming
+from reprokit.intake import failures, naming
 from reprokit.intake.capturing import files
 from reprokit.intake.capturing.interpreter import words_of
 from reprokit.intake.draft import Draft, literal
-from reprokit.intake.pieces import cut
-from reprokit.intake.shown import Shown
+from reprokit.intake.failures import Shown
+from reprokit.intake.pieces import ReportPiece
 
 NONE = "-"
 """The answer that leaves an axis out."""
@@ -231,7 +231,7 @@ def files_named(command: str, folder: Path, have: Container[str] = ()) -> NamedF
 
 def failure_in(text: str) -> Shown | None:
     """The failure that pasted output shows, None where there is none."""
-    return failure.find(cut(f"~~~~~~\n{text}\n~~~~~~\n").pieces) if text.strip() else None
+    return failures.in_piece(ReportPiece(kind="fenced", text=text, line=1)) if text.strip() else None
 
 
 def unavailable_in(matrix: Mapping[str, Sequence[str]]) -> list[str]:

@@ -29,13 +29,6 @@ _VOLATILE = re.compile(
 """Text that changes between runs or machines: addresses, paths, numbers, and brackets around them."""
 _HOME = re.compile(r"(?<![\w~])~(?:[/\\][\w.@~+/\\-]*|(?=$|[\s'\"]))")
 _SENTENCE = re.compile(r"(?<=[^\d\s])[.!?]\s+(?=[A-Z\[(])|(?<=[\d)\]])\.\s+(?=[A-Z])|[。！？]|\n")
-_ASKS = re.compile(
-    r"[\s,;.!，；。！]{1,3}(?:how|what|why|where) (?:can|do|does|should|could) (?:I|we|you|this|it)\b"
-    r"|[,;.!，；。！]\s?(?:how|what|why|any ?(?:one|body|idea|help)|please help|thanks?|help)\b"
-    r"|[\s,;.，；。]{0,2}(?:请问|怎么|如何|为什么|求助|求解)",
-    re.IGNORECASE,
-)
-"""A question of a person behind what a program printed."""
 _PADDLE_CLASS = re.compile(rf"^\((?:{'|'.join(ENFORCE)})\)\s*|^(?:{'|'.join(ENFORCE)})Error:\s*")
 
 
@@ -49,7 +42,7 @@ def stable(message: str) -> tuple[str, str]:
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     first = next((line for line in lines if own.startswith(" ".join(line.split())[:60])), lines[0] if lines else "")
     first = _PADDLE_CLASS.sub("", first[:1000])
-    sentence = _closed(_SENTENCE.split(first, maxsplit=1)[0].strip().rstrip(".:"))
+    sentence = _SENTENCE.split(first, maxsplit=1)[0].strip().rstrip(".:")
     if not sentence:
         return "", "the exception has no message" if not lines else ""
     inside = sentence[1:-1]
@@ -74,30 +67,6 @@ def stable(message: str) -> tuple[str, str]:
     if len(sentence) <= 40 and "/" not in sentence:
         return sentence, "the whole message, most of which may differ on other machines"
     return "", f"no part of the message {_shown(sentence)} is sure to stay the same"
-
-
-_OPENS = {"`": "`", '"': '"', "”": "“", "」": "「", "】": "【", "）": "（", ")": "(", "]": "["}
-"""Marks that close -> those that open."""
-
-
-def _closed(text: str) -> str:
-    """A text without the marks at its end that belong to the words around it: ``it is gone"，``."""
-    while text:
-        last, opens = text[-1], _OPENS.get(text[-1], "")
-        alone = text.count(last) % 2 if opens == last else text.count(last) > text.count(opens) if opens else False
-        if not (alone or last in ",，、;；"):
-            break
-        text = text[:-1].rstrip()
-    return text
-
-
-def without_question(text: str) -> str:
-    """What a program printed, of a sentence that goes on with a person's question or in another language."""
-    text = text[:2000]
-    if asks := _ASKS.search(text):
-        text = text[: asks.start()]
-    words = re.split(r"\s*[\u4e00-\u9fff，。；！？]", text, maxsplit=1)[0]
-    return words if len(re.findall(r"[A-Za-z]{2,}", words)) > 2 else text
 
 
 def pattern(parts: Sequence[str]) -> str:

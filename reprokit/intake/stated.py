@@ -1,27 +1,23 @@
 """Facts of a report that a reader states, a person or a language model; each is held against the report. Pure.
 
-Rules know the ways of writing that they were made for; a reader understands a sentence. What a reader states is taken
-only where the report has it: a value that is not in the text is left out, and said so. So a model can choose among what
-a report says, and can invent nothing.
+A reader understands a sentence. What a reader states is taken only where the report has it: a value that is not in the
+text is left out, and said so. So a model can choose among what a report says, and can invent nothing.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from shlex import quote
 
 from reprokit.core.redaction import STANDS
 from reprokit.core.text import one_line
 from reprokit.environment import wording
 from reprokit.environment.axes import BY_NAME
-from reprokit.intake import commands, projects, scripts
+from reprokit.intake import commands
 from reprokit.intake.commands import CommandLine, Shell
-from reprokit.intake.environments import pairs
-from reprokit.intake.environments.mentions import Mention
+from reprokit.intake.environments import EnvironmentBlock, Rank, same_version
+from reprokit.intake.environments.forms import ROLES, BlockReader
 from reprokit.intake.facts_file import (
     CommandFact,
     ContrastFact,
@@ -33,28 +29,35 @@ from reprokit.intake.facts_file import (
     VariableFact,
     VersionFact,
 )
-from reprokit.intake.installing import Installed
+from reprokit.intake.failures import lines_of
 from reprokit.intake.pieces import ParsedReport, ReportPiece
-from reprokit.intake.projects import Project
-from reprokit.intake.stated_failures import lines_of
 
 _LONGEST = 100_000
 """Most characters that the commands and programs stated have together."""
+_NEAR = 3
+"""Lines, that of a release and those above it, which may name the system of which it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatedVersion:
+    """A version of the environment. ``role``: an axis, or ``package NAME``; ``works``: it works with this one."""
+
+    role: str
+    value: str
+    line: int
+    works: bool
 
 
 @dataclass
 class StatedFacts:
     """Facts that the report has, in the form in which drafts use them. ``refused``: the others, one sentence each."""
 
-    mentions: list[Mention] = field(default_factory=list)
+    versions: list[StatedVersion] = field(default_factory=list)
     programs: list[ReportPiece] = field(default_factory=list)
-    shells: list[Shell] = field(default_factory=list)
+    commands: list[CommandLine] = field(default_factory=list)
     env: dict[str, str] = field(default_factory=dict)
     sources: list[tuple[str, str, str]] = field(default_factory=list)
     """(address, folder, what is checked out), as of ``git clone``."""
-    packages: set[str] = field(default_factory=set)
-    other: set[str] = field(default_factory=set)
-    """Names of programs, which no index of Python has."""
     contrasts: list[ContrastFact] = field(default_factory=list)
     failure: FailureFact | None = None
     gpu: int = 0
@@ -62,284 +65,206 @@ class StatedFacts:
     refused: list[str] = field(default_factory=list)
 
 
-def held(facts: Sequence[Fact | str], report: ParsedReport, url: str = "") -> StatedFacts:
-    """The facts of :func:`.facts_file.load` that a report has, each on the line nearest to the one that is named.
-
-    ``url``: the address of the report.
-    """
+def held(facts: Sequence[Fact | str], report: ParsedReport, repository: str) -> StatedFacts:
+    """The facts of :func:`.facts_file.load` that a report has. ``repository``: the address of the report's project."""
     found = StatedFacts()
     seen = tuple(" ".join(line.split()).lower() for line in report.lines)
-    several = _several(facts)
-    shell = Shell(ReportPiece(kind="fenced", text=report.text, line=1, info="bash", heading="command"))
     parts: dict[str, list[ProgramFact]] = {}
-    for fact in _kept(facts, report, seen, url, found.refused):
+    for fact in _kept(facts, report, seen, repository, found.refused):
         if isinstance(fact, VersionFact):
             _version(found, fact, report.lines, seen)
         elif isinstance(fact, GpuFact):
             found.gpu = found.gpu or fact.line
-        elif isinstance(fact, VariableFact) and fact.name in several:  # each for the commands that follow it
-            shell.lines.append(CommandLine(text=f"export {fact.name}={quote(fact.value)}", line=fact.line, role="run"))
         elif isinstance(fact, VariableFact):
             found.env[fact.name] = fact.value
         elif isinstance(fact, CommandFact):
-            shell.lines += _command(report, fact, found.refused)
+            found.commands += _command(report, fact)
         elif isinstance(fact, ProgramFact):
             parts.setdefault(fact.name, []).append(fact)
         elif isinstance(fact, ContrastFact):
             found.contrasts.append(fact)
         elif isinstance(fact, SourceFact):
-            found.sources.append(_source(fact))
+            git = fact.git or repository
+            found.sources.append((git, git.rstrip("/").rpartition("/")[2].removesuffix(".git"), fact.ref))
         else:
             found.failure = found.failure or fact
     found.programs = [_program(report, name, some) for name, some in parts.items()]
-    while shell.lines and shell.lines[-1].text.startswith("export "):  # of no command
-        found.env |= commands.exported(shell.lines.pop().text)
-    if found.programs:  # which was typed there
-        shell.lines = [
-            one for one in shell.lines if not re.fullmatch(r"(?:i?python|pypy)[\d.]*|node|julia|R", one.text)
-        ]
-    found.shells = [shell] if shell.lines else []
     return found
 
 
-def _several(facts: Sequence[Fact | str]) -> set[str]:
-    """The variables that commands have with different values."""
-    values = {(one.name, one.value) for one in facts if isinstance(one, VariableFact)}
-    counts = Counter(name for name, _ in values if any(isinstance(one, CommandFact) for one in facts))
-    return {name for name, count in counts.items() if count > 1}
+def shell_of(found: StatedFacts) -> Shell:
+    """The commands stated, as one sequence."""
+    first = found.commands[0].line if found.commands else 1
+    return Shell(ReportPiece(kind="fenced", text="", line=first, info="bash"), list(found.commands))
 
 
-def _home(fact: SourceFact, facts: Sequence[Fact | str], report: ParsedReport, url: str) -> Project | None:
-    """The project of a commit stated alone: what has that version, is nearest on its line, or is the report's own."""
-    linked = {one.name.lower(): one for one in projects.linked(report.text)}
-    line = "".join(report.lines[fact.line - 1 : fact.line])[:1000]
-    at, size = line.lower().find(fact.ref.lower()), len(fact.ref)
-    words = re.finditer(r"[A-Za-z][\w.+-]*\w", line if at >= 0 else "", re.ASCII)
-    near = sorted(words, key=lambda word: max(at - word.end(), word.start() - at - size))
-    same = [_name(one) for one in facts if isinstance(one, VersionFact) and one.value.strip() == fact.ref]
-    named = [projects.known(name) or linked.get(name.lower()) for name in (*same, *(word[0] for word in near))]
-    titled = projects.known_in(report.title)
-    about = [projects.of_url(url), *(titled if len(titled) == 1 else ())]
-    return next(filter(None, [*named, *([] if projects.names_other(line) else about)]), None)
+def environments(found: StatedFacts, has: Sequence[EnvironmentBlock]) -> list[EnvironmentBlock]:
+    """Environments with the versions stated: of the first where it fails, and one more for each where it works."""
+    fails = [one for one in found.versions if not one.works]
+    result = list(has) or ([EnvironmentBlock(kind="stated", first=fails[0].line, last=fails[0].line)] if fails else [])
+    taken: set[str] = set()
+    for one in fails:
+        if any(same_version(_value(block, one.role), one.value) for block in result if _value(block, one.role)):
+            taken.add(one.role)
+        elif one.role in taken:  # it fails with both
+            result.append(_with(result[0], one))
+        else:
+            taken.add(one.role)
+            lacks = [at for at, block in enumerate(result) if not _value(block, one.role)]
+            for at in lacks or [0]:
+                result[at] = _with(result[at], one)
+    works = [one for one in found.versions if one.works]
+    return [*result, *(_with(result[0], one) for one in works if result)]
+
+
+def _value(block: EnvironmentBlock, role: str) -> str:
+    name, _, package = role.partition(" ")
+    return block.packages.get(package, "") if package else block.axes.get(name, "")
+
+
+def _with(block: EnvironmentBlock, one: StatedVersion) -> EnvironmentBlock:
+    """An environment with another version of one thing."""
+    name, _, package = one.role.partition(" ")
+    into = BlockReader(Rank.STATED)
+    if package:
+        into.package(package, one.value, f"line {one.line}")
+    else:
+        into.claim(name, one.value, f"line {one.line}")
+    new = into.found("stated", one.line, one.line, {})
+    return replace(
+        block,
+        kind=block.kind if block.kind.endswith("stated") else f"{block.kind}+stated",
+        claims=(*(claim for claim in block.claims if claim.axis not in new.axes), *new.claims),
+        packages={**block.packages, **new.packages},
+        remarks=(*block.remarks, f"{one.role} {one.value}: line {one.line}{', where it works' if one.works else ''}"),
+    )
 
 
 def _kept(
-    facts: Sequence[Fact | str], report: ParsedReport, seen: Sequence[str], url: str, refused: list[str]
+    facts: Sequence[Fact | str], report: ParsedReport, seen: Sequence[str], repository: str, refused: list[str]
 ) -> Iterator[Fact]:
-    """The facts that a report has; the sentences about the others go to ``refused``."""
+    """The facts that a report has, as it writes them; the sentences about the others go to ``refused``."""
     size = 0
     for number, fact in enumerate(facts, 1):
         if isinstance(fact, str):
             refused.append(fact)
             continue
-        home = _home(fact, facts, report, url) if isinstance(fact, SourceFact) and not fact.git else None
-        fact = fact.model_copy(update={"git": home.git}) if home else fact
         fact = _continued(fact, report.lines) if isinstance(fact, CommandFact) else fact
-        why = _absent(fact, report.lines, seen, home)
+        why = _absent(fact, report.lines, seen, repository)
         if not why and isinstance(fact, (CommandFact, ProgramFact)):
-            size += sum(len(line) + 1 for line in report.lines[fact.line - 1 : max(fact.line, fact.last)])
-            size += len(fact.text) if isinstance(fact, CommandFact) else 0
+            size += len(lines_of(report, fact.line, fact.last)) + len(getattr(fact, "text", ""))
             why = f"the facts before it have {_LONGEST} characters" if size > _LONGEST else ""
         if why:
             refused.append(f"Fact {number} ({fact.fact}) is left out: {why}.")
-        else:
-            yield fact.model_copy(update=_verbatim(fact, report.lines, seen))
+            continue
+        texts = {key: getattr(fact, key, "") for key in ("text", "value", "fails", "works", "name")}
+        if isinstance(fact, (VariableFact, CommandFact, ContrastFact, FailureFact)):
+            written = {key: _written(text, fact.line, report.lines, seen) for key, text in texts.items() if text}
+            fact = fact.model_copy(
+                update={key: text for key, text in written.items() if key in type(fact).model_fields}
+            )
+        yield fact
+
+
+def _written(text: object, line: int, lines: Sequence[str], seen: Sequence[str]) -> object:
+    """A text of a fact as the report writes it, with its capitals and blanks."""
+    if not isinstance(text, str):
+        return text
+    found = []
+    for part in text.split("\n"):
+        near = lines[_nearest(part, line, seen) - 1]
+        words = r"\s+".join(map(re.escape, part.split()))
+        hit = None if part.strip() in near else re.search(words, near, re.IGNORECASE)
+        found.append(hit[0] if hit else part)
+    return "\n".join(found)
 
 
 def _continued(fact: CommandFact, lines: Sequence[str]) -> CommandFact:
-    """A command that is stated as one line, by the lines over which the report has it."""
-    last = fact.line
+    """A command that is stated as one line, by the lines over which backslashes continue it in the report."""
+    last = max(fact.line, fact.last)
     while last < min(len(lines), fact.line + commands.MOST) and lines[last - 1].rstrip().endswith("\\"):
         last += 1
-    joined, text = (
-        " ".join(re.sub(r"\\\n>?", " ", one).split()) for one in ("\n".join(lines[fact.line - 1 : last]), fact.text)
-    )
-    return fact.model_copy(update={"text": "", "last": last}) if last > fact.line and text in joined else fact
+    joined = " ".join(re.sub(r"\\\n>?", " ", "\n".join(lines[fact.line - 1 : last])).split())
+    whole = last > fact.line and " ".join(fact.text.split()) in joined
+    return fact.model_copy(update={"text": "", "last": last}) if whole else fact
 
 
-def _verbatim(fact: Fact, lines: Sequence[str], seen: Sequence[str]) -> dict[str, str]:
-    """The texts of a fact as the report writes them, with its capitals and blanks."""
-    texts = {key: getattr(fact, key) for key in _VERBATIM.get(type(fact), ())}
-    return {
-        key: "\n".join(_written(one, lines[_nearest(one, fact.line, seen) - 1]) for one in text.split("\n"))
-        for key, text in texts.items()
-        if text.strip()
-    }
-
-
-def _written(text: str, line: str) -> str:
-    words = "" if text.strip() in line else r"\s+".join(map(re.escape, text.split()))
-    found = re.search(words, line, re.IGNORECASE) if words else None
-    return text[: len(text) - len(text.lstrip())] + found[0] if found else text
-
-
-_VERBATIM: Mapping[type, tuple[str, ...]] = {
-    VariableFact: ("name", "value"), CommandFact: ("text",), ContrastFact: ("fails", "works"), FailureFact: ("text",),
-}  # fmt: skip
-
-
-def _command(report: ParsedReport, fact: CommandFact, refused: list[str]) -> list[CommandLine]:
-    """The commands of a fact, without prompts; a sentence about what no shell reads goes to ``refused``."""
+def _command(report: ParsedReport, fact: CommandFact) -> Iterator[CommandLine]:
+    """The commands of a fact, without prompts."""
     text = fact.text.strip() or lines_of(report, fact.line, fact.last)
     text = "\n".join(commands.PROMPT.sub("", line, count=1).strip() for line in text.split("\n"))
-    if _FOREIGN.match(text[:1000]) or _CONSOLE.match(report.lines[fact.line - 1]):
-        refused.append(f"Line {fact.line} is typed into a program, not into a shell: {one_line(text, 60)!r}.")
-        return []
-    return list(commands.parts(text, fact.line, commands.role_of(text, lenient=True, sure=True) or "run"))
-
-
-_CONSOLE = re.compile(
-    r"[ \t]{0,8}(?:>>>|\.\.\.|In ?\[\d{0,4}\]:(?! ?[!%])|\(\w{0,4}db\)"
-    r"|[*\w]{0,20}(?:julia|scala|ghci|irb|Prelude|Main|mysql|sqlite|SQL)"
-    r"(?:\([^()\n]{0,40}\))?[:\d]{0,12}>)(?:\s|$)"
-)
-"""What consoles of other programs than shells print before what is typed."""
-_FOREIGN = re.compile(
-    r"(?!\w+\(\)\s*\{)[A-Za-z_][\w.:]*\(|[\w.$@%]+ (?:<-|=|:=|[-+*/.]=|=>) |[$@%]?\w+(?:->|::)\w|[$@%]\w+\s*="
-    r"|(?:my|our|let|var|const|def|use|using|library|from|import) [^-].*(?:[;)]|\bimport\b.*|=.*)\s*$"
-    r"|(?i:select|insert|update|delete|create|drop|alter) .*;\s*$"
-)
-"""A statement of R, Perl, Python, SQL and their like."""
-
-
-def _source(fact: SourceFact) -> tuple[str, str, str]:
-    known = None if "/" in fact.git else projects.known(fact.git)
-    git = known.git if known else fact.git
-    return git, git.rstrip("/").rpartition("/")[2].removesuffix(".git"), fact.ref
+    yield from commands.parts(text, fact.line, commands.role_of(text, sure=True) or "run")
 
 
 def _version(found: StatedFacts, fact: VersionFact, lines: Sequence[str], seen: Sequence[str]) -> None:
     name = _name(fact)
-    called, kind = pairs.ROLES.get(name, ""), fact.of.lower().removesuffix(name)
-    package = "package" in kind or (
-        called.startswith("package ") and kind.strip() not in ("program", "compiler", "tool")
-    )
-    package = package and not _MODULE.fullmatch(_KIND_WORDS.sub("", fact.of.strip().lower()))
-    # ``py`` is Python, and a package; cudatoolkit one of conda with the CUDA that others of it load
-    axis = _axis(name) if not package or name in BY_NAME or called == "built" else ""
-    role = axis or (called if package and called.startswith("package ") else f"package {name}")
-    if re.search(r"\b(?:kernel|linux|driver)$", name):
-        return  # a container has those of its host
-    (found.packages if package else found.other).add(role.removeprefix("package "))
+    axis = _axis(name) if not fact.of.startswith("package ") or name in BY_NAME else ""
+    known = ROLES.get(name, "")
+    if not axis and not fact.of.startswith("package ") and not known.startswith("package "):
+        return  # a program that nothing installs
+    role = axis or (known if known.startswith("package ") else f"package {name}")
     at = _nearest(fact.value, fact.line, seen) or fact.line
     value = re.sub(r"(?<=[\w.])\s+\(.*\)$", "", fact.value.strip().lstrip("vV="))
     if role == "os":
         value = _system(fact.value, lines[max(0, at - _NEAR) : at])
     elif role in BY_NAME:
-        tag = re.fullmatch(r"cu(\d{1,2})(\d)", value) if role == "cuda" else None
-        value = tag.expand(r"\1.\2") if tag else BY_NAME[role].wording.read(value) or value
-    if re.fullmatch(r"[0-9a-f]{7,40}", value) and (known := projects.known(name)):
-        found.sources.append((known.git, known.name, value))
-        return
-    first = next((one for one in found.mentions if one.role == role and one.fails is not False), None)
-    if first and first.version == value:
-        return
-    if first and not fact.works:  # it fails with both
-        found.mentions[found.mentions.index(first)] = replace(first, fails=True)
-    found.mentions.append(
-        Mention(
-            role=role, version=value, line=at, words=one_line(lines[at - 1], 200), named=True, sure=True,
-            fails=False if fact.works else True if first else None,
-        )
-    )  # fmt: skip
+        value = BY_NAME[role].wording.read(value) or value
+    one = StatedVersion(role=role, value=value, line=at, works=fact.works)
+    if not any((other.role, other.value) == (role, value) for other in found.versions):
+        found.versions.append(one)
 
 
 def _name(fact: VersionFact) -> str:
-    """What a version is of: ``torch`` for ``package torch``, ``wob`` for ``o.org/wob/v2``, ``o-wob`` for ``o/wob``."""
+    """What a version is of: ``torch`` for ``package torch``."""
     of = re.sub(r"\s*\([^()]*\)$", "", fact.of.strip().lower())
-    of = of if _axis(of) else _KIND_WORDS.sub("", of).strip()
-    module = _MODULE.fullmatch(of)
-    repository = re.fullmatch(r"([\w-]+)/([\w-]+)", of)
-    return module[1] if module else repository.expand(r"\1-\2") if repository else of
-
-
-_MODULE = re.compile(r"(?:@[\w.-]+/|(?:[\w-]+\.)+[\w-]+[:/](?:[\w.-]+[:/])*?)([\w.-]+?)(?:/v\d+)?")
-"""What Go, npm and Maven call a module: ``o.org/wob/v2``, ``@o/wob``, ``org.o:wob``."""
-_KIND_WORDS = re.compile(
-    r"^(?:(?:python |pip |conda )?package|program|compiler|library|framework|tool|language|system|module)s?[ :]+(?=\S)"
-)
-"""What models write before a name, whatever they were asked to write there."""
+    return re.sub(r"^(?:package|program) (?=\S)", "", of)
 
 
 def _axis(name: str) -> str:
     """The axis that a name is of (``gcc`` for ``g++``); '' for a package or a program."""
     if name in BY_NAME["os"].wording.keys:
         return "os"
-    found = "gcc" if name in ("cc", "c++", "cxx") else name if name in BY_NAME else pairs.ROLES.get(name, "")
-    found = "cuda" if found == "built" else found
+    found = name if name in BY_NAME else ROLES.get(name, "")
     return found if found in BY_NAME else ""
-
-
-def _names(name: str, seen: Sequence[str]) -> bool:
-    """Whether a report names something, as an index or as people call it: ``cv2`` for ``opencv-python``."""
-    bare = name.removesuffix("-gpu")
-    names = {bare, *(one for one, role in pairs.ROLES.items() if role in (f"package {name}", f"package {bare}"))}
-    text = _folded_lines(tuple(seen))
-    return any(one in text for one in {_folded(one) for one in names} - {""})
-
-
-@lru_cache(maxsize=2)
-def _folded_lines(seen: tuple[str, ...]) -> str:
-    return "\n".join(map(_folded, seen))
-
-
-def _folded(text: str) -> str:
-    return re.sub(r"[\s._/-]", "", text.lower())
-
-
-_NEAR = 3
-"""Lines, that of a release and those above it, which may name the system of which it is."""
 
 
 def _system(value: str, near: Sequence[str]) -> str:
     """A system as the axis writes it, of the nearest line where the value is only a release."""
-    bare = value.strip()
-    written = [*reversed(near), *(f"{wording.family(line)} {bare}" for line in reversed(near))]
-    of_line = (one for line in written for one in (wording.packaged(line), wording.os(line)))
-    return wording.os(value) or next((one for one in of_line if one.endswith(f"-{bare}")), bare.lower())
+    written = (wording.os(f"{wording.family(line)} {value.strip()}") for line in reversed(near))
+    return wording.os(value) or next(filter(None, written), value.strip().lower())
 
 
 def _program(report: ParsedReport, name: str, parts: Sequence[ProgramFact]) -> ReportPiece:
     first = parts[0]
     text = "\n".join(lines_of(report, one.line, one.last) for one in parts)
     lead = name if re.fullmatch(r"(?:[\w-][\w.-]*/)*[\w-][\w.-]*", name, re.ASCII) else ""
-    return ReportPiece(
-        kind="fenced", text=text, line=first.line, info=first.language.lower(), heading="reproduce", lead=lead
-    )
+    return ReportPiece(kind="fenced", text=text, line=first.line, info=first.language.lower(), lead=lead)
 
 
-def _absent(fact: Fact, lines: Sequence[str], seen: Sequence[str], home: Project | None) -> str:
-    """Why a report does not have a fact; '' where it does. ``seen``: its lines in small letters with single blanks.
+# -- whether the report has it -------------------------------------------------------------------------------------
 
-    ``home``: the project of a commit or branch that is stated without one.
-    """
+
+def _absent(fact: Fact, lines: Sequence[str], seen: Sequence[str], repository: str) -> str:
+    """Why a report does not have a fact; '' where it does. ``seen``: its lines in small letters with single blanks."""
     last = getattr(fact, "last", 0)
     if fact.line > len(lines) or last > len(lines) or (last and last < fact.line):
         return f"there are no lines {fact.line} to {max(last, fact.line)} of the {len(lines)} of the report"
-    if isinstance(fact, VersionFact):
-        why, values = _of_version(fact, lines, seen)
-    elif isinstance(fact, VariableFact):
-        why = _of_variable(fact)
-        values = (fact.name, fact.value)
-    elif isinstance(fact, SourceFact):
-        why, values = _of_source(fact, seen, home)
-    elif isinstance(fact, ContrastFact):
-        why = "both values are the same" if fact.fails.strip() == fact.works.strip() else ""
-        values = tuple(filter(None, (fact.fails, fact.works)))
-    else:
-        why, values = _of_lines(fact, lines)
+    if (
+        isinstance(fact, (CommandFact, ProgramFact))
+        and not "".join(lines[fact.line - 1 : max(fact.line, last)]).strip()
+    ):
+        return f"there is nothing in line {fact.line}"
+    way = _WAYS.get(type(fact))
+    why, values = way(fact, lines, seen, repository) if way else ("", ())
     missing = None if why else next((value for value in values if not _nearest(value, fact.line, seen)), None)
     return why if missing is None else f"the report does not have {one_line(missing, 80)!r}"
 
 
-def _of_variable(fact: VariableFact) -> str:
-    if STANDS.search(fact.value):
-        return f"the value of {fact.name} was removed from the report as private"
-    return "" if re.fullmatch(r"[A-Za-z_]\w*", fact.name, re.ASCII) else f"{fact.name!r} is not the name of a variable"
+_Why = tuple[str, Sequence[str]]
+"""Why a fact cannot be one, '' where it can; and the texts that the report must have."""
 
 
-def _of_version(fact: VersionFact, lines: Sequence[str], seen: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """(why a version cannot be one, what of it the report must have)."""
+def _of_version(fact: VersionFact, lines: Sequence[str], seen: Sequence[str], _: str) -> _Why:
     name = _name(fact)
     if not (_axis(name) or re.fullmatch(r"[a-z0-9]([a-z0-9._+-]*[a-z0-9+])?", name)):
         return f"{name!r} is not the name of a package, a program or an axis", ()
@@ -350,36 +275,51 @@ def _of_version(fact: VersionFact, lines: Sequence[str], seen: Sequence[str]) ->
     return "", () if fact.of == "os" and _names_system(fact, lines) else (fact.value,)
 
 
-def _of_source(fact: SourceFact, seen: Sequence[str], home: Project | None) -> tuple[str, tuple[str, ...]]:
-    """(why a tree cannot be one, what of it the report must have): its address, unless a known project is named."""
-    if _FILE.search(fact.git):
-        return f"{one_line(fact.git, 80)} is a file, and no repository of Git", ()
-    if not fact.git:
-        return f"the report does not say of which repository {fact.ref or 'it'} is: add it to sources", ()
-    if home:
-        return "", (fact.ref,) if fact.ref else ()
-    known = projects.at(fact.git) if "/" in fact.git else projects.known(fact.git)
-    if "/" not in fact.git and not known:
-        return f"it is not known of which address {fact.git} is", ()
-    named = known and any(_names(name, seen) for name in known.names)
+def _of_variable(fact: VariableFact, *_: object) -> _Why:
+    if STANDS.search(fact.value):
+        return f"the value of {fact.name} was removed from the report as private", ()
+    named = re.fullmatch(r"[A-Za-z_]\w*", fact.name, re.ASCII)
+    return "" if named else f"{fact.name!r} is not the name of a variable", (fact.name, fact.value)
+
+
+def _of_source(fact: SourceFact, _: Sequence[str], __: Sequence[str], repository: str) -> _Why:
     address = re.sub(r"^\w+://|\.git$", "", fact.git.rstrip("/"))
-    return "", (*(() if named else (address,)), *((fact.ref,) if fact.ref else ()))
+    if "/" not in (address or repository):
+        return f"{one_line(fact.git, 80) or 'it'} is not an address of a repository: add it to sources", ()
+    own = repository.lower().endswith(address.lower())
+    return "", tuple(filter(None, ("" if own else address, fact.ref)))
 
 
-_FILE = re.compile(r"\.(?:rpm|deb|zip|whl|tar(?:\.\w+)?|tgz)$")
-"""The end of the address of a file."""
+def _of_contrast(fact: ContrastFact, *_: object) -> _Why:
+    same = fact.fails.strip() == fact.works.strip()
+    return "both values are the same" if same else "", tuple(filter(None, (fact.fails, fact.works)))
 
 
-def _of_lines(fact: Fact, lines: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """(why lines cannot be of a command, a program or a failure, what of their text the report must have)."""
-    text = fact.text if isinstance(fact, (CommandFact, FailureFact)) else ""
-    values = tuple(dict.fromkeys(part for part in text.split("\n") if part.strip()))
-    if len(values) > commands.MOST:
-        return f"its text has more than {commands.MOST} lines; name them by line and last", ()
-    written = "".join(lines[fact.line - 1 : max(fact.line, getattr(fact, "last", 0))])
-    if isinstance(fact, (CommandFact, ProgramFact)) and not written.strip(" >"):
-        return f"there is nothing in line {fact.line}", ()
-    return "", values
+def _of_text(fact: CommandFact | FailureFact, *_: object) -> _Why:
+    values = tuple(part for part in fact.text.split("\n") if part.strip())
+    long = f"its text has more than {commands.MOST} lines; name them by line and last"
+    return long if len(values) > commands.MOST else "", values
+
+
+_WAYS: Mapping[type, Callable[..., _Why]] = {
+    VersionFact: _of_version,
+    VariableFact: _of_variable,
+    SourceFact: _of_source,
+    ContrastFact: _of_contrast,
+    CommandFact: _of_text,
+    FailureFact: _of_text,
+}
+
+
+def _names(name: str, seen: Sequence[str]) -> bool:
+    """Whether a report names something, as an index or as people call it: ``cv2`` for ``opencv-python``."""
+    names = {name, *(one for one, role in ROLES.items() if role == f"package {name}")}
+    text = "\n".join(_folded(line) for line in seen)
+    return any(one in text for one in {_folded(one) for one in names} - {""})
+
+
+def _folded(text: str) -> str:
+    return re.sub(r"[\s._/-]", "", text.lower())
 
 
 def _names_system(fact: VersionFact, lines: Sequence[str]) -> bool:
@@ -399,40 +339,3 @@ def _nearest(value: str, line: int, seen: Sequence[str]) -> int:
         whole = re.compile(rf"(?:(?<![\d.])|\bv\.){re.escape(wanted)}(?!\d|\.\d)")
         has = (number for number in has if whole.search(seen[number - 1]))
     return min(has, key=lambda number: abs(number - line), default=0)
-
-
-def with_setup(stated: StatedFacts, read: Sequence[Shell]) -> list[Shell]:
-    """The shells stated, behind what others of the report install or clone."""
-    ran = {line.text for shell in stated.shells for line in shell.lines}
-    setup = [replace(one, lines=[line for line in one.of("setup") if line.text not in ran]) for one in read]
-    return [*(one for one in setup if one.lines), *stated.shells]
-
-
-def with_sources(stated: StatedFacts, installed: Installed) -> Installed:
-    """What is installed, with the repositories stated, each once, at what is stated to be checked out of it."""
-    refs = {git.removesuffix(".git").lower(): ref for git, _, ref in stated.sources}
-    cloned = [git.removesuffix(".git").lower() for git, _, _ in installed.clones]
-    clones = [
-        (git, folder, branch or refs.get(key, ""))
-        for key, (git, folder, branch) in zip(cloned, installed.clones, strict=True)
-    ]
-    more = [one for one in stated.sources if one[0].removesuffix(".git").lower() not in cloned]
-    return replace(installed, clones=(*clones, *more))
-
-
-def files(stated: StatedFacts, has: Mapping[str, str]) -> dict[str, str]:
-    """The programs stated that no file of a case has, such as those in languages without a row in the table."""
-    texts = {one.lead or f"repro.{re.sub('[^a-z0-9]', '', one.info) or 'txt'}": one.text for one in stated.programs}
-    case = "".join("".join(text.split()) for text in has.values())
-    return {name: f"{text}\n" for name, text in texts.items() if name not in has and not _within(text, case)}
-
-
-def _within(text: str, case: str) -> bool:
-    """Whether the longest line of a program is in the texts of a case. ``case``: without blanks."""
-    return "".join(max(text.split("\n"), key=len).lstrip(">.").split()) in case
-
-
-def programs(pieces: Sequence[ReportPiece], stated: StatedFacts) -> list[ReportPiece]:
-    """The pieces in which programs are looked for: those stated, and all of the report that is not a program."""
-    plain = [one for one in pieces if not one.code or (one.info and one.info not in scripts.languages())]
-    return sorted([*plain, *stated.programs], key=lambda one: one.line)

@@ -1,4 +1,4 @@
-"""The tables of ``data/``: what is known of programs, projects and the words of reports. Pure."""
+"""The tables of ``data/``: what is known of programs and of what reports call things. Pure."""
 
 from __future__ import annotations
 
@@ -8,24 +8,14 @@ from importlib import resources
 from typing import Any
 
 ROWS: Mapping[tuple[str, str], str] = {
-    ("commands", ""): "programs words",
-    ("datasets", "*"): "needs any files readers",
-    ("days", ""): "created pages released",
-    ("days", "created"): "pattern examples",
-    ("days", "pages"): "pattern examples",
-    ("environments", ""): "programs blocks shown tools of_conda no_names generic variables roles called "
-    "packages also_programs recipes",
+    ("commands", ""): "programs",
+    ("environments", ""): "programs blocks roles called packages",
     ("environments", "programs"): "kind starts goes_on blanks facts values examples",
     ("environments", "blocks"): "kind keys example",
-    ("environments", "shown"): "axis pattern as examples",
-    ("failures", ""): "lines words",
-    ("failures", "lines"): "pattern building echo examples",
-    ("failures", "words"): "pattern kind signal exception quotes pasted not examples",
-    ("languages", "*"): "infos start sign clues compiles needs",
-    ("packages", "*"): "pip apt numpy_2",
-    ("projects", "*"): "git tag package pip also why built programs",
-    ("rpm", "*"): "rpm",
-    ("statements", "statements"): "fails weak patterns examples",
+    ("failures", ""): "lines",
+    ("failures", "lines"): "pattern building signal examples",
+    ("languages", "*"): "infos start sign compiles needs",
+    ("packages", "*"): "pip apt",
 }
 """Table and place -> the keys there: of the table itself (''), of each of its rows (*), or of the rows of one key."""
 

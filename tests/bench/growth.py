@@ -19,7 +19,7 @@ from reprokit.evidence.judgement import judge
 from reprokit.evidence.model import Ending
 from reprokit.evidence.text import clean
 from reprokit.intake.drafting import draft
-from reprokit.intake.texts import MOST
+from reprokit.intake.reporting import MOST
 from tests.unit.evidence.test_hostile_texts import PUMPS, pumped
 
 FLOOR = 0.2

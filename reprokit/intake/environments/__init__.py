@@ -1,4 +1,4 @@
-"""The environments that a bug report describes: blocks that programs print or people type, lists and Dockerfiles.
+"""The environments that a bug report describes: blocks that programs print, forms that people fill in, and lists.
 
 :func:`find` gives every block of a text, :func:`together` groups those that describe the same environment, and
 :func:`merge` makes one of each group.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
-from reprokit.intake.environments import blocks, collected, lines, packages, programs, recipes
+from reprokit.intake.environments import collected, forms, lines, packages, programs
 from reprokit.intake.environments.lines import ReportLine
 from reprokit.intake.environments.model import EnvironmentBlock, Rank, ReportedValue, merge, same_version, together
 
@@ -17,15 +17,12 @@ __all__ = ["EnvironmentBlock", "Rank", "ReportedValue", "find", "merge", "same_v
 
 FINDERS: Sequence[Callable[[Sequence[ReportLine]], Iterable[EnvironmentBlock]]] = (
     collected.find,
-    recipes.find,
     programs.find,
     packages.find,
-    blocks.find,
+    forms.find,
 )
 """From the most to the least specific: a line that one has read is not read by the next ones."""
-
-
-MOST = 250
+MOST = 64
 """Most blocks of one sort: what comes behind them is not read."""
 
 

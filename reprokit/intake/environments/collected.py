@@ -9,9 +9,9 @@ from dataclasses import replace
 from reprokit.environment import versions
 from reprokit.environment.axes import BY_NAME, READERS
 from reprokit.environment.frameworks import GPU_PACKAGES
+from reprokit.intake.environments.forms import BlockReader
 from reprokit.intake.environments.lines import ReportLine
 from reprokit.intake.environments.model import EnvironmentBlock, Rank
-from reprokit.intake.environments.reading import BlockReader
 
 KIND = "collect"
 _HEAD = re.compile(r"reprokit collect (?P<format>\d{1,3})(?:: packages of (?P<of>Python|conda)\b.*)?$")
@@ -114,8 +114,6 @@ def _fact(key: str, value: str, into: BlockReader) -> None:
         into.system(value)
     elif key in _TEXTS:
         into.texts[_TEXTS[key]] = value
-    elif key == "libc" and value.startswith("glibc "):
-        into.texts["glibc"] = value.removeprefix("glibc ")
     elif key.startswith("GPU "):
         into.gpus.append(value.partition(", sm_")[0])
     elif key.endswith(" build") and (built := re.search(r", (?:CUDA (\d[\d.]*)|no CUDA)", value)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 _QUOTE = re.compile(r"^(?:\s{0,3}>)+ ?")
 _FENCE = re.compile(r"^\s{0,3}(`{3,}|~{3,})")
@@ -13,18 +13,6 @@ _HTML = re.compile(
     r"<(?:/?(?:br|p|b|i|strong|em|code|pre|summary|details|li|ul|td|tr|kbd|sub|sup)\b[^<>]{0,80}|!--)[/-]*>"
 )
 _BOLD = re.compile(r"\*\*|__(?=\S)|(?<=\S)__|`")
-_ITEMS = re.compile(r"""\(?(['"])([A-Za-z][^'"\n]{0,60})\1\s?[,:]\s?(['"])([^'"\n]{1,300})\3\)?""")
-"""Pairs of a printed dictionary, or of tuples."""
-_LEAST_ITEMS = 3
-_ABOVE = 20
-_PRINTED = re.compile(r"print\(([A-Za-z_][\w.]{1,60})\)\s*(?:[-=]>|→|[:#=])\s*(?=\S)")
-_VERSION = re.compile(r"versions?\s*[:=]\s*(?=v?\d)", re.IGNORECASE)
-_OWNER = re.compile(
-    r"([A-Za-z][\w.+-]{0,40}(?: [A-Za-z][\w.+-]{0,40})?)\s*[:：]$|([A-Za-z][\w.+-]{1,40}) versions?\b.{0,80}[:：]$"
-)
-_BUILT = re.compile(r"(?:name|commands|detection method|include directory):")
-_BESIDE = 6
-"""What lies around the version of something that built a package, as numpy.show_config() prints it."""
 LONGEST = 2000
 """Characters of a line that are read: no line of an environment is longer, except the flags of a processor."""
 
@@ -69,30 +57,8 @@ def split(text: str) -> list[ReportLine]:
                 mark, fence = edge[1], fences
             found.append(ReportLine(number, raw, edge=True))
             continue
-        found += _pairs(_owned(_line(number, raw, body, fence), found))
+        found.append(_line(number, raw, body, fence))
     return found
-
-
-def _pairs(line: ReportLine) -> list[ReportLine]:
-    """A line; of a printed dictionary, each of its pairs as a line ``key: value``."""
-    pairs = _ITEMS.findall(line.text) if "'" in line.text or '"' in line.text else []
-    if len(pairs) < _LEAST_ITEMS:
-        return [line]
-    return [replace(line, text=f"{key}: {value.strip()}", item=True) for _, key, _, value in pairs]
-
-
-def _owned(line: ReportLine, before: Sequence[ReportLine]) -> ReportLine:
-    """A line ``version: 1.2`` with the name of what it is of: of a line above that is indented less, or leads to it."""
-    if not _VERSION.match(line.text):
-        return replace(line, text=_PRINTED.sub(r"\1: ", line.text)) if line.text.startswith("print(") else line
-    above = (
-        one for one in reversed(before[-_ABOVE:]) if one.text and (one.indent < line.indent or one.fence != line.fence)
-    )
-    beside = (one.text for one in reversed(before[-_BESIDE:]) if one.indent == line.indent)
-    if any(map(_BUILT.match, beside)):
-        return replace(line, text="version")
-    owner = _OWNER.match(next(above, line).text)
-    return replace(line, text=f"{owner[1] or owner[2]} {line.text}") if owner else line
 
 
 def _line(number: int, raw: str, body: str, fence: int) -> ReportLine:

@@ -39,13 +39,10 @@ class EnvironmentBlock:
     """One environment block, or several of them that describe one environment (:func:`merge`).
 
     ``first`` and ``last`` are its lines in the text, counted from 1. ``values`` are the block's own keys, unchanged (a
-    list of packages has none). ``packages``: canonical pip name -> version; ``written``: those of them that are keys
-    which nothing says to be packages. ``requirements``, ``pip_options``: the
-    arguments of pip, as written. ``env``, ``options`` (``gpus``, ``shm_size``, ``memory``, ``network``, ``user``,
-    ``workdir``, ``command``) and ``setup`` (other commands that a Dockerfile runs) come from Dockerfiles and ``docker
-    run``. ``driver_cuda`` is the highest CUDA that the driver supports, never what is installed. ``system`` is
-    ``linux``, ``windows``, ``macos`` or "". ``glibc`` identifies a release where none is named. Texts are as reported:
-    only the name of the host in ``uname -a`` is removed.
+    list of packages has none). ``packages``: canonical pip name -> version; ``requirements``: lines of pip, as written.
+    ``env``: variables, as `reprokit collect` prints them. ``driver_cuda`` is the highest CUDA that the driver supports,
+    never what is installed. ``system`` is ``linux``, ``windows``, ``macos`` or "". Texts are as reported: only the name
+    of the host in ``uname -a`` is removed.
     """
 
     kind: str
@@ -54,20 +51,12 @@ class EnvironmentBlock:
     values: Mapping[str, str] = field(default_factory=dict)
     claims: tuple[ReportedValue, ...] = ()
     packages: Mapping[str, str] = field(default_factory=dict)
-    written: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
-    pip_options: tuple[str, ...] = ()
-    apt: tuple[str, ...] = ()
-    dnf: tuple[str, ...] = ()
-    image: str = ""
     gpus: tuple[str, ...] = ()
     driver: str = ""
     driver_cuda: str = ""
-    glibc: str = ""
     system: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
-    options: Mapping[str, str] = field(default_factory=dict)
-    setup: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
     @property
@@ -87,7 +76,7 @@ class EnvironmentBlock:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know about it, one sentence each: remarks, then contradictions within the block."""
-        return (*self.remarks, *_system(self), *_release(self), *_contradictions(self), *_driver(self))
+        return (*self.remarks, *_system(self), *_contradictions(self), *_driver(self))
 
 
 def merge(founds: Sequence[EnvironmentBlock]) -> EnvironmentBlock:
@@ -104,13 +93,13 @@ def merge(founds: Sequence[EnvironmentBlock]) -> EnvironmentBlock:
 
 def _merged(one: EnvironmentBlock, other: EnvironmentBlock) -> EnvironmentBlock:
     both: dict[str, Any] = {"kind": "+".join(dict.fromkeys((*one.kind.split("+"), *other.kind.split("+"))))}
-    for name in ("values", "packages", "env", "options"):
+    for name in ("values", "packages", "env"):
         both[name] = {**getattr(other, name), **getattr(one, name)}
         both[name] = {key: both[name][key] for key in (*getattr(one, name), *getattr(other, name))}
-    for name in ("claims", "requirements", "pip_options", "apt", "dnf", "gpus", "setup", "remarks", "written"):
+    for name in ("claims", "requirements", "remarks"):
         both[name] = tuple(dict.fromkeys((*getattr(one, name), *getattr(other, name))))
     both["gpus"] = one.gpus or other.gpus  # the same devices in another spelling
-    for name in ("image", "driver", "driver_cuda", "glibc", "system"):
+    for name in ("driver", "driver_cuda", "system"):
         both[name] = getattr(one, name) or getattr(other, name)
     both["remarks"] += tuple(
         f"{name} is {one.packages[name]} ({one.kind}) and {version} ({other.kind})"
@@ -149,11 +138,6 @@ def _system(found: EnvironmentBlock) -> Iterator[str]:
     words = {"windows": "Windows", "macos": "macOS"}
     if found.system in words:
         yield f"the report is from {words[found.system]}: a container runs Linux, so its system is not an axis"
-
-
-def _release(found: EnvironmentBlock) -> Iterator[str]:
-    if "os" in found.axes and (claim := found.claim("os")).rank is Rank.BUILT and "-" in claim.version:
-        yield f"os {claim.version} is the release for which this package was built ({claim.quote}); no other is named"
 
 
 def _driver(found: EnvironmentBlock) -> Iterator[str]:

@@ -11,18 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from reprokit.environment import wording
+from reprokit.intake.environments.forms import BlockReader, role
 from reprokit.intake.environments.lines import ReportLine
 from reprokit.intake.environments.model import EnvironmentBlock, Rank
-from reprokit.intake.environments.pairs import role
-from reprokit.intake.environments.reading import BlockReader
 from reprokit.intake.table import table
-
-_NEVER = re.compile(r"(?!)")
 
 
 @dataclass(frozen=True)
 class Program:
-    """A row of the table. ``first``: whether it is one of several that may begin with a line."""
+    """A row of the table, with its patterns compiled."""
 
     kind: str
     starts: re.Pattern[str]
@@ -31,32 +28,19 @@ class Program:
     facts: Mapping[str, re.Pattern[str]]
     values: Mapping[str, re.Pattern[str]]
 
-    @classmethod
-    def of(cls, row: Mapping[str, object]) -> Program:
-        """The program of a row."""
-        patterns = {
-            name: {key: re.compile(pattern, re.MULTILINE) for key, pattern in dict(row.get(name, {})).items()}  # type: ignore[call-overload]
-            for name in ("facts", "values")
-        }
-        goes_on = re.compile(str(row["goes_on"])) if "goes_on" in row else _NEVER
-        blanks = int(str(row.get("blanks", 0)))
-        return cls(str(row["kind"]), re.compile(str(row["starts"])), goes_on, blanks, **patterns)
-
     def read(self, text: str, into: BlockReader) -> dict[str, str]:
         """Add the facts of its output, and give its values."""
         key = next(iter(self.values), self.kind)
         for what, pattern in self.facts.items():
             for found in pattern.finditer(text):
                 _fact(what, found, into, key)
-                if what.partition(" ")[0] not in ("package", "gpu"):
+                if what not in ("package", "gpu"):
                     break
         if "system" in into.texts:
             into.system(text)
         values: dict[str, str] = {}
         for key, pattern in self.values.items():
-            shown = [
-                "".join(group for group in found.groups() if group) or found[0] for found in pattern.finditer(text)
-            ]
+            shown = ["".join(part for part in hit.groups() if part) or hit[0] for hit in pattern.finditer(text)]
             values |= {key: ", ".join(shown).strip()} if shown else {}
         gpus = {"GPU": ", ".join(into.gpus)} if into.gpus else {}
         return (values if into.claims or into.texts else {}) | gpus | into.packages
@@ -72,16 +56,15 @@ def _fact(what: str, found: re.Match[str], into: BlockReader, key: str) -> None:
     if more == "if":
         into.texts.setdefault("system", name)
     elif name == "package":
-        called = groups.get("name", "")
-        known = role(called.lower())
-        package = known.removeprefix("package ") if not more and known.startswith("package ") else more + called
-        into.package(package, groups.get("version") or version, quote)
+        known = role(groups["name"].lower())
+        package = known.removeprefix("package ") if known.startswith("package ") else groups["name"]
+        into.package(package, groups["version"], quote)
     elif name == "gpu":
         into.gpus.append(groups["name"] + (f" ({groups['memory']} MiB)" if groups.get("memory") else ""))
     elif name == "os":
         release = wording.packaged(found[0]) if more else ""
         into.claim("os", release or wording.os(found[0].replace("\n", " ")), quote, Rank.BUILT if more else None)
-    elif name in ("driver", "driver_cuda", "glibc"):
+    elif name in ("driver", "driver_cuda"):
         into.texts.setdefault(name, version)
     else:
         into.claim(name, version, quote, Rank[more.upper()] if more else None)
@@ -89,7 +72,14 @@ def _fact(what: str, found: re.Match[str], into: BlockReader, key: str) -> None:
 
 def _program(row: Mapping[str, object]) -> Program:
     try:
-        return Program.of(row)
+        facts, values = (
+            {key: re.compile(pattern, re.MULTILINE) for key, pattern in dict(row.get(name, {})).items()}  # type: ignore[call-overload]
+            for name in ("facts", "values")
+        )
+        goes_on = re.compile(str(row.get("goes_on", "(?!)")))
+        return Program(
+            str(row["kind"]), re.compile(str(row["starts"])), goes_on, int(str(row.get("blanks", 0))), facts, values
+        )
     except (re.error, KeyError, ValueError) as error:
         where = f"data/environments.yaml, programs, {row.get('kind', 'a row without kind')}"
         raise ValueError(f"{where}: {type(error).__name__}: {error}") from error

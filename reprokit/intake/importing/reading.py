@@ -6,7 +6,7 @@ from pathlib import Path
 
 from reprokit.core.files import open_regular
 from reprokit.intake.importing.bug import WrongBug
-from reprokit.intake.texts import marked
+from reprokit.intake.reporting import marked
 
 MOST = 4_000_000
 """Most bytes of a file about one bug."""

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from reprokit.intake import beside
-from reprokit.intake.environments import find, mentions
+from reprokit.intake.environments import find
 from reprokit.intake.table import ROWS, check, table
 
 EXAMPLES = [(row["kind"], example) for row in table()["programs"] for example in row["examples"]]
@@ -21,7 +20,7 @@ def test_the_output_of_a_program(kind: str, example: dict[str, Any], around: str
     assert len(found) == 1
     (block,) = found
     named = {"gpu": list(block.gpus), "package": dict(block.packages), **dict(block.axes)}
-    named |= {name: getattr(block, name) for name in ("driver", "driver_cuda", "glibc", "system")}
+    named |= {name: getattr(block, name) for name in ("driver", "driver_cuda", "system")}
     assert {name: named.get(name) for name in example if name != "text"} == {
         name: value for name, value in example.items() if name != "text"
     }
@@ -38,37 +37,6 @@ def test_the_keys_of_a_program(row: dict[str, Any]) -> None:
 
 def test_a_program_without_examples_is_not_in_the_table() -> None:
     assert all(row["examples"] for row in table()["programs"])
-
-
-def test_names_in_the_table_have_no_blanks() -> None:
-    lists = [*(table()["recipes"][name] for name in ("flags", "options")), table()["packages"]]
-    assert [name for names in lists for name in names if " " in name] == []
-
-
-SHOWN = [(row, text, value) for row in table()["shown"] for text, value in row["examples"].items()]
-
-
-@pytest.mark.parametrize(("row", "text", "value"), SHOWN)
-def test_what_a_line_shows(row: dict[str, Any], text: str, value: str) -> None:
-    (found,) = (one for one in beside.SHOWN if one.pattern.pattern == row["pattern"])
-    assert list(found.values(f"some words\n{text}\nothers")) == [value]
-    assert list(found.values("[GCC 11.4.0] on linux, Apple clang version 15.0.0, cmake_minimum 3.10")) == []
-
-
-def test_a_shown_value_without_examples_is_not_in_the_table() -> None:
-    assert all(row["examples"] for row in table()["shown"])
-
-
-STATEMENTS = [(text, fails) for row in table("statements")["statements"] for text, fails in row["examples"].items()]
-
-
-@pytest.mark.parametrize(("text", "fails"), STATEMENTS)
-def test_what_a_statement_says(text: str, fails: bool) -> None:
-    assert mentions.fails(text) is fails
-
-
-def test_a_statement_without_examples_is_not_in_the_table() -> None:
-    assert all(row["examples"] for row in table("statements")["statements"])
 
 
 @pytest.mark.parametrize(("name", "place"), ROWS)

@@ -1,245 +1,154 @@
-"""Which failure of a report becomes the signature, by how the report shows it."""
+"""Which failures a report shows in pasted text, and what of each becomes the signature."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pytest
 
-from reprokit.intake.drafting import draft
+from reprokit.evidence.model import Frame
+from reprokit.evidence.text import find
+from reprokit.intake import failures, signatures
+from reprokit.intake.pieces import cut
+from reprokit.intake.table import table
+
+
+def shown(text: str) -> list[dict[str, object]]:
+    return [one.signature for one in failures.every(cut(text).pieces)]
+
+
+TRACE = 'Traceback (most recent call last):\n  File "{}", line 3, in {}\n    go()\n{}\n'
 
 
 @pytest.mark.parametrize(
     ("text", "signature"),
     [
-        # the request of a form names slowness, and no sentence of the reporter does
         (
-            "<em>Please note: we only address\nperformance issues.</em>\n\nIt stops with exit status 3.\n",
-            {"exit_code": "3"},
+            TRACE.format("a.py", "go", "KeyError: 'x'"),
+            {"exception": "KeyError", "message": "'x'", "frames": ["a.py:go"]},
         ),
-        # a sentence about another error, above the output of the compiler
-        (
-            (
-                "With docker I get ModuleNotFoundError: No module named 'wob' but this is not my issue.\n\n"
-                "wibc++: error: unrecognized wobble option '-mwob'\n"
-            ),
-            {"output": "error: unrecognized wobble option"},
-        ),
-        # what a program printed, in the program's own fence
-        (
-            "```python\nimport wob\nwob.go()\n# output\nValueError: the wobble has an odd shape.\n```\n",
-            {"exception": "ValueError", "message": "the wobble has an odd shape"},
-        ),
-        # a terminal broke the lines: the last exception of the chain counts, and no frame is sure
-        (
-            (
-                '```\nTraceback (most recent call last):\n  File "w.pyx", line 1, in wob.core.Reader\n._go\n'
-                "TypeError: it cannot be cast\n\nDuring handling of the above exception, another exception occurred:\n"
-                "Traceback (most recent call last):\n  File \"a.py\", line 3, in go\n    wob.read(x, y={'a'\n:int})\n"
-                '  File "w.pyx", line 9, in wob.core.Reader\n._convert\nValueError: it cannot be converted\n```\n'
-            ),
-            {"exception": "ValueError", "message": "it cannot be converted"},
-        ),
-        # conda raises nothing that Python prints as a traceback
-        (
-            "```\nResolvePackageNotFound:\n  - wibble==9.2\n```\n",
-            {"output": "ResolvePackageNotFound"},
-        ),
-        # a program with its folder
-        (
-            "```\n$ make\n/opt/bin/wibc: Error: -Os is not available here\nmake: *** [wib.o] Error 1\n```\n",
-            {"output": "Error: -Os is not available here"},
-        ),
-        # Python's words in sentences
-        ("Then a wibble has no attribute wob any more.\n", {"exception": "AttributeError"}),
-        ("After the update the server sends a 404 Not Found for it.\n", {"output": "404 Not Found"}),
-        # the expression of an assertion stays as it is in the source
-        (
-            "```\nwibd: core.c:99: wib_open: Assertion `fd >= 0' failed.\n```\n",
-            {"output": "Assertion `fd >= 0' failed"},
-        ),
+        ("wob.error: the wheel is gone", {"exception": "wob.error", "message": "the wheel is gone"}),
+        ("wibd: core.c:99: wib_open: Assertion `fd >= 0' failed.", {"output": "Assertion `fd >= 0' failed"}),
+        ("段错误 (核心已转储)", {"signal": "SIGSEGV"}),
+        (">>> import wob\nIllegal instruction (core dumped)", {"signal": "SIGILL"}),
+        ("free(): invalid pointer", {"output": "free(): invalid pointer", "signal": "SIGABRT"}),
+        ("a.cpp:3:4: error: 'x' was not declared in this scope", {"output": "'x' was not declared in this scope"}),
         # what another program that it started raised, above what it says itself
         (
-            (
-                '```\nTraceback (most recent call last):\n  File "t.py", line 3, in <module>\n    go()\n'
-                "ValueError: the wibble has no wob\nTraceback (most recent call last):\n"
-                '  File "/x/run.py", line 9, in launch\n    raise ChildFailedError(\nChildFailedError: \n===\n```\n'
-            ),
+            TRACE.format("t.py", "<module>", "ValueError: the wibble has no wob")
+            + TRACE.format("/x/run.py", "launch", "ChildFailedError: \n==="),
             {"exception": "ValueError", "message": "the wibble has no wob"},
         ),
-        # what is expected is not the failure
         (
-            (
-                "# A wob is taken for a number\n\n## Expected in version 3\n\n```\nTypeError: a wob is no int\n```\n\n"
-                "## Log\n\n```\nSegmentation fault (core dumped)\n```\n"
-            ),
-            {"signal": "SIGSEGV"},
-        ),
-        # the title quotes the line of the program, and has a word of a wrong result in it
-        (
-            "# Error: Size of a wibble is wrong (on my machine)\n\n```\nError: Size of a wibble is wrong: 4096\n```\n",
-            {"output": "Size of a wibble is wrong"},
-        ),
-        # a program's output: below a word, all that the command printed
-        # a title calls each signal a segmentation fault; the shell says which one it was
-        (
-            "# Segfault when wob is imported\n\n```\n>>> import wob\nIllegal instruction (core dumped)\n```\n",
-            {"signal": "SIGILL"},
-        ),
-        # what a search of CMake does not find ends nothing
-        (
-            (
-                "```\n-- Could NOT find OpenWib (missing: OpenWib_DIR)\n-- Configuring done\n"
-                "make[2]: *** No rule to make target 'wob'.  Stop.\n```\n"
-            ),
-            {"output": "No rule to make target"},
-        ),
-        # CMake says first what it was given
-        (
-            (
-                '```\nCMake Error at CMakeLists.txt:3 (if):\n  if given arguments:\n\n    "WIB" "WOB" "8.0"\n\n'
-                "  Unknown arguments specified\n```\n"
-            ),
-            {"output": "Unknown arguments specified"},
-        ),
-        # the marks behind a message are not of it
-        (
-            "推理报错：AttributeError: 'WibTokenizer' object has no attribute 'wob'、不知道怎么办\n",
-            {"exception": "AttributeError", "message": "'WibTokenizer' object has no attribute 'wob'"},
+            "a.cc:1:2: error: redundant move in wobble\n"
+            + TRACE.format("b.py", "f", "subprocess.CalledProcessError: Command 'cmake' failed"),
+            {"output": "redundant move in wobble"},
         ),
         (
-            'I get "a/b.so: undefined symbol: _ZNK2wob" when it is imported.\n',
-            {"output": "undefined symbol: _ZNK2wob"},
+            "RuntimeError: worker (pid 12) is killed by signal: Bus error. Maybe memory ran out.",
+            {"exception": "RuntimeError", "message": "/worker .* is killed by signal: Bus error/"},
         ),
-        # what a sentence quotes, rather than the sentence
         (
-            "The following benchmarks are failing with `WOB build failed with error code 6` when I run them.\n",
-            {"output": "WOB build failed with error code"},
-        ),
-        # a sentence about the time at which it happens is printed by no program
-    ],
-)
-def test_the_failure_of_a_report(text: str, signature: dict[str, str]) -> None:
-    assert draft(f"# Wobble\n\nDebian 12.\n\n{text}").data["expect"]["failure"] == signature
-
-
-def test_a_program_of_tests_is_run_by_pytest() -> None:
-    text = "```python\nfrom wob import go\n\n\ndef test_go():\n    assert go() == 1\n```\n\nIt segfaults.\n"
-    made = draft(f"# Wobble\n\n{text}").data
-    assert made["command"] == "python -m pytest test_repro.py"
-    assert made["environment"]["pip"] == ["pytest"]
-
-
-def test_the_step_of_an_image_that_failed_is_the_command() -> None:
-    text = "```\nStep 3/4 : RUN wobble --x\nThe command '/bin/sh -c wobble --x 3' returned a non-zero code: 139\n```\n"
-    assert draft(f"# Wobble\n\n{text}").data["command"] == "wobble --x 3"
-
-
-@pytest.mark.parametrize("words", ["It is wrong on my CPU.", "I have a CPU and a GPU. The result is wrong."])
-def test_a_device_that_is_only_named_is_not_compared(words: str) -> None:
-    assert "device" not in draft(f"# Wobble\n\n{words}\n\n```\npython wobble.py\n```\n").data.get("matrix", {})
-
-
-def test_the_other_failures_of_a_report_are_listed() -> None:
-    first, second = (
-        f'```\nTraceback (most recent call last):\n  File "a.py", line 1, in go\n    x\n{one}: it is odd\n```\n'
-        for one in ("KeyError", "TypeError")
-    )
-    (listed,) = (text for text in draft(f"# Wobble\n\n{first}\nThen:\n\n{second}").missing if "other failure" in text)
-    assert listed.endswith("--failure N drafts another: line 13: TypeError: it is odd.")
-
-
-@pytest.mark.parametrize(
-    "report",
-    [
-        "# Unable to find the wob in wib 1.2.3\n\nIt is not in the list.\n",
-        "# The wob is ignored\n\n```\n$ wib install wob\nok, done\n```\n\n## Expected behavior\n\nIt uses the wob.\n",
-        "# A test passes\n\n```\nClang version: Could not collect\n```\n",
-    ],
-)
-def test_what_no_program_prints_where_it_fails_becomes_a_placeholder(report: str) -> None:
-    assert "TODO(reprokit)" in str(draft(report).data["expect"]["failure"])
-
-
-def test_a_wrong_result_alone_is_compared_with_nothing() -> None:
-    made = draft("# Wobble\n\nIt gives a wrong result.\n\n```\npython wobble.py\n```\n").data
-    assert "variant" not in made.get("matrix", {})
-
-
-def test_words_about_a_failure_are_read_where_no_blank_parts_them_from_chinese() -> None:
-    made = draft("# 本地gpu训练时是loss=nan而用cpu就正常\n\n训练脚本没有改动。\n")
-    assert made.data["expect"]["failure"]["output"] == r"/(?i)\bnan\b/"
-
-
-@pytest.mark.parametrize(
-    ("text", "signature"),
-    [
-        # a warning that is printed ends no program
-        (
-            "# It warns\n\n```\nimport wob\nwob.go(1)\n```\n\n```\nUserWarning: the wobble is old and slow\n```\n",
-            {"output": "UserWarning: the wobble is old and slow"},
-        ),
-        # pytest's summary
-        (
-            "# Tests fail\n\n```\nFAILED tests/a.py::TestA::test_b - ValueError: no wobble is left\n```\n",
-            {"exception": "ValueError", "message": "no wobble is left"},
-        ),
-        # the C library ends a program whose heap is broken by SIGABRT
-        (
-            "# It ends early\n\n```\nfree(): invalid pointer\n```\n",
-            {"output": "free(): invalid pointer", "signal": "SIGABRT"},
-        ),
-        ("# 调用时抛空指针异常\n\nDebian 12.\n", {"exception": "NullPointerException"}),
-        # what the compiler says of itself is not how the command ends
-        (
-            (
-                "# [Compile error] the compiler itself segfaults\n\n```\n"
-                "c++: internal compiler error: Segmentation fault (program cc1plus)\nmake: *** [a.o] Error 4\n```\n"
-            ),
+            "c++: internal compiler error: Segmentation fault (program cc1plus)\nmake: *** [a.o] Error 4",
             {"output": "internal compiler error: Segmentation fault"},
         ),
-        # a whole message, and no mark of the code around it
-        (
-            "# It does not load\n\nIt says (`ImportError: /lib/libm.so.6: version `GLIBC_2.23' not found`).\n",
-            {"exception": "ImportError", "message": "version `GLIBC_2.23' not found"},
-        ),
-        # an exception that a sentence names, and one that is wanted
-        (
-            "# wob fails\n\nIt should raise a TypeError.\n",
-            {"output": "TODO(reprokit): write a line that the failure prints"},
-        ),
-        # the label of a form in two languages
-        (
-            "# 训练时报错\n\n- 完整报错/Complete Error Message：\n",
-            {"output": "TODO(reprokit): write a line that the failure prints"},
-        ),
-        # what is expected does not happen
-        (
-            (
-                "# clip does nothing\n\n**Describe the expected behavior**\nWith 0 the loss goes to nan.\n\n"
-                "**Current behavior**\nThe results are wrong.\n"
-            ),
-            {"exit_code": "0", "output": "TODO(reprokit): write what is printed where the result is wrong"},
-        ),
-        # a title that says that it crashes, whatever sentences say of the moment before
-        (
-            "# wib crashes with a wob\n\nThe window freezes and is slow.\n",
-            {"exit_code": "nonzero", "output": "TODO(reprokit): write a line that the failure prints"},
-        ),
-        # not failures: questions, warnings of a log, and functions
-        (
-            "# No wib report\n\n```\nnpm WARN notsup: Unsupported platform for wob: wanted another one\n```\n",
-            {"output": "TODO(reprokit): write a line that the failure prints"},
-        ),
-        (
-            "# wib on a disk\n\nIt fails with GetLastError 5.\n",
-            {"output": "TODO(reprokit): write a line that the failure prints"},
-        ),
+    ],
+)  # fmt: skip
+def test_what_programs_print_is_a_failure(text: str, signature: dict[str, object]) -> None:
+    assert shown(f"# It dies\n\n```\n{text}\n```\n") == [signature]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It says ValueError: no wobble, segfaults, hangs, leaks memory, is 10x slower and gives NaN.\n",
+        "# KeyError: 'x'\n\nThe build fails with exit code 139.\n",
+        "```\nEpoch 1/3 loss=nan 45%|####     | 3/10\n| a | b |\nwibble 1.2.3 started\n```\n",
+        "```\nUserWarning: the wobble is old and slow\n```\n",
+        "```\nnpm WARN notsup: Unsupported platform for wob\nERROR: it went wrong somehow\n```\n",
+        f"```\n{TRACE.format('a.py', 'go', 'KeyboardInterrupt')}```\n",
+        "```python\nraise ValueError('no wobble')\n```\n",
     ],
 )
-def test_failures_of_other_forms(text: str, signature: dict[str, str]) -> None:
-    assert draft(text).data["expect"]["failure"] == signature
+def test_sentences_banners_warnings_and_programs_are_no_failure(text: str) -> None:
+    assert shown(text) == []
 
 
-@pytest.mark.parametrize("line", ["AssertionError", "`KeyError`", "**wobble.WobbleError**", "  ValueError."])
-def test_the_type_of_an_exception_in_a_line_of_its_own_is_the_failure(line: str) -> None:
-    text = f"# It loses a column\n\n```python\nimport wobble\nwobble.go()\n```\n\n{line}\n"
-    assert draft(text).data["expect"]["failure"] == {"exception": line.strip("`*. ").rpartition(".")[2]}
+def test_the_same_failure_counts_once_and_others_are_listed() -> None:
+    short, other = "KeyError: 'x'", TRACE.format("b.py", "go", "TypeError: it is odd")
+    text = f"```\n{TRACE.format('a.py', 'go', short)}```\n\n```\n{short}\n```\n\n```\n{other}```\n"
+    assert [str(one) for one in failures.every(cut(text).pieces)] == [
+        "line 2: KeyError: 'x'",
+        "line 13: TypeError: it is odd",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "part"), [one for row in table("failures")["lines"] for one in row["examples"].items()]
+)
+def test_lines_that_programs_print(text: str, part: str) -> None:
+    (one,) = shown(f"```\n{text}\n```\n")
+    assert (one.get("signal") or one["output"]) == part
+    assert "signal" in one or find(part, text)
+
+
+def test_a_notebooks_traceback_is_read() -> None:
+    text = """---------------------------------------------------------------------------
+KeyError                                  Traceback (most recent call last)
+<ipython-input-3-0a1b2c> in <module>
+      1 table = load()
+----> 2 table["x"]
+
+~/env/lib/python3.8/site-packages/wibble/frame.py in __getitem__(self, key)
+    118         if key not in self:
+--> 119             raise KeyError(key)
+
+KeyError: 'x'
+"""
+    assert shown(f"```\n{text}```\n") == [
+        {"exception": "KeyError", "message": "'x'", "frames": ["frame.py:__getitem__"]}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "part"),
+    [
+        ("No module named 'wibble'", "No module named 'wibble'"),
+        ("[Errno 2] No such file or directory: '/home/x/y.txt'", "No such file or directory"),
+        ("Sizes must match except in dimension 1. Expected 14 but got 13.", "Sizes must match except in dimension"),
+        ("CUDA error: device-side assert triggered\nCUDA kernel", "CUDA error: device-side assert triggered"),
+        ("输入的形状不对，应为 3，得到 4。", "/输入的形状不对，应为 .*，得到/"),
+        ("Can't get wob 'Tree' on it", "Can't get wob 'Tree' on it"),
+        ("error: in `/a/b/wib/c': unknown wobble", "unknown wobble"),
+        ("", ""),
+    ],
+)
+def test_the_stable_part_of_a_message(message: str, part: str) -> None:
+    text, why = signatures.stable(message)
+    assert text == part
+    assert find(text, message) or not message
+    assert why
+
+
+@pytest.mark.parametrize(
+    ("own", "about", "expected"),
+    [
+        ("go", {"wibble"}, ["go.py:go", "core.py:run"]),
+        ("<module>", {"wobble"}, ["deep.py:wob"]),
+        ("<module>", {"feeder"}, []),
+        ("<module>", (), ["core.py:begin"]),
+    ],
+)
+def test_frames_of_libraries_beside_the_project_are_not_named(
+    own: str, about: Collection[str], expected: list[str]
+) -> None:
+    packages = "/v/lib/python3.11/site-packages"
+    frames = [
+        Frame(file="go.py", line=1, function=own),
+        Frame(file=f"{packages}/wibble/core.py", line=1, function="begin"),
+        Frame(file=f"{packages}/wibble/core.py", line=2, function="run"),
+        Frame(file="/v/lib/python3.11/json/__init__.py", line=2, function="loads"),
+        Frame(file=f"{packages}/wobble/deep.py", line=2, function="wob"),
+        Frame(file=f"{packages}/wobble/deep.py", line=2, function="draw_wrapper"),
+    ]
+    assert signatures.identifying_frames(frames, about)[0] == expected

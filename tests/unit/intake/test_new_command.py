@@ -71,10 +71,10 @@ def test_an_issue_is_read_with_its_title_and_its_address(
 
 def test_a_file_that_is_not_a_report_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     Path("hello.md").write_text("Hello!\n", encoding="utf-8")
-    Path("picture.png").write_bytes(b"\x89PNG\xff\xfe")
+    Path("picture.png").write_bytes(b"\x89PNG\0\xff\xfe")
     for source, words in (
         ("hello.md", "nothing in it that a case can be made of"),
-        ("picture.png", "a PNG image, which reprokit does not read: copy the text"),
+        ("picture.png", "not text: copy what it shows"),
         ("none.md", "no such file"),
         (".", "folder"),
     ):
@@ -97,8 +97,10 @@ def test_what_is_missing_is_a_placeholder_that_validate_explains(capsys: pytest.
     Path("report.md").write_bytes("# 启动之后一直没有窗口，什么也看不到\n\n系统是 Ubuntu 22.04。\n".encode("gb18030"))
     assert invoke(["new", "--from", "report.md", "-o", "case.yaml"]) == 0
     assert "write it under command" in capsys.readouterr().err
-    assert invoke(["validate", "case.yaml"]) == 0
+    assert invoke(["validate", "case.yaml"]) == 2
+    assert invoke(["run", "case.yaml"]) == 2
     shown = capsys.readouterr().err
+    assert "case.yaml:" in shown
     assert "write the command that fails, such as: python repro.py" in shown
     assert "write how it fails, such as {exception: ValueError" in shown
 
