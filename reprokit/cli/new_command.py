@@ -38,7 +38,7 @@ _LISTED = 50
 @click.command(
     "new",
     epilog="Examples: reprokit new; reprokit new --from report.md -o case.yaml; reprokit new --from - < mail.txt; "
-    "reprokit new --from https://github.com/o/r/issues/1; reprokit new --from faq.md --all -o cases/; "
+    "reprokit new --from https://github.com/o/r/issues/1; reprokit new --from report.md --all -o cases/; "
     "reprokit new --from report.md --ask | llm > facts.json; "
     "reprokit new --from report.md --facts facts.json; "
     "reprokit new --from report.md --reader 'llm -m qwen3'",
@@ -97,8 +97,8 @@ def command(
     it, you are asked for every option that is not given, with defaults from this machine. At a terminal, what was read
     is shown, you are asked for what is missing, the case is written to a file in this folder, and it is run if you
     want: where it does not reproduce, you see what differs from the report. Elsewhere, a draft of --from goes to
-    standard output. -o names another file. Of a text with many troubles, such as a FAQ, the first is drafted and all
-    are listed; --failure N drafts another, --all each. Tokens, home directories and host names are left out either way.
+    standard output. -o names another file. Where a text shows several failures, they are listed: --failure N drafts one
+    of them, --all each. Tokens, home directories and host names are left out either way.
 
     Some reports only a reader understands. --reader asks a program for the facts; --ask prints what it is asked, and
     the answer of a language model is --facts of the same report. Each fact is held against the report: what it does not

@@ -21,7 +21,7 @@ from reprokit.core.redaction import Omitted, for_shell, scrub
 from reprokit.core.text import one_line, pluralize
 from reprokit.evidence import frames as places
 from reprokit.evidence.text import CUT_MARK
-from reprokit.intake import axes, environments, facts_file, failures, naming, pieces, requirements, stated
+from reprokit.intake import axes, contrasts, environments, facts_file, failures, naming, pieces, requirements, stated
 from reprokit.intake.commanding import Running, run
 from reprokit.intake.draft import Draft, literal
 from reprokit.intake.environments import EnvironmentBlock, collected
@@ -49,8 +49,12 @@ _GPU = re.compile(
     re.IGNORECASE,
 )
 """What uses a GPU: code and options of a program, and errors of the driver."""
-_NO_TEXT = re.compile(r"\s*(?:[-*] \[[ xX]\]|!\[|https?://\S+\s*$|_No response_|[-=*_ ]{3,}$)")
-"""Lines of prose that say nothing: boxes of a form, pictures, links, rulers."""
+_NO_TEXT = re.compile(
+    r"\s*(?:[-*] \[[ xX]\]|!\[|https?://\S+\s*$|_No response_|[-=*_ ]{3,}$"
+    r"|(?:[\w ]{0,30}command|命令)\s*[:：]|`[^`]*`\s*$)",
+    re.IGNORECASE,
+)
+"""Lines of prose that say nothing: boxes of a form, pictures, links, rulers, commands."""
 KeyPath = tuple[str | int, ...]
 
 
@@ -159,6 +163,7 @@ class _Work:
         self._resources()
         self._head()
         self._left_out()
+        self._vary()
 
     def as_of(self, created: str) -> None:
         """Let the packages come as they were on the day of the report, where its server says which day that was."""
@@ -262,11 +267,6 @@ class _Work:
             self.missing += [f"expect.failure: {shown.missing}."] if shown.missing else []
             for key, note in shown.notes.items():
                 self.notes.setdefault(("expect", "failure", key), (note,))
-        for one in self.facts.contrasts:
-            fails, works = one_line(one.fails, 100), one_line(one.works, 100)
-            changed = f"with {works} in the place of {fails}" if fails and works else f"with {works}"
-            changed = changed if works else f"without {fails}"
-            self.missing.append(f"Line {one.line}: it works {changed}: make an axis of it to have both cells.")
 
     def _signature(self, shown: Shown) -> dict[str, Any]:
         """The failure as the case can show it: without frames of other libraries, or in files that it does not have."""
@@ -352,6 +352,20 @@ class _Work:
         for key in ("command", "env", "files"):
             if key in self.data:
                 self.data[key] = _literal(self.data[key])
+
+    def _vary(self) -> None:
+        """Make axes of what a reader says is changed where it works, or say what it is; texts are escaped."""
+        for one in self.facts.contrasts:
+            found, matrix = contrasts.placed(one, self.data), self.data.get("matrix", {})
+            if found and "include" not in matrix:
+                self.data |= {**found.data, "matrix": {**matrix, found.axis: [found.fails, found.works]}}
+                self.notes[("matrix", found.axis)] = (f"line {one.line}: it works with {found.works}",)
+                self.passing.append({found.axis: found.works})
+                continue
+            fails, works = one_line(one.fails, 100), one_line(one.works, 100)
+            changed = f"with {works} in the place of {fails}" if fails and works else f"with {works}"
+            changed = changed if works else f"without {fails}"
+            self.missing.append(f"Line {one.line}: it works {changed}: make an axis of it to have both cells.")
 
 
 def _literal(value: Any) -> Any:

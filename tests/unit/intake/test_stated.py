@@ -57,20 +57,36 @@ def test_what_only_a_reader_understands_is_in_the_case() -> None:
         {"fact": "command", "line": 6, "text": "python feed.py --all"},
         {"fact": "script", "line": 11, "last": 12, "name": "feed.py"},
         {"fact": "source", "git": "https://github.com/lab/feeder", "ref": "1a2b3c4", "line": 9},
-        {"fact": "contrast", "fails": "--all", "works": "fast", "line": 6},
+        {"fact": "contrast", "fails": "twelve of them", "works": "our fork", "line": 3},
         {"fact": "failure", "kind": "wrong", "line": 7, "text": "wobbles: 2 of 3 left"},
     )
     data = found.data
     assert data["matrix"] == {"os": ["ubuntu-22.04"], "python": ["3.10"], "wobbler": ["2.4.1", "2.5.0"]}
+    assert [cell["wobbler"] for cell in found.passing] == ["2.4.1"]
     assert data["environment"]["pip"] == ["wobbler=={{ wobbler }}"]
     assert data["resources"]["gpus"] == "1"
     assert data["env"] == {"WOB_MODE": "fast"}
     assert data["command"] == "python feed.py --all"
     assert data["files"]["feed.py"] == "from wobbler import Wobbler\nWobbler(3).feed()\n"
     assert data["sources"]["feeder"] == {"git": "https://github.com/lab/feeder", "ref": "1a2b3c4", "path": "feeder"}
-    assert any("Line 6: it works with fast in the place of --all" in text for text in found.missing)
+    assert any("Line 3: it works with our fork in the place of twelve of them" in text for text in found.missing)
     # A sentence that tells of it is not what is printed, unless it stands in pasted text.
     assert "TODO(reprokit)" in data["expect"]["failure"]["output"]
+    assert load_text("case.yaml", render(found), draft=True).case.id
+
+
+def test_what_is_changed_where_it_works_is_an_axis() -> None:
+    facts = [
+        {"fact": "env", "name": "WOB_MODE", "value": "fast", "line": 4},
+        {"fact": "command", "line": 6, "text": "python feed.py --all"},
+        {"fact": "contrast", "fails": "WOB_MODE=fast", "works": "WOB_MODE=slow", "line": 4},
+        {"fact": "contrast", "name": "feed", "fails": "--all", "works": "--one", "line": 6},
+    ]
+    found = made(*facts, report=f"{REPORT}Or: WOB_MODE=slow, --one\n")
+    assert found.data["matrix"] == {"wob_mode": ["fast", "slow"], "feed": ["--all", "--one"]}
+    assert found.data["env"] == {"WOB_MODE": "{{ wob_mode }}"}
+    assert found.data["command"] == "python feed.py {{ feed }}"
+    assert found.passing == ({"wob_mode": "slow"}, {"feed": "--one"})
     assert load_text("case.yaml", render(found), draft=True).case.id
 
 
