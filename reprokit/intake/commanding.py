@@ -57,7 +57,7 @@ class Running:
 def run(
     pieces: Sequence[ReportPiece], taken: Sequence[tuple[int, int]], shown: Shown | None, facts: StatedFacts
 ) -> Running:
-    """What to run. ``taken``: spans of lines that are no commands; ``shown``: the failure of the report."""
+    """What to run. ``taken``: spans of lines of other things; ``shown``: the failure of the report."""
     result = Running()
     found = commands.shells(pieces, taken)
     stated_ = stated.shell_of(facts) if facts.commands else None
@@ -196,7 +196,7 @@ def _files(result: Running, scripts: Sequence[Script], pieces: Sequence[ReportPi
     """Put the program, and what else the command or a file of the case names, into files."""
     if result.program:
         result.files[result.program.name] = result.program.text
-        _told(result, result.program)
+        _note_program(result, result.program)
     named = [(one.name, one.text, one.piece) for one in scripts if one.named]
     named += [(name, piece.text.strip("\n") + "\n", piece) for name, piece in programs.data_files(pieces)]
     added = True
@@ -215,7 +215,7 @@ def _files(result: Running, scripts: Sequence[Script], pieces: Sequence[ReportPi
     for one in scripts:
         if one.name in result.files and result.program is None and one.named:
             result.program = one
-            _told(result, one)
+            _note_program(result, one)
         elif one.name not in result.files and result.command and one.whole:
             result.missing.append(f"{one.piece.where}: a program that no command of the report names: see files.")
     for script in _SCRIPT.finditer(re.sub(r"(?m)^#.*", "", result.command.replace("\\\n", " "))):
@@ -224,7 +224,7 @@ def _files(result: Running, scripts: Sequence[Script], pieces: Sequence[ReportPi
             result.script = result.script or script["path"]
 
 
-def _told(result: Running, program: Script) -> None:
+def _note_program(result: Running, program: Script) -> None:
     why = "" if program.named else "; the report does not name it"
     result.notes[("files", program.name)] = (f"{program.piece.where}{why}",)
     result.missing += program.missing

@@ -91,7 +91,7 @@ class Script:
 
 
 def find(pieces: Sequence[ReportPiece]) -> list[Script]:
-    """The programs among the pieces, in the order of the report; those that only print versions are none."""
+    """The programs among the pieces, in the order of the report, without those that only print versions."""
     found = [program for piece in pieces if piece.code and (program := _python(piece) or _other(piece))]
     frames = [hit for piece in pieces if piece.code for hit in _FRAME.finditer(piece.text[:MOST])]
     return [_traced(one, frames) for one in found]

@@ -159,7 +159,7 @@ def test_programs_of_consoles_and_of_other_languages(text: str, program: str) ->
 @pytest.mark.parametrize(
     "text", ["```\nimport org.wib.Wob;\n```", "```python\nimport torch\nprint(torch.__version__)\n```"]
 )
-def test_what_only_prints_versions_or_looks_like_python_is_no_program(text: str) -> None:
+def test_what_only_prints_versions_or_looks_like_python_is_not_a_program(text: str) -> None:
     assert not programs.find(pieces.cut(text).pieces)
 
 

@@ -90,7 +90,7 @@ def test_a_secret_in_a_command_is_not_a_redirection() -> None:
     assert any("secret or personal" in sentence for sentence in made.missing)
 
 
-def test_what_a_report_does_not_say_is_a_placeholder_and_such_a_draft_is_no_case() -> None:
+def test_what_a_report_does_not_say_is_a_placeholder_and_such_a_draft_is_refused() -> None:
     for text in (
         "After the update the window stays grey for a while.\n",
         "打开以后什么也没有，请帮忙看看\n",

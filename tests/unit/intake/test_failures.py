@@ -70,7 +70,7 @@ def test_what_programs_print_is_a_failure(text: str, signature: dict[str, object
         "```python\nraise ValueError('no wobble')\n```\n",
     ],
 )
-def test_sentences_banners_warnings_and_programs_are_no_failure(text: str) -> None:
+def test_sentences_banners_warnings_and_programs_are_not_failures(text: str) -> None:
     assert shown(text) == []
 
 
