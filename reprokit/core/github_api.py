@@ -1,4 +1,9 @@
-"""A small client of GitHub's REST API, for one repository. The token is in no message, no log and no ``repr``."""
+"""A small client of GitHub's REST API, for one repository. The token is in no message, no log and no ``repr``.
+
+A second implementation. Library: PyGithub, githubkit.
+Why not: a dozen more packages for five calls, and logins of several kinds where we have one token.
+Owner of ours: the room ``core``.
+"""
 
 from __future__ import annotations
 

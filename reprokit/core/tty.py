@@ -1,4 +1,9 @@
-"""The user's terminal: its size, its raw mode, and the relay between it and the terminal that a program has."""
+"""The user's terminal: its size, its raw mode, and the relay between it and the terminal that a program has.
+
+A second implementation. Library: pexpect, ptyprocess.
+Why not: they start the program themselves, and ours runs behind a socket of an engine.
+Owner of ours: the room ``core``.
+"""
 
 from __future__ import annotations
 

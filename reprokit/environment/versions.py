@@ -1,4 +1,9 @@
-"""What a version asks for: ``12`` accepts any 12.x, ``12.2`` only 12.2.x, ``none`` means that there must be none."""
+"""What a version asks for: ``12`` accepts any 12.x, ``12.2`` only 12.2.x, ``none`` means that there must be none.
+
+A second implementation. Library: packaging.version.
+Why not: it reads PEP 440 alone, and compilers, CUDA and distributions have other versions (``8.x``).
+Owner of ours: the room ``environment``.
+"""
 
 from __future__ import annotations
 

@@ -19,6 +19,10 @@ The reference is ClusterFuzz (src/clusterfuzz/_internal/bot/testcase_manager.py)
 to 10 times, and calls a crash reproducible where REPRODUCIBILITY_FACTOR = 0.5 of them crash alike; it stops where that
 is certain, after 5 to 10. With errors of 5 % that tells a rate of 0.7 from one of 0.22. ``{max: 10, confidence: 0.95,
 rate: 0.7}`` decides the same with fewer trials: ``python -m tests.bench trials`` prints both.
+
+A second implementation. Library: scipy, statsmodels.
+Why not: neither has a sequential test of a rate; the rest is a page of ``math``.
+Owner of ours: the room ``evidence``.
 """
 
 from __future__ import annotations

@@ -3,6 +3,10 @@
 Both ends are run first. Unresolved candidates are skipped, as ``git bisect skip`` does; where they lie at the boundary,
 the answer is the range between the nearest resolved ones. Last, the boundary is repeated until a flake is excluded; a
 place that passed and then fails moves the boundary, and the search goes on.
+
+A second implementation. Library: git bisect.
+Why not: it knows commits alone, not releases and ordered axes, and takes no answer back when it was a flake.
+Owner of ours: the room ``search``.
 """
 
 from __future__ import annotations

@@ -5,6 +5,10 @@ differences are enough for the failure (:mod:`reprokit.search.isolate.explanatio
 confirmed: its changes alone make the good cell fail, and without them the bad cell passes. Last, a bisection finds the
 boundary along axes that have values in between. What the answer rests on is repeated until a flake is excluded; a mix
 that passed and then fails changes what is possible, and the search goes on.
+
+A second implementation. Library: picire.
+Why not: its outcomes are PASS and FAIL alone, and a cell can be unresolved or flaky.
+Owner of ours: the room ``search``.
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 In each group first all parts at once, then halves, quarters and so on down to single ones; then, over all groups,
 single ones until none can be removed: the result is 1-minimal. Then the contents of files, and single parts again.
+
+A second implementation. Library: picire.
+Why not: its outcomes are PASS and FAIL alone; contents of files are reduced by lithium, the extra ``reduce``.
+Owner of ours: the room ``search``.
 """
 
 from __future__ import annotations
