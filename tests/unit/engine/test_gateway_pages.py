@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.engine.site.gateway import Allowed, SiteAccess, upstream
+from reprokit.engine.site.gateway import Allowed, SiteAccess, routes, upstream
 from tests.unit.engine.gateway_world import ROOT, Build, Server, World, gateway, plain, redirect
 
 WHEEL = os.urandom(300_000)
@@ -177,6 +177,39 @@ def test_a_body_may_take_longer_than_a_head(
     with gateway(world, tmp_path, at()) as build:
         [target] = path_on_page(build.get("/index/0/pkg/").body)
         assert build.get(target).body == WHEEL
+        [file] = build.address.fetched
+        assert (file.name, file.size, file.seconds >= 1) == ("pkg-1.0.whl", len(WHEEL), True)
+
+
+def test_a_build_waits_for_another_that_reads_the_file_no_longer_than_apt_does(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routes, "OTHERS_WAIT", 0.2)
+    begun, go = threading.Event(), threading.Event()
+
+    def once_slowly(connection: socket.socket, head: bytes) -> None:
+        slow = head.startswith(b"GET") and not begun.is_set()
+        connection.sendall(plain(WHEEL, Last_Modified="x")[: 1000 if slow else None])
+        if slow:
+            begun.set()
+            go.wait(20)
+
+    world.serve({"/debian/pool/x.deb": once_slowly})
+    access = SiteAccess(archives=("http://deb.example/debian/",))
+    with gateway(world, tmp_path, access) as build:
+        first = threading.Thread(target=build.get, args=("http://deb.example/debian/pool/x.deb",))
+        first.start()
+        assert begun.wait(20)
+        assert build.get("http://deb.example/debian/pool/x.deb").body == WHEEL
+        go.set()
+        first.join()
+
+
+def test_a_cache_that_cannot_be_written_is_named(world: World, index: Server, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    with gateway(world, tmp_path, at()) as build:
+        [target] = path_on_page(build.get("/index/0/pkg/").body)
+        assert "the cache of downloads on the host cannot be written" in build.get(target).reason
 
 
 def test_without_a_hash_nothing_is_kept(world: World, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import hashlib
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 MAX_FILE = 16 * 2**30
 MAX_SECONDS = 2 * 3600.0
-WAIT_SECONDS = 100.0
-"""How long a build waits for another that reads the same file: less than pip waits for an answer."""
+PIP_WAITS, OTHERS_WAIT = 100.0, 20.0
+"""Seconds for which a build waits for another that reads the same file: fewer than pip (as its ``timeout`` is set) and
+apt (30 s) wait for an answer."""
 PARTS = "parts"
 
 
@@ -70,23 +71,27 @@ class Downloads:
         return self._folder / "address" / name[:2] / name
 
     @contextmanager
-    def turn(self, place: Path) -> Iterator[None]:
-        """Let no other build read that file from its server meanwhile, unless that takes it too long."""
+    def turn(self, place: Path, seconds: float) -> Iterator[None]:
+        """Let no other build read that file from its server meanwhile; where one does, wait for it so long."""
         lock = self._folder / PARTS / f"{place.name}.lock"
-        with locked_if_free(lock, WAIT_SECONDS) as is_ours:
+        with ExitStack() as stack:
+            try:
+                is_ours = stack.enter_context(locked_if_free(lock, seconds))
+            except OSError as error:
+                raise _unwritable(error) from None
             try:
                 yield
             finally:
                 if is_ours:
                     lock.unlink(missing_ok=True)
 
-    def keep(self, answer: Answer, place: Path, sha256: str = "") -> Iterator[bytes]:
-        """The body of an answer, as it comes, which is kept at ``place`` if it is whole, and has that hash.
+    def keep(self, answer: Answer, place: Path, sha256: str, began: float) -> Iterator[bytes]:
+        """The body of an answer, as it comes, which is kept at ``place`` if it is whole, and has that hash ('' = any).
 
-        Raises NotServed, also where it cannot be kept.
+        ``began``: when its server was asked, by the monotonic clock. Raises NotServed, also where it cannot be kept.
         """
         where = answer.url.partition("?")[0].rpartition("/")[2]
-        began, size, last = time.monotonic(), 0, b""
+        size, last = 0, b""
         found, part = hashlib.sha256(), self._folder / PARTS / uuid.uuid4().hex
         try:
             with part.open("xb") as stream:
@@ -107,8 +112,12 @@ class Downloads:
             place.parent.mkdir(parents=True, exist_ok=True)
             part.replace(place)
         except OSError as error:
-            raise NotServed(f"the cache of downloads on the host cannot be written: {error.strerror}") from None
+            raise _unwritable(error) from None
         finally:
             part.unlink(missing_ok=True)
         self.fetched.append(FetchedFile(where, began, time.monotonic() - began, size))
         yield last
+
+
+def _unwritable(error: OSError) -> NotServed:
+    return NotServed(f"the cache of downloads on the host cannot be written: {error.strerror}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ from reprokit.engine.site.gateway import pages
 from reprokit.engine.site.gateway.access import RELAY_PORT, SiteAccess, endpoint, shown, without_login
 from reprokit.engine.site.gateway.allowed import Guard, NotServed, Unreachable
 from reprokit.engine.site.gateway.client import Client, HttpRequest, Malformed
-from reprokit.engine.site.gateway.downloads import Downloads
+from reprokit.engine.site.gateway.downloads import OTHERS_WAIT, PIP_WAITS, Downloads
 from reprokit.engine.site.gateway.upstream import Answer, Upstream
 from reprokit.engine.site.links import local_path
 
@@ -217,7 +218,7 @@ class Routes:
         if place is None or request.method == "HEAD":
             return _pass(ask(request.method, _ASKED), client)
         if not place.is_file():
-            with self._downloads.turn(place):
+            with self._downloads.turn(place, PIP_WAITS if request.target.startswith("/") else OTHERS_WAIT):
                 if not place.is_file():
                     return self._fetch(place, sha256, ask, client)
         with suppress(OSError):
@@ -225,6 +226,7 @@ class Routes:
         return _send_file(place, client)
 
     def _fetch(self, place: Path, sha256: str, ask: Ask, client: Client) -> None:
+        began = time.monotonic()
         with closing(ask("GET", ())) as answer:
             where = shown(answer.url)
             if answer.status != 200:
@@ -232,7 +234,7 @@ class Routes:
             if answer.headers.get("content-encoding", "identity").lower() != "identity":
                 raise Unreachable(f"{where} comes packed, which was not asked for")
             client.head(200, "OK", _of_file(answer.length))
-            client.body(self._downloads.keep(answer, place, sha256))
+            client.body(self._downloads.keep(answer, place, sha256, began))
 
 
 def _send_file(path: Path | None, client: Client) -> None:
