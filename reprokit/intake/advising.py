@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-
-from packaging.utils import canonicalize_name
+from collections.abc import Callable, Iterator, Sequence
 
 from reprokit.case.model import Case
 from reprokit.core.text import one_line, pluralize
-from reprokit.environment import wording
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, TrialRecord
 from reprokit.intake.requirements import pip_name
@@ -24,18 +21,6 @@ _TELLING = (
 )
 """The verdicts that say what to change, the most telling first."""
 _NO_FILE = re.compile(r"No such file or directory: b?'([^'\n]{1,300})'|can't open file '([^'\n]{1,300})'")
-_LIBRARIES = {
-    "libGL.so": "libgl1",
-    "libgthread-2.0.so": "libglib2.0-0",
-    "libglib-2.0.so": "libglib2.0-0",
-    "libgomp.so": "libgomp1",
-    "libSM.so": "libsm6",
-    "libXext.so": "libxext6",
-    "libXrender.so": "libxrender1",
-    "libsndfile.so": "libsndfile1",
-    "libssl.so.1.1": "libssl1.1",
-}
-"""The beginnings of libraries' names -> the packages of Debian and Ubuntu that have them."""
 
 
 def advice(case: Case, cells: Sequence[CellRecord], path: str, log: Callable[[TrialRecord], str]) -> list[str]:
@@ -104,8 +89,7 @@ def _hint(trial: TrialRecord, log: str) -> str:
         module = found[1].partition(".")[0]
         return f"add {pip_name(module) or f'the package that has the module {module}'} to environment.pip"
     if found := re.search(r"(lib[\w+.-]{1,60}?\.so[\w.]{0,20}): cannot open shared object file", f"{message}\n{log}"):
-        package = next((name for start, name in _LIBRARIES.items() if found[1].startswith(start)), "")
-        return f"add {package or f'the package that has {found[1]}'} to environment.apt"
+        return f"add the package that has {found[1]} to environment.apt"
     if found := re.search(r"([\w.+-]{1,60}): (?:command )?not found", log if trial.exit_code == 127 else ""):
         return f"add the package that has {found[1]} to environment.apt or environment.pip"
     if found := re.search(r"line \d+: (\S*/(?:python|pip)\S*): No such file", log if trial.exit_code == 127 else ""):
@@ -122,25 +106,7 @@ def _hint(trial: TrialRecord, log: str) -> str:
 
 
 def _passed(case: Case, cell: CellRecord, log: Callable[[TrialRecord], str]) -> Iterator[str]:
-    """The command passed: how the environment is another than the reported one."""
-    yield f"the command passed in {pluralize(len(cell.trials), 'trial')}"
-    measured = cell.environment
-    for reported in case.report.environments[:1] if measured is not None and case.report else ():
-        have: Mapping[str, str] = measured.packages.get("pip", {}) if measured else {}
-        packages = {canonicalize_name(name): str(version) for name, version in have.items()}
-        said = {canonicalize_name(key): str(value) for key, value in reported.items()}
-        said |= {
-            canonicalize_name(a): b for a, b in re.findall(r"([\w.-]+)==([\w.!+-]+)", str(reported.get("packages")))
-        }
-        other = [
-            f"{name} {version} in the report, {packages[name]} here"
-            for name, version in said.items()
-            if name in packages and packages[name].partition("+")[0] != version.partition("+")[0]
-        ]
-        python = wording.python(str(reported.get("Python") or reported.get("python") or ""))
-        if measured and measured.python and python and not f"{measured.python}.".startswith(f"{python}."):
-            other.insert(0, f"Python {python} in the report, {measured.python} here")
-        yield from (f"change: {text}" for text in other[:8])
+    yield f"the command passed in {pluralize(len(cell.trials), 'trial')}: reprokit show prints what was measured there"
     yield "if it fails only sometimes, --trials auto runs it until that is decided; else add what the draft lacks"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -63,8 +62,6 @@ def matrix(environments: Sequence[EnvironmentBlock], free: Sequence[Mapping[str,
         result.notes[("matrix", "os")] = tuple(os_notes)
     elif os_notes:
         result.notes[("matrix",)] += tuple(os_notes)
-    if result.data.get("exclude"):
-        result.notes[("matrix", "exclude")] = ("combinations that were not reported",)
     return result
 
 
@@ -153,7 +150,7 @@ def manager_of(os: str) -> str:
 
 
 def _written(cells: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """``matrix`` for exactly these cells: axes, with ``exclude`` where that is short; else ``include``."""
+    """``matrix`` for exactly these cells: axes where all of their combinations were reported; else ``include``."""
     every = dict.fromkeys((*ORDER, *(name for cell in cells for name in cell)))
     names = [name for name in every if any(name in cell for cell in cells)]
     included = {"include": [{name: cell[name] for name in names if name in cell} for cell in cells]}
@@ -162,10 +159,5 @@ def _written(cells: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     values = {
         name: sorted({cell[name] for cell in cells}, key=lambda one: (versions.order(one), one)) for name in names
     }
-    varying = [name for name in names if len(values[name]) > 1]
-    have = {tuple(cell[name] for name in varying) for cell in cells}
-    if math.prod(len(values[name]) for name in varying) > 2 * len(cells):
-        return included
-    absent = [one for one in itertools.product(*(values[name] for name in varying)) if one not in have]
-    excluded = [dict(zip(varying, one, strict=True)) for one in absent]
-    return {**values, **({"exclude": excluded} if excluded else {})}
+    exact = math.prod(len(values[name]) for name in names) == len(cells)
+    return values if exact else included

@@ -1,4 +1,4 @@
-"""Lists of packages: pip list, pip freeze, requirements.txt, pip's log, conda list. Pure."""
+"""Lists of packages: pip list, pip freeze, requirements.txt, conda list. Pure."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ _CONDA_ROW = re.compile(r"([A-Za-z0-9_][\w.-]{0,80})\s+(\d\S{0,60})\s+(\w[\w.+-]
 _CONDA_BUILD = re.compile(r"(?:\w*_)?\d+$|\w*h[0-9a-f]{7}_\w+$|py")
 _CONDA_PYTHON = re.compile(r"(?:^|_|cuda\d+|cpu)py(?:\d|h|_|$)|pyhd|pypi")
 _CONDA_TO_PIP = {"pytorch": "torch", "py-opencv": "opencv-python", "opencv": "opencv-python"}
-_INSTALLED = re.compile(r"Successfully installed (.+)")
-_SATISFIED = re.compile(rf"Requirement already satisfied: ({_NAME})\S* in \S+ .{{0,200}}?\((\d[\w.+]*)\)$")
 _LEAST = 3
 """Fewest lines of a list without a heading."""
 
@@ -36,7 +34,7 @@ def find(lines: Sequence[ReportLine]) -> Iterator[EnvironmentBlock]:
     at = 0
     while at < len(lines):
         ends = [at + 1]
-        for reader in (_pip_list, _conda_list, _log, _freeze):
+        for reader in (_pip_list, _conda_list, _freeze):
             end, found = reader(lines, at)
             if found:
                 yield found
@@ -96,20 +94,6 @@ def _freeze(lines: Sequence[ReportLine], at: int) -> _Result:
 
 def _freezing(line: ReportLine) -> bool:
     return line.text.startswith("# ") or any(one.match(line.text) for one in (_PINNED, _SOURCE, _ASKED))
-
-
-def _log(lines: Sequence[ReportLine], at: int) -> _Result:
-    into = BlockReader(Rank.MEASURED)
-    rows = _take(lines, at, lambda line: bool(_INSTALLED.match(line.text) or _SATISFIED.match(line.text)))
-    for line in rows:
-        if installed := _INSTALLED.match(line.text):
-            for word in installed[1].split():
-                name, _, version = word.rpartition("-")
-                if name and version[:1].isdigit():
-                    into.package(name, version, f"pip installed {word}")
-        elif satisfied := _SATISFIED.match(line.text):
-            into.package(satisfied[1], satisfied[2], f"pip: {satisfied[1]} {satisfied[2]}")
-    return _made("pip", lines, at, rows, into)
 
 
 def _conda_list(lines: Sequence[ReportLine], at: int) -> _Result:
