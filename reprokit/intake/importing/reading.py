@@ -33,12 +33,9 @@ def text(folder: Path, file: Path, *, missing: str | None = None) -> str:
 
 
 def decoded(data: bytes) -> str:
-    """The text in ``data``: UTF-8, or UTF-16 and UTF-32 by their mark or their zero bytes, or Latin-1."""
+    """The text in ``data``: UTF-8, or UTF-16 and UTF-32 by their mark, or Latin-1."""
     if (found := marked(data)) is not None:
         return found
-    even, odd = data[:4000:2].count(0), data[1:4000:2].count(0)
-    if even or odd:
-        return data.decode("utf-16-le" if odd > even else "utf-16-be", "replace").replace("\0", "")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:

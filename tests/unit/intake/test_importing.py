@@ -79,7 +79,7 @@ class TestBugsInPy:
         assert case.expect.reproduces == "all"
         assert case.matrix.axes["python"] == ("3.8.3",)
 
-    @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+    @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
     def test_requirements_in_any_encoding(self, project: Project, encoding: str) -> None:
         text = "attrs==19.3.0\r\nsix==1.15.0\r\n"
         bug_datasets.bugsinpy(Path("data"), project, files={"requirements.txt": text.encode(encoding)})
@@ -452,13 +452,6 @@ def test_the_python_of_the_data_set_or_of_its_series(asked: str, cell: dict[str,
     found, why = python(asked)
     assert found == cell
     assert said in why if said else not why
-
-
-@given(
-    st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1), st.sampled_from(["utf-16-le", "utf-16-be"])
-)
-def test_utf_16_without_a_mark_is_read(text: str, encoding: str) -> None:
-    assert decoded(text.encode(encoding)) == text
 
 
 @given(st.binary())
