@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from reprokit.core.errors import BuildFailed
-from reprokit.evidence.build_failure import explain
 from reprokit.evidence.details import FailedBuildRecord
 
 TAIL = 100
@@ -17,5 +16,7 @@ def explained(error: BuildFailed) -> tuple[str, FailedBuildRecord]:
     record = FailedBuildRecord(step=error.step, tail=error.tail[-TAIL:])
     if error.reason:
         return error.reason, record
+    from reprokit.evidence.build_failure import explain  # most runs have no failed build
+
     found = explain(error.step, error.tail, str(error))
     return found.reason, replace(record, cause=found.cause, put=found.put)
