@@ -111,7 +111,7 @@ def dialogue(given: Mapping[str, Any], *, ask: bool = True) -> Draft:
             "A case is one bug: what runs, where, and how it fails. Press Enter to accept the value in brackets.",
             err=True,
         )
-    return interview.draft(interview.ask(asker, known, seen.measure), Path.cwd(), redaction.of_this_host())
+    return completing.draft(interview.ask(asker, known, seen.measure), Path.cwd(), redaction.of_this_host())
 
 
 def beside(made: Draft) -> Path:

@@ -19,7 +19,8 @@ from reprokit.intake import interview, naming
 from reprokit.intake.draft import Draft, literal
 
 _LINES = re.compile(r"\blines? \d+(?: (?:to|and) \d+)?(?:, \d+)*")
-_NO_COMMAND, _NO_FAILURE = "The report shows no command", "The report shows no failure"
+_NO_COMMAND = ("The report shows no command", "The report shows several")
+_NO_FAILURE = re.compile(r"The report shows (?:no failure|\d+ failures)")
 _NO_ENVIRONMENT = "The report describes no environment"
 """How the sentences of a draft begin that say that a part is missing."""
 _ORDER = keys_at(())
@@ -89,6 +90,17 @@ def known(made: Draft, axes: Sequence[Axis] = AXES) -> interview.Answers:
     )
 
 
+def draft(answers: interview.Answers, folder: Path, known_words: Mapping[str, str]) -> Draft:
+    """The draft for complete answers alone. See :func:`completed`."""
+    open_ = {
+        "id": "reported-bug",
+        "title": naming.UNTITLED,
+        "command": placeholders.COMMAND,
+        "expect": {"failure": {"output": placeholders.OUTPUT}},
+    }
+    return completed(Draft(data=open_), answers, folder, known_words)
+
+
 def _requirements(one: Any) -> list[str]:
     """The requirements of an item of ``environment.pip``: one, or those of a step."""
     if isinstance(one, Mapping):
@@ -125,7 +137,12 @@ def completed(made: Draft, answers: interview.Answers, folder: Path, known_words
     if before.failure is None:
         shown = interview.failure_in(scrubbed(answers.failure or "", "the failure"))
         data["expect"] = {"failure": dict(shown.signature) if shown else {"exit_code": answers.exit_code or "nonzero"}}
-        missing = [text for text in missing if not text.startswith(_NO_FAILURE)]
+        missing = [text for text in missing if not _NO_FAILURE.match(text)]
+        if answers.failure and answers.failure.strip() and not shown:
+            missing.append("No failure was found in the pasted output: until you write expect.failure, any one counts.")
+        for key, note in (shown.notes if shown else {}).items():
+            if not note.startswith("line"):  # of the pasted text, which is not kept
+                notes["expect", "failure", key] = (note,)
     have = {name: values for name, values in before.axes.items() if values}
     new = {name: list(found) for name, found in answers.axes.items() if found and name not in before.axes}
     if new:

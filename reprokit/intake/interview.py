@@ -11,17 +11,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from reprokit.case import units
-from reprokit.core.redaction import Omitted, for_shell, scrub
 from reprokit.core.text import one_line
 from reprokit.environment.axes import AXES
 from reprokit.environment.axis import Axis
 from reprokit.environment.catalog import OURS
 from reprokit.environment.existing import nonexistent
 from reprokit.intake import axes as reported
-from reprokit.intake import failures, naming
+from reprokit.intake import failures
 from reprokit.intake.capturing import files
 from reprokit.intake.capturing.interpreter import words_of
-from reprokit.intake.draft import Draft, literal
 from reprokit.intake.failures import Shown
 from reprokit.intake.pieces import ReportPiece
 
@@ -161,51 +159,6 @@ def _words(text: str) -> str:
     except ValueError as error:
         raise ValueError(f"words with closed quotes ({error})") from None
     return text
-
-
-def draft(answers: Answers, folder: Path, known: Mapping[str, str]) -> Draft:
-    """The draft for complete answers, with the files below ``folder`` that the command names.
-
-    ``known``: private text of this host -> its replacement.
-    """
-    omitted: list[Omitted] = []
-
-    def scrubbed(text: str, where: str) -> str:
-        found = scrub(text, known=known, where=where)
-        omitted.extend(found.omitted)
-        return found.text
-
-    title = scrubbed(answers.title or "", "the title")
-    command = for_shell(scrubbed(answers.command or "", "the command"))
-    shown = failure_in(scrubbed(answers.failure or "", "the failure"))
-    signature: dict[str, Any] = dict(shown.signature) if shown else {"exit_code": answers.exit_code or "nonzero"}
-    found = files_named(answers.command or "", folder)
-    missing = list(found.missing)
-    if answers.failure and not shown:
-        missing.append(
-            "No failure was found in the pasted output: until you fill in expect.failure, any failure counts."
-        )
-    matrix = {axis: list(found) for axis, found in answers.axes.items() if found}
-    missing += unavailable_in(matrix)
-    notes: dict[tuple[str | int, ...], tuple[str, ...]] = {
-        ("expect", "failure", key): (note,)
-        for key, note in (shown.notes if shown else {}).items()
-        if not note.startswith("line")  # of the pasted text, which is not kept
-    }
-    data = {
-        "id": naming.slug(title) or "reported-bug",
-        "title": title,
-        **({"matrix": matrix} if matrix else {}),
-        **({"environment": {"pip": [literal(one) for one in answers.pip]}} if answers.pip else {}),
-        **(
-            {"files": {name: literal(for_shell(scrubbed(text, name), name)) for name, text in found.texts.items()}}
-            if found.texts
-            else {}
-        ),
-        "command": literal(command),
-        "expect": {"failure": signature},
-    }
-    return Draft(data=data, notes=notes, missing=tuple(missing), omitted=tuple(omitted))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -86,6 +86,12 @@ def test_variables_are_of_the_case_and_folders_of_the_machine_are_not() -> None:
     assert any("sets PATH to folders of the reporter's machine" in text for text in found.missing)
 
 
+def test_a_command_with_something_to_fill_in_is_open() -> None:
+    found = made("```\n$ python fit.py --data path/to/<name>\n```\n")
+    assert found.data["command"].startswith(f"# {placeholders.MARK}: fill in")
+    assert "The command contains placeholders (<...>, path/to, xxx): fill them in." in found.missing
+
+
 def test_what_is_installed_and_cloned_is_of_the_image() -> None:
     text = """```bash
 git clone https://git.example/o/wibble.git

@@ -127,3 +127,11 @@ def test_a_secret_in_an_answer_is_left_out(text: str) -> None:
     done = completing.completed(made, known, Path(), {})
     assert "a1B2" not in drafts.render(done)
     assert any(one.where == "the command" for one in done.omitted)
+
+
+def test_what_the_user_says_decides_between_candidates() -> None:
+    report = "# It dies\n\nUbuntu 22.04, Python 3.10\n\n```\n$ ./a.sh\n```\n\n```\n$ ./b.sh\n```\n"
+    assert any("several things that run" in text for text in draft(report).missing)
+    made = complete(report, Person(TRACEBACK, command="./b.sh"))
+    assert made.data["command"] == "./b.sh"
+    assert not [text for text in made.missing if "several" in text or "no failure" in text]
