@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,12 +23,6 @@ _LOCKED = ".locked"
 def _place() -> str:
     # A temporary folder may be shared with containers, in which the same pid is another process.
     return hashlib.sha256(ownership.here().encode()).hexdigest()[:8]
-
-
-def owned_name(purpose: str) -> str:
-    """A new name that tells its owner, this process."""
-    pid = os.getpid()
-    return f"reprokit-{_place()}-{pid}-{ownership.started(pid) or ''}-{purpose}-{uuid.uuid4().hex[:8]}"
 
 
 def is_left(name: str) -> bool:

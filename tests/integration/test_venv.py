@@ -217,7 +217,8 @@ def test_a_program_that_kills_what_watches_it_is_ended_and_proves_nothing(kept: 
 def test_what_runs_on_without_reprokit_is_swept(kept: keeping.KeptVenv) -> None:
     """Both reprokit and the process that watches were killed: the name of its HOME says whose it was."""
     gone = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True).stdout.strip()
-    mine = leftovers.owned_name("trial")
+    with leftovers.private_folder("trial") as folder:
+        mine = folder.name
     names = {"gone": mine.replace(f"-{os.getpid()}-", f"-{gone}-"), "mine": mine}
     several = {
         name: subprocess.Popen(["sleep", "60"], env={"HOME": f"/tmp/{folder}/home"}) for name, folder in names.items()
