@@ -388,9 +388,10 @@ class _Run:
         self.last, self.unknown, self.blanks = line.number, 0, 0
 
     def lists(self, one: KeyValue) -> bool:
-        """Whether a pair that a program prints is a package and its version."""
+        """Whether a pair that a program prints is a package and its version; ``version`` alone is of a library."""
         named = re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]{1,60}", _VERSION_OF.sub("", one.key))
-        return bool(self.kind and not one.role and named and _RELEASE.fullmatch(one.value))
+        package = named and _SUFFIX.sub("", one.key.lower())
+        return bool(self.kind and not one.role and package and _RELEASE.fullmatch(one.value))
 
     def goes_on(self, line: ReportLine) -> bool:
         """Whether a line belongs to the value of the line before it."""

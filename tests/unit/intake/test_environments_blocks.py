@@ -363,3 +363,12 @@ def test_a_release_candidate_is_written_as_the_index_has_it() -> None:
 def test_several_pairs_in_one_line(line: str) -> None:
     (found,) = find(f"OS: Ubuntu 20.04\n{line}\n")
     assert dict(found.axes) == {"os": "ubuntu-20.04", "cuda": "11.7", "cudnn": "8.4", "gcc": "9.3"}
+
+
+def test_the_version_of_a_library_that_a_program_lists_is_not_a_package() -> None:
+    text = (
+        "```\npython: 3.9.7 (default) [GCC 7.5.0]\nexecutable: /usr/bin/python\nmachine: Linux-5.4.0-x86_64\n"
+        "numpy: 1.23.5\nwobble: 1.2.3\n\nprefix: libopenblas\nversion: 0.3.20\n```\n"
+    )
+    (found,) = find(text)
+    assert dict(found.packages) == {"numpy": "1.23.5", "wobble": "1.2.3"}
