@@ -122,6 +122,9 @@ def _program(result: Running, scripts: Sequence[Script]) -> None:
         [program] = ran
         result.program = program
         result.command = program.start
+        if not result.command:
+            result.missing.append(f"The report shows no command that compiles {program.name}: write it under command.")
+            return
         result.notes[("command",)] = (f"the report shows a program ({program.piece.where}) and no command for it",)
         return
     if ran:

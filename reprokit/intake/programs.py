@@ -40,9 +40,8 @@ class Language:
 
     suffix: str
     infos: str
-    start: str
+    start: str = ""
     sign: str = ""
-    compiles: bool = False
     needs: str = ""
 
 
@@ -73,10 +72,10 @@ class Script:
 
     @property
     def start(self) -> str:
-        """The commands that run it."""
+        """The command that runs it; empty where a compiler, whose options only the report could name, comes first."""
         if self.language.suffix == ".py" and _TESTS.search(self.text) and "__main__" not in self.text:
             return f"python -m pytest {self.name}"
-        return self.language.start.format(file=self.name, stem=posixpath.basename(self.name).rpartition(".")[0])
+        return self.language.start.format(file=self.name)
 
     @property
     def missing(self) -> Iterator[str]:

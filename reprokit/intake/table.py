@@ -14,7 +14,7 @@ ROWS: Mapping[tuple[str, str], str] = {
     ("environments", "blocks"): "kind keys example",
     ("failures", ""): "lines",
     ("failures", "lines"): "pattern building signal examples",
-    ("languages", "*"): "infos start sign compiles needs",
+    ("languages", "*"): "infos start sign needs",
     ("packages", "*"): "pip apt",
 }
 """Table and place -> the keys there: of the table itself (''), of each of its rows (*), or of the rows of one key."""

@@ -180,3 +180,10 @@ def test_a_program_of_tests_is_run_by_pytest() -> None:
     found = made("```python\nfrom wob import go\n\n\ndef test_go():\n    assert go() == 1\n```\n").data
     assert found["command"] == "python -m pytest test_repro.py"
     assert found["environment"]["pip"] == ["pytest"]
+
+
+def test_a_program_to_compile_has_no_command_where_the_report_shows_none() -> None:
+    found = made("```c\n#include <w.h>\nint main(void) { return w(); }\n```\n")
+    assert "TODO" in found.data["command"]
+    assert "The report shows no command that compiles repro.c: write it under command." in found.missing
+    assert list(found.data["files"]) == ["repro.c"]
