@@ -175,7 +175,7 @@ def _command(result: Running, shell: Shell, shown: Shown | None, *, builds: bool
     result.command = "\n".join(lines) + ("\n" if len(lines) > 1 or "\n" in "".join(lines) else "")
     first, last = taken[0].line, taken[-1].line + taken[-1].text.count("\n")
     result.notes[("command",)] = (f"line {first}" if first == last else f"lines {first} to {last}",)
-    if re.search(r"<[\w -]+>|\bpath/to\b|/xxx|\.\.\./", for_shell(result.command)):
+    if re.search(r"(?<!<)<\w[\w -]*(?<! )>|\bpath/to\b|/xxx|\.\.\./", for_shell(result.command)):
         result.command = f"# {placeholders.MARK}: fill in what stands for something else\n{result.command}"
         result.missing.append("The command contains placeholders (<...>, path/to, xxx): fill them in.")
     if elsewhere := list(dict.fromkeys(_ELSEWHERE.findall(result.command)))[:_LISTED]:

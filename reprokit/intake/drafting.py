@@ -119,6 +119,7 @@ class _Work:
         self.data: dict[str, Any] = {}
         self.notes: dict[KeyPath, tuple[str, ...]] = {}
         self.missing: list[str] = list(facts.refused)
+        self.failing: Sequence[Mapping[str, str]] = ()
         self.passing: list[Mapping[str, str]] = []
         self.shown: Shown | None = None
         self.running = Running()
@@ -164,6 +165,7 @@ class _Work:
         self._head()
         self._left_out()
         self._vary()
+        self._expect_cells()
 
     def as_of(self, created: str) -> None:
         """Let the packages come as they were on the day of the report, where its server says which day that was."""
@@ -227,7 +229,8 @@ class _Work:
             self.missing += matrix.missing
             systems = [cell["os"] for cell in matrix.cells]
             fine = matrix.cells[len(found) - sum(one.works for one in self.facts.versions) :]
-            self.passing = [cell for cell in fine if cell not in matrix.cells[: len(found) - len(fine)]]
+            self.failing = matrix.cells[: len(found) - len(fine)]
+            self.passing = [cell for cell in fine if cell not in self.failing]
             self.running.env = {name: value for one in found for name, value in one.env.items()} | self.running.env
             if reported := [dict(one.values) for one in found if one.values]:
                 self.data["report"] = {"environments": reported}
@@ -361,11 +364,23 @@ class _Work:
                 self.data |= {**found.data, "matrix": {**matrix, found.axis: [found.fails, found.works]}}
                 self.notes[("matrix", found.axis)] = (f"line {one.line}: it works with {found.works}",)
                 self.passing.append({found.axis: found.works})
+                self.failing = [{**cell, found.axis: found.fails} for cell in self.failing or ({},)]
                 continue
             fails, works = one_line(one.fails, 100), one_line(one.works, 100)
             changed = f"with {works} in the place of {fails}" if fails and works else f"with {works}"
             changed = changed if works else f"without {fails}"
             self.missing.append(f"Line {one.line}: it works {changed}: make an axis of it to have both cells.")
+
+    def _expect_cells(self) -> None:
+        """Expect the failure where the report has it, and nowhere else, if it says what works: a run then objects."""
+        decisive = {
+            axis for one in self.passing for axis in one if any(cell.get(axis) != one[axis] for cell in self.failing)
+        }
+        if not decisive:
+            return
+        chosen = [{axis: cell[axis] for axis in sorted(decisive & cell.keys())} for cell in self.failing]
+        self.data["expect"]["reproduces"] = [one for place, one in enumerate(chosen) if one not in chosen[:place]]
+        self.notes[("expect", "reproduces")] = ("the report says that it works otherwise",)
 
 
 def _literal(value: Any) -> Any:

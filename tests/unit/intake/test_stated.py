@@ -65,6 +65,7 @@ def test_what_only_a_reader_understands_is_in_the_case() -> None:
     assert [cell["wobbler"] for cell in found.passing] == ["2.4.1"]
     assert data["environment"]["pip"] == ["wobbler=={{ wobbler }}"]
     assert data["resources"]["gpus"] == "1"
+    assert data["expect"]["reproduces"] == [{"wobbler": "2.5.0"}]
     assert data["env"] == {"WOB_MODE": "fast"}
     assert data["command"] == "python feed.py --all"
     assert data["files"]["feed.py"] == "from wobbler import Wobbler\nWobbler(3).feed()\n"
@@ -87,6 +88,7 @@ def test_what_is_changed_where_it_works_is_an_axis() -> None:
     assert found.data["env"] == {"WOB_MODE": "{{ wob_mode }}"}
     assert found.data["command"] == "python feed.py {{ feed }}"
     assert found.passing == ({"wob_mode": "slow"}, {"feed": "--one"})
+    assert found.data["expect"]["reproduces"] == [{"feed": "--all", "wob_mode": "fast"}]
     assert load_text("case.yaml", render(found), draft=True).case.id
 
 
@@ -103,6 +105,8 @@ def test_versions_that_fail_and_one_that_works_are_cells() -> None:
     found = made(*facts, version("package wibble", "0.9.0", 3, works=True), report=report)
     assert found.data["matrix"]["wibble"] == ["0.9.0", "1.0.0", "1.1.0"]
     assert "package wibble 0.9.0: line 3, where it works" in found.notes[("matrix",)]
+    assert found.data["expect"]["reproduces"] == [{"wibble": "1.0.0"}, {"wibble": "1.1.0"}]
+    assert "reproduces" not in made(*facts, report=report).data["expect"]
 
 
 LOG = "# It ends\n\n```\nloading 3\n{}\n```\nThen it hangs for good.\n"
