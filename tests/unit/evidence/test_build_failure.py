@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from reprokit.evidence.build_causes import READERS, find, rows
@@ -64,6 +66,14 @@ def test_an_index_that_answered_when_pip_tried_again_is_not_blamed() -> None:
 
 def test_a_step_that_the_kernel_killed_is_known_by_its_exit_status() -> None:
     assert "was killed" in explain(PIP, ("Collecting x",), 'process "/bin/sh" did not complete: exit code: 137').cause
+
+
+def test_a_patch_that_fails_after_much_output_is_explained_at_once() -> None:
+    stop = "reprokit: setup.sh line 3, exit status 1: make && git apply x.patch"
+    tail = [*["word " * 380] * 100, "error: patch failed: a.c:1", stop]
+    began = time.process_time()
+    assert explain("step", tail, message="exit code: 1").cause == "the patch does not apply to a.c"
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize(
