@@ -93,16 +93,18 @@ def test_all_else_passes_as_it_is_with_its_conditions(world: World, mirror: Serv
         ("http://deb.example/other", False),
         ("http://deb.example/debian/../other", False),
         ("http://deb.example/debian/%2e%2e/other", False),
+        ("http://deb.example/debian-of-others/x", False),
         ("http://deb.example:81/debian/x", False),
         ("http://more.example/debian/x", False),
     ],
 )
 @pytest.mark.parametrize("who", [OWN, STRANGER], ids=["own", "stranger"])
+@pytest.mark.parametrize("end", ["/", ""], ids=["slash", "no-slash"])
 def test_a_mirrors_login_is_for_what_lies_below_it(
-    world: World, tmp_path: Path, target: str, sent: bool, who: Allowed
+    world: World, tmp_path: Path, target: str, sent: bool, who: Allowed, end: str
 ) -> None:
     servers = [world.serve({}), world.serve({}, port=81)]
-    access = SiteAccess(pip={"no-index": ("1",)}, archives=("http://me:w0rd@deb.example/debian/",))
+    access = SiteAccess(pip={"no-index": ("1",)}, archives=(f"http://me:w0rd@deb.example/debian{end}",))
     with gateway(world, tmp_path, access, who) as build:
         status = build.get(target).status
     heads = [head for server in servers for head in server.seen]

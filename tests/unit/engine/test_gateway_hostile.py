@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.engine.site.gateway import RELAY_PORT, Allowed, SiteAccess, allowed, client, upstream
+from reprokit.engine.site.gateway import RELAY_PORT, Allowed, SiteAccess, allowed, client, routes, upstream
 from reprokit.engine.site.gateway.allowed import Guard, HostRefused, not_public
-from tests.unit.engine.gateway_world import PUBLIC, World, gateway, plain, redirect
+from tests.unit.engine.gateway_world import PUBLIC, Server, World, gateway, plain, redirect
 
 INDEX = SiteAccess(pip={"index-url": ("http://index.example/simple",)})
 STRANGER = Allowed(
@@ -338,6 +338,19 @@ def test_links_that_lead_nowhere_on_the_web_are_left_out(world: World, tmp_path:
     assert got.body.count(b"whl") == (1 if kind == "json" else 2)
 
 
+def test_long_links_do_not_fill_the_memory(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes, "MAX_LINKS", 100_000)
+    names = [f"{number}{'a' * 30_000}.whl" for number in range(3)]
+    for number, name in enumerate(names):
+        page = plain(json.dumps({"files": [{"url": f"http://any.example/{name}"}]}).encode(), JSON)
+        world.servers.setdefault((PUBLIC, 80), Server({})).replies[f"/simple/p{number}/"] = page
+    with gateway(world, tmp_path, INDEX) as build:
+        for page_of in ("p0", "p1", "p1", "p2"):
+            build.get(f"/index/0/{page_of}/")
+        answers = [build.get(f"/file/http/any.example/{name}").reason for name in names]
+    assert ["links to such a file" in one for one in answers] == [True, True, False]
+
+
 INJECTED = {
     "new-header": "x\r\n Set-Evil: 1",
     "folded": "x\r\n\tSet-Evil: 1",
@@ -346,6 +359,7 @@ INJECTED = {
     "escape": "x\x1b[31mSet-Evil: 1",
     "c1": "x\x85Set-Evil: 1",
     "letter": "é",
+    "space-at-the-limit": f"{'a' * 7999} b",
 }
 
 
@@ -358,7 +372,22 @@ def test_a_servers_headers_stay_on_their_lines(world: World, tmp_path: Path, nam
         said = build.raw(b"GET http://any.example/x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     head_lines = said.partition(b"\r\n\r\n")[0].split(b"\r\n")
     assert all(re.fullmatch(rb"[A-Za-z-]+: [\t\x20-\x7e\xa0-\xff]*", line) for line in head_lines[1:])
+    assert head_lines[0].split(b" ")[1] == (b"502" if re.search(r"\r(?!\n)|\0", value) else b"200")
     assert not any(line.lower().startswith((b"set-evil", b"x-other")) for line in head_lines)
+
+
+def test_a_builds_headers_are_cut_where_a_server_can_read_them(world: World, tmp_path: Path) -> None:
+    world.serve({"/x": plain(b"hi")})
+    with gateway(world, tmp_path, INDEX) as build:
+        assert build.get("http://any.example/x", User_Agent=f"{'a' * 999} b").body == b"hi"
+
+
+def test_a_request_names_a_path_whatever_the_address_has(world: World, tmp_path: Path) -> None:
+    server = world.serve({})
+    with gateway(world, tmp_path, INDEX) as build:
+        for target in ("http://any.example?q=1", "http://any.example//x", "http://any.example"):
+            build.get(target)
+    assert server.paths() == ["GET /?q=1", "GET //x", "GET /"]
 
 
 REQUESTS = {

@@ -243,6 +243,15 @@ def test_a_file_is_found_however_a_client_quotes_its_path(world: World, tmp_path
         assert build.get(target.replace("%2B", "+")).body == WHEEL
 
 
+def test_a_file_is_asked_for_as_pip_quotes_it_however_its_page_names_it(world: World, tmp_path: Path) -> None:
+    html = '<a href="/f/a b-é-1.0.whl">x</a>'.encode()
+    index = world.serve({"/simple/pkg/": plain(html), "/f/a%20b-%C3%A9-1.0.whl": plain(WHEEL)})
+    with gateway(world, tmp_path, at()) as build:
+        [target] = path_on_page(build.get("/index/0/pkg/").body)
+        assert build.get(target).body == WHEEL
+    assert index.paths()[1:] == ["GET /f/a%20b-%C3%A9-1.0.whl"]
+
+
 def test_old_clients_and_absolute_addresses_of_the_relay_are_served(
     world: World, index: Server, tmp_path: Path
 ) -> None:

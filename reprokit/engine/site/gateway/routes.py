@@ -19,8 +19,10 @@ from reprokit.engine.site.gateway.downloads import OTHERS_WAIT, PIP_WAITS, Downl
 from reprokit.engine.site.gateway.upstream import Answer, Upstream
 from reprokit.engine.site.links import local_path
 
-MAX_FILES = 1_000_000
-"""Links that are remembered for one build; the oldest are forgotten first."""
+MAX_LINKS = 256 * 2**20
+"""Characters of links that are remembered for one build, and of what each takes besides; the oldest are forgotten
+first: hostile pages may have addresses of megabytes."""
+_BESIDES = 400
 
 _PROJECT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,200}[A-Za-z0-9])?")
 _CONDITIONS = ("range", "if-range", "if-modified-since", "if-none-match", "cache-control")
@@ -48,6 +50,7 @@ class Routes:
         self._downloads, self._local = downloads, local
         self._lock = threading.Lock()
         self._files: dict[str, tuple[str | Path, str, str]] = {}
+        self._held = 0
         self._gone: dict[tuple[str, int], str] = {}
         self.notes: list[str] = []
 
@@ -134,14 +137,21 @@ class Routes:
             if path is None:
                 return None
             with self._lock:
-                self._files[unquote(path)] = where, sha256, place
+                self._remember(unquote(path), where, sha256, place)
                 if metadata is not None:
-                    self._files[unquote(f"{path}.metadata")] = beside, metadata, place
-                while len(self._files) > MAX_FILES:
-                    del self._files[next(iter(self._files))]
+                    self._remember(unquote(f"{path}.metadata"), beside, metadata, place)
             return path
 
         return put
+
+    def _remember(self, path: str, where: str | Path, sha256: str, place: str) -> None:
+        if (before := self._files.get(path)) is not None:
+            self._held -= _size(path, before[0])
+        self._files[path] = where, sha256, place
+        self._held += _size(path, where)
+        while self._held > MAX_LINKS:
+            first = next(iter(self._files))
+            self._held -= _size(first, self._files.pop(first)[0])
 
     def _linked(self, request: HttpRequest, target: str, client: Client) -> None:
         with self._lock:
@@ -200,7 +210,7 @@ class Routes:
         path = urlsplit(url).path
         if not self._guard.allowed.credentials or ".." in unquote(path):
             return {}
-        below = [place for place in self._access.archives if path.startswith(urlsplit(place).path)]
+        below = [place for place in self._access.archives if path.startswith(f"{urlsplit(place).path.rstrip('/')}/")]
         login = next(filter(None, (self._access.authorization(place, url) for place in below)), "")
         return {"Authorization": login} if login else {}
 
@@ -237,6 +247,10 @@ class Routes:
             client.body(self._downloads.keep(answer, place, sha256, began))
 
 
+def _size(path: str, where: str | Path) -> int:
+    return len(path) + len(str(where)) + _BESIDES
+
+
 def _send_file(path: Path | None, client: Client) -> None:
     """Answer with a file of this host."""
     try:
@@ -265,7 +279,7 @@ def _of_file(length: int | None) -> dict[str, str]:
 
 
 def _chosen(headers: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
-    return {name.title(): headers[name][:1000] for name in names if name in headers}
+    return {name.title(): headers[name][:1000].strip() for name in names if name in headers}
 
 
 def _numbered(places: tuple[str, ...], number: str) -> str:

@@ -14,7 +14,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import SplitResult, unquote, urljoin, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
 import httpcore
 
@@ -186,15 +186,15 @@ class Upstream:
         proxy = self._proxy(url, host, port, of_build=of_build, apt=apt)
         own = self._guard.allowed.credentials and self._guard.is_named(host, port)
         pool = self._pool(_Way(proxy, of_build, parts.scheme, self._access.unverified(host, port), own))
-        target = parts._replace(scheme="", netloc="", fragment="").geturl() or "/"
+        target = _target(parts)
         sent = {"Host": parts.netloc.rpartition("@")[2], "Accept-Encoding": "identity", **headers}
         timeout = {"read": time.monotonic() + self._seconds, "connect": min(self._seconds, CONNECT_SECONDS)}
         for again in (True, False):
             try:
-                name, path = host.encode("idna"), target.encode("ascii")
+                name = host.encode("idna")
                 request = httpcore.Request(
                     method,
-                    httpcore.URL(scheme=parts.scheme, host=name, port=parts.port, target=path),
+                    httpcore.URL(scheme=parts.scheme, host=name, port=parts.port, target=target),
                     headers=[(name, value.encode("latin-1", "replace")) for name, value in sent.items()],
                     extensions={"timeout": timeout},
                 )
@@ -295,6 +295,12 @@ def redirected(url: str, target: str) -> str:
     return without_login(after)
 
 
+def _target(parts: SplitResult) -> str:
+    """What a request names of a URL, quoted as pip does: links of pages have spaces and other letters in them."""
+    path, query = (quote(text, safe="/%~!$&'()*+,;=:@?") for text in (parts.path or "/", parts.query))
+    return f"{path}?{query}" if query else path
+
+
 def _login_for(proxy: SplitResult) -> list[tuple[str, str]]:
     if proxy.username is None:
         return []
@@ -307,7 +313,7 @@ def _origin(proxy: SplitResult) -> str:
 
 def _clean(text: str) -> str:
     """A header's value on one line, printable."""
-    return re.sub(r"[^\t\x20-\x7e\xa0-\xff]+", " ", text).strip()[:8000]
+    return re.sub(r"[^\t\x20-\x7e\xa0-\xff]+", " ", text)[:8000].strip()
 
 
 def _why(error: BaseException | None) -> str:
