@@ -84,6 +84,34 @@ def test_a_release_is_pulled_and_one_that_is_missing_is_said(tmp_path: Path, reg
         subprocess.run(["docker", "rm", "-f", made], capture_output=True, check=False)
 
 
+WITHOUT_TAG = """\
+schema: reprokit/v1
+id: without-tag
+title: A toolkit whose image the registry does not have
+matrix: {os: [ubuntu-22.04], cuda: ["11.8"]}
+environment: {cuda_libraries: none}
+command: ptxas --version
+expect: {reproduces: none}
+"""
+
+
+def test_a_toolkit_whose_image_is_gone_comes_from_wheels(tmp_path: Path, registry: str) -> None:
+    user = user_of(registry, tmp_path, "ubuntu:22.04")
+    user.write("case.yaml", WITHOUT_TAG.replace(', cuda: ["11.8"]', "").replace("ptxas --version", "true"))
+    user.types("build", "case.yaml", "--base", "bootstrap")  # makes sure of a base to push
+    pushed = f"{registry}/ubuntu:22.04"
+    docker("tag", "reprokit/base:ubuntu-22.04", pushed)
+    docker("push", pushed)
+    docker("rmi", pushed)
+    user.write("case.yaml", WITHOUT_TAG)
+    user.types("run", "case.yaml")
+    [cell] = user.cells()
+    assert cell["verdict"] == "not-reproduced"
+    assert cell["details"]["base"]["source"] == "registry"
+    assert cell["details"]["served_by"]["cuda"].startswith("wheels")
+    assert "release 11.8" in user.types("show", "last", "1", "--log")
+
+
 OLD = """\
 schema: reprokit/v1
 id: old-python
