@@ -376,9 +376,9 @@ class _Work:
         decisive = {
             axis for one in self.passing for axis in one if any(cell.get(axis) != one[axis] for cell in self.failing)
         }
-        if not decisive:
-            return
         chosen = [{axis: cell[axis] for axis in sorted(decisive & cell.keys())} for cell in self.failing]
+        if not decisive or not all(chosen):  # a cell without any of them would stand for all
+            return
         self.data["expect"]["reproduces"] = [one for place, one in enumerate(chosen) if one not in chosen[:place]]
         self.notes[("expect", "reproduces")] = ("the report says that it works otherwise",)
 
