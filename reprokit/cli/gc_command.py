@@ -22,8 +22,7 @@ from reprokit.run.keeping.holders import holders
 from reprokit.run.keeping.planning import Removal, RemovalPlan, by_kind, cost
 
 if TYPE_CHECKING:
-    from reprokit.engine.kept import Kept
-    from reprokit.engine.protocol import Engine
+    from reprokit.engine.protocol import Engine, Kept
 
 FORMAT = "reprokit-gc/v1"
 EXAMPLES = """\b

@@ -17,7 +17,7 @@ from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo, echo_data
 from reprokit.engine import site
 from reprokit.engine.gpus import discovery
-from reprokit.engine.gpus.policy import leasable
+from reprokit.engine.gpus.discovery import leasable
 from reprokit.environment.cases import load_all
 from reprokit.github.matrix import Runners, plan
 from reprokit.github.timings import known

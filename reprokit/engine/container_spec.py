@@ -1,21 +1,44 @@
-"""The container of a trial, as an engine is asked for it."""
+"""The container of a trial, as an engine is asked for it.
+
+How a container gets its GPUs: by CDI where the engine has it, else by the NVIDIA Container Toolkit's runtime.
+
+The runtime in which trials run: the engine's default, or one that the site's configuration names (gVisor's runsc).
+
+A site that names one wants no trial outside of it. What it cannot serve is ``unsupported``, never a finding.
+
+
+A container made over Podman's own API, for what its Docker-compatible one leaves out.
+
+That one forgets requests for devices without a word (podman issue 22645; from 5.4 on it takes CDI). The fields are
+those of ``SpecGenerator`` in Podman's API reference (docs.podman.io/en/latest/_static/api.html), as of 4.0.
+
+
+A trial as the plain ``docker run`` line that repeats it by hand."""
 
 from __future__ import annotations
 
+import csv
 import io
 import posixpath
 import re
+import shlex
 import tarfile
-from collections.abc import Callable, Mapping
-from pathlib import PurePosixPath
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.cellspec import FileSpec, Limits
 from reprokit.case.trust import ALLOWANCES
-from reprokit.engine import devices, tracing
+from reprokit.core.errors import EngineError, EngineLost, Unsupported
+from reprokit.engine import tracing
+from reprokit.engine.gpus import cdi
+from reprokit.engine.protocol import Trial
+from reprokit.engine.site.config import load
 
 if TYPE_CHECKING:
     from reprokit.engine.protocol import Trial
+
 
 HOSTNAME = "repro"
 USER_ID = 1000
@@ -96,7 +119,7 @@ def create_body(
         host["IpcMode"] = limits.ipc
     if runtime:
         host["Runtime"] = runtime
-    if wanted := devices.requests(trial, cdi or []):
+    if wanted := device_requests(trial, cdi or []):
         host["DeviceRequests"] = wanted
     return {
         "Image": trial.image,
@@ -164,3 +187,207 @@ def packed(files: Mapping[str, FileSpec]) -> bytes:
     # Without the zeros that fill tar's last record: Podman's reader is gone after the two blocks that end an archive,
     # and a program that still writes then gets "broken pipe".
     return stream.getvalue()[: end + 2 * tarfile.BLOCKSIZE]
+
+
+VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+
+
+def name_cdi_devices(
+    trial: Trial, about: Mapping[str, Any], *, podman: bool, local: bool, folders: Iterable[Path] = cdi.FOLDERS
+) -> list[str]:
+    """The CDI names of a trial's GPUs, [] where the engine's own way of giving them is to be used.
+
+    ``about``: the engine's answer to ``GET /info``, in which Docker tells since release 25 where it looks for
+    descriptions (if CDI is switched on) and since 28.2 what it found. ``local``: whether the engine is on this host.
+    Raises Unsupported where there is no way.
+    """
+    if not trial.gpus:
+        return []
+    if podman:
+        names = cdi.described(folders) if local else frozenset(trial.gpus)
+        if not names:
+            raise Unsupported(f"Podman gives GPUs to containers by CDI, and nothing describes them: {cdi.INSTALL}")
+        return cdi.devices(trial.gpus, trial.gpu_indices, names)
+    found = [str(device.get("ID", "")) for device in about.get("DiscoveredDevices") or []]
+    names = frozenset(name.removeprefix(f"{cdi.KIND}=") for name in found if name.startswith(f"{cdi.KIND}="))
+    if not names and local:
+        names = cdi.described(Path(folder) for folder in about.get("CDISpecDirs") or [])
+    return cdi.devices(trial.gpus, trial.gpu_indices, names) if names else []
+
+
+def driver_capabilities(limits: Limits) -> tuple[str, ...]:
+    """What a trial gets of the driver by NVIDIA's runtime. By CDI it gets all that is described."""
+    return tuple(dict.fromkeys(("compute", "utility", *limits.gpu_capabilities)))
+
+
+def device_requests(trial: Trial, names: list[str]) -> list[dict[str, Any]]:
+    """The ``HostConfig.DeviceRequests`` of a trial (Engine API); ``names``: its :func:`cdi_names`."""
+    if names:
+        return [{"Driver": "cdi", "DeviceIDs": names}]
+    if not trial.gpus and not trial.limits.gpus:
+        return []
+    wanted = ["gpu", *driver_capabilities(trial.limits)]
+    request: dict[str, Any] = {"Driver": "", "Capabilities": [wanted], "Options": {}}
+    return [request | ({"DeviceIDs": list(trial.gpus)} if trial.gpus else {"Count": trial.limits.gpus})]
+
+
+def hide_other_gpus(trial: Trial, names: list[str], about: Mapping[str, Any]) -> dict[str, str]:
+    """Environment that keeps NVIDIA's runtime from giving more GPUs than were leased.
+
+    CUDA images say ``NVIDIA_VISIBLE_DEVICES=all``, which that runtime obeys where it is the engine's default, unless
+    the GPUs come in its own way. So may a case, and Podman's hook obeys it with any runtime: what a case asks for is
+    ``resources.gpus``, so that its own value counts only where it gives none.
+    """
+    if trial.gpus and not names:
+        return {}
+    own = trial.env.get(VISIBLE)
+    if own is None:
+        return {VISIBLE: "void"} if about.get("DefaultRuntime") == "nvidia" else {}
+    return {} if own in ("", "none", "void") else {VISIBLE: "void"}
+
+
+WITH_GPUS = ("runc", "crun", "nvidia")
+"""Runtimes that give a container the host's GPUs as Docker's default does."""
+
+
+def configured_runtime() -> str:
+    """The runtime that the configuration names; '' = the engine's default. Raises UsageError for a wrong file."""
+    return load().runtime
+
+
+def refuse_runtime(engine: str) -> None:
+    """Raises Unsupported where the configuration names a runtime: ``engine`` cannot choose one."""
+    if runtime := configured_runtime():
+        raise Unsupported(
+            f"runtime = {runtime!r} is configured for trials, which {engine} does not choose: use --engine docker, "
+            "or take runtime out of reprokit.toml (reprokit config runtime says where it is set)"
+        )
+
+
+def check_runtime_gpus(runtime: str, gpus: tuple[str, ...]) -> None:
+    """Raises Unsupported for a trial with GPUs in a runtime that may not have them."""
+    if gpus and runtime and runtime not in WITH_GPUS:
+        raise Unsupported(f"the runtime {runtime}, which reprokit.toml names for trials, gives them no GPU")
+
+
+@contextmanager
+def starting_in_runtime(runtime: str) -> Iterator[None]:
+    """Raises Unsupported for what the engine refuses in the block: with a ``runtime``, it does because of that."""
+    try:
+        yield
+    except EngineLost:
+        raise
+    except EngineError as error:
+        if not runtime:
+            raise
+        raise Unsupported(
+            f"the engine does not start a trial in the runtime {runtime}, which reprokit.toml names: {error}; "
+            "docker info lists the engine's runtimes"
+        ) from error
+
+
+_PERIOD = 100_000  # microseconds; the kernel's and both engines' default
+
+
+def libpod_spec(name: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``POST /libpod/containers/create`` takes, from the Docker Engine API's description of a container. Pure."""
+    host = body["HostConfig"]
+    limits: dict[str, Any] = {"pids": {"limit": host["PidsLimit"]}}
+    if "NanoCpus" in host:
+        limits["cpu"] = {"quota": host["NanoCpus"] * _PERIOD // 10**9, "period": _PERIOD}
+    if "Memory" in host:
+        limits["memory"] = {"limit": host["Memory"], "swap": host["MemorySwap"]}
+    spec = {
+        "name": name,
+        "image": body["Image"],
+        "entrypoint": body["Entrypoint"],
+        "command": body["Cmd"],
+        "env": dict(entry.split("=", 1) for entry in body["Env"]),
+        "work_dir": body["WorkingDir"],
+        "user": body["User"],
+        "hostname": body["Hostname"],
+        "hostadd": host.get("ExtraHosts", []),
+        "labels": dict(body["Labels"]),
+        "healthconfig": {"Test": body["Healthcheck"]["Test"]},
+        "init": host["Init"],
+        "netns": {"nsmode": host["NetworkMode"]},
+        "terminal": body["Tty"],
+        "stdin": body["OpenStdin"],
+        "cap_drop": host["CapDrop"],
+        "cap_add": host["CapAdd"],
+        "no_new_privileges": "no-new-privileges" in host["SecurityOpt"],
+        "log_configuration": {"driver": host["LogConfig"]["Type"]},
+        "resource_limits": limits,
+        "r_limits": [
+            # Unsigned here: "unlimited" is the greatest number, not -1.
+            {"type": limit["Name"], "soft": limit["Soft"] % 2**64, "hard": limit["Hard"] % 2**64}
+            for limit in host["Ulimits"]
+        ],
+        "mounts": [
+            {
+                "type": mount["Type"],
+                "source": mount["Source"],
+                "destination": mount["Target"],
+                "options": ["rbind", "ro" if mount["ReadOnly"] else "rw"],
+            }
+            for mount in host["Mounts"]
+        ],
+        "devices": [{"path": device} for request in host["DeviceRequests"] for device in request["DeviceIDs"]],
+    }
+    spec |= {"ipcns": {"nsmode": host["IpcMode"]}} if "IpcMode" in host else {}
+    return spec | ({"shm_size": host["ShmSize"]} if "ShmSize" in host else {})
+
+
+def docker_run_line(
+    trial: Trial, files: Path | None = None, program: str = "docker", cdi: Sequence[str] = (), runtime: str = ""
+) -> str:
+    """What to type in a shell to run this trial without reprokit: :func:`docker_run_words` in one line."""
+    return shlex.join(docker_run_words(trial, files, program, cdi, runtime))
+
+
+def docker_run_words(
+    trial: Trial, files: Path | None = None, program: str = "docker", cdi: Sequence[str] = (), runtime: str = ""
+) -> list[str]:
+    """The words of a command that runs this trial without reprokit: the same image, limits, environment and command.
+
+    ``files``: the folder of this host that holds a copy of the trial's files. ``program``: docker or podman, which
+    take the same words. ``cdi``: the names of its GPUs, where they come that way.
+    ``runtime``: of the engine's, '' = its default.
+    """
+    limits = trial.limits
+    words = [program, "run", "--rm", "--init", f"--network={limits.network}", f"--user={limits.user}"]
+    words += [f"--hostname={HOSTNAME}", *(f"--add-host={name}" for name in own_names(limits))]
+    words += ["--cap-drop=ALL", "--security-opt=no-new-privileges", "--ulimit=core=0"]
+    words += [f"--runtime={runtime}"] if runtime else []
+    words += [f"--device={name}" for name in cdi]
+    if trial.gpus and not cdi:
+        more = f',"capabilities={",".join(driver_capabilities(limits))}"' if limits.gpu_capabilities else ""
+        words.append(f'--gpus="device={",".join(trial.gpus)}"{more}')
+    if limits.cpus is not None:
+        words.append(f"--cpus={limits.cpus:g}")
+    if limits.memory is not None:
+        # The swap limit equals the memory: a limit that swaps is not a limit.
+        words += [f"--memory={limits.memory}", f"--memory-swap={limits.memory}"]
+    if limits.shm_size is not None:
+        words.append(f"--shm-size={limits.shm_size}")
+    words += ["--ipc=host"] if limits.ipc == "host" else []
+    words += [f"--ulimit={text}" for text in limits.ulimits]
+    if limits.pids is not None:
+        words.append(f"--pids-limit={limits.pids}")
+    for mount in trial.mounts:
+        words.append(_bind(mount.source, mount.target, read_only=mount.read_only))
+    if files is not None:
+        for path in trial.files:
+            words.append(_bind(files / path, str(PurePosixPath(trial.workdir, path)), read_only=True))
+    for name, value in trial.env.items():
+        words.append(f"--env={name}={value}")
+    words += [f"--workdir={trial.workdir}", trial.image, *command(trial)]
+    return words
+
+
+def _bind(source: Path, target: str, *, read_only: bool) -> str:
+    """The option that mounts ``source``. The client reads its value as a line of CSV: a path may hold what CSV uses."""
+    line = io.StringIO()
+    fields = ["type=bind", f"source={source}", f"target={target}", *["readonly"] * read_only]
+    csv.writer(line, lineterminator="").writerow(fields)
+    return f"--mount={line.getvalue()}"

@@ -1,10 +1,15 @@
-"""One trial in one container: created with every limit, attached before it starts, always removed."""
+"""One trial in one container: created with every limit, attached before it starts, always removed.
+
+A container with the user's terminal before it, in place of a log.
+
+Work that an interrupt must not cut in half, unless it does not end."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import json
+import os
 import select
 import signal
 import sys
@@ -12,25 +17,24 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reprokit.core import interrupts, ownership
 from reprokit.core.errors import Cancelled, EngineError, EngineLost, Unsupported
-from reprokit.engine import container_spec, devices, libpod, runtimes, usage
-from reprokit.engine.attending import attend
-from reprokit.engine.disk_watch import DiskWatch
-from reprokit.engine.ending import DRAIN, ending_of
-from reprokit.engine.pace import Pace
+from reprokit.core.tty import Terminal, relay
+from reprokit.engine import container_spec, usage
 from reprokit.engine.protocol import ELSEWHERE
-from reprokit.engine.shield import shielded
-from reprokit.engine.stream import Demux, Joined
+from reprokit.engine.stream import Demux, Joined, Pace
 from reprokit.engine.tracing import Tracing
+from reprokit.engine.usage import DiskWatch
 from reprokit.engine.wire import ANSWER_WITHIN, Hijacked, Wire, errors, raise_for_status
-from reprokit.engine.witness import ContainerEvents, Witnesses
+from reprokit.engine.witness import DRAIN, ContainerEvents, Witnesses, ending_of
 from reprokit.evidence.model import Ending
 
 if TYPE_CHECKING:
     from reprokit.engine.protocol import Slot, Trial
+
 
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL at the time limit: enough for a handler to print where the program stood."""
@@ -83,10 +87,14 @@ def _run(
     if trial.mounts and wire.endpoint.is_remote:
         folders = ", ".join(str(mount.source) for mount in trial.mounts)
         raise Unsupported(f"{folders}: {ELSEWHERE.format(wire.endpoint.url)}")
-    runtimes.check_gpus(runtime, trial.gpus)
+    container_spec.check_runtime_gpus(runtime, trial.gpus)
     cdi = cdi_names(wire, trial, podman=podman)
     body = container_spec.create_body(
-        trial, ownership.ownership(), cdi=cdi, env=devices.hidden(trial, cdi, wire.details()), runtime=runtime
+        trial,
+        ownership.ownership(),
+        cdi=cdi,
+        env=container_spec.hide_other_gpus(trial, cdi, wire.details()),
+        runtime=runtime,
     )
     if podman:
         body = container_spec.for_podman(body, container_spec.podman_limits())
@@ -97,7 +105,7 @@ def _run(
     remove_left(client, unremoved, wire.endpoint.url)
     interrupts.would_leave(f"container {name}", f"remove it with: {'podman' if podman else 'docker'} rm -fv {name}")
     try:
-        with runtimes.starting(runtime), wire.errors():
+        with container_spec.starting_in_runtime(runtime), wire.errors():
             # Shielded: an interrupt in the middle could leave a container that is made after we asked to remove it.
             shielded(lambda: _create(wire, name, body, podman=podman))
             if trial.files:
@@ -111,14 +119,14 @@ def _run(
         with slot:
             if cancel.is_set():
                 raise Cancelled("cancelled before the trial started")
-            with runtimes.starting(runtime), wire.errors():
+            with container_spec.starting_in_runtime(runtime), wire.errors():
                 client.start(name)
             tracer = Tracing(wire, name, trial.limits.user) if trial.traced else None
             started = time.monotonic()
             with wire.errors():
                 found = client.inspect_container(name)
             kills = podman and trial.limits.memory is not None
-            meter = usage.of_container(found["State"]["Pid"], found["Id"], kills=kills)
+            meter = usage.meter_container(found["State"]["Pid"], found["Id"], kills=kills)
             pace = Pace(trial.limits.timeout, started, meter.taking(sink))
             disk = DiskWatch(wire, name, trial.limits.disk, trial.trust)
             watch = _Watch(wire, name, attached, pace, cancel, meter, events, disk, tracer)
@@ -157,13 +165,13 @@ def cdi_names(wire: Wire, trial: Trial, *, podman: bool) -> list[str]:
     """The CDI names of a trial's GPUs, [] where they come another way. Raises Unsupported where there is none."""
     if not trial.gpus:
         return []
-    return devices.cdi_names(trial, wire.details(), podman=podman, local=not wire.endpoint.is_remote)
+    return container_spec.name_cdi_devices(trial, wire.details(), podman=podman, local=not wire.endpoint.is_remote)
 
 
 def _create(wire: Wire, name: str, body: Mapping[str, Any], *, podman: bool) -> None:
     if podman and "DeviceRequests" in body["HostConfig"]:
         url = wire.podman_url("/containers/create")
-        raise_for_status(wire.client().post(url, json=libpod.spec_of(name, body), timeout=ANSWER_WITHIN))
+        raise_for_status(wire.client().post(url, json=container_spec.libpod_spec(name, body), timeout=ANSWER_WITHIN))
     else:
         wire.client().create_container_from_config(body, name=name)
 
@@ -192,7 +200,7 @@ def remove(client: Any, name: str, where: str) -> bool:
     return True
 
 
-def listed(wire: Wire, *, label: str = "", running: bool = False) -> list[dict[str, Any]]:
+def list_all(wire: Wire, *, label: str = "", running: bool = False) -> list[dict[str, Any]]:
     """The engine's containers, with ``Id``, ``Labels``, ``State`` and ``ImageID``: those with a label, and ``running``
     ones alone where that is asked for. Raises EngineError.
 
@@ -346,3 +354,74 @@ class _Watch:
         with self._wire.errors(), contextlib.suppress(docker.errors.APIError):  # it ended by itself meanwhile
             self._wire.client().kill(self._name, number.name)
         return False
+
+
+def attend(
+    wire: Wire,
+    name: str,
+    attached: Hijacked,
+    terminal: Terminal,
+    cancel: threading.Event,
+    check: Callable[[], None],
+) -> None:
+    """Connect the terminal with the container's until its program ends. ``check``: called meanwhile, may raise.
+
+    Raises Cancelled, and what ``check`` raises.
+    """
+
+    def resize(size: os.terminal_size) -> None:
+        with suppress(EngineError), wire.errors():  # it has ended meanwhile
+            wire.client().resize(name, size.lines, size.columns)
+
+    def tick() -> None:
+        if cancel.is_set():
+            raise Cancelled("cancelled while the terminal was attached")
+        check()
+
+    relay(terminal, attached.socket, resize, tick)
+
+
+T = TypeVar("T")
+
+
+def shielded(work: Callable[[], T]) -> T:
+    """Do ``work`` to its end even if the user presses Ctrl-C meanwhile; the interrupt is raised afterwards.
+
+    After the interrupt it may take :data:`reprokit.core.interrupts.CALL_WITHIN` seconds, less after another.
+
+    Python raises KeyboardInterrupt in the main thread only, so elsewhere nothing needs to be done.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    outcome: list[T] = []
+    trouble: list[BaseException] = []
+
+    def act() -> None:
+        if not begun.acquire(blocking=False):
+            return
+        try:
+            outcome.append(work())
+        except BaseException as error:
+            trouble.append(error)
+        finally:
+            done.set()
+
+    # Not Thread.join: interrupted, it takes a running thread for a finished one (CPython before 3.13).
+    done = threading.Event()
+    begun = threading.Lock()
+    interrupt: KeyboardInterrupt | None = None
+    patience: float | None = None
+    while True:
+        try:
+            if not begun.locked():  # an interrupt may come while a thread starts: the first one that runs does the work
+                threading.Thread(target=act, name="shielded", daemon=True).start()
+            done.wait(patience)
+            break
+        except KeyboardInterrupt as pressed:
+            patience = interrupts.WAIT_HURRIED if interrupt else interrupts.CALL_WITHIN
+            interrupt = pressed
+    if interrupt is not None:
+        raise interrupt
+    if trouble:
+        raise trouble[0]
+    return outcome[0]

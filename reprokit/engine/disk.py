@@ -25,7 +25,7 @@ from reprokit.core import ownership
 from reprokit.core.errors import EngineError
 from reprokit.engine import containers, images
 from reprokit.engine.bases import LABEL_RELEASE
-from reprokit.engine.kept import BASE, BUILD_CACHE, IMAGE, OTHER_CACHE, Kept
+from reprokit.engine.protocol import BASE, BUILD_CACHE, IMAGE, OTHER_CACHE, Kept
 from reprokit.engine.wire import ANSWER_WITHIN, Wire, has_containerd_store, raise_for_status
 
 OUR_STEP = "/run/reprokit/"
@@ -59,7 +59,7 @@ class Disk:
         """As :meth:`reprokit.engine.protocol.Engine.kept`; build cache that may be another program's is OTHER_CACHE."""
         records, listed = self._records(), self._images()
         with self._wire.errors():
-            busy = {one.get("ImageID") for one in containers.listed(self._wire)}
+            busy = {one.get("ImageID") for one in containers.list_all(self._wire)}
         ours = {one["Id"]: kind for one in listed if (kind := _kind(one.get("Labels") or {}))}
         layers = _with_content(
             {one["Id"]: self._histories[one["Id"]].layers for one in listed},

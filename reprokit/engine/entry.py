@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from reprokit.engine.capabilities import Capabilities
+from reprokit.engine.kinds import Capabilities
 
 if TYPE_CHECKING:
     from reprokit.engine.protocol import Engine

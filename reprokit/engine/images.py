@@ -89,7 +89,7 @@ def _exchanged(
     """Have the engine exchange an image with its registry: the error, '' for none, and the last lines of its words."""
     from docker.auth import resolve_repository_name
 
-    from reprokit.engine.exchange import cut_on
+    from reprokit.engine.building import cut_on
 
     client = wire.client()
     lines: deque[str] = deque(maxlen=5)

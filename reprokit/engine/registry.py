@@ -1,4 +1,6 @@
-"""Every kind of engine, and the engine for a name that the user gave."""
+"""Every kind of engine, and the engine for a name that the user gave.
+
+``--engine auto``: the engine that answers."""
 
 from __future__ import annotations
 
@@ -10,8 +12,12 @@ from typing import TYPE_CHECKING
 from reprokit.core.errors import EngineError, UsageError
 from reprokit.core.near_match import near
 from reprokit.engine import kinds
-from reprokit.engine.capabilities import Capabilities
+from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.entry import EngineEntry
+from reprokit.engine.kinds import Capabilities
+from reprokit.engine.podman import engine
+from reprokit.engine.podman.engine import PodmanEngine
+from reprokit.engine.wire import DEFAULTS, Endpoint, Wire, endpoint
 
 if TYPE_CHECKING:
     from reprokit.engine.protocol import Engine
@@ -47,16 +53,15 @@ def is_reference(kind: str) -> bool:
 
 
 def make(name: str, environ: Mapping[str, str] | None = None) -> Engine:
-    """The engine of that name, a kind or ``auto``: see :func:`reprokit.engine.select.answering`.
+    """The engine of that name, a kind or ``auto``: see :func:`reprokit.engine.registry.find_engine`.
 
     Raises EngineError, with what to do, when none answers; UsageError for a name that is not an engine's.
     """
-    from reprokit.engine import select
 
     environ = os.environ if environ is None else environ
     chosen = None if name == kinds.AUTO else entry(name)
     try:
-        return chosen.open(environ) if chosen else select.answering(environ)
+        return chosen.open(environ) if chosen else find_engine(environ)
     except EngineError as error:
         raise EngineError(f"{error}{_instead(capabilities(name))}") from error
 
@@ -65,3 +70,25 @@ def _instead(failed: Capabilities) -> str:
     """What can be done without the engine that does not answer, '' where nothing can."""
     others = [one for one in entries() if failed.images and not one.capabilities.images]
     return "".join(f"; '--engine {one.kind}' runs {one.help}" for one in others)
+
+
+def find_engine(environ: Mapping[str, str]) -> DockerEngine:
+    """The engine that DOCKER_HOST, the docker context or the default socket leads to, spoken to as what it is.
+
+    If nothing was named and nothing answers there, a Podman service, one of this process's own where Podman is
+    installed. Raises EngineError when none answers.
+    """
+    where = endpoint(environ)
+    try:
+        return connect(where)
+    except EngineError as error:
+        other, why = engine.find_podman(environ) if where.source in DEFAULTS else (None, [])
+        if other is None:
+            raise EngineError("; ".join((str(error), *why))) from error
+        return other
+
+
+def connect(where: Endpoint) -> DockerEngine:
+    """The engine that listens there. Raises EngineError when none does."""
+    wire = Wire(where=where)
+    return PodmanEngine(wire=wire) if wire.is_podman() else DockerEngine(wire=wire)

@@ -13,8 +13,8 @@ from reprokit.core import netrc_file, redaction
 from reprokit.core.errors import EngineError, UsageError
 from reprokit.core.home import home, is_file
 from reprokit.engine.docker.engine import DockerEngine
-from reprokit.engine.kept import BASE, IMAGE
-from reprokit.engine.select import answering
+from reprokit.engine.protocol import BASE, IMAGE
+from reprokit.engine.registry import find_engine
 from reprokit.engine.site import network, pipconfig
 from reprokit.run.keeping.holders import MEASUREMENT, REMAINS, TEMPLATES, TEMPORARY, holders
 
@@ -42,7 +42,7 @@ def check(environ: Mapping[str, str], scratch: Path) -> None:
     if environ.get("RUNNER_ENVIRONMENT") == "github-hosted":
         return  # made for this job by GitHub
     try:
-        engine = answering(environ)
+        engine = find_engine(environ)
     except EngineError:
         engine = None
     if reason := refusal(held(environ, engine, scratch), allowed):

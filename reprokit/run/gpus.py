@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from reprokit.core.errors import Cancelled, EngineError, Unsupported
 from reprokit.core.interrupts import GaveUp
 from reprokit.core.ownership import process_start_time
-from reprokit.engine.gpus import discovery, lost
+from reprokit.engine.gpus import discovery
 from reprokit.engine.gpus.leases import ANSWER_HOLDS, LeaseHolder, LeaseRequest, Leases, default_folder
-from reprokit.engine.gpus.xids import XidWatch
+from reprokit.engine.gpus.nvml import XidWatch
 from reprokit.environment import preflighting
 from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.host import Gpu, HostFacts
@@ -65,15 +65,15 @@ class GpuAllocation:
         """
         if now.driver is None:
             return f"the driver no longer answers for {self._names(self.gpus)} ({now.note})"
-        if missing := lost.gone(self.gpus, now):
+        if missing := discovery.missing_gpus(self.gpus, now):
             why = f"{self._names(missing)} was lost during the trial" + (f" ({now.note})" if now.note else "")
             self._scheduler.forget(missing, why)
             return why
         if text is None:
             return ""
-        if words := lost.said(text):
+        if words := discovery.lost_gpu_words(text):
             return f"the trial lost its GPU ({words!r})"
-        failed = [(uuid, xid) for uuid, xid in self._xids() if xid in lost.XIDS]
+        failed = [(uuid, xid) for uuid, xid in self._xids() if xid in discovery.XIDS]
         return "; ".join(f"the driver reported Xid {xid} of {uuid} during the trial" for uuid, xid in failed)
 
     def records(self, now: HostFacts) -> tuple[GpuRecord, ...]:

@@ -16,7 +16,7 @@ from reprokit.case.trust import ALLOWANCES, Trust, recorded
 from reprokit.core.ownership import hold_lock, ownership
 from reprokit.engine import site
 from reprokit.engine.gpus import discovery
-from reprokit.engine.gpus.policy import leasable
+from reprokit.engine.gpus.discovery import leasable
 from reprokit.environment.cases import load_all, load_text
 from reprokit.environment.catalog import Catalog
 from reprokit.environment.granting import Caps

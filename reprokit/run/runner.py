@@ -31,7 +31,7 @@ from reprokit.core.errors import (
     UsageError,
 )
 from reprokit.engine import site
-from reprokit.engine.gpus.policy import odd_request
+from reprokit.engine.gpus.discovery import odd_request
 from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.granting import Caps
 from reprokit.environment.host import HostFacts

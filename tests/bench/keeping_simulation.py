@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from reprokit.engine.kept import BASE, IMAGE, Kept
+from reprokit.engine.protocol import BASE, IMAGE, Kept
 from reprokit.run.keeping.planning import plan
 
 GB = 10**9

@@ -20,9 +20,8 @@ import pytest
 from reprokit.case.cellspec import FileSpec
 from reprokit.core import ownership
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError, ImageGone, Unsupported
-from reprokit.engine.kept import ENVIRONMENT, IMAGE
 from reprokit.engine.outputs import Collector, OutputsRefused, unpacked
-from reprokit.engine.protocol import Mount, Progress
+from reprokit.engine.protocol import ENVIRONMENT, IMAGE, Mount, Progress
 from reprokit.engine.site import Site
 from reprokit.environment.debugging import CAPABILITY
 from reprokit.evidence.model import Ending

@@ -24,10 +24,9 @@ from pathlib import Path, PurePosixPath
 from reprokit.core import leftovers, ownership
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError, ImageGone, Unsupported
 from reprokit.core.files import newest, used_bytes
-from reprokit.engine.capabilities import Capabilities
 from reprokit.engine.entry import EngineEntry
-from reprokit.engine.kept import ENVIRONMENT, Kept
-from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
+from reprokit.engine.kinds import Capabilities
+from reprokit.engine.protocol import ENVIRONMENT, Build, EngineInfo, ImageInfo, Kept, Progress, Slot, Trial
 from reprokit.engine.site import Site
 from reprokit.environment.host import Host
 from reprokit.evidence.model import Ending

@@ -18,8 +18,7 @@ import pytest
 from reprokit.core.files import used_bytes
 from reprokit.engine import site
 from reprokit.engine.docker.engine import DockerEngine
-from reprokit.engine.kept import BUILD_CACHE, IMAGE
-from reprokit.engine.protocol import Build
+from reprokit.engine.protocol import BUILD_CACHE, IMAGE, Build
 from reprokit.engine.wire import has_containerd_store
 from reprokit.run.keeping.collecting import Keeper, Wanted
 from tests.conftest import import_tiny, never

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.core.errors import BuildFailed, Unsupported
-from reprokit.engine import disk_watch
+from reprokit.engine import usage
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import Build, ImageInfo, Progress
 from reprokit.engine.site import Site
@@ -138,7 +138,7 @@ def test_a_trial_that_fills_a_volume_of_its_image_is_stopped(engine: DockerEngin
 def test_a_trial_within_its_disk_is_not_disturbed(
     engine: DockerEngine, tiny: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk_watch, "FIRST", 0.1)
+    monkeypatch.setattr(usage, "FIRST", 0.1)
     modest = trial(tiny, "dd if=/dev/zero of=/tmp/some bs=1000000 count=50; sleep 2", disk=100 * MIB)
     assert engine.run(modest, lambda data: None, never()).exit_code == 0
 

@@ -21,7 +21,7 @@ from reprokit.case.trust import Trust
 from reprokit.core.errors import EngineError, EngineLost, Unsupported
 from reprokit.engine import private_socket, registry
 from reprokit.engine.docker.engine import DockerEngine
-from reprokit.engine.podman import finding
+from reprokit.engine.podman import engine
 from reprokit.engine.podman.engine import PodmanEngine
 from reprokit.engine.protocol import Mount
 from reprokit.engine.site import Site
@@ -208,7 +208,7 @@ def no_service(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CONTAINERS_STORAGE_CONF", f"{folder}/storage.conf")
     monkeypatch.setenv("CONTAINERS_CONF", f"{folder}/containers.conf")
-    monkeypatch.setattr(finding, "SYSTEM_SOCKET", folder / "absent")
+    monkeypatch.setattr(engine, "SYSTEM_SOCKET", folder / "absent")
     yield folder
     subprocess.run(["umount", "--lazy", f"{folder}/root/overlay"], capture_output=True, check=False)
     shutil.rmtree(folder, ignore_errors=True)

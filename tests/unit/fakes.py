@@ -8,9 +8,8 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from reprokit.core.errors import Cancelled, EngineLost, ImageGone, Unsupported
-from reprokit.engine.kept import IMAGE, Kept
-from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
-from reprokit.engine.repeat import docker_run_line
+from reprokit.engine.container_spec import docker_run_line
+from reprokit.engine.protocol import IMAGE, Build, EngineInfo, ImageInfo, Kept, Progress, Slot, Trial
 from reprokit.evidence.model import Ending
 
 PROBE = Path(__file__).parent / "probe_debian12.txt"

@@ -8,7 +8,7 @@ from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
 from reprokit.cli.doctor.finding import Finding, Voice
 from reprokit.cli.doctor.ground import Ground
 from reprokit.core.errors import Unsupported
-from reprokit.engine.gpus.policy import leasable
+from reprokit.engine.gpus.discovery import leasable
 from reprokit.environment import versions
 from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.compatibility import ALL_THE_SAME

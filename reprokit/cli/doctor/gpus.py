@@ -10,8 +10,8 @@ from dataclasses import replace
 from reprokit.cli.doctor.finding import Finding, Voice
 from reprokit.cli.doctor.ground import Ground
 from reprokit.engine.gpus import cdi
+from reprokit.engine.gpus.discovery import leasable
 from reprokit.engine.gpus.leases import Leases, default_folder
-from reprokit.engine.gpus.policy import leasable
 from reprokit.environment.host import Gpu
 
 _TOOLKIT = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html"

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reprokit.core.errors import EngineError
-from reprokit.engine.capabilities import Capabilities
 from reprokit.engine.entry import EngineEntry
+from reprokit.engine.kinds import Capabilities
 
 if TYPE_CHECKING:
     from reprokit.engine.docker.engine import DockerEngine

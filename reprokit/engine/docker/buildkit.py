@@ -1,24 +1,37 @@
-"""Builds with BuildKit through the Engine API alone: context as the request's body, secrets over a session."""
+"""Builds with BuildKit through the Engine API alone: context as the request's body, secrets over a session.
+
+Steps that several builds share while they run at once, of which one alone gets the output.
+
+BuildKit merges steps that read the same, and until 0.13 (Docker Engine 26) it says nothing of such a step to any build
+but the one that runs it: moby/buildkit issue 1456, and commit e1da8b7f8, which fixed it. When the step fails, the
+others learn no more than the command and its exit status.
+"""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.trust import ALLOWANCES
+from reprokit.core import cache
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError
-from reprokit.engine import context, exchange, failure
-from reprokit.engine.docker.merged_steps import RanElsewhere
-from reprokit.engine.named_hosts import named_hosts, named_places
+from reprokit.core.locks import locked
+from reprokit.engine import building, failure
+from reprokit.engine.building import named_hosts, named_places
 from reprokit.engine.protocol import Build, ImageInfo, Progress, say_downloads
 from reprokit.engine.wire import Wire
+from reprokit.environment.steps import instructions, short_step
 
 if TYPE_CHECKING:
     from reprokit.engine.site import Served, Site
+
 
 _BUILDKIT = "2"  # the Engine API's "builder version"
 
@@ -29,7 +42,8 @@ def build(
     """Build and tag an image; see :meth:`reprokit.engine.protocol.Engine.build`."""
     # Before gRPC is loaded: its handlers for fork() do nothing for us but print a line whenever a process is started.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
-    from reprokit.engine import buildkit_session, images, progress
+    from reprokit.engine import images
+    from reprokit.engine.docker import session
 
     if cancel.is_set():
         raise Cancelled("cancelled before the build started")
@@ -37,16 +51,16 @@ def build(
     with site.serving(build.trust, hosts=named_hosts(build), places=named_places(build)) as served:
         for warning in served.warnings:
             on_progress(Progress(number=0, total=0, name="site settings", log=f"warning: {warning}\n"))
-        trace = progress.Trace(on_progress, served.redact)
+        trace = session.Trace(on_progress, served.redact)
 
         def login(host: str) -> tuple[str, str]:
             return credentials(wire, host) if gets.credentials else ("", "")
 
-        with buildkit_session.serve(wire, served.secrets, login, served.gateway) as session_id:
-            error = exchange.build(
+        with session.serve(wire, served.secrets, login, served.gateway) as session_id:
+            error = building.post_build(
                 wire,
                 parameters(build, served, session_id),
-                context.stream(build.dockerfile, build.context),
+                building.pack_context(build.dockerfile, build.context),
                 lambda message: _take(message, trace.feed),
                 cancel,
             )
@@ -71,7 +85,7 @@ def parameters(build: Build, served: Served, session_id: str) -> dict[str, str]:
         "version": _BUILDKIT,
         "t": build.tag,
         "session": session_id,
-        "dockerfile": context.DOCKERFILE,
+        "dockerfile": building.DOCKERFILE,
         "labels": json.dumps(dict(build.labels), sort_keys=True),
     }
     if served.network != "default":
@@ -109,3 +123,86 @@ def credentials(wire: Wire, host: str) -> tuple[str, str]:
     return str(found.get("Username") or found.get("username") or ""), str(
         found.get("Password") or found.get("password") or ""
     )
+
+
+MOST_REPEATS = 5
+"""Builds that another process begins may take the output of a repeated step, too."""
+MOST_KEPT = 100
+"""Failed steps whose output is kept, the newest: only builds that run meanwhile ask for it."""
+SETTLE = 0.5
+"""Seconds that the build which has the output gets to record it."""
+
+
+class RanElsewhere(BuildFailed):
+    """The step that failed was run for another build, which has its output."""
+
+    def __init__(self, failed: BuildFailed) -> None:
+        why = (
+            "the step failed in another build that ran at the same time, and this engine gave its output to that alone"
+        )
+        reason = f"{why}: run the cell again by itself (step: {short_step(failed.step)})"
+        super().__init__(str(failed), step=failed.step, tail=failed.tail, reason=reason)
+
+
+class FailedSteps:
+    """What the failing steps of this process's builds printed. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._failed: dict[str, tuple[float, BuildFailed]] = {}
+
+    def build(self, build: Build, attempt: Callable[[], ImageInfo], cancel: threading.Event) -> ImageInfo:
+        """What ``attempt`` returns or raises; never RanElsewhere, as long as it gets the output in a few attempts.
+
+        A step whose output went to another build of this process fails with that; else it runs again, in one build at
+        a time: steps that fail are not cached.
+        """
+        started = time.monotonic()
+        try:
+            return self._recorded(build, attempt)
+        except RanElsewhere as error:
+            key = _identity(build, error.step)
+            cancel.wait(SETTLE)
+            with locked(cache.folder("locks") / f"step-{key}.lock", cancel, "same step"):
+                for _ in range(MOST_REPEATS):
+                    at, known = self._failed.get(key, (0.0, error))
+                    if at >= started:
+                        raise BuildFailed(str(known), step=known.step, tail=known.tail, reason=known.reason) from error
+                    try:
+                        return self._recorded(build, attempt)
+                    except RanElsewhere as again:
+                        error = again
+            raise error
+
+    def _recorded(self, build: Build, attempt: Callable[[], ImageInfo]) -> ImageInfo:
+        try:
+            return attempt()
+        except BuildFailed as error:
+            if error.step and not isinstance(error, RanElsewhere):
+                self._keep(_identity(build, error.step), error)
+            raise
+
+    def _keep(self, key: str, error: BuildFailed) -> None:
+        # Not the error itself, whose traceback keeps all that the build had in memory.
+        copy = BuildFailed(str(error), step=error.step, tail=error.tail, reason=error.reason)
+        with self._lock:
+            self._failed.pop(key, None)
+            self._failed[key] = time.monotonic(), copy
+            while len(self._failed) > MOST_KEPT:
+                del self._failed[next(iter(self._failed))]
+
+
+def _identity(build: Build, step: str) -> str:
+    """A hash over the Dockerfile as far as that step, the files that this part of it may read, and whose case it is."""
+    text = ""
+    for instruction in instructions(build.dockerfile):
+        text += instruction
+        if instruction.replace("\\\n", "").strip() == step.strip():
+            break
+    return hashlib.sha256(json.dumps([str(build.trust), text, *_files(build, text)]).encode()).hexdigest()[:32]
+
+
+def _files(build: Build, text: str) -> Iterator[tuple[str, str]]:
+    for name, content in sorted(build.context.items()):
+        if name.partition("/")[0] in text:
+            yield name, str(content) if isinstance(content, Path) else hashlib.sha256(content).hexdigest()

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 from reprokit.core import leftovers, ownership
 from reprokit.core.errors import EngineError
-from reprokit.engine import containers, images, runtimes
+from reprokit.engine import container_spec, containers, images
+from reprokit.engine.container_spec import docker_run_line
 from reprokit.engine.disk import Disk
 from reprokit.engine.docker import ENTRY
-from reprokit.engine.docker.merged_steps import FailedSteps
-from reprokit.engine.kept import Kept
-from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
-from reprokit.engine.repeat import docker_run_line
+from reprokit.engine.docker.buildkit import FailedSteps
+from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Kept, Progress, Slot, Trial
 from reprokit.engine.wire import Wire, endpoint
 from reprokit.engine.witness import Witnesses
 from reprokit.evidence.model import Ending
@@ -93,7 +92,7 @@ class DockerEngine:
 
     def _runtime(self) -> str:
         """The runtime of its trials; '' = the engine's default."""
-        return runtimes.configured()
+        return container_spec.configured_runtime()
 
     def _unenforced(self) -> frozenset[str]:
         """The limits that this engine does not hold, as a rootless one does not without delegated cgroups."""
@@ -176,7 +175,7 @@ class DockerEngine:
         client = self._wire.client()
         own = containers.remove_left(client, self._witnesses.unremoved, self._wire.endpoint.url)
         removed = [f"container {name} of this run" for name in own]
-        for container in containers.listed(self._wire, label=ownership.PID):
+        for container in containers.list_all(self._wire, label=ownership.PID):
             labels = container.get("Labels") or {}
             if not ownership.is_orphan(labels):
                 continue
@@ -191,7 +190,7 @@ class DockerEngine:
 
     def gpus_in_use(self) -> dict[str, str]:
         """UUID of a GPU -> the container of ours that has it, in words. Raises EngineError."""
-        found = containers.listed(self._wire, label=ownership.GPUS)
+        found = containers.list_all(self._wire, label=ownership.GPUS)
         return {
             gpu: f"container {container['Id'][:12]} of run {container['Labels'].get(ownership.RUN, '')}"
             for container in found

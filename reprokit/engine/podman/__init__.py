@@ -6,17 +6,17 @@ import shutil
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from reprokit.engine.capabilities import Capabilities
 from reprokit.engine.entry import EngineEntry
+from reprokit.engine.kinds import Capabilities
 
 if TYPE_CHECKING:
     from reprokit.engine.podman.engine import PodmanEngine
 
 
 def _open(environ: Mapping[str, str]) -> PodmanEngine:
-    from reprokit.engine.podman import finding
+    from reprokit.engine.podman import engine
 
-    return finding.open_engine(environ)
+    return engine.open_engine(environ)
 
 
 def _start(environ: Mapping[str, str]) -> str:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from reprokit.engine.capabilities import Capabilities
 from reprokit.engine.entry import EngineEntry
+from reprokit.engine.kinds import Capabilities
 
 if TYPE_CHECKING:
     from reprokit.engine.venv.engine import VenvEngine

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.core import leftovers
 from reprokit.core.errors import EngineError, Unsupported
-from reprokit.engine import runtimes
-from reprokit.engine.kept import Kept
-from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
+from reprokit.engine import container_spec
+from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Kept, Progress, Slot, Trial
 from reprokit.engine.venv import ENTRY, keeping, processes
 from reprokit.evidence.model import Ending
 
@@ -130,6 +129,6 @@ class VenvEngine:
 
 def _refuse(trust: Trust) -> None:
     """Raise Unsupported for what runs in containers alone."""
-    runtimes.refuse("the engine venv")
+    container_spec.refuse_runtime("the engine venv")
     if not ALLOWANCES[trust].on_host:
         raise Unsupported("an untrusted case needs a container engine: choose another --engine than venv")

@@ -18,8 +18,7 @@ from reprokit.core.errors import EngineError, ImageGone
 from reprokit.core.files import newest, used_bytes
 from reprokit.core.leftovers import remove_tree
 from reprokit.core.locks import locked, locked_if_free
-from reprokit.engine.kept import DOWNLOADS, ENVIRONMENT, INTERPRETER, Kept
-from reprokit.engine.protocol import ImageInfo
+from reprokit.engine.protocol import DOWNLOADS, ENVIRONMENT, INTERPRETER, ImageInfo, Kept
 
 DESCRIPTION = "environment.json"
 

@@ -22,9 +22,8 @@ from reprokit.core import leftovers
 from reprokit.core.errors import Cancelled, EngineError
 from reprokit.core.tty import Master, Terminal, relay
 from reprokit.engine.containers import GRACE
-from reprokit.engine.ending import DRAIN
-from reprokit.engine.pace import Pace
-from reprokit.engine.stream import Joined
+from reprokit.engine.stream import Joined, Pace
+from reprokit.engine.witness import DRAIN
 
 WATCHER = Path(__file__).with_name("inside.py")
 _TICK = 0.2  # how often a silent program's cancel event is looked at

@@ -22,8 +22,8 @@ from reprokit.case.files import CaseFile
 from reprokit.case.matrix import label
 from reprokit.core.errors import EngineError, UsageError
 from reprokit.core.version import __version__
+from reprokit.engine.container_spec import docker_run_words
 from reprokit.engine.protocol import Engine, Trial
-from reprokit.engine.repeat import docker_run_words
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report.publishing import Scrub, scrubbed
 from reprokit.run.locking.file import path_of

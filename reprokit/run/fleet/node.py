@@ -18,7 +18,7 @@ from reprokit.core import cache
 from reprokit.core.errors import EngineError, ReprokitError, UsageError
 from reprokit.engine import kinds, registry, site
 from reprokit.engine.gpus import discovery
-from reprokit.engine.gpus.policy import leasable
+from reprokit.engine.gpus.discovery import leasable
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.evidence.spans import Timings

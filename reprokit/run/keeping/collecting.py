@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from reprokit.core.errors import EngineError
 from reprokit.core.text import size
-from reprokit.engine.kept import ENVIRONMENT, IMAGE, OTHER_CACHE, Kept
+from reprokit.engine.protocol import ENVIRONMENT, IMAGE, OTHER_CACHE, Kept
 from reprokit.run.keeping import uses
 from reprokit.run.keeping.holders import Holder
 from reprokit.run.keeping.planning import LOG, Removal, RemovalPlan, plan

@@ -18,8 +18,7 @@ from reprokit.core.errors import EngineError
 from reprokit.core.files import newest, used_bytes
 from reprokit.core.locks import locked_if_free
 from reprokit.engine import registry
-from reprokit.engine.kept import Kept
-from reprokit.engine.protocol import Engine
+from reprokit.engine.protocol import Engine, Kept
 from reprokit.run.keeping.planning import LOG
 from reprokit.store.delivery import undelivered
 from reprokit.store.errors import StoreError

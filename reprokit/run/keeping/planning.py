@@ -10,7 +10,7 @@ import collections
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from reprokit.engine.kept import Kept
+from reprokit.engine.protocol import Kept
 
 LOG = "log"
 BYTES_A_SECOND = 20e6

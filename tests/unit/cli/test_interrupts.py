@@ -18,7 +18,7 @@ import pytest
 from reprokit.core import interrupts
 from reprokit.core.errors import Cancelled
 from reprokit.core.interrupts import GaveUp
-from reprokit.engine.shield import shielded
+from reprokit.engine.containers import shielded
 from reprokit.evidence.model import Ending
 from reprokit.run.stopping import stop
 from reprokit.store.database import Store

@@ -10,7 +10,7 @@ import pytest
 
 from reprokit.engine import disk, wire
 from reprokit.engine.disk import _cached, _is_ours, _kind, _moment, _other_name
-from reprokit.engine.kept import BUILD_CACHE, OTHER_CACHE
+from reprokit.engine.protocol import BUILD_CACHE, OTHER_CACHE
 
 
 def record(

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.core.files import shipped
-from reprokit.engine.named_hosts import named_places
+from reprokit.engine.building import named_places
 from reprokit.engine.protocol import Build as BuildRequest
 from reprokit.engine.site.gateway import Allowed, SiteAccess, allowed
 from tests.unit.engine.gateway_world import PUBLIC, Build, World, gateway, plain, redirect

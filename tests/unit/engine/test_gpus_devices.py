@@ -11,10 +11,10 @@ import pytest
 from reprokit.case.cellspec import Limits
 from reprokit.core.errors import Unsupported
 from reprokit.core.tty import Terminal
-from reprokit.engine import container_spec, containers, devices, libpod
+from reprokit.engine import container_spec, containers
+from reprokit.engine.container_spec import docker_run_line
 from reprokit.engine.gpus import cdi
 from reprokit.engine.protocol import Mount, Trial
-from reprokit.engine.repeat import docker_run_line
 from reprokit.engine.wire import Endpoint, Wire
 
 SPEC = """\
@@ -75,7 +75,7 @@ def test_an_instance_is_named_by_its_place_where_its_uuid_is_not_described() -> 
 
 def test_docker_is_asked_for_cdi_where_it_knows_it_and_for_its_runtime_else(folder: Path) -> None:
     def names(about: dict[str, Any], *, local: bool = True) -> list[str]:
-        return devices.cdi_names(trial(), about, podman=False, local=local)
+        return container_spec.name_cdi_devices(trial(), about, podman=False, local=local)
 
     both = ["nvidia.com/gpu=0", "nvidia.com/gpu=GPU-b"]
     found = [{"Source": "cdi", "ID": f"nvidia.com/gpu={name}"} for name in ("0", "GPU-b", "all")]
@@ -84,15 +84,15 @@ def test_docker_is_asked_for_cdi_where_it_knows_it_and_for_its_runtime_else(fold
     assert names({"DiscoveredDevices": found}, local=False) == both
     assert names({"CDISpecDirs": None}) == []
     assert names({"DiscoveredDevices": [{"ID": "vendor.com/net=7"}]}, local=False) == []
-    assert devices.requests(trial(), both) == [{"Driver": "cdi", "DeviceIDs": both}]
-    (request,) = devices.requests(trial(), [])
+    assert container_spec.device_requests(trial(), both) == [{"Driver": "cdi", "DeviceIDs": both}]
+    (request,) = container_spec.device_requests(trial(), [])
     assert (request["Driver"], request["DeviceIDs"]) == ("", ["GPU-a", "GPU-b"])
-    assert devices.requests(trial(gpus=(), limits=Limits()), []) == []
+    assert container_spec.device_requests(trial(gpus=(), limits=Limits()), []) == []
 
 
 def test_podman_has_cdi_or_nothing(folder: Path, tmp_path: Path) -> None:
     def names(folders: list[Path], *, local: bool = True) -> list[str]:
-        return devices.cdi_names(trial(), {}, podman=True, local=local, folders=folders)
+        return container_spec.name_cdi_devices(trial(), {}, podman=True, local=local, folders=folders)
 
     assert names([folder]) == ["nvidia.com/gpu=0", "nvidia.com/gpu=GPU-b"]
     assert names([], local=False) == ["nvidia.com/gpu=GPU-a", "nvidia.com/gpu=GPU-b"]
@@ -128,7 +128,7 @@ def test_what_describes_gpus_is_read_for_every_engine_of_this_host(url: str, mon
 def test_a_default_runtime_gives_no_one_gpus_that_are_not_leased(
     changes: dict[str, Any], names: list[str], runtime: str, hidden: bool
 ) -> None:
-    env = devices.hidden(trial(**changes), names, {"DefaultRuntime": runtime})
+    env = container_spec.hide_other_gpus(trial(**changes), names, {"DefaultRuntime": runtime})
     assert env == ({"NVIDIA_VISIBLE_DEVICES": "void"} if hidden else {})
     given = [
         one
@@ -148,7 +148,7 @@ def test_the_line_that_repeats_a_trial_asks_in_the_same_way() -> None:
 def test_podmans_own_api_gets_everything_that_dockers_says() -> None:
     mount = Mount(source=Path("/data"), target="/w/data")
     body = container_spec.create_body(trial(mounts=(mount,)), {"owner": "me"}, cdi=["nvidia.com/gpu=0"])
-    spec = libpod.spec_of("name", container_spec.for_podman(body, {"nofile": 1000, "nproc": 1000}))
+    spec = container_spec.libpod_spec("name", container_spec.for_podman(body, {"nofile": 1000, "nproc": 1000}))
     assert spec["devices"] == [{"path": "nvidia.com/gpu=0"}]
     assert spec["env"] == {"A": "a=b"}
     assert spec["labels"] == {"owner": "me"}
@@ -194,7 +194,7 @@ def test_podmans_own_api_gets_a_terminal_and_core_dumps_as_it_writes_them() -> N
     terminal = Terminal(reads=0, writes=1, resized=2)
     opened = replace(trial(), terminal=terminal, capabilities=("SYS_PTRACE",), core_dumps=True)
     body = container_spec.create_body(opened, {}, cdi=["nvidia.com/gpu=0"])
-    spec = libpod.spec_of("name", body)
+    spec = container_spec.libpod_spec("name", body)
     assert (spec["terminal"], spec["stdin"], spec["cap_add"]) == (True, True, ["SYS_PTRACE"])
     assert spec["no_new_privileges"] is False
     assert spec["r_limits"] == [{"type": "core", "soft": 2**64 - 1, "hard": 2**64 - 1}]

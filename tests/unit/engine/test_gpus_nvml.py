@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from reprokit.engine.gpus import discovery, nvml
-from reprokit.engine.gpus.xids import XidWatch
+from reprokit.engine.gpus.nvml import XidWatch
 from tests.fake_nvml import H200, V100, FakeNvml, four_gpus
 from tests.gpu.conftest import within
 

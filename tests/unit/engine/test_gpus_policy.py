@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from reprokit.engine.gpus import lost
-from reprokit.engine.gpus.policy import leasable, odd_request
+from reprokit.engine.gpus import discovery
+from reprokit.engine.gpus.discovery import leasable, odd_request
 from reprokit.environment.host import Gpu, GpuState, HostFacts
 
 UUIDS = ("GPU-aa", "GPU-ab", "GPU-cc", "GPU-dd")
@@ -103,7 +103,7 @@ def test_a_list_that_does_not_fit_what_is_asked_is_said(value: str | None, gpus:
     ],
 )
 def test_what_only_a_lost_gpu_says(text: str) -> None:
-    assert lost.said(text)
+    assert discovery.lost_gpu_words(text)
 
 
 @pytest.mark.parametrize(
@@ -123,13 +123,13 @@ def test_what_only_a_lost_gpu_says(text: str) -> None:
     ],
 )
 def test_an_error_that_a_program_can_cause_is_never_excused(text: str) -> None:
-    assert not lost.said(text)
+    assert not discovery.lost_gpu_words(text)
 
 
 def test_gpus_that_the_driver_no_longer_knows_are_gone() -> None:
     used = FACTS.gpus[:2]
-    assert lost.gone(used, FACTS) == []
-    assert lost.gone(used, replace(FACTS, gpus=FACTS.gpus[1:])) == [used[0]]
+    assert discovery.missing_gpus(used, FACTS) == []
+    assert discovery.missing_gpus(used, replace(FACTS, gpus=FACTS.gpus[1:])) == [used[0]]
 
 
 def test_a_gpu_that_no_program_may_use_is_not_leased() -> None:

@@ -13,10 +13,9 @@ import pytest
 
 from reprokit.case.trust import Trust
 from reprokit.core.errors import BuildFailed, Cancelled
-from reprokit.engine import messages
-from reprokit.engine.docker import merged_steps
-from reprokit.engine.docker.merged_steps import FailedSteps, RanElsewhere
-from reprokit.engine.progress import Trace
+from reprokit.engine.docker import buildkit, session
+from reprokit.engine.docker.buildkit import FailedSteps, RanElsewhere
+from reprokit.engine.docker.session import Trace
 from reprokit.engine.protocol import Build, ImageInfo
 
 STEP = "RUN --mount=type=bind,source=reprokit/setup.sh,target=/s  sh /s     && make"
@@ -26,7 +25,7 @@ BUILT = ImageInfo(tag="t:1", id="sha256:1", labels={}, size=1)
 @pytest.fixture(autouse=True)
 def _own_locks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(merged_steps, "SETTLE", 0.0)
+    monkeypatch.setattr(buildkit, "SETTLE", 0.0)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +39,7 @@ def _own_locks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 )
 def test_the_step_that_another_build_ran_is_known_by_its_command(error: str, step: str) -> None:
     trace = Trace(lambda _: None)
-    status = messages.StatusResponse()
+    status = session.StatusResponse()
     for number, name in enumerate((STEP, "RUN make", 'RUN echo "a"', "COPY . /make")):
         status.vertexes.add(digest=str(number), name=f"[stage-1 {number}/4] {name}")
     trace.feed(status.SerializeToString())
@@ -87,7 +86,7 @@ def test_a_step_that_ran_elsewhere_runs_again_until_its_output_is_known() -> Non
 
 
 def test_where_no_attempt_gets_the_output_the_reason_says_so_and_names_the_step() -> None:
-    attempts = Script(*[elsewhere() for _ in range(merged_steps.MOST_REPEATS + 1)])
+    attempts = Script(*[elsewhere() for _ in range(buildkit.MOST_REPEATS + 1)])
     with pytest.raises(BuildFailed) as failed:
         FailedSteps().build(build(), attempts, threading.Event())
     assert "another build" in failed.value.reason
@@ -132,18 +131,18 @@ def test_a_long_run_keeps_the_output_of_few_failed_steps_and_nothing_else_of_the
         context.append(weakref.ref(held))
         raise printed("no rule")
 
-    for number in range(merged_steps.MOST_KEPT + 5):
+    for number in range(buildkit.MOST_KEPT + 5):
         with contextlib.suppress(BuildFailed):
             steps.build(build(setup=str(number)), attempt, threading.Event())
     gc.collect()
     assert not any(one() for one in context)
-    assert len(steps._failed) == merged_steps.MOST_KEPT
+    assert len(steps._failed) == buildkit.MOST_KEPT
 
 
 def test_waiting_for_the_output_ends_when_the_run_does() -> None:
     cancel = threading.Event()
     cancel.set()
     steps = FailedSteps()
-    locked = merged_steps.cache.folder("locks") / f"step-{merged_steps._identity(build(), STEP)}.lock"
-    with merged_steps.locked(locked), pytest.raises(Cancelled):
+    locked = buildkit.cache.folder("locks") / f"step-{buildkit._identity(build(), STEP)}.lock"
+    with buildkit.locked(locked), pytest.raises(Cancelled):
         steps.build(build(), Script(elsewhere()), cancel)

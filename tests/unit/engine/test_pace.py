@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.core.errors import EngineError
-from reprokit.engine.pace import AWAY, FULL, TAIL, Pace
+from reprokit.engine.stream import AWAY, FULL, TAIL, Pace
 from reprokit.engine.venv import processes
 from reprokit.evidence.text import CUT_MARK
 

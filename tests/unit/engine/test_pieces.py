@@ -16,12 +16,13 @@ import pytest
 
 from reprokit.case.cellspec import FileSpec, Limits
 from reprokit.core.errors import EngineError
-from reprokit.engine import container_spec, context, credential_helpers, ending, images, libpod, messages, wire
+from reprokit.engine import building, container_spec, credential_helpers, images, wire, witness
+from reprokit.engine.container_spec import docker_run_words
+from reprokit.engine.containers import shielded
+from reprokit.engine.docker import session
 from reprokit.engine.docker.engine import DockerEngine
-from reprokit.engine.progress import TAIL, Trace
+from reprokit.engine.docker.session import TAIL, Trace
 from reprokit.engine.protocol import Mount, Progress, Trial
-from reprokit.engine.repeat import docker_run_words
-from reprokit.engine.shield import shielded
 from tests.conftest import as_files
 
 MIB = 2**20
@@ -44,7 +45,7 @@ def test_context_is_the_same_whatever_the_hosts_times_owners_and_order(tmp_path:
         os.utime(tree / "sub" / "b", (number, number))
         files: dict[str, bytes | Path] = {"src/tree": tree, "z.txt": b"z"}
         ordered = dict(reversed(files.items())) if number else files
-        archives.append(b"".join(context.stream("FROM scratch\n", ordered)))
+        archives.append(b"".join(building.pack_context("FROM scratch\n", ordered)))
     assert archives[0] == archives[1]
     found = members(archives[0])
     assert list(found) == sorted(found)
@@ -60,14 +61,14 @@ def test_context_streams_large_files_and_long_names(tmp_path: Path) -> None:
     with large.open("wb") as file:
         file.truncate(5 * MIB + 3)
     name = "deep/" * 40 + "ünïcode"
-    pieces = list(context.stream("FROM scratch\n", {name: large}))
+    pieces = list(building.pack_context("FROM scratch\n", {name: large}))
     assert max(map(len, pieces)) <= MIB
     assert members(b"".join(pieces))[name].size == 5 * MIB + 3
 
 
 def test_context_says_which_file_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="absent"):
-        list(context.stream("FROM scratch\n", {"x": tmp_path / "absent"}))
+        list(building.pack_context("FROM scratch\n", {"x": tmp_path / "absent"}))
 
 
 def body(**limits: object) -> dict[str, object]:
@@ -122,7 +123,7 @@ def test_limits_of_processes_shared_memory_of_the_host_and_capabilities_of_the_d
     assert host["DeviceRequests"][0]["Capabilities"] == [["gpu", "compute", "utility", "video"]]
     for_podman = container_spec.for_podman(made, {"nofile": 7, "nproc": 8})["HostConfig"]["Ulimits"]
     assert [one["Soft"] for one in for_podman if one["Name"] in ("nofile", "nproc")] == [1024, 8]
-    spec = libpod.spec_of("n", container_spec.create_body(trial, {}, cdi=["nvidia.com/gpu=0"]))
+    spec = container_spec.libpod_spec("n", container_spec.create_body(trial, {}, cdi=["nvidia.com/gpu=0"]))
     assert spec["ipcns"] == {"nsmode": "host"}
     assert {"type": "memlock", "soft": 2**64 - 1, "hard": 2**64 - 1} in spec["r_limits"]
     words = docker_run_words(trial)
@@ -148,13 +149,13 @@ def test_named_gpus_and_mounts() -> None:
 
 
 def test_moments_keep_their_nanoseconds() -> None:
-    assert ending.nanoseconds_of("1970-01-01T00:00:01.000000002Z") == 1_000_000_002
-    assert ending.nanoseconds_of("1970-01-01T00:01:00Z") == 60 * 10**9
-    assert ending.nanoseconds_of("1970-01-01T00:00:00.5Z") == 5 * 10**8
+    assert witness.nanoseconds_of("1970-01-01T00:00:01.000000002Z") == 1_000_000_002
+    assert witness.nanoseconds_of("1970-01-01T00:01:00Z") == 60 * 10**9
+    assert witness.nanoseconds_of("1970-01-01T00:00:00.5Z") == 5 * 10**8
 
 
 def vertex(digest: str, name: str, **fields: object) -> object:
-    status = messages.StatusResponse()
+    status = session.StatusResponse()
     added = status.vertexes.add(digest=digest, name=name, **fields)
     added.started.seconds = 1
     return status
@@ -165,10 +166,10 @@ def test_progress_names_steps_and_keeps_a_failing_steps_tail() -> None:
     trace = Trace(seen.append, lambda text: text.replace("s3cret", "****"))
     trace.feed(vertex("d1", "[stage-1 2/3] RUN make s3cret").SerializeToString())  # type: ignore[attr-defined]
     for number in range(TAIL + 20):
-        status = messages.StatusResponse()
+        status = session.StatusResponse()
         status.logs.add(vertex="d1", msg=f"0%\r50%\rline {number} s3cret\n".encode())
         trace.feed(status.SerializeToString())
-    status = messages.StatusResponse()
+    status = session.StatusResponse()
     status.logs.add(vertex="d1", msg=b"unfinished")
     trace.feed(status.SerializeToString())
     trace.feed(vertex("d0", "[1/3] FROM x", error="context canceled").SerializeToString())  # type: ignore[attr-defined]
@@ -191,9 +192,9 @@ def test_steps_are_numbered_also_where_buildkit_aligns_the_numbers(place: str) -
 
 def test_messages_are_buildkits_wire_format() -> None:
     # Field 1, length-delimited, as protoc would write it.
-    assert messages.GetSecretResponse(data=b"ab").SerializeToString() == b"\x0a\x02ab"
-    assert messages.GetSecretRequest.FromString(b"\x0a\x03pip\x12\x04\x0a\x00\x12\x00").ID == "pip"
-    assert messages.HealthCheckResponse(status=1).SerializeToString() == b"\x08\x01"
+    assert session.GetSecretResponse(data=b"ab").SerializeToString() == b"\x0a\x02ab"
+    assert session.GetSecretRequest.FromString(b"\x0a\x03pip\x12\x04\x0a\x00\x12\x00").ID == "pip"
+    assert session.HealthCheckResponse(status=1).SerializeToString() == b"\x08\x01"
 
 
 @pytest.mark.parametrize(

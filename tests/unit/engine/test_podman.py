@@ -18,11 +18,11 @@ from reprokit.core import interrupts
 from reprokit.core.errors import BuildFailed, EngineError, EngineLost, ReprokitError, Unsupported
 from reprokit.engine import containers, failure, images
 from reprokit.engine.container_spec import create_body, for_podman, podman_limits
-from reprokit.engine.memory_kills import MemoryKills, counter_of, in_kernel_log
-from reprokit.engine.podman import buildah
-from reprokit.engine.podman.buildah import Steps, parameters
+from reprokit.engine.podman import engine
+from reprokit.engine.podman.engine import Steps, buildah_parameters
 from reprokit.engine.protocol import EngineInfo, Progress
 from reprokit.engine.site import Served
+from reprokit.engine.usage import MemoryKills, counter_of, in_kernel_log
 from reprokit.run.limits import check_limits, check_reached
 from tests.conftest import build_of, trial
 
@@ -91,7 +91,7 @@ def layers(setup: bytes, trust: Trust = Trust.OWN) -> str:
     """The Dockerfile for buildah of a build that mounts a script."""
     text = "FROM x AS y\nRUN --mount=type=bind,source=reprokit/setup.sh,target=/run/s sh /run/s\nFROM z\nUSER repro\n"
     build = replace(build_of("a:1", text, {"reprokit/setup.sh": setup}), trust=trust)
-    made, context = buildah.as_buildah_takes_it(build, gateway=False, volumes=True)
+    made, context = engine.adapt_to_buildah(build, gateway=False, volumes=True)
     (name,) = context
     assert f"--mount=type=bind,source={name},target=/run/s sh /run/s\n" in made
     return made
@@ -112,20 +112,20 @@ def test_layers_of_cases_of_other_trust_are_never_taken(trust: Trust) -> None:
 def test_the_folder_of_the_gateway_stands_for_the_mount_of_its_socket() -> None:
     text = "FROM x\nRUN --mount=type=ssh,id=gateway,target=/run/reprokit/gateway.sock,mode=0666 true\n"
     build, served = build_of("a:1", text), Served(gateway=Path("/tmp/g/shown/gateway.sock"))
-    made, _ = buildah.as_buildah_takes_it(build, gateway=True, volumes=False)
+    made, _ = engine.adapt_to_buildah(build, gateway=True, volumes=False)
     assert "RUN --mount=type=bind,from=reprokit-gateway,source=.,target=/run/reprokit/gateway true\n" in made
-    query = parameters(build, served, {}, {}, volumes=False)
+    query = buildah_parameters(build, served, {}, {}, volumes=False)
     place = {"IsURL": False, "IsImage": False, "Value": "/tmp/g/shown"}
     assert json.loads(query["additionalbuildcontexts"]) == {"reprokit-gateway": place}
-    made, _ = buildah.as_buildah_takes_it(build, gateway=True, volumes=True)
+    made, _ = engine.adapt_to_buildah(build, gateway=True, volumes=True)
     assert "mount" not in made
-    query = parameters(build, served, {}, {}, volumes=True)
+    query = buildah_parameters(build, served, {}, {}, volumes=True)
     assert query["volume"] == "/tmp/g/shown:/run/reprokit/gateway:ro"
     assert "additionalbuildcontexts" not in query
 
 
 def test_secrets_go_beside_the_context() -> None:
-    query = parameters(
+    query = buildah_parameters(
         build_of("a:1", "FROM x\n"), Served(network="none"), {"netrc": ".secret-1"}, {"nofile": 9}, volumes=True
     )
     assert json.loads(query["ulimits"]) == ["nofile=9:9"]
@@ -165,7 +165,7 @@ def test_where_the_kernel_counts(groups: str, path: str | None, tmp_path: Path) 
 def test_memory_kills_are_seen_and_remembered(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     count = tmp_path / "count"
     count.write_text(text.format(0))
-    monkeypatch.setattr("reprokit.engine.memory_kills.counter_of", lambda groups: count)
+    monkeypatch.setattr("reprokit.engine.usage.counter_of", lambda groups: count)
     kills = MemoryKills(os.getpid(), tmp_path.name)
     kills.look()
     assert not kills.seen
@@ -183,7 +183,7 @@ def test_a_process_here_that_is_not_the_containers_tells_nothing(
 ) -> None:
     count = tmp_path / "count"
     count.write_text("oom_kill 2\n")
-    monkeypatch.setattr("reprokit.engine.memory_kills.counter_of", lambda groups: count)
+    monkeypatch.setattr("reprokit.engine.usage.counter_of", lambda groups: count)
     kills = MemoryKills(os.getpid(), "0123456789ab")
     kills.look()
     assert not kills.seen

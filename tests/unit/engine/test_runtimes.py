@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from reprokit.core.errors import EngineError, EngineLost, Unsupported, UsageError
-from reprokit.engine import container_spec, runtimes
+from reprokit.engine import container_spec
+from reprokit.engine.container_spec import docker_run_line
 from reprokit.engine.protocol import EngineInfo
-from reprokit.engine.repeat import docker_run_line
 from reprokit.engine.venv.engine import VenvEngine
 from tests.conftest import build_of, never, trial
 
@@ -25,11 +25,11 @@ def config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], N
 
 def test_a_trial_runs_in_the_runtime_that_is_configured(config: Callable[[str], None]) -> None:
     one = trial("image", "true")
-    assert runtimes.configured() == ""
+    assert container_spec.configured_runtime() == ""
     assert "Runtime" not in container_spec.create_body(one, {})["HostConfig"]
     assert "--runtime" not in docker_run_line(one)
     config("runsc")
-    assert runtimes.configured() == "runsc"
+    assert container_spec.configured_runtime() == "runsc"
     assert container_spec.create_body(one, {}, runtime="runsc")["HostConfig"]["Runtime"] == "runsc"
     assert "--runtime=runsc" in docker_run_line(one, runtime="runsc").split()
     assert str(EngineInfo(kind="docker", name="Docker Engine", version="1", runtime="runsc")) == (
@@ -41,7 +41,7 @@ def test_a_trial_runs_in_the_runtime_that_is_configured(config: Callable[[str], 
 def test_what_is_not_a_name_of_a_runtime_is_refused(config: Callable[[str], None], name: str) -> None:
     config(name)
     with pytest.raises(UsageError, match=r"REPROKIT_RUNTIME: runtime: expected the name of a runtime"):
-        runtimes.configured()
+        container_spec.configured_runtime()
 
 
 def test_an_engine_without_runtimes_serves_nothing_where_one_is_configured(config: Callable[[str], None]) -> None:
@@ -57,12 +57,12 @@ def test_an_engine_without_runtimes_serves_nothing_where_one_is_configured(confi
 
 @pytest.mark.parametrize(("runtime", "fits"), [("", True), ("runc", True), ("nvidia", True), ("runsc", False)])
 def test_gpus_need_a_runtime_that_gives_them(runtime: str, fits: bool) -> None:
-    runtimes.check_gpus("runsc", ())
+    container_spec.check_runtime_gpus("runsc", ())
     if fits:
-        runtimes.check_gpus(runtime, ("0",))
+        container_spec.check_runtime_gpus(runtime, ("0",))
     else:
         with pytest.raises(Unsupported, match=r"gives them no GPU"):
-            runtimes.check_gpus(runtime, ("0",))
+            container_spec.check_runtime_gpus(runtime, ("0",))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_gpus_need_a_runtime_that_gives_them(runtime: str, fits: bool) -> None:
 def test_a_start_that_fails_in_a_runtime_is_unsupported(
     runtime: str, error: EngineError, becomes: type[Exception]
 ) -> None:
-    with pytest.raises(becomes) as caught, runtimes.starting(runtime):
+    with pytest.raises(becomes) as caught, container_spec.starting_in_runtime(runtime):
         raise error
     assert type(caught.value) is becomes
     assert str(error) in str(caught.value)

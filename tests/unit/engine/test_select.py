@@ -15,7 +15,7 @@ import pytest
 from reprokit.core.errors import EngineError, UsageError
 from reprokit.engine import registry
 from reprokit.engine.docker.engine import DockerEngine
-from reprokit.engine.podman import finding
+from reprokit.engine.podman import engine
 from reprokit.engine.podman.engine import PodmanEngine
 
 Serve = Callable[[Path, str], None]
@@ -64,7 +64,7 @@ def serve() -> Iterator[Serve]:
 @pytest.fixture(autouse=True)
 def no_engine_of_this_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("reprokit.engine.wire._DEFAULT_SOCKET", f"unix://{tmp_path}/docker.sock")
-    monkeypatch.setattr(finding, "SYSTEM_SOCKET", tmp_path / "system.sock")
+    monkeypatch.setattr(engine, "SYSTEM_SOCKET", tmp_path / "system.sock")
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
 
 
@@ -121,7 +121,7 @@ def test_why_a_podman_that_was_named_does_not_serve_is_said(tmp_path: Path) -> N
 
 def test_a_folder_of_roots_is_not_a_reason_to_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "system").mkdir(mode=0)
-    monkeypatch.setattr(finding, "SYSTEM_SOCKET", tmp_path / "system" / "podman.sock")
+    monkeypatch.setattr(engine, "SYSTEM_SOCKET", tmp_path / "system" / "podman.sock")
     user = os.geteuid()
     if user == 0:
         os.seteuid(65534)

@@ -12,8 +12,8 @@ import pytest
 from reprokit.case.trust import Trust
 from reprokit.core.errors import Cancelled, EngineError
 from reprokit.engine import failure
-from reprokit.engine.capabilities import Capabilities
 from reprokit.engine.images import on_loopback
+from reprokit.engine.kinds import Capabilities
 from reprokit.engine.protocol import EngineInfo, ImageInfo
 from reprokit.engine.sharing import REPOSITORIES, RegistryShare, SharedImage
 from reprokit.engine.site.keys import PARSERS

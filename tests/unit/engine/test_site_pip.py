@@ -13,8 +13,9 @@ import pytest
 
 from reprokit.case.trust import Trust
 from reprokit.core.errors import UsageError
-from reprokit.engine import failure, messages, progress
-from reprokit.engine.podman import buildah
+from reprokit.engine import failure
+from reprokit.engine.docker import session
+from reprokit.engine.podman import engine
 from reprokit.engine.protocol import Progress
 from reprokit.engine.site import Settings, Site, authorities, credentials, current, network, pipconfig
 from reprokit.engine.site.assembly import RELAYED
@@ -206,17 +207,17 @@ def test_what_a_build_writes_holds_no_word_of_the_hosts_netrc(tmp_path: Path) ->
         "machine api.example login __token__ password pypi-x1\n"
     )
     with site(home(tmp_path, "[global]\nindex-url = https://index.example/simple\n")).serving() as served:
-        trace = progress.Trace(lambda step: None, served.redact)
+        trace = session.Trace(lambda step: None, served.redact)
 
         def happens(**fields: Any) -> None:
-            status = messages.StatusResponse()
+            status = session.StatusResponse()
             name = "[1/1] RUN curl --user build-bot7:Pa55/word https://other.example"
             status.vertexes.add(digest="a", name=name, **fields).started.seconds = 1
             trace.feed(status.SerializeToString())
 
         happens()
         for piece in (b"build-bot7 tried Pa5", b"5/word and un-told\n", b"ann@other.example, __token__, Pa55%2Fword"):
-            status = messages.StatusResponse()
+            status = session.StatusResponse()
             status.logs.add(vertex="a", msg=piece)
             trace.feed(status.SerializeToString())
         happens(error="exit code 1: Pa55/word is not right")
@@ -228,7 +229,7 @@ def test_what_a_build_writes_holds_no_word_of_the_hosts_netrc(tmp_path: Path) ->
 
 def test_buildahs_text_is_redacted_by_lines_wherever_it_is_cut() -> None:
     seen: list[Progress] = []
-    steps = buildah.Steps(seen.append, lambda text: text.replace("s3cret", "-"))
+    steps = engine.Steps(seen.append, lambda text: text.replace("s3cret", "-"))
     for piece in ("STEP 1/1: RUN x\nsays s3c", "ret\nand s3", "cret"):
         steps.feed(piece)
     assert steps.last() == ("RUN x", ("says -", "and -"))

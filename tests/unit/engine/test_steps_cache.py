@@ -6,7 +6,7 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
-from reprokit.engine import messages, progress
+from reprokit.engine.docker import session
 from reprokit.engine.docker.buildkit import parameters
 from reprokit.engine.protocol import Build
 from reprokit.environment.dockerfile import Rendered
@@ -27,8 +27,8 @@ def test_buildkit_is_asked_for_the_steps_of_other_images_and_to_say_its_own() ->
 
 
 def test_what_a_registry_lacks_is_not_the_step_that_failed() -> None:
-    trace = progress.Trace(lambda _: None)
-    status = messages.StatusResponse()
+    trace = session.Trace(lambda _: None)
+    status = session.StatusResponse()
     status.vertexes.add(digest="1", name="importing cache manifest from r.example.com/steps:a", error="not found")
     status.vertexes.add(digest="2", name="[2/2] RUN false", error="exit code: 1")
     trace.feed(status.SerializeToString())

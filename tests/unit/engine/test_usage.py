@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.engine.usage import MOST, Meter, folders_of, of_container
+from reprokit.engine.usage import MOST, Meter, folders_of, meter_container
 from reprokit.evidence.usage import Usage
 
 ID = "f00d" * 16
@@ -144,7 +144,7 @@ def test_a_python_without_process_descriptors_looks_now_and_then(
 ) -> None:
     monkeypatch.setattr("reprokit.engine.usage.folders_of", lambda text, container: second_version(tmp_path))
     monkeypatch.delattr(os, "pidfd_open")
-    meter = of_container(os.getpid(), ID, kills=False)
+    meter = meter_container(os.getpid(), ID, kills=False)
     meter.look(last=True)
     assert meter.process == -1
     assert meter.usage is not None

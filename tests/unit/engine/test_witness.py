@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from reprokit.core.errors import BuildFailed, EngineError, EngineLost
-from reprokit.engine import ending, witness
+from reprokit.engine import witness
 from reprokit.engine.witness import ContainerEvents, Witness, Witnesses
 from reprokit.evidence.model import Ending
 from tests.conftest import trial
@@ -223,12 +223,12 @@ def state(code: int = 1, seconds: float = 3.0, **changes: object) -> dict[str, o
 
 def seen(daemon: Daemon, one: Witness, code: int = 1, **ended: Any) -> Ending:
     """The ending of a trial of 5 s whose container started at :data:`EARLY` and died with ``code``."""
-    early = ending.nanoseconds_of(EARLY) / 1e9
+    early = witness.nanoseconds_of(EARLY) / 1e9
     with one.watching("c") as container:
         daemon.tell("start", at=time.time())
         daemon.tell("die", exitCode=str(code))
         how = {"signalled": False, "silent_since": early + 60} | ended
-        return ending.ending_of(daemon, "c", trial("image", "true", timeout=5.0), container, **how)  # type: ignore[arg-type]
+        return witness.ending_of(daemon, "c", trial("image", "true", timeout=5.0), container, **how)  # type: ignore[arg-type]
 
 
 def test_an_ending_is_what_events_and_inspection_agree_on(daemon: Daemon, one: Witness) -> None:
@@ -241,7 +241,7 @@ def test_an_ending_is_what_events_and_inspection_agree_on(daemon: Daemon, one: W
 def test_a_container_that_podman_removes_for_another_process_is_looked_at_twice(
     daemon: Daemon, one: Witness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ending, "_GONE", 0.0)
+    monkeypatch.setattr(witness, "_GONE", 0.0)
     daemon.podman, daemon.inspectable, daemon.state = True, 1, state(1)
     assert seen(daemon, one).exit_code == 1  # no signal: the program's own end
     daemon.inspections, daemon.state = 0, state(137)
@@ -267,7 +267,7 @@ def test_an_ending_that_does_not_count(
 
 def test_output_that_ended_before_the_program(daemon: Daemon, one: Witness) -> None:
     daemon.state = state()
-    began = ending.nanoseconds_of(EARLY) / 1e9
+    began = witness.nanoseconds_of(EARLY) / 1e9
     assert seen(daemon, one, silent_since=began + 2.99).exit_code == 1
     with pytest.raises(EngineLost, match=r"cut 0\.20 s before"):
         seen(daemon, one, silent_since=began + 2.8)
@@ -286,10 +286,10 @@ def test_the_clock_of_an_engine_elsewhere_is_known_by_its_events(
 
 
 def test_a_program_that_outlives_its_output(daemon: Daemon, one: Witness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ending, "DRAIN", 0.01)
+    monkeypatch.setattr(witness, "DRAIN", 0.01)
     daemon.state = state(Running=True)
     with one.watching("c") as container, pytest.raises(EngineLost, match="still runs"):
-        ending.ending_of(daemon, "c", trial("image", "true"), container, signalled=False, silent_since=0.0)  # type: ignore[arg-type]
+        witness.ending_of(daemon, "c", trial("image", "true"), container, signalled=False, silent_since=0.0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -308,12 +308,12 @@ def test_a_full_disk(
 ) -> None:
     found = SimpleNamespace(f_frsize=4096, f_blocks=blocks, f_bavail=free, f_files=files, f_favail=left)
     monkeypatch.setattr(os, "statvfs", lambda path: found)
-    said = ending.full_disk(Path("/x"))
+    said = witness.full_disk(Path("/x"))
     assert (words in said) if words else not said
 
 
 def test_a_failure_on_a_full_disk_is_the_engines(daemon: Daemon, one: Witness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ending, "full_disk", lambda root: f"0 MiB are free at {root}")
+    monkeypatch.setattr(witness, "full_disk", lambda root: f"0 MiB are free at {root}")
     daemon.state = state()
     with pytest.raises(EngineLost, match="disk is full: 0 MiB"):
         seen(daemon, one)

@@ -16,8 +16,8 @@ from reprokit.cli import invoke
 from reprokit.cli.display.live import print_table
 from reprokit.cli.display.output import Output
 from reprokit.cli.display.plain import PlainListener, labels
+from reprokit.engine.container_spec import docker_run_line
 from reprokit.engine.protocol import Mount, Trial
-from reprokit.engine.repeat import docker_run_line
 from reprokit.evidence.details import CellDetails, FailedBuildRecord
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord

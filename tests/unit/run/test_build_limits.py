@@ -9,7 +9,7 @@ import pytest
 
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError
 from reprokit.engine.failure import LONGEST_LINE
-from reprokit.engine.podman.buildah import Steps
+from reprokit.engine.podman.engine import Steps
 from reprokit.engine.protocol import Build, EngineInfo, Progress
 from reprokit.evidence.model import Verdict
 from reprokit.run import build_limits

@@ -16,7 +16,7 @@ from reprokit.case.render import SHELL
 from reprokit.case.trust import Trust
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import BuildFailed, UsageError
-from reprokit.engine.capabilities import Capabilities
+from reprokit.engine.kinds import Capabilities
 from reprokit.engine.protocol import Build
 from reprokit.environment.dockerfile import Rendered
 from reprokit.environment.unfinished import before

@@ -9,7 +9,7 @@ import pytest
 
 from reprokit.case.trust import Trust
 from reprokit.core.errors import BuildFailed, Unsupported
-from reprokit.engine.capabilities import Capabilities
+from reprokit.engine.kinds import Capabilities
 from reprokit.engine.protocol import Build, ImageInfo
 from reprokit.run.debugging import with_debuggers
 from tests.dockerfile_grammar import parse

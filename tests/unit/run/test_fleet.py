@@ -20,7 +20,7 @@ from reprokit.case.matrix import Selection
 from reprokit.cli.display.screen import Screen
 from reprokit.core import version
 from reprokit.core.errors import BuildFailed, EngineError, Unsupported, UsageError
-from reprokit.engine.capabilities import Capabilities
+from reprokit.engine.kinds import Capabilities
 from reprokit.engine.protocol import EngineInfo, ImageInfo, Trial
 from reprokit.environment.cases import load_all
 from reprokit.evidence.model import Ending

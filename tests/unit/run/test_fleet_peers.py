@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.core.errors import EngineError
-from reprokit.engine.capabilities import Capabilities
+from reprokit.engine.kinds import Capabilities
 from reprokit.engine.protocol import EngineInfo, ImageInfo
 from reprokit.run.fleet import dispatching, peers, placing
 from tests.unit.fakes import FakeEngine

@@ -14,7 +14,7 @@ import pytest
 from reprokit.core.errors import EngineError
 from reprokit.engine.gpus import discovery
 from reprokit.engine.gpus.leases import LeaseRequest, Leases
-from reprokit.engine.gpus.xids import XidWatch
+from reprokit.engine.gpus.nvml import XidWatch
 from reprokit.engine.protocol import Trial
 from reprokit.environment.host import Gpu, GpuState, HostFacts
 from reprokit.evidence.model import Ending

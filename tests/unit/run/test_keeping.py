@@ -17,8 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.core.errors import EngineError, ImageGone, UsageError
-from reprokit.engine.kept import IMAGE, OTHER_CACHE, Kept
-from reprokit.engine.protocol import Trial
+from reprokit.engine.protocol import IMAGE, OTHER_CACHE, Kept, Trial
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.run.keeping import uses
 from reprokit.run.keeping.collecting import Keeper, Wanted, collect, planned, stock

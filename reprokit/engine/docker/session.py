@@ -1,4 +1,12 @@
-"""A BuildKit session: the engine asks us for secrets, registry credentials and the gateway over one connection.
+"""The few protobuf messages of BuildKit that we speak, declared from field numbers at import time.
+
+Sources: moby/buildkit ``session/secrets/secrets.proto``, ``session/auth/auth.proto``,
+``session/sshforward/ssh.proto``,
+``api/services/control/control.proto`` and grpc's ``health.proto``. Fields that we never read are left out: protobuf
+skips what it does not know.
+
+
+A BuildKit session: the engine asks us for secrets, registry credentials and the gateway over one connection.
 
 On that connection, which we open, *the engine* is the gRPC client. We let grpcio serve on a private unix socket and
 pump bytes between the two. What a build may read is exactly what ``secrets`` holds; nothing of it touches the disk, the
@@ -16,27 +24,106 @@ and what a step printed, how it ended and whether it was cached comes as records
 
 Method names and headers: moby/buildkit ``session/session.go`` and ``session/grpchijack``; moby
 ``daemon/command/httphandler.go``.
-"""
+
+
+BuildKit's trace, read: which step runs, what it prints, which one failed. Pure but for the callback it is given."""
 
 from __future__ import annotations
 
+import json
+import re
 import selectors
 import socket
 import threading
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import grpc
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
+from google.protobuf.message import Message
 
 from reprokit.core.errors import EngineError
 from reprokit.core.leftovers import private_folder
-from reprokit.engine import messages
+from reprokit.engine.failure import LONGEST_LINE, TAIL
+from reprokit.engine.protocol import Progress
 from reprokit.engine.wire import ANSWER_WITHIN, Endpoint, Hijacked, Wire
+
+_FieldProto = descriptor_pb2.FieldDescriptorProto
+_TYPES = {
+    "string": _FieldProto.TYPE_STRING,
+    "bytes": _FieldProto.TYPE_BYTES,
+    "bool": _FieldProto.TYPE_BOOL,
+    "int32": _FieldProto.TYPE_INT32,
+    "int64": _FieldProto.TYPE_INT64,
+}
+_PACKAGE = "reprokit.buildkit"
+
+# message -> ((field, number, type, repeated), ...); a type that is not a scalar names a message.
+_MESSAGES: dict[str, tuple[tuple[str, int, str, bool], ...]] = {
+    "GetSecretRequest": (("ID", 1, "string", False),),
+    "GetSecretResponse": (("data", 1, "bytes", False),),
+    "CredentialsRequest": (("Host", 1, "string", False),),
+    "CredentialsResponse": (("Username", 1, "string", False), ("Secret", 2, "string", False)),
+    "BytesMessage": (("data", 1, "bytes", False),),
+    "CheckAgentRequest": (("ID", 1, "string", False),),
+    "CheckAgentResponse": (),
+    "HealthCheckRequest": (("service", 1, "string", False),),
+    "HealthCheckResponse": (("status", 1, "int32", False),),
+    "Vertex": (
+        ("digest", 1, "string", False),
+        ("inputs", 2, "string", True),
+        ("name", 3, "string", False),
+        ("cached", 4, "bool", False),
+        ("started", 5, ".google.protobuf.Timestamp", False),
+        ("completed", 6, ".google.protobuf.Timestamp", False),
+        ("error", 7, "string", False),
+    ),
+    "VertexLog": (("vertex", 1, "string", False), ("stream", 3, "int64", False), ("msg", 4, "bytes", False)),
+    "StatusResponse": (("vertexes", 1, "Vertex", True), ("logs", 3, "VertexLog", True)),
+}
+
+
+def _declare() -> dict[str, type[Message]]:
+    file = descriptor_pb2.FileDescriptorProto(name="reprokit/buildkit.proto", package=_PACKAGE, syntax="proto3")
+    file.dependency.append(timestamp_pb2.DESCRIPTOR.name)
+    for name, fields in _MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for field_name, number, kind, repeated in fields:
+            label = _FieldProto.LABEL_REPEATED if repeated else _FieldProto.LABEL_OPTIONAL
+            declared = message.field.add(name=field_name, number=number, label=label)
+            if kind in _TYPES:
+                declared.type = _TYPES[kind]
+            else:
+                declared.type = _FieldProto.TYPE_MESSAGE
+                declared.type_name = kind if kind.startswith(".") else f".{_PACKAGE}.{kind}"
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
+    pool.AddSerializedFile(file.SerializeToString())
+    return {
+        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")) for name in _MESSAGES
+    }
+
+
+_CLASSES: dict[str, Any] = _declare()
+
+GetSecretRequest = _CLASSES["GetSecretRequest"]
+GetSecretResponse = _CLASSES["GetSecretResponse"]
+CredentialsRequest = _CLASSES["CredentialsRequest"]
+CredentialsResponse = _CLASSES["CredentialsResponse"]
+BytesMessage = _CLASSES["BytesMessage"]
+CheckAgentRequest = _CLASSES["CheckAgentRequest"]
+CheckAgentResponse = _CLASSES["CheckAgentResponse"]
+HealthCheckRequest = _CLASSES["HealthCheckRequest"]
+HealthCheckResponse = _CLASSES["HealthCheckResponse"]
+StatusResponse = _CLASSES["StatusResponse"]
+
 
 _SECRET = "/moby.buildkit.secrets.v1.Secrets/GetSecret"
 _CREDENTIALS = "/moby.filesync.v1.Auth/Credentials"
@@ -71,14 +158,14 @@ class _Services(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic in
         if handler_call_details.method == _FORWARD:
             return grpc.stream_stream_rpc_method_handler(
                 self._forward,
-                request_deserializer=messages.BytesMessage.FromString,
+                request_deserializer=BytesMessage.FromString,
                 response_serializer=lambda message: message.SerializeToString(),
             )
         found = {
-            _SECRET: (self._secret, messages.GetSecretRequest),
-            _CREDENTIALS: (self._login, messages.CredentialsRequest),
-            _CHECK: (self._check, messages.CheckAgentRequest),
-            _HEALTH: (self._health, messages.HealthCheckRequest),
+            _SECRET: (self._secret, GetSecretRequest),
+            _CREDENTIALS: (self._login, CredentialsRequest),
+            _CHECK: (self._check, CheckAgentRequest),
+            _HEALTH: (self._health, HealthCheckRequest),
         }.get(handler_call_details.method)
         if found is None:
             return None
@@ -92,16 +179,16 @@ class _Services(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic in
     def _secret(self, request: Any, context: Any) -> Any:
         if request.ID not in self._secrets:
             context.abort(grpc.StatusCode.NOT_FOUND, f"no secret {request.ID!r} is set on this host")
-        return messages.GetSecretResponse(data=self._secrets[request.ID])
+        return GetSecretResponse(data=self._secrets[request.ID])
 
     def _login(self, request: Any, context: Any) -> Any:
         user, secret = self._credentials(request.Host)
-        return messages.CredentialsResponse(Username=user, Secret=secret)
+        return CredentialsResponse(Username=user, Secret=secret)
 
     def _check(self, request: Any, context: Any) -> Any:
         if request.ID != GATEWAY or self._gateway is None:
             context.abort(grpc.StatusCode.NOT_FOUND, f"nothing is forwarded for {request.ID!r}")
-        return messages.CheckAgentResponse()
+        return CheckAgentResponse()
 
     def _forward(self, requests: Iterator[Any], context: Any) -> Iterator[Any]:
         """One connection of a step to the gateway."""
@@ -117,7 +204,7 @@ class _Services(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic in
             yield from _pieces(ours)
 
     def _health(self, request: Any, context: Any) -> Any:
-        return messages.HealthCheckResponse(status=_SERVING)
+        return HealthCheckResponse(status=_SERVING)
 
 
 def _take(requests: Iterator[Any], gateway: socket.socket) -> None:
@@ -187,7 +274,7 @@ def _attached(wire: Wire, session_id: str, ours: socket.socket) -> tuple[Callabl
     call: Any = channel.stream_stream(
         "/moby.buildkit.v1.Control/Session",
         request_serializer=lambda message: message.SerializeToString(),
-        response_deserializer=messages.BytesMessage.FromString,
+        response_deserializer=BytesMessage.FromString,
     )(_pieces(ours), metadata=tuple((name.lower(), value) for name, value in about))
     late = threading.Timer(ANSWER_WITHIN, call.cancel)
     late.start()
@@ -221,7 +308,7 @@ def _pieces(ours: socket.socket) -> Iterator[Any]:
     """What comes from a socket, as messages."""
     with suppress(OSError):
         while data := ours.recv(_PIECE):
-            yield messages.BytesMessage(data=data)
+            yield BytesMessage(data=data)
 
 
 def _pump(engine: Hijacked, ours: socket.socket) -> None:
@@ -241,3 +328,93 @@ def _pump(engine: Hijacked, ours: socket.socket) -> None:
                 if not data:
                     return
                 target.sendall(data)
+
+
+_STEP = re.compile(r"\[(?:\S+ )? *(?P<number>\d+)/(?P<total>\d+)\] (?P<name>.*)", re.S)
+_IMPORT = "importing cache manifest"
+_STOPPED = ("context canceled", "failed to solve: canceled", "Canceled")
+
+
+@dataclass(kw_only=True)
+class _Step:
+    name: str
+    number: int = 0
+    total: int = 0
+    error: str = ""
+    shown: bool = False
+    ended: bool = False
+    rest: str = ""
+    tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL))
+
+
+class Trace:
+    """Follows ``moby.buildkit.trace`` messages (serialised StatusResponse) of one build."""
+
+    def __init__(
+        self, on_progress: Callable[[Progress], None], redact: Callable[[str], str] = lambda text: text
+    ) -> None:
+        self._on_progress = on_progress
+        self._redact = redact
+        self._steps: dict[str, _Step] = {}
+
+    def feed(self, status: bytes) -> None:
+        """Take one message."""
+        response = StatusResponse.FromString(status)
+        for vertex in response.vertexes:
+            step = self._steps.get(vertex.digest)
+            if step is None:
+                step = self._steps[vertex.digest] = _named(self._redact(vertex.name))
+            step.error = step.error or self._redact(vertex.error)
+            if not step.shown and (vertex.HasField("started") or vertex.cached):
+                step.shown = True
+                self._tell(step, cached=vertex.cached)
+            if not (step.ended or vertex.cached) and vertex.HasField("started") and vertex.HasField("completed"):
+                step.ended = True
+                took = (vertex.completed.ToNanoseconds() - vertex.started.ToNanoseconds()) / 1e9
+                self._tell(step, took=max(took, 0.0))
+        for log in response.logs:
+            step = self._steps.get(log.vertex)
+            if step is not None:
+                self._log(step, log.msg.decode("utf-8", errors="replace"))
+
+    def failed(self) -> tuple[str, tuple[str, ...], str]:
+        """The failing step's instruction, its last lines and its error; all empty when no step failed."""
+        for step in self._steps.values():
+            # A registry that lacks what others might have pushed fails no build.
+            if step.error and not step.error.endswith(_STOPPED) and not step.name.startswith(_IMPORT):
+                last = [self._redact(step.rest)] if step.rest.strip() else []
+                return step.name, (*step.tail, *last), step.error
+        return "", (), ""
+
+    def ran_elsewhere(self, error: str) -> str:
+        """The instruction whose command the engine's ``error`` repeats though this build never started it; '' for none.
+
+        See :mod:`reprokit.engine.docker.buildkit`.
+        """
+        named = [step.name for step in self._steps.values() if not step.shown and _repeats(error, step.name)]
+        return max(named, key=len, default="")
+
+    def _log(self, step: _Step, text: str) -> None:
+        # What is kept is redacted by lines: a piece of the stream may end within a password.
+        *whole, step.rest = (step.rest + text).split("\n")
+        if len(step.rest) > LONGEST_LINE:
+            whole, step.rest = [*whole, step.rest], ""
+        step.tail.extend(self._redact(line).rstrip("\r").rpartition("\r")[2] for line in whole)
+        self._tell(step, log=self._redact(text))
+
+    def _tell(self, step: _Step, **more: Any) -> None:
+        self._on_progress(Progress(number=step.number, total=step.total, name=step.name, **more))
+
+
+def _repeats(error: str, name: str) -> bool:
+    """Whether an error ends with the command of a RUN, as it is (until BuildKit 0.9) or as Go quotes it."""
+    command = re.sub(r"^RUN\s+(?:--\S+\s+)*", "", name).strip()
+    quoted = json.dumps(command, ensure_ascii=False)[1:-1]
+    return name.startswith("RUN") and (f"{command}]: exit code" in error or f'{quoted}" did not complete' in error)
+
+
+def _named(name: str) -> _Step:
+    found = _STEP.fullmatch(name)
+    if found is None:
+        return _Step(name=name)
+    return _Step(name=found["name"], number=int(found["number"]), total=int(found["total"]))

@@ -1,0 +1,234 @@
+"""The build context as a tar stream: the same input gives the same bytes, and nothing large is held in memory.
+
+Requests to the engine that take long: streamed there and back, and cut off when the user does not want them.
+
+What a build's own steps name: all that an untrusted build reaches beside what the site names. Pure."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import stat
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from reprokit.core import interrupts
+from reprokit.core.errors import Cancelled, EngineError
+from reprokit.engine.protocol import Build
+from reprokit.engine.site.gateway.access import parsed_host
+from reprokit.engine.site.links import ARCHIVES
+from reprokit.engine.wire import ANSWER_WITHIN, Wire, error_in, raise_for_status, raw_socket
+
+DOCKERFILE = "Dockerfile"
+_CHUNK = 256 * 1024
+
+
+def pack_context(dockerfile: str, context: Mapping[str, bytes | Path]) -> Iterator[bytes]:
+    """Yield a tar archive of the Dockerfile and the context, in pieces of at most 256 KiB.
+
+    Deterministic: sorted by path, owner 0, time 0, mode 0755 or 0644 as the file is executable or not. Raises
+    EngineError when a file of the host cannot be read.
+    """
+    entries = {**context, DOCKERFILE: dockerfile.encode()}
+    folders = {str(parent) for name in entries for parent in PurePosixPath(name).parents} - {"."}
+    for name in sorted({*folders, *entries}):
+        try:
+            if name in entries:
+                yield from _entry(name, entries[name])
+            else:
+                yield _header(name, tarfile.DIRTYPE, 0o755)
+        except OSError as error:
+            raise EngineError(f"the build context cannot be read: {error.filename}: {error.strerror}") from error
+    yield bytes(2 * tarfile.BLOCKSIZE)
+
+
+def _entry(name: str, content: bytes | Path) -> Iterator[bytes]:
+    if isinstance(content, bytes):
+        yield _header(name, tarfile.REGTYPE, 0o644, size=len(content))
+        for start in range(0, len(content), _CHUNK):
+            yield content[start : start + _CHUNK]
+        yield bytes(-len(content) % tarfile.BLOCKSIZE)
+        return
+    status = content.lstat()
+    kind = status.st_mode
+    if stat.S_ISLNK(kind):
+        yield _header(name, tarfile.SYMTYPE, 0o777, link=str(content.readlink()))
+    elif stat.S_ISDIR(kind):
+        yield _header(name, tarfile.DIRTYPE, 0o755)
+        for child in sorted(content.iterdir()):
+            yield from _entry(f"{name}/{child.name}", child)
+    elif stat.S_ISREG(kind):
+        yield _header(name, tarfile.REGTYPE, 0o755 if kind & 0o111 else 0o644, size=status.st_size)
+        yield from _file(content, status.st_size)
+    # Sockets, pipes and devices have no content to send.
+
+
+def _header(name: str, kind: bytes, mode: int, *, size: int = 0, link: str = "") -> bytes:
+    info = tarfile.TarInfo(name)
+    info.type, info.mode, info.size, info.linkname = kind, mode, size, link
+    return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
+
+
+def _file(path: Path, size: int) -> Iterator[bytes]:
+    left = size
+    with path.open("rb") as reader:
+        while left:
+            data = reader.read(min(_CHUNK, left))
+            if not data:
+                raise EngineError(f"the build context changed while it was sent: {path} became shorter")
+            left -= len(data)
+            yield data
+    yield bytes(-size % tarfile.BLOCKSIZE)
+
+
+_LOOK = 0.2  # seconds between looks at the cancel event
+
+
+def post_build(
+    wire: Wire,
+    parameters: Mapping[str, str],
+    context: Iterable[bytes],
+    take: Callable[[dict[str, Any]], None],
+    cancel: threading.Event,
+) -> str:
+    """``POST /build`` with a tar stream; ``take`` gets each message of the answer.
+
+    Returns the engine's error, or '' for success. Raises Cancelled, EngineError.
+    """
+
+    def body() -> Iterator[bytes]:
+        for piece in context:
+            if cancel.is_set():
+                raise Cancelled("cancelled while the build context was sent")
+            yield piece
+
+    client = wire.client()
+    name = f"the build of {parameters['t']}"
+    interrupts.would_leave(name, "the engine stops it once it sees that this process has ended")
+    response: Any = None
+    try:
+        with wire.errors():
+            response = client.post(
+                wire.url("/build"),
+                params=parameters,
+                data=body(),
+                headers={"Content-Type": "application/x-tar"},
+                stream=True,
+                timeout=ANSWER_WITHIN,
+            )
+        with wire.errors(), cut_on(response, cancel):
+            raise_for_status(response)
+            for line in response.iter_lines(chunk_size=None):
+                if cancel.is_set():
+                    break
+                if not line:
+                    continue
+                message = json.loads(line)
+                take(message)
+                if error := error_in(message):
+                    return error
+    except EngineError:
+        if not cancel.is_set():
+            raise
+    finally:
+        if response is not None:
+            response.close()  # also how the engine learns that no one waits any more: it stops the build
+        interrupts.leaves_no_more(name)
+    if cancel.is_set():
+        raise Cancelled("cancelled during the build")
+    return ""
+
+
+@contextlib.contextmanager
+def cut_on(response: Any, cancel: threading.Event, silence: float | None = None) -> Iterator[Callable[[], None]]:
+    """A block that reads a streaming answer which ``cancel`` cuts off within a moment, even in mid-read.
+
+    ``silence``: seconds after which it is cut off too, counted from the last call of what the block gets; then
+    EngineError is raised. Without it a step may be silent for as long as it likes.
+    """
+    sock = raw_socket(response)
+    sock.settimeout(None)
+    done = threading.Event()
+    last = [time.monotonic()]
+    silent = threading.Event()
+
+    def heard() -> None:
+        last[0] = time.monotonic()
+
+    def watch() -> None:
+        import socket
+
+        while not done.wait(_LOOK):
+            if silence is not None and time.monotonic() - last[0] > silence:
+                silent.set()
+            if cancel.is_set() or silent.is_set():
+                with contextlib.suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
+                return
+
+    watcher = threading.Thread(target=watch, name="cancel-watch", daemon=True)
+    watcher.start()
+    try:
+        yield heard
+    except Exception as error:
+        if silent.is_set():
+            raise _given_up(silence) from error
+        raise
+    else:
+        if silent.is_set():
+            raise _given_up(silence)
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _given_up(silence: float | None) -> EngineError:
+    return EngineError(f"there was no answer for {silence:g} s, and it was given up")
+
+
+_URL = re.compile(r"https?://(?:[^/\s'\"@]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?")
+
+_PLACE = re.compile(r"(?:--(?:extra-)?index-url|--find-links|(?<!\S)-[if])[= ]?'?(https?://[^\s'\"\\@]+)(?![^\s'\"\\])")
+"""An index or a find-links page in an option of pip, as the Dockerfile quotes it; without a login."""
+
+_FETCHED_FROM = {
+    "uv-python.sh": ("github.com", "objects.githubusercontent.com", "release-assets.githubusercontent.com"),
+    "conda_packages.py": ("conda.anaconda.org",),
+}
+"""Scripts of steps of ours -> where interpreters and packages come from, on sites without a mirror of them."""
+
+
+def named_hosts(build: Build) -> frozenset[str]:
+    """HOST or HOST:PORT of every address in the Dockerfile (requirements, options of pip) and in the lock's files.
+
+    Not those in scripts of the case: what ``setup`` fetches, an untrusted case has to name as a source or requirement.
+    """
+    locks = [text for name, text in build.context.items() if re.fullmatch(r"reprokit/[^/]+\.lock", name)]
+    texts = [build.dockerfile, *(text.decode("utf-8", "replace") for text in locks if isinstance(text, bytes))]
+    found = _hosts("\n".join(texts))
+    ours = (hosts for script, hosts in _FETCHED_FROM.items() if f"reprokit/{script}" in build.context)
+    return frozenset(found).union(*ours)
+
+
+def named_places(build: Build) -> frozenset[str]:
+    """The indexes and find-links pages that the steps of pip name: what these link to, an untrusted build gets, too."""
+    found = _PLACE.findall(build.dockerfile)
+    return frozenset(place for place in found if not place.lower().endswith(ARCHIVES) and _hosts(place))
+
+
+def _hosts(text: str) -> set[str]:
+    """The hosts of a text's addresses, but for ``[1]`` and the port 99999, which no program connects to."""
+    found = {f"{host.lower()}:{port}" if port else host.lower() for host, port in _URL.findall(text)}
+    return {host for host in found if _is_host(host)}
+
+
+def _is_host(text: str) -> bool:
+    try:
+        return bool(parsed_host(text))
+    except ValueError:
+        return False
