@@ -21,7 +21,7 @@ import pytest
 
 from reprokit.case.cellspec import FileSpec, Limits
 from reprokit.core.errors import EngineError
-from reprokit.core.leftovers import remove_tree
+from reprokit.core.ownership import remove_tree
 from reprokit.engine import registry
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import Build, Engine, Trial

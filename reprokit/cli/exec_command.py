@@ -16,7 +16,7 @@ from reprokit.cli import opening, options
 from reprokit.cli.display.plain import columns
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import UsageError
-from reprokit.core.leftovers import private_folder
+from reprokit.core.ownership import private_folder
 from reprokit.core.terminal import echo, echo_data
 from reprokit.report import outputs
 

@@ -12,7 +12,7 @@ import click
 from reprokit.cli import options
 from reprokit.core.errors import CaseError, RecordError, UsageError
 from reprokit.core.interrupts import signals
-from reprokit.core.leftovers import private_folder
+from reprokit.core.ownership import private_folder
 from reprokit.core.terminal import echo
 from reprokit.core.text import pluralize
 from reprokit.environment.cases import load_all

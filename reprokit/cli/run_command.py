@@ -16,7 +16,7 @@ from reprokit.cli import options
 from reprokit.cli.case_argument import EXAMPLE
 from reprokit.cli.timings import show, timings_options
 from reprokit.core.errors import UsageError
-from reprokit.core.leftovers import private_folder
+from reprokit.core.ownership import private_folder
 from reprokit.core.terminal import echo
 from reprokit.environment.axes import AXIS_NAMES
 

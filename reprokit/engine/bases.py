@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from reprokit.core import cache, http_client, json_text
 from reprokit.core.errors import Unsupported, UsageError
-from reprokit.core.leftovers import private_folder
-from reprokit.core.locks import locked
+from reprokit.core.ownership import locked, private_folder
 from reprokit.engine.protocol import Engine, ImageInfo, Progress
 from reprokit.engine.sharing import ImageShare, SharedImage
 from reprokit.environment.catalog import Catalog

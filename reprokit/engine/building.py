@@ -1,8 +1,4 @@
-"""The build context as a tar stream: the same input gives the same bytes, and nothing large is held in memory.
-
-Requests to the engine that take long: streamed there and back, and cut off when the user does not want them.
-
-What a build's own steps name: all that an untrusted build reaches beside what the site names. Pure."""
+"""What builds of images have in common: their context, the request, and what their steps may reach."""
 
 from __future__ import annotations
 

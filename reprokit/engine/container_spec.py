@@ -1,19 +1,4 @@
-"""The container of a trial, as an engine is asked for it.
-
-How a container gets its GPUs: by CDI where the engine has it, else by the NVIDIA Container Toolkit's runtime.
-
-The runtime in which trials run: the engine's default, or one that the site's configuration names (gVisor's runsc).
-
-A site that names one wants no trial outside of it. What it cannot serve is ``unsupported``, never a finding.
-
-
-A container made over Podman's own API, for what its Docker-compatible one leaves out.
-
-That one forgets requests for devices without a word (podman issue 22645; from 5.4 on it takes CDI). The fields are
-those of ``SpecGenerator`` in Podman's API reference (docs.podman.io/en/latest/_static/api.html), as of 4.0.
-
-
-A trial as the plain ``docker run`` line that repeats it by hand."""
+"""The container of a trial, as Docker and Podman are asked for it, and the line that repeats it by hand. Pure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""One trial in one container: created with every limit, attached before it starts, always removed.
-
-A container with the user's terminal before it, in place of a log.
-
-Work that an interrupt must not cut in half, unless it does not end."""
+"""One trial in one container: created with every limit, attached before it starts, always removed."""
 
 from __future__ import annotations
 

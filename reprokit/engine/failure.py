@@ -1,11 +1,7 @@
-"""Whose fault is it? A pure classifier of what the engine says, so that no failure of ours or theirs becomes a finding.
+"""What the words of an engine mean, so that no failure of ours or theirs becomes a finding. Pure.
 
-The rules look at words, because that is all the engine gives: its HTTP status is 500 for nearly everything. Each rule
-names the text it was made for. Three classes come out:
-
-- :class:`Unsupported`: this host or engine cannot serve the cell (no GPU runtime, driver too old).
-- :class:`BuildFailed`: the Dockerfile's own step failed: a RUN ended non-zero, a COPY named what is not there.
-- :class:`EngineError`: everything else. It never says anything about the case.
+By words, because its HTTP status is 500 for nearly everything. Unsupported: this host or engine cannot serve the cell.
+BuildFailed: the Dockerfile's own step failed. EngineError: everything else, which says nothing about the case.
 """
 
 from __future__ import annotations

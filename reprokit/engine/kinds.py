@@ -1,6 +1,4 @@
-"""The kinds of engines that there are: the one place in which a new engine is named.
-
-What engines can do: what the rest of reprokit asks for instead of an engine's name."""
+"""The kinds of engines that there are, and what engines can do. Imports nothing heavy."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A unix socket of our own at which a program listens for this process: ssh's end of a tunnel, or Podman's service.
 
-The program ends with this process, however that ends: a shell waits for the end of a pipe of which this process has the
-other side, and stops it then. Not by the kernel's signal of a parent's death: that one comes when the *thread* that
-started the program ends. The program is in a session of its own, so that Ctrl-C leaves it to what still needs it.
+docker-py's ``use_ssh_client`` starts an ssh for each request, and paramiko reads no ``Port`` of ssh_config. Who owns
+`engine` owns this. The program ends with this process, however that ends: a shell waits for the end of a pipe of which
+this process has the other side. In a session of its own, so that Ctrl-C leaves it to what still needs it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from reprokit.core import leftovers
+from reprokit.core import ownership
 from reprokit.core.errors import EngineError, EngineLost
 from reprokit.core.redaction import without_passwords
 
@@ -85,7 +85,7 @@ class PrivateSocket:
         """
         with self._lock:
             if self._folder is None:
-                self._folder = self._stack.enter_context(leftovers.private_folder("engine", socket=True))
+                self._folder = self._stack.enter_context(ownership.private_folder("engine", socket=True))
                 atexit.register(self.close)
             if self._process is None or self._process.poll() is not None:
                 try:

@@ -1,6 +1,4 @@
-"""What an engine takes and gives: the protocol behind which Docker, Podman and virtual environments are alike.
-
-What is kept on disk and can be removed: one description for images, caches, sources and logs alike."""
+"""What an engine takes and gives: the protocol behind which Docker, Podman and virtual environments are alike."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Every kind of engine, and the engine for a name that the user gave.
-
-``--engine auto``: the engine that answers."""
+"""Every kind of engine, the engine for a name that the user gave, and ``auto``: the one that answers."""
 
 from __future__ import annotations
 

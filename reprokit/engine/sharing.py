@@ -1,11 +1,8 @@
 """Images that machines share through a registry: looked up by the hash of their inputs, and pushed after a build.
 
-The registry is not an authority: who may push there decides what it serves. So the engine checks every byte against the
-digest of the manifest; the digest that a store saw first under a name is the one that it takes later; and what comes
-has to carry the labels of just that image. Whatever else goes wrong is said once, and the image is built here.
-
-Where the engine builds with BuildKit, an image that differs in its last steps takes the others from images of the
-registry: each image that is pushed says what its steps were, and is found by the hashes of its Dockerfile's beginnings.
+Who may push there decides what it serves: so the digest that a store saw first under a name is the one that it takes
+later, and what comes has to carry the labels of just that image. Whatever else goes wrong is said once, and the image
+is built here. With BuildKit, an image that differs in its last steps takes the others from images of the registry.
 """
 
 from __future__ import annotations

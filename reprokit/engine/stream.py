@@ -1,9 +1,7 @@
-"""The bytes of an attached container: frames taken apart, and two streams merged without breaking lines. Pure.
+"""What a trial prints, in time: frames taken apart, two streams merged without breaking lines, and its limit. Pure.
 
-The time limit of a trial whose output may come faster than it is read. Pure: moments are given, in seconds.
-
-A program that writes to a full pipe waits for its reader. That wait is the reader's, not the program's, and must not
-count against the time limit: a slow disk, a costly pattern or a busy host would make ``timed-out`` out of nothing.
+docker-py reads the same frames (``docker.utils.socket``), one whole frame at a time and from a blocking socket; a frame
+may be larger than memory, and the time limit needs to know when the reader was late. Who owns `engine` owns this.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The tracer beside a trial's command: started in its container, asked at the time limit, and what it said.
-
-See :mod:`reprokit.engine.tracer_inside`. It runs as the user of the trial and can do nothing that the trial could not,
-but look into other processes of its container.
-"""
+"""The tracer beside a trial's command: started in its container as its user, and asked at the time limit."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""What a trial uses, by its control groups: processor time, its peak of memory, memory at each marked iteration.
-
-The kernel's own count of processes that it killed for memory in a container of this host.
-
-Watches how much a trial writes to the disk: engines limit that on few file systems only."""
+"""What a trial uses: processor time, memory at each marked iteration, kills for memory, bytes on the disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Connections to the engine: where it is, one client per thread, hijacked streams, and its errors in our words."""
+"""Connections to the engine: where it is, one client per thread, hijacked streams, and its errors in our words.
+
+docker-py speaks the API; what it lacks is here: a connection taken over with its early bytes, an answer that is cut off
+on cancel, Podman's own paths, and containerd's store. Who owns `engine` owns this.
+"""
 
 from __future__ import annotations
 

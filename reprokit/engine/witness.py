@@ -1,11 +1,9 @@
-"""Who saw it end? One unbroken stream of the engine's events, without which no end of a trial counts.
+"""How a trial's container ended, as one unbroken stream of the engine's events saw it: without that, no end counts.
 
-The end of a container's output says little: a connection can be cut, and the daemon that answers next may be another
-one, in whose words the trial ended with the SIGTERM of its predecessor. A stream that was open before the container was
-made, and still is when the engine reports its end, comes from one daemon that lived all the time.
-
-
-How the engine saw a trial's container end, or why what it saw says nothing of the program. See :mod:`witness`."""
+A connection can be cut, and the daemon that answers next may be another one, in whose words the trial ended with the
+SIGTERM of its predecessor. A stream that was open before the container was made, and still is at its end, comes from
+one daemon that lived all the time.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from reprokit.core import cache, http_client
 from reprokit.core.errors import Cancelled
 from reprokit.core.files import newest
-from reprokit.core.locks import POLL_SECONDS, locked_if_free
+from reprokit.core.ownership import POLL_SECONDS, locked_if_free
 from reprokit.core.redaction import without_passwords
 from reprokit.core.text import one_line
 

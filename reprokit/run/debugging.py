@@ -8,8 +8,7 @@ from collections.abc import Callable
 from reprokit.case.trust import Trust
 from reprokit.core import cache
 from reprokit.core.errors import BuildFailed, ImageGone, Unsupported
-from reprokit.core.locks import locked
-from reprokit.core.ownership import IMAGE_LABELS
+from reprokit.core.ownership import IMAGE_LABELS, locked
 from reprokit.engine import site
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
 from reprokit.environment import debugging

@@ -16,8 +16,7 @@ from reprokit.case.cellspec import CellSpec, FileSpec, SourceSpec
 from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.core import cache
 from reprokit.core.errors import BuildFailed, EngineError, Unsupported
-from reprokit.core.locks import locked
-from reprokit.core.ownership import IMAGE_LABELS, INPUTS
+from reprokit.core.ownership import IMAGE_LABELS, INPUTS, locked
 from reprokit.engine import site
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
 from reprokit.engine.sharing import REPOSITORIES, ImageShare, SharedImage

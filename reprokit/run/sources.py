@@ -19,7 +19,7 @@ from reprokit.case.cellspec import SourceSpec
 from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.core import cache
 from reprokit.core.errors import UsageError
-from reprokit.core.locks import locked
+from reprokit.core.ownership import locked
 from reprokit.environment.model import SourceTree
 from reprokit.run.keeping.uses import Uses
 

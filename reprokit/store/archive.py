@@ -21,7 +21,7 @@ from typing import IO, Any, BinaryIO
 from reprokit.core import json_text
 from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.files import open_regular
-from reprokit.core.leftovers import private_folder
+from reprokit.core.ownership import private_folder
 from reprokit.core.text import pluralize
 from reprokit.core.version import __version__
 from reprokit.evidence.records import RunRecord

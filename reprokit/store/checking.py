@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reprokit.core.leftovers import private_folder
+from reprokit.core.ownership import private_folder
 from reprokit.core.text import pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import RunRecord

@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, Row, and_, func, or_, 
 
 from reprokit.core.errors import UsageError
 from reprokit.core.json_record import member
-from reprokit.core.locks import locked
+from reprokit.core.ownership import locked
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellOutline, CellPlace, CellRecord, Result, RunRecord, TrialRecord
 from reprokit.store import summaries, tables, writing

@@ -13,7 +13,7 @@ from typing import Any
 from reprokit.core import json_text
 from reprokit.core.errors import UsageError
 from reprokit.core.files import write
-from reprokit.core.locks import locked
+from reprokit.core.ownership import locked
 from reprokit.environment.measured import Measured
 from reprokit.store.places import unlinked
 from reprokit.store.remote import remote_of

@@ -21,7 +21,7 @@ from sqlalchemy import URL, Connection, Engine, event, insert, inspect, make_url
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError
 
-from reprokit.core.locks import locked_if_free, lockless
+from reprokit.core.ownership import locked_if_free, lockless
 from reprokit.core.redaction import without_passwords
 from reprokit.store import dialects, errors, sqlite_file, summaries, tables
 from reprokit.store.dialects import Dialect

@@ -12,7 +12,7 @@ from pathlib import Path
 from sqlalchemy import select
 
 from reprokit.core.errors import UsageError
-from reprokit.core.locks import locked, lockless
+from reprokit.core.ownership import locked, lockless
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.store import errors, tables
 from reprokit.store.database import Store

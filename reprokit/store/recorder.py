@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from reprokit.core.errors import RecordError, UsageError
-from reprokit.core.locks import locked, lockless
-from reprokit.core.ownership import OwnerState
+from reprokit.core.ownership import OwnerState, locked, lockless
 from reprokit.evidence.origin import HostRecord, OwnerRecord
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.store import delivery, errors

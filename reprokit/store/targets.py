@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from reprokit.core.errors import UsageError
-from reprokit.core.leftovers import private_folder
+from reprokit.core.ownership import private_folder
 from reprokit.core.redaction import without_passwords
 from reprokit.store.files import THREADS, BucketFiles
 from reprokit.store.remote import is_address

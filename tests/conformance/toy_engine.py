@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path, PurePosixPath
 
-from reprokit.core import leftovers, ownership
+from reprokit.core import ownership
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError, ImageGone, Unsupported
 from reprokit.core.files import newest, used_bytes
 from reprokit.engine.entry import EngineEntry
@@ -93,7 +93,7 @@ def run_trial(
     cancel: threading.Event,
 ) -> Ending:
     """Run a trial in a copy of ``workspace``, or in an empty folder."""
-    with leftovers.private_folder("toy") as scratch:
+    with ownership.private_folder("toy") as scratch:
         work = scratch / "work"
         shutil.copytree(workspace, work, symlinks=True) if workspace else work.mkdir()
         for name, file in trial.files.items():
@@ -158,7 +158,7 @@ class ToyEngine:
                 on_progress(Progress(number=1, total=1, name=step, log="" if begins else text + "\n"))
 
         try:
-            with site.serving() as served, leftovers.private_folder("toy") as context:
+            with site.serving() as served, ownership.private_folder("toy") as context:
                 for name, content in {**build.context, "build.sh": build.dockerfile.encode()}.items():
                     (context / name).parent.mkdir(parents=True, exist_ok=True)
                     if isinstance(content, Path):
@@ -230,7 +230,7 @@ class ToyEngine:
                 if ownership.is_orphan(json.loads(labels.removeprefix(LABELS))):
                     os.kill(int(process.name), signal.SIGKILL)
                     removed.append(f"process {process.name}")
-        return removed + leftovers.sweep_folders()
+        return removed + ownership.sweep_folders()
 
     def gpus_in_use(self) -> Mapping[str, str]:
         return {}

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.case.cellspec import Limits
-from reprokit.core import leftovers
+from reprokit.core import ownership
 from reprokit.core.errors import EngineError, Unsupported
 from reprokit.engine.protocol import Mount, Trial
 from reprokit.engine.venv import keeping, trials
@@ -217,7 +217,7 @@ def test_a_program_that_kills_what_watches_it_is_ended_and_proves_nothing(kept: 
 def test_what_runs_on_without_reprokit_is_swept(kept: keeping.KeptVenv) -> None:
     """Both reprokit and the process that watches were killed: the name of its HOME says whose it was."""
     gone = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True).stdout.strip()
-    with leftovers.private_folder("trial") as folder:
+    with ownership.private_folder("trial") as folder:
         mine = folder.name
     names = {"gone": mine.replace(f"-{os.getpid()}-", f"-{gone}-"), "mine": mine}
     several = {

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
-from reprokit.core import leftovers
+from reprokit.core import ownership
 from reprokit.engine.site import authorities, network, pipconfig
 from reprokit.store.dialects import sqlite
 
@@ -39,7 +39,7 @@ def _no_settings_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> It
         patch.setattr(pipconfig, "SYSTEM", home / "absent")
         patch.setattr(authorities, "ANCHORS", ())
         patch.setattr(network, "APT_FILES", ())
-        patch.setattr(leftovers, "places", lambda: (home,))  # never folders of other processes of this machine
+        patch.setattr(ownership, "places", lambda: (home,))  # never folders of other processes of this machine
         yield
 
 

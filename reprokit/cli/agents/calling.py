@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 
-from reprokit.core.leftovers import private_folder
+from reprokit.core.ownership import private_folder
 
 GRACE = 90.0
 """Seconds that a command has after Ctrl-C, to remove its containers and to write its record."""

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from reprokit.case.matrix import as_group
 from reprokit.cli.agents.calling import CommandFailed, Finished, call
-from reprokit.core.leftovers import private_folder
+from reprokit.core.ownership import private_folder
 from reprokit.core.version import __version__
 from reprokit.environment.axes import AXIS_NAMES
 from reprokit.intake.facts_file import FactsDocument

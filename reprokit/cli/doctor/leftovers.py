@@ -7,7 +7,7 @@ from typing import Any
 
 from reprokit.cli.doctor.finding import Finding, Voice
 from reprokit.cli.doctor.ground import Ground
-from reprokit.core import leftovers, ownership
+from reprokit.core import ownership
 from reprokit.core.files import used_bytes
 from reprokit.core.ownership import OwnerState
 from reprokit.core.text import pluralize, size
@@ -27,7 +27,7 @@ def check(ground: Ground) -> Iterator[Finding]:
         for finding in _containers(client, ground.client):
             nothing = False
             yield finding
-    folders = leftovers.orphan_folders()
+    folders = ownership.orphan_folders()
     if folders:
         nothing = False
         names = " ".join(map(str, folders))

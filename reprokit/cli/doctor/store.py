@@ -9,7 +9,7 @@ from pathlib import Path
 
 from reprokit.cli.doctor.finding import Finding, Voice
 from reprokit.cli.doctor.ground import Ground
-from reprokit.core.locks import lockless
+from reprokit.core.ownership import lockless
 from reprokit.core.text import size
 from reprokit.store import errors
 from reprokit.store.delivery import undelivered

@@ -1,11 +1,4 @@
-"""Builds with BuildKit through the Engine API alone: context as the request's body, secrets over a session.
-
-Steps that several builds share while they run at once, of which one alone gets the output.
-
-BuildKit merges steps that read the same, and until 0.13 (Docker Engine 26) it says nothing of such a step to any build
-but the one that runs it: moby/buildkit issue 1456, and commit e1da8b7f8, which fixed it. When the step fails, the
-others learn no more than the command and its exit status.
-"""
+"""Builds with BuildKit through the Engine API alone: context as the request's body, secrets over a session."""
 
 from __future__ import annotations
 
@@ -22,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from reprokit.case.trust import ALLOWANCES
 from reprokit.core import cache
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError
-from reprokit.core.locks import locked
+from reprokit.core.ownership import locked
 from reprokit.engine import building, failure
 from reprokit.engine.building import named_hosts, named_places
 from reprokit.engine.protocol import Build, ImageInfo, Progress, say_downloads

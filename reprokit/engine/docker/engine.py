@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reprokit.core import leftovers, ownership
+from reprokit.core import ownership
 from reprokit.core.errors import EngineError
 from reprokit.engine import container_spec, containers, images
 from reprokit.engine.container_spec import docker_run_line
@@ -186,7 +186,7 @@ class DockerEngine:
                 run, case = labels.get(ownership.RUN, ""), labels.get(ownership.CASE, "")
                 of = f" of run {run}, case {case}" if run or case else ""
                 removed.append(f"container {container['Id'][:12]} ({container['State']}){of}")
-        return removed + leftovers.sweep_folders()
+        return removed + ownership.sweep_folders()
 
     def gpus_in_use(self) -> dict[str, str]:
         """UUID of a GPU -> the container of ours that has it, in words. Raises EngineError."""

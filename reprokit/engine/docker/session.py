@@ -1,32 +1,16 @@
-"""The few protobuf messages of BuildKit that we speak, declared from field numbers at import time.
+"""A BuildKit session: the engine asks us for secrets, registry credentials and the gateway; and its trace, read.
 
-Sources: moby/buildkit ``session/secrets/secrets.proto``, ``session/auth/auth.proto``,
-``session/sshforward/ssh.proto``,
-``api/services/control/control.proto`` and grpc's ``health.proto``. Fields that we never read are left out: protobuf
-skips what it does not know.
+No Python library speaks it, and no client program builds (``docker buildx build``): the only network of an untrusted
+build is the gateway's socket, and their ``--ssh`` carries an agent's protocol, not bytes, before BuildKit 0.23; what is
+installed is older, or lacks buildx, as on Debian. Who owns `engine` owns this.
 
+On a connection that we open, *the engine* is the gRPC client: grpcio serves on a private unix socket, and bytes are
+pumped between the two. ``POST /session`` becomes HTTP/2; it is deprecated since API 1.53, and where it is gone the
+engine's own address serves gRPC, whose ``Control/Session`` carries the same bytes (Docker 29.2).
 
-A BuildKit session: the engine asks us for secrets, registry credentials and the gateway over one connection.
-
-On that connection, which we open, *the engine* is the gRPC client. We let grpcio serve on a private unix socket and
-pump bytes between the two. What a build may read is exactly what ``secrets`` holds; nothing of it touches the disk, the
-context or the Dockerfile. What a step writes to the socket of ``RUN --mount=type=ssh,id=gateway`` reaches the site's
-gateway: BuildKit forwards bytes, and asks for no agent.
-
-Two ways lead there. ``POST /session`` becomes HTTP/2 without TLS; it is deprecated since API 1.53, and goes with the
-next major version. Since that API (Docker 29.2) the engine's own address also serves gRPC, whose ``Control/Session``
-carries the same bytes. The second is taken where the first is not there.
-
-Why no client program builds (``docker buildx build``, ``docker build``): the only network that a build of an untrusted
-case gets is the gateway's socket, and their ``--ssh`` speaks the protocol of agents, not bytes, before BuildKit 0.23
-(``Raw`` in ``session/sshforward/sshprovider``). What is installed is older than that, or lacks buildx, as Debian does;
-and what a step printed, how it ended and whether it was cached comes as records here, not as text for people.
-
-Method names and headers: moby/buildkit ``session/session.go`` and ``session/grpchijack``; moby
-``daemon/command/httphandler.go``.
-
-
-BuildKit's trace, read: which step runs, what it prints, which one failed. Pure but for the callback it is given."""
+Sources: moby/buildkit ``session/session.go``, ``session/grpchijack``, and the .proto files of secrets, auth, sshforward
+and control; moby ``daemon/command/httphandler.go``; grpc's ``health.proto``.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +34,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, ti
 from google.protobuf.message import Message
 
 from reprokit.core.errors import EngineError
-from reprokit.core.leftovers import private_folder
+from reprokit.core.ownership import private_folder
 from reprokit.engine.failure import LONGEST_LINE, TAIL
 from reprokit.engine.protocol import Progress
 from reprokit.engine.wire import ANSWER_WITHIN, Endpoint, Hijacked, Wire

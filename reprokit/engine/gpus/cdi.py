@@ -1,7 +1,7 @@
 """CDI, the Container Device Interface: files on the host that describe devices to container engines.
 
-The format: github.com/cncf-tags/container-device-interface, SPEC.md. ``nvidia-ctk cdi generate`` writes those of GPUs,
-by default under their index and, in newer releases, their UUID too.
+The format: github.com/cncf-tags/container-device-interface, SPEC.md, whose only library is in Go. Who owns `engine`
+owns this reader of names and files.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Measures this host: GPUs, driver, kernel, architecture. Asks NVML or nvidia-smi, never the container engine.
-
-Which GPUs of this host may be leased: the site's setting, and the variables that share a machine out. Pure.
-
-Whether a trial failed because its GPU went away, which says nothing about the case. Pure."""
+"""The GPUs of this host as NVML or nvidia-smi tells them, which of them may be leased, and which were lost."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
 """Who holds which GPU: one lock file for each, in a folder that all users of the host share.
 
-A lease is an ``flock`` on the GPU's file, so it holds between processes and users, and the kernel ends it when its
-holder dies, however. The file tells who holds it; one that still tells so when it is free was left by a holder that
-was killed, and whose container may still compute.
+A lease is an ``flock``, which the kernel ends when its holder dies. A file that still tells a holder when it is free
+was left by one that was killed, and whose container may still compute. A trial gets all its GPUs or none; of those
+that wait, the holder of the queue's lock alone keeps what it has, so that no small trials starve a large one.
 
-A trial gets all its GPUs or none. Of those that wait, one alone, the holder of the queue's lock, keeps what it has
-while it waits for the rest: no one waits for a waiting process, and no small trials can starve a large one.
+The package filelock makes a file for one user, and says nothing of who held it. Who owns `engine` owns this.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
-"""Asks NVML, NVIDIA's management library, for the GPUs of this host.
+"""Asks NVML, NVIDIA's management library, for the GPUs of this host, and hears of Xid errors.
 
-In a process of its own, with a time limit: on a GPU that has died, NVML hangs and takes the process that asked with
-it. The functions are those of the library's documentation (docs.nvidia.com/deploy/nvml-api), called through
-``nvidia-ml-py``.
-
-
-Hears of Xid errors, which the NVIDIA driver reports of a GPU that failed or whose program made an error.
-
-In a process of its own, which can hang with the driver and takes nothing with it. Functions and event as in
-docs.nvidia.com/deploy/nvml-api (nvmlEvents), errors as in docs.nvidia.com/deploy/xid-errors.
+In processes of their own, with a time limit: on a GPU that has died, NVML hangs and takes the process that asked with
+it. Called through ``nvidia-ml-py``, as in docs.nvidia.com/deploy/nvml-api and docs.nvidia.com/deploy/xid-errors.
 """
 
 from __future__ import annotations

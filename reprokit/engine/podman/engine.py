@@ -1,13 +1,4 @@
-"""Podman behind :class:`reprokit.engine.protocol.Engine`, spoken to through its Docker-compatible API.
-
-Where Podman's service listens, and the engine there.
-
-Builds with buildah, through Podman's Docker-compatible API: no session, hence secrets beside the context.
-
-Podman takes secrets as files of the build context, named in the parameter ``secrets``, and moves them out of the
-context before the build reads it (containers/podman ``pkg/api/handlers/compat/images_build.go``; its own remote client
-sends them so). Everything else of the request is what Docker's classic builder takes.
-"""
+"""Podman's service: where it listens, its containers by Docker's API, and images built by buildah."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from reprokit.case.trust import ALLOWANCES, Allowance, Trust
-from reprokit.core import cache, leftovers, netrc_file, redaction
+from reprokit.core import cache, netrc_file, ownership, redaction
 from reprokit.engine.site import authorities, credentials, network, pipconfig, providers
 from reprokit.engine.site.config import Settings
 from reprokit.engine.site.config import load as load_settings
@@ -115,7 +115,7 @@ class Site:
         from reprokit.engine.site.gateway import server  # late: most processes build nothing
 
         allowed = Allowed(credentials=gets.credentials, any_host=gets.open_network, hosts=hosts, places=places)
-        with leftovers.private_folder("gateway", socket=True) as folder:
+        with ownership.private_folder("gateway", socket=True) as folder:
             # An engine that mounts the folder of the socket shows it to steps of every user; the one above is private.
             shown = folder / "shown"
             with server.serving(self.access, allowed, cache.folder("downloads"), shown) as address:

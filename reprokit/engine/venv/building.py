@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from reprokit.core.errors import Cancelled
-from reprokit.core.leftovers import private_folder
+from reprokit.core.ownership import private_folder
 from reprokit.engine import failure
 from reprokit.engine import site as sites
 from reprokit.engine.failure import LONGEST_LINE, TAIL

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reprokit.case.trust import ALLOWANCES, Trust
-from reprokit.core import leftovers
+from reprokit.core import ownership
 from reprokit.core.errors import EngineError, Unsupported
 from reprokit.engine import container_spec
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Kept, Progress, Slot, Trial
@@ -112,7 +112,7 @@ class VenvEngine:
 
     def sweep(self) -> list[str]:
         """Remove what processes that are gone left behind; returns what was removed, in words."""
-        return [*processes.sweep(), *keeping.sweep(), *leftovers.sweep_folders()]
+        return [*processes.sweep(), *keeping.sweep(), *ownership.sweep_folders()]
 
     def gpus_in_use(self) -> Mapping[str, str]:
         """None: what a process that is gone left on a GPU, the driver tells."""

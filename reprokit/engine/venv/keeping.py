@@ -16,8 +16,7 @@ from typing import Any
 from reprokit.core import cache, json_text
 from reprokit.core.errors import EngineError, ImageGone
 from reprokit.core.files import newest, used_bytes
-from reprokit.core.leftovers import remove_tree
-from reprokit.core.locks import locked, locked_if_free
+from reprokit.core.ownership import locked, locked_if_free, remove_tree
 from reprokit.engine.protocol import DOWNLOADS, ENVIRONMENT, INTERPRETER, ImageInfo, Kept
 
 DESCRIPTION = "environment.json"

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reprokit.core import leftovers
+from reprokit.core import ownership
 from reprokit.core.errors import Cancelled, EngineError
 from reprokit.core.tty import Master, Terminal, relay
 from reprokit.engine.containers import GRACE
@@ -188,7 +188,7 @@ def _marked(wanted: Callable[[Path], bool]) -> Iterator[str]:
 
 def sweep() -> list[str]:
     """Kill what processes of reprokit that are gone left running; returns what was killed, in words."""
-    killed = kill_marked(lambda place: leftovers.is_left(place.name))
+    killed = kill_marked(lambda place: ownership.is_left(place.name))
     return [f"process {process}" for process in killed]
 
 

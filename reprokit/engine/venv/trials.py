@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from reprokit.core.errors import Cancelled, Unsupported
-from reprokit.core.leftovers import private_folder, remove_tree
+from reprokit.core.ownership import private_folder, remove_tree
 from reprokit.engine.container_spec import MODIFIED
 from reprokit.engine.protocol import Slot, Trial
 from reprokit.engine.venv import keeping, layout, processes

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from reprokit.core import cache, json_text
 from reprokit.core.errors import Cancelled, EngineError, ReprokitError
 from reprokit.core.files import write
-from reprokit.core.leftovers import private_folder
-from reprokit.core.locks import locked_if_free
+from reprokit.core.ownership import locked_if_free, private_folder
 from reprokit.core.text import one_line
 from reprokit.engine import bases
 from reprokit.engine.protocol import Engine, ImageInfo

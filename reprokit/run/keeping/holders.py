@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Protocol
 
 from reprokit.case.trust import ALLOWANCES
-from reprokit.core import cache, leftovers
+from reprokit.core import cache, ownership
 from reprokit.core.errors import EngineError
 from reprokit.core.files import newest, used_bytes
-from reprokit.core.locks import locked_if_free
+from reprokit.core.ownership import locked_if_free
 from reprokit.engine import registry
 from reprokit.engine.protocol import Engine, Kept
 from reprokit.run.keeping.planning import LOG
@@ -74,7 +74,7 @@ class SourceCache:
         place = Path(kept.key)
         lock = place.parents[1] / "trees.lock" if kept.kind == TREE else place.with_suffix(".lock")
         with locked_if_free(lock) as held:
-            return held and leftovers.remove_tree(place)
+            return held and ownership.remove_tree(place)
 
 
 class Fetched:
@@ -113,7 +113,7 @@ class DebugFileCache:
         """Remove one, unless another process is just fetching it."""
         place = Path(kept.key)
         with locked_if_free(place.with_suffix(".lock")) as held:
-            return held and leftovers.remove_tree(place)
+            return held and ownership.remove_tree(place)
 
 
 class Scraps:
@@ -127,14 +127,14 @@ class Scraps:
         measured = [(self._store / "measured").glob("*.json"), cache.folder("fleet").glob("*/measured/*.json")]
         places = [(MEASUREMENT, place, 1.0) for found in measured for place in sorted(found)]
         places += [(TEMPLATES, place, 1.0) for place in (cache.folder("templates"),) if place.is_dir()]
-        places += [(TEMPORARY, place, 0.0) for place in leftovers.orphan_folders()]
+        places += [(TEMPORARY, place, 0.0) for place in ownership.orphan_folders()]
         return [_of_place(kind, place, seconds) for kind, place, seconds in places]
 
     def discard(self, kept: Kept) -> bool:
         """Remove one. The folder of the templates stays: a run may be about to write to it."""
         place = Path(kept.key)
         if kept.kind == TEMPORARY:
-            return leftovers.remove_tree(place)
+            return ownership.remove_tree(place)
         with contextlib.suppress(OSError):
             for file in (place,) if place.is_file() else tuple(place.iterdir()):
                 file.unlink(missing_ok=True)

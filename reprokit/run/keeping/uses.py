@@ -22,7 +22,7 @@ from typing import TextIO
 
 from reprokit.core import cache, json_text
 from reprokit.core.files import write
-from reprokit.core.locks import locked
+from reprokit.core.ownership import locked
 
 
 def _folder() -> Path:

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 
 from reprokit.core import cache
 from reprokit.core.errors import EngineError, Unsupported
-from reprokit.core.leftovers import private_folder
-from reprokit.core.locks import locked
+from reprokit.core.ownership import locked, private_folder
 from reprokit.engine import bases, site
 from reprokit.engine.protocol import Engine, ImageInfo, Progress
 from reprokit.environment import bootstrap

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy.exc import DatabaseError
 
 from reprokit.core.errors import UsageError
-from reprokit.core.leftovers import private_folder
+from reprokit.core.ownership import private_folder
 from reprokit.evidence.records import RunRecord
 from reprokit.store.database import Store
 from reprokit.store.journal import FILE, recorded

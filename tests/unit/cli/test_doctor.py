@@ -308,14 +308,14 @@ def test_where_base_images_come_from(
 
 def test_folders_of_processes_that_have_exited_are_leftovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(leftovers.leftovers, "orphan_folders", list)
+    monkeypatch.setattr(leftovers.ownership, "orphan_folders", list)
     assert [status for status, _, _ in rows(leftovers.check(ground(tmp_path)))] == ["ok"]
     left = tmp_path / "reprokit-left"
     left.mkdir()
     (left / "big").write_bytes(b"x" * 100_000)
     (tmp_path / "cache/reprokit/sources/trees/abc").mkdir(parents=True)
     (tmp_path / "cache/reprokit/sources/trees/abc/one").write_bytes(b"x" * 50_000)
-    monkeypatch.setattr(leftovers.leftovers, "orphan_folders", lambda: [left])
+    monkeypatch.setattr(leftovers.ownership, "orphan_folders", lambda: [left])
     (status, text, fix), cached, *_ = rows(leftovers.check(ground(tmp_path)))
     assert (status, fix) == ("warn", f"rm -rf {left}")
     assert text.startswith("1 temporary folder of processes that have exited, 1")
@@ -338,7 +338,7 @@ def test_containers_of_owners_that_have_exited_or_cannot_be_seen_are_named(
             return [{"Id": name * 64, "Labels": own} for name, own in labels.items()]
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(leftovers.leftovers, "orphan_folders", list)
+    monkeypatch.setattr(leftovers.ownership, "orphan_folders", list)
     monkeypatch.setattr(leftovers, "holders", lambda *_: [])
     values = engine()
     values["engine"].wire.client = Client
@@ -365,7 +365,7 @@ def test_what_gc_keeps_is_listed_by_kind(tmp_path: Path, monkeypatch: pytest.Mon
     made.program = "docker"  # type: ignore[attr-defined]
     made.wire = SimpleNamespace(client=lambda: SimpleNamespace(containers=lambda **_: []))  # type: ignore[attr-defined]
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(leftovers.leftovers, "orphan_folders", list)
+    monkeypatch.setattr(leftovers.ownership, "orphan_folders", list)
     found = rows(leftovers.check(ground(tmp_path, engine=made)))
     assert found[1:] == [("info", "image: 2, 2.0 GB", "reprokit gc")]
 

@@ -22,7 +22,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     made.built, made.image_bytes = ["reprokit/img:1", "reprokit/img:2"], 1_000_000_000
     monkeypatch.setattr(registry, "make", lambda name, environ=None: made)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("reprokit.core.leftovers.orphan_folders", list)
+    monkeypatch.setattr("reprokit.core.ownership.orphan_folders", list)
     monkeypatch.setattr("reprokit.engine.venv.keeping.top", lambda: tmp_path / "venvs")
     monkeypatch.chdir(tmp_path)
     return made

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.core import leftovers, owner_lock
+from reprokit.core import ownership
 
 
 def test_private_folders_are_private_and_swept(tmp_path: Path) -> None:
-    with leftovers.private_folder("test") as folder:
+    with ownership.private_folder("test") as folder:
         assert folder.stat().st_mode & 0o777 == 0o700
         assert len(str(folder)) < 100
         living = tmp_path / folder.name
@@ -24,7 +24,7 @@ def test_private_folders_are_private_and_swept(tmp_path: Path) -> None:
         (tmp_path / "reprokit-notes").mkdir()
         link = tmp_path / folder.name.replace(f"-{os.getpid()}-", "-4194306-")
         link.symlink_to(tmp_path)
-        assert leftovers.sweep_folders((tmp_path,)) == [f"temporary folder {dead}"]
+        assert ownership.sweep_folders((tmp_path,)) == [f"temporary folder {dead}"]
         assert living.exists()
         assert link.is_symlink()
     assert not folder.exists()
@@ -32,7 +32,7 @@ def test_private_folders_are_private_and_swept(tmp_path: Path) -> None:
 
 MAKER = """
 import sys
-from reprokit.core.leftovers import private_folder
+from reprokit.core.ownership import private_folder
 with private_folder("test") as folder:
     print(folder, flush=True)
     sys.stdin.read()
@@ -42,7 +42,7 @@ with private_folder("test") as folder:
 def test_a_folder_of_another_boot_or_pid_namespace_is_swept_by_its_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leftovers, "_place", lambda: "0badcafe")
+    monkeypatch.setattr(ownership, "_place_digest", lambda: "0badcafe")
     older = tmp_path / "reprokit-12345678-77-500-build-abcd1234"  # of reprokit 0.1, without a lock
     older.mkdir()
     with subprocess.Popen(
@@ -55,21 +55,21 @@ def test_a_folder_of_another_boot_or_pid_namespace_is_swept_by_its_lock(
         assert child.stdout is not None
         folder = Path(child.stdout.readline().strip())
         assert folder.parent == tmp_path
-        assert leftovers.orphan_folders((tmp_path,)) == []
+        assert ownership.orphan_folders((tmp_path,)) == []
         child.kill()
         child.wait()
-        monkeypatch.setattr(owner_lock, "is_local", lambda path: False)
-        assert leftovers.orphan_folders((tmp_path,)) == []
-        monkeypatch.setattr(owner_lock, "is_local", lambda path: True)
-        assert leftovers.orphan_folders((tmp_path,)) == [folder]
-        assert leftovers.sweep_folders((tmp_path,)) == [f"temporary folder {folder}"]
+        monkeypatch.setattr(ownership, "is_local", lambda path: False)
+        assert ownership.orphan_folders((tmp_path,)) == []
+        monkeypatch.setattr(ownership, "is_local", lambda path: True)
+        assert ownership.orphan_folders((tmp_path,)) == [folder]
+        assert ownership.sweep_folders((tmp_path,)) == [f"temporary folder {folder}"]
     assert older.exists()
 
 
 MOUNTED = """
 import subprocess, sys
 from pathlib import Path
-from reprokit.core.leftovers import remove_tree
+from reprokit.core.ownership import remove_tree
 folder, host = map(Path, sys.argv[1:])
 for name in ("proc", "dev \\u00e9", "tmp"):
     (folder / name).mkdir()

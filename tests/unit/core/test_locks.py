@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.core.errors import Cancelled
-from reprokit.core.locks import locked, locked_if_free, lockless
+from reprokit.core.ownership import locked, locked_if_free, lockless
 
 
 def test_of_two_the_second_waits_or_goes_without(tmp_path: Path) -> None:

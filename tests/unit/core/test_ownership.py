@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.core import owner_lock, ownership
+from reprokit.core import ownership
 from reprokit.core.ownership import OwnerState, Place, state_of_owner
 
 MINE = {
@@ -121,8 +121,8 @@ def test_a_process_that_proc_hides_is_not_gone(monkeypatch: pytest.MonkeyPatch) 
 HOLDER = """
 import sys
 from pathlib import Path
-from reprokit.core import owner_lock
-print(owner_lock.hold(Path(sys.argv[1])), flush=True)
+from reprokit.core import ownership
+print(ownership.hold_owner_lock(Path(sys.argv[1])), flush=True)
 sys.stdin.read()
 """
 
@@ -137,10 +137,10 @@ def holder(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 def test_the_kernel_releases_the_lock_of_a_killed_process(tmp_path: Path) -> None:
     with holder(tmp_path / "new folder") as (child, name):
-        assert owner_lock.is_held(name, same_kernel=True) is True
+        assert ownership.is_owner_lock_held(name, same_kernel=True) is True
         child.kill()
         child.wait()
-        assert owner_lock.is_held(name, same_kernel=True) is False
+        assert ownership.is_owner_lock_held(name, same_kernel=True) is False
 
 
 def test_a_process_that_ends_leaves_no_file(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_process_that_ends_leaves_no_file(tmp_path: Path) -> None:
         (kept / "log").write_text("")
     assert not run.exists()
     assert [path.name for path in kept.iterdir()] == ["log"]
-    assert owner_lock.is_held(name, same_kernel=True) is None
+    assert ownership.is_owner_lock_held(name, same_kernel=True) is None
 
 
 def test_a_free_lock_says_nothing_on_a_network_file_system_of_another_kernel(
@@ -158,10 +158,10 @@ def test_a_free_lock_says_nothing_on_a_network_file_system_of_another_kernel(
 ) -> None:
     with holder(tmp_path) as (child, name):
         child.kill()
-    monkeypatch.setattr(owner_lock, "is_local", lambda path: False)
-    assert owner_lock.is_held(name, same_kernel=False) is None
-    monkeypatch.setattr(owner_lock, "is_local", lambda path: True)
-    assert owner_lock.is_held(name, same_kernel=False) is False
+    monkeypatch.setattr(ownership, "is_local", lambda path: False)
+    assert ownership.is_owner_lock_held(name, same_kernel=False) is None
+    monkeypatch.setattr(ownership, "is_local", lambda path: True)
+    assert ownership.is_owner_lock_held(name, same_kernel=False) is False
 
 
 def test_a_copy_of_the_file_says_nothing(tmp_path: Path) -> None:
@@ -169,17 +169,17 @@ def test_a_copy_of_the_file_says_nothing(tmp_path: Path) -> None:
         inode, _, path = name.partition(":")
         copy = tmp_path / "copy.lock"
         copy.write_text("")
-        assert owner_lock.is_held(f"{inode}:{copy}", same_kernel=True) is None
+        assert ownership.is_owner_lock_held(f"{inode}:{copy}", same_kernel=True) is None
         link = tmp_path / "link.lock"
         link.symlink_to(path)
-        assert owner_lock.is_held(f"{inode}:{link}", same_kernel=True) is None
-        assert owner_lock.is_held("", same_kernel=True) is None
-        assert owner_lock.is_held("1:\0", same_kernel=True) is None
+        assert ownership.is_owner_lock_held(f"{inode}:{link}", same_kernel=True) is None
+        assert ownership.is_owner_lock_held("", same_kernel=True) is None
+        assert ownership.is_owner_lock_held("1:\0", same_kernel=True) is None
 
 
 def test_where_no_lock_can_be_made_the_pid_has_to_do(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert owner_lock.hold(tmp_path / "file") == ""
+    assert ownership.hold_owner_lock(tmp_path / "file") == ""
 
 
 MOUNTS = """\
@@ -196,4 +196,4 @@ MOUNTS = """\
     [("/srv/x", True), ("/home/ann/x", False), ("/home/ann/My Disk/x", True), ("/homes/x", True), ("/mnt/x", False)],
 )
 def test_file_systems_of_one_machine(path: str, local: bool) -> None:
-    assert owner_lock.is_local(path, MOUNTS) is local
+    assert ownership.is_local(path, MOUNTS) is local

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.core.leftovers import private_folder
+from reprokit.core.ownership import private_folder
 from reprokit.engine.building import named_hosts
 from reprokit.engine.protocol import Build
 from reprokit.engine.site.gateway import RELAY_PORT

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from reprokit.core.locks import locked_if_free
+from reprokit.core.ownership import locked_if_free
 from reprokit.engine.site.gateway.allowed import NotServed, Unreachable
 
 if TYPE_CHECKING:
