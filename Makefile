@@ -7,6 +7,8 @@ SECONDS ?= 60
 TARGETS ?=
 # make unit: half as many workers again as processors, since some tests wait for sockets and processes.
 UNIT_WORKERS ?= $(shell echo $$(($$(nproc) * 3 / 2)))
+# make test: what it runs beside the tests of a change; `make test-all` sets it to "nightly".
+NIGHTLY ?=
 # make gpu-wheels: the Python of the machine that has the GPU.
 GPU_MACHINE_PYTHON ?= 3.12
 # A dockerd that was started here: the demo's goes on running, the tests' is stopped.
@@ -16,7 +18,7 @@ TEST_ENGINE := $(CURDIR)/.engine-test.pid
 PIP := $(VENV)/bin/pip --disable-pip-version-check
 DEMO_PIP := $(DEMO_VENV)/bin/pip --disable-pip-version-check
 
-.PHONY: demo test help venv lint unit system integration gpu gpu-wheels browser bench fuzz dist sbom audit docs docs-generated lock data data-renew clean
+.PHONY: demo test test-all help venv lint types style unit system integration gpu gpu-wheels browser bench fuzz dist sbom audit docs docs-generated lock data data-renew clean
 
 demo: ## Install reprokit in a virtual environment, get an engine if none answers, run a first case
 	@.ci/venv $(DEMO_VENV)
@@ -27,12 +29,12 @@ demo: ## Install reprokit in a virtual environment, get an engine if none answer
 	@$$(.ci/engine prefix)$(DEMO_VENV)/bin/reprokit run cases/ptxas_unknown_arch.yaml
 	@if [ -s $(DEMO_ENGINE) ]; then echo "dockerd was started for this and goes on running; stop it with: .ci/engine stop $(DEMO_ENGINE)"; fi
 
-# A test that fails runs once more and is listed as RERUN: see CONTRIBUTING.md.
-# First what needs no engine, and the pages in a browser; then what is to hold on a newer engine, too; then what shares the
-# engine, where a worker mostly waits for it.
-test: venv ## Everything that must pass: lint, types, unit tests, integration tests on the real engine
+test: venv ## Everything that must pass on a change: lint, types, unit tests, a selection on the real engines
 	@.ci/engine ensure $(TEST_ENGINE)
-	@trap '.ci/engine stop $(TEST_ENGINE)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; $(MAKE) --no-print-directory lint && $$(.ci/engine prefix)$(VENV)/bin/python -m pytest -n auto --dist loadfile --reruns 1 -m "not integration or browser" && $$(.ci/engine prefix).ci/docker29 build/docker29 $(VENV)/bin/python -m pytest -n 2 --dist loadfile --reruns 1 -m engines tests/conformance tests/integration && $$(.ci/engine prefix)$(VENV)/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --reruns 1 -m "integration and not browser" --durations=15
+	@trap '.ci/engine stop $(TEST_ENGINE)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; $(MAKE) --no-print-directory -j2 -O types style && .ci/tests $(VENV)/bin/python $(NIGHTLY)
+
+test-all: ## The same with what is marked nightly: more systems, Pythons, orders and cases; an hour or two
+	@$(MAKE) --no-print-directory test NIGHTLY=nightly
 
 help: ## Print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -46,14 +48,18 @@ $(VENV)/.ready: requirements-dev.txt pyproject.toml
 	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-lint: venv ## Style, types, words, budgets, which room imports from which, and whether every test can be imported
-	$(VENV)/bin/ruff check .
-	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/mypy
-	$(VENV)/bin/lint-imports --no-logo --no-cache
+lint: types style ## Style, types, words, budgets, which room imports from which, and whether every test can be imported
 	$(VENV)/bin/python -m pytest -q -n 0 tests/unit/test_words.py tests/unit/test_budgets.py
 	@echo "importing every test"
 	@found=$$($(VENV)/bin/python -m pytest -q -n 0 --collect-only tests 2>&1) || { echo "$$found" | grep -v '::'; exit 1; }
+
+types: venv ## mypy
+	$(VENV)/bin/mypy
+
+style: venv ## ruff, and which room imports from which
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/lint-imports --no-logo --no-cache
 
 # test_mcp.py has only system tests, and what it imports takes each worker more than half a second.
 unit: venv ## The fast tests: no engine, and nothing that starts whole programs

@@ -24,6 +24,7 @@ def answer(user: User, name: str) -> dict[str, Any]:
     return dict(found["answer"])
 
 
+@pytest.mark.nightly
 def test_the_release_since_which_numpy_warns_no_more(user: User) -> None:
     case = str(REPOSITORY / "cases" / "np_dtype_synonym.yaml")
     fixed = ("--only", "os=debian-12,shape=1")

@@ -320,13 +320,14 @@ def test_a_locked_build_has_the_file_of_its_hash(
     assert "THESE PACKAGES DO NOT MATCH THE HASHES" in "\n".join(failed.value.tail)
 
 
+TRUSTS = [pytest.param(each, marks=pytest.mark.nightly) if each is Trust.REVIEWED else each for each in Trust]
 PLACES = {
     "setup": {"setup": LOOK},
     "sdist": {"pip": ("peeking",), "setup": LOOK},
 }
 
 
-@pytest.mark.parametrize("trust", list(Trust))
+@pytest.mark.parametrize("trust", TRUSTS)
 @pytest.mark.parametrize("place", list(PLACES))
 def test_no_step_sees_a_secret_of_the_site(
     engine: DockerEngine,

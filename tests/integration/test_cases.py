@@ -1,4 +1,4 @@
-"""The library on the real engine: the quick set and the flagship's neighbour, each with its fix."""
+"""The library on the real engine, with its fixes: three small cases, and each night the quick set."""
 
 from __future__ import annotations
 
@@ -16,14 +16,26 @@ def user(tmp_path: Path) -> User:
     return User(tmp_path)
 
 
-def test_the_quick_cases_fail_where_they_should_and_their_fixes_hold(user: User) -> None:
-    user.types("run", str(REPOSITORY / "cases"), "--tag", "quick", "--fix", "--confirm", "never")
+SMALL = ("cmake_minimum_removed", "oom_box_assigner", "uint8_scalar_wraps")
+"""A program that stops, a limit that kills, numbers that are compared: none installs more than NumPy."""
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        pytest.param([str(REPOSITORY / "cases" / f"{name}.yaml") for name in SMALL], id="small"),
+        pytest.param([str(REPOSITORY / "cases"), "--tag", "quick"], id="quick", marks=pytest.mark.nightly),
+    ],
+)
+def test_cases_fail_where_they_should_and_their_fixes_hold(user: User, chosen: list[str]) -> None:
+    user.types("run", *chosen, "--fix", "--confirm", "never")
     cells = user.cells()
     assert [cell for cell in cells if not cell["as_expected"]] == []
     seen = {variant: {cell["verdict"] for cell in cells if cell["variant"] == variant} for variant in ("case", "fix")}
     assert seen == {"case": {"reproduced", "not-reproduced"}, "fix": {"not-reproduced"}}
 
 
+@pytest.mark.nightly
 def test_the_neighbour_of_the_flagship_and_its_fix_are_as_expected_through_the_frames_of_the_report(user: User) -> None:
     said = user.types("run", str(REPOSITORY / "cases" / "rmi_singular_cpu.yaml"), "--fix", "--confirm", "never")
     assert "all as expected" in said

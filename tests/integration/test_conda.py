@@ -168,6 +168,7 @@ def test_a_channel_serves_cuda_and_cudnn(tmp_path: Path, channel: tuple[Channel,
     assert channel[1] not in user.types("show", "last", "1")  # the site's mirror stays on this site
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(HERE in {Path("/usr"), Path("/usr/local")}, reason="the tests' interpreter is no tree of its own")
 def test_a_channel_serves_an_interpreter(tmp_path: Path, channel: tuple[Channel, str]) -> None:
     made, address = channel

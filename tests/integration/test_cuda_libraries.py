@@ -27,6 +27,7 @@ pytestmark = [
 CASE = Path(__file__).parents[2] / "cases" / "cityscapes_rmi.yaml"
 
 
+@pytest.mark.nightly
 def test_what_paddle_opens_is_in_the_image(engine: DockerEngine) -> None:
     [file] = load(str(CASE))
     axes = {"os": "debian-12", "cuda": "11.8", "cudnn": "8.6", "python": "3.11", "gcc": "12.2", "nccl": "2.16"}

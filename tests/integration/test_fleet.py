@@ -64,6 +64,7 @@ def test_a_node_that_is_killed_loses_nothing_and_doubles_nothing(
     assert all(one["id"] in ("", nodes[2].id) for cell in cells for one in cell["details"]["node"].get("lost", ()))
 
 
+@pytest.mark.nightly
 def test_podman_takes_the_image_that_docker_has(
     cluster: RayCluster, tiny: str, podman_service: str, tmp_path: Path
 ) -> None:

@@ -58,6 +58,7 @@ class GpuNode:
         return file.read_text().split() if file.exists() else []
 
 
+@pytest.mark.nightly
 def test_cells_go_to_the_gpus_that_serve_them_and_are_unsupported_where_no_node_can(tmp_path: Path) -> None:
     (tmp_path / "case.yaml").write_text(CASE)
     with ray_cluster(tmp_path) as cluster:

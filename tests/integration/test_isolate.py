@@ -37,6 +37,7 @@ def user(tmp_path: Path) -> User:
     return User(tmp_path)
 
 
+@pytest.mark.nightly
 def test_cuda_and_the_architecture_are_found_to_fail_together(user: User) -> None:
     case = str(REPOSITORY / "cases" / "ptxas_unknown_arch.yaml")
     ends = ("--bad", "cuda=12.0,arch=sm_35", "--good", "cuda=11.8,arch=sm_90")

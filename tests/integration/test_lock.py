@@ -130,6 +130,7 @@ fix:
 """
 
 
+@pytest.mark.nightly
 def test_steps_of_pip_and_the_fix_are_locked_and_installed_in_their_order(user: User) -> None:
     user.write("steps.yaml", STEPS)
     said = user.types("lock", "steps.yaml")

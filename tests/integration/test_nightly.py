@@ -131,6 +131,7 @@ def results(replay: Replay) -> dict[str, list[str]]:
     return {name: [job.result for job in jobs] for name, jobs in replay.jobs.items()}
 
 
+@pytest.mark.nightly
 def test_three_nights_in_which_a_bug_goes_and_comes_back(nights: Nights) -> None:
     first = nights.night()
     good = {name: ["success"] for name in JOBS}

@@ -99,6 +99,7 @@ def test_an_index_without_times_fails_the_build_and_is_named(user: User, index: 
     assert "does not say when it received" in said
 
 
+@pytest.mark.nightly
 def test_virtual_environments_of_this_host_have_packages_of_a_day(index: PackageIndex, tmp_path: Path) -> None:
     with own_cache():
         user = User(tmp_path)

@@ -95,6 +95,7 @@ expect: {reproduces: none}
 """
 
 
+@pytest.mark.nightly
 def test_a_toolkit_whose_image_is_gone_comes_from_wheels(tmp_path: Path, registry: str) -> None:
     user = user_of(registry, tmp_path, "ubuntu:22.04")
     user.write("case.yaml", WITHOUT_TAG.replace(', cuda: ["11.8"]', "").replace("ptxas --version", "true"))
@@ -147,6 +148,7 @@ RUN ldconfig && ln -s /usr/share/python-wheels /usr/local/share/python-wheels
 """
 
 
+@pytest.mark.nightly
 def test_a_python_that_debian_lacks_comes_with_an_image(tmp_path: Path, registry: str) -> None:
     local = f"python:{next(v for v in OURS.python_images('debian-12') if v.startswith('3.9.'))}-slim-bookworm"
     user = user_of(registry, tmp_path, local)
@@ -282,6 +284,7 @@ RUN for tool in gcc g++ cpp gcov gcc-ar gcc-nm gcc-ranlib; do \
 """
 
 
+@pytest.mark.nightly
 def test_a_gcc_that_debian_lacks_is_copied_from_an_image(tmp_path: Path, registry: str) -> None:
     local = "gcc:10.2.0"
     user = user_of(registry, tmp_path, local)

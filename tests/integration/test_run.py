@@ -193,6 +193,7 @@ expect: {reproduces: none}
 """
 
 
+@pytest.mark.nightly
 def test_three_debian_releases_measure_as_asked(user: User) -> None:
     user.write("case.yaml", RELEASES)
     user.types("run", "case.yaml")

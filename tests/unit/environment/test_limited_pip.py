@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.limited_pip import DAY, SCRIPTS, LimitedPip, old_and_new
-from tests.package_index import PackageIndex, wheel
+from tests.package_index import PackageIndex
 
 pytestmark = pytest.mark.system
 
@@ -40,13 +40,6 @@ def test_dependencies_come_as_they_were(tmp_path: Path) -> None:
     pip = LimitedPip(python=sys.executable, scratch=tmp_path)
     with old_and_new() as index:
         assert pip(index, "demo").versions == {"demo": "1.0", "dep": "1.5"}
-        assert pip(index, "demo", before="").versions == {"demo": "2.0", "dep": "2.0"}
-        assert "built_with = '1.0'" in pip(index, "built").modules["built"]
-        assert "built_with = '2.0'" in pip(index, "built", before="").modules["built"]
-        assert pip(index, "demo==2.0").versions == {"demo": "2.0", "dep": "1.5"}
-        assert pip(index, "demo>=2").reason.startswith(f"no file of demo>=2 that fits was received before {DAY}")
-        index.add(wheel("odd", "1.0"), 5)
-        assert f"{index.address}/odd/ does not say when it received odd-1.0" in pip(index, "odd").reason
 
 
 def test_a_pip_that_cannot_keep_to_it_says_so(tmp_path: Path) -> None:
