@@ -63,13 +63,13 @@ style: venv ## ruff, and which room imports from which
 
 # test_mcp.py has only system tests, and what it imports takes each worker more than half a second.
 unit: venv ## The fast tests: no engine, and nothing that starts whole programs
-	$(VENV)/bin/python -m pytest tests/unit --ignore=tests/unit/cli/test_mcp.py -n $(UNIT_WORKERS) --dist worksteal --hypothesis-profile=quick -m "not integration and not system"
+	$(VENV)/bin/python -m pytest tests/unit --ignore=tests/unit/cli/test_mcp.py -n $(UNIT_WORKERS) --dist worksteal --hypothesis-profile=quick -m "not integration and not system and not nightly"
 
 system: venv ## What starts whole programs, or takes the sizes of real life; no engine
-	$(VENV)/bin/python -m pytest -n auto --dist worksteal -m system
+	$(VENV)/bin/python -m pytest -n auto --dist worksteal -m "system and not nightly"
 
 integration: venv ## The tests on the real engine, and in a browser
-	$(VENV)/bin/python -m pytest -m integration
+	$(VENV)/bin/python -m pytest -m "integration and not nightly"
 
 gpu: venv ## What an NVIDIA driver says and does: on the fake library and, where there is a GPU, on the real one
 	$(VENV)/bin/python -m pytest tests/gpu -rs

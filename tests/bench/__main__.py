@@ -1,6 +1,6 @@
 """``python -m tests.bench [NAME...]``: figures as ratios measured in one run; medians of several rounds.
 
-Needs a container engine for ``warm``, ``cold``, ``many``, ``flood``, ``peers``, ``bugsinpy``, ``nulls`` and
+Needs a container engine for ``warm``, ``cold``, ``many``, ``peers``, ``bugsinpy``, ``nulls`` and
 ``repeated``; the last two take hours, and ``peers`` installs tox and asv into a folder of its own. Nothing here is a
 test: figures are to be read, not asserted.
 """
@@ -21,8 +21,6 @@ from pathlib import Path
 REPOSITORY = Path(__file__).parents[2]
 REPROKIT = [sys.executable, "-m", "reprokit"]
 ROUNDS = 7
-LIBRARY = 300
-"""Cases of the folder that ``library`` makes, at least."""
 CELLS, ROUNDS_OF_CELLS = 250, 8
 """Cells of each run that ``many`` starts, and such runs."""
 
@@ -63,50 +61,6 @@ def startup(folder: Path) -> None:
     bare = lambda: seconds([sys.executable, "-c", "pass"], folder=folder)  # noqa: E731
     against("start-up, reprokit --help", of("--help"), bare, python)
     against("start-up, reprokit validate CASE", of("validate", case), bare, python)
-
-
-def matrix(folder: Path) -> None:
-    """Expansion of 100,000 cells with excludes, and selection from them, through the command line."""
-    axes = {name: [str(value) for value in range(10)] for name in ("a", "b", "c", "d", "e")}
-    case = {
-        "schema": "reprokit/v1",
-        "id": "big",
-        "title": "A hundred thousand cells",
-        "matrix": {**axes, "exclude": [{"a": str(i), "b": "0"} for i in range(5)]},
-        "command": "echo {{ a }}{{ b }}{{ c }}{{ d }}{{ e }}",
-    }
-    (folder / "big.yaml").write_text(json.dumps(case))
-    argv = [*REPROKIT, "matrix", "big.yaml", "--only", "a=7,b=3,c=1", "--skip", "d=2"]
-    times = [seconds(argv, folder=folder) for _ in range(ROUNDS)]
-    _, peak = with_peak(argv, folder)
-    print(f"100,000 cells, selected from: {statistics.median(times):.2f} s, {peak / 1e6:.0f} MB at most")
-
-
-def with_peak(argv: Sequence[str], folder: Path) -> tuple[float, int]:
-    """Wall seconds and peak resident bytes of one command."""
-    started = time.perf_counter()
-    child = subprocess.Popen(argv, cwd=folder, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(child.pid, 0)
-    if os.waitstatus_to_exitcode(status) not in (0, 1, 3):
-        sys.exit(f"{' '.join(argv)} failed")
-    return time.perf_counter() - started, usage.ru_maxrss * 1024
-
-
-def library(folder: Path) -> None:
-    """A large folder of cases, the library's own several times over: validated, listed, chosen from, and indexed."""
-    cases = folder / "cases"
-    cases.mkdir()
-    originals = sorted((REPOSITORY / "cases").glob("*.yaml"))
-    for number in range(-(-LIBRARY // len(originals))):
-        for path in originals:
-            text = path.read_text(encoding="utf-8").replace("\nid: ", f"\nid: x{number}-", 1)
-            (cases / f"{path.stem}-{number}.yaml").write_text(text, encoding="utf-8")
-    count = len(list(cases.iterdir()))
-    for words in (("validate", "cases"), ("list", "cases"), ("list", "cases", "--framework", "torch"), ("index",)):
-        argv = [*REPROKIT, *words]
-        times = [seconds(argv, folder=folder) for _ in range(3)]
-        took = statistics.median(times)
-        print(f"{count} cases, reprokit {' '.join(words)}: {took:.2f} s, {100 * took / count:.2f} s per 100 cases")
 
 
 def warm(folder: Path) -> None:
@@ -178,49 +132,11 @@ def many(folder: Path) -> None:
     print(f"{ROUNDS_OF_CELLS * CELLS} cells: ratio {total_ours / total_theirs:.2f}")
 
 
-def flood(folder: Path) -> None:
-    """Memory and disk while a container prints 2 GB."""
-    case = {
-        "schema": "reprokit/v1",
-        "id": "flood",
-        "title": "Prints 2 GB, then a traceback",
-        "command": "(yes 'a line that says nothing' || true) | head -c 2000000000; python3 -c 'raise ValueError(1)'",
-        "expect": {"failure": {"exception": "ValueError"}, "reproduces": "all"},
-        "resources": {"timeout": "10m"},
-    }
-    (folder / "flood.yaml").write_text(json.dumps(case))
-    store = folder / "flood-store"
-    took, peak = with_peak([*REPROKIT, "run", "flood.yaml", "--store", str(store)], folder)
-    logged = sum(path.stat().st_size for path in (store / "runs").rglob("*.log"))
-    print(f"2 GB of output: {took:.1f} s, {peak / 1e6:.0f} MB of memory at most, {logged / 1e6:.1f} MB of log")
-
-
 def trials(folder: Path) -> None:
     """Errors and numbers of trials of the sequential test, beside fixed numbers and ClusterFuzz's 5 of 10."""
     from tests.bench.trials import table
 
     print(table())
-
-
-def history(folder: Path) -> None:
-    """``history`` and ``changes`` over a year of nights, against a tenth of it and against a bare count of the rows."""
-    from tests.bench.history import CELLS, NIGHTS, fill
-
-    tenth, year = folder / "tenth", folder / "year"
-    fill(tenth, nights=NIGHTS // 10)
-    fill(year)
-    size = sum(path.stat().st_size for path in year.iterdir()) / 1e9
-    print(f"{NIGHTS} nights of {CELLS} cells: {size:.1f} GB")
-
-    def of(store: Path, *words: str) -> Callable[[], float]:
-        return lambda: seconds([*REPROKIT, *words, "--store", str(store)], folder=folder)
-
-    script = f"import sqlite3; print(sqlite3.connect('{year}/reprokit.db').execute('SELECT sum(length(verdict)), "
-    count = [sys.executable, "-c", script + "count(*) FROM cells NOT INDEXED').fetchall())"]
-    since = ("changes", "--since", "2025-12-24")
-    against("changes of a week", of(year, *since), of(tenth, *since), "a tenth of the nights")
-    against("changes of a week", of(year, *since), lambda: seconds(count, folder=folder), "a count by sqlite3")
-    against("history of a case", of(year, "history", "case-1"), of(tenth, "history", "case-1"), "a tenth of the nights")
 
 
 def servers(folder: Path) -> None:
@@ -245,63 +161,6 @@ def claims(folder: Path) -> None:
 
     for line in report():
         print(line, flush=True)
-
-
-def explaining(folder: Path) -> None:
-    """Planted causes that ``explain`` finds from all, half, a quarter and a tenth of a grid's cells."""
-    from tests.bench.explaining import report
-
-    for line in report():
-        print(line)
-
-
-def transitions(folder: Path) -> None:
-    """Changes that are reported though nothing changed, and nights until a real one is reported."""
-    from tests.bench.transitions import table
-
-    print(table())
-
-
-def scrubbing(folder: Path) -> None:
-    """Taking secrets out of a megabyte of report, and of what is worst for the patterns."""
-    from tests.bench.scrubbing import growth
-
-    for text, took, ratio in growth():
-        print(f"scrubbing 1 MB of {text!r}: {took:.2f} s, {ratio:.1f} times that of a quarter")
-
-
-def growth(folder: Path) -> None:
-    """How the time of each reader of foreign text grows with what is worst for it."""
-    from tests.bench.growth import growth
-
-    for reader, text, took, ratio in growth():
-        print(f"{reader}, {text}: {took:.2f} s, {ratio:.1f} times for twice the text")
-
-
-def hostile(folder: Path) -> None:
-    """Processor time and memory that each hostile probe of the tests takes until it is refused or confined."""
-    from tests.bench.hostile import report
-
-    for line in report():
-        print(line, flush=True)
-
-
-def logs(folder: Path) -> None:
-    """What people see of logs of 9 MiB, and patterns in a flood."""
-    from tests.bench.logs import ratios, watching
-
-    for name, took, ratio in ratios(folder):
-        print(f"{name}: {took:.2f} s, {ratio:.1f} times reading and splitting")
-    for name, took, ratio in watching(folder):
-        print(f"{name}: {took:.2f} s, {ratio:.1f} times no pattern")
-
-
-def pages(folder: Path) -> None:
-    """The pages of a case of ten thousand cells, in a browser on one core."""
-    from tests.bench.pages import report
-
-    for line in report(folder):
-        print(line)
 
 
 def nulls(folder: Path) -> None:
@@ -362,26 +221,15 @@ BENCHES = {
     "peers": peers,
     "bugsinpy": bugsinpy,
     "startup": startup,
-    "matrix": matrix,
-    "library": library,
     "warm": warm,
     "cold": cold,
     "endless": endless,
     "nights": nights,
     "many": many,
-    "flood": flood,
     "trials": trials,
-    "history": history,
     "servers": servers,
     "machines": machines,
-    "transitions": transitions,
     "claims": claims,
-    "explaining": explaining,
-    "scrubbing": scrubbing,
-    "growth": growth,
-    "hostile": hostile,
-    "logs": logs,
-    "pages": pages,
     "nulls": nulls,
     "repeated": repeated,
     "fleet": fleet,

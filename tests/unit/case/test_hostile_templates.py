@@ -196,7 +196,7 @@ def test_large_values_used_often_are_rendered_under_the_limits() -> None:
         render_text(text, {"x": "x" * (MAX_TEXT // 100)})
 
 
-@pytest.mark.system
+@pytest.mark.nightly
 def test_many_that_each_take_long_are_refused_as_one_that_does() -> None:
     fresh_budget()
     used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime

@@ -72,7 +72,9 @@ ADDRESSES = {
 
 
 @pytest.mark.parametrize("address", ADDRESSES.values(), ids=ADDRESSES)
-@pytest.mark.parametrize("way", ["get", "connect", "redirect", "link"])
+@pytest.mark.parametrize(
+    "way", ["get", "connect", *(pytest.param(way, marks=pytest.mark.nightly) for way in ("redirect", "link"))]
+)
 def test_addresses_that_are_not_public_are_never_connected_to(
     world: World, tmp_path: Path, way: str, address: str
 ) -> None:

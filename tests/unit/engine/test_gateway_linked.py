@@ -211,7 +211,10 @@ WORDS = {
 
 @pytest.mark.system
 @pytest.mark.parametrize("places", [f"{INDEX} {PAGE}", ""], ids=["named", "not-named"])
-@pytest.mark.parametrize("words", WORDS.values(), ids=WORDS)
+@pytest.mark.parametrize(
+    "words",
+    [pytest.param(words, id=name, marks=[pytest.mark.nightly] * (name != "index")) for name, words in WORDS.items()],
+)
 def test_pip_of_an_untrusted_build_installs_what_an_index_links_to(net: Net, words: list[str], places: str) -> None:
     """As a step runs it, whose only way out is the gateway. Without the names it would ask the other host itself."""
     pytest.importorskip("pip")

@@ -98,8 +98,7 @@ def world() -> Iterator[World]:
     world.close()
 
 
-@pytest.mark.parametrize("kind", ["html", "json"])
-@pytest.mark.parametrize("forged", [False, True], ids=["good", "forged"])
+@pytest.mark.parametrize(("kind", "forged"), [("html", False), ("json", True)], ids=["good", "forged"])
 def test_pip_installs_what_verifies_and_nothing_else(world: World, tmp_path: Path, kind: str, forged: bool) -> None:
     one, two = wheel(tmp_path, "one", "two>=1"), wheel(tmp_path, "two")
     replies = {

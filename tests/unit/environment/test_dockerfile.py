@@ -203,7 +203,7 @@ def test_the_same_cell_gives_the_same_bytes_in_every_process() -> None:
         "from tests.unit.environment.test_dockerfile import *\n"
         "print(rendered(cell({'cuda': '12.0', 'gcc': '12'}, pip=('a', 'b'))).tag(BASE))"
     )
-    seeds = ("0", "1", "4242")
+    seeds = ("0", "4242")
     tags = {
         subprocess.run(
             [sys.executable, "-c", script],
@@ -412,17 +412,6 @@ def test_the_step_that_tests_on_an_engine_build_has_all_that_steps_have_of_the_s
     build = site_build("a:b", "c", "true")
     assert all(f"id={name}" in build.dockerfile for name in ("apt_conf", "pip_conf", "site_env", "gateway"))
     assert "reprokit/site.sh" in build.context
-
-
-@pytest.mark.system
-def test_pip_that_keeps_downloads_is_pip() -> None:
-    """With whatever pip this interpreter has; the real-engine tests show that it keeps."""
-    pytest.importorskip("pip")
-    done = subprocess.run([sys.executable, PIP, "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("pip ")
-    wrong = subprocess.run([sys.executable, PIP, "install"], capture_output=True, text=True, check=False)
-    assert wrong.returncode != 0
-    assert "You must give at least one requirement" in wrong.stderr
 
 
 class Index(http.server.SimpleHTTPRequestHandler):

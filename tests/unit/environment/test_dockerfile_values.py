@@ -178,7 +178,7 @@ TEMPLATED = sorted(FIELDS.keys() - {*AXIS_NAMES, "source", "dataset-name", "work
 
 
 @pytest.mark.parametrize(
-    "field", [pytest.param(one, marks=[pytest.mark.system] * (one not in ("apt", "pip", "env"))) for one in TEMPLATED]
+    "field", [pytest.param(one, marks=[pytest.mark.nightly] * (one not in ("apt", "pip", "env"))) for one in TEMPLATED]
 )
 def test_nor_does_a_value_of_an_axis_or_one_that_a_template_makes(field: str) -> None:
     """What is checked when the case is read has to be checked again once it is rendered."""

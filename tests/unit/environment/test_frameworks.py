@@ -250,4 +250,3 @@ def test_what_the_index_has_is_asked_of_pip(tmp_path: Path, monkeypatch: pytest.
         monkeypatch.setenv(f"PIP_{name}", value)
     assert compatibility_tables.available("thing", "3.10") == ["2.1.0"]
     assert compatibility_tables.available("thing", "3.6") == ["1.4.0"]
-    assert compatibility_tables.available("thing", "3.7") == []

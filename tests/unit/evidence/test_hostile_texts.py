@@ -1,4 +1,4 @@
-"""Output made to hold its readers: each is linear in it. ``python -m tests.bench growth`` has the ratios."""
+"""Output made to hold its readers: each is linear in it."""
 
 from __future__ import annotations
 
@@ -64,5 +64,5 @@ def test_cleaning_takes_linear_time(name: str) -> None:
 def test_judging_takes_linear_time(name: str) -> None:
     with within(seconds=60):
         failure = Failure(exception="Never", message="/(n+)+ever/", output="/(a*)*never$/")
-        judgement = judge(failure, Ending(exit_code=1), pumped(name, 400_000))
+        judgement = judge(failure, Ending(exit_code=1), pumped(name, 150_000))
         assert judgement.outcome is Outcome.DIFFERENT_FAILURE

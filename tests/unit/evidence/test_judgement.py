@@ -253,7 +253,7 @@ def test_frames(wanted: tuple[str, ...], matches: bool) -> None:
 @pytest.mark.system
 @pytest.mark.parametrize("pattern", ["/.*value/", "/^.*?value=\\d/", "/.*value.*end/"])
 def test_a_regex_over_endless_lines_takes_no_time(pattern: str) -> None:
-    text = ("z" * 2_000_000 + "\n") * 3
+    text = ("z" * 500_000 + "\n") * 3
     started = time.process_time()
     assert outcome({"output": pattern}, Ending(exit_code=0), text) is Outcome.PASSED
     assert outcome({"output": pattern}, Ending(exit_code=0), text + "a value=1 end\n") is Outcome.REPRODUCED

@@ -139,7 +139,7 @@ def test_a_traceback_survives_wherever_it_falls(tmp_path: Path, place: int) -> N
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("border", [16 * KIB, 16 * KIB + BLOCK, 16 * KIB + 2 * BLOCK])
+@pytest.mark.parametrize("border", [16 * KIB, 16 * KIB + BLOCK])
 def test_a_traceback_survives_a_border_at_any_of_its_lines(tmp_path: Path, border: int) -> None:
     line = b"%063d\n" % 1
     trace = b"Exception in thread Thread-1 (work):\n" + traceback_of(5)
@@ -165,7 +165,7 @@ def test_head_and_tail_are_whole_and_the_cut_is_said(tmp_path: Path) -> None:
     assert result == Trimmed(seen=len(flood), cut=len(cut), cut_lines=cut.count(b"\n"))
 
 
-@pytest.mark.system
+@pytest.mark.nightly
 def test_a_flood_of_tracebacks_keeps_the_first_and_the_last(tmp_path: Path) -> None:
     chunks = (traceback_of(n) + noise(300, n) for n in range(20_000))
     kept, result = trimmed(tmp_path / "log", chunks)
@@ -188,7 +188,7 @@ OUTPUTS = [
 
 
 @pytest.mark.parametrize(("output", "line"), OUTPUTS)
-@pytest.mark.parametrize("place", [10, 300, pytest.param(700, marks=pytest.mark.system), 1290])
+@pytest.mark.parametrize("place", [10, 700, 1290])
 def test_what_the_signature_asks_for_is_kept(tmp_path: Path, output: str, line: bytes, place: int) -> None:
     flood = noise(1300 * KIB)
     at = flood.rfind(b"\n", 0, place * KIB) + 1
@@ -218,7 +218,7 @@ def test_a_match_in_an_endless_line_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("chunk", [b"y\n" * 50_000, b"x" * 100_000, noise(100_000), traceback_of(3) * 700])
+@pytest.mark.parametrize("chunk", [b"y\n" * 50_000, b"x" * 100_000, noise(100_000)])
 def test_memory_and_disk_stay_flat(tmp_path: Path, chunk: bytes) -> None:
     trimmer = LogTrimmer(
         tmp_path / "log", Failure(output="/never .*seen/"), head=256 * KIB, kept=256 * KIB, tail=64 * KIB

@@ -182,9 +182,9 @@ def test_issues_without_a_case_are_left_alone(site: Site) -> None:
 @pytest.mark.parametrize(
     ("gpus", "variables", "wanted"),
     [
-        (1, {}, ["ubuntu-24.04"]),
+        pytest.param(1, {}, ["ubuntu-24.04"], marks=pytest.mark.nightly),
         (1, {"GPU_RUNNER": "a100, mine"}, ["a100", "mine"]),
-        (1, {"GPU_RUNNER": "none", "HOSTED_RUNNER": "large"}, ["large"]),
+        pytest.param(1, {"GPU_RUNNER": "none", "HOSTED_RUNNER": "large"}, ["large"], marks=pytest.mark.nightly),
         (0, {"GPU_RUNNER": "a100"}, ["ubuntu-24.04"]),
     ],
 )
@@ -196,6 +196,7 @@ def test_the_runner_labels_come_from_the_repositorys_variables(
     assert json.loads(site.happens(number, "opened").job("check").outputs["runner"]) == wanted
 
 
+@pytest.mark.nightly
 @pytest.mark.integration
 def test_closing_removes_the_label_and_reopening_checks_again(site: Site) -> None:
     number = site.forge.open_issue("t", form(CASE))

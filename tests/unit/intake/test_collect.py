@@ -78,7 +78,7 @@ def interpreters() -> list[str]:
     return [*found, *map(str, sorted(pyenv.glob("3.*/bin/python")))]
 
 
-@pytest.mark.system
+@pytest.mark.nightly
 def test_it_runs_piped_into_every_python_of_this_machine(tmp_path: Path) -> None:
     (tmp_path / "re.py").write_text("raise SystemExit('the program imported a file of the reporter')\n")
     for python in interpreters():

@@ -90,7 +90,7 @@ def matrix_of(count: int, values: str = "v") -> list[CellRecord]:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("letter", ["a", "日", "🚀", "|", "`", "<"])
+@pytest.mark.parametrize("letter", ["🚀", "|", "`"])
 def test_thousands_of_cells_fit_an_issue_with_the_case_whole(letter: str, tmp_path: Path) -> None:
     cells = matrix_of(3_000, letter)
     cells[7] = failing(7, cells[7].cell, tmp_path, f"{letter * 500}\n" * 1000, tuple(range(1, 1000)))  # type: ignore[arg-type]

@@ -250,7 +250,13 @@ def test_whatever_goes_wrong_nothing_is_false_lost_or_repeated(schedule: Schedul
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("fault", [Fault.KILLED, Fault.INTERRUPT, Fault.LOST, Fault.REFUSED])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault.KILLED,
+        *(pytest.param(one, marks=pytest.mark.nightly) for one in (Fault.INTERRUPT, Fault.LOST, Fault.REFUSED)),
+    ],
+)
 def test_at_every_call(fault: Fault) -> None:
     for place in range(30):
         check({place: fault}, 2)

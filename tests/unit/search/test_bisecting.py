@@ -118,7 +118,7 @@ def test_the_simulation_finds_every_planted_boundary() -> None:
     assert steady.right > 0.95 * steady.runs  # ... and found with more of them
 
 
-@pytest.mark.system
+@pytest.mark.nightly
 def test_a_flake_of_any_rate_is_seldom_called_a_boundary_and_a_certain_failure_always() -> None:
     for size in (2, 8, 64):
         for rate in (0.1, 0.3, 0.5):

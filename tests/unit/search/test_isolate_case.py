@@ -323,7 +323,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.mark.parametrize(
-    "stop", [pytest.param(at, marks=[pytest.mark.system] * (at not in (2, 6))) for at in range(1, 9)]
+    "stop", [pytest.param(at, marks=[pytest.mark.nightly] * (at not in (2, 6))) for at in range(1, 9)]
 )
 def test_stopped_anywhere_it_takes_the_same_path_although_images_exist_by_then(
     whole: Project, tmp_path: Path, stop: int

@@ -129,13 +129,13 @@ def harmless(command: list[str], place: Path, capsys: pytest.CaptureFixture[str]
 AS_TEXT = {"far", "inner", "nul", "long", "escape", "half", "number", "blob"}
 """What is tried as a variant, which names no file."""
 FAST = {("log", "far"), ("log", "half"), *((column, "escape") for column in COLUMNS)}
-"""What the fast tests try; each name costs a dozen commands."""
+"""What a change is tried with; each name costs a dozen commands."""
 
 
 @pytest.mark.parametrize(
     ("column", "name"),
     [
-        pytest.param(column, name, marks=[pytest.mark.system] * ((column, name) not in FAST))
+        pytest.param(column, name, marks=[pytest.mark.nightly] * ((column, name) not in FAST))
         for column in COLUMNS
         for name in NAMES
         if column != "variant" or name in AS_TEXT
