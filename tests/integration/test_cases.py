@@ -1,4 +1,4 @@
-"""The library on the real engine, with its fixes: three small cases, and each night the quick set."""
+"""The library on the real engine, with its fixes: two small cases, and each night the quick set."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def user(tmp_path: Path) -> User:
     return User(tmp_path)
 
 
-SMALL = ("cmake_minimum_removed", "oom_box_assigner", "uint8_scalar_wraps")
-"""A program that stops, a limit that kills, numbers that are compared: none installs more than NumPy."""
+SMALL = ("oom_box_assigner", "uint8_scalar_wraps")
+"""A limit that kills, and numbers that are compared; neither installs more than NumPy."""
 
 
 @pytest.mark.parametrize(
