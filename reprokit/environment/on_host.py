@@ -7,7 +7,7 @@ host's, and a limit that an ordinary process cannot be held to makes a cell ``un
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from reprokit.case.cellspec import CellSpec, Limits
@@ -24,15 +24,15 @@ NOT_HELD = "a virtual environment has no limit but time and memory; choose a con
 SHARED = "a virtual environment shares this host's"
 
 
-def resolve_on(host: Host, spec: CellSpec, *, catalog: Catalog = OURS, network_written: bool = False) -> Environment:
+def resolve_on(
+    host: Host, spec: CellSpec, *, catalog: Catalog = OURS, written: Collection[str] = ("cpus", "pids")
+) -> Environment:
     """The environment of a cell on that host. Raises Unsupported with every reason why there is none.
 
-    ``network_written``: whether the case itself says which network it wants. One that does not gets the host's, with a
-    note.
+    ``written``: the limits that the case itself asks for. Where it leaves the network open, it has the host's; a cap of
+    the site that cannot be held is not held. Both are noted.
     """
-    reasons = [*_system(host, spec), *_limits(host, spec.limits), *_places(spec)]
-    if network_written and spec.limits.network == "none":
-        reasons.append(f"resources.network none: {SHARED}")
+    reasons = [*_system(host, spec), *_limits(host, spec.limits, written), *_places(spec)]
     found: dict[str, Any] = {}
     for axis in RESOLVING:
         request = HostRequest(asked=spec.cell.get(axis.name), spec=spec, host=host, catalog=catalog, found=found)
@@ -62,7 +62,7 @@ def resolve_on(host: Host, spec: CellSpec, *, catalog: Catalog = OURS, network_w
         pip_before=asked.pip_before,
         setup=asked.setup,
         host=OnHost(python=python, gcc=gcc, packages=packages),
-        notes=tuple(_notes(host, spec)),
+        notes=tuple(_notes(host, spec, written)),
     )
     return compatibility.check(spec, environment, catalog)
 
@@ -102,10 +102,14 @@ def _installed(name: str, version: str, apt: Mapping[str, str]) -> bool:
     return name in apt and (not version or apt[name] == version)
 
 
-def _limits(host: Host, limits: Limits) -> Iterator[str]:
-    for name, value in (("cpus", limits.cpus), ("pids", limits.pids), ("ulimits", limits.ulimits or None)):
-        if value is not None:
+def _limits(host: Host, limits: Limits, written: Collection[str]) -> Iterator[str]:
+    for name, value in (("cpus", limits.cpus), ("pids", limits.pids)):
+        if value is not None and name in written:
             yield f"resources.{name}: {NOT_HELD}"
+    if limits.ulimits:
+        yield f"resources.ulimits: {NOT_HELD}"
+    if limits.network == "none" and "network" in written:
+        yield f"resources.network none: {SHARED}"
     if limits.shm_size is not None:
         yield f"resources.shm_size: {SHARED}"
     if limits.user == "root" and not host.root:
@@ -136,8 +140,11 @@ def _places(spec: CellSpec) -> Iterator[str]:
             yield f"{key} names {workdir}: the work folder of a virtual environment is elsewhere; name paths from there"
 
 
-def _notes(host: Host, spec: CellSpec) -> Iterator[str]:
+def _notes(host: Host, spec: CellSpec, written: Collection[str]) -> Iterator[str]:
     """What the cell leaves open, and a container has otherwise."""
+    for name, value in (("cpus", spec.limits.cpus), ("pids", spec.limits.pids)):
+        if value is not None and name not in written:
+            yield f"max_{name} of this host, {value:g}, was not held: {NOT_HELD}"
     if spec.limits.network == "none":
         yield f"the network was not cut off, as a container's is: {SHARED}"
     if host.root and spec.limits.user != "root":

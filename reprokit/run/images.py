@@ -230,8 +230,8 @@ def _without_tag(
 def _resolved(task: Task, supply: Supply) -> Environment:
     if supply.host is None:
         return resolve(task.spec, supply)
-    written = "network" in task.case.resources.model_fields_set
-    return resolve_on(supply.host, task.spec, catalog=supply.catalog, network_written=written)
+    written = task.case.resources.model_fields_set
+    return resolve_on(supply.host, task.spec, catalog=supply.catalog, written=written)
 
 
 def _check_places(files: Iterable[str], trees: Iterable[SourceTree]) -> None:

@@ -53,11 +53,14 @@ def check_run_time(tasks: Sequence[Task], caps: Caps) -> None:
 def check_limits(limits: Limits, engine: EngineInfo) -> None:
     """Raise Unsupported for GPUs that the engine cannot give, and for a limit that it would accept and not hold.
 
-    A trial without them proves nothing.
+    A trial without them proves nothing. Where a recipe is a script, :func:`resolve_on` judges cores and processes: it
+    knows what the case itself asks for, and such an engine runs the user's own cases alone.
     """
     if limits.gpus and not engine.capabilities.gpus:
         raise Unsupported(f"resources.gpus: {engine} cannot give a trial GPUs; choose another engine by --engine")
-    asked = {"memory": limits.memory, "cpus": limits.cpus, "pids": limits.pids}
+    asked: dict[str, float | None] = {"memory": limits.memory}
+    if engine.capabilities.recipe != "script":
+        asked |= {"cpus": limits.cpus, "pids": limits.pids}
     lost = [f"resources.{name}" for name, value in asked.items() if value is not None and name in engine.unenforced]
     if lost:
         raise Unsupported(

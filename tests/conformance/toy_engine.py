@@ -257,7 +257,7 @@ class ToyEngine:
 def _host() -> Host:
     from reprokit.engine.venv import host
 
-    return host.host()
+    return host.measure_host()
 
 
 ENTRY = EngineEntry(

@@ -16,10 +16,9 @@ from pathlib import Path
 import pytest
 
 from reprokit.case.cellspec import Limits
-from reprokit.core import ownership
 from reprokit.core.errors import EngineError, Unsupported
 from reprokit.engine.protocol import Mount, Trial
-from reprokit.engine.venv import keeping, trials
+from reprokit.engine.venv import environments, trials
 from reprokit.engine.venv.engine import VenvEngine
 from reprokit.evidence.model import Ending
 from tests.conftest import as_files, own_cache
@@ -59,19 +58,19 @@ def user(cache: Path, tmp_path: Path) -> User:
 
 
 @pytest.fixture(scope="module")
-def kept(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> keeping.KeptVenv:
+def kept(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> environments.KeptVenv:
     """An environment with nothing but its Python."""
     user = User(tmp_path_factory.mktemp("kept"))
     user.write("case.yaml", CASE.format(id="kept"))
     user.types("build", "case.yaml", "--engine", "venv")
-    (tag,) = [one.key for one in keeping.kept() if one.key.startswith("reprokit/venv:")]
-    found = keeping.find(tag)
+    (tag,) = [one.key for one in environments.list_kept() if one.key.startswith("reprokit/venv:")]
+    found = environments.find(tag)
     assert found is not None
     return found
 
 
 def run(
-    kept: keeping.KeptVenv,
+    kept: environments.KeptVenv,
     script: str,
     output: list[bytes] | None = None,
     cancel: threading.Event | None = None,
@@ -125,13 +124,13 @@ def test_a_case_reproduces_where_it_should_and_is_made_once(user: User) -> None:
 
 
 def test_what_the_host_is_not_is_unsupported_and_nothing_is_made(user: User) -> None:
-    there = len(list((keeping.top() / "environments").glob("*")))
+    there = len(list((environments.top() / "environments").glob("*")))
     shown = user.types("run", "case.yaml", "--engine", "venv", "--os", "ubuntu-10.04", status=3)
     assert "os ubuntu-10.04: this host is" in shown
-    assert len(list((keeping.top() / "environments").glob("*"))) == there
+    assert len(list((environments.top() / "environments").glob("*"))) == there
 
 
-def test_a_program_ends_as_it_ends(kept: keeping.KeptVenv) -> None:
+def test_a_program_ends_as_it_ends(kept: environments.KeptVenv) -> None:
     output: list[bytes] = []
     ending = run(kept, 'echo "$WORD"; ./sub/tool.sh; python -c "import sys; print(sys.prefix)"; exit 7', output)
     assert (ending.exit_code, ending.oom, ending.timed_out) == (7, False, False)
@@ -141,7 +140,7 @@ def test_a_program_ends_as_it_ends(kept: keeping.KeptVenv) -> None:
 
 
 def test_a_dataset_is_where_the_case_wants_it_and_stays_when_the_trial_is_removed(
-    kept: keeping.KeptVenv, tmp_path: Path
+    kept: environments.KeptVenv, tmp_path: Path
 ) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "one.png").touch()
@@ -153,7 +152,7 @@ def test_a_dataset_is_where_the_case_wants_it_and_stays_when_the_trial_is_remove
 
 
 def test_no_file_of_a_case_is_written_behind_a_link_out_of_its_work_folder(
-    kept: keeping.KeptVenv, tmp_path: Path
+    kept: environments.KeptVenv, tmp_path: Path
 ) -> None:
     (kept.folder / "workspace" / "sub").symlink_to(tmp_path)
     try:
@@ -166,7 +165,7 @@ def test_no_file_of_a_case_is_written_behind_a_link_out_of_its_work_folder(
 
 
 def test_a_trial_has_a_home_of_its_own_and_no_variable_of_this_host(
-    kept: keeping.KeptVenv, monkeypatch: pytest.MonkeyPatch
+    kept: environments.KeptVenv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MINE", "of this host")
     output: list[bytes] = []
@@ -180,18 +179,18 @@ def test_a_trial_has_a_home_of_its_own_and_no_variable_of_this_host(
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root writes everywhere")
-def test_a_trial_cannot_install_into_its_environment(kept: keeping.KeptVenv) -> None:
+def test_a_trial_cannot_install_into_its_environment(kept: environments.KeptVenv) -> None:
     assert run(kept, "touch $VIRTUAL_ENV/bin/mine").exit_code != 0
 
 
-def test_the_memory_of_all_that_a_trial_starts_is_limited(kept: keeping.KeptVenv) -> None:
+def test_the_memory_of_all_that_a_trial_starts_is_limited(kept: environments.KeptVenv) -> None:
     grow = "python -c 'import time; x = bytearray(90 << 20); time.sleep(30)'"
     ending = run(kept, f"{grow} & {grow} & wait -n", memory=150 << 20, timeout=60.0)
     assert (ending.oom, ending.timed_out, ending.exit_code) == (True, False, 137)
     assert not run(kept, "python -c 'bytearray(90 << 20)'", memory=150 << 20).oom
 
 
-def test_at_the_time_limit_everything_ends_that_was_started(kept: keeping.KeptVenv) -> None:
+def test_at_the_time_limit_everything_ends_that_was_started(kept: environments.KeptVenv) -> None:
     output: list[bytes] = []
     script = "trap 'echo got TERM' TERM; (setsid bash -c 'trap \"\" TERM; (sleep 98765 &); sleep 98765' &)"
     ending = run(kept, f"{script}; while true; do sleep 0.2; done", output, timeout=1.0)
@@ -202,38 +201,19 @@ def test_at_the_time_limit_everything_ends_that_was_started(kept: keeping.KeptVe
     assert left() == []
 
 
-def test_what_a_program_leaves_running_ends_with_it(kept: keeping.KeptVenv) -> None:
+def test_what_a_program_leaves_running_ends_with_it(kept: environments.KeptVenv) -> None:
     assert run(kept, "(setsid sleep 98764 &) ; sleep 0.2").exit_code == 0
     assert running("98764") == []
 
 
-def test_a_program_that_kills_what_watches_it_is_ended_and_proves_nothing(kept: keeping.KeptVenv) -> None:
+def test_a_program_that_kills_what_watches_it_is_ended_and_proves_nothing(kept: environments.KeptVenv) -> None:
     with pytest.raises(EngineError, match="the process that watches a program on this host was killed"):
-        run(kept, "(setsid sleep 98763 &); kill -9 $PPID; exec sleep 98763")
+        run(kept, "(sleep 98763 &); kill -9 $PPID; exec sleep 98763")
     assert running("98763") == []
     assert left() == []
 
 
-def test_what_runs_on_without_reprokit_is_swept(kept: keeping.KeptVenv) -> None:
-    """Both reprokit and the process that watches were killed: the name of its HOME says whose it was."""
-    gone = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True).stdout.strip()
-    with ownership.private_folder("trial") as folder:
-        mine = folder.name
-    names = {"gone": mine.replace(f"-{os.getpid()}-", f"-{gone}-"), "mine": mine}
-    several = {
-        name: subprocess.Popen(["sleep", "60"], env={"HOME": f"/tmp/{folder}/home"}) for name, folder in names.items()
-    }
-    try:
-        assert f"process {several['gone'].pid}" in VenvEngine().sweep()
-        assert several["gone"].wait(10) == -signal.SIGKILL
-        assert several["mine"].poll() is None
-    finally:
-        for process in several.values():
-            process.kill()
-            process.wait()
-
-
-def test_what_cannot_be_executed_ends_as_in_a_shell(kept: keeping.KeptVenv) -> None:
+def test_what_cannot_be_executed_ends_as_in_a_shell(kept: environments.KeptVenv) -> None:
     def ends(program: str) -> tuple[int, bytes]:
         output: list[bytes] = []
         trial = Trial(
@@ -314,8 +294,8 @@ def test_a_build_that_fails_tells_its_step_and_stays_nowhere(user: User) -> None
     assert cell["verdict"] == "build-failed"
     assert cell["details"]["build"]["step"] == "environment.setup"
     assert "no way" in cell["details"]["build"]["tail"]
-    made = list((keeping.top() / "environments").glob("*/"))
-    assert all((folder / keeping.DESCRIPTION).exists() for folder in made if folder.is_dir())
+    made = list((environments.top() / "environments").glob("*/"))
+    assert all((folder / environments.DESCRIPTION).exists() for folder in made if folder.is_dir())
 
 
 def test_a_package_of_the_host_reaches_the_cells_that_ask_for_it(user: User, cache: Path) -> None:

@@ -1,8 +1,7 @@
 """``--engine venv``: the embedded engine, for the user's own cases on machines without any container engine.
 
 An image is a folder with a virtual environment and the work folder; a container is a process of this host, which may do
-all that the user may. What it cannot set (operating system, C library, compilers, driver, packages, most limits) is
-the host's, measured and recorded; :mod:`reprokit.environment.on_host` refuses the cells that ask otherwise.
+all that the user may. :mod:`reprokit.environment.on_host` refuses cells that ask for what the host does not have.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ def _open(environ: Mapping[str, str]) -> VenvEngine:
     return VenvEngine()
 
 
-def _host() -> Host:
-    from reprokit.engine.venv import host
+def _measure_host() -> Host:
+    from reprokit.engine.venv.host import measure_host
 
-    return host.host()
+    return measure_host()
 
 
 ENTRY = EngineEntry(
     kind="venv",
     help="your own cases without any container engine, as far as a virtual environment of this host serves them",
     open=_open,
-    capabilities=Capabilities(recipe="script", images=False, locks=False, terminals=True),
-    host=_host,
+    capabilities=Capabilities(recipe="script", images=False, locks=False),
+    host=_measure_host,
 )

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.core import ownership
-from reprokit.core.errors import EngineError, Unsupported
+from reprokit.core.errors import Unsupported
 from reprokit.engine import container_spec
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Kept, Progress, Slot, Trial
-from reprokit.engine.venv import ENTRY, keeping, processes
+from reprokit.engine.venv import ENTRY, environments
 from reprokit.evidence.model import Ending
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class VenvEngine:
             architecture=kernel.machine,
             unenforced=UNENFORCED,
             memory=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-            storage=keeping.top(),
+            storage=environments.top(),
         )
 
     def ping(self) -> None:
@@ -53,19 +53,53 @@ class VenvEngine:
     def image(self, tag: str) -> ImageInfo | None:
         """The environment of that tag or id, or None. What stands for this host as a base is always there."""
         if tag.startswith("host:"):
-            number = hashlib.sha256(tag.encode()).hexdigest()
-            return ImageInfo(tag=tag, id=f"sha256:{number}")
-        kept = keeping.find(tag)
+            return ImageInfo(tag=tag, id=f"sha256:{hashlib.sha256(tag.encode()).hexdigest()}")
+        kept = environments.find(tag)
         return kept.info if kept else None
 
     def build(
         self, build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event
     ) -> ImageInfo:
         """Make an environment. Raises BuildFailed, Unsupported, Cancelled, EngineError."""
-        from reprokit.engine.venv import building
-
         _refuse(build.trust)
-        return building.build(build, site, on_progress, cancel)
+        return environments.build(build, site, on_progress, cancel)
+
+    def run(
+        self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event, slot: Slot | None = None
+    ) -> Ending:
+        """Run a trial to its end, time limit or cancellation. Raises Cancelled, Unsupported, EngineError."""
+        from reprokit.engine.venv import trials
+
+        _refuse(trial.trust)
+        return trials.run(trial, environments.get(trial.image), sink, cancel, slot or nullcontext())
+
+    def repeat(self, trial: Trial, files: Path) -> str:
+        """The shell line that runs a trial by hand. ``files``: holds a copy of the trial's files."""
+        from reprokit.engine.venv.trials import shell_line
+
+        return shell_line(trial, files)
+
+    def remove_image(self, tag: str) -> None:
+        """Remove an environment; nothing happens when there is none."""
+        environments.remove(tag)
+
+    def sweep(self) -> list[str]:
+        """Remove what processes that are gone left behind; returns what was removed, in words."""
+        return [*environments.sweep(), *ownership.sweep_folders()]
+
+    def gpus_in_use(self) -> Mapping[str, str]:
+        """None: what a process that is gone left on a GPU, the driver tells."""
+        return {}
+
+    def kept(self) -> Sequence[Kept]:
+        """Environments, the interpreters that uv installed for them, and what pip downloaded."""
+        return environments.list_kept()
+
+    def discard(self, kept: Kept) -> bool:
+        """Remove one of them; whether it is gone."""
+        return environments.discard(kept)
+
+    # An environment has one name, starts from this host, and stays on it.
 
     def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
         """There is no registry of virtual environments."""
@@ -75,27 +109,6 @@ class VenvEngine:
         """Not possible. Raises Unsupported."""
         raise Unsupported("a virtual environment is a part of this host, and no image that could be pushed")
 
-    def tag(self, image: str, name: str) -> ImageInfo:
-        """Refused: an environment has one name."""
-        raise EngineError(f"a virtual environment has no second name: {name}")
-
-    def remove_image(self, tag: str) -> None:
-        """Remove an environment; nothing happens when there is none."""
-        keeping.remove(tag)
-
-    def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
-        """Refused: a virtual environment starts from this host."""
-        raise EngineError(f"a virtual environment starts from this host, not from an archive: {tar}")
-
-    def run(
-        self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event, slot: Slot | None = None
-    ) -> Ending:
-        """Run a trial to its end, time limit or cancellation. Raises Cancelled, Unsupported, EngineError."""
-        from reprokit.engine.venv import trials
-
-        _refuse(trial.trust)
-        return trials.run(trial, keeping.get(trial.image), sink, cancel, slot or nullcontext())
-
     def save(self, image: str, target: Path, cancel: threading.Event) -> None:
         """Not possible. Raises Unsupported."""
         raise Unsupported("a virtual environment is a part of this host, and no image that could be saved")
@@ -104,27 +117,13 @@ class VenvEngine:
         """Not possible. Raises Unsupported."""
         raise Unsupported("a virtual environment is a part of this host: no image can be loaded into it")
 
-    def repeat(self, trial: Trial, files: Path) -> str:
-        """The shell line that runs a trial by hand. ``files``: holds a copy of the trial's files."""
-        from reprokit.engine.venv.repeat import shell_line
+    def tag(self, image: str, name: str) -> ImageInfo:
+        """Not possible. Raises Unsupported."""
+        raise Unsupported(f"a virtual environment has no second name: {name}")
 
-        return shell_line(trial, files)
-
-    def sweep(self) -> list[str]:
-        """Remove what processes that are gone left behind; returns what was removed, in words."""
-        return [*processes.sweep(), *keeping.sweep(), *ownership.sweep_folders()]
-
-    def gpus_in_use(self) -> Mapping[str, str]:
-        """None: what a process that is gone left on a GPU, the driver tells."""
-        return {}
-
-    def kept(self) -> Sequence[Kept]:
-        """Environments, the interpreters that uv installed for them, and what pip downloaded."""
-        return keeping.kept()
-
-    def discard(self, kept: Kept) -> bool:
-        """Remove one of them; whether it is gone."""
-        return keeping.discard(kept)
+    def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
+        """Not possible. Raises Unsupported."""
+        raise Unsupported(f"a virtual environment starts from this host, not from an archive: {tar}")
 
 
 def _refuse(trust: Trust) -> None:

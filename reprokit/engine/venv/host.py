@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import functools
 import glob
+import hashlib
 import json
 import os
 import re
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext, suppress
+from importlib import metadata
 from pathlib import Path
-from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from reprokit.case.cellspec import Limits
 from reprokit.core.home import home
 from reprokit.engine import site as sites
 from reprokit.engine.protocol import Trial
-from reprokit.engine.venv import keeping, trials
+from reprokit.engine.venv import environments, trials
 from reprokit.environment import versions
 from reprokit.environment.axes import AXES
 from reprokit.environment.axis import HostPrograms
@@ -30,6 +35,7 @@ from reprokit.environment.probe import command
 
 SECONDS = 30
 """Time for a program of the host to tell its version."""
+_ASK_PATH = 'import json, sys; print(json.dumps([".".join(map(str, sys.version_info[:3])), *sys.path]))'
 
 _ASK = """\
 import json, os, sys
@@ -39,7 +45,7 @@ print(json.dumps([".".join(map(str, sys.version_info[:3])), os.path.realpath(sys
 
 
 @functools.cache
-def host() -> Host:
+def measure_host() -> Host:
     """This host, measured by the probe that measures images, and the Pythons and compilers that it has."""
     output: list[bytes] = []
     probe = Trial(image="", command=command(), env={}, workdir="/", limits=Limits(timeout=120.0))
@@ -82,32 +88,82 @@ def pythons() -> Iterator[Interpreter]:
 
 def host_packages() -> Iterator[HostPackage]:
     """The packages that cells take from Python environments of this host, as these themselves describe them."""
-    places: dict[Path, list[str]] = {}
     for name, place in sites.settings().host_packages.items():
-        places.setdefault(place, []).append(name)
-    for place, names in places.items():
-        python = place / "bin" / "python"
-        if not python.exists():
-            why = f"{place} has no bin/python: name the folder of a Python environment"
-            yield from (HostPackage(name=name, place=str(place), why=why) for name in names)
+        try:
+            yield _describe_package(name, place)
+        except (LookupError, ValueError) as error:  # a file there may be broken
+            yield HostPackage(name=name, place=str(place), why=str(error.args[0]))
+
+
+@functools.cache
+def _packages_of(place: Path) -> tuple[str, Mapping[str, metadata.Distribution], Counter[str]]:
+    """Of an environment: the version of its Python, what is installed there by canonical name, and how many of these
+    share the first part of their modules' paths. Raises LookupError.
+    """
+    python = place / "bin" / "python"
+    if not python.exists():
+        raise LookupError(f"{place} has no bin/python: name the folder of a Python environment")
+    try:
+        version, *folders = json.loads(_output([str(python), "-I", "-c", _ASK_PATH]))
+    except ValueError:
+        raise LookupError("its Python does not answer") from None
+    installed: dict[str, metadata.Distribution] = {}
+    for one in metadata.distributions(path=folders):
+        if one.metadata["Name"]:
+            installed.setdefault(canonicalize_name(one.metadata["Name"]), one)
+    return (
+        version,
+        installed,
+        Counter(part for one in installed.values() for part in {p.parts[0] for p in _modules(one)}),
+    )
+
+
+def _describe_package(name: str, place: Path) -> HostPackage:
+    """A package with all that it requires there, itself first. Raises LookupError for what cannot be served."""
+    python, installed, owners = _packages_of(place)
+    waiting: list[str] = [canonicalize_name(name)]
+    if waiting[0] not in installed:
+        raise LookupError("it is not installed there")
+    found: dict[str, HostDistribution] = {}
+    for key in waiting:  # which grows meanwhile
+        if key in found or key not in installed:  # what is not installed there is not required there
             continue
-        told = _described(python, names)
-        for name in names:
-            one = dict(told.get(name, {"why": "its Python does not answer"}))
-            several = tuple(
-                HostDistribution(**{**each, "entries": tuple(each["entries"])}) for each in one.pop("distributions", ())
-            )
-            yield HostPackage(name=name, place=str(place), distributions=several, **one)
+        found[key] = _describe_distribution(installed[key], owners)
+        for text in installed[key].requires or ():
+            with suppress(InvalidRequirement):
+                requirement = Requirement(text)
+                if "extra" not in str(requirement.marker or ""):
+                    waiting.append(canonicalize_name(requirement.name))
+    several = tuple(found.values())
+    return HostPackage(name=name, place=str(place), version=several[0].version, python=python, distributions=several)
 
 
-def _described(python: Path, names: list[str]) -> dict[str, dict[str, Any]]:
-    """What an environment says of its packages."""
-    script = Path(__file__).with_name("packages_inside.py").read_text("utf-8")
-    with suppress(ValueError):
-        found = json.loads(_output([str(python), "-I", "-c", script, *names]))
-        if isinstance(found, dict):
-            return found
-    return {}
+def _describe_distribution(one: metadata.Distribution, owners: Counter[str]) -> HostDistribution:
+    """Where it lies, and what of it has to be seen: whole packages, or the parts of those that several share."""
+    name = one.metadata["Name"]
+    record = one.read_text("RECORD")
+    if not record:
+        raise LookupError(f"{name} has no list of its files (RECORD): only what pip installed can be served")
+    if json.loads(one.read_text("direct_url.json") or "{}").get("dir_info", {}).get("editable"):
+        raise LookupError(f"{name} is an editable install, whose modules lie elsewhere: install it without -e")
+    paths = [path.parts for path in _modules(one)]
+    entries = {"/".join(parts[: 2 if owners[parts[0]] > 1 else 1]) for parts in paths}
+    info = sorted(entry for entry in entries if entry.endswith((".dist-info", ".egg-info")))
+    if len(info) != 1:
+        raise LookupError(f"{name} has {len(info)} folders of metadata")
+    return HostDistribution(
+        name=canonicalize_name(name),
+        version=one.version,
+        site=os.path.realpath(str(one.locate_file(""))),  # lib64 may be a link
+        info=info[0],
+        entries=tuple(sorted(entries - set(info))),
+        record=hashlib.sha256(record.encode()).hexdigest()[:16],
+    )
+
+
+def _modules(one: metadata.Distribution) -> list[metadata.PackagePath]:
+    """Its files that lie where modules do: programs are beside that, and other files may be anywhere."""
+    return [p for p in one.files or () if not p.is_absolute() and p.parts[:1] not in ((), ("..",), ("__pycache__",))]
 
 
 def candidates() -> list[str]:
@@ -118,7 +174,7 @@ def candidates() -> list[str]:
     data = Path(os.environ.get("XDG_DATA_HOME") or home(os.environ) / ".local" / "share")
     uv = Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or data / "uv" / "python")
     found += [place / "bin" / "python" for place in sites.settings().host_packages.values()]
-    for folder in (pyenv / "versions", uv, keeping.pythons()):
+    for folder in (pyenv / "versions", uv, environments.top() / "pythons"):
         found += [path for path in _matching(folder, "*/bin/python3*") if _plain(path)]
     unique = dict.fromkeys(os.path.realpath(path) for path in found)
     return [path for path in unique if not _is_script(path)]

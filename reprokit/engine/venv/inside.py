@@ -1,14 +1,9 @@
-"""Watches one program of the engine venv: starts it, takes orders about it, ends all that it started, and reports.
+"""Watches one program of the engine venv. It runs with ``python -I -S``, and imports nothing of reprokit.
 
-Standard library only, and nothing of reprokit: it runs with ``python -I -S``, and it must start fast. Standard input
-begins with its request, which :mod:`reprokit.engine.venv.processes` writes: the length in ten digits, then JSON. The
-``status`` descriptor takes an empty line when the program has started, and one JSON object at the end::
-
-    {"code": 0, "seconds": 1.5, ...}    the program ended; above 128: 128 + the signal that ended it
-    {"error": "..."}                    it was never started
-
-After that, standard input takes orders: ``T`` sends the program SIGTERM; anything else, and its end, kills all that
-runs. Orphans below this process become its children (PR_SET_CHILD_SUBREAPER), whatever session they are in.
+Standard input begins with the request of ``processes.py``: its length in ten digits, then JSON. Then it takes orders:
+``T`` sends the program SIGTERM; anything else, and its end, kills all that runs. The ``status`` descriptor takes a
+line with the program's process group when it has started, and one JSON object at the end: the fields of ``Ended``, or
+``{"error": "..."}``.
 """
 
 from __future__ import annotations
@@ -16,20 +11,19 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import fcntl
 import json
 import os
 import re
 import resource
 import select
 import signal
-import termios
 import time
 from typing import Any, NoReturn
 
 ProgramRequest = dict[str, Any]
 
 PR_SET_CHILD_SUBREAPER = 36
+"""Orphans below this process become its children, whatever session they are in: prctl(2)."""
 LOOK_SECONDS = 0.02
 """How often the memory of a trial with a limit is looked at."""
 
@@ -41,11 +35,7 @@ def become(asked: ProgramRequest, report: int) -> NoReturn:
     try:
         os.setsid()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if asked["terminal"]:
-            fcntl.ioctl(1, termios.TIOCSCTTY, 0)
-            os.dup2(1, 0)
-        else:
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.chdir(asked["folder"])
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
@@ -55,15 +45,12 @@ def become(asked: ProgramRequest, report: int) -> NoReturn:
     except BaseException as error:
         os.write(report, f"{asked['command'][0]}: {error}".encode())
         os._exit(126)
-    execute([os.fsencode(word) for word in asked["command"]])
-
-
-def execute(command: list[bytes]) -> NoReturn:
-    """execvp(3), or the end that a shell, and the first process of a container, has for what cannot be executed."""
+    # execvp(3) of the C library: the end is that which a shell, and the first process of a container, has.
+    command = [os.fsencode(word) for word in asked["command"]]
     libc.execvp(command[0], (ctypes.c_char_p * (len(command) + 1))(*command, None))
-    number = ctypes.get_errno()
-    os.write(2, command[0] + f": {os.strerror(number)}\n".encode())
-    os._exit(127 if number == errno.ENOENT else 126)
+    why = ctypes.get_errno()
+    os.write(2, command[0] + f": {os.strerror(why)}\n".encode())
+    os._exit(127 if why == errno.ENOENT else 126)
 
 
 def read(path: str) -> str:
@@ -116,16 +103,11 @@ def proportional(text: str) -> int:
     return own + sizes.get("SwapPss", 0)
 
 
-def kill(process: int) -> None:
-    """Send SIGKILL to a process that may be gone."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(process, signal.SIGKILL)
-
-
 def kill_all() -> None:
     """Send SIGKILL to everything below this process."""
     for process in descendants():
-        kill(process)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
 
 
 def end_all() -> None:
@@ -157,9 +139,9 @@ def follow(asked: ProgramRequest) -> dict[str, Any]:
         refused = stream.read().decode(errors="replace")
     if refused:
         return {"error": refused}
-    os.write(asked["status"], b"\n")
+    os.write(asked["status"], b"%d\n" % child)
     limit, oom = asked["memory"], False
-    while (code := reaped(child)) is None:
+    while (code := reap(child)) is None:
         ready = select.select([0, ended], [], [], LOOK_SECONDS if limit else None)[0]
         if ended in ready:
             os.read(ended, 4096)
@@ -167,7 +149,8 @@ def follow(asked: ProgramRequest) -> dict[str, Any]:
             obey(child)
         if limit and (largest := largest_above(limit)):
             oom = True
-            kill(largest)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(largest, signal.SIGKILL)
     seconds = time.monotonic() - began
     end_all()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -193,7 +176,7 @@ def obey(child: int) -> None:
         os._exit(1)  # no one waits for the program's end any more
 
 
-def reaped(child: int) -> int | None:
+def reap(child: int) -> int | None:
     """The exit status of a child, as a shell tells it, or None while it runs. Reaps whatever else ended, too."""
     with contextlib.suppress(ChildProcessError):
         while True:
@@ -207,27 +190,21 @@ def reaped(child: int) -> int | None:
 
 def main() -> None:
     """The process of its own."""
-    asked = json.loads(exactly(int(exactly(10))))
+    with os.fdopen(0, "rb", buffering=0, closefd=False) as stream:
+        size = int(stream.read(10))
+        text = b""
+        while len(text) < size:
+            text += stream.read(size - len(text)) or os._exit(1)
+    asked = json.loads(text)
     os.set_inheritable(asked["status"], False)
     try:
         if libc.prctl(PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0):
             raise OSError(f"prctl: {os.strerror(ctypes.get_errno())}")
-        said = follow(asked)
+        report = follow(asked)
     except BaseException as error:
-        said = {"error": str(error)}
-    os.write(asked["status"], json.dumps(said).encode())
+        report = {"error": str(error)}
+    os.write(asked["status"], json.dumps(report).encode())
     os._exit(0)
-
-
-def exactly(size: int) -> bytes:
-    """So many bytes of standard input."""
-    found = b""
-    while len(found) < size:
-        more = os.read(0, size - len(found))
-        if not more:
-            os._exit(1)
-        found += more
-    return found
 
 
 if __name__ == "__main__":

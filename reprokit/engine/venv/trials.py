@@ -1,25 +1,26 @@
-"""One trial: a fresh copy of the work folder, private folders, the limits that are held, and the program."""
+"""One trial: a fresh copy of the work folder, private folders, variables, the limits that are held, and the program."""
 
 from __future__ import annotations
 
-import math
 import os
+import shlex
+import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from reprokit.core.errors import Cancelled, Unsupported
+from reprokit.core.errors import Cancelled, EngineError, Unsupported
 from reprokit.core.ownership import private_folder, remove_tree
 from reprokit.engine.container_spec import MODIFIED
 from reprokit.engine.protocol import Slot, Trial
-from reprokit.engine.venv import keeping, layout, processes
+from reprokit.engine.venv import environments, processes
 from reprokit.evidence.model import Ending
 from reprokit.evidence.usage import Usage
 
 
 def run(
     trial: Trial,
-    kept: keeping.KeptVenv | None,
+    kept: environments.KeptVenv | None,
     sink: Callable[[bytes], None],
     cancel: threading.Event,
     slot: Slot,
@@ -27,24 +28,22 @@ def run(
     """Run a trial in an environment, or on the bare host. Raises Cancelled, Unsupported, EngineError."""
     with private_folder("trial") as scratch:
         work = scratch / "work"
-        own = {**layout.variables(kept.folder if kept else None), **processes.scratch_folders(scratch)}
-        environ = {**own, **trial.env}
+        own = environments.variables(kept.folder if kept else None)
+        environ = {**own, **processes.make_private_folders(scratch), **trial.env}
         program = processes.HostProcess(
             command=trial.command,
-            environ=environ | layout.gpu_variables(trial.gpus, environ),
+            environ=environ | gpu_variables(trial.gpus, environ),
             folder=work,
-            scratch=scratch,
             memory=trial.limits.memory,
             joined=trial.limits.output == "joined",
         )
         _fill(trial, kept, work)
-        renamed = PathRenamer(sink, str(work).encode(), trial.workdir.encode())
+        renamer = PathRenamer(sink, str(work).encode(), trial.workdir.encode())
         with slot:
             if cancel.is_set():
                 raise Cancelled("cancelled before the trial started")
-            limit = math.inf if trial.terminal else trial.limits.timeout
-            ended = processes.run(program, renamed.feed, cancel, timeout=limit, terminal=trial.terminal)
-            renamed.close()
+            ended = processes.run(program, renamer.feed, cancel, timeout=trial.limits.timeout)
+            renamer.close()
         if trial.outputs is not None:
             trial.outputs.from_folder(work)
         usage = Usage(cpu_seconds=ended.cpu_seconds, peak_memory=ended.peak_memory)
@@ -53,12 +52,61 @@ def run(
         )
 
 
-def _fill(trial: Trial, kept: keeping.KeptVenv | None, work: Path) -> None:
+def shell_line(trial: Trial, files: Path) -> str:
+    """What to type in a shell to run this trial without reprokit: the same environment, files, variables and command.
+
+    Limits that a shell cannot set stand in its comment. ``files``: the folder of this host that holds a copy of the
+    trial's files.
+    """
+    kept = environments.get(trial.image)
+    steps = [
+        "here=$(mktemp -d)",
+        "mkdir $here/work $here/home $here/tmp",
+        f"cp -a {shlex.quote(str(kept.folder / 'workspace'))}/. $here/work",
+    ]
+    if trial.files:
+        steps.append(f"cp -a --remove-destination {shlex.quote(str(files))}/. $here/work")
+    steps.append("cd $here/work")
+    for mount in trial.mounts:
+        place = shlex.quote(os.path.relpath(mount.target, trial.workdir))
+        steps.append(f"mkdir -p {place} && rm -r {place} && ln -s {shlex.quote(str(mount.source))} {place}")
+    own = {**environments.variables(kept.folder), **trial.env}
+    environ = {**own, **gpu_variables(trial.gpus, own)}
+    words = ["env", "-i", *(f"{name}={value}" for name, value in environ.items())]
+    private = "HOME=$here/home TMPDIR=$here/tmp"
+    steps.append(f"{shlex.join(words)} {private} {shlex.join(trial.command)}")
+    limit = trial.limits.memory
+    return " && ".join(steps) + (f"  # not set here: memory={limit}" if limit else "")
+
+
+def gpu_variables(leased: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
+    """What a trial with GPUs (UUIDs) gets beside the variables ``env``: which it sees, and where the driver is.
+
+    The case counts its leased GPUs from 0 in CUDA_VISIBLE_DEVICES: in a container they are all there are. A trial
+    without any sees none.
+    """
+    if not leased:
+        return {"CUDA_VISIBLE_DEVICES": ""}
+    words = env.get("CUDA_VISIBLE_DEVICES", ",".join(leased)).split(",")
+    known = [leased[int(word)] if word.isdecimal() and int(word) < len(leased) else word for word in words]
+    found = {"CUDA_VISIBLE_DEVICES": ",".join(known)}
+    # The driver's libraries, where the system's own list of libraries does not lead to them.
+    folders = [one for one in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if Path(one).is_absolute()]
+    if drivers := [folder for folder in folders if (Path(folder) / "libcuda.so.1").exists()]:
+        found["LD_LIBRARY_PATH"] = os.pathsep.join([*filter(None, [env.get("LD_LIBRARY_PATH")]), *drivers])
+    return found
+
+
+def _fill(trial: Trial, kept: environments.KeptVenv | None, work: Path) -> None:
     """Make the trial's own work folder, with its files and what it has instead of mounts; empty for the probe."""
     work.mkdir()
     if kept is None or trial.workdir == "/":
         return
-    layout.copy_tree(kept.folder / "workspace", work)
+    source = kept.folder / "workspace"  # with modes and links, sharing blocks where the file system can
+    done = subprocess.run(["cp", "-a", "--reflink=auto", f"{source}/.", str(work)], check=False, capture_output=True)
+    if done.returncode:
+        why = done.stderr.decode(errors="replace").strip().partition("\n")[0]
+        raise EngineError(f"the folder {source} of an environment cannot be copied: {why}")
     for path, file in trial.files.items():
         target = _place(work, path)
         target.unlink(missing_ok=True)
@@ -90,17 +138,17 @@ class PathRenamer:
         self._sink = sink
         self._name = name
         self._known = known
-        self._held = b""
+        self._waiting = b""
 
     def feed(self, data: bytes) -> None:
         """Take some output; what may be the beginning of the name waits for the next."""
-        data = (self._held + data).replace(self._name, self._known)
+        data = (self._waiting + data).replace(self._name, self._known)
         begun = next((size for size in range(len(self._name) - 1, 0, -1) if data.endswith(self._name[:size])), 0)
-        self._held = data[len(data) - begun :]
+        self._waiting = data[len(data) - begun :]
         if passed := data[: len(data) - begun]:
             self._sink(passed)
 
     def close(self) -> None:
         """Pass on what waits."""
-        if self._held:
-            self._sink(self._held)
+        if self._waiting:
+            self._sink(self._waiting)

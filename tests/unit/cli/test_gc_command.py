@@ -23,7 +23,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     monkeypatch.setattr(registry, "make", lambda name, environ=None: made)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr("reprokit.core.ownership.orphan_folders", list)
-    monkeypatch.setattr("reprokit.engine.venv.keeping.top", lambda: tmp_path / "venvs")
+    monkeypatch.setattr("reprokit.engine.venv.environments.top", lambda: tmp_path / "venvs")
     monkeypatch.chdir(tmp_path)
     return made
 

@@ -82,9 +82,7 @@ def test_nothing_is_lost_or_reordered_unless_a_line_says_so(pieces: list[bytes])
 
 
 def program(script: str, folder: Path) -> processes.HostProcess:
-    return processes.HostProcess(
-        command=["sh", "-c", script], environ={"PATH": os.environ["PATH"]}, folder=folder, scratch=folder
-    )
+    return processes.HostProcess(command=["sh", "-c", script], environ={"PATH": os.environ["PATH"]}, folder=folder)
 
 
 @pytest.mark.system

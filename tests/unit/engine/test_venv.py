@@ -19,10 +19,9 @@ from reprokit.core.errors import Unsupported
 from reprokit.engine.protocol import Build, Mount, Trial
 from reprokit.engine.site import Site
 from reprokit.engine.stream import Joined
-from reprokit.engine.venv import host, keeping, layout
+from reprokit.engine.venv import environments, host
 from reprokit.engine.venv.engine import VenvEngine
-from reprokit.engine.venv.repeat import shell_line
-from reprokit.engine.venv.trials import PathRenamer
+from reprokit.engine.venv.trials import PathRenamer, gpu_variables, shell_line
 from reprokit.environment import dockerfile
 from reprokit.environment.host import Host
 from reprokit.environment.model import Interpreter
@@ -150,8 +149,14 @@ def test_what_a_container_has_otherwise_is_noted() -> None:
 
 def test_a_network_that_the_case_itself_forbids_is_refused() -> None:
     with pytest.raises(Unsupported, match=r"resources\.network none: a virtual environment shares this host's"):
-        resolve_on(HOST, spec(), network_written=True)
-    assert resolve_on(HOST, spec(network="bridge"), network_written=True).host
+        resolve_on(HOST, spec(), written={"network"})
+    assert resolve_on(HOST, spec(network="bridge"), written={"network"}).host
+
+
+def test_a_cap_of_the_site_that_cannot_be_held_is_noted_and_refuses_nothing() -> None:
+    assert [
+        note.partition(":")[0] for note in resolve_on(HOST, spec(network="bridge", cpus=2.0), written=()).notes
+    ] == ["max_cpus of this host, 2, was not held"]
 
 
 @pytest.mark.parametrize("trust", [Trust.REVIEWED, Trust.STRANGER])
@@ -236,7 +241,7 @@ def test_another_build_of_the_interpreter_is_another_environment() -> None:
 def test_a_program_sees_nothing_of_our_own_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYTHONPATH", "/mine")
     (tmp_path / "cuda").mkdir()
-    found = layout.variables(tmp_path)
+    found = environments.variables(tmp_path)
     assert set(found) == {"LANG", "VIRTUAL_ENV", "CUDA_HOME", "LD_LIBRARY_PATH", "PATH"}
     assert found["PATH"].split(":")[:3] == [f"{tmp_path}/{name}" for name in ("venv/bin", "cuda/bin", "tools")]
 
@@ -255,8 +260,8 @@ def test_a_program_sees_nothing_of_our_own_variables(monkeypatch: pytest.MonkeyP
 )
 def test_a_case_numbers_the_gpus_that_it_was_leased(word: str | None, seen: str) -> None:
     env = {} if word is None else {"CUDA_VISIBLE_DEVICES": word}
-    assert layout.visible(("GPU-a", "GPU-b"), env) == {"CUDA_VISIBLE_DEVICES": seen}
-    assert layout.visible((), {"CUDA_VISIBLE_DEVICES": "0"}) == {"CUDA_VISIBLE_DEVICES": ""}, "it was leased none"
+    assert gpu_variables(("GPU-a", "GPU-b"), env)["CUDA_VISIBLE_DEVICES"] == seen
+    assert gpu_variables((), {"CUDA_VISIBLE_DEVICES": "0"}) == {"CUDA_VISIBLE_DEVICES": ""}, "it was leased none"
 
 
 def test_a_trial_with_a_gpu_finds_the_driver_where_this_process_does(
@@ -264,18 +269,18 @@ def test_a_trial_with_a_gpu_finds_the_driver_where_this_process_does(
 ) -> None:
     (tmp_path / "libcuda.so.1").touch()
     monkeypatch.setenv("LD_LIBRARY_PATH", f"/nowhere:{tmp_path}::relative")
-    assert layout.gpu_variables((), {}) == {"CUDA_VISIBLE_DEVICES": ""}
-    found = layout.gpu_variables(("GPU-a",), {"LD_LIBRARY_PATH": "/usr/local/cuda/lib64"})
+    assert gpu_variables((), {}) == {"CUDA_VISIBLE_DEVICES": ""}
+    found = gpu_variables(("GPU-a",), {"LD_LIBRARY_PATH": "/usr/local/cuda/lib64"})
     assert found == {"CUDA_VISIBLE_DEVICES": "GPU-a", "LD_LIBRARY_PATH": f"/usr/local/cuda/lib64:{tmp_path}"}
     monkeypatch.delenv("LD_LIBRARY_PATH")
-    assert layout.gpu_variables(("GPU-a",), {}) == {"CUDA_VISIBLE_DEVICES": "GPU-a"}
+    assert gpu_variables(("GPU-a",), {}) == {"CUDA_VISIBLE_DEVICES": "GPU-a"}
 
 
 def test_the_line_that_repeats_a_trial_is_one_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folder = keeping.top() / "environments" / "abc"
+    folder = environments.top() / "environments" / "abc"
     (folder / "workspace").mkdir(parents=True)
-    keeping.complete(folder, "reprokit/venv:abc")
+    environments.complete(folder, "reprokit/venv:abc")
     trial = Trial(
         image="reprokit/venv:abc",
         command=("bash", "-c", 'echo "it is $WHAT"; ls data; cat go.sh'),
@@ -317,48 +322,48 @@ def test_output_names_the_work_folder_as_the_case_does(pieces: list[str], passed
 def test_an_environment_counts_only_when_it_is_complete(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     never = threading.Event()
-    with suppress(RuntimeError), keeping.making("reprokit/venv:abc", never) as folder:
+    with suppress(RuntimeError), environments.making("reprokit/venv:abc", never) as folder:
         (folder / "half").touch()
-        assert keeping.find("reprokit/venv:abc") is None
+        assert environments.find("reprokit/venv:abc") is None
         raise RuntimeError("the build failed")
     assert not folder.exists()
-    with keeping.making("reprokit/venv:abc", never) as folder:
-        made = keeping.complete(folder, "reprokit/venv:abc")
-    assert keeping.get("reprokit/venv:abc").info == made.info == keeping.get(made.info.id).info
-    keeping.remove("reprokit/venv:abc")
-    assert keeping.find("reprokit/venv:abc") is None
+    with environments.making("reprokit/venv:abc", never) as folder:
+        made = environments.complete(folder, "reprokit/venv:abc")
+    assert environments.get("reprokit/venv:abc").info == made.info == environments.get(made.info.id).info
+    environments.remove("reprokit/venv:abc")
+    assert environments.find("reprokit/venv:abc") is None
 
 
 def test_environments_their_interpreters_and_downloads_are_kept_and_discarded(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    python = keeping.pythons() / "cpython-3.12" / "bin" / "python3"
-    for place in (python, keeping.top() / "pip" / "wheel"):
+    python = environments.top() / "pythons" / "cpython-3.12" / "bin" / "python3"
+    for place in (python, environments.top() / "pip" / "wheel"):
         place.parent.mkdir(parents=True)
         place.write_text("x" * 5000)
-    with keeping.making("reprokit/venv:abc", threading.Event()) as folder:
+    with environments.making("reprokit/venv:abc", threading.Event()) as folder:
         (folder / "venv" / "bin").mkdir(parents=True)
         (folder / "venv" / "bin" / "python").symlink_to(python)
-        keeping.complete(folder, "reprokit/venv:abc")
-    made, interpreter, downloads = keeping.kept()
+        environments.complete(folder, "reprokit/venv:abc")
+    made, interpreter, downloads = environments.list_kept()
     assert (made.kind, made.key, made.needs) == ("environment", "reprokit/venv:abc", {interpreter.key})
     assert (interpreter.kind, interpreter.name) == ("interpreter", str(python.parents[1]))
     assert (downloads.kind, downloads.bytes >= 5000) == ("downloads", True)
-    assert keeping.discard(made)
-    assert keeping.discard(interpreter)
-    assert [one.kind for one in keeping.kept()] == ["downloads"]
-    assert keeping.discard(downloads)
-    assert keeping.kept() == []
+    assert environments.discard(made)
+    assert environments.discard(interpreter)
+    assert [one.kind for one in environments.list_kept()] == ["downloads"]
+    assert environments.discard(downloads)
+    assert environments.list_kept() == []
 
 
 def test_what_a_killed_build_left_is_swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    half = keeping.top() / "environments" / "abc"
+    half = environments.top() / "environments" / "abc"
     half.mkdir(parents=True)
     half.with_suffix(".lock").touch()
-    assert keeping.sweep() == [f"half-made environment {half}"]
-    assert keeping.sweep() == []
+    assert environments.sweep() == [f"half-made environment {half}"]
+    assert environments.sweep() == []
 
 
 def test_a_line_of_one_stream_is_never_split_by_the_other() -> None:

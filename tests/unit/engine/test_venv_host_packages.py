@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -126,17 +123,20 @@ def install(site: Path, name: str, files: dict[str, str], *requires: str, record
         (site / path).write_text(text)
 
 
-def described(site: Path, *names: str) -> dict[str, Any]:
-    """What an environment with that folder says of packages."""
-    script = Path(venv_host.__file__).with_name("packages_inside.py").read_text()
-    # Without -S and -I, the packages of this interpreter would be found, too.
-    code = f"import sys; sys.path.insert(0, {str(site)!r})\n" + script
-    command = [sys.executable, "-I", "-S", "-c", code, *names]
-    found: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    return found
+def described(folder: Path, site: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> dict[str, HostPackage]:
+    """What is found of packages in an environment whose Python has that folder of packages alone."""
+    python = folder / "environment" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f"#!/bin/sh\necho '{json.dumps(['3.11.2', str(site)])}'\n")
+    python.chmod(0o755)
+    place = python.parents[1]
+    monkeypatch.setenv("REPROKIT_HOST_PACKAGES", ",".join(f"{name}={place}" for name in names))
+    return {one.name: one for one in venv_host.host_packages()}
 
 
-def test_an_environment_describes_what_a_package_requires_there(tmp_path: Path) -> None:
+def test_an_environment_describes_what_a_package_requires_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     install(
         tmp_path, "own-torch", {"own_torch/__init__.py": ""}, "nv-one", 'nv-two ; platform_system == "Linux"', "gone"
     )
@@ -144,29 +144,31 @@ def test_an_environment_describes_what_a_package_requires_there(tmp_path: Path) 
     install(tmp_path, "nv-two", {"nv/two/__init__.py": ""}, "own_torch")
     install(tmp_path, "extra-only", {"extra_only.py": ""})
     install(tmp_path, "by-hand", {"by_hand.py": ""}, record=False)
-    said = described(tmp_path, "own-torch", "by-hand", "absent")
-    assert said["absent"] == {"why": "it is not installed there"}
-    assert "has no list of its files" in said["by-hand"]["why"]
-    assert said["own-torch"]["version"] == "1.0"
-    assert {one["name"]: one["entries"] for one in said["own-torch"]["distributions"]} == {
-        "own-torch": ["own_torch"],
-        "nv-one": ["nv/one", "single.py"],
-        "nv-two": ["nv/two"],
+    found = described(tmp_path, tmp_path, monkeypatch, "own-torch", "by-hand", "absent")
+    assert found["absent"].why == "it is not installed there"
+    assert "has no list of its files" in found["by-hand"].why
+    assert (found["own-torch"].version, found["own-torch"].python) == ("1.0", "3.11.2")
+    assert {one.name: one.entries for one in found["own-torch"].distributions} == {
+        "own-torch": ("own_torch",),
+        "nv-one": ("nv/one", "single.py"),
+        "nv-two": ("nv/two",),
     }
 
 
-def test_only_what_lies_in_the_folder_of_packages_is_served_from_where_it_really_lies(tmp_path: Path) -> None:
+def test_only_what_lies_in_the_folder_of_packages_is_served_from_where_it_really_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = tmp_path / "lib"
     install(real, "own-torch", {"own_torch/__init__.py": "", str(tmp_path / "share" / "own.txt"): ""})
     editable = '{"url": "file:///src", "dir_info": {"editable": true}}'
     install(real, "in-place", {"in_place.pth": "/src", "in_place-1.0.dist-info/direct_url.json": editable})
     (tmp_path / "lib64").symlink_to("lib")
-    said = described(tmp_path / "lib64", "own-torch", "in-place")
-    [one] = said["own-torch"]["distributions"]
-    assert (one["site"], one["entries"]) == (str(real), ["own_torch"])
-    assert said["in-place"] == {
-        "why": "in-place is an editable install, whose modules lie elsewhere: install it without -e"
-    }
+    found = described(tmp_path, tmp_path / "lib64", monkeypatch, "own-torch", "in-place")
+    [one] = found["own-torch"].distributions
+    assert (one.site, one.entries) == (str(real), ("own_torch",))
+    assert (
+        found["in-place"].why == "in-place is an editable install, whose modules lie elsewhere: install it without -e"
+    )
 
 
 def test_a_folder_on_path_that_cannot_be_read_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

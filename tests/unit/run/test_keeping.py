@@ -68,7 +68,7 @@ def removed(items: Sequence[Kept], **values: object) -> list[str]:
 def test_what_an_engine_of_this_host_keeps_is_found_without_a_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reprokit.engine.venv.keeping.top", lambda: tmp_path / "venvs")
+    monkeypatch.setattr("reprokit.engine.venv.environments.top", lambda: tmp_path / "venvs")
     (tmp_path / "venvs" / "pip" / "wheels").mkdir(parents=True)
     (tmp_path / "venvs" / "pip" / "wheels" / "x.whl").write_bytes(b"x" * 4096)
     found = [kept for holder in holders(None, tmp_path / "store") for kept in holder.kept()]
