@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 from click.testing import CliRunner
 
-from docs.scripts import action_inputs, trust_table
+from docs.scripts import action_inputs, settings_table, trust_table
 from reprokit.case import measures, model
 from reprokit.cli import cli
 from reprokit.environment.axes import AXES
@@ -123,8 +123,9 @@ def pages() -> Iterator[tuple[Path, str]]:
     for language, ending in (("en", ".md"), ("zh-CN", ".zh-CN.md")):
         yield ROOT / "docs" / f"format{ending}", page(language)
         yield ROOT / "docs" / f"axes{ending}", axes(language)
-        trust = trust_table.PAGES[language]
-        yield trust, trust_table.with_table(trust.read_text(encoding="utf-8"), language)
+        for table in (trust_table, settings_table):
+            path = table.PAGES[language]
+            yield path, table.with_table(path.read_text(encoding="utf-8"), language)
 
 
 @cache

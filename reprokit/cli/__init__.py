@@ -109,8 +109,14 @@ class Commands(click.Group):
     epilog="A bug is one YAML file. `reprokit run ptxas-unknown-arch`, which comes with reprokit, is a good first one.",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="reprokit")
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """Reproduce a reported bug in every environment that its case names, and record whether it fails."""
+    if ctx.invoked_subcommand != "doctor" and any(name.startswith("REPROKIT_") for name in os.environ):
+        from reprokit.engine.site.config import unknown_variables
+
+        for _, sentence in unknown_variables(os.environ):
+            echo(f"reprokit: {sentence}", err=True)
 
 
 def main() -> None:

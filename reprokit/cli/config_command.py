@@ -16,30 +16,13 @@ from reprokit.core.near_match import near
 from reprokit.core.redaction import without_passwords
 from reprokit.core.terminal import echo, echo_data, style
 from reprokit.engine.site import settings
-from reprokit.engine.site.config import KEYS, MERGED, config_files
+from reprokit.engine.site.config import KEYS, config_files
 from reprokit.engine.site.reaching import reaching
 
 if TYPE_CHECKING:
     from reprokit.engine.site import Settings
 
 FORMAT = "reprokit-config/v1"
-UNSET = {
-    "gpus": "all",
-    "engine_wait": "60 s",
-    "jobs": "the number of CPUs",
-    "store": ".reprokit of the project",
-    "files": "the host that ran them",
-    "apt_snapshot": "the distribution's own",
-    "conda_channel": "conda-forge",
-    "pip_index_url": "as the host's pip",
-    "pip_extra_index_urls": "as the host's pip",
-    "runtime": "the engine's default",
-    "registry_images": "none: images are not shared",
-    "debuginfod": "those of $DEBUGINFOD_URLS",
-    "build_hosts": "none besides indexes and archives",
-}
-"""What to show for a key that is not set; the others show a dash."""
-
 EXAMPLES = """\b
 Examples:
   reprokit config                      # every key, its value, and where it comes from
@@ -87,9 +70,9 @@ def command(key: str | None, as_json: bool) -> int:
 def rows(found: Settings) -> list[tuple[str, Any, str]]:
     """Key, value as plain data without passwords, and origin; a row for each dataset and source."""
     listed: list[tuple[str, Any, str]] = []
-    for key in KEYS:
+    for key, setting in KEYS.items():
         value = getattr(found, key)
-        if key in MERGED and value:
+        if setting.merged and value:
             names = sorted(value)
             listed += [(f"{key}.{name}", str(value[name]), found.origins.get(f"{key}.{name}", "")) for name in names]
         else:
@@ -125,11 +108,12 @@ def _one(found: Settings, key: str, as_json: bool) -> None:
 
 
 def _words(key: str, value: Any) -> str:
+    setting = KEYS[key.partition(".")[0]]
     if value in (None, "", [], {}):
-        return UNSET.get(key, "-")
-    if key in ("max_memory", "max_disk", "budget"):
+        return setting.unset
+    if setting.unit == "bytes":
         return f"{value / 1024**3:.4g} GiB"
-    if key in ("max_timeout", "max_build_time", "max_run_time", "engine_wait"):
+    if setting.unit == "seconds":
         return f"{value:g} s"
     return ", ".join(value) if isinstance(value, list) else _short(str(value))
 

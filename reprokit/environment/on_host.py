@@ -144,7 +144,7 @@ def _notes(host: Host, spec: CellSpec, written: Collection[str]) -> Iterator[str
     """What the cell leaves open, and a container has otherwise."""
     for name, value in (("cpus", spec.limits.cpus), ("pids", spec.limits.pids)):
         if value is not None and name not in written:
-            yield f"max_{name} of this host, {value:g}, was not held: {NOT_HELD}"
+            yield f"max_{name} of this host, {value:g}, was not held: {NOT_HELD.partition(';')[0]}"
     if spec.limits.network == "none":
         yield f"the network was not cut off, as a container's is: {SHARED}"
     if host.root and spec.limits.user != "root":

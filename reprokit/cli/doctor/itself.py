@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from reprokit.cli.doctor.finding import Finding, Voice, install
 from reprokit.cli.doctor.ground import Ground
 from reprokit.core.errors import UsageError
-from reprokit.core.near_match import near
 from reprokit.core.version import __version__
 from reprokit.engine.site import config
 from reprokit.environment import tables
@@ -35,9 +34,7 @@ def check(ground: Ground) -> Iterator[Finding]:
             tables.table(name, ground.settings.compatibility)
     except UsageError as error:
         yield say.fail(f"the site's compatibility data cannot be read: {error}", "fix that line")
-    known = [*map(config.variable, config.KEYS), *config.OTHER_VARIABLES]
-    for name in sorted(ground.environ):
-        if name.startswith("REPROKIT_") and name not in known:
-            yield say.warn(f"the variable {name} is not known{near(name, known, prefix='; ')}", f"unset {name}")
+    for name, sentence in config.unknown_variables(ground.environ):
+        yield say.warn(sentence, f"unset {name}")
     if shutil.which("git", path=ground.environ.get("PATH")) is None:
         yield say.warn("git was not found: cases with sources cannot be run", install("git"))

@@ -1,11 +1,12 @@
-"""reprokit's own configuration: what this host, user or project decides, outside every case.
+"""reprokit's own configuration: what this host, user or project decides, outside every case. Each key is one field.
 
 Weakest first: the defaults; the user's file, ``$XDG_CONFIG_HOME/reprokit/reprokit.toml`` (``~/.config`` by default);
 the project's, ``reprokit.toml`` of the nearest folder upwards that has one; environment variables ``REPROKIT_<KEY>``.
-Options of the command line, where there are any, win over all of it. ``REPROKIT_CONFIG`` names one file that is read
-instead of the two; a file of another user is read only so. ``datasets`` and ``sources`` are merged by name; for any
-other key the strongest place counts.
+``REPROKIT_CONFIG`` names one file that is read instead of the two.
 """
+
+# A second implementation. Library: pydantic-settings. Why not: its errors name no line of the file, and every command
+# would wait for its import. Owner: engine.
 
 from __future__ import annotations
 
@@ -15,13 +16,15 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from reprokit.core.errors import UsageError
 from reprokit.core.home import home, is_file
 from reprokit.core.near_match import near
 from reprokit.core.owned import other_owner
-from reprokit.engine.site.keys import GCC_PROVIDERS, PARSERS, PYTHON_PROVIDERS
+from reprokit.engine import kinds
+from reprokit.engine.site import keys
+from reprokit.environment.supply import GCC_PROVIDERS, PYTHON_PROVIDERS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -29,94 +32,146 @@ else:
     import tomli as tomllib
 
 FILE = "reprokit.toml"
-OLD_FILES = (Path(".reprokit", "config.yaml"), Path("reprokit", "config.yaml"))
-"""Where a project's and a user's configuration was before it became TOML."""
-
-MERGED = ("datasets", "sources", "host_packages")
-USERS_OWN = ("reader",)
-"""Keys that name a program that runs as the user: a project's file, which comes with a checkout, may not set them."""
 OTHER_VARIABLES = ("REPROKIT_CONFIG", "REPROKIT_DATABASE")
 """Variables of ours that are not keys."""
 
 
 @dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What is known of a key beside its type and default."""
+
+    read: keys.ReadValue
+    unset: str = "-"
+    """What ``reprokit config`` shows where it has no value."""
+    unit: Literal["", "bytes", "seconds"] = ""
+    merged: bool = False
+    """Whether its names in several places count together; of any other key the strongest place counts."""
+    users_own: bool = False
+    """Whether it names a program that runs as the user: a project's file, which comes with a checkout, may not."""
+
+
+def known(read: keys.ReadValue, **more: Any) -> Mapping[str, Setting]:
+    """The metadata of a key's field."""
+    return {"setting": Setting(read=read, **more)}
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The keys of the configuration, and ``origins``: where each that is set comes from.
+    """The values of all keys. The text below a field is its row in the table of ``docs/sites.md``."""
 
-    ``engine``: auto | docker | podman | venv. ``base_images``: where base images come from ("auto": the registry if
-    one answers, else made on this host). ``confirm``: auto | always | never, what ``--confirm`` is where it is not
-    given. ``registry``: prefix or mirror put before the names of base images.
-    ``registry_images``: host and path of the registry through which machines share built images, '' = none.
-    ``registry_push``: whose images go there and come from there: trusted (not those of untrusted cases) | all | never
-    (images are fetched, as with trusted, and none is pushed).
-    ``apt_mirror``: URL of a Debian mirror. ``apt_snapshot``: URL of a snapshot archive with ``{date}`` in it, '' = the
-    distribution's own. ``pip_index_url``, ``pip_extra_index_urls``: instead of those of the host's pip.
-    ``build_hosts``: HOST or HOST:PORT that every build may reach, wherever they are. ``debuginfod``: URLs of servers
-    of debug files, () = those of $DEBUGINFOD_URLS, ("none",) = none. ``proxy``: URL for http and https during builds.
-    ``ca_bundle``: PEM file of the authorities to trust during builds.
-
-    ``python_providers``, ``gcc_providers``: where interpreters and compilers may come from, in this order.
-    ``uv_python_mirror``: URL that uv's interpreters are read from. ``uv_python_downloads``: path or URL of a JSON
-    listing of them. ``conda_channel``: URL of a conda channel, '' = conda-forge. ``compatibility``: file whose
-    rows win over the compatibility data of reprokit. ``datasets`` and ``sources``: name -> folder of this host.
-    ``host_packages``: package -> Python environment of this host that it comes from in the engine venv.
-
-    ``gpus``: indices or UUIDs that may be leased, () = all, ("none",) = none. ``gpu_leases``: folder of the leases.
-    ``gpu_others``: what to do with a GPU on which a program computes that no run of reprokit started: share | wait |
-    refuse.
-    ``jobs``: builds, and trials, at a time. ``max_memory`` (bytes), ``max_cpus`` (cores), ``max_timeout`` (seconds):
-    the most that a trial gets on this host. So are ``max_pids``, ``max_disk`` (bytes that it writes),
-    ``max_build_time`` (seconds of one image) and ``max_run_time`` (seconds of all trials of a case, at their limits).
-    ``runtime``: name of the engine's runtime in which trials run, such as runsc (gVisor); '' = the engine's default.
-    ``budget`` (bytes): the most that reprokit keeps on the disk. ``engine_wait``: seconds for which a run waits for an
-    engine that went away. ``store``: folder of the recorded runs, or the address of their database. ``files``: address
-    of the place for the logs of a store on a server, '' = the host that ran them.
-    ``reader``: the command of a program that states the facts of a bug report, '' = none. None = not set.
-
-    ``origins``: key (``datasets.NAME`` for one of several) -> ``FILE:LINE`` or the name of an environment variable.
+    engine: str = field(default="auto", metadata=known(keys.one_of(*kinds.CHOICES)))
+    """`auto`, `docker`, `podman` or `venv`."""
+    base_images: str = field(default="auto", metadata=known(keys.one_of("auto", "registry", "bootstrap")))
+    """`auto`, `registry` or `bootstrap` (made on this host from the distribution's packages): where base images come
+    from; `auto` asks the registry first.
     """
-
-    engine: str = "auto"
-    base_images: str = "auto"
-    confirm: str = "auto"
-    registry: str = ""
-    registry_images: str = ""
-    registry_push: str = "trusted"
-    apt_mirror: str = ""
-    apt_snapshot: str = ""
-    pip_index_url: str = ""
-    pip_extra_index_urls: tuple[str, ...] = ()
-    build_hosts: tuple[str, ...] = ()
-    debuginfod: tuple[str, ...] = ()
-    proxy: str = ""
-    ca_bundle: Path | None = None
-    python_providers: tuple[str, ...] = PYTHON_PROVIDERS
-    gcc_providers: tuple[str, ...] = GCC_PROVIDERS
-    uv_python_mirror: str = ""
-    uv_python_downloads: str = ""
-    conda_channel: str = ""
-    compatibility: Path | None = None
-    datasets: Mapping[str, Path] = field(default_factory=dict)
-    sources: Mapping[str, Path] = field(default_factory=dict)
-    host_packages: Mapping[str, Path] = field(default_factory=dict)
-    gpus: tuple[str, ...] = ()
-    gpu_leases: Path | None = None
-    gpu_others: str = "share"
-    jobs: int | None = None
-    max_memory: int | None = None
-    max_cpus: float | None = None
-    max_timeout: float | None = None
-    max_pids: int | None = None
-    max_disk: int | None = 20 * 1024**3
-    max_build_time: float | None = 7200.0
-    max_run_time: float | None = None
-    runtime: str = ""
-    engine_wait: float | None = None
-    budget: int | None = None
-    store: Path | str | None = None
-    files: str = ""
-    reader: str = ""
+    confirm: str = field(default="auto", metadata=known(keys.one_of("auto", "always", "never")))
+    """`auto`, `always` or `never`: whether `run` repeats cells until their trials carry what it says ([How strong a
+    statement is](verdicts.md#how-strong-a-statement-is)).
+    """
+    registry: str = field(default="", metadata=known(keys.read_text))
+    """the registry or mirror to use instead of Docker Hub."""
+    registry_images: str = field(
+        default="", metadata=known(keys.read_image_registry, unset="none: images are not shared")
+    )
+    """the registry through which machines [share built images](share-images.md): host and path."""
+    registry_push: str = field(default="trusted", metadata=known(keys.one_of("trusted", "all", "never")))
+    """`trusted` (not those of untrusted cases), `all` or `never`: whose images are shared so."""
+    apt_mirror: str = field(default="", metadata=known(keys.read_url))
+    """address of a Debian mirror."""
+    apt_snapshot: str = field(default="", metadata=known(keys.read_snapshot, unset="the distribution's own"))
+    """address of a snapshot archive, with `{date}` in it."""
+    pip_index_url: str = field(default="", metadata=known(keys.read_index, unset="as the host's pip"))
+    """the package index, instead of that of the host's pip."""
+    pip_extra_index_urls: tuple[str, ...] = field(
+        default=(), metadata=known(keys.list_of(keys.read_index), unset="as the host's pip")
+    )
+    """further package indexes, instead of those of the host's pip."""
+    build_hosts: tuple[str, ...] = field(
+        default=(), metadata=known(keys.list_of(keys.read_host), unset="none besides indexes and archives")
+    )
+    """hosts (`git.corp.example`, `10.1.2.3:8443`) that every build may reach, wherever they are; without it, the build
+    gateway reaches no address of this host or of private networks but the indexes and archives named here.
+    """
+    debuginfod: tuple[str, ...] = field(
+        default=(), metadata=known(keys.list_of(keys.read_web_address), unset="those of $DEBUGINFOD_URLS")
+    )
+    """servers of debug files, which [name frames without symbols](crashes.md#symbols-from-a-debuginfod-server); without
+    it, those of `DEBUGINFOD_URLS`; `"none"`: no server.
+    """
+    proxy: str = field(default="", metadata=known(keys.read_url))
+    """proxy of builds, for http and https."""
+    ca_bundle: Path | None = field(default=None, metadata=known(keys.read_file))
+    """PEM file of the certificate authorities that builds trust."""
+    python_providers: tuple[str, ...] = field(default=PYTHON_PROVIDERS, metadata=known(keys.ordered(*PYTHON_PROVIDERS)))
+    """sources of interpreters, in this order."""
+    gcc_providers: tuple[str, ...] = field(default=GCC_PROVIDERS, metadata=known(keys.ordered(*GCC_PROVIDERS)))
+    """sources of compilers, in this order."""
+    uv_python_mirror: str = field(default="", metadata=known(keys.read_url))
+    """address that uv's interpreters are read from."""
+    uv_python_downloads: str = field(default="", metadata=known(keys.read_place))
+    """path or address of a JSON listing of them."""
+    conda_channel: str = field(default="", metadata=known(keys.read_url, unset="conda-forge"))
+    """address of a conda channel, which serves [CUDA and cuDNN](engines.md#where-python-gcc-cuda-and-cudnn-come-from),
+    too.
+    """
+    compatibility: Path | None = field(default=None, metadata=known(keys.read_file))
+    """a file whose rows take precedence over the compatibility data of reprokit, such as `cmake: {wheels: [3.31.6,
+    4.4.9]}`; its tables are the files of `reprokit/environment/data/`.
+    """
+    datasets: Mapping[str, Path] = field(default_factory=dict, metadata=known(keys.read_folders, merged=True))
+    """names of data sets, each with a folder of this host."""
+    sources: Mapping[str, Path] = field(default_factory=dict, metadata=known(keys.read_folders, merged=True))
+    """names of sources, each with a folder of this host."""
+    host_packages: Mapping[str, Path] = field(default_factory=dict, metadata=known(keys.read_folders, merged=True))
+    """packages that cells of `--engine venv` take from a Python environment of this host: `{torch = "/opt/torch/venv"}`
+    ([Packages of the host](engines.md#packages-of-the-host)).
+    """
+    gpus: tuple[str, ...] = field(default=(), metadata=known(keys.read_gpus, unset="all"))
+    """GPUs that may be leased, by index or UUID; `"none"`: no GPU."""
+    gpu_leases: Path | None = field(default=None, metadata=known(keys.read_path))
+    """the folder of the leases."""
+    gpu_others: str = field(default="share", metadata=known(keys.one_of("share", "wait", "refuse")))
+    """`share` (the default), `wait` or `refuse`: what to do with a GPU on which another program computes
+    ([GPUs](gpus.md#how-gpus-are-shared)).
+    """
+    jobs: int | None = field(default=None, metadata=known(keys.in_unit("positive"), unset="the number of CPUs"))
+    """the number of builds, and of trials, at the same time."""
+    max_memory: int | None = field(default=None, metadata=known(keys.in_unit("memory"), unit="bytes"))
+    """the most memory of a trial on this host ([Limits](security.md#limits))."""
+    max_cpus: float | None = field(default=None, metadata=known(keys.in_unit("cores")))
+    """the most cores of a trial."""
+    max_timeout: float | None = field(default=None, metadata=known(keys.in_unit("duration"), unit="seconds"))
+    """the most time of a trial."""
+    max_pids: int | None = field(default=None, metadata=known(keys.in_unit("pids")))
+    """the most processes of a trial."""
+    max_disk: int | None = field(default=20 * 1024**3, metadata=known(keys.in_unit("size"), unit="bytes"))
+    """the most that a trial writes to the disk, `"20G"` by default."""
+    max_build_time: float | None = field(default=7200.0, metadata=known(keys.in_unit("duration"), unit="seconds"))
+    """the most time for one build, `"2h"` by default."""
+    max_run_time: float | None = field(default=None, metadata=known(keys.in_unit("duration"), unit="seconds"))
+    """the most time for all trials of a case together, at their limits."""
+    runtime: str = field(default="", metadata=known(keys.read_runtime, unset="the engine's default"))
+    """the engine's runtime in which trials run, such as `runsc` (gVisor); the engine's default where it is not set
+    ([gVisor](engines.md#trials-in-gvisor)).
+    """
+    engine_wait: float | None = field(
+        default=None, metadata=known(keys.in_unit("duration"), unset="60 s", unit="seconds")
+    )
+    """how long a run waits for an engine that went away, such as `5m`; 60 seconds by default."""
+    budget: int | None = field(default=None, metadata=known(keys.in_unit("size"), unit="bytes"))
+    """the most that reprokit keeps on the disk, such as `"20G"` ([Disk space](run-cases.md#disk-space))."""
+    store: Path | str | None = field(default=None, metadata=known(keys.read_store, unset=".reprokit of the project"))
+    """the folder of recorded runs, or the address of [a team's database](store.md#one-store-for-a-team)."""
+    files: str = field(default="", metadata=known(keys.read_log_place, unset="the host that ran them"))
+    """where the logs of a team's store go: `file:///FOLDER` or `s3://BUCKET/PREFIX`."""
+    reader: str = field(default="", metadata=known(keys.read_command, users_own=True))
+    """a program that states the facts of bug reports for `new --from`, such as `llm -m qwen3` ([Write a
+    case](write-a-case.md)); read from your own file, a variable or `REPROKIT_CONFIG`, and refused in a
+    project's.
+    """
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """Key that is set, ``datasets.NAME`` for one of several -> ``FILE:LINE`` or the name of a variable."""
 
     def store_folder(self, start: Path | None = None) -> Path:
         """The folder of the store: as configured, or the project's that ``start`` is in. Raises UsageError.
@@ -130,7 +185,8 @@ class Settings:
         return self.store or folder.find_folder(start)
 
 
-KEYS = tuple(key.name for key in fields(Settings) if key.name != "origins")
+KEYS: Mapping[str, Setting] = {one.name: one.metadata["setting"] for one in fields(Settings) if one.metadata}
+"""All keys, in the order of the documentation."""
 
 
 def load(environ: Mapping[str, str] | None = None, start: Path | None = None) -> Settings:
@@ -143,7 +199,7 @@ def load(environ: Mapping[str, str] | None = None, start: Path | None = None) ->
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for key, value, origin in _found(environ, start):
-        if key in MERGED:
+        if KEYS[key].merged:
             values[key] = {**values.get(key, {}), **value}
             origins |= {f"{key}.{name}": origin for name in value}
         else:
@@ -154,21 +210,16 @@ def load(environ: Mapping[str, str] | None = None, start: Path | None = None) ->
 def config_files(environ: Mapping[str, str], start: Path) -> list[Path]:
     """The files to read, weakest first.
 
-    Raises UsageError when REPROKIT_CONFIG names none, when a file of the former form is found, and for a file of
-    another user, which is obeyed only where REPROKIT_CONFIG names it.
+    Raises UsageError when REPROKIT_CONFIG names none, and for a file of another user, which is obeyed only where
+    REPROKIT_CONFIG names it.
     """
     if named := environ.get("REPROKIT_CONFIG"):
         path = Path(named).expanduser()
         if not path.exists() or path.is_dir():  # /dev/null is a configuration without keys
             raise UsageError(f"REPROKIT_CONFIG names {path}, which is not a file")
         return [path]
-    user = _users_file(environ)
-    own = user.parent.parent
-    above = (start, *start.parents)
-    for old, new in ((own / OLD_FILES[1], user), *((folder / OLD_FILES[0], folder / FILE) for folder in above)):
-        if is_file(old) and not other_owner(old, environ):
-            raise UsageError(f'{old} is no longer read: move its keys to {new} (KEY = "VALUE"), and remove it')
-    found = [user, *[folder / FILE for folder in above if is_file(folder / FILE)][:1]]
+    project = [folder / FILE for folder in (start, *start.parents) if is_file(folder / FILE)][:1]
+    found = [_users_file(environ), *project]
     files = [path for path in dict.fromkeys(found) if is_file(path)]
     for path in files:
         if owner := other_owner(path, environ):
@@ -188,16 +239,23 @@ def variable(key: str) -> str:
     return f"REPROKIT_{key.upper()}"
 
 
+def unknown_variables(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Variables that look like ours and are not, each with a sentence that says so. Our own tests have some."""
+    known = [*map(variable, KEYS), *OTHER_VARIABLES]
+    found = sorted(name for name in environ if re.match("REPROKIT_(?!TEST_)", name) and name not in known)
+    return [(name, f"the variable {name} is not known{near(name, known, prefix='; ')}") for name in found]
+
+
 def _found(environ: Mapping[str, str], start: Path) -> Iterator[tuple[str, Any, str]]:
     """Each key that is set somewhere, with its value and origin; the strongest last."""
     for path in config_files(environ, start):
         text, tables = _read(path)
         for key, value in tables.items():
             where = f"{path}:{line_of(text, key)}"
-            if key not in PARSERS:
+            if key not in KEYS:
                 hint = near(key, KEYS) or f"known keys: {', '.join(KEYS)}"
                 raise UsageError(f"{where}: unknown key {key!r} ({hint})")
-            if key in USERS_OWN and not environ.get("REPROKIT_CONFIG") and path != _users_file(environ):
+            if KEYS[key].users_own and not environ.get("REPROKIT_CONFIG") and path != _users_file(environ):
                 raise UsageError(
                     f"{where}: {key} names a program that runs as you, and a project may not choose it: move it to "
                     f"{_users_file(environ)}, or set {variable(key)}"
@@ -210,16 +268,16 @@ def _found(environ: Mapping[str, str], start: Path) -> Iterator[tuple[str, Any, 
 
 
 def _parsed(key: str, value: Any, base: Path, where: str, text: str) -> Iterator[tuple[str, Any, str]]:
-    file = where.rpartition(":")[0]
-    if key in MERGED and text and isinstance(value, Mapping):
+    file, setting = where.rpartition(":")[0], KEYS[key]
+    if setting.merged and text and isinstance(value, Mapping):
         for name in value:
             if name in KEYS:  # TOML's trap: what stands below a table's name belongs to the table
                 raise UsageError(f"{file}:{line_of(text, key, name)}: {name} is a key of its own: put it above [{key}]")
     try:
-        parsed = PARSERS[key](value, base)
+        parsed = setting.read(value, base)
     except ValueError as error:
         raise UsageError(f"{where}: {key}: expected {error}; found {_shown(value)}") from None
-    if key in MERGED and text:
+    if setting.merged and text:
         for name, folder in parsed.items():
             yield key, {name: folder}, f"{file}:{line_of(text, key, name)}"
     else:

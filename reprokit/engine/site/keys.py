@@ -1,6 +1,6 @@
-"""How each key of reprokit's configuration is written, in TOML and in an environment variable. Pure.
+"""How values of the configuration are written, in TOML and in an environment variable. Pure.
 
-A parser takes what TOML gave (or a variable's text) and the folder that relative paths start at. It raises ValueError
+A reader takes what TOML gave (or a variable's text) and the folder that relative paths start at. It raises ValueError
 saying what it expects.
 """
 
@@ -14,25 +14,17 @@ from typing import Any
 
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
-from reprokit.engine import kinds
 
 ReadValue = Callable[[Any, Path], Any]
 
-BASE_IMAGES = ("auto", "registry", "bootstrap")
-PYTHON_PROVIDERS = ("distribution", "image", "uv", "conda")
-CONFIRM = ("auto", "always", "never")
-GPU_OTHERS = ("share", "wait", "refuse")
-REGISTRY_PUSH = ("trusted", "all", "never")
-GCC_PROVIDERS = ("distribution", "image", "conda")
 
-
-def _text(value: Any, base: Path) -> str:
+def read_text(value: Any, base: Path) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError("a text in quotes")
     return str(value).strip()
 
 
-def _path(value: Any, base: Path) -> Path | None:
+def read_path(value: Any, base: Path) -> Path | None:
     """``~`` is the home folder; a relative path starts at ``base``."""
     if not isinstance(value, str):
         raise ValueError("a path in quotes")
@@ -46,36 +38,36 @@ def _below(base: Path, text: str) -> Path:
         raise ValueError("a path that starts with / where no home folder is known for ~") from None
 
 
-def _file(value: Any, base: Path) -> Path | None:
-    path = _path(value, base)
+def read_file(value: Any, base: Path) -> Path | None:
+    path = read_path(value, base)
     if path is not None and not path.exists():
         raise ValueError(f"a file that exists; there is no {path}")
     return path
 
 
-def _url(value: Any, base: Path) -> str:
-    text = _text(value, base)
+def read_url(value: Any, base: Path) -> str:
+    text = read_text(value, base)
     if text and not re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/]|file:///", text):
         raise ValueError("a URL such as http://host:3128")
     return text
 
 
-def _web(value: Any, base: Path) -> str:
-    text = _text(value, base).rstrip("/")
+def read_web_address(value: Any, base: Path) -> str:
+    text = read_text(value, base).rstrip("/")
     if text != "none" and not re.match(r"https?://[^\s/]", text):
         raise ValueError("a URL such as https://debuginfod.example, or none")
     return text
 
 
-def _host(value: Any, base: Path) -> str:
-    text = _text(value, base)
+def read_host(value: Any, base: Path) -> str:
+    text = read_text(value, base)
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*(:\d{1,5})?|\[[0-9A-Fa-f:]+\](:\d{1,5})?", text):
         raise ValueError("the name of a host, such as git.example or git.example:8443")
     return text.lower()
 
 
-def _images(value: Any, base: Path) -> str:
-    text = _text(value, base).rstrip("/")
+def read_image_registry(value: Any, base: Path) -> str:
+    text = read_text(value, base).rstrip("/")
     name, part = r"[A-Za-z0-9][A-Za-z0-9-]*", r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
     host = rf"(?:{name}(?:\.{name})+(?::\d{{1,5}})?|{name}:\d{{1,5}}|localhost)"
     if text and not re.fullmatch(rf"{host}(?:/{part})*", text):
@@ -83,16 +75,16 @@ def _images(value: Any, base: Path) -> str:
     return text
 
 
-def _runtime(value: Any, base: Path) -> str:
-    text = _text(value, base)
+def read_runtime(value: Any, base: Path) -> str:
+    text = read_text(value, base)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}|", text):
         raise ValueError("the name of a runtime of the engine, such as runsc (see: docker info)")
     return text
 
 
-def _command(value: Any, base: Path) -> str:
+def read_command(value: Any, base: Path) -> str:
     """Words of a program, split as a shell does; '' for none."""
-    text = _text(value, base)
+    text = read_text(value, base)
     try:
         shlex.split(text)
     except ValueError as error:
@@ -100,24 +92,24 @@ def _command(value: Any, base: Path) -> str:
     return text
 
 
-def _place(value: Any, base: Path) -> str:
+def read_place(value: Any, base: Path) -> str:
     """A URL, or a path of this host."""
-    text = _text(value, base)
-    return text if "://" in text or not text else str(_path(text, base))
+    text = read_text(value, base)
+    return text if "://" in text or not text else str(read_path(text, base))
 
 
-def _store(value: Any, base: Path) -> Path | str | None:
+def read_store(value: Any, base: Path) -> Path | str | None:
     """A folder, or the address of a database."""
-    text = _text(value, base)
+    text = read_text(value, base)
     from reprokit.store import remote  # late: most stores are folders
 
-    return _checked(remote.checked_address, text) if remote.is_address(text) else _path(value, base)
+    return _checked(remote.checked_address, text) if remote.is_address(text) else read_path(value, base)
 
 
-def _files(value: Any, base: Path) -> str:
+def read_log_place(value: Any, base: Path) -> str:
     from reprokit.store import remote
 
-    return _checked(remote.checked_files, _text(value, base))
+    return _checked(remote.checked_files, read_text(value, base))
 
 
 def _checked(check: Callable[[str], str], text: str) -> str:
@@ -127,14 +119,14 @@ def _checked(check: Callable[[str], str], text: str) -> str:
         raise ValueError(f"what can be used: {error}") from None
 
 
-def _index(value: Any, base: Path) -> str:
+def read_index(value: Any, base: Path) -> str:
     """A URL of an index; a folder becomes one, since pip takes white space for the end of a location."""
-    text = _place(value, base)
+    text = read_place(value, base)
     return Path(text).as_uri() if text.startswith("/") else text
 
 
-def _snapshot(value: Any, base: Path) -> str:
-    text = _url(value, base)
+def read_snapshot(value: Any, base: Path) -> str:
+    text = read_url(value, base)
     if text and "{date}" not in text:
         raise ValueError("a URL with {date} where the date belongs, such as https://host/archive/{date}")
     return text
@@ -149,7 +141,7 @@ def _items(value: Any) -> list[Any]:
     return [value]
 
 
-def _list_of(parse: ReadValue) -> ReadValue:
+def list_of(parse: ReadValue) -> ReadValue:
     def parsed(value: Any, base: Path) -> tuple[Any, ...]:
         try:
             return tuple(parse(item, base) for item in _items(value))
@@ -159,9 +151,9 @@ def _list_of(parse: ReadValue) -> ReadValue:
     return parsed
 
 
-def _one_of(*words: str) -> ReadValue:
+def one_of(*words: str) -> ReadValue:
     def parsed(value: Any, base: Path) -> str:
-        text = _text(value, base)
+        text = read_text(value, base)
         if text not in words:
             raise ValueError(f"one of {', '.join(words)}{near(text, words, prefix='; ')}")
         return text
@@ -169,8 +161,8 @@ def _one_of(*words: str) -> ReadValue:
     return parsed
 
 
-def _providers(*known: str) -> ReadValue:
-    one = _list_of(_one_of(*known))
+def ordered(*known: str) -> ReadValue:
+    one = list_of(one_of(*known))
 
     def parsed(value: Any, base: Path) -> tuple[str, ...]:
         found = tuple(dict.fromkeys(one(value, base)))
@@ -181,7 +173,7 @@ def _providers(*known: str) -> ReadValue:
     return parsed
 
 
-def _folders(value: Any, base: Path) -> dict[str, Path]:
+def read_folders(value: Any, base: Path) -> dict[str, Path]:
     """name -> folder; ``NAME=DIR,NAME=DIR`` in a variable."""
     wanted = 'a table from names to folders, such as {cityscapes = "/data/cityscapes"}'
     if isinstance(value, str):
@@ -194,9 +186,9 @@ def _folders(value: Any, base: Path) -> dict[str, Path]:
     return {str(name): _below(base, folder) for name, folder in value.items()}
 
 
-def _gpus(value: Any, base: Path) -> tuple[str, ...]:
+def read_gpus(value: Any, base: Path) -> tuple[str, ...]:
     """``all`` (or nothing) is every GPU, ``none`` no GPU."""
-    found = tuple(dict.fromkeys(_text(item, base) for item in _items(value)))
+    found = tuple(dict.fromkeys(read_text(item, base) for item in _items(value)))
     if found in ((), ("all",)):
         return ()
     if found == ("none",) or all(re.fullmatch(r"\d{1,4}|GPU-[0-9A-Za-z-]+", word) for word in found):
@@ -204,7 +196,7 @@ def _gpus(value: Any, base: Path) -> tuple[str, ...]:
     raise ValueError('"all", "none", or a list of GPU indices and UUIDs such as [0, "GPU-8f1c..."]')
 
 
-def _unit(name: str) -> ReadValue:
+def in_unit(name: str) -> ReadValue:
     """A size, duration or count as case files spell them; None when empty."""
 
     def parsed(value: Any, base: Path) -> Any:
@@ -216,48 +208,3 @@ def _unit(name: str) -> ReadValue:
         return getattr(units, name)(text)
 
     return parsed
-
-
-PARSERS: Mapping[str, ReadValue] = {
-    "engine": _one_of(*kinds.CHOICES),
-    "base_images": _one_of(*BASE_IMAGES),
-    "confirm": _one_of(*CONFIRM),
-    "registry": _text,
-    "registry_images": _images,
-    "registry_push": _one_of(*REGISTRY_PUSH),
-    "apt_mirror": _url,
-    "apt_snapshot": _snapshot,
-    "pip_index_url": _index,
-    "pip_extra_index_urls": _list_of(_index),
-    "build_hosts": _list_of(_host),
-    "debuginfod": _list_of(_web),
-    "proxy": _url,
-    "ca_bundle": _file,
-    "python_providers": _providers(*PYTHON_PROVIDERS),
-    "gcc_providers": _providers(*GCC_PROVIDERS),
-    "uv_python_mirror": _url,
-    "uv_python_downloads": _place,
-    "conda_channel": _url,
-    "compatibility": _file,
-    "datasets": _folders,
-    "sources": _folders,
-    "host_packages": _folders,
-    "gpus": _gpus,
-    "gpu_leases": _path,
-    "gpu_others": _one_of(*GPU_OTHERS),
-    "jobs": _unit("positive"),
-    "max_memory": _unit("memory"),
-    "max_cpus": _unit("cores"),
-    "max_timeout": _unit("duration"),
-    "max_pids": _unit("pids"),
-    "max_disk": _unit("size"),
-    "max_build_time": _unit("duration"),
-    "max_run_time": _unit("duration"),
-    "runtime": _runtime,
-    "engine_wait": _unit("duration"),
-    "budget": _unit("size"),
-    "store": _store,
-    "files": _files,
-    "reader": _command,
-}
-"""The parser of each key."""

@@ -70,16 +70,6 @@ def test_a_link_of_another_user_to_a_file_of_a_trusted_case_is_not_obeyed(
         config.load({}, link.parent)
 
 
-def test_an_old_configuration_of_another_user_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    old = tmp_path / ".reprokit" / "config.yaml"
-    old.parent.mkdir()
-    old.write_text("jobs: 7\n")
-    with pytest.raises(UsageError, match="no longer read"):
-        config.load({}, tmp_path)
-    owned_by_another(old, monkeypatch)
-    assert config.load({}, tmp_path).jobs is None
-
-
 def test_under_sudo_the_files_of_the_calling_user_are_the_users_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

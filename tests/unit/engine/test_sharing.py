@@ -16,7 +16,7 @@ from reprokit.engine.images import on_loopback
 from reprokit.engine.kinds import Capabilities
 from reprokit.engine.protocol import EngineInfo, ImageInfo
 from reprokit.engine.sharing import REPOSITORIES, RegistryShare, SharedImage
-from reprokit.engine.site.keys import PARSERS
+from reprokit.engine.site.keys import read_image_registry
 from reprokit.engine.venv import ENTRY as VENV
 from reprokit.store.folder import SeenBases
 
@@ -341,7 +341,7 @@ def test_a_push_that_is_not_allowed_says_how_to_log_in() -> None:
     "good", ["", "registry.example.com/reprokit", "127.0.0.1:5000/p", "host:5000", "localhost/a-b"]
 )
 def test_the_setting_takes_a_registry_and_a_path(good: str) -> None:
-    assert PARSERS["registry_images"](good, Path()) == good
+    assert read_image_registry(good, Path()) == good
 
 
 @pytest.mark.parametrize(
@@ -349,4 +349,4 @@ def test_the_setting_takes_a_registry_and_a_path(good: str) -> None:
 )
 def test_the_setting_refuses_what_is_not_a_registry(bad: str) -> None:
     with pytest.raises(ValueError, match=r"registry\.example\.com/reprokit"):
-        PARSERS["registry_images"](bad, Path())
+        read_image_registry(bad, Path())

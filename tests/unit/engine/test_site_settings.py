@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from docs.scripts import settings_table
 from reprokit.core.errors import UsageError
-from reprokit.engine.site import Settings, config, keys, providers, settings
+from reprokit.engine.site import Settings, config, providers, settings
 
 
 def write(path: Path, text: str) -> Path:
@@ -34,8 +35,20 @@ def test_without_files_everything_has_a_default(tmp_path: Path) -> None:
     assert found.origins == {}
 
 
-def test_every_key_has_a_parser_and_a_default() -> None:
-    assert set(config.KEYS) == set(keys.PARSERS)
+@pytest.mark.parametrize("language", ["en", "zh-CN"])
+def test_every_key_is_in_the_docs(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = settings_table.PAGES[language].read_text(encoding="utf-8")
+    assert page == settings_table.with_table(page, language), "run `make docs-generated`"
+    monkeypatch.setattr(config, "KEYS", {**config.KEYS, "added": config.KEYS["proxy"]})
+    with pytest.raises(settings_table.Undescribed, match="added"):
+        settings_table.with_table(page, language)
+
+
+def test_a_misspelt_variable_is_told_with_the_nearest_name() -> None:
+    environ = {"REPROKIT_ENGIN": "venv", "REPROKIT_JOBS": "2", "REPROKIT_CONFIG": "x", "REPROKIT_TEST_LARGE": "1"}
+    assert config.unknown_variables(environ) == [
+        ("REPROKIT_ENGIN", "the variable REPROKIT_ENGIN is not known; did you mean 'REPROKIT_ENGINE'?")
+    ]
 
 
 def test_what_is_nearer_wins_and_folders_are_merged(tmp_path: Path) -> None:
@@ -185,13 +198,6 @@ def test_a_user_without_home_has_no_file_of_their_own(tmp_path: Path, monkeypatc
     assert settings({}, tmp_path) == Settings()
     with pytest.raises(UsageError, match="REPROKIT_STORE: store: expected a path that starts with / where no home"):
         settings({"REPROKIT_STORE": "~/runs"}, tmp_path)
-
-
-@pytest.mark.parametrize("old", ["config/reprokit/config.yaml", ".reprokit/config.yaml"])
-def test_the_former_files_are_refused_with_where_their_keys_go(tmp_path: Path, old: str) -> None:
-    write(tmp_path / old, "registry: a\n")
-    with pytest.raises(UsageError, match=r"config\.yaml is no longer read: move its keys to .*reprokit\.toml"):
-        settings({"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")}, tmp_path)
 
 
 @given(st.lists(st.sampled_from([*config.KEYS, "[datasets]", "# jobs = 1", ""]), min_size=1, max_size=12, unique=True))
