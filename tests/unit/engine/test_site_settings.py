@@ -44,7 +44,7 @@ def test_every_key_is_in_the_docs(language: str, monkeypatch: pytest.MonkeyPatch
         settings_table.with_table(page, language)
 
 
-def test_a_misspelt_variable_is_told_with_the_nearest_name() -> None:
+def test_a_misspelt_variable_is_reported_with_the_nearest_name() -> None:
     environ = {"REPROKIT_ENGIN": "venv", "REPROKIT_JOBS": "2", "REPROKIT_CONFIG": "x", "REPROKIT_TEST_LARGE": "1"}
     assert config.unknown_variables(environ) == [
         ("REPROKIT_ENGIN", "the variable REPROKIT_ENGIN is not known; did you mean 'REPROKIT_ENGINE'?")
