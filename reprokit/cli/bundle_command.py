@@ -15,7 +15,7 @@ from reprokit.core.terminal import echo
 from reprokit.core.text import first_line
 from reprokit.engine import registry
 from reprokit.environment.cases import load_text
-from reprokit.intake.sharing import bundle, choosing
+from reprokit.intake import bundle, share
 from reprokit.report.labels import cell_name
 from reprokit.report.publishing import Scrubber
 
@@ -65,10 +65,10 @@ def command(
         options.check_writable("--output", output)
     bundle.check_target(output)
     store = options.store_of(store_folder)
-    subject = choosing.subject_of(store, what, case_id)
+    subject = share.subject_of(store, what, case_id)
     if subject.run is None:
         raise UsageError(f"{what} was not run here yet: run it first, reprokit run {what}")
-    if (found := choosing.secrets_in(subject)) and not yes:
+    if (found := share.secrets_in(subject)) and not yes:
         raise UsageError(
             f"the text of the case seems to contain a secret ({found}): remove it and run the case again, "
             "or bundle it as it is with --yes"

@@ -16,11 +16,11 @@ from reprokit.core import files
 from reprokit.core.errors import CaseError, UsageError
 from reprokit.core.terminal import echo
 from reprokit.environment.cases import load_text, schema_line
-from reprokit.intake import draft
-from reprokit.intake.capturing import drafting, running, seen
+from reprokit.intake import captured_run, captured_seen, draft
+from reprokit.intake.captured_draft import CaptureDrafting
 
 if TYPE_CHECKING:
-    from reprokit.intake.capturing.running import Ran
+    from reprokit.intake.captured_run import CommandRun
 
 
 @click.command(
@@ -51,8 +51,8 @@ def command(words: tuple[str, ...], output: str | None, force: bool, timeout: st
         raise UsageError(f"{output} exists already; nothing was run; name another file with -o, or add --force")
     try:
         environ = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
-        ran = running.run(words, environ=environ, timeout=seconds)
-    except running.CannotStart as error:
+        ran = captured_run.run(words, environ=environ, timeout=seconds)
+    except captured_run.CannotStart as error:
         echo(f"reprokit: {error}; no case is written", err=True)
         return error.status
     status = ran.ending.exit_code or 0
@@ -66,8 +66,8 @@ def command(words: tuple[str, ...], output: str | None, force: bool, timeout: st
     return status
 
 
-def _write(words: tuple[str, ...], ran: Ran, output: str | None, environ: Mapping[str, str]) -> None:
-    found = drafting.draft(seen.look(words, ran, Path.cwd(), environ))
+def _write(words: tuple[str, ...], ran: CommandRun, output: str | None, environ: Mapping[str, str]) -> None:
+    found = CaptureDrafting(captured_seen.look(words, ran, Path.cwd(), environ)).draft()
     path = Path(output) if output else files.unused(str(found.data["id"]), ".yaml")
     text = schema_line(path) + draft.render(found)
     try:

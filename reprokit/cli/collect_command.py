@@ -13,7 +13,7 @@ from reprokit.case import units
 from reprokit.cli import OWN_VARIABLES, options
 from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo
-from reprokit.intake import collecting
+from reprokit.intake import captured_python
 
 EXAMPLES = """\b
 Examples:
@@ -54,12 +54,12 @@ def command(
     the text before you send it. `reprokit new --from` makes a case of it.
     """
     if program:
-        options.write_file(Path("-"), collecting.PROGRAM.read_text(encoding="utf-8"))
+        options.write_file(Path("-"), captured_python.COLLECT.read_text(encoding="utf-8"))
         return 0
-    python = shutil.which(interpreter) if interpreter else collecting.interpreter_for(words)
+    python = shutil.which(interpreter) if interpreter else captured_python.interpreter_for(words)
     if python is None:
         raise UsageError(f"--python {interpreter}: no such program")
-    if interpreter and not collecting.collects(python):
+    if interpreter and not captured_python.can_collect(python):
         raise UsageError(f"--python {interpreter}: it is not a Python 3.6 or later")
     try:
         seconds = units.duration(timeout) if timeout else 0
@@ -70,7 +70,7 @@ def command(
     arguments += [*(["--with-source"] if with_source else []), "--", *words]
     environ = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
     try:
-        process = subprocess.Popen([python, str(collecting.PROGRAM), *arguments], env=environ)
+        process = subprocess.Popen([python, str(captured_python.COLLECT), *arguments], env=environ)
     except OSError as error:
         raise UsageError(f"{python}: {error.strerror}; name another Python with --python") from None
     while True:

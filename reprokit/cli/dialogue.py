@@ -15,8 +15,9 @@ from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo, style, visible
 from reprokit.environment.axes import AXES
 from reprokit.environment.axis import Axis
-from reprokit.intake import completing, interview
-from reprokit.intake.capturing import seen
+from reprokit.intake import interview
+from reprokit.intake.captured_seen import measure
+from reprokit.intake.draft import render
 
 if TYPE_CHECKING:
     from reprokit.intake.draft import Draft
@@ -81,15 +82,13 @@ def at_terminal() -> bool:
 
 
 def complete(made: Draft, origin: str, report: str) -> Draft:
-    """Show what a draft has from its report, and ask for what it lacks; the draft with the answers.
+    """Show the draft of a report, and ask for what it lacks; the draft with the answers.
 
     ``report``: the text, of which the lines that may answer a question are shown.
     """
-    echo(f"read from {origin}:", err=True)
-    for fact in completing.facts(made):
-        echo(f"  {fact.name:<12} {fact.value}{f'  ({fact.origin})' if fact.origin else ''}", err=True)
-    answers = interview.ask(_Terminal(), completing.known(made), seen.measure, report=report.splitlines())
-    return completing.completed(made, answers, Path.cwd(), redaction.of_this_host())
+    echo(f"read from {origin}:\n{render(made)}", err=True)
+    answers = interview.ask(_Terminal(), interview.known_answers(made), measure, report=report.splitlines())
+    return interview.complete_draft(made, answers, Path.cwd(), redaction.of_this_host())
 
 
 def dialogue(given: Mapping[str, Any], *, ask: bool = True) -> Draft:
@@ -111,7 +110,7 @@ def dialogue(given: Mapping[str, Any], *, ask: bool = True) -> Draft:
             "A case is one bug: what runs, where, and how it fails. Press Enter to accept the value in brackets.",
             err=True,
         )
-    return completing.draft(interview.ask(asker, known, seen.measure), Path.cwd(), redaction.of_this_host())
+    return interview.draft_answers(interview.ask(asker, known, measure), Path.cwd(), redaction.of_this_host())
 
 
 def beside(made: Draft) -> Path:

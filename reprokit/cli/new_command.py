@@ -19,16 +19,15 @@ from reprokit.core.terminal import echo, echo_data
 from reprokit.core.text import pluralize
 from reprokit.engine import site
 from reprokit.environment.cases import load_text, schema_line
-from reprokit.intake import facts_file
 from reprokit.intake.draft import render, summary
 from reprokit.intake.drafting import draft, request
-from reprokit.intake.reader import read_facts
-from reprokit.intake.reporting import read_report
+from reprokit.intake.facts import ask_reader, read_file
+from reprokit.intake.report_text import read_report
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
     from reprokit.intake.draft import Draft
-    from reprokit.intake.facts_file import Fact
+    from reprokit.intake.facts import Fact
 
 
 _LISTED = 50
@@ -135,7 +134,7 @@ def command(
         names = ", ".join(f"--{'command' if name == 'shell' else name.replace('_', '-')}" for name in given)
         raise UsageError(f"{names}: not allowed with --from; edit the draft instead")
     report = read_report(source)
-    found = facts_file.read(facts) if facts else _asked(reader, report.text)
+    found = read_file(facts) if facts else _asked(reader, report.text)
     made = draft(report.text, url=report.url, source=report.path, failure=number, facts=found, created=report.created)
     if not (asks or tries):
         return finish(made, report.path, output)
@@ -151,7 +150,7 @@ def _asked(reader: str | None, text: str) -> list[Fact | str]:
     if not command.strip():
         return []
     echo(f"asking {command} for the facts of the report", err=True)
-    return read_facts(command, request(text))
+    return ask_reader(command, request(text))
 
 
 def _number(answers: dict[str, Any]) -> int:

@@ -273,7 +273,7 @@ def _is_bundle(given: dict[str, Any]) -> bool:
 
 def _run_bundle(session: Session, request: Request) -> int:
     """Run the cell of a bundle, and say whether it gives the verdict that was recorded. Raises as Session.start."""
-    from reprokit.intake.sharing import unbundling
+    from reprokit.intake import unbundling
     from reprokit.store import targets
 
     [path] = request.cases

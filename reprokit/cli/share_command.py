@@ -9,8 +9,7 @@ import click
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo
-from reprokit.intake import sharing
-from reprokit.intake.sharing import choosing
+from reprokit.intake import share as sharing
 from reprokit.report import explanation
 from reprokit.report.publishing import Scrubber
 
@@ -51,8 +50,8 @@ def command(what: str, case_id: str | None, output: Path, yes: bool, store_folde
     # A case file is shared before anything was run here, too.
     unused = Path(what).exists() and not options.store_path(store_folder).is_dir()
     store = None if unused else options.store_of(store_folder)
-    subject = choosing.subject_of(store, what, case_id)
-    if (found := choosing.secrets_in(subject)) and not yes:
+    subject = sharing.subject_of(store, what, case_id)
+    if (found := sharing.secrets_in(subject)) and not yes:
         raise UsageError(
             f"the text of the case seems to contain a secret ({found}): remove it and run the case again, "
             "or share it as it is with --yes"

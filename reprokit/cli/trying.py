@@ -12,10 +12,9 @@ from reprokit.cli import options
 from reprokit.core.errors import EngineError
 from reprokit.core.terminal import confirm, echo
 from reprokit.environment.cases import load, schema_line
-from reprokit.intake import proving
-from reprokit.intake.advising import advice
+from reprokit.intake import proof as proving
 from reprokit.intake.draft import Draft, render
-from reprokit.intake.proving import Proof
+from reprokit.intake.proof import Proof, advise
 
 if TYPE_CHECKING:
     from reprokit.evidence.records import TrialRecord
@@ -57,7 +56,7 @@ def try_draft(made: Draft, path: Path, *, trust: Trust, asked: bool, yes: bool =
         return status
     cells = session.record.cells
     proof = proving.judge_draft(made, cells)
-    told = advice(file.case, cells, str(path), partial(_end, session))
+    told = advise(file.case, cells, str(path), partial(_end, session))
     fails = any("reproduces" in line for line in told) and not proof.reproduced
     status = _marked(made, path, proof, session.record.id, [] if fails else told)
     return status if asked else 0

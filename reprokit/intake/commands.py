@@ -68,14 +68,13 @@ _TOLD = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class CommandLine:
-    """One command with its continuation lines and here-documents, as written. ``line``: its first in the report.
-
-    ``role``: ``run``, ``setup``, ``prep``, ``cd``, ``export``.
-    """
+    """One command with its continuation lines and here-documents, as written."""
 
     text: str
     line: int
+    """Its first line in the report."""
     role: str
+    """``run``, ``setup``, ``prep``, ``cd``, ``export``."""
 
 
 @dataclass
@@ -90,12 +89,12 @@ class Shell:
         return [line for line in self.lines if line.role in roles]
 
 
-def shells(pieces: Sequence[ReportPiece], taken: Sequence[tuple[int, int]]) -> list[Shell]:
+def find_shells(pieces: Sequence[ReportPiece], taken: Sequence[tuple[int, int]]) -> list[Shell]:
     """The command lines of all pieces, except in the spans ``taken`` (environments, tracebacks)."""
     found = []
     for piece in pieces:
         if piece.kind in ("fenced", "indented", "console"):
-            found.append(read(piece, taken))
+            found.append(read_shell(piece, taken))
         elif piece.kind == "prose":
             found.append(_answers(piece))
     return [one for one in found if one.lines]
@@ -120,7 +119,7 @@ def _answers(piece: ReportPiece) -> Shell:
     return shell
 
 
-def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> Shell:
+def read_shell(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> Shell:
     """The command lines of pasted text. ``taken``: spans of lines that are something else, such as an environment."""
     shell = Shell(piece)
     lines = piece.text.split("\n")
@@ -217,7 +216,7 @@ def role_of(text: str, *, sure: bool = False) -> str:
     if (role and _BUILDS_TREE.search(rest)) or re.search(r"^\S*py\S*\s+-m\s+pip\s+install", rest):
         return "setup"
     if role == "setup":
-        return _of_installer(name, rest)
+        return _installer_role(name, rest)
     if role == "run" and " " not in rest.strip() and name in _INTERPRETERS:
         return ""  # what follows is typed into it
     return role if role is not None else "run" if sure or _SCRIPT.match(rest) else ""
@@ -235,7 +234,7 @@ _INSTALLING = {
 }
 
 
-def _of_installer(name: str, rest: str) -> str:
+def _installer_role(name: str, rest: str) -> str:
     """The role of a program that installs: ``setup``, or ``run`` for what else it does (``npm run``, ``uv run``)."""
     words = [word for word in rest.split()[1:] if not word.startswith("-")]
     sub = words[0] if words else ""
@@ -293,13 +292,14 @@ def parts(text: str, line: int, role: str) -> Iterator[CommandLine]:
 
 @dataclass(frozen=True, kw_only=True)
 class Installed:
-    """What setup lines install. ``clones``: (address, folder, branch or '') of ``git clone``."""
+    """What setup lines install."""
 
     pip: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     apt: tuple[str, ...] = ()
     dnf: tuple[str, ...] = ()
     clones: tuple[tuple[str, str, str], ...] = ()
+    """(address, folder, branch or '') of ``git clone``."""
 
 
 _REQUIREMENT = re.compile(
@@ -314,12 +314,12 @@ _PIP_OPTIONS = {
 _OTHER_VALUES = frozenset({"-c", "--constraint", "--trusted-host", "-r", "--requirement", "-e", "--editable", "-t"})
 
 
-def of_tree(line: CommandLine) -> bool:
+def installs_tree(line: CommandLine) -> bool:
     """Whether a setup line installs a tree, or what a file lists, so that only the command can hold it."""
     return bool(_BUILDS_TREE.search(line.text))
 
 
-def installs(lines: Sequence[CommandLine]) -> Installed:
+def read_installs(lines: Sequence[CommandLine]) -> Installed:
     """What the setup lines install. Requirements are kept as written; ``-r FILE`` and trees are ignored."""
     found: dict[str, list[str]] = {"pip": [], "options": [], "apt": [], "dnf": []}
     clones: list[tuple[str, str, str]] = []

@@ -30,21 +30,20 @@ _TEMPLATE = re.compile(r"\{[{%#]|\{(?=\r)|\r")
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """A draft of a case.
-
-    ``data``: the case, nested as in the format; scalars are texts; ``schema`` may be left out. ``notes``: path ->
-    comments above that value (its origin, the reason); the path ``()`` is the top of the file. ``missing``: what is not
-    known, one sentence each. ``omitted``: what was removed from the texts because it is secret.
-    ``passing``: axes of the cells that pass, by the report. ``troubles``: those that a report describes, where it has
-    several: the number of each, its line and first words.
-    """
+    """A draft of a case."""
 
     data: Mapping[str, Any]
+    """The case, nested as in the format; scalars are texts; ``schema`` may be left out."""
     notes: Mapping[Loc, tuple[str, ...]] = field(default_factory=dict)
+    """Path -> comments above that value (its origin, the reason); the path ``()`` is the top of the file."""
     missing: tuple[str, ...] = ()
+    """What is not known, one sentence each."""
     omitted: tuple[Omitted, ...] = ()
+    """What was removed from the texts because it is secret."""
     passing: tuple[Mapping[str, str], ...] = ()
+    """Axes of the cells that pass, by the report."""
     troubles: tuple[str, ...] = ()
+    """The failures that a report shows, where it shows several: the number of each, its line and first words."""
 
 
 def literal(text: str) -> str:
@@ -133,3 +132,43 @@ def _ordered(value: Any, loc: Loc) -> Any:
     names += [name for name in value if name not in names and name not in last]
     names += [name for name in last if name in value]
     return {name: _ordered(value[name], (*loc, name)) for name in names}
+
+
+# -- title and id -----------------------------------------------------------------------------------------------------
+
+UNTITLED = "A bug without a title"
+LONGEST_ID = 60
+"""Most characters of an id."""
+LONGEST_TITLE = 200
+"""Most characters of a title."""
+
+_LABEL = re.compile(
+    r"^\s*(?:\[?(?:bug|issue|question|help)\]?\s*[:：]\s*|\[(?:bug|issue|question|help)\]\s+)", re.IGNORECASE
+)
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+"""Characters that are invisible in a title, or change its writing direction."""
+_CUT = re.compile(r"[\u3040-\u9fff\uac00-\ud7af]")
+
+
+def clean_title(text: str) -> str:
+    """``text`` as a title in one line, without a label such as ``[Bug]:`` before it; '' where nothing is left."""
+    return cut_text(re.sub(r"\s+", " ", _LABEL.sub("", _UNSEEN.sub(" ", text))).strip(), LONGEST_TITLE, " ")
+
+
+def slug(*texts: str) -> str:
+    """The texts joined as an id of lower-case letters, digits and hyphens, cut between words; '' for nothing."""
+    parts = [re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") for text in texts]
+    return cut_text("-".join(dict.fromkeys(part for part in parts if part)), LONGEST_ID, "-")
+
+
+def cut_text(text: str, most: int, between: str) -> str:
+    """At most the first ``most`` characters of a text, cut at the separator ``between`` rather than within a word."""
+    if len(text) <= most:
+        return text
+    whole = text[: most + 1].rpartition(between)[0].rstrip(between)
+    return whole if len(whole) > most // 2 else text[:most].rstrip(between)
+
+
+def is_foreign(text: str) -> bool:
+    """Whether an id made of a text would lose most of it, such as Chinese."""
+    return len(slug(text)) < 4 or bool(_CUT.search(text))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, timedelta
 from functools import lru_cache
 from typing import Any
@@ -19,17 +19,16 @@ from reprokit.case import placeholders
 from reprokit.core.errors import UsageError
 from reprokit.core.redaction import Omitted, for_shell, scrub
 from reprokit.core.text import one_line, pluralize
-from reprokit.evidence import frames as places
 from reprokit.evidence.text import CUT_MARK
-from reprokit.intake import axes, contrasts, environments, facts_file, failures, naming, pieces, requirements, stated
-from reprokit.intake.commanding import Running, run
-from reprokit.intake.draft import Draft, literal
-from reprokit.intake.environments import EnvironmentBlock, collected
-from reprokit.intake.facts_file import Fact
-from reprokit.intake.failures import Shown
+from reprokit.intake import environments, failures, matrix, pieces, requirements, stated
+from reprokit.intake.draft import UNTITLED, Draft, clean_title, cut_text, is_foreign, literal, slug
+from reprokit.intake.environment_model import EnvironmentBlock, group_blocks, merge
+from reprokit.intake.facts import Fact, question
+from reprokit.intake.failures import ReportedFailure
 from reprokit.intake.pieces import ParsedReport
 from reprokit.intake.programs import imported_by
-from reprokit.intake.reporting import shortened
+from reprokit.intake.report_text import shorten_report
+from reprokit.intake.running import Running, find_running
 from reprokit.intake.signatures import identifying_frames
 from reprokit.intake.stated import StatedFacts
 
@@ -55,6 +54,8 @@ _NO_TEXT = re.compile(
     re.IGNORECASE,
 )
 """Lines of prose that say nothing: boxes of a form, pictures, links, rulers, commands."""
+_TOOLS = frozenset({"pytest", "pip", "setuptools", "pkg_resources", "wheel"})
+"""What is in tracebacks and commands beside the package that the report is about."""
 KeyPath = tuple[str | int, ...]
 
 
@@ -75,41 +76,42 @@ def draft(
     no such failure.
     """
     omitted, report = _read(text)
-    shown = failures.every(report.pieces)
+    shown = failures.find_failures(report.pieces)
     if failure > max(len(shown), 1):
         listed = "".join(f"\n  {number} ({one})" for number, one in enumerate(shown, 1))
         raise UsageError(
             f"{source}: there is no failure {failure}; it shows {pluralize(len(shown), 'failure')}:{listed}"
         )
     found = _REPOSITORY.match(url)
-    held = stated.held(facts, report, found[0] if found else "")
-    made = _Work(report, url, held)
+    made = _Drafting(report, url, stated.check_facts(facts, report, found[0] if found else ""))
     made.choose(shown, failure)
     made.write()
     if not made.says_something:
         raise UsageError(f"{source}: nothing in it that a case can be made of: no sentence, command or output")
     made.as_of(created)
-    troubles = tuple(f"{number} ({one})" for number, one in enumerate(shown, 1)) if len(shown) > 1 else ()
-    notes = {place: texts for place, texts in made.notes.items() if texts}
-    missing = tuple(dict.fromkeys(made.missing))
     return Draft(
-        data=made.data, notes=notes, missing=missing, omitted=omitted, passing=tuple(made.passing), troubles=troubles
+        data=made.data,
+        notes={place: texts for place, texts in made.notes.items() if texts},
+        missing=tuple(dict.fromkeys(made.missing)),
+        omitted=omitted,
+        passing=tuple(made.passing),
+        troubles=tuple(f"{number} ({one})" for number, one in enumerate(shown, 1)) if len(shown) > 1 else (),
     )
 
 
 @lru_cache(maxsize=1)
 def _read(text: str) -> tuple[tuple[Omitted, ...], ParsedReport]:
     """What was left out of a text, and its pieces, which are the same for the draft of each failure."""
-    scrubbed = scrub(shortened(text))
-    return scrubbed.omitted, pieces.cut(scrubbed.text)
+    scrubbed = scrub(shorten_report(text))
+    return scrubbed.omitted, pieces.cut_report(scrubbed.text)
 
 
 def request(text: str) -> str:
-    """What to ask a language model about a report (:mod:`.facts_file`), without what is secret in it."""
-    return facts_file.request(_read(text)[1].lines)
+    """What to ask a language model about a report (:mod:`.facts`), without what is secret in it."""
+    return question(_read(text)[1].lines)
 
 
-class _Work:
+class _Drafting:
     """One report while it is drafted: what was found in it, and the parts of the draft so far."""
 
     def __init__(self, report: ParsedReport, url: str, facts: StatedFacts) -> None:
@@ -121,9 +123,9 @@ class _Work:
         self.missing: list[str] = list(facts.refused)
         self.failing: Sequence[Mapping[str, str]] = ()
         self.passing: list[Mapping[str, str]] = []
-        self.shown: Shown | None = None
+        self.shown: ReportedFailure | None = None
         self.running = Running()
-        self.blocks: list[EnvironmentBlock] = environments.find(report.text)
+        self.blocks: list[EnvironmentBlock] = environments.find_blocks(report.text)
 
     @property
     def says_something(self) -> bool:
@@ -131,18 +133,18 @@ class _Work:
         long = any(len(re.findall(r"[\u3040-\u9fff]|\w+", piece.text)) > 3 for piece in self.report.pieces)
         return bool(self.running.command or self.shown or self.blocks or long)
 
-    def choose(self, shown: Sequence[Shown], number: int) -> None:
+    def choose(self, shown: Sequence[ReportedFailure], number: int) -> None:
         """Take the failure that a reader states or that is asked for, or the only one that the report shows."""
         if number:
             self.shown = shown[number - 1] if shown else None
         elif self.facts.failure:
-            self.shown = failures.stated(self.facts.failure, self.report)
+            self.shown = failures.stated_failure(self.facts.failure, self.report)
         elif len(shown) == 1:
             self.shown = shown[0]
         elif not shown:
             ended = [(one.values["The command"], one.first) for one in self.blocks if "The command" in one.values]
-            self.shown = failures.of_ending(*ended[0]) if ended else None
-        others = [one for one in shown if self.shown is None or not failures.same(one, self.shown)]
+            self.shown = failures.failure_of_ending(*ended[0]) if ended else None
+        others = [one for one in shown if self.shown is None or not failures.same_failure(one, self.shown)]
         if others and not self.facts.failure:
             listed = "; ".join(map(str, others[:_LISTED]))
             count = pluralize(len(others), "other failure" if self.shown else "failure")
@@ -155,7 +157,7 @@ class _Work:
         """Write every part of the draft."""
         taken = [(one.first, one.last) for one in self.blocks if one.kind != "typed"]
         taken += [(self.shown.line, self.shown.last)] if self.shown and self.shown.line < self.shown.last else []
-        self.running = run(self.report.pieces, taken, self.shown, self.facts)
+        self.running = find_running(self.report.pieces, taken, self.shown, self.facts)
         self.missing += self.running.missing
         self._sources()
         self._environment()
@@ -196,61 +198,71 @@ class _Work:
             self.missing.append(f"{script} is started, and the report does not show it: add it to files or sources.")
 
     def _environment(self) -> None:
-        found = [environments.merge(group) for group in environments.together(self.blocks)]
-        found = stated.environments(self.facts, found)
-        frames = self.shown.frames if self.shown else ()
-        program = self.running.program
-        imports = [
-            *(program.imports if program else ()),
-            *(["pytest"] if re.search(r"(?m)^[^#]*\bpytest\b", self.running.command) else []),
-            *requirements.imported(frames),
-            *imported_by(self.running.command),
-        ]
+        found = stated.add_versions(self.facts, [merge(group) for group in group_blocks(self.blocks)])
+        program, command = self.running.program, self.running.command
+        traced = requirements.imported_packages(self.shown.frames if self.shown else ())
+        started = ["pytest"] if re.search(r"(?m)^[^#]*\bpytest\b", command) else []
+        imports = [*(program.imports if program else ()), *started, *traced, *imported_by(command)]
         brought = {requirements.name(folder) for folder in self.data.get("sources", {})}
         versions = {package: {one.packages.get(package) for one in found} for one in found for package in one.packages}
-        own = requirements.installed_by(self.running.command)
-        brought |= {package for package in own if len(versions.get(package, ())) < 2}
-        wanted = requirements.wanted(
+        brought |= {one for one in requirements.installed_by(command) if len(versions.get(one, ())) < 2}
+        title = self.shown.title if self.shown else ""
+        packages = requirements.choose_packages(
             found,
             imports=imports,
             asked=[*self.running.installed.pip, *(text for one in found for text in one.requirements)],
             options=self.running.installed.options,
             without=brought,
-            failure=self.shown.title if self.shown else "",
+            decisive=self._decisive(traced, imports, versions.keys()),
+            failure=title,
         )
-        self.missing += wanted.missing
-        texts = [self.running.command, *self.running.files.values(), self.shown.title if self.shown else ""]
-        found = [collected.used(one, texts, wanted.pip) for one in found]
+        self.missing += packages.missing
+        texts = [command, *self.running.files.values(), title]
+        found = [environments.without_unused_gpus(one, texts, packages.pip) for one in found]
         systems = ["debian-12"]
         if found:
-            matrix = axes.matrix(found, wanted.free)
-            self.data["matrix"] = matrix.data
-            self.notes |= matrix.notes
-            self.missing += matrix.missing
-            systems = [cell["os"] for cell in matrix.cells]
-            fine = matrix.cells[len(found) - sum(one.works for one in self.facts.versions) :]
-            self.failing = matrix.cells[: len(found) - len(fine)]
+            built = matrix.build_matrix(found, packages.free)
+            self.data["matrix"] = built.data
+            self.notes |= built.notes
+            self.missing += built.missing
+            systems = [cell["os"] for cell in built.cells]
+            fine = built.cells[len(found) - sum(one.works for one in self.facts.versions) :]
+            self.failing = built.cells[: len(found) - len(fine)]
             self.passing = [cell for cell in fine if cell not in self.failing]
             self.running.env = {name: value for one in found for name, value in one.env.items()} | self.running.env
             if reported := [dict(one.values) for one in found if one.values]:
                 self.data["report"] = {"environments": reported}
         else:
             self.missing.append("The report describes no environment: the cell is the default, debian-12.")
-        self._packages(wanted, systems)
+            if packages.free[0]:
+                self.data["matrix"] = {axis: [value] for axis, value in packages.free[0].items()}
+        self._packages(packages, systems)
 
-    def _packages(self, wanted: requirements.Requirements, systems: Sequence[str]) -> None:
+    def _decisive(self, called: Sequence[str], imports: Sequence[str], reported: Collection[str]) -> set[str]:
+        """The imports of which the release decides: the project of the report, and the library that was called.
+
+        Where the report has a release of no package, each that its program imports may decide.
+        """
+        project = urlsplit(self.url).path.strip("/").split("/")[1:2]
+        found = {*[one for one in called if one not in _TOOLS][:1], *(one for one in imports if one in project)}
+        if found or reported or self.running.installed.pip:
+            return found
+        found = set(imports) - _TOOLS
+        return found - {"numpy"} or found  # which nearly every program imports
+
+    def _packages(self, packages: requirements.Requirements, systems: Sequence[str]) -> None:
         """``environment``: packages of the index, and those of the distribution where all cells have its manager."""
         installed = self.running.installed
-        managers = {axes.manager_of(name) for name in systems}
-        parts: dict[str, list[str]] = {"apt": [*installed.apt, *wanted.apt], "dnf": list(installed.dnf)}
+        managers = {matrix.manager_of(name) for name in systems}
+        parts: dict[str, list[str]] = {"apt": [*installed.apt, *packages.apt], "dnf": list(installed.dnf)}
         for manager, names in parts.items():
             if names and managers != {manager}:
                 self.missing.append(f"{', '.join(names)}: packages of {manager}, which not every cell has.")
                 parts[manager] = []
-        parts |= {"pip": wanted.pip, "pip_options": [literal(text) for text in wanted.options]}
+        parts |= {"pip": packages.pip, "pip_options": [literal(text) for text in packages.options]}
         if found := {key: list(dict.fromkeys(value)) for key, value in parts.items() if value}:
             self.data["environment"] = found
-            self.notes |= {("environment", key): tuple(wanted.notes.get(key, ())) for key in found}
+            self.notes |= {("environment", key): tuple(packages.notes.get(key, ())) for key in found}
 
     def _run(self) -> None:
         self.notes |= self.running.notes
@@ -271,16 +283,14 @@ class _Work:
             for key, note in shown.notes.items():
                 self.notes.setdefault(("expect", "failure", key), (note,))
 
-    def _signature(self, shown: Shown) -> dict[str, Any]:
+    def _signature(self, shown: ReportedFailure) -> dict[str, Any]:
         """The failure as the case can show it: without frames of other libraries, or in files that it does not have."""
         found = dict(shown.signature)
         if found.pop("frames", None):
-            about = [*(self.running.program.imports if self.running.program else ())]
-            frames, which = identifying_frames(shown.frames, {one.lower() for one in about})
+            about = {one.lower() for one in (self.running.program.imports if self.running.program else ())}
             files = {posixpath.basename(name) for name in self.running.files}
-            own = {places.name(one) for one in shown.frames if places.kind(one) == "own"} if files else set()
-            if "sources" not in self.data:
-                frames = [one for one in frames if one not in own or one.partition(":")[0].rpartition("/")[2] in files]
+            known = files if files and "sources" not in self.data else None
+            frames, which = identifying_frames(shown.frames, about, known)
             found |= {"frames": frames} if frames else {}
             self.notes[("expect", "failure", "frames")] = (which,)
         return found
@@ -304,13 +314,13 @@ class _Work:
 
     def _head(self) -> None:
         made = self.shown.title if self.shown else ""
-        own = naming.title(self.report.title)
-        title = own or naming.title(made) or naming.UNTITLED
+        own = clean_title(self.report.title)
+        title = own or clean_title(made) or UNTITLED
         self.data["title"] = title
         if not own:
             self.notes[("title",)] = (f"the report has none{'; made from its failure' if made else ''}",)
-        words = naming.slug(made if made and naming.foreign(title) else title)
-        self.data["id"] = words or naming.slug(urlsplit(self.url).path) or "reported-bug"
+        words = slug(made if made and is_foreign(title) else title)
+        self.data["id"] = words or slug(urlsplit(self.url).path) or "reported-bug"
         if text := self._description():
             self.data["description"] = text
         if self.url:
@@ -330,7 +340,7 @@ class _Work:
             for paragraph in filter(None, (part.strip("\n") for part in re.split(r"\n\s*\n", text))):
                 if len(paragraph.strip()) >= 24 and not paragraph.rstrip().endswith((":", "：")):
                     if sum(map(len, kept)) + len(paragraph) > _LONGEST:
-                        rest = naming.shortened(paragraph, _LONGEST, " ") if not kept else ""
+                        rest = cut_text(paragraph, _LONGEST, " ") if not kept else ""
                         return "\n\n".join([*kept, *([rest] if rest else []), "..."]) + "\n"
                     kept.append(paragraph)
         return "\n\n".join(kept) + "\n" if kept else ""
@@ -359,9 +369,9 @@ class _Work:
     def _vary(self) -> None:
         """Make axes of what a reader says is changed where it works, or say what it is; texts are escaped."""
         for one in self.facts.contrasts:
-            found, matrix = contrasts.placed(one, self.data), self.data.get("matrix", {})
-            if found and "include" not in matrix:
-                self.data |= {**found.data, "matrix": {**matrix, found.axis: [found.fails, found.works]}}
+            found, axes = matrix.vary(one, self.data), self.data.get("matrix", {})
+            if found and "include" not in axes:
+                self.data |= {**found.data, "matrix": {**axes, found.axis: [found.fails, found.works]}}
                 self.notes[("matrix", found.axis)] = (f"line {one.line}: it works with {found.works}",)
                 self.passing.append({found.axis: found.works})
                 self.failing = [{**cell, found.axis: found.fails} for cell in self.failing or ({},)]

@@ -20,9 +20,9 @@ from reprokit.evidence.observation import last_exception, observe, primary_crash
 from reprokit.evidence.parser import Trait
 from reprokit.evidence.parsers import has
 from reprokit.evidence.text import find as occurs
-from reprokit.intake.facts_file import FailureFact
+from reprokit.intake.facts import FailureFact
 from reprokit.intake.pieces import ParsedReport, ReportPiece
-from reprokit.intake.signatures import LONGEST, identifying_frames, readable, stable
+from reprokit.intake.signatures import LONGEST, bounded, identifying_frames, readable, stable
 from reprokit.intake.table import table
 
 MOST = 200
@@ -45,21 +45,21 @@ _SOURCE = frozenset(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
-    """A failure in a report. ``signature``: ``expect.failure``; ``notes``: key -> origin; ``line``, ``last``: lines.
-
-    ``frames``: of its traceback, outermost first. ``building``: something was installed or compiled. ``missing``: what
-    is still to be written, '' for nothing.
-    """
+class ReportedFailure:
+    """A failure in a report."""
 
     signature: dict[str, Any]
+    """``expect.failure`` of the case."""
     notes: dict[str, str] = field(default_factory=dict)
+    """Key -> origin."""
     line: int = 0
     last: int = 0
     frames: tuple[Frame, ...] = ()
-    exception: ExceptionSeen | None = None
+    """Of its traceback, outermost first."""
     building: bool = False
+    """Something was installed or compiled."""
     missing: str = ""
+    """What is still to be written."""
 
     @property
     def title(self) -> str:
@@ -72,31 +72,29 @@ class Shown:
         return f"line {self.line}: {one_line(self.title or 'a failure', 80)}"
 
 
-def every(pieces: Sequence[ReportPiece]) -> list[Shown]:
+def find_failures(pieces: Sequence[ReportPiece]) -> list[ReportedFailure]:
     """The failures in pasted text, each once, in the order of the report."""
-    kept: list[Shown] = []
+    kept: list[ReportedFailure] = []
     for piece in pieces:
         shown = in_piece(piece) if piece.code else None
-        if shown and len(kept) < MOST and not any(same(shown, other) for other in kept):
+        if shown and len(kept) < MOST and not any(same_failure(shown, other) for other in kept):
             kept.append(shown)
     return kept
 
 
-def same(one: Shown, other: Shown) -> bool:
+def same_failure(one: ReportedFailure, other: ReportedFailure) -> bool:
     """Whether two are the same failure: a short log may lack its type, or a part of its message."""
     kinds = {str(shown.signature.get("exception") or "") for shown in (one, other)} - {""}
-    a, b = (readable(str(one.signature.get(key) or "")) for one, key in ((one, _text(one)), (other, _text(other))))
+    a, b = (
+        readable(str(shown.signature.get("message", shown.signature.get("output")) or "")) for shown in (one, other)
+    )
     if not a or not b:
         return one.signature == other.signature or (one.title == other.title and len(kinds) < 2)
     return len(kinds) < 2 and (a in b or b in a)
 
 
-def _text(one: Shown) -> str:
-    return "message" if "message" in one.signature else "output"
-
-
 @lru_cache(maxsize=4096)  # asked for again by the drafts of each failure
-def in_piece(piece: ReportPiece) -> Shown | None:
+def in_piece(piece: ReportPiece) -> ReportedFailure | None:
     """The failure in a piece of pasted text; None where it shows none."""
     text = piece.text
     if len(text) > 2 * _END:  # on the lines that they have
@@ -130,23 +128,25 @@ def _rows() -> Sequence[Mapping[str, Any]]:
     return [{**row, "search": re.compile(row["pattern"], re.MULTILINE)} for row in table("failures")["lines"]]
 
 
-def _by_table(piece: ReportPiece, text: str) -> Shown | None:
+def _by_table(piece: ReportPiece, text: str) -> ReportedFailure | None:
     """The first line that a row of the table knows, by the first row that knows one."""
     for row in _rows():
         if hit := row["search"].search(text):
             line = piece.line + text.count("\n", 0, hit.start())
             if signal := row.get("signal"):
-                return Shown(signature={"signal": signal}, notes={"signal": f"line {line}"}, line=line, last=line)
+                return ReportedFailure(
+                    signature={"signal": signal}, notes={"signal": f"line {line}"}, line=line, last=line
+                )
             part, why = stable(hit["text"])
             if len(re.findall(r"\w", part)) > 3 and occurs(part, text):
                 notes = {"output": f"line {line}; {why}"}
-                return Shown(
+                return ReportedFailure(
                     signature={"output": part}, notes=notes, line=line, last=line, building=row.get("building", False)
                 )
     return None
 
 
-def _of_exception(seen: ExceptionSeen, piece: ReportPiece) -> Shown:
+def _of_exception(seen: ExceptionSeen, piece: ReportPiece) -> ReportedFailure:
     line, last = piece.line + max(seen.line, 1) - 1, piece.line + max(seen.end_line, 1) - 1
     signature: dict[str, Any] = {"exception": _type(seen.type)}
     notes = {"exception": f"line {last}" if last == line else f"lines {line} to {last}"}
@@ -160,8 +160,8 @@ def _of_exception(seen: ExceptionSeen, piece: ReportPiece) -> Shown:
         signature["frames"] = frames
         notes["frames"] = which
     building = any(_BUILDS.search(frame.file) for frame in seen.frames)
-    return Shown(
-        signature=signature, notes=notes, line=line, last=last, frames=seen.frames, exception=seen, building=building
+    return ReportedFailure(
+        signature=signature, notes=notes, line=line, last=last, frames=seen.frames, building=building
     )
 
 
@@ -175,14 +175,14 @@ def _type(dotted: str) -> str:
     return f"{module}.{name}" if module and name.islower() else name
 
 
-def _of_crash(crash: Crash, text: str, piece: ReportPiece) -> Shown:
+def _of_crash(crash: Crash, text: str, piece: ReportPiece) -> ReportedFailure:
     line = piece.line + max(crash.line, 1) - 1
     identity = fingerprint(Ending(exit_code=None), text, crash=crash)
     note = f"line {line}: {one_line(crash.text, 80)!r}"
     if identity.kind == "signal" and re.fullmatch(r"SIG[A-Z]+", identity.message):
-        return Shown(signature={"signal": identity.message}, notes={"signal": note}, line=line, last=line)
+        return ReportedFailure(signature={"signal": identity.message}, notes={"signal": note}, line=line, last=line)
     if crash.kind == "oom-kill":
-        return Shown(signature={"out_of_memory": "true"}, notes={"out_of_memory": note}, line=line, last=line)
+        return ReportedFailure(signature={"out_of_memory": "true"}, notes={"out_of_memory": note}, line=line, last=line)
     words = one_line(crash.text, 300)
     if crash.kind == "linker-error" and (first := re.search(r"undefined reference.*", text)):
         words = one_line(first[0], 300)  # the others follow from the same cause
@@ -199,13 +199,13 @@ def _of_crash(crash: Crash, text: str, piece: ReportPiece) -> Shown:
         signature = {"output": part} | ({"signal": "SIGABRT"} if crash.kind in ("terminate", "abort") else {})
     building = has(crash.kind, Trait.COMPILER)
     notes = {"output": f"{note}; {why}" if why else note}
-    return Shown(signature=signature, notes=notes, line=line, last=line, building=building)
+    return ReportedFailure(signature=signature, notes=notes, line=line, last=line, building=building)
 
 
 _ENDS = {139: "SIGSEGV", 134: "SIGABRT", 135: "SIGBUS", 136: "SIGFPE", 132: "SIGILL", 137: "SIGKILL"}
 
 
-def of_ending(how: str, line: int) -> Shown | None:
+def failure_of_ending(how: str, line: int) -> ReportedFailure | None:
     """The failure in the words of ``reprokit collect`` about the end of the command; None where it did not fail."""
     code = re.match(r"ended with exit status: (\d{1,3})", how)
     signature = {"timed_out": "true"} if how.startswith("hangs") else {}
@@ -213,7 +213,7 @@ def of_ending(how: str, line: int) -> Shown | None:
         signal = _ENDS.get(int(code[1]), "")
         signature = {"signal": signal} if signal else {"exit_code": code[1]}
     notes = dict.fromkeys(signature, f"line {line}: {how}")
-    return Shown(signature=signature, notes=notes, line=line, last=line) if signature else None
+    return ReportedFailure(signature=signature, notes=notes, line=line, last=line) if signature else None
 
 
 # -- what a reader states ------------------------------------------------------------------------------------------
@@ -225,29 +225,27 @@ _SIGNALS = {
 """What programs print, and people write, of a signal."""
 
 
-def stated(fact: FailureFact, report: ParsedReport) -> Shown:
+def stated_failure(fact: FailureFact, report: ParsedReport) -> ReportedFailure:
     """The failure that a reader states, as its lines show it; with a placeholder where they do not."""
     last = max(fact.last, fact.line)
     note = f"line {fact.line}" if last == fact.line else f"lines {fact.line} to {last}"
-    whole = lines_of(report, fact.line, last)
 
-    def of(signature: dict[str, Any], missing: str = "") -> Shown:
-        return Shown(
-            signature=signature, notes=dict.fromkeys(signature, note), line=fact.line, last=last, missing=missing
-        )
+    def of(signature: dict[str, Any], missing: str = "") -> ReportedFailure:
+        notes = dict.fromkeys(signature, note)
+        return ReportedFailure(signature=signature, notes=notes, line=fact.line, last=last, missing=missing)
 
     if fact.kind == "hang":
         return of({"timed_out": "true"}, "set resources.timeout to a little more than it takes where it does not hang")
     if fact.kind == "oom":
         return of({"out_of_memory": "true"}, "set resources.memory to what the reporter's machine has")
     if fact.kind in ("exception", "output", "signal"):
-        if found := _in_lines(fact, report, whole):
+        if found := _in_lines(fact, report):
             return found
         if fact.signal and re.search(_SIGNALS.get(fact.signal, fact.signal[3:]), report.text, re.IGNORECASE):
             return of({"signal": fact.signal})
     text = fact.text.strip()
     printed = text and report.code_at(last) and len(re.findall(r"\w", text)) > 3
-    part = stable(text)[0] if printed else ""
+    part = _only_there(stable(text)[0], text, fact, report) if printed else ""
     if part and fact.kind in ("exception", "output"):
         return of({"output": part})
     if part and fact.kind == "wrong":
@@ -255,26 +253,28 @@ def stated(fact: FailureFact, report: ParsedReport) -> Shown:
     return of({"output": placeholders.OUTPUT}, f"line {fact.line} tells of it and does not show what is printed")
 
 
-def _in_lines(fact: FailureFact, report: ParsedReport, whole: str) -> Shown | None:
+def _only_there(part: str, text: str, fact: FailureFact, report: ParsedReport) -> str:
+    """The part of a stated text that stays the same; the text itself where other lines of the report have that part.
+
+    ``src/a.py:238: skipped`` without its numbers is printed by the run that works, too.
+    """
+    others = [
+        line for number, line in enumerate(report.lines, 1) if not fact.line <= number <= max(fact.last, fact.line)
+    ]
+    if part and any(text not in line and occurs(part, line) for line in others):
+        return bounded(text.partition("\n")[0])
+    return part
+
+
+def _in_lines(fact: FailureFact, report: ParsedReport) -> ReportedFailure | None:
     """The failure that some lines print, with its traceback, which may begin above them."""
     last = max(fact.last, fact.line)
     around = next((one for one in report.pieces if one.code and one.line <= last <= one.last), None)
-    if around is None:
-        return None
-    for begin, text in ((around.line, lines_of(report, around.line, last)), (fact.line, whole)):
-        found = in_piece(ReportPiece(kind="fenced", text=text, line=begin))
+    for begin in (around.line, fact.line) if around else ():
+        found = in_piece(ReportPiece(kind="fenced", text=report.lines_of(begin, last), line=begin))
         if found and found.last >= fact.line:
             return found
     return None
-
-
-def lines_of(report: ParsedReport, first: int, last: int) -> str:
-    """The text of some lines, without marks of quotes and the indentation that all of them have."""
-    some = [
-        re.sub(r"^(?:[ \t]{0,8}>(?!>)[ \t]?){1,9}", "", line) for line in report.lines[first - 1 : max(first, last)]
-    ]
-    depth = min((len(line) - len(line.lstrip()) for line in some if line.strip()), default=0)
-    return "\n".join(line[depth:] for line in some)
 
 
 # -- IPython -------------------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
-"""A report, cut into pieces: headings, fenced and indented code, tracebacks and consoles in between, prose. Pure.
+"""A report, cut into pieces (headings, code, tracebacks, consoles, prose), and as lines without Markdown. Pure.
 
-Every line of the report is in at most one piece, and pieces know their line, so that a draft can say where something
-comes from. Linear in the length of the report.
+Pieces and lines know their number in the report, so that a draft can say where something comes from. Linear.
 """
 
 from __future__ import annotations
@@ -28,24 +27,26 @@ _PROMPT = re.compile(
     r"^\s*(?:>>> |\.\.\. |In \[\d+\]: ?|(?:\([\w.-]+\)\s*)?(?:[\w.<>-]+@[\w.<>-]+[:\s][^\n$#]{0,80})?\$ (?=\S)"
     r"|[\w.<>-]+@[\w.<>-]+:[^\n$#]{0,80}[$#] ?(?=\S)|(?:PS )?(?:[A-Z]:|~)\\[^>\n]{0,120}>)"
 )
+_QUOTED = re.compile(r"^(?:[ \t]{0,8}>(?!>)[ \t]?){1,9}")
 _INDENTED = re.compile(r"(?: {4}|\t)\s*\S")
 _IMAGE = re.compile(r"!\[[^\]\n]{0,300}\]\([^)\n]{0,1000}\)|<img\b[^>\n]{0,1000}>")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportPiece:
-    """Consecutive lines. ``kind``: fenced, indented, traceback, console, heading or prose.
-
-    ``line``: the number of its first line in the report, from 1. ``info``: the language of a fence, in lower case.
-    ``heading``: the heading above; ``lead``: the last line of prose before it (both '' where there are none).
-    """
+    """Consecutive lines."""
 
     kind: str
+    """fenced, indented, traceback, console, heading or prose."""
     text: str
     line: int
+    """The number of its first line in the report, from 1."""
     info: str = ""
+    """The language of a fence, in lower case."""
     heading: str = ""
+    """The heading above."""
     lead: str = ""
+    """The last line of prose before it."""
 
     @property
     def code(self) -> bool:
@@ -65,24 +66,31 @@ class ReportPiece:
 
 @dataclass(frozen=True, kw_only=True)
 class ParsedReport:
-    """A report and its pieces. ``title``: its own, '' for none. ``pictures``: how many images it has."""
+    """A report and its pieces."""
 
     text: str
     pieces: tuple[ReportPiece, ...]
     title: str = ""
     pictures: int = 0
+    """How many images it has."""
 
     @property
     def lines(self) -> list[str]:
         """Its lines as cut."""
         return self.text.split("\n")
 
+    def lines_of(self, first: int, last: int) -> str:
+        """The text of some lines, without marks of quotes and the indentation that all of them have."""
+        some = [_QUOTED.sub("", line) for line in self.lines[first - 1 : max(first, last)]]
+        depth = min((len(line) - len(line.lstrip()) for line in some if line.strip()), default=0)
+        return "\n".join(line[depth:] for line in some)
+
     def code_at(self, line: int) -> bool:
         """Whether a line is in pasted text."""
         return any(one.code and one.line <= line <= one.last for one in self.pieces)
 
 
-def cut(text: str) -> ParsedReport:
+def cut_report(text: str) -> ParsedReport:
     """Cut a report into pieces. Comments of templates become empty lines; terminal colours are removed."""
     text = clean(text.replace("\r\n", "\n").replace("\r", "\n")).translate(_SPACES)
     text = _outside_fences(text)
@@ -260,3 +268,72 @@ class _Cutter:
 def _plain(text: str) -> str:
     """Text without Markdown's marks."""
     return re.sub(r"\*\*|`|^#+\s*", "", _TAG.sub("", text[:2000])).strip().rstrip(":：").strip()[:200]
+
+
+# -- lines without Markdown --------------------------------------------------------------------------------------------
+
+LONGEST = 2000
+"""Characters of a line that are read: no line of an environment is longer, except the flags of a processor."""
+_QUOTE = re.compile(r"^(?:\s{0,3}>)+ ?")
+_EDGE = re.compile(r"^\s{0,3}(`{3,}|~{3,})")
+_BULLET = re.compile(r"^(?:[-*+•·●]\s+(?:\[[ xX]\]\s+)?|\(?\d{1,2}\s?[.)、）]\s*(?=\D)|[a-h][.)]\s+)+")
+_HTML = re.compile(
+    r"<(?:/?(?:br|p|b|i|strong|em|code|pre|summary|details|li|ul|td|tr|kbd|sub|sup)\b[^<>]{0,80}|!--)[/-]*>"
+)
+_BOLD = re.compile(r"\*\*|__(?=\S)|(?<=\S)__|`")
+
+
+@dataclass(frozen=True)
+class ReportLine:
+    """One line of a report."""
+
+    number: int
+    raw: str
+    text: str = ""
+    """Without marks of quotes, bullets, bold and code."""
+    fence: int = 0
+    """The number of the fenced block that contains it, 0 = outside."""
+    edge: bool = False
+    """It opens or closes a fenced block."""
+    heading: bool = False
+    item: bool = False
+    """It has a bullet."""
+    cells: tuple[str, ...] = ()
+    """Of a table row."""
+    taken: bool = False
+    """It has been read as part of another block."""
+
+    @property
+    def blank(self) -> bool:
+        """Whether it is empty."""
+        return not self.text
+
+
+def split_lines(text: str) -> list[ReportLine]:
+    """The lines of a text, numbered from 1."""
+    found, fence, fences, mark = [], 0, 0, ""
+    for number, raw in enumerate(text.splitlines(), 1):
+        body = _QUOTE.sub("", raw[:LONGEST])
+        stripped = body.strip()
+        edge = _EDGE.match(body)
+        if edge and not mark:
+            fences += 1
+            mark, fence = edge[1], fences
+            found.append(ReportLine(number, raw, edge=True))
+        elif edge and edge[1].startswith(mark) and not stripped.strip(mark[0]):
+            mark, fence = "", 0
+            found.append(ReportLine(number, raw, edge=True))
+        elif fence:
+            found.append(ReportLine(number, raw, text=_BULLET.sub("", stripped), fence=fence))
+        else:
+            heading = bool(re.match(r"#{1,6}\s", stripped))
+            cells = tuple(map(_bare, stripped.strip("|").split("|"))) if stripped.startswith("|") else ()
+            shown, item = _bare(stripped.strip("#") if heading else stripped), bool(_BULLET.match(stripped))
+            found.append(ReportLine(number, raw, text=shown, heading=heading, item=item, cells=cells))
+    return found
+
+
+def _bare(text: str) -> str:
+    """A line's text without bullets, bold, code marks and HTML tags."""
+    text = _HTML.sub("", text.replace("&emsp;", " ").replace("&nbsp;", " ")).strip()
+    return _BOLD.sub("", _BULLET.sub("", text)).strip()

@@ -54,21 +54,23 @@ def languages() -> Mapping[str, Language]:
 
 @dataclass(frozen=True, kw_only=True)
 class Script:
-    """A program as the report shows it. ``name``: its file; ``imports``: top-level names, in their order.
-
-    ``named``: the name comes from the report. ``undefined``: names that it uses but does not define; ``whole``: it is
-    a program rather than a part of one. ``ran``: a traceback of the report shows its lines.
-    """
+    """A program as the report shows it."""
 
     name: str
+    """Of its file."""
     text: str
     piece: ReportPiece
     language: Language
     imports: tuple[str, ...] = ()
+    """Top-level names, in their order."""
     named: bool = False
+    """The name comes from the report."""
     undefined: tuple[str, ...] = ()
+    """Names that it uses but does not define."""
     whole: bool = True
+    """It is a program rather than a part of one."""
     ran: bool = False
+    """A traceback of the report shows its lines."""
 
     @property
     def start(self) -> str:
@@ -89,7 +91,7 @@ class Script:
             yield f"{self.name} needs {needs}: add it to environment.apt, or install it in environment.setup."
 
 
-def find(pieces: Sequence[ReportPiece]) -> list[Script]:
+def find_scripts(pieces: Sequence[ReportPiece]) -> list[Script]:
     """The programs among the pieces, in the order of the report, without those that only print versions."""
     found = [program for piece in pieces if piece.code and (program := _python(piece) or _other(piece))]
     frames = [hit for piece in pieces if piece.code for hit in _FRAME.finditer(piece.text[:MOST])]
@@ -121,7 +123,9 @@ def _python(piece: ReportPiece) -> Script | None:
     if _DESCRIBES.fullmatch(text.strip()) or not (fenced or typed or (acts and _imports(tree))):
         return None
     return replace(
-        _script(piece, text, language, whole=acts or typed), imports=_imports(tree), undefined=_undefined(tree)
+        _script(piece, text, language, whole=acts or typed or bool(_TESTS.search(text))),
+        imports=_imports(tree),
+        undefined=_undefined(tree),
     )
 
 

@@ -9,16 +9,18 @@ from dataclasses import dataclass, field
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from reprokit.case import placeholders
 from reprokit.case.model import RESERVED
 from reprokit.environment import versions
 from reprokit.environment.catalog import OURS
 from reprokit.evidence.model import Frame
-from reprokit.intake.environments import EnvironmentBlock
+from reprokit.intake.environment_model import EnvironmentBlock
 from reprokit.intake.table import table
 
 MOST = 40
 """Of a list of up to so many packages all are installed; of a longer one those that are imported, or well known."""
 _PACKAGE = re.compile(r"(?:^|.*/)(?:site|dist)-packages/(?P<name>[A-Za-z_]\w*)(?:/|\.py)")
+_RUNNERS = frozenset({"IPython", "ipykernel", "_pytest", "pluggy"})
 _NO_LIBRARY = re.compile(r"\blib[\w+.-]{1,60}\.so\b")
 _RELEASE = re.compile(r"\d+(?:\.\d+)*(?:(?:a|b|rc)\d+)?(?:\.post\d{1,5})?")
 _AXIS_NAMES = {
@@ -34,24 +36,27 @@ _AXIS_NAMES = {
 
 @dataclass
 class Requirements:
-    """What to install. ``pip``, ``options``, ``apt``: as in ``environment`` of a case; ``free``: axes by environment.
-
-    ``notes``: key of ``environment`` -> comments; ``missing``: what was reported but cannot be installed, or is needed
-    but was not reported.
-    """
+    """What to install: ``pip``, ``options`` and ``apt`` as in ``environment`` of a case."""
 
     pip: list[str] = field(default_factory=list)
     options: list[str] = field(default_factory=list)
     apt: list[str] = field(default_factory=list)
     free: list[dict[str, str]] = field(default_factory=list)
+    """Axes by environment."""
     notes: dict[str, list[str]] = field(default_factory=dict)
+    """Key of ``environment`` -> comments."""
     missing: list[str] = field(default_factory=list)
+    """What was reported but cannot be installed, or is needed but was not reported."""
+
+    def note(self, key: str, text: str) -> None:
+        """Add a comment on a key of ``environment``."""
+        self.notes.setdefault(key, []).append(text)
 
 
-def imported(frames: Sequence[Frame]) -> list[str]:
-    """The installed packages in a traceback, by their import names, outermost first."""
+def imported_packages(frames: Sequence[Frame]) -> list[str]:
+    """The installed packages in a traceback, by their import names, outermost first, without what runs programs."""
     hits = (_PACKAGE.match(frame.file.replace("\\", "/")[:1000]) for frame in frames)
-    return list(dict.fromkeys(hit["name"] for hit in hits if hit))
+    return list(dict.fromkeys(hit["name"] for hit in hits if hit and hit["name"] not in _RUNNERS))
 
 
 def installed_by(command: str) -> list[str]:
@@ -66,47 +71,60 @@ def pip_name(module: str) -> str:
     return str(row["pip"][0]) if row else ""
 
 
-def wanted(
+def choose_packages(
     environments: Sequence[EnvironmentBlock],
     *,
     imports: Sequence[str],
     asked: Sequence[str],
     options: Sequence[str],
     without: Collection[str],
+    decisive: Collection[str],
     failure: str,
 ) -> Requirements:
     """What to install. ``imports``: names that programs and tracebacks import; ``asked``: arguments of ``pip install``.
 
     ``options``: of the report's install commands. ``without``: packages that a source tree or the command brings.
-    ``failure``: its message: where a shared library is missing, libraries are not installed beside the wheels, since
-    the case would not fail with them.
+    ``decisive``: import names of the packages whose release decides; it is still to be written where the report has
+    none. ``failure``: its message: where a shared library is missing, libraries are not installed beside the wheels,
+    since the case would not fail with them.
     """
-    result = Requirements(free=[{} for _ in environments], options=list(dict.fromkeys(options)))
+    result = Requirements(free=[{} for _ in environments] or [{}], options=list(dict.fromkeys(options)))
+    open_names = {name for module in decisive for name in _pip_names(module)}
     chosen = [one for one in _chosen(environments, imports) if one not in without]
     for package in chosen:
-        _reported(result, package, environments)
+        _add_reported(result, package, environments, decides=package in open_names)
     have = {name(text) for text in result.pip} | set(chosen) | set(without)
     new = [text for text in dict.fromkeys(asked) if name(text) not in have]
     result.pip += new
     have |= {name(text) for text in new}
     if new:
-        result.notes.setdefault("pip", []).append(f"as the report says: {', '.join(new)}")
+        result.note("pip", f"as the report says: {', '.join(new)}")
     for module in dict.fromkeys(imports):
         names = _pip_names(module)
         if not have.isdisjoint(names):
             continue
-        if module not in table("packages"):
-            result.missing.append(f"{module} is imported: the report does not say which package and version that is.")
-            continue
-        result.pip.append(names[0])
         have.add(names[0])
-        result.notes.setdefault("pip", []).append(f"{names[0]}: imported; the report names no version")
+        if not open_names.isdisjoint(names):
+            _leave_open(result, names[0])
+        elif module not in table("packages"):
+            result.missing.append(f"{module} is imported: the report does not say which package and version that is.")
+        else:
+            result.pip.append(names[0])
+            result.note("pip", f"{names[0]}: imported; the report names no version")
     rows = {one: row.get("apt", []) for row in table("packages").values() for one in row["pip"]}
     needed = [] if _NO_LIBRARY.search(failure) else [one for text in result.pip for one in rows.get(name(text), [])]
     if needed := list(dict.fromkeys(needed)):
         result.apt = needed
-        result.notes["apt"] = [f"{', '.join(needed)}: libraries that these wheels load but do not contain"]
+        result.note("apt", f"{', '.join(needed)}: libraries that these wheels load but do not contain")
     return result
+
+
+def _leave_open(result: Requirements, package: str) -> None:
+    """Make an axis of a package's release, with a placeholder: today's release may not have the bug any more."""
+    for cell in result.free:
+        cell[axis_of(package)] = placeholders.MARK
+    result.pip.append(f"{package}=={{{{ {axis_of(package)} }}}}")
+    result.note("pip", f"{package}: the report names no release of it: write which under matrix.{axis_of(package)}")
 
 
 def _chosen(environments: Sequence[EnvironmentBlock], imports: Iterable[str]) -> list[str]:
@@ -128,13 +146,16 @@ def _pip_names(module: str) -> tuple[str, ...]:
     return tuple(row["pip"]) if row else (str(canonicalize_name(module)),)
 
 
-def _reported(result: Requirements, package: str, environments: Sequence[EnvironmentBlock]) -> None:
+def _add_reported(
+    result: Requirements, package: str, environments: Sequence[EnvironmentBlock], *, decides: bool
+) -> None:
     """A package that environments list: a pin where they agree, an axis where they do not."""
-    reported = [found.packages.get(package, "") for found in environments]
-    for text in dict.fromkeys(reported):
-        if text and not _released(text):
-            result.missing.append(f"{package} {text} is not a release that an index has: write what to install.")
-    releases = [text if _released(text) else "" for text in reported]
+    reported = [re.sub(r"\.[xX*]$", "", found.packages.get(package, "")) for found in environments]
+    releases = [text if _is_release(text) else "" for text in reported]
+    unknown = [text for text in dict.fromkeys(reported) if text and not _is_release(text)]
+    result.missing += [
+        f"{package} {text} is not a release that an index has: write what to install." for text in unknown
+    ]
     different = set(releases) - {""}
     if len(different) == 1:
         release = different.pop()
@@ -142,17 +163,19 @@ def _reported(result: Requirements, package: str, environments: Sequence[Environ
         result.pip.append(requirement)
         result.options += [option] if option and option not in result.options else []
         if not all(releases):
-            result.notes.setdefault("pip", []).append(f"{package}: not every environment lists it; one has {release}")
+            result.note("pip", f"{package}: not every environment lists it; one has {release}")
     elif all(releases) and different:
         for cell, release in zip(result.free, releases, strict=True):
             cell[axis_of(package)] = release.partition("+")[0]
         result.pip.append(f"{package}=={{{{ {axis_of(package)} }}}}")
-        result.notes.setdefault("pip", []).append(f"{package}: as in each environment")
+        result.note("pip", f"{package}: as in each environment")
+    elif decides:
+        _leave_open(result, package)
     elif different:
         result.missing.append(f"{package} has several versions, and not every environment lists it: write which.")
 
 
-def _released(version: str) -> bool:
+def _is_release(version: str) -> bool:
     """Whether a version is one that an index can have, rather than a local build."""
     release, _, local = version.partition("+")
     return (

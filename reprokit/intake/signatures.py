@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from reprokit.core.patterns import is_regex
 from reprokit.core.redaction import STANDS
@@ -50,7 +50,7 @@ def stable(message: str) -> tuple[str, str]:
         sentence = inside  # quotes of the report rather than of the message
     marks = _volatile(sentence)
     if not marks:
-        text = _bounded(sentence)
+        text = bounded(sentence)
         return text, "the message's first sentence" if text != first else "the message"
     parts = _between(sentence, marks)
     while parts and not _is_specific(parts[0]):
@@ -61,7 +61,7 @@ def stable(message: str) -> tuple[str, str]:
     if len(parts) == 1 and marks[0][0] == 0 and re.fullmatch(r"\W*[A-Za-z]{1,14}\W*", parts[0]):
         return "", f"of the message {_shown(sentence)} only a word is sure to stay the same"
     if len(parts) == 1:
-        return _bounded(parts[0].strip()), f"the part of {_shown(sentence)} without numbers, paths or values"
+        return bounded(parts[0].strip()), f"the part of {_shown(sentence)} without numbers, paths or values"
     if parts:
         return pattern(parts), f"{_shown(sentence)}, where .* takes any number, path or value"
     if len(sentence) <= 40 and "/" not in sentence:
@@ -75,7 +75,7 @@ def pattern(parts: Sequence[str]) -> str:
     for part in parts:
         if kept and sum(map(len, kept)) + len(part) > LONGEST:
             break
-        kept.append(_bounded(part))
+        kept.append(bounded(part))
     while not _is_specific(kept[-1]):
         kept.pop()
     if len(kept) == 1:
@@ -130,7 +130,8 @@ def _is_specific(text: str) -> bool:
     ) >= (2 if re.search(r"[\u4e00-\u9fff]", text) else _LEAST)
 
 
-def _bounded(text: str) -> str:
+def bounded(text: str) -> str:
+    """At most the first ``LONGEST`` characters of a text, cut at a word."""
     if len(text) > LONGEST:
         words = text[:LONGEST].rpartition(" ")[0]  # of a name longer than that, a part
         text = words if 2 * len(words) > LONGEST else text[:LONGEST]
@@ -145,31 +146,32 @@ def _shown(text: str) -> str:
 # -- frames --------------------------------------------------------------------------------------------------------
 
 
-def identifying_frames(frames: Sequence[Frame], about: Collection[str] = ()) -> tuple[list[str], str]:
+def identifying_frames(
+    frames: Sequence[Frame], about: Collection[str] = (), files: Collection[str] | None = None
+) -> tuple[list[str], str]:
     """(frames that a signature names, outermost first; which these are, in words).
 
     The project's own, without the entry of the started program (its module level and its ``main``, which are in every
-    traceback), then the innermost of the installed packages that the report is ``about``. What other libraries do
-    inside changes with their versions: of these only the function that was called, where there is nothing else and it
-    is not known what the report is about. A recursion counts once.
+    traceback), and the function that they call of the packages that the report is ``about``. What libraries do inside
+    changes with their patch releases: the same failure there has other frames. A recursion counts once. ``files``: the
+    names of the files that the case has; its own frames are in these, where they are known.
     """
     frames = [Frame(file=frame.file.replace("\\", "/"), line=frame.line, function=frame.function) for frame in frames]
-    script = frames[0].file if frames else ""
-    own = [frame for frame in frames if places.kind(frame) == "own" and not _entry(frame, script)]
-    called = [frame for frame in frames if places.kind(frame) == "package"]
-    subject = [frame for frame in called if _of(frame, about)]
-    names = _distinct(own)
+    first = next((at for at, frame in enumerate(frames) if places.kind(frame) == "own"), len(frames))
+    called = [frame for frame in frames[first:] if places.kind(frame) == "package"]
+    own = [frame for frame in frames if places.kind(frame) == "own" and not _is_entry(frame, frames[0].file)]
+    kept = [frame for frame in own if files is None or frame.file.rpartition("/")[2] in files]
+    subject = [frame for frame in called if _is_of(frame, about)] or ([] if own or about else called)
     which = "the project's own frames, without the entry of the started program"
-    if not names:
-        names = _distinct(subject[:1] or ([] if about else called[:1]))
-        which = "the library's function that was called"
-    if subject and (name := places.name(subject[-1])) not in names:
-        names.append(name)
-        which += ", and where it was raised"
+    if subject:
+        which = (
+            f"{which}, and the library's function that they call" if kept else "the library's function that was called"
+        )
+    names = dict.fromkeys(places.name(frame) for frame in (*kept, *subject[:1]))
     return [name for name in names if re.fullmatch(r"[^\s:]+:[^\s:]+", name)], which
 
 
-def _of(frame: Frame, about: Collection[str]) -> bool:
+def _is_of(frame: Frame, about: Collection[str]) -> bool:
     """Whether a frame is of some packages, and no decorator of theirs."""
     found = _INSTALLED.search(frame.file)
     return bool(found and found["name"].lower() in about and not re.search(r"wrap|decorat", frame.function))
@@ -178,9 +180,5 @@ def _of(frame: Frame, about: Collection[str]) -> bool:
 _INSTALLED = re.compile(r"/(?:site|dist)-packages/(?:[^/]{1,120}\.egg/)?(?P<name>\w{1,80})")
 
 
-def _entry(frame: Frame, script: str) -> bool:
+def _is_entry(frame: Frame, script: str) -> bool:
     return frame.function == "<module>" or (frame.file == script and frame.function == "main")
-
-
-def _distinct(frames: Iterable[Frame]) -> list[str]:
-    return list(dict.fromkeys(places.name(frame) for frame in frames))

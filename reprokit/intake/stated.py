@@ -1,13 +1,13 @@
 """Facts of a report that a reader states, a person or a language model; each is held against the report. Pure.
 
-A reader understands a sentence. What a reader states is taken only where the report has it: a value that is not in the
-text is left out, and said so. So a model can choose among what a report says, and can invent nothing.
+A value that is not in the text is left out, and said so: a model can choose among what a report says, and can invent
+nothing.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from reprokit.core.redaction import STANDS
@@ -15,10 +15,10 @@ from reprokit.core.text import one_line
 from reprokit.environment import wording
 from reprokit.environment.axes import BY_NAME
 from reprokit.intake import commands
-from reprokit.intake.commands import CommandLine, Shell
-from reprokit.intake.environments import EnvironmentBlock, Rank, same_version
-from reprokit.intake.environments.forms import ROLES, BlockReader
-from reprokit.intake.facts_file import (
+from reprokit.intake.commands import CommandLine
+from reprokit.intake.environment_forms import ROLES, BlockReader
+from reprokit.intake.environment_model import EnvironmentBlock, Rank, same_version
+from reprokit.intake.facts import (
     CommandFact,
     ContrastFact,
     Fact,
@@ -29,20 +29,22 @@ from reprokit.intake.facts_file import (
     VariableFact,
     VersionFact,
 )
-from reprokit.intake.failures import lines_of
 from reprokit.intake.pieces import ParsedReport, ReportPiece
 
 _LONGEST = 100_000
 """Most characters that the commands and programs stated have together."""
+_EDGE = re.compile(r"\s{0,3}(?:`{3,}|~{3,})[\w+-]{0,20}\s*$")
+"""The edge of a fenced block, which readers count as its first or last line."""
 _NEAR = 3
 """Lines, that of a release and those above it, which may name the system of which it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StatedVersion:
-    """A version of the environment. ``role``: an axis, or ``package NAME``; ``works``: it works with this one."""
+    """A version of the environment."""
 
     role: str
+    """An axis, or ``package NAME``."""
     value: str
     line: int
     works: bool
@@ -50,7 +52,7 @@ class StatedVersion:
 
 @dataclass
 class StatedFacts:
-    """Facts that the report has, in the form in which drafts use them. ``refused``: the others, one sentence each."""
+    """Facts that the report has, in the form in which drafts use them."""
 
     versions: list[StatedVersion] = field(default_factory=list)
     programs: list[ReportPiece] = field(default_factory=list)
@@ -63,42 +65,221 @@ class StatedFacts:
     gpu: int = 0
     """The line that names a GPU; 0 for none."""
     refused: list[str] = field(default_factory=list)
+    """What the report does not have, one sentence each."""
 
 
-def held(facts: Sequence[Fact | str], report: ParsedReport, repository: str) -> StatedFacts:
-    """The facts of :func:`.facts_file.load` that a report has. ``repository``: the address of the report's project."""
+def check_facts(facts: Sequence[Fact | str], report: ParsedReport, repository: str) -> StatedFacts:
+    """The facts of :func:`.facts.parse_answer` that a report has. ``repository``: the address of its project."""
     found = StatedFacts()
-    seen = tuple(" ".join(line.split()).lower() for line in report.lines)
+    seen = SeenLines(report.lines)
     parts: dict[str, list[ProgramFact]] = {}
-    for fact in _kept(facts, report, seen, repository, found.refused):
-        if isinstance(fact, VersionFact):
-            _version(found, fact, report.lines, seen)
-        elif isinstance(fact, GpuFact):
-            found.gpu = found.gpu or fact.line
-        elif isinstance(fact, VariableFact):
-            found.env[fact.name] = fact.value
-        elif isinstance(fact, CommandFact):
-            found.commands += _command(report, fact)
-        elif isinstance(fact, ProgramFact):
-            parts.setdefault(fact.name, []).append(fact)
-        elif isinstance(fact, ContrastFact):
-            found.contrasts.append(fact)
-        elif isinstance(fact, SourceFact):
-            git = fact.git or repository
-            found.sources.append((git, git.rstrip("/").rpartition("/")[2].removesuffix(".git"), fact.ref))
-        else:
-            found.failure = found.failure or fact
+    for fact in _present(facts, report, seen, repository, found.refused):
+        match fact:
+            case VersionFact():
+                _add_version(found, fact, seen)
+            case GpuFact():
+                found.gpu = found.gpu or fact.line
+            case VariableFact():
+                found.env[fact.name] = fact.value
+            case CommandFact():
+                text = fact.text.strip() or report.lines_of(fact.line, fact.last)
+                text = "\n".join(commands.PROMPT.sub("", line, count=1).strip() for line in text.split("\n"))
+                found.commands += commands.parts(text, fact.line, commands.role_of(text, sure=True) or "run")
+            case ProgramFact():
+                parts.setdefault(fact.name, []).append(fact)
+            case ContrastFact():
+                found.contrasts.append(fact)
+            case SourceFact():
+                git = fact.git or repository
+                found.sources.append((git, git.rstrip("/").rpartition("/")[2].removesuffix(".git"), fact.ref))
+            case FailureFact():
+                found.failure = found.failure or fact
     found.programs = [_program(report, name, some) for name, some in parts.items()]
     return found
 
 
-def shell_of(found: StatedFacts) -> Shell:
-    """The commands stated, as one sequence."""
-    first = found.commands[0].line if found.commands else 1
-    return Shell(ReportPiece(kind="fenced", text="", line=first, info="bash"), list(found.commands))
+class SeenLines:
+    """The lines of a report, and how values are found in them: in small letters with single blanks."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.lines = lines
+        self._folded = [" ".join(line.split()).lower() for line in lines]
+
+    def nearest(self, value: str, line: int) -> int:
+        """The line nearest to one that has a value, not within a longer version; 0 where none has."""
+        wanted = " ".join(value.split()).lower()
+        if not wanted:
+            return line
+        has = (number for number, text in enumerate(self._folded, 1) if wanted in text)
+        if wanted[0].isdigit():
+            whole = re.compile(rf"(?:(?<![\d.])|\bv\.){re.escape(wanted)}(?!\d|\.\d)")
+            has = (number for number in has if whole.search(self._folded[number - 1]))
+        return min(has, key=lambda number: abs(number - line), default=0)
+
+    def as_written(self, text: str, line: int) -> str:
+        """A text as the report writes it, with its capitals and blanks."""
+        found = []
+        for part in text.split("\n"):
+            near = self.lines[self.nearest(part, line) - 1]
+            words = r"\s+".join(map(re.escape, part.split()))
+            hit = None if part.strip() in near else re.search(words, near, re.IGNORECASE)
+            found.append(hit[0] if hit else part)
+        return "\n".join(found)
+
+    def names(self, name: str) -> bool:
+        """Whether a report names something, as an index or as people call it: ``cv2`` for ``opencv-python``."""
+        names = {name, *(one for one, role in ROLES.items() if role == f"package {name}")}
+        text = "\n".join(map(_squeeze, self._folded))
+        return any(one in text for one in {_squeeze(one) for one in names} - {""})
+
+    def names_system(self, fact: VersionFact) -> bool:
+        """Whether the line of a fact names that system, in whatever words."""
+        words = re.findall(r"[a-z]+|\d+(?:\.\d+)*", fact.value.lower())
+        near = "\n".join(self.lines[max(0, fact.line - 3) : fact.line + 2])
+        return wording.os(near) == fact.value or all(word in near.lower() for word in words)
 
 
-def environments(found: StatedFacts, has: Sequence[EnvironmentBlock]) -> list[EnvironmentBlock]:
+def _squeeze(text: str) -> str:
+    return re.sub(r"[\s._/-]", "", text.lower())
+
+
+def _present(
+    facts: Sequence[Fact | str], report: ParsedReport, seen: SeenLines, repository: str, refused: list[str]
+) -> Iterator[Fact]:
+    """The facts that a report has, as it writes them; the sentences about the others go to ``refused``."""
+    size = 0
+    for number, fact in enumerate(facts, 1):
+        if isinstance(fact, str):
+            refused.append(fact)
+            continue
+        fact = _continued(fact, report.lines) if isinstance(fact, CommandFact) else fact
+        why = _why_absent(fact, seen, repository)
+        if not why and isinstance(fact, (CommandFact, ProgramFact)):
+            size += len(report.lines_of(fact.line, fact.last)) + len(getattr(fact, "text", ""))
+            why = f"the facts before it have {_LONGEST} characters" if size > _LONGEST else ""
+        if why:
+            refused.append(f"Fact {number} ({fact.fact}) is left out: {why}.")
+            continue
+        if isinstance(fact, (VariableFact, CommandFact, ContrastFact, FailureFact)):
+            texts = {key: getattr(fact, key, "") for key in ("text", "value", "fails", "works", "name")}
+            written = {key: seen.as_written(text, fact.line) for key, text in texts.items() if text}
+            fact = fact.model_copy(update=written)
+        yield fact
+
+
+def _continued(fact: CommandFact, lines: Sequence[str]) -> CommandFact:
+    """A command that is stated as one line, by the lines over which backslashes continue it in the report."""
+    last = max(fact.line, fact.last)
+    while last < min(len(lines), fact.line + commands.MOST) and lines[last - 1].rstrip().endswith("\\"):
+        last += 1
+    joined = " ".join(re.sub(r"\\\n>?", " ", "\n".join(lines[fact.line - 1 : last])).split())
+    whole = last > fact.line and " ".join(fact.text.split()) in joined
+    return fact.model_copy(update={"text": "", "last": last}) if whole else fact
+
+
+def _why_no_version(fact: VersionFact, seen: SeenLines) -> str:
+    name = _name(fact)
+    if not (_axis(name) or re.fullmatch(r"[a-z0-9]([a-z0-9._+-]*[a-z0-9+])?", name)):
+        return f"{name!r} is not the name of a package, a program or an axis"
+    if not re.fullmatch(r"\w[^\n]{0,80}", fact.value.strip().lstrip("=")):
+        return f"{one_line(fact.value, 80)!r} is not a version"
+    return "" if _axis(name) or seen.names(name) else f"the report does not name {name!r}"
+
+
+def _why_absent(fact: Fact, seen: SeenLines, repository: str) -> str:
+    """Why a report does not have a fact; '' where it does."""
+    count, last = len(seen.lines), getattr(fact, "last", 0)
+    if fact.line > count or last > count or (last and last < fact.line):
+        return f"there are no lines {fact.line} to {max(last, fact.line)} of the {count} of the report"
+    text = "".join(seen.lines[fact.line - 1 : max(fact.line, last)])
+    if isinstance(fact, (CommandFact, ProgramFact)) and not text.strip():
+        return f"there is nothing in line {fact.line}"
+    why, values = _needed_texts(fact, seen, repository)
+    missing = next((value for value in values if value and not seen.nearest(value, fact.line)), "")
+    return why or (f"the report does not have {one_line(missing, 80)!r}" if missing else "")
+
+
+def _needed_texts(fact: Fact, seen: SeenLines, repository: str) -> tuple[str, Sequence[str]]:
+    """(why a fact cannot be one, '' where it can; the texts that the report must have)."""
+    match fact:
+        case VersionFact():
+            own = fact.of == "os" and seen.names_system(fact)
+            return _why_no_version(fact, seen), () if own else (fact.value,)
+        case VariableFact():
+            named = re.fullmatch(r"[A-Za-z_]\w*", fact.name, re.ASCII)
+            why = "" if named else f"{fact.name!r} is not the name of a variable"
+            why = (
+                f"the value of {fact.name} was removed from the report as private" if STANDS.search(fact.value) else why
+            )
+            return why, (fact.name, fact.value)
+        case SourceFact():
+            address = re.sub(r"^\w+://|\.git$", "", fact.git.rstrip("/"))
+            own = repository.lower().endswith(address.lower())
+            no_address = f"{one_line(fact.git, 80) or 'it'} is not an address of a repository: add it to sources"
+            return "" if "/" in (address or repository) else no_address, ("" if own else address, fact.ref)
+        case ContrastFact():
+            same = fact.fails.strip() == fact.works.strip()
+            return "both values are the same" if same else "", (fact.fails, fact.works)
+        case CommandFact() | FailureFact():
+            lines = [part for part in fact.text.split("\n") if part.strip()]
+            long = f"its text has more than {commands.MOST} lines; name them by line and last"
+            return long if len(lines) > commands.MOST else "", lines
+    return "", ()
+
+
+# -- versions ----------------------------------------------------------------------------------------------------------
+
+
+def _add_version(found: StatedFacts, fact: VersionFact, seen: SeenLines) -> None:
+    name = _name(fact)
+    axis = _axis(name) if not fact.of.startswith("package ") or name in BY_NAME else ""
+    known = ROLES.get(name, "")
+    if not axis and not fact.of.startswith("package ") and not known.startswith("package "):
+        return  # a program that nothing installs
+    role = axis or (known if known.startswith("package ") else f"package {name}")
+    at = seen.nearest(fact.value, fact.line) or fact.line
+    value = re.sub(r"(?<=[\w.])\s+\(.*\)$", "", fact.value.strip().lstrip("vV="))
+    if role == "os":
+        value = _system(fact.value, seen.lines[max(0, at - _NEAR) : at])
+    elif role in BY_NAME:
+        value = BY_NAME[role].wording.read(value) or value
+    one = StatedVersion(role=role, value=value, line=at, works=fact.works)
+    if not any((other.role, other.value) == (role, value) for other in found.versions):
+        found.versions.append(one)
+
+
+def _name(fact: VersionFact) -> str:
+    """What a version is of: ``torch`` for ``package torch``."""
+    of = re.sub(r"\s*\([^()]*\)$", "", fact.of.strip().lower())
+    return re.sub(r"^(?:package|program) (?=\S)", "", of)
+
+
+def _axis(name: str) -> str:
+    """The axis that a name is of (``gcc`` for ``g++``); '' for a package or a program."""
+    if name in BY_NAME["os"].wording.keys:
+        return "os"
+    found = name if name in BY_NAME else ROLES.get(name, "")
+    return found if found in BY_NAME else ""
+
+
+def _system(value: str, near: Sequence[str]) -> str:
+    """A system as the axis writes it, of the nearest line where the value is only a release."""
+    written = (wording.os(f"{wording.family(line)} {value.strip()}") for line in reversed(near))
+    return wording.os(value) or next(filter(None, written), value.strip().lower())
+
+
+def _program(report: ParsedReport, name: str, parts: Sequence[ProgramFact]) -> ReportPiece:
+    texts = [(one.line, report.lines_of(one.line, one.last).split("\n")) for one in parts]
+    lines = [
+        (number, line) for start, some in texts for number, line in enumerate(some, start) if not _EDGE.match(line)
+    ]
+    text = "\n".join(line for _, line in lines)
+    first = lines[0][0] if lines else parts[0].line
+    lead = name if re.fullmatch(r"(?:[\w-][\w.-]*/)*[\w-][\w.-]*", name, re.ASCII) else ""
+    return ReportPiece(kind="fenced", text=text, line=first, info=parts[0].language.lower(), lead=lead)
+
+
+def add_versions(found: StatedFacts, has: Sequence[EnvironmentBlock]) -> list[EnvironmentBlock]:
     """Environments with the versions stated: of the first where it fails, and one more for each where it works."""
     fails = [one for one in found.versions if not one.works]
     result = list(has) or ([EnvironmentBlock(kind="stated", first=fails[0].line, last=fails[0].line)] if fails else [])
@@ -130,7 +311,7 @@ def _with(block: EnvironmentBlock, one: StatedVersion) -> EnvironmentBlock:
         into.package(package, one.value, f"line {one.line}")
     else:
         into.claim(name, one.value, f"line {one.line}")
-    new = into.found("stated", one.line, one.line, {})
+    new = into.block("stated", one.line, one.line, {})
     return replace(
         block,
         kind=block.kind if block.kind.endswith("stated") else f"{block.kind}+stated",
@@ -138,204 +319,3 @@ def _with(block: EnvironmentBlock, one: StatedVersion) -> EnvironmentBlock:
         packages={**block.packages, **new.packages},
         remarks=(*block.remarks, f"{one.role} {one.value}: line {one.line}{', where it works' if one.works else ''}"),
     )
-
-
-def _kept(
-    facts: Sequence[Fact | str], report: ParsedReport, seen: Sequence[str], repository: str, refused: list[str]
-) -> Iterator[Fact]:
-    """The facts that a report has, as it writes them; the sentences about the others go to ``refused``."""
-    size = 0
-    for number, fact in enumerate(facts, 1):
-        if isinstance(fact, str):
-            refused.append(fact)
-            continue
-        fact = _continued(fact, report.lines) if isinstance(fact, CommandFact) else fact
-        why = _absent(fact, report.lines, seen, repository)
-        if not why and isinstance(fact, (CommandFact, ProgramFact)):
-            size += len(lines_of(report, fact.line, fact.last)) + len(getattr(fact, "text", ""))
-            why = f"the facts before it have {_LONGEST} characters" if size > _LONGEST else ""
-        if why:
-            refused.append(f"Fact {number} ({fact.fact}) is left out: {why}.")
-            continue
-        texts = {key: getattr(fact, key, "") for key in ("text", "value", "fails", "works", "name")}
-        if isinstance(fact, (VariableFact, CommandFact, ContrastFact, FailureFact)):
-            written = {key: _written(text, fact.line, report.lines, seen) for key, text in texts.items() if text}
-            fact = fact.model_copy(
-                update={key: text for key, text in written.items() if key in type(fact).model_fields}
-            )
-        yield fact
-
-
-def _written(text: object, line: int, lines: Sequence[str], seen: Sequence[str]) -> object:
-    """A text of a fact as the report writes it, with its capitals and blanks."""
-    if not isinstance(text, str):
-        return text
-    found = []
-    for part in text.split("\n"):
-        near = lines[_nearest(part, line, seen) - 1]
-        words = r"\s+".join(map(re.escape, part.split()))
-        hit = None if part.strip() in near else re.search(words, near, re.IGNORECASE)
-        found.append(hit[0] if hit else part)
-    return "\n".join(found)
-
-
-def _continued(fact: CommandFact, lines: Sequence[str]) -> CommandFact:
-    """A command that is stated as one line, by the lines over which backslashes continue it in the report."""
-    last = max(fact.line, fact.last)
-    while last < min(len(lines), fact.line + commands.MOST) and lines[last - 1].rstrip().endswith("\\"):
-        last += 1
-    joined = " ".join(re.sub(r"\\\n>?", " ", "\n".join(lines[fact.line - 1 : last])).split())
-    whole = last > fact.line and " ".join(fact.text.split()) in joined
-    return fact.model_copy(update={"text": "", "last": last}) if whole else fact
-
-
-def _command(report: ParsedReport, fact: CommandFact) -> Iterator[CommandLine]:
-    """The commands of a fact, without prompts."""
-    text = fact.text.strip() or lines_of(report, fact.line, fact.last)
-    text = "\n".join(commands.PROMPT.sub("", line, count=1).strip() for line in text.split("\n"))
-    yield from commands.parts(text, fact.line, commands.role_of(text, sure=True) or "run")
-
-
-def _version(found: StatedFacts, fact: VersionFact, lines: Sequence[str], seen: Sequence[str]) -> None:
-    name = _name(fact)
-    axis = _axis(name) if not fact.of.startswith("package ") or name in BY_NAME else ""
-    known = ROLES.get(name, "")
-    if not axis and not fact.of.startswith("package ") and not known.startswith("package "):
-        return  # a program that nothing installs
-    role = axis or (known if known.startswith("package ") else f"package {name}")
-    at = _nearest(fact.value, fact.line, seen) or fact.line
-    value = re.sub(r"(?<=[\w.])\s+\(.*\)$", "", fact.value.strip().lstrip("vV="))
-    if role == "os":
-        value = _system(fact.value, lines[max(0, at - _NEAR) : at])
-    elif role in BY_NAME:
-        value = BY_NAME[role].wording.read(value) or value
-    one = StatedVersion(role=role, value=value, line=at, works=fact.works)
-    if not any((other.role, other.value) == (role, value) for other in found.versions):
-        found.versions.append(one)
-
-
-def _name(fact: VersionFact) -> str:
-    """What a version is of: ``torch`` for ``package torch``."""
-    of = re.sub(r"\s*\([^()]*\)$", "", fact.of.strip().lower())
-    return re.sub(r"^(?:package|program) (?=\S)", "", of)
-
-
-def _axis(name: str) -> str:
-    """The axis that a name is of (``gcc`` for ``g++``); '' for a package or a program."""
-    if name in BY_NAME["os"].wording.keys:
-        return "os"
-    found = name if name in BY_NAME else ROLES.get(name, "")
-    return found if found in BY_NAME else ""
-
-
-def _system(value: str, near: Sequence[str]) -> str:
-    """A system as the axis writes it, of the nearest line where the value is only a release."""
-    written = (wording.os(f"{wording.family(line)} {value.strip()}") for line in reversed(near))
-    return wording.os(value) or next(filter(None, written), value.strip().lower())
-
-
-def _program(report: ParsedReport, name: str, parts: Sequence[ProgramFact]) -> ReportPiece:
-    first = parts[0]
-    text = "\n".join(lines_of(report, one.line, one.last) for one in parts)
-    lead = name if re.fullmatch(r"(?:[\w-][\w.-]*/)*[\w-][\w.-]*", name, re.ASCII) else ""
-    return ReportPiece(kind="fenced", text=text, line=first.line, info=first.language.lower(), lead=lead)
-
-
-# -- whether the report has it -------------------------------------------------------------------------------------
-
-
-def _absent(fact: Fact, lines: Sequence[str], seen: Sequence[str], repository: str) -> str:
-    """Why a report does not have a fact; '' where it does. ``seen``: its lines in small letters with single blanks."""
-    last = getattr(fact, "last", 0)
-    if fact.line > len(lines) or last > len(lines) or (last and last < fact.line):
-        return f"there are no lines {fact.line} to {max(last, fact.line)} of the {len(lines)} of the report"
-    if (
-        isinstance(fact, (CommandFact, ProgramFact))
-        and not "".join(lines[fact.line - 1 : max(fact.line, last)]).strip()
-    ):
-        return f"there is nothing in line {fact.line}"
-    way = _WAYS.get(type(fact))
-    why, values = way(fact, lines, seen, repository) if way else ("", ())
-    missing = None if why else next((value for value in values if not _nearest(value, fact.line, seen)), None)
-    return why if missing is None else f"the report does not have {one_line(missing, 80)!r}"
-
-
-_Why = tuple[str, Sequence[str]]
-"""Why a fact cannot be one, '' where it can; and the texts that the report must have."""
-
-
-def _of_version(fact: VersionFact, lines: Sequence[str], seen: Sequence[str], _: str) -> _Why:
-    name = _name(fact)
-    if not (_axis(name) or re.fullmatch(r"[a-z0-9]([a-z0-9._+-]*[a-z0-9+])?", name)):
-        return f"{name!r} is not the name of a package, a program or an axis", ()
-    if not re.fullmatch(r"\w[^\n]{0,80}", fact.value.strip().lstrip("=")):
-        return f"{one_line(fact.value, 80)!r} is not a version", ()
-    if not (_axis(name) or _names(name, seen)):
-        return f"the report does not name {name!r}", ()
-    return "", () if fact.of == "os" and _names_system(fact, lines) else (fact.value,)
-
-
-def _of_variable(fact: VariableFact, *_: object) -> _Why:
-    if STANDS.search(fact.value):
-        return f"the value of {fact.name} was removed from the report as private", ()
-    named = re.fullmatch(r"[A-Za-z_]\w*", fact.name, re.ASCII)
-    return "" if named else f"{fact.name!r} is not the name of a variable", (fact.name, fact.value)
-
-
-def _of_source(fact: SourceFact, _: Sequence[str], __: Sequence[str], repository: str) -> _Why:
-    address = re.sub(r"^\w+://|\.git$", "", fact.git.rstrip("/"))
-    if "/" not in (address or repository):
-        return f"{one_line(fact.git, 80) or 'it'} is not an address of a repository: add it to sources", ()
-    own = repository.lower().endswith(address.lower())
-    return "", tuple(filter(None, ("" if own else address, fact.ref)))
-
-
-def _of_contrast(fact: ContrastFact, *_: object) -> _Why:
-    same = fact.fails.strip() == fact.works.strip()
-    return "both values are the same" if same else "", tuple(filter(None, (fact.fails, fact.works)))
-
-
-def _of_text(fact: CommandFact | FailureFact, *_: object) -> _Why:
-    values = tuple(part for part in fact.text.split("\n") if part.strip())
-    long = f"its text has more than {commands.MOST} lines; name them by line and last"
-    return long if len(values) > commands.MOST else "", values
-
-
-_WAYS: Mapping[type, Callable[..., _Why]] = {
-    VersionFact: _of_version,
-    VariableFact: _of_variable,
-    SourceFact: _of_source,
-    ContrastFact: _of_contrast,
-    CommandFact: _of_text,
-    FailureFact: _of_text,
-}
-
-
-def _names(name: str, seen: Sequence[str]) -> bool:
-    """Whether a report names something, as an index or as people call it: ``cv2`` for ``opencv-python``."""
-    names = {name, *(one for one, role in ROLES.items() if role == f"package {name}")}
-    text = "\n".join(_folded(line) for line in seen)
-    return any(one in text for one in {_folded(one) for one in names} - {""})
-
-
-def _folded(text: str) -> str:
-    return re.sub(r"[\s._/-]", "", text.lower())
-
-
-def _names_system(fact: VersionFact, lines: Sequence[str]) -> bool:
-    """Whether the line of a fact names that system, in whatever words."""
-    words = re.findall(r"[a-z]+|\d+(?:\.\d+)*", fact.value.lower())
-    near = "\n".join(lines[max(0, fact.line - 3) : fact.line + 2])
-    return wording.os(near) == fact.value or all(word in near.lower() for word in words)
-
-
-def _nearest(value: str, line: int, seen: Sequence[str]) -> int:
-    """The line nearest to one that has a value, not within a longer version; 0 where none has."""
-    wanted = " ".join(value.split()).lower()
-    if not wanted:
-        return line
-    has = (number for number, text in enumerate(seen, 1) if wanted in text)
-    if wanted[0].isdigit():
-        whole = re.compile(rf"(?:(?<![\d.])|\bv\.){re.escape(wanted)}(?!\d|\.\d)")
-        has = (number for number in has if whole.search(seen[number - 1]))
-    return min(has, key=lambda number: abs(number - line), default=0)

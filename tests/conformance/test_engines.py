@@ -25,7 +25,7 @@ from reprokit.engine.protocol import ENVIRONMENT, IMAGE, Mount, Progress
 from reprokit.engine.site import Site
 from reprokit.environment.debugging import CAPABILITY
 from reprokit.evidence.model import Ending
-from reprokit.intake.sharing.bundle import canonical
+from reprokit.intake.bundle import canonical
 from tests.conformance.conftest import Subject
 from tests.conftest import never, trial
 from tests.terminals import PATIENCE, users_terminal

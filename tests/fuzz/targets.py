@@ -26,9 +26,9 @@ from reprokit.evidence.log_trimmer import LogTrimmer
 from reprokit.evidence.model import Ending
 from reprokit.github import issue
 from reprokit.intake import drafting
+from reprokit.intake.bug_drafting import write_cases
 from reprokit.intake.draft import render as written
-from reprokit.intake.importing.kinds import kinds
-from reprokit.intake.importing.writing import write_cases
+from reprokit.intake.importing import kinds
 from reprokit.run.locking import file as lock_file
 from reprokit.store.archive import LINES, import_
 from reprokit.store.database import Store

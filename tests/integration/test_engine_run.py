@@ -19,7 +19,7 @@ from reprokit.core import ownership
 from reprokit.core.errors import EngineError, ImageGone, Unsupported
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import Mount
-from reprokit.intake.sharing import bundle
+from reprokit.intake import bundle
 from tests.conftest import build_of, docker, never, remove_image, trial
 from tests.engine_proxy import engine_proxy
 

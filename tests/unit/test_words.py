@@ -28,7 +28,7 @@ RULED_OUT = re.compile(
 NEEDED = {
     "reprokit/case/trust.py": {"stranger"},  # a word of records, as the glossary says
     "reprokit/core/private_people.py": {"nobody"},  # the user of Unix, here and below
-    "reprokit/intake/sharing/unbundling.py": {"stranger"},  # in the tags of images
+    "reprokit/intake/unbundling.py": {"stranger"},  # in the tags of images
     "tests/unit/engine/test_gpus_leases.py": {"nobody"},
 }
 FENCE = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)

@@ -15,7 +15,7 @@ from reprokit.cli.agents.calling import CommandFailed, Finished, call
 from reprokit.core.ownership import private_folder
 from reprokit.core.version import __version__
 from reprokit.environment.axes import AXIS_NAMES
-from reprokit.intake.facts_file import FactsDocument
+from reprokit.intake.facts import FactsDocument
 
 INSTRUCTIONS = """\
 reprokit reproduces bugs on containers. A bug is one YAML file, a case: the environments to try, the command, and how

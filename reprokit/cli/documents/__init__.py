@@ -111,7 +111,7 @@ def model(name: str) -> type[BaseModel]:
     from reprokit.cli.documents import models
 
     if name == FACTS:
-        from reprokit.intake.facts_file import FactsDocument
+        from reprokit.intake.facts import FactsDocument
 
         return FactsDocument
     if name not in SCHEMAS:

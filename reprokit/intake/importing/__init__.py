@@ -1,6 +1,17 @@
-"""From a data set of bugs that others have collected to cases: the commit that fails, the fix that passes.
+"""The kinds of data sets: one module for each, with one :class:`~reprokit.intake.bug.DatasetKind`.
 
-Takes a data set as files (:mod:`.kinds` has one module for each kind) and gives a draft for each of its bugs.
-The data set is untrusted: names, paths, commits and patches are checked, texts are escaped for templates, and
-nothing of it is executed. Never fetches anything: git and pip get what a case names when it is run.
+To add one, add a module and its test: `reprokit import`, its help and its messages go by this list. A kind never
+fetches anything: git and pip get what a case names when it is run.
 """
+
+from __future__ import annotations
+
+import sys
+
+from reprokit.core.discovery import registered
+from reprokit.intake.bug import DatasetKind
+
+
+def kinds() -> dict[str, DatasetKind]:
+    """All kinds of data sets, by the name that is typed."""
+    return {kind.name: kind for kind in registered(sys.modules[__name__], DatasetKind).values()}

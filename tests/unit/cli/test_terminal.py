@@ -193,8 +193,7 @@ ALLOWED = {
     "environment/probe_inside.py",  # run in an image
     "run/lock_making/hashes_inside.py",
     "run/symbols_inside.py",
-    "intake/capturing/inside.py",
-    "intake/collecting/collect.py",  # run in any Python of a reporter
+    "intake/collect.py",  # run in any Python of a reporter
     "engine/venv/inside.py",
     "engine/venv/packages_inside.py",  # run by an environment of the host
     "engine/gpus/nvml.py",  # a process of its own, for the one that reads it

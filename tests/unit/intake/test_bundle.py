@@ -16,7 +16,7 @@ import pytest
 from reprokit.cli import invoke
 from reprokit.engine.protocol import EngineInfo
 from reprokit.engine.venv.engine import VenvEngine
-from reprokit.intake.sharing import bundle
+from reprokit.intake import bundle
 from tests.unit.fakes import FakeEngine
 from tests.unit.run.test_runner import CASE, toy
 

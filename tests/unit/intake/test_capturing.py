@@ -17,11 +17,13 @@ from reprokit.cli.capture_command import command as capture
 from reprokit.environment.cases import load_text
 from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Ending
-from reprokit.intake import draft
-from reprokit.intake.capturing import checkout, files, interpreter, running, seen
-from reprokit.intake.capturing.drafting import draft as drafted
-from reprokit.intake.capturing.interpreter import CapturedPython, Distribution
-from reprokit.intake.capturing.seen import CapturedRun
+from reprokit.intake import captured_files as files
+from reprokit.intake import captured_python as interpreter
+from reprokit.intake import captured_run as running
+from reprokit.intake import captured_seen, draft
+from reprokit.intake.captured_draft import CaptureDrafting
+from reprokit.intake.captured_python import CapturedPython, Distribution
+from reprokit.intake.captured_seen import CapturedRun
 
 LOG = """\
 Traceback (most recent call last):
@@ -56,11 +58,15 @@ SEEN = CapturedRun(
     command=("/home/anna/env/bin/python", "train.py", "--out", "/home/anna/proj/out"),
     words=("/home/anna/env/bin/python", "train.py", "--out", "/home/anna/proj/out"),
     folder=Path("/home/anna/proj"),
-    ran=running.Ran(ending=Ending(exit_code=1, seconds=1.0), log=LOG),
+    ran=running.CommandRun(ending=Ending(exit_code=1, seconds=1.0), log=LOG),
     measured=Measured(os="debian-12", gcc="12.2.0", gcc_words="gcc 12.2.0", platform="Linux-6.1-x86_64"),
     interpreter=PYTHON,
-    gathered=files.Gathered(texts={"train.py": "import pandas\nPATTERN = '{{ x }}'\n"}, modules={"pandas"}),
+    gathered=files.GatheredFiles(texts={"train.py": "import pandas\nPATTERN = '{{ x }}'\n"}, modules={"pandas"}),
 )
+
+
+def drafted(seen: CapturedRun) -> draft.Draft:
+    return CaptureDrafting(seen).draft()
 
 
 def test_a_python_program_becomes_a_case() -> None:
@@ -83,9 +89,9 @@ def test_a_crash_has_its_signal_and_the_compiler_that_was_used() -> None:
         SEEN,
         command=("sh", "-c", "gcc crash.c -o crash && ./crash"),
         words=("sh", "-c", "gcc", "crash.c", "-o", "crash", "&&", "./crash"),
-        ran=running.Ran(ending=Ending(exit_code=139), log="one\n"),
+        ran=running.CommandRun(ending=Ending(exit_code=139), log="one\n"),
         interpreter=None,
-        gathered=files.Gathered(texts={"crash.c": "int main(void) { return *(int *)0; }\n"}),
+        gathered=files.GatheredFiles(texts={"crash.c": "int main(void) { return *(int *)0; }\n"}),
     )
     case = load_text("x.yaml", draft.render(drafted(seen))).case
     assert (case.id, case.expect.failure.signal, case.expect.failure.exit_code) == ("crash-sigsegv", "SIGSEGV", None)
@@ -93,14 +99,14 @@ def test_a_crash_has_its_signal_and_the_compiler_that_was_used() -> None:
 
 
 def test_a_command_that_does_not_end_is_a_timeout() -> None:
-    seen = replace(SEEN, ran=running.Ran(ending=Ending(exit_code=143, timed_out=True, seconds=2.2), log=""))
+    seen = replace(SEEN, ran=running.CommandRun(ending=Ending(exit_code=143, timed_out=True, seconds=2.2), log=""))
     case = load_text("x.yaml", draft.render(drafted(seen))).case
     assert (case.id, case.expect.failure.timed_out, case.resources.timeout) == ("train-timed-out", True, "2s")
 
 
 def test_private_text_is_left_out_of_the_signature_rather_than_replaced() -> None:
     log = LOG.replace("bad shape (3, 4)", "no such user: anna.b@example.org")
-    found = drafted(replace(SEEN, ran=running.Ran(ending=Ending(exit_code=1), log=log)))
+    found = drafted(replace(SEEN, ran=running.CommandRun(ending=Ending(exit_code=1), log=log)))
     assert "message" not in found.data["expect"]["failure"]
     assert any(text.startswith("message of the failure") for text in found.missing)
     assert "anna.b" not in draft.render(found)
@@ -108,11 +114,11 @@ def test_private_text_is_left_out_of_the_signature_rather_than_replaced() -> Non
 
 def test_a_secret_in_a_pattern_is_found_although_wildcards_split_it() -> None:
     log = LOG.replace("bad shape (3, 4)", "no way to https://anna:sword42fish@m.example.org:31/ from /home/anna/x")
-    found = drafted(replace(SEEN, ran=running.Ran(ending=Ending(exit_code=1), log=log)))
+    found = drafted(replace(SEEN, ran=running.CommandRun(ending=Ending(exit_code=1), log=log)))
     assert "message" not in found.data["expect"]["failure"]
     assert "sword" not in draft.render(found)
     log = LOG.replace("bad shape (3, 4)", "no file /home/anna/proj/x.bin in here")
-    found = drafted(replace(SEEN, ran=running.Ran(ending=Ending(exit_code=1), log=log)))
+    found = drafted(replace(SEEN, ran=running.CommandRun(ending=Ending(exit_code=1), log=log)))
     assert "no file" in found.data["expect"]["failure"]["message"]
     assert "anna" not in draft.render(found)
 
@@ -120,7 +126,9 @@ def test_a_secret_in_a_pattern_is_found_although_wildcards_split_it() -> None:
 def test_a_secret_of_an_option_is_removed_from_the_output_too() -> None:
     log = f"['train.py', '--password', 'swordfish', '--api-key=herring']\n{LOG}"
     words = ("python", "train.py", "--password", "swordfish", "--api-key=herring")
-    text = draft.render(drafted(replace(SEEN, command=words, ran=running.Ran(ending=Ending(exit_code=1), log=log))))
+    text = draft.render(
+        drafted(replace(SEEN, command=words, ran=running.CommandRun(ending=Ending(exit_code=1), log=log)))
+    )
     assert "swordfish" not in text
     assert "herring" not in text
 
@@ -141,7 +149,7 @@ def test_an_unknown_system_is_not_an_axis() -> None:
 
 
 def test_a_checkout_is_a_source_with_its_changes() -> None:
-    tree = checkout.Checkout(
+    tree = files.Checkout(
         root=Path("/home/anna/proj"),
         url="https://example.org/proj.git",
         commit="a" * 40,
@@ -150,7 +158,7 @@ def test_a_checkout_is_a_source_with_its_changes() -> None:
         tracked=frozenset({"train.py"}),
     )
     texts = {"train.py": "tracked", "new.py": "untracked"}
-    found = drafted(replace(SEEN, checkout=tree, gathered=files.Gathered(texts=texts)))
+    found = drafted(replace(SEEN, checkout=tree, gathered=files.GatheredFiles(texts=texts)))
     case = load_text("x.yaml", draft.render(found)).case
     assert case.sources["proj"].ref == "a" * 40
     assert render_text(case.sources["proj"].patch, {}) == tree.patch
@@ -169,22 +177,22 @@ def test_a_checkout_is_a_source_with_its_changes() -> None:
 
 
 def test_packages_are_those_in_use_and_their_dependencies() -> None:
-    assert interpreter.pinned(PYTHON, {"pandas"}).needed == ["numpy==2.0.2"]
-    assert interpreter.pinned(PYTHON, set(), ["python", "-m", "pandas.x"]).direct == ["Pandas==2.0.3"]
-    assert interpreter.pinned(PYTHON, set(), ["/x/bin/f2py"]).direct == ["numpy==2.0.2"]
-    assert interpreter.pinned(PYTHON, {"unknown"}).direct == []
+    assert interpreter.pin_packages(PYTHON, {"pandas"}).needed == ["numpy==2.0.2"]
+    assert interpreter.pin_packages(PYTHON, set(), ["python", "-m", "pandas.x"]).direct == ["Pandas==2.0.3"]
+    assert interpreter.pin_packages(PYTHON, set(), ["/x/bin/f2py"]).direct == ["numpy==2.0.2"]
+    assert interpreter.pin_packages(PYTHON, {"unknown"}).direct == []
 
 
 def test_packages_that_no_index_has_are_reported_or_pinned_to_their_commit() -> None:
-    found = interpreter.pinned(PYTHON, {"mine", "fork", "torch"})
+    found = interpreter.pin_packages(PYTHON, {"mine", "fork", "torch"})
     assert found.direct == [f"fork @ git+https://example.org/fork.git@{'c' * 40}", "torch==2.1.0+cu118"]
     assert found.options == ["--extra-index-url https://download.pytorch.org/whl/cu118"]
     assert [text.split()[0] for text in found.missing] == ["mine"]
     archive = {"url": "https://example.org/a.whl", "archive_info": {}}
     other = replace(PYTHON, distributions=(Distribution(name="a", version="1", modules=("a",), direct=archive),))
-    assert interpreter.pinned(other, {"a"}).direct == ["a @ https://example.org/a.whl"]
+    assert interpreter.pin_packages(other, {"a"}).direct == ["a @ https://example.org/a.whl"]
     archive["url"] = "https://example.org/a.whl?sig=0123456789abcdef"
-    found = interpreter.pinned(other, {"a"})
+    found = interpreter.pin_packages(other, {"a"})
     assert found.direct == ["a==1"]
     assert "contains something secret" in found.missing[0]
 
@@ -195,7 +203,7 @@ def test_this_interpreter_lists_what_is_installed() -> None:
     found = interpreter.ask(program)
     assert found is not None
     assert found.version == ".".join(map(str, sys.version_info[:3]))
-    assert interpreter.pinned(found, {"yaml"}).direct[0].startswith("PyYAML==")
+    assert interpreter.pin_packages(found, {"yaml"}).direct[0].startswith("PyYAML==")
     assert interpreter.program_of(["bash", "-c", f"cd x && {sys.executable} y.py"]) == sys.executable
     assert interpreter.program_of(["make", "all"]) == ""
 
@@ -223,16 +231,16 @@ def test_files_are_found_through_imports_includes_and_makefiles(tmp_path: Path) 
         src__a_DOT_c='#include "a.h"\n#include <stdio.h>\n',
         src__a_DOT_h="",
     )
-    found = files.gather(files.named(["python", "run.py", "--n=1"], tmp_path), tmp_path)
+    found = files.gather(files.files_named(["python", "run.py", "--n=1"], tmp_path), tmp_path)
     assert sorted(found.texts) == ["conf.json", "lib/more.py", "lib/util.py", "run.py"]
     assert found.modules >= {"numpy", "yaml"}
-    found = files.gather(files.named(["make", "-j2"], tmp_path), tmp_path)
+    found = files.gather(files.files_named(["make", "-j2"], tmp_path), tmp_path)
     assert sorted(found.texts) == ["Makefile", "src/a.c", "src/a.h"]
     (tmp_path / "Makefile").unlink()
     tree(tmp_path, CMakeLists_DOT_txt="add_executable(p ${CMAKE_SOURCE_DIR}/src/b.cpp)\n", src__b_DOT_cpp="")
-    found = files.gather(files.named(["cmake", "-S", "."], tmp_path), tmp_path)
+    found = files.gather(files.files_named(["cmake", "-S", "."], tmp_path), tmp_path)
     assert sorted(found.texts) == ["CMakeLists.txt", "src/b.cpp"]
-    found = files.gather(files.in_log("src/a.c:3:1: error: x\n", tmp_path), tmp_path)
+    found = files.gather(files.files_in_log("src/a.c:3:1: error: x\n", tmp_path), tmp_path)
     assert sorted(found.texts) == ["src/a.c", "src/a.h"]
 
 
@@ -262,10 +270,10 @@ def test_files_outside_of_the_folder_or_too_large_are_left_out(tmp_path: Path) -
     (inside / "link.txt").symlink_to(tmp_path / "secret.txt")
     (inside / "data.bin").write_bytes(b"\0\1")
     words = ["../secret.txt", "link.txt", "big.txt", "data.bin", str(tmp_path / "secret.txt")]
-    found = files.gather(files.named(words, inside), inside)
+    found = files.gather(files.files_named(words, inside), inside)
     assert not found.texts
     assert [text.split()[0] for text in found.left_out] == ["big.txt", "data.bin"]
-    assert not files.gather(files.named(["data.bin"], inside), inside, since=0).left_out
+    assert not files.gather(files.files_named(["data.bin"], inside), inside, since=0).left_out
 
 
 # -- the environment ---------------------------------------------------------------------------------------------------
@@ -276,7 +284,7 @@ def test_variables_that_differ_from_a_login_shell() -> None:
         "MODE": "fast", "SAME": "1", "HF_TOKEN": "abcdef12345", "DATA": "/home/anna/data", "CONF": "/srv/p/conf.yaml",
         "TERM": "xterm", "LANG": "de_DE.UTF-8", "OLD": "new", "URL": "https://a:b@example.org", "ROOT": "/srv/p",
     }  # fmt: skip
-    found = seen.differing(given, {"SAME": "1", "OLD": "old"}, "/srv/p")
+    found = captured_seen.differing_variables(given, {"SAME": "1", "OLD": "old"}, "/srv/p")
     assert found.values == {"MODE": "fast", "OLD": "new", "CONF": "conf.yaml", "ROOT": "."}
     assert found.places == ["DATA"]
     assert sorted(one.kind for one in found.omitted) == ["credentials", "secret"]
@@ -309,7 +317,7 @@ def test_a_time_limit_stops_all_child_processes() -> None:
 def test_a_long_output_keeps_its_start_and_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "HEAD", 10)
     monkeypatch.setattr(running, "TAIL", 10)
-    kept = running._Kept()
+    kept = running.RecordedOutput()
     for number in range(1000):
         kept.add(b"%04d " % number)
     assert kept.text().startswith("0000 0001 ")
@@ -397,24 +405,26 @@ def test_a_real_checkout(tmp_path: Path) -> None:
     git("init", "-q", "-b", "main")
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "a.txt").write_text("one\n")
-    assert checkout.find(tmp_path / "sub") == checkout.Checkout(root=tmp_path, why_not="the checkout has no commit yet")
+    assert files.find_checkout(tmp_path / "sub") == files.Checkout(
+        root=tmp_path, why_not="the checkout has no commit yet"
+    )
     git("add", ".")
     git("commit", "-qm", "x")
-    found = checkout.find(tmp_path / "sub")
+    found = files.find_checkout(tmp_path / "sub")
     assert found is not None
     assert "no remote" in found.why_not
     git("remote", "add", "origin", "git@github.com:example/proj.git")
-    found = checkout.find(tmp_path / "sub")
+    found = files.find_checkout(tmp_path / "sub")
     assert found is not None
     assert "is on no branch of origin" in found.why_not
     git("update-ref", "refs/remotes/origin/main", "HEAD")
     (tmp_path / "sub" / "a.txt").write_text("two\n")
-    found = checkout.find(tmp_path / "sub")
+    found = files.find_checkout(tmp_path / "sub")
     assert found is not None
     assert (found.why_not, found.url, found.name) == ("", "https://github.com/example/proj", "proj")
     assert (found.commit, found.folder, found.tracked) == (git("rev-parse", "HEAD"), "sub", {"a.txt"})
     assert "+two" in found.patch
-    assert checkout.find(Path("/")) is None
+    assert files.find_checkout(Path("/")) is None
 
 
 def test_what_a_case_cannot_hold_is_reported(folder: Path) -> None:

@@ -21,12 +21,14 @@ from hypothesis import strategies as st
 from reprokit.cli import invoke
 from reprokit.core.redaction import scrub
 from reprokit.environment.cases import load_text
+from reprokit.intake import collect
 from reprokit.intake import draft as drafts
-from reprokit.intake.collecting import PROGRAM, collect, collects, interpreter_for
+from reprokit.intake.captured_python import COLLECT, can_collect, interpreter_for
 from reprokit.intake.drafting import draft
-from reprokit.intake.environments import EnvironmentBlock, find, merge
+from reprokit.intake.environment_model import EnvironmentBlock, merge
+from reprokit.intake.environments import find_blocks
 
-SOURCE = PROGRAM.read_text(encoding="utf-8")
+SOURCE = COLLECT.read_text(encoding="utf-8")
 NEWER = frozenset({"removeprefix", "removesuffix", "capture_output", "fromisoformat", "cached_property", "metadata"})
 """Names of the standard library that Python 3.6 does not have."""
 
@@ -53,7 +55,7 @@ def packages_of(text: str) -> list[tuple[str, str]]:
 
 
 def read(text: str) -> EnvironmentBlock:
-    return merge([one for one in find(text) if one.kind == "collect"])
+    return merge([one for one in find_blocks(text) if one.kind == "collect"])
 
 
 def test_it_is_python_3_6() -> None:
@@ -137,7 +139,7 @@ def test_intake_reads_every_fact_and_package(facts: dict[str, str], packages: di
             "Packages", [f"{collect.FORMAT}: packages of Python 3.6.15", *map("==".join, packages.items())]
         ),
     ]
-    found = find("\n".join(f"{margin}{line}" for line in lines))
+    found = find_blocks("\n".join(f"{margin}{line}" for line in lines))
     assert {one.kind for one in found} == {"collect"}
     values = {key: value for one in found for key, value in one.values.items()}
     listed = values.pop("packages", "")
@@ -595,9 +597,9 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd
 def test_an_interpreter_that_is_too_old_is_passed_over(elsewhere: Path) -> None:
     program(elsewhere, "python2", "echo Python 2.7.18 >&2")
     program(elsewhere, "python3.5", "echo Python 3.5.2")
-    assert not collects(str(elsewhere / "python2"))
+    assert not can_collect(str(elsewhere / "python2"))
     assert interpreter_for(["python3.5", "x.py"]) != str(elsewhere / "python3.5")
-    assert collects(interpreter_for(["python3.5", "x.py"]))
+    assert can_collect(interpreter_for(["python3.5", "x.py"]))
 
 
 @pytest.mark.system

@@ -123,7 +123,7 @@ def test_the_only_program_is_run_and_a_traceback_names_it() -> None:
     found = made(PROGRAM + TRACE.format("wobble_bug.py", 3, "x.go(1)")).data
     assert found["command"] == "python wobble_bug.py"
     assert found["files"] == {"wobble_bug.py": "import scipy\nx = scipy.wob()\nx.go(1)\n"}
-    assert found["environment"]["pip"] == ["scipy"]
+    assert found["environment"]["pip"] == ["scipy=={{ scipy }}"]
 
 
 def test_of_several_programs_the_one_whose_lines_a_traceback_shows_is_run() -> None:
@@ -158,7 +158,7 @@ def test_named_files_that_the_command_or_a_program_needs_are_in_the_case() -> No
     ],
 )
 def test_programs_of_consoles_and_of_other_languages(text: str, program: str) -> None:
-    (found,) = programs.find(pieces.cut(text).pieces)
+    (found,) = programs.find_scripts(pieces.cut_report(text).pieces)
     assert program in found.text
 
 
@@ -166,20 +166,20 @@ def test_programs_of_consoles_and_of_other_languages(text: str, program: str) ->
     "text", ["```\nimport org.wib.Wob;\n```", "```python\nimport torch\nprint(torch.__version__)\n```"]
 )
 def test_what_only_prints_versions_or_looks_like_python_is_not_a_program(text: str) -> None:
-    assert not programs.find(pieces.cut(text).pieces)
+    assert not programs.find_scripts(pieces.cut_report(text).pieces)
 
 
 def test_what_a_program_lacks_is_said() -> None:
     found = made("```python\nimport wibble\nmodel.fit(wibble.x)\n```\n")
     assert "repro.py uses model, but does not define or import it." in found.missing
-    assert "wibble is imported: the report does not say which package and version that is." in found.missing
+    assert found.data["matrix"] == {"wibble": ["TODO(reprokit)"]}
     assert "repro.py is a part of a program: complete it." in made("```python\nx = (\n```\n").missing
 
 
 def test_a_program_of_tests_is_run_by_pytest() -> None:
     found = made("```python\nfrom wob import go\n\n\ndef test_go():\n    assert go() == 1\n```\n").data
     assert found["command"] == "python -m pytest test_repro.py"
-    assert found["environment"]["pip"] == ["pytest"]
+    assert found["environment"]["pip"] == ["wob=={{ wob }}", "pytest"]
 
 
 def test_a_program_to_compile_has_no_command_where_the_report_shows_none() -> None:

@@ -10,8 +10,8 @@ import pytest
 from reprokit.case import placeholders
 from reprokit.environment.cases import load_text
 from reprokit.environment.measured import Measured
-from reprokit.intake import completing, interview
 from reprokit.intake import draft as drafts
+from reprokit.intake import interview
 from reprokit.intake.drafting import draft
 from tests.unit.intake.reports import FORM
 
@@ -48,8 +48,8 @@ class Person:
 
 def complete(text: str, person: Person, folder: Path = Path()) -> drafts.Draft:
     made = draft(text)
-    answers = interview.ask(person, completing.known(made), lambda: HERE)
-    done = completing.completed(made, answers, folder, {})
+    answers = interview.ask(person, interview.known_answers(made), lambda: HERE)
+    done = interview.complete_draft(made, answers, folder, {})
     assert load_text("x.yaml", drafts.render(done)).case.command == done.data["command"]
     return done
 
@@ -105,26 +105,16 @@ def test_combinations_that_the_report_lists_are_left_alone() -> None:
         data={"id": "a", "title": "b", "command": "python x.py", "matrix": {"include": [{"os": "debian-12"}]},
               "expect": {"failure": {"exception": "ValueError"}}},
     )  # fmt: skip
-    answers = interview.ask(Person(), completing.known(made), lambda: HERE)
-    assert completing.completed(made, answers, Path(), {}) == made
-
-
-def test_the_facts_name_their_lines() -> None:
-    report = f"# It dies\n\nUbuntu 22.04, Python 3.10\n\n```console\n$ python3 train.py\n{TRACEBACK}```\n"
-    found = {fact.name: fact for fact in completing.facts(draft(report))}
-    assert next(iter(found)) == "title"
-    assert (found["python"].value, found["python"].origin) == ("3.10", "line 3")
-    assert (found["command"].value, found["command"].origin) == ("python3 train.py", "line 6")
-    assert (found["exception"].value, found["exception"].origin) == ("ValueError", "lines 7 to 10")
-    assert not {"command", "output"} & {fact.name for fact in completing.facts(draft(VAGUE))}
+    answers = interview.ask(Person(), interview.known_answers(made), lambda: HERE)
+    assert interview.complete_draft(made, answers, Path(), {}) == made
 
 
 @pytest.mark.parametrize("text", [VAGUE, FORM])
 def test_a_secret_in_an_answer_is_left_out(text: str) -> None:
     made = draft(VAGUE)
-    known = completing.known(made)
+    known = interview.known_answers(made)
     known.command, known.failure, known.exit_code = "python x.py --token=hf_" + "a1B2" * 9, "", "1"
-    done = completing.completed(made, known, Path(), {})
+    done = interview.complete_draft(made, known, Path(), {})
     assert "a1B2" not in drafts.render(done)
     assert any(one.where == "the command" for one in done.omitted)
 

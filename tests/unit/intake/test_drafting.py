@@ -10,10 +10,9 @@ from reprokit.case import placeholders
 from reprokit.case.files import CaseFile
 from reprokit.core.errors import CaseError, UsageError
 from reprokit.environment.cases import load_text
-from reprokit.intake import reporting
 from reprokit.intake.draft import render
 from reprokit.intake.drafting import draft
-from reprokit.intake.pieces import cut
+from reprokit.intake.pieces import cut_report
 from tests.unit.intake.reports import CONSOLE, FORM, TWO_MACHINES
 from tests.unit.limits import examples, within
 
@@ -24,10 +23,24 @@ def drafted(text: str, url: str = "") -> CaseFile:
 
 def test_a_report_of_two_machines_has_two_cells_and_names_its_origins() -> None:
     made = draft(TWO_MACHINES)
-    case = load_text("draft.yaml", render(made)).case
+    case = load_text("draft.yaml", render(made), draft=True).case
     assert [dict(cell) for cell in case.matrix.include] == [
-        {"os": "debian-12", "cuda": "12.0", "cudnn": "8.9", "python": "3.11", "gcc": "12.2"},
-        {"os": "debian-12", "cuda": "11.8", "cudnn": "8.6", "python": "3.11", "gcc": "8.2"},
+        {
+            "os": "debian-12",
+            "cuda": "12.0",
+            "cudnn": "8.9",
+            "python": "3.11",
+            "gcc": "12.2",
+            "paddle": placeholders.MARK,
+        },
+        {
+            "os": "debian-12",
+            "cuda": "11.8",
+            "cudnn": "8.6",
+            "python": "3.11",
+            "gcc": "8.2",
+            "paddle": placeholders.MARK,
+        },
     ]
     assert case.env["SOT_LOG_LEVEL"] == "3"
     assert str(case.command).startswith("python3.11 tools/train.py \\\n    --config configs/")
@@ -53,7 +66,8 @@ def test_a_form_of_an_issue_with_a_program() -> None:
     assert case.report.url == "https://github.com/nobody/tablelib/issues/7"
     assert case.command == "python bug.py"
     assert case.files["bug.py"].startswith("import numpy as np\n")
-    assert set(case.environment.pip) == {"numpy"}
+    assert set(case.environment.pip) == {"numpy=={{ numpy }}"}
+    assert case.matrix.axes == {"numpy": (placeholders.MARK,)}
     assert case.expect.failure.exception == "ValueError"
     assert case.expect.failure.message == "/matmul: Input operand .* has a mismatch in its core dimension/"
     assert case.description.startswith("The mean of an empty column is wrong")
@@ -130,7 +144,7 @@ def test_packages_come_as_they_were_on_the_day_of_the_report() -> None:
 
 
 def test_of_a_long_log_the_ends_are_drafted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reporting, "MOST", 1000)
+    monkeypatch.setattr("reprokit.intake.report_text.MOST", 1000)
     made = draft("```\n$ python a.py\n" + "x = 1\n" * 2000 + "KeyError: 'x'\n```\n")
     assert made.data["command"] == "python a.py"
     assert made.data["expect"]["failure"]["exception"] == "KeyError"
@@ -198,10 +212,10 @@ TEXTS = st.lists(st.one_of(PIECES, st.text(max_size=12)), max_size=30).map("".jo
 @given(TEXTS)
 def test_each_line_is_in_one_piece_at_most(text: str) -> None:
     last = 0
-    for piece in cut(text).pieces:
+    for piece in cut_report(text).pieces:
         assert piece.line > last
         last = piece.last
-    assert last <= len(cut(text).lines)
+    assert last <= len(cut_report(text).lines)
 
 
 @settings(max_examples=examples(150), deadline=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reprokit.intake.environments import find
+from reprokit.intake.environments import find_blocks
 
 PADDLE = """\
 ## 环境
@@ -94,7 +94,7 @@ System environment:
 
 
 def test_paddles_block_becomes_axes_packages_and_its_own_keys() -> None:
-    (found,) = find(PADDLE)
+    (found,) = find_blocks(PADDLE)
     assert (found.kind, found.first, found.last) == ("paddle", 4, 15)
     assert dict(found.axes) == {
         "python": "3.9.7",
@@ -113,13 +113,13 @@ def test_paddles_block_becomes_axes_packages_and_its_own_keys() -> None:
 
 def test_two_consecutive_blocks_are_two_environments() -> None:
     body = PADDLE.split("```bash\n")[1].split("```")[0]
-    first, second = find("```\n" + body + body.replace("11.2", "11.6") + "```\n")
+    first, second = find_blocks("```\n" + body + body.replace("11.2", "11.6") + "```\n")
     assert (first.axes["cuda"], second.axes["cuda"]) == ("11.2", "11.6")
     assert (first.last, second.first) == (13, 14)
 
 
 def test_pytorchs_block_with_what_it_was_built_for_beside_the_toolkit() -> None:
-    (found,) = find(COLLECT_ENV)
+    (found,) = find_blocks(COLLECT_ENV)
     assert (found.kind, found.first, found.last) == ("collect_env", 2, 40)
     assert dict(found.axes) == {
         "cuda": "12.0.76",
@@ -142,24 +142,26 @@ def test_pytorchs_block_with_what_it_was_built_for_beside_the_toolkit() -> None:
 
 
 def test_without_a_toolkit_the_axis_is_what_the_framework_was_built_for() -> None:
-    (found,) = find(COLLECT_ENV.replace("CUDA runtime version: 12.0.76", "CUDA runtime version: Could not collect"))
+    (found,) = find_blocks(
+        COLLECT_ENV.replace("CUDA runtime version: 12.0.76", "CUDA runtime version: Could not collect")
+    )
     assert found.axes["cuda"] == "11.7"
     assert found.notes == ()
 
 
 def test_a_single_version_of_cuda_and_cudnn_is_cudas() -> None:
-    (found,) = find("- OS: Linux\n- Python version: 3.7\n- CUDA/cuDNN version: 10.1\n")
+    (found,) = find_blocks("- OS: Linux\n- Python version: 3.7\n- CUDA/cuDNN version: 10.1\n")
     assert dict(found.axes) == {"python": "3.7", "cuda": "10.1"}
-    (found,) = find("- OS: Linux\n- CUDA/cuDNN version: 10.0.130-2 /   7.3.0-1\n")
+    (found,) = find_blocks("- OS: Linux\n- CUDA/cuDNN version: 10.0.130-2 /   7.3.0-1\n")
     assert dict(found.axes) == {"cuda": "10.0.130", "cudnn": "7.3.0"}
 
 
 def test_assignments_of_a_program_are_not_requirements() -> None:
-    assert find("```\nwobbles = 3\ndepth=3\nheight = 5\nbatch=2\n```\n") == []
+    assert find_blocks("```\nwobbles = 3\ndepth=3\nheight = 5\nbatch=2\n```\n") == []
 
 
 def test_openmmlabs_block_with_its_compiling_details() -> None:
-    (found,) = find(OPENMMLAB)
+    (found,) = find_blocks(OPENMMLAB)
     assert (found.kind, found.first, found.last) == ("openmmlab", 1, 21)
     assert dict(found.axes) == {"python": "3.7.12", "cuda": "11.1.74", "gcc": "6.5.0", "cudnn": "7.6.5"}
     assert found.gpus == ("NVIDIA TITAN V",)
@@ -178,12 +180,14 @@ def test_openmmlabs_block_with_its_compiling_details() -> None:
 
 
 def test_windows_and_macos_are_noted_and_not_an_axis() -> None:
-    (found,) = find("platform: Windows-10-10.0.19044-SP0\nPython: 3.8.1\nPaddlePaddle: 2.4.0\ncudnn: 8.2\n")
+    (found,) = find_blocks("platform: Windows-10-10.0.19044-SP0\nPython: 3.8.1\nPaddlePaddle: 2.4.0\ncudnn: 8.2\n")
     assert (found.system, "os" in found.axes, found.axes["python"]) == ("windows", False, "3.8.1")
     assert found.notes == ("the report is from Windows: a container runs Linux, so its system is not an axis",)
-    (found,) = find("- OS: macOS 13.4 (arm64)\n- Python: 3.11\n- torch: 2.1.0\n")
+    (found,) = find_blocks("- OS: macOS 13.4 (arm64)\n- Python: 3.11\n- torch: 2.1.0\n")
     assert (found.system, dict(found.axes)) == ("macos", {"python": "3.11"})
-    (found,) = find("- Platform: Linux-5.15.90.1-microsoft-standard-WSL2-x86_64-with-glibc2.35\n- Python: 3.10.12\n")
+    (found,) = find_blocks(
+        "- Platform: Linux-5.15.90.1-microsoft-standard-WSL2-x86_64-with-glibc2.35\n- Python: 3.10.12\n"
+    )
     assert (found.system, found.notes) == ("linux", ("Linux under Windows (WSL)",))
 
 
@@ -230,7 +234,7 @@ TYPED = [
 
 @pytest.mark.parametrize(("text", "axes", "packages"), TYPED)
 def test_what_people_type(text: str, axes: str, packages: str) -> None:
-    found = find(text)
+    found = find_blocks(text)
     axes_found = {name: value for one in found for name, value in one.axes.items()}
     assert " ".join(f"{name}={value}" for name, value in axes_found.items()) == axes
     named = {name: value for one in found for name, value in one.packages.items()}
@@ -253,7 +257,7 @@ numpy            : 1.23.3
 pytz             : 2022.4
 Cython           : None
 """
-    (pandas,) = find(text)
+    (pandas,) = find_blocks(text)
     assert (pandas.kind, dict(pandas.axes)) == ("pandas", {"python": "3.10.4"})
     assert dict(pandas.packages) == {"pandas": "1.5.0", "numpy": "1.23.3", "pytz": "2022.4"}
     text = """\
@@ -263,7 +267,7 @@ Cython           : None
 - PyTorch version (GPU?): 1.13.1+cu116 (True)
 - Tensorflow version (GPU?): not installed (NA)
 """
-    (hub,) = find(text)
+    (hub,) = find_blocks(text)
     assert (hub.kind, dict(hub.axes)) == ("transformers", {"python": "3.9.16", "cuda": "11.6"})
     assert dict(hub.packages) == {"transformers": "4.28.0", "torch": "1.13.1+cu116"}
 
@@ -293,7 +297,7 @@ PyTorch built with:
 
 
 def test_detectron2s_columns_and_what_its_extension_was_built_with() -> None:
-    (found,) = find(DETECTRON2)
+    (found,) = find_blocks(DETECTRON2)
     assert found.kind == "detectron2"
     assert dict(found.axes) == {"python": "3.7.8", "gcc": "9.3.0", "cuda": "10.2.300", "cudnn": "8.0.5"}
     assert dict(found.packages) == {
@@ -304,7 +308,7 @@ def test_detectron2s_columns_and_what_its_extension_was_built_with() -> None:
     }
     assert (len(found.gpus), found.driver) == (1, "460.73.01")
     text = DETECTRON2.replace("c++ (Ubuntu 9.3.0-10ubuntu2) 9.3.0", "GCC 7.3")
-    (found,) = find(text.replace("Cuda compilation tools, release 10.2, V10.2.300", "CUDA 11.1"))
+    (found,) = find_blocks(text.replace("Cuda compilation tools, release 10.2, V10.2.300", "CUDA 11.1"))
     assert ("gcc" in found.axes, found.axes["cuda"], found.notes) == (False, "11.1", ())
 
 
@@ -335,33 +339,33 @@ Versions of relevant libraries
 [pip3] numpy==2.1.0
 [conda] Could not collect
 """
-    (found,) = find(text)
+    (found,) = find_blocks(text)
     assert found.kind == "collect_env"
     assert dict(found.axes) == {"os": "ubuntu-24.04", "gcc": "13.2.0", "cuda": "none", "python": "3.12.4"}
     assert dict(found.packages) == {"torch": "2.5.0+cpu", "numpy": "2.1.0"}
 
 
 def test_an_old_windows_linux_and_an_omitted_host() -> None:
-    (found,) = find("- Platform: Linux-4.4.0-18362-Microsoft-x86_64-with-glibc2.29\n- Python version: 3.8.5\n")
+    (found,) = find_blocks("- Platform: Linux-4.4.0-18362-Microsoft-x86_64-with-glibc2.29\n- Python version: 3.8.5\n")
     assert (found.system, found.notes) == ("linux", ("Linux under Windows (WSL)",))
     text = (
         "jax:    0.4.20\njaxlib: 0.4.20\nnumpy:  1.26.0\npython: 3.10.9 (main) [GCC 11.2.0]\n"
         "platform: uname_result(system='Linux', node='box42', release='5.4', version='#1', machine='x86_64')\n"
     )
-    (found,) = find(text)
+    (found,) = find_blocks(text)
     assert (found.kind, "box42" in str(found)) == ("jax", False)
-    (found,) = find("Static hostname: box42\nOperating System: Debian GNU/Linux 12 (bookworm)\nPython: 3.11\n")
+    (found,) = find_blocks("Static hostname: box42\nOperating System: Debian GNU/Linux 12 (bookworm)\nPython: 3.11\n")
     assert (found.axes["os"], "box42" in str(found)) == ("debian-12", False)
 
 
 def test_a_release_candidate_is_written_as_the_index_has_it() -> None:
-    (found,) = find("- TensorFlow version: 2.0.0-rc0\n- Python: 3.7\n")
+    (found,) = find_blocks("- TensorFlow version: 2.0.0-rc0\n- Python: 3.7\n")
     assert found.packages["tensorflow"] == "2.0.0rc0"
 
 
 @pytest.mark.parametrize("line", ["CUDA：11.7，cuDNN：8.4，GCC：9.3", "CUDA: 11.7, cuDNN: 8.4; GCC: 9.3"])
 def test_several_pairs_in_one_line(line: str) -> None:
-    (found,) = find(f"OS: Ubuntu 20.04\n{line}\n")
+    (found,) = find_blocks(f"OS: Ubuntu 20.04\n{line}\n")
     assert dict(found.axes) == {"os": "ubuntu-20.04", "cuda": "11.7", "cudnn": "8.4", "gcc": "9.3"}
 
 
@@ -370,5 +374,5 @@ def test_the_version_of_a_library_that_a_program_lists_is_not_a_package() -> Non
         "```\npython: 3.9.7 (default) [GCC 7.5.0]\nexecutable: /usr/bin/python\nmachine: Linux-5.4.0-x86_64\n"
         "numpy: 1.23.5\nwobble: 1.2.3\n\nprefix: libopenblas\nversion: 0.3.20\n```\n"
     )
-    (found,) = find(text)
+    (found,) = find_blocks(text)
     assert dict(found.packages) == {"numpy": "1.23.5", "wobble": "1.2.3"}

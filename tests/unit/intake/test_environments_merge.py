@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reprokit.intake import environments
-from reprokit.intake.environments import EnvironmentBlock, Rank, ReportedValue, find, lines, merge, together
-from reprokit.intake.environments.lines import ReportLine
+from reprokit.intake.environment_model import EnvironmentBlock, Rank, ReportedValue, group_blocks, merge
+from reprokit.intake.environments import find_blocks
+from reprokit.intake.pieces import LONGEST, ReportLine, split_lines
 
 NVCC = "Cuda compilation tools, release 12.0, V12.0.76\n"
 TYPED = "- OS: Ubuntu 20.04\n- Python: 3.9\n- torch: 2.0.1+cu118\n- GPU: Tesla T4\n"
@@ -19,7 +20,7 @@ SMI = "| NVIDIA-SMI 525.60.13    Driver Version: 525.60.13    CUDA Version: 12.2
 
 
 def test_the_toolkit_wins_over_the_frameworks_build_and_both_are_noted() -> None:
-    (group,) = together(find(f"{TYPED}\n\n\n```\n{NVCC}```\n\n```\n{SMI}```\n"))
+    (group,) = group_blocks(find_blocks(f"{TYPED}\n\n\n```\n{NVCC}```\n\n```\n{SMI}```\n"))
     one = merge(group)
     assert one.kind == "typed+nvcc+nvidia-smi"
     assert dict(one.axes) == {"os": "ubuntu-20.04", "python": "3.9", "cuda": "12.0.76"}
@@ -31,7 +32,7 @@ def test_the_toolkit_wins_over_the_frameworks_build_and_both_are_noted() -> None
 
 
 def test_a_typed_version_equal_to_the_drivers_is_noted_as_doubtful() -> None:
-    (group,) = together(find(f"CUDA: 12.2\nPython: 3.9\n\n\n```\n{SMI}```\n"))
+    (group,) = group_blocks(find_blocks(f"CUDA: 12.2\nPython: 3.9\n\n\n```\n{SMI}```\n"))
     assert merge(group).notes == (
         "cuda 12.2 is also the highest that the driver supports, so it may not be the toolkit's",
     )
@@ -40,19 +41,19 @@ def test_a_typed_version_equal_to_the_drivers_is_noted_as_doubtful() -> None:
 def test_blocks_that_contradict_each_other_are_environments_of_their_own() -> None:
     other = TYPED.replace("3.9", "3.11")
     text = f"A:\n\n{TYPED}\n\n\nB:\n\n{other}\n\n\n\n```\nattrs==1.0\nsix==1.16.0\ntorch==2.0.1\n```\n"
-    first, second = together(find(text))
+    first, second = group_blocks(find_blocks(text))
     assert [one.kind for one in first] == ["typed"]
     assert [one.kind for one in second] == ["typed", "pip"]
-    windows = find("- OS: Windows 10\n- Python: 3.9\n\n\n\n- OS: Ubuntu 20.04\n- torch: 1.9.0\n")
-    assert len(together(windows)) == 2
+    windows = find_blocks("- OS: Windows 10\n- Python: 3.9\n\n\n\n- OS: Ubuntu 20.04\n- torch: 1.9.0\n")
+    assert len(group_blocks(windows)) == 2
 
 
 def test_any_package_separates_two_environments_of_the_same_kind() -> None:
     fails, works = "Python: 3.11.2\nscipy: 1.26.4\n", "Python: 3.11.2\nscipy: 1.23.5\n"
-    assert len(together(find(f"```\n{fails}```\n\n```\n{works}```\n"))) == 2
-    assert len(together(find(f"```\n{fails}```\n\n```\n{fails}```\n"))) == 1
+    assert len(group_blocks(find_blocks(f"```\n{fails}```\n\n```\n{works}```\n"))) == 2
+    assert len(group_blocks(find_blocks(f"```\n{fails}```\n\n```\n{fails}```\n"))) == 1
     # What is installed, beside what the reporter remembers of it, is a contradiction within one environment.
-    assert len(together(find(f"```\n{works}```\n\n```\nattrs==1.0\nscipy==1.26.4\nsix==1.16.0\n```\n"))) == 1
+    assert len(group_blocks(find_blocks(f"```\n{works}```\n\n```\nattrs==1.0\nscipy==1.26.4\nsix==1.16.0\n```\n"))) == 1
 
 
 def test_the_first_block_keeps_its_keys_and_other_versions_are_noted() -> None:
@@ -87,14 +88,14 @@ NVIDIA-SMI 1;cuDNN version: Probably;Package Version""".replace("\n", "").split(
 @given(st.lists(st.one_of(_WORDS, st.text(max_size=40)), max_size=30), st.sampled_from(["\n", " ", "\n\n", ": "]))
 def test_any_text_is_read_and_every_block_is_within_it(words: list[str], between: str) -> None:
     text = between.join(words)
-    found = find(text)
+    found = find_blocks(text)
     count = len(text.splitlines())
     for one in found:
         assert 1 <= one.first <= one.last <= count
         assert set(one.axes) <= {"os", "cuda", "cudnn", "python", "gcc"}
         assert all(one.axes.values())
         assert one.notes is not None
-    groups = together(found)
+    groups = group_blocks(found)
     assert sorted(map(id, found)) == sorted(id(one) for group in groups for one in group)
     for group in groups:
         merge(group)
@@ -102,7 +103,7 @@ def test_any_text_is_read_and_every_block_is_within_it(words: list[str], between
 
 @given(st.text())
 def test_lines_lose_nothing(text: str) -> None:
-    assert [line.raw for line in lines.split(text)] == text.splitlines()
+    assert [line.raw for line in split_lines(text)] == text.splitlines()
 
 
 _HARD = [
@@ -143,10 +144,10 @@ def work(text: str) -> int:
         nonlocal calls
         calls += 1
 
-    counted = Counted(lines.split(text))
+    counted = Counted(split_lines(text))
     sys.setprofile(called)
     try:
-        for finder in environments.FINDERS:
+        for finder in environments._FINDERS:
             for _ in finder(counted):
                 pass
     finally:
@@ -162,5 +163,5 @@ def test_work_grows_linearly_with_the_text(piece: str) -> None:
 
 def test_no_line_is_read_beyond_its_first_part() -> None:
     """Patterns meet short texts only: what they may do within one is bounded, whatever the length of the report."""
-    long = lines.split("a" * 100_000 + "\n> " + "b" * 100_000)
-    assert max(len(line.text) for line in long) <= lines.LONGEST
+    long = split_lines("a" * 100_000 + "\n> " + "b" * 100_000)
+    assert max(len(line.text) for line in long) <= LONGEST

@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.core.errors import UsageError
-from reprokit.intake import facts_file
-from reprokit.intake.facts_file import CommandFact, FailureFact, GpuFact, VersionFact
+from reprokit.intake import facts as facts_file
+from reprokit.intake.facts import CommandFact, FailureFact, GpuFact, VersionFact
 from tests.unit.limits import within
 
 PYTHON = {"fact": "version", "of": "python", "value": "3.10", "line": 3}
 
 
 def load(text: str) -> list[Any]:
-    return facts_file.load(text, "facts.json")
+    return facts_file.parse_answer(text, "facts.json")
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ import pytest
 from reprokit.evidence.model import Frame
 from reprokit.evidence.text import find
 from reprokit.intake import failures, signatures
-from reprokit.intake.pieces import cut
+from reprokit.intake.pieces import cut_report
 from reprokit.intake.table import table
 
 
 def shown(text: str) -> list[dict[str, object]]:
-    return [one.signature for one in failures.every(cut(text).pieces)]
+    return [one.signature for one in failures.find_failures(cut_report(text).pieces)]
 
 
 TRACE = 'Traceback (most recent call last):\n  File "{}", line 3, in {}\n    go()\n{}\n'
@@ -77,7 +77,7 @@ def test_sentences_banners_warnings_and_programs_are_not_failures(text: str) -> 
 def test_the_same_failure_counts_once_and_others_are_listed() -> None:
     short, other = "KeyError: 'x'", TRACE.format("b.py", "go", "TypeError: it is odd")
     text = f"```\n{TRACE.format('a.py', 'go', short)}```\n\n```\n{short}\n```\n\n```\n{other}```\n"
-    assert [str(one) for one in failures.every(cut(text).pieces)] == [
+    assert [str(one) for one in failures.find_failures(cut_report(text).pieces)] == [
         "line 2: KeyError: 'x'",
         "line 13: TypeError: it is odd",
     ]
@@ -133,7 +133,7 @@ def test_the_stable_part_of_a_message(message: str, part: str) -> None:
 @pytest.mark.parametrize(
     ("own", "about", "expected"),
     [
-        ("go", {"wibble"}, ["go.py:go", "core.py:run"]),
+        ("go", {"wibble"}, ["go.py:go", "core.py:begin"]),
         ("<module>", {"wobble"}, ["deep.py:wob"]),
         ("<module>", {"feeder"}, []),
         ("<module>", (), ["core.py:begin"]),

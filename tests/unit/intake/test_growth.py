@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from reprokit.core.errors import UsageError
-from reprokit.intake import reporting
+from reprokit.intake import report_text
 from reprokit.intake.drafting import draft
 from tests.unit.limits import within
 
@@ -64,7 +64,7 @@ def test_four_times_the_text_is_at_most_four_times_the_work(piece: str) -> None:
 def test_a_large_text_is_read_within_limits(name: str) -> None:
     text = repeated(PIECES[name], 300_000 // len(PIECES[name]))
     with within(seconds=60, megabytes=200):
-        read = reporting.shortened(text)
-        assert read.count("\n") <= reporting.MOST_LINES + 1
+        read = report_text.shorten_report(text)
+        assert read.count("\n") <= report_text.MOST_LINES + 1
         with suppress(UsageError):  # there is nothing in empty lines
             draft(text)

@@ -20,12 +20,10 @@ from reprokit.core.errors import UsageError
 from reprokit.environment.cases import load
 from reprokit.evidence.judgement import judge
 from reprokit.evidence.model import Ending
-from reprokit.intake.importing import bug as checks
-from reprokit.intake.importing.bug import Bug, DatasetKind
-from reprokit.intake.importing.drafting import python
-from reprokit.intake.importing.kinds import kinds
-from reprokit.intake.importing.reading import decoded
-from reprokit.intake.importing.writing import write_cases
+from reprokit.intake import bug as checks
+from reprokit.intake.bug import Bug, DatasetKind, _decode
+from reprokit.intake.bug_drafting import python, write_cases
+from reprokit.intake.importing import kinds
 from tests import bug_datasets
 from tests.bug_datasets import ID, TEST, Project
 
@@ -456,7 +454,7 @@ def test_the_python_of_the_data_set_or_of_its_series(asked: str, cell: dict[str,
 
 @given(st.binary())
 def test_any_bytes_are_text(data: bytes) -> None:
-    decoded(data)
+    _decode(data)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from reprokit.cli import invoke
 from reprokit.core import issues
-from reprokit.environment.cases import load
+from reprokit.environment.cases import load_text
 from tests.unit.intake.reports import CONSOLE, FORM
 
 
@@ -23,8 +23,7 @@ def test_the_draft_is_printed_and_summarised_on_standard_error(capsys: pytest.Ca
     Path("report.md").write_text(FORM, encoding="utf-8")
     assert invoke(["new", "--from", "report.md"]) == 0
     shown = capsys.readouterr()
-    Path("case.yaml").write_text(shown.out, encoding="utf-8")
-    assert load("case.yaml")[0].case.command == "python bug.py"
+    assert load_text("case.yaml", shown.out, draft=True).case.command == "python bug.py"
     assert "from report.md: 1 cell" in shown.err
     assert "left out as secret or personal: " in shown.err
 

@@ -13,7 +13,7 @@ from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
 from reprokit.intake.draft import Draft, render
-from reprokit.intake.proving import judge_draft, mark, not_run, open_parts
+from reprokit.intake.proof import judge_draft, mark, not_run, open_parts
 
 FAILURE = {"exception": "ValueError", "message": "bad shape"}
 FAILS, PASSES, OTHER = Verdict.REPRODUCED, Verdict.NOT_REPRODUCED, Verdict.DIFFERENT_FAILURE

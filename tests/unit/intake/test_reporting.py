@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from reprokit.core.errors import UsageError
-from reprokit.intake import reporting
-from reprokit.intake.reporting import exported, read_report
+from reprokit.intake import report_text
+from reprokit.intake.report_text import read_issue_json, read_report
 
 CHINESE = "# 训练报错\n\n运行 `python train.py` 之后，出现段错误（核心已转储），请帮忙看一下。\n"
 BODY = "With wob 1.2.3:\n\n```\n$ wob --go\nfatal: the wobble is gone\n```\n"
@@ -20,17 +20,17 @@ URL = "https://git.example/o/wob/issues/7"
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "gb18030"])
 def test_texts_of_every_encoding_are_read(encoding: str) -> None:
-    assert reporting.decode(CHINESE.encode(encoding), "a") == CHINESE
+    assert report_text.decode(CHINESE.encode(encoding), "a") == CHINESE
 
 
 def test_a_broken_byte_does_not_make_another_encoding_of_a_text() -> None:
-    assert reporting.decode(CHINESE.encode() + b"\xff\n", "a") == CHINESE + "\ufffd\n"
+    assert report_text.decode(CHINESE.encode() + b"\xff\n", "a") == CHINESE + "\ufffd\n"
 
 
 @pytest.mark.parametrize("data", [b"\x89PNG\r\n\x1a\n\0\0", b"\x7fELF\x02\0\0", bytes(range(256)) * 20])
 def test_what_is_not_text_is_refused(data: bytes) -> None:
     with pytest.raises(UsageError, match=r"a\.png: not text: copy what it shows"):
-        reporting.decode(data, "a.png")
+        report_text.decode(data, "a.png")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_an_issue_is_read_whoever_saved_it(issue: Any, tmp_path: Path) -> None:
     ["", "{", "[]", "{" * 100_000, '{"title": 5, "body": "x"}', '{"title": "x"}', '[["title", "body"], 5]', "{'a': 3}"],
 )
 def test_other_json_stays_what_it_is(text: str) -> None:
-    assert exported(text, "a.json") is None
+    assert read_issue_json(text, "a.json") is None
 
 
 def test_one_of_several_issues_is_to_be_named(tmp_path: Path) -> None:
@@ -79,9 +79,9 @@ def test_an_address_with_something_private_stays_in_the_file(url: str, tmp_path:
 
 def test_of_a_long_log_both_ends_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "".join(f"line {number}\n" for number in range(1, 1001))
-    assert reporting.shortened(text) == text
-    monkeypatch.setattr(reporting, "MOST", 100)
-    short = reporting.shortened(text)
+    assert report_text.shorten_report(text) == text
+    monkeypatch.setattr(report_text, "MOST", 100)
+    short = report_text.shorten_report(text)
     assert short.startswith("line 1\n")
     assert short.endswith("line 1000\n")
     head, tail = short.split("[reprokit: ")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from reprokit.case import placeholders
 from reprokit.intake.drafting import draft
 
 PROGRAM = "```python\nimport scipy\nscipy.go()\n```\n\n```\nValueError: no\n```\n"
@@ -69,8 +70,8 @@ def test_a_build_for_cuda_comes_from_its_index(listed: str, options: list[str] |
 
 def test_what_a_command_imports_is_installed_or_said() -> None:
     made = draft('# It ends\n\n```\n$ python -c "import scipy, wibble.go"\nValueError: x\n```\n')
-    assert made.data["environment"]["pip"] == ["scipy"]
-    assert any(text.startswith("wibble is imported: ") for text in made.missing)
+    assert made.data["environment"]["pip"] == ["scipy=={{ scipy }}", "wibble=={{ wibble }}"]
+    assert made.data["matrix"] == {name: [placeholders.MARK] for name in ("scipy", "wibble")}
 
 
 def test_a_library_whose_absence_is_the_failure_is_not_installed() -> None:

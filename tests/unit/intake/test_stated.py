@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reprokit.cli import invoke
 from reprokit.environment.cases import load_text
-from reprokit.intake import facts_file
+from reprokit.intake import facts as facts_file
 from reprokit.intake.draft import Draft, render
 from reprokit.intake.drafting import draft, request
 from tests.unit.limits import within
@@ -36,7 +36,7 @@ Nothing else. ValueError: no third wobble, how can I find it?
 
 
 def made(*facts: dict[str, Any], report: str = REPORT) -> Draft:
-    return draft(report, facts=facts_file.load(json.dumps({"facts": facts}), "facts.json"))
+    return draft(report, facts=facts_file.parse_answer(json.dumps({"facts": facts}), "facts.json"))
 
 
 def version(of: str, value: str, line: int, **more: bool) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def test_versions_are_read_as_their_axis_has_them() -> None:
 
 def test_a_commit_without_a_repository_is_of_the_reports_own() -> None:
     source = {"fact": "source", "ref": "1a2b3c4", "line": 9}
-    facts = facts_file.load(json.dumps({"facts": [source, FAILURE]}), "facts.json")
+    facts = facts_file.parse_answer(json.dumps({"facts": [source, FAILURE]}), "facts.json")
     assert "is not an address of a repository" in str(draft(REPORT, facts=facts).missing)
     found = draft(REPORT, url="https://github.com/lab/wobble/issues/7", facts=facts).data["sources"]["wobble"]
     assert (found["git"], found["ref"]) == ("https://github.com/lab/wobble", "1a2b3c4")

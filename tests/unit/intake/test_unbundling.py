@@ -15,7 +15,7 @@ import pytest
 from reprokit.cli import invoke
 from reprokit.core.errors import UsageError
 from reprokit.engine.protocol import EngineInfo, ImageInfo
-from reprokit.intake.sharing import unbundling
+from reprokit.intake import unbundling
 from tests.unit.fakes import FakeEngine
 from tests.unit.run.test_runner import CASE, toy
 

@@ -18,12 +18,11 @@ from reprokit.environment.axes.operating_system import same
 from reprokit.environment.catalog import OURS
 from reprokit.evidence.judgement import judge
 from reprokit.evidence.text import clean
-from reprokit.intake import naming
-from reprokit.intake.axes import unavailable
-from reprokit.intake.capturing import interpreter
-from reprokit.intake.capturing.interpreter import SHELLS
-from reprokit.intake.capturing.seen import CapturedRun
-from reprokit.intake.draft import Draft, literal
+from reprokit.intake import captured_python
+from reprokit.intake.captured_python import SHELLS
+from reprokit.intake.captured_seen import CapturedRun
+from reprokit.intake.draft import Draft, literal, slug
+from reprokit.intake.matrix import why_unavailable
 from reprokit.search.reduce import signature
 
 _COMPILER = re.compile(r"(?:.*-)?(?:gcc|g\+\+|cc|c\+\+|make|cmake|ninja|nvcc)(?:-[\d.]+)?")
@@ -36,12 +35,9 @@ _LONG = 600.0
 """Seconds above which the default time limit may be too short."""
 
 
-def draft(seen: CapturedRun) -> Draft:
+class CaptureDrafting:
     """The draft of a case for a command that failed, by itself or by its time limit."""
-    return _Drafting(seen).draft()
 
-
-class _Drafting:
     def __init__(self, seen: CapturedRun) -> None:
         self.seen = seen
         self.notes: dict[tuple[str | int, ...], tuple[str, ...]] = {}
@@ -49,8 +45,10 @@ class _Drafting:
         self.omitted: list[Omitted] = list(seen.variables.omitted)
         self.known = {**seen.known, **dict.fromkeys(_secrets_of_options(seen.command), "<secret>")}
         python = seen.interpreter
-        modules = seen.gathered.modules | interpreter.modules_of(_traced(seen))
-        self.pins = interpreter.pinned(python, modules, seen.words) if python else interpreter.Pinned()
+        modules = seen.gathered.modules | captured_python.modules_of(_traced(seen))
+        self.pins = (
+            captured_python.pin_packages(python, modules, seen.words) if python else captured_python.PinnedPackages()
+        )
         self.from_git = self._from_git()
         tree = self.from_git and seen.checkout
         self.inside = "/".join(filter(None, (tree.name, tree.folder))) if tree else ""
@@ -197,7 +195,7 @@ class _Drafting:
             axes["cuda"] = [_parts(measured.cuda, 2)]
             if measured.cudnn:
                 axes["cudnn"] = [_parts(measured.cudnn, 2)]
-        if reason := unavailable({name: values[0] for name, values in axes.items()}):
+        if reason := why_unavailable({name: values[0] for name, values in axes.items()}):
             self.missing.append(f"an image for it: {reason}")
         return axes
 
@@ -297,7 +295,7 @@ class _Drafting:
             ran = str(Path(ran).parent)
         how = failure.get("exception", "").rpartition(".")[2] or failure.get("signal")
         ending = "timed-out" if "timed_out" in failure else how or f"exit-{failure.get('exit_code')}"
-        return naming.slug(f"{Path(ran).stem}-{ending}") or "captured"
+        return slug(f"{Path(ran).stem}-{ending}") or "captured"
 
     def _description(self, command: str) -> str:
         ending = self.seen.ran.ending

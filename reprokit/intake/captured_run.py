@@ -9,14 +9,14 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 from reprokit.evidence.model import Ending
 
 HEAD, TAIL = 2 * 1024**2, 6 * 1024**2
-"""Bytes of the output that are kept, from its start and its end, so that an endless log does not fill the memory."""
+"""Bytes of the output that are kept, from its start and its end."""
 GRACE = 5.0
 """Seconds between SIGTERM and SIGKILL."""
 LINGER = 2.0
@@ -24,16 +24,14 @@ LINGER = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ran:
-    """How a command ended.
-
-    ``log``: stdout and stderr in the order in which they came. ``started``: seconds since 1970. ``interrupted``: by
-    Ctrl-C.
-    """
+class CommandRun:
+    """How a command ended."""
 
     ending: Ending
     log: str
+    """stdout and stderr in the order in which they came."""
     started: float = 0.0
+    """Seconds since 1970."""
     interrupted: bool = False
 
 
@@ -45,7 +43,9 @@ class CannotStart(Exception):
         self.status = status
 
 
-def run(command: Sequence[str], *, environ: Mapping[str, str] | None = None, timeout: float | None = None) -> Ran:
+def run(
+    command: Sequence[str], *, environ: Mapping[str, str] | None = None, timeout: float | None = None
+) -> CommandRun:
     """Run ``command`` with our stdin, and pass its output on unchanged as it arrives.
 
     It stays in our process group: Ctrl-C reaches it as usual, and we wait until it ends. After ``timeout`` seconds, it
@@ -61,11 +61,9 @@ def run(command: Sequence[str], *, environ: Mapping[str, str] | None = None, tim
             raise CannotStart(f"{error.filename or command[0]}: no such command or file", 127) from error
         except OSError as error:
             raise CannotStart(f"{command[0]}: cannot be executed: {error.strerror}", 126) from error
-        kept = _Kept()
-        readers = [
-            threading.Thread(target=_pass_on, args=(source, target, kept), daemon=True)
-            for source, target in ((process.stdout, 1), (process.stderr, 2))
-        ]
+        output = RecordedOutput()
+        streams = ((process.stdout, 1), (process.stderr, 2))
+        readers = [threading.Thread(target=_pass_on, args=(*one, output), daemon=True) for one in streams]
         for reader in readers:
             reader.start()
         timed_out = False
@@ -73,26 +71,25 @@ def run(command: Sequence[str], *, environ: Mapping[str, str] | None = None, tim
             process.wait(timeout)
         except subprocess.TimeoutExpired:
             timed_out = True
-            _end(process)
+            _stop(process)
         for reader in readers:
             reader.join(LINGER)
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
-    return Ran(
-        ending=Ending(exit_code=code, timed_out=timed_out, seconds=time.monotonic() - start),
-        log=kept.text(),
-        started=started,
-        interrupted=bool(seen),
-    )
+    ending = Ending(exit_code=code, timed_out=timed_out, seconds=time.monotonic() - start)
+    return CommandRun(ending=ending, log=output.text(), started=started, interrupted=bool(seen))
 
 
-class _Kept:
+@dataclass
+class RecordedOutput:
     """The start and the end of what was written."""
 
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.head, self.tail, self.cut = bytearray(), bytearray(), 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    head: bytearray = field(default_factory=bytearray)
+    tail: bytearray = field(default_factory=bytearray)
+    cut: int = 0
 
     def add(self, data: bytes) -> None:
+        """Keep what was written, as far as it is of the start or the end."""
         with self.lock:
             room = max(0, HEAD - len(self.head))
             self.head += data[:room]
@@ -102,15 +99,16 @@ class _Kept:
                 del self.tail[:-TAIL]
 
     def text(self) -> str:
+        """What was kept."""
         with self.lock:
             gap = f"\n... {self.cut} bytes ...\n".encode() if self.cut else b""
             return bytes(self.head + gap + self.tail).decode("utf-8", "replace")
 
 
-def _pass_on(source: BinaryIO, target: int, kept: _Kept) -> None:
+def _pass_on(source: BinaryIO, target: int, output: RecordedOutput) -> None:
     open_end = True
     while data := source.read(65536):
-        kept.add(data)
+        output.add(data)
         view = memoryview(data)
         while open_end and view:
             try:
@@ -119,9 +117,9 @@ def _pass_on(source: BinaryIO, target: int, kept: _Kept) -> None:
                 open_end = False
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _stop(process: subprocess.Popen[bytes]) -> None:
     """Send SIGTERM to a process and its descendants, and SIGKILL to those that still run after ``GRACE`` seconds."""
-    family = [process.pid, *_below(process.pid)]
+    family = [process.pid, *_descendants(process.pid)]
     for pid in family:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGTERM)
@@ -137,12 +135,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _below(pid: int) -> Iterator[int]:
+def _descendants(pid: int) -> Iterator[int]:
     for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(OSError):
             for child in map(int, tasks.read_text().split()):
                 yield child
-                yield from _below(child)
+                yield from _descendants(child)
 
 
 def _parent(pid: int) -> int:

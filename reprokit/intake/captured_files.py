@@ -1,12 +1,10 @@
-"""The files that a captured command needs: those that it and its traceback name, and what they import or include.
-
-Only files below the folder in which the command ran, so that nothing else of the machine gets into a case.
-"""
+"""The files that a captured command needs, below the folder in which it ran, and the git checkout that has them."""
 
 from __future__ import annotations
 
 import ast
 import re
+import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,18 +25,18 @@ _LOG = 200_000
 
 
 @dataclass
-class Gathered:
-    """The files found. ``texts``: path below the folder -> text. ``modules``: imported modules that are not among them.
-
-    ``left_out``: needed files that do not fit in a case, each with the reason.
-    """
+class GatheredFiles:
+    """The files found."""
 
     texts: dict[str, str] = field(default_factory=dict)
+    """Path below the folder -> text."""
     modules: set[str] = field(default_factory=set)
+    """Imported modules that are not among them."""
     left_out: list[str] = field(default_factory=list)
+    """Needed files that do not fit in a case, each with the reason."""
 
 
-def named(words: Sequence[str], folder: Path) -> Iterator[Path]:
+def files_named(words: Sequence[str], folder: Path) -> Iterator[Path]:
     """The files below ``folder`` that a command's words name: arguments, ``-m`` modules, inputs of make and CMake."""
     for number, word in enumerate(words):
         for candidate in (word, word.partition("=")[2]):
@@ -51,12 +49,12 @@ def named(words: Sequence[str], folder: Path) -> Iterator[Path]:
             yield from (folder / name for name in _BUILDS if _is_file(folder / name))
 
 
-def gather(start: Iterable[Path], folder: Path, *, since: float = float("inf")) -> Gathered:
+def gather(start: Iterable[Path], folder: Path, *, since: float = float("inf")) -> GatheredFiles:
     """The texts of the files ``start`` and of all files below ``folder`` that they import or include.
 
     ``since``: when the command began, in seconds since 1970: newer files that are not text are its outputs and ignored.
     """
-    found = Gathered()
+    found = GatheredFiles()
     root = folder.resolve()
     waiting = list(dict.fromkeys(start))
     seen: set[Path] = set()
@@ -82,7 +80,7 @@ def gather(start: Iterable[Path], folder: Path, *, since: float = float("inf")) 
     return found
 
 
-def _needed(path: Path, text: str, root: Path, found: Gathered) -> Iterator[Path]:
+def _needed(path: Path, text: str, root: Path, found: GatheredFiles) -> Iterator[Path]:
     if path.suffix == ".py" or (text.startswith("#!") and "python" in text.split("\n", 1)[0]):
         for module in imports(text):
             local = [*_module(module, path.parent), *_module(module, root)]
@@ -99,7 +97,7 @@ def _needed(path: Path, text: str, root: Path, found: Gathered) -> Iterator[Path
         yield from _mentioned(re.sub(r"\$\{\w+\}/", "", text), path.parent)
 
 
-def in_log(log: str, folder: Path) -> Iterator[Path]:
+def files_in_log(log: str, folder: Path) -> Iterator[Path]:
     """The files below ``folder`` that a log names, such as those in messages of a compiler or build."""
     yield from _mentioned(log[-_LOG:], folder)
 
@@ -187,3 +185,88 @@ def _read(path: Path) -> tuple[str, str]:
     except OSError as error:
         return "", f"cannot be read: {error.strerror}"
     return ("", "not text") if "\0" in text else (text, "")
+
+
+# -- the checkout ----------------------------------------------------------------------------------------------------
+
+MOST_PATCH = 256 * 1024
+"""Most characters of a patch."""
+_SCP = re.compile(r"(?:[\w.-]+@)?(?P<host>github\.com|gitlab\.com|gitee\.com|bitbucket\.org):(?P<path>[\w./~-]+)")
+_DIFF = ("diff", "HEAD", "--no-color", "--no-ext-diff", "--no-relative", "--src-prefix=a/", "--dst-prefix=b/")
+_PUBLIC = re.compile(r"(?:https?|git)://\S+|ssh://\S+|[\w.-]+@[\w.-]+:\S+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkout:
+    """A checkout at ``root``."""
+
+    root: Path
+    url: str = ""
+    """An address that others can fetch."""
+    commit: str = ""
+    folder: str = ""
+    """Where the command ran, below the root."""
+    patch: str = ""
+    """Changes of tracked files."""
+    tracked: frozenset[str] = frozenset()
+    """The files that git tracks, relative to the folder."""
+    why_not: str = ""
+    """Why a case cannot use it as a source, '' if it can."""
+
+    @property
+    def name(self) -> str:
+        """The name of the repository, as git would clone it."""
+        return re.sub(r"[^\w.-]", "-", self.url.rstrip("/").rpartition("/")[2].rpartition(":")[2].removesuffix(".git"))
+
+
+def find_checkout(folder: Path) -> Checkout | None:
+    """The checkout that contains ``folder``; None where there is none, or no git."""
+    top = _git(folder, "rev-parse", "--show-toplevel")
+    if not top:
+        return None
+    root = Path(top.strip())
+    commit = (_git(folder, "rev-parse", "--verify", "-q", "HEAD") or "").strip()
+    if not commit:
+        return Checkout(root=root, why_not="the checkout has no commit yet")
+    remote, url = _remote(folder)
+    if not url:
+        return Checkout(root=root, why_not="the checkout has no remote that others can fetch from")
+    if not (_git(folder, "branch", "-r", "--contains", commit, "--list", f"{remote}/*") or "").strip():
+        return Checkout(
+            root=root, why_not=f"the commit {commit[:12]} is on no branch of {remote}, as far as git knows; push it"
+        )
+    patch = _git(folder, *_DIFF) or ""
+    if len(patch) > MOST_PATCH or "\nGIT binary patch\n" in patch or "\nBinary files " in patch:
+        return Checkout(root=root, why_not="the changes since the commit are too large, or binary, for a patch")
+    tracked = (_git(folder, "ls-files", "-z") or "").split("\0")
+    where = str(folder.resolve().relative_to(root.resolve()))
+    return Checkout(
+        root=root,
+        url=url,
+        commit=commit,
+        folder="" if where == "." else where,
+        patch=patch,
+        tracked=frozenset(filter(None, tracked)),
+    )
+
+
+def _remote(folder: Path) -> tuple[str, str]:
+    """Name and address of the remote: that of the branch, else origin, else the first; '' where others cannot fetch."""
+    names = (_git(folder, "remote") or "").split()
+    upstream = (_git(folder, "rev-parse", "--abbrev-ref", "@{upstream}") or "").partition("/")[0]
+    for name in [one for one in (upstream, "origin", *names[:1]) if one in names]:
+        url = (_git(folder, "config", "--get", f"remote.{name}.url") or "").strip()
+        if found := _SCP.fullmatch(url):  # others do not have this user's SSH key
+            return name, f"https://{found['host']}/{found['path'].removesuffix('.git')}"
+        if _PUBLIC.fullmatch(url):
+            return name, url
+    return "", ""
+
+
+def _git(folder: Path, *words: str) -> str | None:
+    """The output of a git command in ``folder``; None where it fails."""
+    try:
+        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None

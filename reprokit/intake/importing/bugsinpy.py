@@ -18,10 +18,9 @@ from packaging.utils import canonicalize_name
 from reprokit.case.tree import Loc
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
-from reprokit.intake.importing import bug as checks
-from reprokit.intake.importing.bug import Bug, BugEntry, DatasetKind, WrongBug
-from reprokit.intake.importing.drafting import WORKDIR
-from reprokit.intake.importing.reading import text
+from reprokit.intake import bug as checks
+from reprokit.intake.bug import Bug, BugEntry, DatasetKind, WrongBug, read_text
+from reprokit.intake.bug_drafting import WORKDIR
 
 _FIELD = re.compile(r'(\w+)\s*=\s*"([^"\n]*)"')
 """Their program cuts at quotes: some files have two fields on one line, or a blank before the sign."""
@@ -65,16 +64,18 @@ KIND = DatasetKind(
 def _bug(place: Path, project: str, number: str) -> Bug:
     folder = place / "projects" / checks.name(project, "the project")
     home = folder / "bugs" / number
-    about, info = _fields(text(place, folder / "project.info")), _fields(text(place, home / "bug.info"))
+    about, info = _fields(read_text(place, folder / "project.info")), _fields(read_text(place, home / "bug.info"))
     where = str(home / "bug.info")
     git = checks.address(about.get("github_url", ""), str(folder / "project.info"))
     files = [part.strip() for part in info.get("test_file", "").split(";") if part.strip()]
-    patched = text(place, home / "bug_patch.txt", missing="")
+    patched = read_text(place, home / "bug_patch.txt", missing="")
     wanted = _Requirements(project=project)
-    wanted.read(text(place, home / "requirements.txt", missing=""), str(home / "requirements.txt"))
+    wanted.read(read_text(place, home / "requirements.txt", missing=""), str(home / "requirements.txt"))
     tests = _Tests()
-    tests.read(text(place, home / "run_test.sh"), str(home / "run_test.sh"))
-    steps = [line.split() for line in re.split(r"[\n;]", text(place, home / "setup.sh", missing="")) if line.split()]
+    tests.read(read_text(place, home / "run_test.sh"), str(home / "run_test.sh"))
+    steps = [
+        line.split() for line in re.split(r"[\n;]", read_text(place, home / "setup.sh", missing="")) if line.split()
+    ]
     if tests.pytest and not wanted.has("pytest") and not any(_installs(words, "pytest") for words in steps):
         wanted.steps.append([_PYTEST])
         wanted.said.append(

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -19,8 +20,8 @@ from packaging.utils import canonicalize_name
 from reprokit.core.redaction import scrub
 from reprokit.environment.catalog import OURS
 
-PROGRAM = Path(__file__).parent.parent / "collecting" / "collect.py"
-"""What lists the packages of a Python; it imports nothing of reprokit."""
+COLLECT = Path(__file__).with_name("collect.py")
+"""What lists the packages of a Python, of 3.6 and later; it imports nothing of reprokit."""
 SECONDS = 60
 MOST_SCRIPT = 64 * 1024
 """Most bytes of a shell script that is read."""
@@ -36,32 +37,32 @@ TOOLS = frozenset({"pip", "setuptools", "wheel"})
 
 @dataclass(frozen=True, kw_only=True)
 class Distribution:
-    """An installed package.
-
-    ``modules``: what it can be imported as. ``scripts``: its programs. ``direct``: its origin where that is not an
-    index (PEP 610).
-    """
+    """An installed package."""
 
     name: str
     version: str
     modules: tuple[str, ...] = ()
+    """What it can be imported as."""
     scripts: tuple[str, ...] = ()
+    """Its programs."""
     requires: tuple[str, ...] = ()
     direct: Mapping[str, object] = field(default_factory=dict)
+    """Its origin where that is not an index (PEP 610)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CapturedPython:
-    """A Python: its program, version, installation folders (``prefixes``), and installed packages.
-
-    ``words``: its full version string.
-    """
+    """A Python, its installation folders (``prefixes``) and installed packages."""
 
     path: str
     version: str
     words: str = ""
+    """Its full version string."""
     prefixes: tuple[str, ...] = ()
     distributions: tuple[Distribution, ...] = ()
+
+
+# -- which Python ------------------------------------------------------------------------------------------------------
 
 
 def is_python(word: str) -> bool:
@@ -107,19 +108,17 @@ def program_of(command: Sequence[str]) -> str:
     """The Python that ``command`` starts, directly, by a script's first line, or first in a shell text; '' for none."""
     shell = Path(command[0]).name in SHELLS or bool(_shell_script(command[0]))
     for word in words_of(command):
-        name = Path(word).name
         if is_python(word):
             return shutil.which(word) or ""
         path = shutil.which(word)
-        found = _of_script(path) if path else ""
-        if found:
+        if path and (found := _python_of_script(path)):
             return found
-        if not shell and not (name in LAUNCHERS or word.startswith("-") or "=" in word):
+        if not shell and not (Path(word).name in LAUNCHERS or word.startswith("-") or "=" in word):
             return ""
     return ""
 
 
-def _of_script(path: str) -> str:
+def _python_of_script(path: str) -> str:
     """The Python that a script's first line names, as in the entry points that pip installs; '' for none."""
     try:
         with Path(path).open("rb") as stream:
@@ -128,48 +127,68 @@ def _of_script(path: str) -> str:
         return ""
     words = line[2:].decode("utf-8", "replace").split() if line.startswith(b"#!") else []
     words = words[1:] if words and Path(words[0]).name == "env" else words
-    return (shutil.which(words[0]) or "") if words and _PYTHON.fullmatch(Path(words[0]).name) else ""
+    return (shutil.which(words[0]) or "") if words and is_python(words[0]) else ""
+
+
+def can_collect(python: str) -> bool:
+    """Whether a program is a Python in which :data:`COLLECT` runs."""
+    try:
+        done = subprocess.run(
+            [python, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    found = re.match(rb"Python (\d{1,4})\.(\d{1,4})", done.stdout)
+    return found is not None and (int(found[1]), int(found[2])) >= (3, 6)
+
+
+def interpreter_for(words: Sequence[str]) -> str:
+    """The Python whose packages matter: the one that a command runs in, else the first on PATH, else ours.
+
+    One that is older than the program is passed over; the program then says which one the command runs in.
+    """
+    of_command = program_of(words) if words else ""
+    found = (of_command, shutil.which("python3"), shutil.which("python"))
+    return next((one for one in found if one and can_collect(one)), sys.executable)
 
 
 def ask(path: str) -> CapturedPython | None:
     """The version and packages of the Python at ``path``, from running it; None where that fails."""
     try:
         done = subprocess.run(
-            [path, str(PROGRAM), "--as-json"], capture_output=True, text=True, timeout=SECONDS, check=True, cwd="/"
+            [path, str(COLLECT), "--as-json"], capture_output=True, text=True, timeout=SECONDS, check=True, cwd="/"
         )
         answer = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
+    distributions = []
+    for name, one in answer["distributions"].items():
+        lists = {key: tuple(one[key]) for key in ("modules", "scripts", "requires")}
+        direct = json.loads(one["direct"] or "{}")
+        distributions.append(Distribution(name=name, version=one["version"], direct=direct, **lists))
     return CapturedPython(
         path=path,
         version=answer["version"],
         words=answer["words"],
         prefixes=tuple(dict.fromkeys(answer["prefixes"])),
-        distributions=tuple(
-            Distribution(
-                name=name,
-                version=one["version"],
-                modules=tuple(one["modules"]),
-                scripts=tuple(one["scripts"]),
-                requires=tuple(one["requires"]),
-                direct=json.loads(one["direct"] or "{}"),
-            )
-            for name, one in answer["distributions"].items()
-        ),
+        distributions=tuple(distributions),
     )
 
 
-@dataclass
-class Pinned:
-    """Requirements. ``direct``: of the program's imports and frames; ``needed``: what those need; ``options``: of pip.
+# -- what the image installs -------------------------------------------------------------------------------------------
 
-    ``missing``: installed packages that no index has, in words.
-    """
+
+@dataclass
+class PinnedPackages:
+    """Requirements of a captured case."""
 
     direct: list[str] = field(default_factory=list)
+    """Of the program's imports and frames."""
     needed: list[str] = field(default_factory=list)
+    """What those need."""
     options: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    """Installed packages that no index has, in words."""
 
 
 def modules_of(files: Iterable[str]) -> set[str]:
@@ -177,22 +196,16 @@ def modules_of(files: Iterable[str]) -> set[str]:
     return {found["module"] for file in files if (found := _INSTALLED.search(file))}
 
 
-def pinned(python: CapturedPython, modules: Iterable[str], words: Iterable[str] = ()) -> Pinned:
+def pin_packages(python: CapturedPython, modules: Iterable[str], words: Sequence[str] = ()) -> PinnedPackages:
     """The distributions that contain ``modules``, and their dependencies, pinned to the installed versions.
 
     ``words``: of the command; its programs and the modules after ``-m`` count, too.
     """
     installed: dict[str, Distribution] = {canonicalize_name(one.name): one for one in python.distributions}
-    wanted = set(modules)
-    words = list(words)
-    programs = {PurePath(word).name for word in words}
-    wanted |= {word.partition(".")[0] for before, word in pairwise(words) if before == "-m"}
-    direct = [
-        name
-        for name, one in installed.items()
-        if wanted & set(one.modules) or programs & set(one.scripts) - _OWN_PROGRAMS
-    ]
-    found = Pinned()
+    wanted = {*modules, *(word.partition(".")[0] for before, word in pairwise(words) if before == "-m")}
+    programs = {PurePath(word).name for word in words} - _OWN_PROGRAMS
+    direct = [name for name, one in installed.items() if wanted & set(one.modules) or programs & set(one.scripts)]
+    found = PinnedPackages()
     for name in sorted(direct):
         _pin(installed[name], found.direct, found)
     for name in sorted(_closure(direct, installed, python.version) - set(direct) - TOOLS):
@@ -200,31 +213,30 @@ def pinned(python: CapturedPython, modules: Iterable[str], words: Iterable[str] 
     return found
 
 
-def _pin(one: Distribution, pins: list[str], found: Pinned) -> None:
+def _pin(one: Distribution, pins: list[str], found: PinnedPackages) -> None:
     url = str(one.direct.get("url", ""))
     remote = url.startswith(("https://", "http://", "ssh://"))
-    if remote and scrub(url).omitted:
-        found.missing.append(f"{one.name} {one.version} is installed from an address that contains something secret")
-        pins.append(f"{one.name}=={one.version}")
-        return
-    vcs = one.direct.get("vcs_info")
-    if isinstance(vcs, Mapping) and remote:
-        pins.append(f"{one.name} @ {vcs.get('vcs', 'git')}+{url}@{vcs.get('commit_id', '')}")
-        return
-    if one.direct.get("archive_info") is not None and url.startswith(("https://", "http://")):
-        pins.append(f"{one.name} @ {url}")
-        return
-    if one.direct.get("archive_info") is not None:
-        found.missing.append(f"{one.name} {one.version} is installed from a file of this machine; an index may lack it")
-    if one.direct.get("dir_info") is not None:
-        found.missing.append(f"{one.name} {one.version} is installed from a folder of this machine: add it as a source")
-        return
+    vcs, archive = one.direct.get("vcs_info"), one.direct.get("archive_info") is not None
+    called = f"{one.name} {one.version}"
     public, _, local = one.version.partition("+")
     option = _option(one, local)
-    if option:
+    if remote and scrub(url).omitted:
+        found.missing.append(f"{called} is installed from an address that contains something secret")
+    elif isinstance(vcs, Mapping) and remote:
+        pins.append(f"{one.name} @ {vcs.get('vcs', 'git')}+{url}@{vcs.get('commit_id', '')}")
+        return
+    elif archive and url.startswith(("https://", "http://")):
+        pins.append(f"{one.name} @ {url}")
+        return
+    elif archive:
+        found.missing.append(f"{called} is installed from a file of this machine; an index may lack it")
+    elif one.direct.get("dir_info") is not None:
+        found.missing.append(f"{called} is installed from a folder of this machine: add it as a source")
+        return
+    elif option:
         found.options += [option] if option not in found.options else []
     elif local:
-        found.missing.append(f"{one.name} {one.version} is a local build: the index may only have {public}")
+        found.missing.append(f"{called} is a local build: the index may only have {public}")
     pins.append(f"{one.name}=={one.version}")
 
 

@@ -19,9 +19,9 @@ from reprokit.core.files import open_regular
 from reprokit.core.json_text import loads
 from reprokit.core.near_match import near
 from reprokit.core.text import pluralize
-from reprokit.intake import naming
-from reprokit.intake.importing import bug as checks
-from reprokit.intake.importing.bug import Bug, BugEntry, DatasetKind, WrongBug
+from reprokit.intake import bug as checks
+from reprokit.intake.bug import Bug, BugEntry, DatasetKind, WrongBug
+from reprokit.intake.draft import slug
 
 MOST = 1_000_000_000
 """Most bytes of a data set."""
@@ -134,7 +134,7 @@ def _bug(row: Any, where: str, specs: Mapping[str, Any]) -> Bug:
     number = re.search(r"-(\d+)$", key)
     return Bug(
         key=key,
-        case_id="swe-bench-" + (naming.slug(key) or "instance"),
+        case_id="swe-bench-" + (slug(key) or "instance"),
         title=next((line for line in said("problem_statement", False).splitlines() if line.strip()), key),
         description=said("problem_statement", False).replace("\r\n", "\n").strip() + "\n",
         tags=("swe-bench", repo),

@@ -1,4 +1,7 @@
-"""A bug of a data set, whatever kind of data set it comes from, and the checks of what a data set says. Pure."""
+"""A bug of a data set, whatever kind it comes from, the checks of what a data set says, and its files.
+
+The data set is untrusted: names, paths, commits and patches are checked, and nothing of it is executed.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ from packaging.utils import canonicalize_name
 
 from reprokit.case import units
 from reprokit.case.tree import Loc
+from reprokit.core.files import open_regular
+from reprokit.intake.report_text import decode_marked
 
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -29,37 +34,40 @@ class WrongBug(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Bug:
-    """What a case needs of a bug.
-
-    ``key``: the name of the bug in its data set. ``folder``: where its repository is put, below workdir. The fix is
-    the commit ``fixed``, or the patch ``fix_patch`` over ``buggy``. Tests that show the bug come with ``test_patch``,
-    or are the ``test_files`` of the commit ``fixed``. ``pip``: what ``environment.pip`` takes. ``setup``: shell that is
-    run in the folder while the image is built. ``command``: shell that runs the tests there. ``tests``: their names.
-    ``packages``: the modules that the fix changes. ``notes``: comments by their place in the case.
-    """
+    """What a case needs of a bug."""
 
     key: str
+    """Its name in its data set."""
     case_id: str
     title: str
     description: str
     tags: tuple[str, ...]
     url: str
     folder: str
+    """Where its repository is put, below workdir."""
     git: str
     buggy: str
     fixed: str = ""
+    """The commit of the fix; else the fix is ``fix_patch`` over ``buggy``."""
     fix_patch: str = ""
     test_patch: str = ""
+    """The tests that show the bug; else they are ``test_files`` of the commit ``fixed``."""
     test_files: tuple[str, ...] = ()
     python: str = ""
     pip: tuple[Any, ...] = ()
+    """What ``environment.pip`` takes."""
     setup: str = ""
+    """Shell that is run in the folder while the image is built."""
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
+    """Shell that runs the tests in the folder."""
     tests: tuple[str, ...] = ()
+    """Names of the tests."""
     packages: tuple[str, ...] = ()
+    """The modules that the fix changes."""
     notes: Mapping[Loc, tuple[str, ...]] = field(default_factory=dict)
+    """Comments by their place in the case."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,17 +88,17 @@ class PipChanges:
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetKind:
-    """A kind of data set: what a module of :mod:`.kinds` defines.
-
-    ``name``: as it is typed. ``takes``: what PATH and BUG are, for the help. ``entries``: the chosen entries of the
-    data set at a path (all where none is chosen), with the file of --specs, for a kind that takes one; it raises
-    UsageError where the path is not such a data set, or has no such bug. ``specs``: what that file has, '' for none.
-    """
+    """A kind of data set: what a module of :mod:`.importing` defines."""
 
     name: str
+    """As it is typed."""
     takes: str
+    """What PATH and BUG are, for the help."""
     entries: Callable[[Path, Sequence[str], Path | None], Iterator[BugEntry]]
+    """The chosen entries of the data set at a path (all where none is chosen), with the file of --specs. Raises
+    UsageError where the path is not such a data set, or has no such bug."""
     specs: str = ""
+    """What the file of --specs has, '' for a kind that takes none."""
 
 
 def commit(text: str, where: str) -> str:
@@ -177,3 +185,39 @@ def top_modules(paths: Sequence[str]) -> tuple[str, ...]:
     parts = (one.removeprefix("src/").removeprefix("lib/").partition("/")[0] for one in paths if one.endswith(".py"))
     found = (part.removesuffix(".py") for part in parts)
     return tuple(dict.fromkeys(one for one in found if re.fullmatch(r"[A-Za-z_]\w*", one) and one not in _NOT_IMPORTED))
+
+
+# -- files of a data set: regular, of limited size, in any encoding, and within its folder --------------------------
+
+MOST = 4_000_000
+"""Most bytes of a file about one bug."""
+
+
+def read_text(folder: Path, file: Path, *, missing: str | None = None) -> str:
+    """The text of ``file``, with line feeds alone; ``missing`` where there is none. Raises WrongBug.
+
+    A symbolic link that leads out of ``folder`` is refused: cases are passed on, and files of this host are not.
+    """
+    if not file.is_file() and missing is not None and not file.is_symlink():
+        return missing
+    where = str(file)
+    if not file.resolve().is_relative_to(folder.resolve()):
+        raise WrongBug(f"{where}: it is a link that leads out of the data set")
+    try:
+        with open_regular(file) as stream:
+            data = stream.read(MOST + 1)
+    except OSError as error:
+        raise WrongBug(f"{where}: it cannot be read: {error.strerror}") from None
+    if len(data) > MOST:
+        raise WrongBug(f"{where}: it has more than {MOST} bytes")
+    return _decode(data).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _decode(data: bytes) -> str:
+    """The text in ``data``: UTF-8, or UTF-16 and UTF-32 by their mark, or Latin-1."""
+    if (found := decode_marked(data)) is not None:
+        return found
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")

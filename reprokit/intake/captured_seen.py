@@ -15,11 +15,10 @@ from reprokit.core.redaction import Omitted, scrub, secret_variable
 from reprokit.environment import probe
 from reprokit.environment.measured import Measured, ProbeError
 from reprokit.evidence.parsers.python_traceback import FRAME
-from reprokit.intake.capturing import checkout, files, interpreter
-from reprokit.intake.capturing.checkout import Checkout
-from reprokit.intake.capturing.files import Gathered
-from reprokit.intake.capturing.interpreter import CapturedPython
-from reprokit.intake.capturing.running import Ran
+from reprokit.intake import captured_files, captured_python
+from reprokit.intake.captured_files import Checkout, GatheredFiles
+from reprokit.intake.captured_python import CapturedPython
+from reprokit.intake.captured_run import CommandRun
 
 SECONDS = 60
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/dev", "/proc", "/sys", "/run")
@@ -41,50 +40,56 @@ _PLACE = re.compile(r"(?:^|[:=,;\s])(?:/(?!dev/|proc/|tmp(?:[:;,\s]|$)|usr/|etc/
 
 @dataclass
 class Variables:
-    """``values``: for the case. ``omitted``: secret ones. ``places``: names of those with folders of this machine."""
+    """Variables for the case, and those that it does not get."""
 
     values: dict[str, str] = field(default_factory=dict)
     omitted: list[Omitted] = field(default_factory=list)
+    """Secret ones."""
     places: list[str] = field(default_factory=list)
+    """The names of those with folders of this machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CapturedRun:
-    """Everything that a case is drafted from.
-
-    ``folder``: where the command ran. ``words``: of the command, and of a shell script in it. ``outside``: files that
-    it names outside of ``folder``.
-    ``stdin``: whether its input was a file or a pipe. ``known``: private text of this machine -> its replacement.
-    """
+    """Everything that a case is drafted from."""
 
     command: tuple[str, ...]
     words: tuple[str, ...]
+    """Of the command, and of a shell script in it."""
     folder: Path
-    ran: Ran
+    """Where the command ran."""
+    ran: CommandRun
     measured: Measured
     interpreter: CapturedPython | None = None
     checkout: Checkout | None = None
-    gathered: Gathered = field(default_factory=Gathered)
+    gathered: GatheredFiles = field(default_factory=GatheredFiles)
     variables: Variables = field(default_factory=Variables)
     outside: tuple[str, ...] = ()
+    """Files that it names outside of the folder."""
     stdin: bool = False
+    """Whether its input was a file or a pipe."""
     known: Mapping[str, str] = field(default_factory=dict)
+    """Private text of this machine -> its replacement."""
 
 
-def look(command: Sequence[str], ran: Ran, folder: Path, variables: Mapping[str, str]) -> CapturedRun:
+def look(command: Sequence[str], ran: CommandRun, folder: Path, variables: Mapping[str, str]) -> CapturedRun:
     """Gather the facts after ``command`` ran in ``folder`` with these environment variables."""
-    words = interpreter.words_of(command)
-    program = interpreter.program_of(command)
-    python = interpreter.ask(program) if program else None
+    words = captured_python.words_of(command)
+    program = captured_python.program_of(command)
+    python = captured_python.ask(program) if program else None
     known = redaction.of_this_host(variables)
     traced = [Path(found["file"]) for line in ran.log.splitlines() if (found := FRAME.match(line.rstrip()))]
-    start = [*files.named(words, folder), *(folder / path for path in traced), *files.in_log(ran.log, folder)]
-    gathered = files.gather(
+    start = [
+        *captured_files.files_named(words, folder),
+        *(folder / path for path in traced),
+        *captured_files.files_in_log(ran.log, folder),
+    ]
+    gathered = captured_files.gather(
         [path for path in start if not _below_any(path, python.prefixes if python else ())], folder, since=ran.started
     )
     for number, word in enumerate(words):
-        if python and number > 1 and words[number - 1] == "-c" and interpreter.is_python(words[number - 2]):
-            gathered.modules.update(module.partition(".")[0] for module in files.imports(word))
+        if python and number > 1 and words[number - 1] == "-c" and captured_python.is_python(words[number - 2]):
+            gathered.modules.update(module.partition(".")[0] for module in captured_files.imports(word))
     return CapturedRun(
         command=tuple(command),
         words=tuple(words),
@@ -92,9 +97,9 @@ def look(command: Sequence[str], ran: Ran, folder: Path, variables: Mapping[str,
         ran=ran,
         measured=measure(),
         interpreter=python,
-        checkout=checkout.find(folder),
+        checkout=captured_files.find_checkout(folder),
         gathered=gathered,
-        variables=differing(variables, of_login_shell(), str(folder), known=known),
+        variables=differing_variables(variables, login_variables(), str(folder), known=known),
         outside=tuple(_outside(words, folder, python.prefixes if python else ())),
         stdin=_given_input(),
         known=known,
@@ -130,7 +135,7 @@ def _given_input() -> bool:
     return stat.S_ISREG(mode) or stat.S_ISFIFO(mode)
 
 
-def of_login_shell() -> dict[str, str]:
+def login_variables() -> dict[str, str]:
     """The variables of a login shell with an empty environment; {} where it fails."""
     kept = {name: os.environ[name] for name in ("HOME", "USER", "LOGNAME") if name in os.environ}
     try:
@@ -148,7 +153,7 @@ def of_login_shell() -> dict[str, str]:
     return {name: value for name, equals, value in pairs if equals}
 
 
-def differing(
+def differing_variables(
     environ: Mapping[str, str], login: Mapping[str, str], folder: str, *, known: Mapping[str, str] | None = None
 ) -> Variables:
     """The variables of ``environ`` that differ from ``login``; paths below ``folder`` become relative. Pure.

@@ -1,24 +1,28 @@
-"""From a bug of a data set to the draft of its case. Pure."""
+"""From a bug of a data set to its case: the draft, and its file, which is valid before it is written."""
 
 from __future__ import annotations
 
 import itertools
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from packaging.utils import canonicalize_name
 
 from reprokit.case.tree import Loc
 from reprokit.core import redaction
+from reprokit.core.errors import CaseError
+from reprokit.core.files import write
 from reprokit.core.redaction import Omitted
 from reprokit.environment.axes.operating_system import DEFAULT
+from reprokit.environment.cases import load_text, schema_line
 from reprokit.environment.catalog import OURS
-from reprokit.intake import naming
-from reprokit.intake.axes import of_conda, unavailable
-from reprokit.intake.draft import Draft, literal
-from reprokit.intake.importing.bug import Bug, PipChanges
+from reprokit.intake.bug import Bug, BugEntry, PipChanges, WrongBug
+from reprokit.intake.draft import Draft, clean_title, literal, render
+from reprokit.intake.matrix import conda_axes, why_unavailable
 
 WORKDIR = "/workspace"
 LONGEST = 20_000
@@ -56,7 +60,7 @@ def draft_of(bug: Bug, changes: PipChanges = UNCHANGED) -> Draft:
         environment["setup"] = literal(setup)
     data: dict[str, Any] = {
         "id": bug.case_id,
-        "title": naming.title(public(bug.title, "title")) or bug.case_id,
+        "title": clean_title(public(bug.title, "title")) or bug.case_id,
         "description": public(bug.description, "description")[:LONGEST],
         "report": {"url": bug.url},
         "tags": list(bug.tags),
@@ -99,7 +103,7 @@ def python(asked: str) -> tuple[dict[str, str], str]:
     values = dict.fromkeys((asked, ".".join(asked.split(".")[:2])))
     for conda, value, os in itertools.product((False, True), values, (DEFAULT, *reversed(releases))):
         cell = {"os": os, "python": value}
-        if not unavailable(cell) and bool(of_conda(cell)) is conda:
+        if not why_unavailable(cell) and bool(conda_axes(cell)) is conda:
             why = f"The data set asks for Python {asked}, which is not available: this is another of its series."
             return cell, "" if value == asked else why
     return {"os": DEFAULT, "python": asked}, f"Python {asked} is not available: name another one."
@@ -181,3 +185,43 @@ def _fix(bug: Bug) -> dict[str, Any]:
         return {"summary": f"The commit of the fix, {bug.fixed[:12]}", "sources": {bug.folder: {"ref": bug.fixed}}}
     patch = bug.test_patch.rstrip("\n") + "\n" + bug.fix_patch
     return {"summary": "The patch of the fix", "sources": {bug.folder: {"patch": literal(patch.lstrip("\n"))}}}
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Imported:
+    """What became of an entry: the file that was written, or why there is none."""
+
+    key: str
+    file: Path | None = None
+    why_not: str = ""
+    sources: tuple[str, ...] = ()
+
+
+def write_cases(
+    entries: Iterable[BugEntry], out: Path, *, force: bool, changes: PipChanges = UNCHANGED
+) -> Iterator[Imported]:
+    """Write the case of each entry to ``out``, and say what became of it. A file that exists is kept, unless forced."""
+    written: dict[str, str] = {}
+    for entry in entries:
+        try:
+            bug = entry.read()
+            file = out / f"{bug.case_id}.yaml"
+            if file.name in written:
+                raise WrongBug(f"its case would have the id {bug.case_id}, which {written[file.name]} has")
+            text = schema_line(file) + render(draft_of(bug, changes))
+            case = load_text(str(file), text).case
+            if file.exists() and not force:
+                raise WrongBug(f"{file} exists already: overwrite it with --force, or name another folder with --out")
+            write(file, text)
+        except WrongBug as error:
+            yield Imported(key=entry.key, why_not=str(error))
+        except CaseError as error:
+            yield Imported(key=entry.key, why_not=f"its case would not be valid: {error}")
+        except OSError as error:
+            yield Imported(key=entry.key, why_not=f"{out} cannot be written: {error.strerror}")
+        else:
+            written[file.name] = entry.key
+            yield Imported(key=entry.key, file=file, sources=tuple(case.sources))

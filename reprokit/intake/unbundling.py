@@ -29,7 +29,7 @@ from reprokit.core.text import first_line
 from reprokit.engine import registry
 from reprokit.engine.images import on_docker_hub
 from reprokit.environment.cases import load_text
-from reprokit.intake.sharing.bundle import FORMAT, add
+from reprokit.intake.bundle import FORMAT, add
 from reprokit.run.approving import approve
 from reprokit.run.chosen import Chosen
 from reprokit.run.plan import plan

@@ -34,15 +34,15 @@ _CONTROL = dict.fromkeys((*range(9), 11, *range(14, 27), *range(28, 32)))
 
 @dataclass(frozen=True, kw_only=True)
 class ReportText:
-    """A report as it was read. ``url``: its address, '' for a file; ``path``: its name in messages.
-
-    ``created``: the time or day at which its server says that it was written; '' where none does.
-    """
+    """A report as it was read."""
 
     path: str
+    """Its name in messages."""
     text: str
     url: str = ""
+    """Its address, '' for a file."""
     created: str = ""
+    """The time or day at which its server says that it was written; '' where none does."""
 
 
 def read_report(source: str) -> ReportText:
@@ -61,7 +61,7 @@ def read_report(source: str) -> ReportText:
         ends = f"(head -c 500000 {source}; tail -c 500000 {source}) > report.txt"
         raise UsageError(f"{source}: more than {MAX_BYTES // 1024**2} MiB: keep the part with the failure: {ends}")
     text = decode(data, source)
-    saved = exported(text, path)
+    saved = read_issue_json(text, path)
     if saved is not None:
         own = saved.url if scrub(saved.url).text == saved.url else ""  # what is private in a file stays there
         saved = ReportText(path=path, text=saved.text, url=url or own, created=saved.created)
@@ -89,7 +89,7 @@ def _without_case(report: ReportText, source: str) -> ReportText:
     return report
 
 
-def marked(data: bytes) -> str | None:
+def decode_marked(data: bytes) -> str | None:
     """The text in data that begin with a byte order mark; None for other data."""
     for mark, name in _MARKS:
         if data.startswith(mark):
@@ -99,7 +99,7 @@ def marked(data: bytes) -> str | None:
 
 def decode(data: bytes, name: str) -> str:
     """The text in ``data``, in UTF-8, with a byte order mark, or in GB 18030. Raises UsageError for anything else."""
-    text = marked(data)
+    text = decode_marked(data)
     if text is None:
         text = data.decode("utf-8", "replace")
         high = sum(byte > 127 for byte in data)
@@ -111,7 +111,7 @@ def decode(data: bytes, name: str) -> str:
     return text
 
 
-def shortened(text: str) -> str:
+def shorten_report(text: str) -> str:
     """The first and the last lines of a text of more than so many characters or lines, with a line about the rest.
 
     All lines end in a line feed then: what ends a line for the readers counts here.
@@ -138,7 +138,7 @@ _WITHIN = ("data", "repository", "issue", "issueOrPullRequest", "fields")
 """Keys below which interfaces of trackers have the issue."""
 
 
-def exported(text: str, name: str) -> ReportText | None:
+def read_issue_json(text: str, name: str) -> ReportText | None:
     """The issue in the JSON of a tracker, such as ``gh issue view 3 --json title,body`` prints; None for other text.
 
     Raises UsageError for a list of several issues.

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from reprokit.case import placeholders
 from reprokit.core.redaction import for_shell
-from reprokit.intake import commands, programs, stated
+from reprokit.intake import commands, programs
 from reprokit.intake.commands import CommandLine, Installed, Shell
-from reprokit.intake.failures import Shown
+from reprokit.intake.failures import ReportedFailure
 from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.programs import Script
 from reprokit.intake.stated import StatedFacts
@@ -40,11 +40,7 @@ _LISTED = 8
 
 @dataclass
 class Running:
-    """What a drafted case runs: ``command``, ``env`` and ``files`` of the format.
-
-    ``notes``: place -> comments; ``missing``: as in a draft. ``installed``: what the report's commands install;
-    ``program``: the one that the command starts, where the report shows it; ``script``: one that it does not show.
-    """
+    """What a drafted case runs: ``command``, ``env`` and ``files`` of the format, with notes as in a draft."""
 
     command: str = ""
     env: dict[str, str] = field(default_factory=dict)
@@ -52,39 +48,45 @@ class Running:
     notes: dict[tuple[str | int, ...], tuple[str, ...]] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     installed: Installed = field(default_factory=Installed)
+    """What the report's commands install."""
     program: Script | None = None
+    """The one that the command starts, where the report shows it."""
     script: str = ""
+    """One that the command starts and the report does not show."""
 
 
-def run(
-    pieces: Sequence[ReportPiece], taken: Sequence[tuple[int, int]], shown: Shown | None, facts: StatedFacts
+def find_running(
+    pieces: Sequence[ReportPiece], taken: Sequence[tuple[int, int]], shown: ReportedFailure | None, facts: StatedFacts
 ) -> Running:
     """What to run. ``taken``: spans of lines of other things; ``shown``: the failure of the report."""
     result = Running()
-    found = commands.shells(pieces, taken)
-    stated_ = stated.shell_of(facts) if facts.commands else None
-    scripts = programs.find(facts.programs or pieces)
-    chosen = stated_ or _chosen(result, found, shown, scripts)
-    setup = [line for shell in found if shell is not chosen for line in shell.of("setup")]
-    if stated_:
-        ran = {line.text for line in stated_.lines}
-        setup = [line for line in setup if line.text not in ran]
+    found = commands.find_shells(pieces, taken)
+    scripts = programs.find_scripts(facts.programs or pieces)
+    if facts.commands:
+        piece = ReportPiece(kind="fenced", text="", line=facts.commands[0].line, info="bash")
+        chosen: Shell | None = Shell(piece, list(facts.commands))
+    else:
+        chosen = _chosen(result, found, shown, scripts)
+    ran = {line.text for line in facts.commands}
+    setup = [line for shell in found if shell is not chosen for line in shell.of("setup") if line.text not in ran]
     if chosen:
         builds = bool(shown and shown.building) or not chosen.of("run")
         _command(result, chosen, shown, builds=builds)
-        setup += [] if builds else [line for line in chosen.of("setup") if not commands.of_tree(line)]
+        setup += [] if builds else [line for line in chosen.of("setup") if not commands.installs_tree(line)]
     elif not result.missing:
         _program(result, scripts)
-    result.installed = commands.installs(setup)
+    result.installed = commands.read_installs(setup)
     for shell in found:
         if shell is not chosen and not shell.of("run"):
             for line in shell.of("export"):
                 _export(result, line)
-    _files(result, scripts, pieces)
+    _files(result, scripts, pieces, facts.programs)
     return result
 
 
-def _chosen(result: Running, found: Sequence[Shell], shown: Shown | None, scripts: Sequence[Script]) -> Shell | None:
+def _chosen(
+    result: Running, found: Sequence[Shell], shown: ReportedFailure | None, scripts: Sequence[Script]
+) -> Shell | None:
     """The commands of which one failed; None where the report shows none, or several and not which."""
     ran = [shell for shell in found if shell.of("run")]
     if not ran and shown and shown.building:
@@ -134,7 +136,7 @@ def _program(result: Running, scripts: Sequence[Script]) -> None:
         result.missing.append("The report shows no command and no program: write it under command.")
 
 
-def _command(result: Running, shell: Shell, shown: Shown | None, *, builds: bool) -> None:
+def _command(result: Running, shell: Shell, shown: ReportedFailure | None, *, builds: bool) -> None:
     """The lines of a shell up to the failure; ``A=b`` before a command goes to the environment variables.
 
     ``builds``: an installation failed, so that installations are run; else they are comments, and the image has them.
@@ -146,7 +148,7 @@ def _command(result: Running, shell: Shell, shown: Shown | None, *, builds: bool
     depth = 0
     for line in taken:
         text = line.text
-        if line.role == "setup" and not builds and not commands.of_tree(line):
+        if line.role == "setup" and not builds and not commands.installs_tree(line):
             lines += [f"# line {line.line}, not here: {part}" for part in text.split("\n")]
             continue
         if line.role == "cd":
@@ -198,13 +200,17 @@ def _variable(result: Running, name: str, value: str, line: int) -> None:
         result.notes.setdefault(("env", name), (f"line {line}",))
 
 
-def _files(result: Running, scripts: Sequence[Script], pieces: Sequence[ReportPiece]) -> None:
-    """Put the program, and what else the command or a file of the case names, into files."""
+def _files(
+    result: Running, scripts: Sequence[Script], pieces: Sequence[ReportPiece], stated: Sequence[ReportPiece]
+) -> None:
+    """Put the program, what a reader states, and what else the command or a file of the case names, into files."""
     if result.program:
         result.files[result.program.name] = result.program.text
         _note_program(result, result.program)
     named = [(one.name, one.text, one.piece) for one in scripts if one.named]
+    named += [(one.lead, one.text.strip("\n") + "\n", one) for one in stated if one.lead]
     named += [(name, piece.text.strip("\n") + "\n", piece) for name, piece in programs.data_files(pieces)]
+    by_reader = {one.lead for one in stated}
     added = True
     while added:
         used = "\n".join([result.command, *result.files.values()])
@@ -214,7 +220,7 @@ def _files(result: Running, scripts: Sequence[Script], pieces: Sequence[ReportPi
             called = (
                 rf"(?<![\w./-])(?:\./)?{re.escape(name)}(?!\w)|^\s*(?:from|import) \.?{stem}\b|\s-m\s+{stem}(?=\s|$)"
             )
-            if name not in result.files and re.search(called, used, re.MULTILINE):
+            if name not in result.files and (name in by_reader or re.search(called, used, re.MULTILINE)):
                 result.files[name] = text
                 result.notes[("files", name)] = (piece.where,)
                 added = True

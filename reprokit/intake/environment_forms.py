@@ -10,8 +10,8 @@ from packaging.utils import canonicalize_name
 
 from reprokit.environment import frameworks, versions, wording
 from reprokit.environment.axes import AXES, BY_NAME, READERS
-from reprokit.intake.environments.lines import LONGEST, ReportLine
-from reprokit.intake.environments.model import EnvironmentBlock, Rank, ReportedValue
+from reprokit.intake.environment_model import EnvironmentBlock, Rank, ReportedValue
+from reprokit.intake.pieces import LONGEST, ReportLine
 from reprokit.intake.table import table
 
 # -- keys ----------------------------------------------------------------------------------------------------------
@@ -50,11 +50,12 @@ _ITEM = re.compile(
 
 @dataclass(frozen=True)
 class KeyValue:
-    """A key and its value on a line. ``role``: what the key describes (``cuda``, ``package torch``; "" = not known)."""
+    """A key and its value on a line."""
 
     key: str
     value: str
     role: str
+    """What the key describes (``cuda``, ``package torch``; '' = not known)."""
     line: int
 
 
@@ -129,12 +130,18 @@ _GPU_NAME = re.compile(
     re.IGNORECASE,
 )
 _WSL = re.compile(r"WSL|-[Mm]icrosoft\b")
+_SYSTEMS = {
+    "windows": re.compile(r"windows|(?<![a-z])win(?:[ -]?(?:7|8|10|11)\b|32|_amd64)", re.IGNORECASE),
+    "macos": re.compile(r"\bmac ?os|\bdarwin\b|\bos x\b|\bapple (?:silicon|m\d)\b", re.IGNORECASE),
+    "another": re.compile(r"bsd\b|solaris|illumos|\baix\b", re.IGNORECASE),
+    "linux": re.compile(r"\blinux", re.IGNORECASE),
+}
 _SUPPORTED = re.compile(r"driver|驱动|nvidia-smi|support|支持|最高", re.IGNORECASE)
 
 
 @dataclass
 class BlockReader:
-    """The facts read so far; :meth:`found` makes the block from them."""
+    """The facts read so far; :meth:`block` makes the block from them."""
 
     rank: Rank
     claims: list[ReportedValue] = field(default_factory=list)
@@ -166,60 +173,52 @@ class BlockReader:
 
     def system(self, text: str) -> None:
         """Add the kind of system that a text names; the first text that names one wins."""
-        if found := system(text):
+        if found := system_of(text):
             self.texts.setdefault("system", found)
         if _WSL.search(text):
             self.remarks.append("Linux under Windows (WSL)")
         if re.search(r"\b(?:aarch64|arm64)\b", text) and self.texts.get("system") != "macos":
             self.remarks.append("the processor is ARM (aarch64)")
 
-    def found(self, kind: str, first: int, last: int, values: Mapping[str, str]) -> EnvironmentBlock:
+    def block(self, kind: str, first: int, last: int, values: Mapping[str, str]) -> EnvironmentBlock:
         """The block with these facts. ``first``, ``last``: its lines; ``values``: its own keys."""
         if self.texts.get("system") in ("windows", "macos"):
             self.claims = [one for one in self.claims if one.axis != "os"]
+        texts = {name: self.texts.get(name, "") for name in ("driver", "driver_cuda", "system")}
         return EnvironmentBlock(
-            kind=kind,
-            first=first,
-            last=last,
-            values=dict(values),
-            claims=tuple(dict.fromkeys(self.claims)),
-            packages=dict(self.packages),
-            gpus=tuple(self.gpus),
-            remarks=tuple(dict.fromkeys(self.remarks)),
-            driver=self.texts.get("driver", ""),
-            driver_cuda=self.texts.get("driver_cuda", ""),
-            system=self.texts.get("system", ""),
-        )
+            kind=kind, first=first, last=last, values=dict(values), claims=tuple(dict.fromkeys(self.claims)),
+            packages=dict(self.packages), gpus=tuple(self.gpus), remarks=tuple(dict.fromkeys(self.remarks)),
+            driver=texts["driver"], driver_cuda=texts["driver_cuda"], system=texts["system"],
+        )  # fmt: skip
 
 
-def system(text: str) -> str:
+def system_of(text: str) -> str:
     """``linux``, ``windows`` or ``macos``, where a text names one; Windows' own Linux is Linux."""
     if _WSL.search(text):
         return "linux"
-    if re.search(r"windows|(?<![a-z])win(?:[ -]?(?:7|8|10|11)\b|32|_amd64)", text, re.IGNORECASE):
-        return "windows"
-    if re.search(r"\bmac ?os|\bdarwin\b|\bos x\b|\bapple (?:silicon|m\d)\b", text, re.IGNORECASE):
-        return "macos"
-    if re.search(r"bsd\b|solaris|illumos|\baix\b", text, re.IGNORECASE):
-        return ""
-    return "linux" if wording.os(text) or re.search(r"\blinux", text, re.IGNORECASE) else ""
+    named = next((system for system, pattern in _SYSTEMS.items() if pattern.search(text)), "")
+    if named:
+        return named.removeprefix("another")
+    return "linux" if wording.os(text) else ""
 
 
-def read(pairs: Sequence[KeyValue], rank: Rank) -> BlockReader:
+def read_pairs(pairs: Sequence[KeyValue], rank: Rank) -> BlockReader:
     """The facts in pairs, in order. ``rank``: whether a program or a person wrote them."""
     into = BlockReader(rank)
     for one in pairs:
-        if _NOTHING.fullmatch(one.value) and one.role not in ("built", "compiled"):
-            continue
-        name, _, package = one.role.partition(" ")
-        name = name if name == "package" else one.role
-        if re.match(r"(?:Linux|Windows|macOS|Darwin)-\d", one.value):  # platform.platform(), whatever it is called
-            name = "platform"
-        if name == "package":
-            _package(into, package, one)
-        elif name in _READERS:
-            _READERS[name](into, one)
+        if not _NOTHING.fullmatch(one.value) or one.role in ("built", "compiled"):
+            # platform.platform(), whatever it is called
+            platform = re.match(r"(?:Linux|Windows|macOS|Darwin)-\d", one.value)
+            _read_pair(into, replace(one, role="platform") if platform else one)
     return into
+
+
+def _read_pair(into: BlockReader, one: KeyValue) -> None:
+    name, _, package = one.role.partition(" ")
+    if name == "package":
+        _package(into, package, one)
+    elif one.role in _READERS:
+        _READERS[one.role](into, one)
 
 
 def _axis(into: BlockReader, one: KeyValue) -> None:
@@ -241,14 +240,11 @@ def _more(into: BlockReader, one: KeyValue) -> None:
     """Read names and versions within a value: ``Environment: CUDA 11.2, cuDNN 8.1``."""
     for item in items(one.value, one.line)[0]:
         if item.role != one.role:
-            if item.role.startswith("package "):
-                _package(into, item.role.partition(" ")[2], item)
-            elif item.role in _READERS:
-                _READERS[item.role](into, item)
+            _read_pair(into, item)
 
 
 def _platform(into: BlockReader, one: KeyValue) -> None:
-    text = one.value if system(one.value) else f"{one.key} {one.value}"  # ubuntu: 16.04
+    text = one.value if system_of(one.value) else f"{one.key} {one.value}"  # ubuntu: 16.04
     into.system(text)
     into.claim("os", wording.os(text), f"{one.key}: {one.value}")
     _more(into, one)
@@ -276,24 +272,12 @@ def _built(into: BlockReader, one: KeyValue) -> None:
     into.claim("cuda", versions.NONE if none else wording.cuda(one.value), f"{one.key}: {one.value}", Rank.BUILT)
 
 
-def _cuda_compiler(into: BlockReader, one: KeyValue) -> None:
-    """detectron2: the output of nvcc, or the CUDA with which its extension was built."""
-    asked = re.search(r"release|Build cuda_", one.value)
-    into.claim("cuda", wording.cuda(one.value), f"{one.key}: {one.value}", into.rank if asked else Rank.BUILT)
-
-
 def _compiled(into: BlockReader, one: KeyValue) -> None:
     """PaddlePaddle's GPU build is a package of its own."""
     if one.value.strip().lower() == "false":
         into.claim("cuda", versions.NONE, f"{one.key}: {one.value}", Rank.BUILT)
     elif one.value.strip().lower() == "true":
         into.texts["compiled"] = "gpu"
-
-
-def _home(into: BlockReader, one: KeyValue) -> None:
-    """The version in a folder's name is only stated, not measured."""
-    if found := re.search(rf"cuda[-/]v?({wording.VERSION})", one.value, re.IGNORECASE):
-        into.claim("cuda", found[1], f"{one.key}: {one.value}", Rank.STATED)
 
 
 def _composite(into: BlockReader, one: KeyValue) -> None:
@@ -303,11 +287,15 @@ def _composite(into: BlockReader, one: KeyValue) -> None:
         into.claim(axis, READERS[axis](text), f"{one.key}: {one.value}")
 
 
-def _details(into: BlockReader, one: KeyValue) -> None:
-    """``PyTorch compiling details`` of OpenMMLab, and ``PyTorch built with`` of detectron2."""
-    for axis, pattern in (("cuda", r"CUDA Runtime (\d+\.\d+)"), ("cudnn", r"CuDNN (\d+(?:\.\d+)+)")):
-        if found := re.search(pattern, one.value):
-            into.claim(axis, found[1], f"{one.key}: {found[0]}", Rank.BUILT)
+def _within(rank: Rank, **patterns: str) -> Callable[[BlockReader, KeyValue], None]:
+    """A reader of versions somewhere in a value."""
+
+    def read(into: BlockReader, one: KeyValue) -> None:
+        for axis, pattern in patterns.items():
+            if found := re.search(pattern, one.value, re.IGNORECASE):
+                into.claim(axis, found[1], f"{one.key}: {found[0] if len(patterns) > 1 else one.value}", rank)
+
+    return read
 
 
 def _package(into: BlockReader, name: str, one: KeyValue) -> None:
@@ -325,10 +313,15 @@ _READERS: Mapping[str, Callable[[BlockReader, KeyValue], None]] = {
     "driver cuda": _driver,
     "built": _built,
     "compiled": _compiled,
-    "home": _home,
-    "cuda compiler": _cuda_compiler,
+    # The version in a folder's name is only stated, not measured.
+    "home": _within(Rank.STATED, cuda=rf"cuda[-/]v?({wording.VERSION})"),
+    # detectron2: the output of nvcc, or the CUDA with which its extension was built.
+    "cuda compiler": lambda into, one: (_axis if re.search(r"release|Build cuda_", one.value) else _built)(
+        into, replace(one, role="cuda")
+    ),
     "cuda+cudnn": _composite,
-    "details": _details,
+    # PyTorch compiling details of OpenMMLab, and PyTorch built with of detectron2.
+    "details": _within(Rank.BUILT, cuda=r"CUDA Runtime (\d+\.\d+)", cudnn=r"CuDNN (\d+(?:\.\d+)+)"),
     "several": _more,
 }
 
@@ -461,7 +454,7 @@ def _pairs(line: ReportLine, heading: ReportLine | None) -> list[KeyValue]:
 
 def _block(run: _Run) -> Iterator[EnvironmentBlock]:
     pairs = [replace(one, value=_HOST.sub("node=''", one.value)) for one in run.pairs if one.line <= run.last]
-    into = read(pairs, Rank.MEASURED if run.kind else Rank.STATED)
+    into = read_pairs(pairs, Rank.MEASURED if run.kind else Rank.STATED)
     for name, version, text in run.listed:
         into.package(name, version, text)
     for one in pairs:
@@ -476,4 +469,4 @@ def _block(run: _Run) -> Iterator[EnvironmentBlock]:
             processor = not one.value if one.key == "CPU" else processor and one.role in ("", "known")
             if one.value and (one.role or not (processor or _NOTHING.fullmatch(one.value) or _PRIVATE.search(one.key))):
                 values.setdefault(one.key, one.value)
-        yield into.found(run.kind or "typed", run.start.number, run.last, values)
+        yield into.block(run.kind or "typed", run.start.number, run.last, values)
