@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from reprokit.case.comparing import Compare
+from reprokit.case.limits import ABOUT
 from reprokit.case.matrix import matches
 from reprokit.case.measures import Leaks, Ratio
 from reprokit.case.scalars import (
@@ -262,49 +263,24 @@ def _text_or_mapping(value: object) -> str:
 class Resources(Model):
     """Limits of one trial. Each may be a template.
 
-    Kept as text here and parsed per cell into :class:`reprokit.case.cellspec.Limits`.
+    Kept as text here and parsed per cell into :class:`reprokit.case.cellspec.Limits`, as :data:`.limits.LIMITS` says.
     """
 
-    gpus: Count = Field("0", description="Number of GPUs.")
-    gpu_memory: Size | None = Field(None, description="The least memory of each GPU, such as 16g.")
-    gpu_model: GpuModel | None = Field(
-        None,
-        description="Words of the model's name, as the driver gives it: V100 accepts a Tesla V100-SXM2-16GB. As a "
-        "template over an axis it makes the model an axis.",
-    )
-    gpu_capabilities: tuple[GpuCapability, ...] = Field(
-        (),
-        description="What containers get of the driver beside compute and utility: video, graphics, display, ngx, "
-        "compat32. By CDI they get all that it describes.",
-    )
-    cpus: Cores | None = Field(None, description="CPU cores, such as 4 or 0.5.")
-    memory: Memory | None = Field(None, description="Memory limit, such as 16g.")
-    shm_size: Size | None = Field(None, description="Size of /dev/shm, as in Compose, such as 1g.")
-    ipc: Ipc = Field(
-        "private",
-        description="host: shared memory and semaphores of the host, /dev/shm included. private (default): its own.",
-    )
-    pids: Pids | None = Field(None, description="Limit on the number of processes and threads.")
-    ulimits: dict[UlimitName, Ulimit] = Field(
-        {},
-        description="Limits of each process, as in Compose: memlock: unlimited, stack: 64m, nofile: 1024:4096 (soft "
-        "and hard), and as, cpu, data, fsize, msgqueue, nproc, sigpending. The engine's own by default.",
-    )
-    timeout: Duration = Field("30m", description="Time limit of one trial, such as 30m, 1h30m or 90s.")
-    network: Network = Field("none", description="Network of the run, not of the build: none or bridge.")
-    backtrace: Truth = Field(
-        False,
-        description="Take the stacks of all threads where a signal ends a program, and of everything at the time "
-        "limit, by gdb and py-spy, which are installed over the image. Part of the log.",
-    )
-    user: User = Field(
-        "repro", description="User that runs the command: repro (unprivileged), or root if the bug needs it."
-    )
-    output: OutputStreams = Field(
-        "joined",
-        description="joined (default): stdout and stderr are one pipe, so that the log has them in the order in which "
-        "they were written. separate: two pipes, for a case that is about the streams; their order is a guess.",
-    )
+    gpus: Count = Field("0", description=ABOUT["gpus"])
+    gpu_memory: Size | None = Field(None, description=ABOUT["gpu_memory"])
+    gpu_model: GpuModel | None = Field(None, description=ABOUT["gpu_model"])
+    gpu_capabilities: tuple[GpuCapability, ...] = Field((), description=ABOUT["gpu_capabilities"])
+    cpus: Cores | None = Field(None, description=ABOUT["cpus"])
+    memory: Memory | None = Field(None, description=ABOUT["memory"])
+    shm_size: Size | None = Field(None, description=ABOUT["shm_size"])
+    ipc: Ipc = Field("private", description=ABOUT["ipc"])
+    pids: Pids | None = Field(None, description=ABOUT["pids"])
+    ulimits: dict[UlimitName, Ulimit] = Field({}, description=ABOUT["ulimits"])
+    timeout: Duration = Field("30m", description=ABOUT["timeout"])
+    network: Network = Field("none", description=ABOUT["network"])
+    backtrace: Truth = Field(False, description=ABOUT["backtrace"])
+    user: User = Field("repro", description=ABOUT["user"])
+    output: OutputStreams = Field("joined", description=ABOUT["output"])
 
 
 class TrialsEntry(Model):

@@ -7,11 +7,12 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from reprokit.case import units
 from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, FileSpec, Limits, PipStepSpec, SourceSpec
 from reprokit.case.descriptions import dotted, found
+from reprokit.case.limits import LIMITS
 from reprokit.case.model import Case, Dataset, EnvironmentSection, FileEntry, Hang, Resources, Source
 from reprokit.case.templates import RenderError, is_template, render_text
 from reprokit.case.tree import Loc
@@ -172,30 +173,22 @@ class _Fill:
         )
 
     def limits(self, resources: Resources) -> Limits:
-        def at(key: str) -> Loc:
-            return ("resources", key)
-
-        ipc = self.parsed(at("ipc"), resources.ipc, units.ipc)
-        if ipc == "host" and resources.shm_size is not None:
-            raise TemplateProblem(at("shm_size"), "expected no size with ipc: host, whose /dev/shm it is", self.cell)
-        ulimits = tuple(
-            found
-            for name, text in resources.ulimits.items()
-            if (found := self.optional((*at("ulimits"), name), text, partial(units.ulimit, name)))
-        )
-        return Limits(
-            gpus=self.parsed(at("gpus"), resources.gpus, units.count),
-            gpu_memory=self.optional(at("gpu_memory"), resources.gpu_memory, units.size),
-            gpu_model=self.optional(at("gpu_model"), resources.gpu_model, units.gpu_model),
-            gpu_capabilities=self.items(at("gpu_capabilities"), resources.gpu_capabilities, units.gpu_capability),
-            cpus=self.optional(at("cpus"), resources.cpus, units.cores),
-            memory=self.optional(at("memory"), resources.memory, units.memory),
-            shm_size=self.optional(at("shm_size"), resources.shm_size, units.size),
-            ipc=ipc,
-            ulimits=ulimits,
-            pids=self.optional(at("pids"), resources.pids, units.pids),
-            timeout=self.parsed(at("timeout"), resources.timeout, units.duration),
-            network=self.parsed(at("network"), resources.network, units.network),
-            user=self.parsed(at("user"), resources.user, units.user),
-            output=self.parsed(at("output"), resources.output, units.output),
-        )
+        values: dict[str, Any] = {}
+        for row in LIMITS:
+            given, loc = getattr(resources, row.key), ("resources", row.key)
+            if isinstance(given, dict):
+                texts = ((name, (*loc, name), text) for name, text in given.items())
+                parsed = (self.optional(at, text, partial(row.parse, name)) for name, at, text in texts)
+                values[row.key] = tuple(one for one in parsed if one)
+            elif isinstance(given, tuple):
+                values[row.key] = self.items(loc, given, row.parse)
+            elif isinstance(given, bool):
+                values[row.key] = given
+            else:
+                must = getattr(Limits, row.key) is not None
+                values[row.key] = (self.parsed if must else self.optional)(loc, given, row.parse)
+        limits = Limits(**values)
+        if limits.ipc == "host" and resources.shm_size is not None:
+            loc = ("resources", "shm_size")
+            raise TemplateProblem(loc, "expected no size with ipc: host, whose /dev/shm it is", self.cell)
+        return limits

@@ -75,7 +75,7 @@ def _exit_code(value: object) -> object:
     return code
 
 
-def _truth(value: object) -> bool:
+def truth(value: object) -> bool:
     if isinstance(value, bool):
         return value
     words = {"true": True, "yes": True, "false": False, "no": False}
@@ -144,7 +144,7 @@ Confidence = Annotated[
 ]
 Truth = Annotated[
     bool,
-    BeforeValidator(_truth),
+    BeforeValidator(truth),
     WithJsonSchema({"anyOf": [{"type": "boolean"}, {"enum": ["true", "false", "yes", "no"]}]}),
 ]
 Size = Annotated[

@@ -11,8 +11,9 @@ import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from reprokit.case import limits
 from reprokit.case.cellspec import FileSpec, Limits
 from reprokit.case.trust import ALLOWANCES
 from reprokit.core.errors import EngineError, EngineLost, Unsupported
@@ -21,19 +22,11 @@ from reprokit.engine.gpus import cdi
 from reprokit.engine.protocol import Trial
 from reprokit.engine.site.config import load
 
-if TYPE_CHECKING:
-    from reprokit.engine.protocol import Trial
-
-
-HOSTNAME = "repro"
 USER_ID = 1000
 """The user ``repro`` of every image of ours."""
 
 MODIFIED = 315532800
 """Time stamp of the files of a case, 1980-01-01: the same in every container, and one that zip files can hold."""
-
-PIDS = 4096
-"""Processes and threads of a trial unless the case says otherwise: room for any framework, none for a fork bomb."""
 
 _SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # The kernel's own upper limit (fs.nr_open), and what Podman's service leaves itself; PidsLimit bounds a trial anyway.
@@ -55,11 +48,6 @@ def command(trial: Trial) -> tuple[str, ...]:
     return ("sh", "-c", f'{gate}exec "$@" 2>&1', "sh", *(["env", *odd] if odd else []), *trial.command)
 
 
-def own_names(limits: Limits) -> list[str]:
-    """``NAME:ADDRESS`` of a container's own names that its engine has to be given. A network brings them itself."""
-    return [f"{HOSTNAME}:127.0.0.1"] if limits.network == "none" else []  # torch's gloo, for one, asks for it
-
-
 def create_body(
     trial: Trial,
     owner: Mapping[str, str],
@@ -73,47 +61,32 @@ def create_body(
     ``cdi``: the CDI names of its GPUs, where they come that way. ``env``: variables in place of the trial's own.
     ``runtime``: the engine's, '' = its default.
     """
-    limits = trial.limits
     core = -1 if trial.core_dumps else 0
     by_files = trial.capabilities and ALLOWANCES[trial.trust].file_capabilities
     host: dict[str, Any] = {
         "Init": True,
-        "NetworkMode": limits.network,
         "CapDrop": ["ALL"],
         "CapAdd": [*trial.capabilities],
         # What needs a capability has it by its file: with no-new-privileges it would start without.
         "SecurityOpt": [] if by_files else ["no-new-privileges"],
-        "PidsLimit": limits.pids or PIDS,
         "LogConfig": {"Type": "none"},
-        "Ulimits": [{"Name": "core", "Soft": core, "Hard": core}, *map(_ulimit, limits.ulimits)],
+        "Ulimits": [{"Name": "core", "Soft": core, "Hard": core}],
         "Mounts": [
             {"Type": "bind", "Source": str(mount.source), "Target": mount.target, "ReadOnly": mount.read_only}
             for mount in trial.mounts
         ],
     }
-    if names := own_names(limits):
-        host["ExtraHosts"] = names
-    if limits.cpus is not None:
-        host["NanoCpus"] = round(limits.cpus * 1e9)
-    if limits.memory is not None:
-        # The same sum for memory and swap: otherwise Docker grants as much swap again on top.
-        host["Memory"] = host["MemorySwap"] = limits.memory
-    if limits.shm_size is not None:
-        host["ShmSize"] = limits.shm_size
-    if limits.ipc == "host":
-        host["IpcMode"] = limits.ipc
     if runtime:
         host["Runtime"] = runtime
     if wanted := device_requests(trial, cdi or []):
         host["DeviceRequests"] = wanted
-    return {
+    body = {
         "Image": trial.image,
         "Entrypoint": [],
         "Cmd": [*command(trial)],
         "Env": [f"{name}={value}" for name, value in {**trial.env, **(env or {})}.items()],
         "WorkingDir": trial.workdir,
-        "User": limits.user,
-        "Hostname": HOSTNAME,
+        "Hostname": limits.HOSTNAME,
         "Healthcheck": {"Test": ["NONE"]},
         "Labels": {**owner, **trial.labels},
         "AttachStdout": True,
@@ -121,11 +94,7 @@ def create_body(
         **dict.fromkeys(("Tty", "OpenStdin", "StdinOnce", "AttachStdin"), trial.terminal is not None),
         "HostConfig": host,
     }
-
-
-def _ulimit(text: str) -> dict[str, Any]:
-    name, soft, hard = re.split("[=:]", text)
-    return {"Name": name, "Soft": int(soft), "Hard": int(hard)}
+    return limits.merge([body, limits.docker_body(trial.limits)])
 
 
 def hard_limit(name: str) -> float:
@@ -271,17 +240,14 @@ def starting_in_runtime(runtime: str) -> Iterator[None]:
         ) from error
 
 
-_PERIOD = 100_000  # microseconds; the kernel's and both engines' default
+def libpod_spec(name: str, body: Mapping[str, Any], asked: Limits) -> dict[str, Any]:
+    """What ``POST /libpod/containers/create`` takes, from the description of a container for Docker's API. Pure.
 
-
-def libpod_spec(name: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """What ``POST /libpod/containers/create`` takes, from the Docker Engine API's description of a container. Pure."""
+    That API of Podman's forgets requests for devices without a word (podman issue 22645; from 5.4 on it takes CDI). The
+    fields are those of ``SpecGenerator`` in Podman's API reference, as of 4.0.
+    """
     host = body["HostConfig"]
-    limits: dict[str, Any] = {"pids": {"limit": host["PidsLimit"]}}
-    if "NanoCpus" in host:
-        limits["cpu"] = {"quota": host["NanoCpus"] * _PERIOD // 10**9, "period": _PERIOD}
-    if "Memory" in host:
-        limits["memory"] = {"limit": host["Memory"], "swap": host["MemorySwap"]}
+    own = {text.partition("=")[0] for text in asked.ulimits}
     spec = {
         "name": name,
         "image": body["Image"],
@@ -289,25 +255,17 @@ def libpod_spec(name: str, body: Mapping[str, Any]) -> dict[str, Any]:
         "command": body["Cmd"],
         "env": dict(entry.split("=", 1) for entry in body["Env"]),
         "work_dir": body["WorkingDir"],
-        "user": body["User"],
         "hostname": body["Hostname"],
-        "hostadd": host.get("ExtraHosts", []),
         "labels": dict(body["Labels"]),
         "healthconfig": {"Test": body["Healthcheck"]["Test"]},
         "init": host["Init"],
-        "netns": {"nsmode": host["NetworkMode"]},
         "terminal": body["Tty"],
         "stdin": body["OpenStdin"],
         "cap_drop": host["CapDrop"],
         "cap_add": host["CapAdd"],
         "no_new_privileges": "no-new-privileges" in host["SecurityOpt"],
         "log_configuration": {"driver": host["LogConfig"]["Type"]},
-        "resource_limits": limits,
-        "r_limits": [
-            # Unsigned here: "unlimited" is the greatest number, not -1.
-            {"type": limit["Name"], "soft": limit["Soft"] % 2**64, "hard": limit["Hard"] % 2**64}
-            for limit in host["Ulimits"]
-        ],
+        "r_limits": [limits.libpod_ulimit(one) for one in host["Ulimits"] if one["Name"] not in own],
         "mounts": [
             {
                 "type": mount["Type"],
@@ -319,8 +277,7 @@ def libpod_spec(name: str, body: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "devices": [{"path": device} for request in host["DeviceRequests"] for device in request["DeviceIDs"]],
     }
-    spec |= {"ipcns": {"nsmode": host["IpcMode"]}} if "IpcMode" in host else {}
-    return spec | ({"shm_size": host["ShmSize"]} if "ShmSize" in host else {})
+    return limits.merge([spec, limits.libpod_spec(asked)])
 
 
 def docker_run_line(
@@ -339,26 +296,14 @@ def docker_run_words(
     take the same words. ``cdi``: the names of its GPUs, where they come that way.
     ``runtime``: of the engine's, '' = its default.
     """
-    limits = trial.limits
-    words = [program, "run", "--rm", "--init", f"--network={limits.network}", f"--user={limits.user}"]
-    words += [f"--hostname={HOSTNAME}", *(f"--add-host={name}" for name in own_names(limits))]
+    words = [program, "run", "--rm", "--init", *limits.option_words(trial.limits), f"--hostname={limits.HOSTNAME}"]
     words += ["--cap-drop=ALL", "--security-opt=no-new-privileges", "--ulimit=core=0"]
     words += [f"--runtime={runtime}"] if runtime else []
     words += [f"--device={name}" for name in cdi]
     if trial.gpus and not cdi:
-        more = f',"capabilities={",".join(driver_capabilities(limits))}"' if limits.gpu_capabilities else ""
+        asked = driver_capabilities(trial.limits)
+        more = f',"capabilities={",".join(asked)}"' if trial.limits.gpu_capabilities else ""
         words.append(f'--gpus="device={",".join(trial.gpus)}"{more}')
-    if limits.cpus is not None:
-        words.append(f"--cpus={limits.cpus:g}")
-    if limits.memory is not None:
-        # The swap limit equals the memory: a limit that swaps is not a limit.
-        words += [f"--memory={limits.memory}", f"--memory-swap={limits.memory}"]
-    if limits.shm_size is not None:
-        words.append(f"--shm-size={limits.shm_size}")
-    words += ["--ipc=host"] if limits.ipc == "host" else []
-    words += [f"--ulimit={text}" for text in limits.ulimits]
-    if limits.pids is not None:
-        words.append(f"--pids-limit={limits.pids}")
     for mount in trial.mounts:
         words.append(_bind(mount.source, mount.target, read_only=mount.read_only))
     if files is not None:

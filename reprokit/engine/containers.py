@@ -103,7 +103,7 @@ def _run(
     try:
         with container_spec.starting_in_runtime(runtime), wire.errors():
             # Shielded: an interrupt in the middle could leave a container that is made after we asked to remove it.
-            shielded(lambda: _create(wire, name, body, podman=podman))
+            shielded(lambda: _create(wire, name, body, trial, podman=podman))
             if trial.files:
                 client.put_archive(name, trial.workdir, container_spec.packed(trial.files))
             attached = wire.hijack(
@@ -164,10 +164,11 @@ def cdi_names(wire: Wire, trial: Trial, *, podman: bool) -> list[str]:
     return container_spec.name_cdi_devices(trial, wire.details(), podman=podman, local=not wire.endpoint.is_remote)
 
 
-def _create(wire: Wire, name: str, body: Mapping[str, Any], *, podman: bool) -> None:
+def _create(wire: Wire, name: str, body: Mapping[str, Any], trial: Trial, *, podman: bool) -> None:
     if podman and "DeviceRequests" in body["HostConfig"]:
         url = wire.podman_url("/containers/create")
-        raise_for_status(wire.client().post(url, json=container_spec.libpod_spec(name, body), timeout=ANSWER_WITHIN))
+        spec = container_spec.libpod_spec(name, body, trial.limits)
+        raise_for_status(wire.client().post(url, json=spec, timeout=ANSWER_WITHIN))
     else:
         wire.client().create_container_from_config(body, name=name)
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from reprokit.case.cellspec import Limits
+from reprokit.case.limits import LIMITS, Limit, shown_bytes
 from reprokit.case.trust import ALLOWANCES, Trust, limited_by
 from reprokit.core.errors import Unsupported
 
-MIB = 1024**2
 RESERVE = 0.1
 """Share of a machine's memory that no trial gets: the engine, and we, go on while a trial runs out of it."""
-
-
-def shown_bytes(size: float) -> str:
-    """A size in words, such as ``2 GiB``."""
-    return f"{size / MIB:.6g} MiB" if size % (MIB * 1024) else f"{size / MIB / 1024:g} GiB"
 
 
 def _lower(one: float | None, other: float | None) -> float | None:
@@ -70,21 +64,16 @@ class Caps:
 
         Raises Unsupported where the case asks for more. Less than it asks for would be another experiment.
         """
-        self._refuse("memory", limits.memory, self.memory, shown_bytes)
-        self._refuse("shm_size", limits.shm_size, self.memory, shown_bytes, "memory")
-        self._refuse("cpus", limits.cpus, self.cpus, lambda cores: f"{cores:g}")
-        self._refuse("pids", limits.pids, self.pids, lambda count: f"{count:g}")
         granted = self.fill(limits)
-        self._refuse("timeout", granted.timeout, self.timeout, lambda seconds: f"{seconds:g} s")
-        for key, withheld in (
-            ("network", limits.network != "none" and not self.network),
-            ("ipc", limits.ipc != "private" and not self.host_ipc),
-        ):
-            if withheld:
+        for row in LIMITS:
+            most = getattr(self, row.cap) if row.cap else None
+            if most is False and row.is_asked(granted):
                 raise Unsupported(
-                    f"the case asks for resources.{key}, which an untrusted case does not get: "
+                    f"the case asks for resources.{row.key}, which an untrusted case does not get: "
                     "read it, and give --reviewed"
                 )
+            if not isinstance(most, bool):
+                self._refuse(row, getattr(granted, row.key), most)
         return granted
 
     def fill(self, limits: Limits) -> Limits:
@@ -117,11 +106,9 @@ class Caps:
                     )
         return limits if limits.memory is not None else replace(limits, memory=most)
 
-    def _refuse(
-        self, name: str, asked: float | None, cap: float | None, shown: Callable[[float], str], key: str = ""
-    ) -> None:
-        if asked is not None and cap is not None and asked > cap:
+    def _refuse(self, row: Limit, asked: float | None, most: float | None) -> None:
+        if asked is not None and most is not None and asked > most:
             raise Unsupported(
-                f"the case asks for resources.{name} {shown(asked)}; this host grants at most {shown(cap)} "
-                f"({limited_by(f'max_{key or name}', self.trust)})"
+                f"the case asks for resources.{row.key} {row.shown(asked)}; this host grants at most {row.shown(most)} "
+                f"({limited_by(f'max_{row.cap}', self.trust)})"
             )

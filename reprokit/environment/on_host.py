@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from reprokit.case.cellspec import CellSpec, Limits
+from reprokit.case.limits import LIMITS, NOT_HELD, SHARED
 from reprokit.core.errors import Unsupported
 from reprokit.environment import compatibility, host_packages, versions
 from reprokit.environment.axes import RESOLVING
@@ -19,9 +20,6 @@ from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.host import Host
 from reprokit.environment.model import Base, Environment, Gcc, OnHost, Python
 from reprokit.environment.resolving import parts_of
-
-NOT_HELD = "a virtual environment has no limit but time and memory; choose a container engine by --engine"
-SHARED = "a virtual environment shares this host's"
 
 
 def resolve_on(
@@ -103,15 +101,11 @@ def _installed(name: str, version: str, apt: Mapping[str, str]) -> bool:
 
 
 def _limits(host: Host, limits: Limits, written: Collection[str]) -> Iterator[str]:
-    for name, value in (("cpus", limits.cpus), ("pids", limits.pids)):
-        if value is not None and name in written:
-            yield f"resources.{name}: {NOT_HELD}"
-    if limits.ulimits:
-        yield f"resources.ulimits: {NOT_HELD}"
-    if limits.network == "none" and "network" in written:
-        yield f"resources.network none: {SHARED}"
-    if limits.shm_size is not None:
-        yield f"resources.shm_size: {SHARED}"
+    for row in LIMITS:
+        # Cores and processes may be the site's caps; a network is cut off unless the case asks for one.
+        asked = limits.network == "none" if row.key == "network" else row.is_asked(limits)
+        if row.held.venv and asked and (row.key in written or row.key in ("ulimits", "shm_size")):
+            yield f"resources.{row.key}{' none' if row.key == 'network' else ''}: {row.held.venv}"
     if limits.user == "root" and not host.root:
         yield "resources.user root: reprokit itself does not run as root"
     elif limits.user not in {"repro", "root"}:

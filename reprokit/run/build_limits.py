@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from reprokit.case.limits import shown_bytes
 from reprokit.case.trust import Trust, limited_by
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError
 from reprokit.core.text import seconds as spelt
 from reprokit.engine.failure import TAIL
 from reprokit.engine.protocol import EngineInfo, Progress
-from reprokit.environment.granting import shown_bytes
 from reprokit.environment.steps import short_step
 
 LOOK = 0.2

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from reprokit.case.limits import option_words
 from reprokit.case.matrix import label
 from reprokit.core.errors import UsageError
 from reprokit.engine.protocol import Trial
@@ -44,9 +45,7 @@ def write(task: Task, request: Request, output: Path) -> None:
 def content(task: Task) -> Mapping[str, Any]:
     """What devcontainer.json says of a cell. Nothing of the host is mounted but data that the user named."""
     trial, limits = trial_of(task, "", ""), task.spec.limits
-    options = [f"--shm-size={limits.shm_size}"] if limits.shm_size is not None else []
-    options += ["--ipc=host"] if limits.ipc == "host" else []
-    options += [f"--ulimit={text}" for text in limits.ulimits]
+    options = option_words(limits, ("shm_size", "ipc", "ulimits"))
     return {
         "name": f"{task.case.id}: {label(task.cell)}{' (fix)' if task.variant == 'fix' else ''}",
         "build": {"dockerfile": "Dockerfile", "context": "."},

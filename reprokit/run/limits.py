@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from reprokit.case.cellspec import Limits
+from reprokit.case.limits import LIMITS
 from reprokit.case.trust import limited_by
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.core.text import seconds
@@ -58,10 +59,9 @@ def check_limits(limits: Limits, engine: EngineInfo) -> None:
     """
     if limits.gpus and not engine.capabilities.gpus:
         raise Unsupported(f"resources.gpus: {engine} cannot give a trial GPUs; choose another engine by --engine")
-    asked: dict[str, float | None] = {"memory": limits.memory}
-    if engine.capabilities.recipe != "script":
-        asked |= {"cpus": limits.cpus, "pids": limits.pids}
-    lost = [f"resources.{name}" for name, value in asked.items() if value is not None and name in engine.unenforced]
+    judged = [row for row in LIMITS if not row.held.venv or engine.capabilities.recipe != "script"]
+    asked = [row.key for row in judged if row.held.docker and row.is_asked(limits)]
+    lost = [f"resources.{key}" for key in asked if key in engine.unenforced]
     if lost:
         raise Unsupported(
             f"{engine} cannot hold {' and '.join(lost)} here (a rootless engine needs cgroups v2 "

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reprokit.case.limits import LIMITS
 from reprokit.core import ownership
 from reprokit.core.errors import EngineError
 from reprokit.engine import container_spec, containers, images
@@ -97,8 +98,7 @@ class DockerEngine:
     def _unenforced(self) -> frozenset[str]:
         """The limits that this engine does not hold, as a rootless one does not without delegated cgroups."""
         about = self._wire.details()
-        keys = {"memory": "MemoryLimit", "cpus": "CpuCfsQuota", "pids": "PidsLimit"}
-        return frozenset(limit for limit, key in keys.items() if about.get(key) is False)
+        return frozenset(row.key for row in LIMITS if about.get(row.held.docker) is False)
 
     def image(self, tag: str) -> ImageInfo | None:
         """The image of that tag, or None when the engine has none."""

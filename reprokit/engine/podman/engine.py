@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reprokit.case.limits import LIMITS
 from reprokit.case.trust import ALLOWANCES
 from reprokit.core.errors import Cancelled, EngineError
 from reprokit.engine import building, container_spec, failure, images, private_socket
@@ -63,8 +64,7 @@ class PodmanEngine(DockerEngine):
         controllers = answer.json()["host"].get("cgroupControllers")
         if controllers is None:
             return super()._unenforced()
-        needed = {"memory": "memory", "cpus": "cpu", "pids": "pids"}
-        return frozenset(limit for limit, controller in needed.items() if controller not in controllers)
+        return frozenset(row.key for row in LIMITS if row.held.podman and row.held.podman not in controllers)
 
     def build(
         self, build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event

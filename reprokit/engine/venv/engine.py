@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reprokit.case.limits import LIMITS
 from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.core import ownership
 from reprokit.core.errors import Unsupported
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from reprokit.engine.site import Site
 
 
-UNENFORCED = frozenset({"cpus", "pids", "network", "mounts", "disk", "build memory", "build pids"})
+UNENFORCED = frozenset({"mounts", "disk", "build memory", "build pids", *(row.key for row in LIMITS if row.held.venv)})
 """What a process of this host is not kept from. A trial's time and memory are looked at, and end it."""
 
 

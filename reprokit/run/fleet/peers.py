@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from reprokit.case.limits import shown_bytes
 from reprokit.core import cache, json_text
 from reprokit.core.errors import Cancelled, EngineError, ReprokitError
 from reprokit.core.files import write
@@ -24,7 +25,6 @@ from reprokit.core.text import one_line
 from reprokit.engine import bases
 from reprokit.engine.protocol import Engine, ImageInfo
 from reprokit.engine.sharing import SharedImage
-from reprokit.environment.granting import shown_bytes
 from reprokit.run.fleet.placing import MOST_BYTES
 from reprokit.store.folder import SeenBases
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from reprokit.case.limits import shown_bytes
 from reprokit.core.errors import Unsupported
 from reprokit.core.text import one_line, pluralize
 from reprokit.engine.protocol import EngineInfo
@@ -13,7 +14,6 @@ from reprokit.environment import preflighting
 from reprokit.environment.axes import AXIS_NAMES
 from reprokit.environment.catalog import Catalog
 from reprokit.environment.dockerfile import build_reads_files
-from reprokit.environment.granting import shown_bytes
 from reprokit.environment.host import HostFacts
 from reprokit.environment.preflighting import preflight
 from reprokit.run.limits import check_limits

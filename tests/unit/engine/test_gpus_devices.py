@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from reprokit.case.cellspec import Limits
+from reprokit.case.limits import PIDS
 from reprokit.core.errors import Unsupported
 from reprokit.core.tty import Terminal
 from reprokit.engine import container_spec, containers
@@ -148,12 +149,14 @@ def test_the_line_that_repeats_a_trial_asks_in_the_same_way() -> None:
 def test_podmans_own_api_gets_everything_that_dockers_says() -> None:
     mount = Mount(source=Path("/data"), target="/w/data")
     body = container_spec.create_body(trial(mounts=(mount,)), {"owner": "me"}, cdi=["nvidia.com/gpu=0"])
-    spec = container_spec.libpod_spec("name", container_spec.for_podman(body, {"nofile": 1000, "nproc": 1000}))
+    spec = container_spec.libpod_spec(
+        "name", container_spec.for_podman(body, {"nofile": 1000, "nproc": 1000}), trial().limits
+    )
     assert spec["devices"] == [{"path": "nvidia.com/gpu=0"}]
     assert spec["env"] == {"A": "a=b"}
     assert spec["labels"] == {"owner": "me"}
     assert spec["resource_limits"] == {
-        "pids": {"limit": container_spec.PIDS},
+        "pids": {"limit": PIDS},
         "cpu": {"quota": 150_000, "period": 100_000},
         "memory": {"limit": 1 << 30, "swap": 1 << 30},
     }
@@ -194,7 +197,7 @@ def test_podmans_own_api_gets_a_terminal_and_core_dumps_as_it_writes_them() -> N
     terminal = Terminal(reads=0, writes=1, resized=2)
     opened = replace(trial(), terminal=terminal, capabilities=("SYS_PTRACE",), core_dumps=True)
     body = container_spec.create_body(opened, {}, cdi=["nvidia.com/gpu=0"])
-    spec = container_spec.libpod_spec("name", body)
+    spec = container_spec.libpod_spec("name", body, opened.limits)
     assert (spec["terminal"], spec["stdin"], spec["cap_add"]) == (True, True, ["SYS_PTRACE"])
     assert spec["no_new_privileges"] is False
     assert spec["r_limits"] == [{"type": "core", "soft": 2**64 - 1, "hard": 2**64 - 1}]

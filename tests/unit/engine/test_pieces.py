@@ -14,6 +14,7 @@ from typing import Literal
 import docker
 import pytest
 
+from reprokit.case import limits as limits_table
 from reprokit.case.cellspec import FileSpec, Limits
 from reprokit.core.errors import EngineError
 from reprokit.engine import building, container_spec, credential_helpers, images, wire, witness
@@ -91,7 +92,7 @@ def test_containers_are_confined_by_default() -> None:
     assert host["CapDrop"] == ["ALL"]
     assert host["SecurityOpt"] == ["no-new-privileges"]
     assert host["Init"] is True
-    assert host["PidsLimit"] == container_spec.PIDS
+    assert host["PidsLimit"] == limits_table.PIDS
     assert host["LogConfig"] == {"Type": "none"}
     assert "DeviceRequests" not in host
     assert made["User"] == "repro"
@@ -123,7 +124,7 @@ def test_limits_of_processes_shared_memory_of_the_host_and_capabilities_of_the_d
     assert host["DeviceRequests"][0]["Capabilities"] == [["gpu", "compute", "utility", "video"]]
     for_podman = container_spec.for_podman(made, {"nofile": 7, "nproc": 8})["HostConfig"]["Ulimits"]
     assert [one["Soft"] for one in for_podman if one["Name"] in ("nofile", "nproc")] == [1024, 8]
-    spec = container_spec.libpod_spec("n", container_spec.create_body(trial, {}, cdi=["nvidia.com/gpu=0"]))
+    spec = container_spec.libpod_spec("n", container_spec.create_body(trial, {}, cdi=["nvidia.com/gpu=0"]), limits)
     assert spec["ipcns"] == {"nsmode": "host"}
     assert {"type": "memlock", "soft": 2**64 - 1, "hard": 2**64 - 1} in spec["r_limits"]
     words = docker_run_words(trial)
