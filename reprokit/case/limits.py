@@ -29,7 +29,7 @@ Described = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class AskedOfEngines:
     """How container engines are asked for a limit. Its functions take the value of the cell, None where it has none."""
 
     docker: Callable[[Any], Described]
@@ -41,7 +41,7 @@ class Asked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
+class HeldByEngines:
     """What tells that an engine does not hold a limit; '' = it always does."""
 
     docker: str
@@ -53,7 +53,7 @@ class Held:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limit:
+class LimitRow:
     """One key of ``resources``."""
 
     key: str
@@ -61,9 +61,9 @@ class Limit:
     """What the documentation, the schema and editors say of it."""
     parse: Callable[..., Any]
     """Text (of ``ulimits``: name and text) to value; its ValueError says what is expected."""
-    asked: Asked
+    asked: AskedOfEngines
     """How engines are asked for it."""
-    held: Held
+    held: HeldByEngines
     """Which engines hold it."""
     cap: str
     """The field of the site's and of an untrusted case's caps that bounds it; '' = none."""
@@ -133,12 +133,12 @@ def _docker_network(value: str) -> Described:
     return _host({"NetworkMode": value, **({"ExtraHosts": names} if names else {})})
 
 
-ALWAYS = Held(docker="", podman="", venv="")
-BY_REPROKIT = Asked(docker=_nothing, podman=_nothing, line=_no_words)
+ALWAYS = HeldByEngines(docker="", podman="", venv="")
+BY_REPROKIT = AskedOfEngines(docker=_nothing, podman=_nothing, line=_no_words)
 
 # The sum of memory and swap equals the memory: a limit that swaps is not a limit.
 LIMITS = (
-    Limit(
+    LimitRow(
         key="gpus",
         about="Number of GPUs.",
         parse=units.count,
@@ -148,7 +148,7 @@ LIMITS = (
         shown=str,
         recorded=False,
     ),
-    Limit(
+    LimitRow(
         key="gpu_memory",
         about="The least memory of each GPU, such as 16g.",
         parse=units.size,
@@ -158,7 +158,7 @@ LIMITS = (
         shown=shown_bytes,
         recorded=False,
     ),
-    Limit(
+    LimitRow(
         key="gpu_model",
         about="Words of the model's name, as the driver gives it: V100 accepts a Tesla V100-SXM2-16GB. As a "
         "template over an axis it makes the model an axis.",
@@ -169,7 +169,7 @@ LIMITS = (
         shown=str,
         recorded=False,
     ),
-    Limit(
+    LimitRow(
         key="gpu_capabilities",
         about="What containers get of the driver beside compute and utility: video, graphics, display, ngx, "
         "compat32. By CDI they get all that it describes.",
@@ -180,11 +180,11 @@ LIMITS = (
         shown=", ".join,
         recorded=True,
     ),
-    Limit(
+    LimitRow(
         key="cpus",
         about="CPU cores, such as 4 or 0.5.",
         parse=units.cores,
-        asked=Asked(
+        asked=AskedOfEngines(
             docker=lambda cores: _host(None if cores is None else {"NanoCpus": round(cores * 1e9)}),
             podman=lambda cores: (
                 {}
@@ -193,44 +193,44 @@ LIMITS = (
             ),
             line=lambda cores: [] if cores is None else [f"--cpus={cores:g}"],
         ),
-        held=Held(docker="CpuCfsQuota", podman="cpu", venv=NOT_HELD),
+        held=HeldByEngines(docker="CpuCfsQuota", podman="cpu", venv=NOT_HELD),
         cap="cpus",
         shown=lambda cores: f"{cores:g}",
         recorded=True,
     ),
-    Limit(
+    LimitRow(
         key="memory",
         about="Memory limit, such as 16g.",
         parse=units.memory,
-        asked=Asked(
+        asked=AskedOfEngines(
             docker=lambda size: _host(None if size is None else {"Memory": size, "MemorySwap": size}),
             podman=lambda size: {} if size is None else {"resource_limits": {"memory": {"limit": size, "swap": size}}},
             line=lambda size: [] if size is None else [f"--memory={size}", f"--memory-swap={size}"],
         ),
-        held=Held(docker="MemoryLimit", podman="memory", venv=""),
+        held=HeldByEngines(docker="MemoryLimit", podman="memory", venv=""),
         cap="memory",
         shown=shown_bytes,
         recorded=True,
     ),
-    Limit(
+    LimitRow(
         key="shm_size",
         about="Size of /dev/shm, as in Compose, such as 1g.",
         parse=units.size,
-        asked=Asked(
+        asked=AskedOfEngines(
             docker=lambda size: _host(None if size is None else {"ShmSize": size}),
             podman=lambda size: {} if size is None else {"shm_size": size},
             line=_option("shm-size"),
         ),
-        held=Held(docker="", podman="", venv=SHARED),
+        held=HeldByEngines(docker="", podman="", venv=SHARED),
         cap="memory",
         shown=shown_bytes,
         recorded=True,
     ),
-    Limit(
+    LimitRow(
         key="ipc",
         about="host: shared memory and semaphores of the host, /dev/shm included. private (default): its own.",
         parse=units.ipc,
-        asked=Asked(
+        asked=AskedOfEngines(
             docker=lambda mode: _host({"IpcMode": mode} if mode == "host" else None),
             podman=lambda mode: {"ipcns": {"nsmode": mode}} if mode == "host" else {},
             line=lambda mode: ["--ipc=host"] if mode == "host" else [],
@@ -240,36 +240,36 @@ LIMITS = (
         shown=str,
         recorded=True,
     ),
-    Limit(
+    LimitRow(
         key="pids",
         about="Limit on the number of processes and threads.",
         parse=units.pids,
-        asked=Asked(
+        asked=AskedOfEngines(
             docker=lambda count: _host({"PidsLimit": count or PIDS}),
             podman=lambda count: {"resource_limits": {"pids": {"limit": count or PIDS}}},
             line=lambda count: [f"--pids-limit={count or PIDS}"],
         ),
-        held=Held(docker="PidsLimit", podman="pids", venv=NOT_HELD),
+        held=HeldByEngines(docker="PidsLimit", podman="pids", venv=NOT_HELD),
         cap="pids",
         shown=lambda count: f"{count:g}",
         recorded=True,
     ),
-    Limit(
+    LimitRow(
         key="ulimits",
         about="Limits of each process, as in Compose: memlock: unlimited, stack: 64m, nofile: 1024:4096 (soft "
         "and hard), and as, cpu, data, fsize, msgqueue, nproc, sigpending. The engine's own by default.",
         parse=units.ulimit,
-        asked=Asked(
+        asked=AskedOfEngines(
             docker=lambda texts: _host({"Ulimits": _ulimits(texts)}),
             podman=lambda texts: {"r_limits": [libpod_ulimit(one) for one in _ulimits(texts)]},
             line=lambda texts: [f"--ulimit={text}" for text in texts],
         ),
-        held=Held(docker="", podman="", venv=NOT_HELD),
+        held=HeldByEngines(docker="", podman="", venv=NOT_HELD),
         cap="",
         shown=", ".join,
         recorded=True,
     ),
-    Limit(
+    LimitRow(
         key="timeout",
         about="Time limit of one trial, such as 30m, 1h30m or 90s.",
         parse=units.duration,
@@ -279,21 +279,21 @@ LIMITS = (
         shown=lambda seconds: f"{seconds:g} s",
         recorded=True,
     ),
-    Limit(
+    LimitRow(
         key="network",
         about="Network of the run, not of the build: none or bridge.",
         parse=units.network,
-        asked=Asked(
+        asked=AskedOfEngines(
             docker=_docker_network,
             podman=lambda mode: {"netns": {"nsmode": mode}, "hostadd": _own_names(mode)},
             line=lambda mode: [f"--network={mode}", *(f"--add-host={name}" for name in _own_names(mode))],
         ),
-        held=Held(docker="", podman="", venv=SHARED),
+        held=HeldByEngines(docker="", podman="", venv=SHARED),
         cap="network",
         shown=str,
         recorded=False,
     ),
-    Limit(
+    LimitRow(
         key="backtrace",
         about="Take the stacks of all threads where a signal ends a program, and of everything at the time "
         "limit, by gdb and py-spy, which are installed over the image. Part of the log.",
@@ -304,11 +304,11 @@ LIMITS = (
         shown=str,
         recorded=False,
     ),
-    Limit(
+    LimitRow(
         key="user",
         about="User that runs the command: repro (unprivileged), or root if the bug needs it.",
         parse=units.user,
-        asked=Asked(
+        asked=AskedOfEngines(
             docker=lambda name: {"User": name},
             podman=lambda name: {"user": name},
             line=_option("user"),
@@ -318,7 +318,7 @@ LIMITS = (
         shown=str,
         recorded=False,
     ),
-    Limit(
+    LimitRow(
         key="output",
         about="joined (default): stdout and stderr are one pipe, so that the log has them in the order in which "
         "they were written. separate: two pipes, for a case that is about the streams; their order is a guess.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from reprokit.case.cellspec import Limits
-from reprokit.case.limits import LIMITS, Limit, shown_bytes
+from reprokit.case.limits import LIMITS, LimitRow, shown_bytes
 from reprokit.case.trust import ALLOWANCES, Trust, limited_by
 from reprokit.core.errors import Unsupported
 
@@ -106,7 +106,7 @@ class Caps:
                     )
         return limits if limits.memory is not None else replace(limits, memory=most)
 
-    def _refuse(self, row: Limit, asked: float | None, most: float | None) -> None:
+    def _refuse(self, row: LimitRow, asked: float | None, most: float | None) -> None:
         if asked is not None and most is not None and asked > most:
             raise Unsupported(
                 f"the case asks for resources.{row.key} {row.shown(asked)}; this host grants at most {row.shown(most)} "

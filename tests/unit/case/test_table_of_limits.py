@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reprokit.case.cellspec import Limits
-from reprokit.case.limits import LIMITS, Limit, docker_body, libpod_spec, option_words
+from reprokit.case.limits import LIMITS, LimitRow, docker_body, libpod_spec, option_words
 from reprokit.case.model import Resources
 from reprokit.environment.granting import Caps
 from reprokit.evidence.details import LimitsRecord
@@ -48,7 +48,7 @@ def test_a_record_and_the_caps_have_what_the_table_says() -> None:
 
 
 @pytest.mark.parametrize("row", LIMITS, ids=[row.key for row in LIMITS])
-def test_what_one_engine_is_asked_for_the_others_are_too(row: Limit) -> None:
+def test_what_one_engine_is_asked_for_the_others_are_too(row: LimitRow) -> None:
     asked, plain = Limits(**{row.key: ASKED[row.key]}), Limits()
     changed = [
         ask(asked) != ask(plain)  # type: ignore[operator]
