@@ -84,7 +84,7 @@ class CaseCollector(pytest.File):
 def _groups(tasks: list[Task]) -> Mapping[int, str]:
     """The image of each task, by its number: xdist runs tests of one group in one process."""
     from reprokit.environment.supply import Supply
-    from reprokit.run.supplying import site_catalog
+    from reprokit.run.admitting import site_catalog
     from reprokit.run.unfetched import UnfetchedTrees, image_and_layers
 
     # The same in every process of xdist, whatever a registry answers: what is shared does not depend on it.
@@ -110,8 +110,7 @@ class CellItem(pytest.Item):
     def runtest(self) -> None:
         """Run the cell as a run of its own. Raises CellFailed, ExpectedFailure."""
         from reprokit import api
-        from reprokit.run.chosen import Chosen
-        from reprokit.run.request import Request
+        from reprokit.run.request import Chosen, Request
 
         file: CaseFile = self.task.file
         chosen = Chosen(path=file.path, digest=file.digest, cells=(self.task.cell,))

@@ -14,7 +14,7 @@ from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo, echo_data, style
 from reprokit.report import differences
 from reprokit.report.history import changed
-from reprokit.run.locking import file
+from reprokit.run import lock_file
 from reprokit.store.database import Store
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _store(folder: Path) -> Store:
 
 def _cell(folder: Path, text: str, left: str, number: int) -> EnvironmentFacts:
     if is_lock(left):
-        lock = file.load(Path(left))
+        lock = lock_file.load(Path(left))
         if lock is None:
             raise UsageError(f"{left}: no such lock; reprokit lock CASE writes it")
         if not 1 <= number <= len(lock.entries):

@@ -11,7 +11,7 @@ import click
 from reprokit.case.matrix import label
 from reprokit.cli import opening, options
 from reprokit.core.terminal import echo
-from reprokit.run import by_hand, devcontainer
+from reprokit.run import by_hand, rendering
 
 
 @click.command(
@@ -47,8 +47,8 @@ def command(case: str, cell: str | None, form: str, fix: bool, output: Path, **g
     if len(tasks) != 1:
         raise by_hand.several(tasks, ["reprokit", "export", f"--{form}", case, "-o", str(output)])
     [task] = tasks
-    devcontainer.write(task, request, output)
+    rendering.write_devcontainer(task, request, output)
     echo(f"{output}: {task.case.id}, {label(task.cell)}: open this folder in a container with your editor")
     echo(f"the command of the case: {by_hand.command_text(task.spec.command)}")
-    echo(f"without an editor: docker build {shlex.quote(str(output / devcontainer.PLACE))}")
+    echo(f"without an editor: docker build {shlex.quote(str(output / rendering.PLACE))}")
     return 0

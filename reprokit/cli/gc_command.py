@@ -17,9 +17,7 @@ from reprokit.core.errors import EngineError, UsageError
 from reprokit.core.terminal import echo, echo_data
 from reprokit.core.text import pluralize, seconds, size
 from reprokit.engine import kinds, registry, site
-from reprokit.run.keeping.collecting import Wanted, collect, planned, stock
-from reprokit.run.keeping.holders import holders
-from reprokit.run.keeping.planning import Removal, RemovalPlan, by_kind, cost
+from reprokit.run.keeping import Removal, RemovalPlan, Wanted, by_kind, collect, cost, holders, planned_removals, stock
 
 if TYPE_CHECKING:
     from reprokit.engine.protocol import Engine, Kept
@@ -99,7 +97,7 @@ def command(
         raise UsageError("--keep: say how much goes: reprokit gc --budget SIZE, or --older-than TIME")
     places = holders(_engine(engine, quiet=as_json), store)
     found = stock(places, wanted, lambda: _cases(store))
-    plan = planned(found, wanted)
+    plan = planned_removals(found, wanted)
     done: list[Removal] = []
     if not as_json:
         _show_kept(found.items, plan)

@@ -11,7 +11,7 @@ import click
 from reprokit.cli import options
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import UsageError
-from reprokit.run.lock_making.updating import LockResult
+from reprokit.run.lock_making import LockResult
 from reprokit.run.run_session import Session
 
 FORMAT = "reprokit-locks/v1"

@@ -21,12 +21,12 @@ from reprokit.engine.gpus.discovery import leasable
 from reprokit.environment.cases import load_all
 from reprokit.github.matrix import Runners, plan
 from reprokit.github.timings import known
+from reprokit.run.admitting import supply_of
+from reprokit.run.case_warnings import predict
 from reprokit.run.plan import cells_of
 from reprokit.run.plan import plan as tasks_of
-from reprokit.run.predicting import predict
 from reprokit.run.request import Request
-from reprokit.run.spec import promised_of
-from reprokit.run.supplying import supply_of
+from reprokit.run.task import expected_verdict
 
 if TYPE_CHECKING:
     from reprokit.environment.supply import Supply
@@ -93,7 +93,9 @@ def _cells(cases: tuple[str, ...], supply: Supply, as_json: bool, given: dict[st
     if not cells:
         raise UsageError("the selection is empty: --only, --skip and the axis options leave no cell")
     facts = leasable(discovery.facts(), site.settings().gpus, os.environ)  # as run does
-    rows = [(file.case.id, cell, promised_of(file, cell), predict(file, cell, supply, facts)) for file, cell in cells]
+    rows = [
+        (file.case.id, cell, expected_verdict(file, cell), predict(file, cell, supply, facts)) for file, cell in cells
+    ]
     if as_json:
         objects = [
             {

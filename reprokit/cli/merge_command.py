@@ -17,8 +17,8 @@ from reprokit.report import failures
 from reprokit.report.formats import run_format
 from reprokit.report.labels import summary
 from reprokit.report.publishing import FormatSources
-from reprokit.run.chosen import read_all
 from reprokit.run.invocation import now, workflow
+from reprokit.run.request import read_every_job
 from reprokit.store.database import Store
 from reprokit.store.merging import merge as merging
 from reprokit.store.merging.sources import find, read
@@ -83,14 +83,14 @@ def command(
 
 
 def _planned(path: Path) -> Planned:
-    from reprokit.run.planned_cells import planned
+    from reprokit.run.plan import planned_cells
 
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--planned {path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     known = workflow(os.environ)
-    return planned(read_all(text, f"--planned {path}"), replace(known, attempt="") if known else None)
+    return planned_cells(read_every_job(text, f"--planned {path}"), replace(known, attempt="") if known else None)
 
 
 def _print(done: MergeResult, *, err: bool) -> None:

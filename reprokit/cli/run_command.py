@@ -228,7 +228,7 @@ def _check_on(given: dict[str, Any]) -> None:
     """Raise UsageError for what --on does not take, and for what does not go together with it."""
     if not given["on"]:
         return
-    from reprokit.run.fleet.address import check_address
+    from reprokit.run.request import check_address
 
     check_address(given["on"])
     if options.typed("reuse"):
@@ -241,7 +241,7 @@ def _check_on(given: dict[str, Any]) -> None:
 
 def _request_of(path: Path, given: dict[str, Any]) -> Request:
     """The Request for the cells that a file names. Raises UsageError."""
-    from reprokit.run.chosen import read
+    from reprokit.run.request import read_chosen
 
     if others := [name for name in ("cases", *SELECTION, "tags", "frameworks", "needs", "fix") if given[name]]:
         words = {"cases": "CASE", "tags": "--tag", "frameworks": "--framework"}
@@ -251,7 +251,7 @@ def _request_of(path: Path, given: dict[str, Any]) -> Request:
         text = sys.stdin.read() if path == Path("-") else path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--cells {path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    chosen = read(text, f"--cells {path}")
+    chosen = read_chosen(text, f"--cells {path}")
     given["cases"] = tuple(dict.fromkeys(one.path for one in chosen))
     return dataclasses.replace(options.request_of(given), chosen=chosen)
 

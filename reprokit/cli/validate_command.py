@@ -16,8 +16,8 @@ from reprokit.core.errors import CaseError, Problem
 from reprokit.core.terminal import echo, echo_data
 from reprokit.core.text import pluralize
 from reprokit.environment.cases import load_all
+from reprokit.run.admitting import site_catalog
 from reprokit.run.case_warnings import warnings
-from reprokit.run.supplying import site_catalog
 
 FORMAT = "reprokit-validate/v1"
 

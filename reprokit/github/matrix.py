@@ -21,7 +21,7 @@ from reprokit.core.errors import UsageError
 from reprokit.core.text import pluralize
 from reprokit.environment.installing import LARGE
 from reprokit.github.partition import Bounds, ImageLayer, WorkUnit, cut
-from reprokit.run import chosen
+from reprokit.run.request import Chosen, chosen_to_json
 from reprokit.run.unfetched import UnfetchedTrees, image_and_layers
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ def _entry(name: str, labels: Sequence[str], units: Sequence[_Unit]) -> dict[str
     for unit in sorted(units, key=lambda unit: unit.tasks[0].number):
         cases.setdefault(unit.tasks[0].file.digest, []).append(unit)
     named = [
-        chosen.Chosen(
+        Chosen(
             path=some[0].tasks[0].file.path,
             digest=digest,
             cells=tuple(cell for unit in some for cell in unit.cells),
@@ -271,7 +271,7 @@ def _entry(name: str, labels: Sequence[str], units: Sequence[_Unit]) -> dict[str
         for digest, some in cases.items()
     ]
     label = re.sub(r"[^a-z0-9.]+", "-", f"{name}-{word}".lower()).strip("-")
-    return {"name": label, "runner": list(labels), "cases": chosen.to_json(named)}
+    return {"name": label, "runner": list(labels), "cases": chosen_to_json(named)}
 
 
 def is_for_gpu(entry: str) -> bool:

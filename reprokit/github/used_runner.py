@@ -16,7 +16,7 @@ from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import BASE, IMAGE
 from reprokit.engine.registry import find_engine
 from reprokit.engine.site import network, pipconfig
-from reprokit.run.keeping.holders import MEASUREMENT, REMAINS, TEMPLATES, TEMPORARY, holders
+from reprokit.run.keeping import MEASUREMENT, REMAINS, TEMPLATES, TEMPORARY, holders
 
 VARIABLE = "RUNNER_MAY_HOLD"
 """The repository's variable that names, with commas, what its runners may hold all the same."""

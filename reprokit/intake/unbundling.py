@@ -31,9 +31,8 @@ from reprokit.engine.images import on_docker_hub
 from reprokit.environment.cases import load_text
 from reprokit.intake.bundle import FORMAT, add
 from reprokit.run.approving import approve
-from reprokit.run.chosen import Chosen
 from reprokit.run.plan import plan
-from reprokit.run.request import Request
+from reprokit.run.request import Chosen, Request
 from reprokit.run.task import BundledImage, Task
 
 MOST_TEXT = 8 * 2**20

@@ -21,7 +21,7 @@ from reprokit.environment.debugging import CAPABILITY
 from reprokit.environment.unfinished import before
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.run.approving import approve
-from reprokit.run.debugging import with_debuggers
+from reprokit.run.debuggers import with_debuggers
 from reprokit.run.gpus import GpuAllocation
 from reprokit.run.images import BuiltImage, ImageSpec
 from reprokit.run.plan import plan, task_of

@@ -1,22 +1,25 @@
-"""What is doubtful in a valid case: values that no release has, and versions that do not go together. Pure."""
+"""What is known of the cells of a valid case before anything is built: what looks wrong and what is not served."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from reprokit.case.files import CaseFile
-from reprokit.case.matrix import count, expand, label
+from reprokit.case.matrix import Cell, count, expand, label
 from reprokit.case.model import Case, Failure
 from reprokit.core.errors import CaseError, Problem, Unsupported
 from reprokit.environment import compatibility
 from reprokit.environment.axes import BY_NAME
 from reprokit.environment.catalog import Catalog
 from reprokit.environment.existing import nonexistent
-from reprokit.environment.resolving import without_check
+from reprokit.environment.host import HostFacts
+from reprokit.environment.preflighting import preflight
+from reprokit.environment.resolving import resolve, without_check
 from reprokit.environment.supply import BASE_SOURCES, Supply
-from reprokit.run.spec import spec_of
+from reprokit.run.task import spec_of
 
 MOST_CELLS = 1000
 """Cells of a case that are looked at; of a larger matrix, none."""
@@ -29,7 +32,7 @@ _ANY_FAILURE = (Failure(), Failure(exit_code="nonzero"))
 
 def warnings(file: CaseFile, catalog: Catalog) -> Iterator[Problem]:
     """What the author of a case should know. None of it is an error: it may be what the case is about."""
-    for loc, name, value in _values(file):
+    for loc, name, value in _axis_values(file):
         if why := nonexistent(name, value, catalog, newer=bool(file.case.environment.image)):
             yield file.problem(loc, f"warning: {why}")
     if _reproduces_without_network(file.case):
@@ -84,7 +87,7 @@ def _reproduces_without_network(case: Case) -> bool:
     return "--no-index" not in command and _DOWNLOADS.search(f"{command} ") is not None
 
 
-def _values(file: CaseFile) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+def _axis_values(file: CaseFile) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
     """Each value of an axis with its place."""
     for name, values in file.case.matrix.axes.items():
         yield from ((("matrix", name, place), name, value) for place, value in enumerate(values))
@@ -110,3 +113,26 @@ def _warnings_of(file: CaseFile, cell: dict[str, str], catalog: Catalog) -> list
         if not found:  # whatever the others say
             break
     return found or []
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """``unsupported``: why the cell is not available here, '' = it is; ``notes``: conflicts that the case wants so."""
+
+    unsupported: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """In one line, without what could be had instead."""
+        texts = (f"unsupported: {self.unsupported}",) if self.unsupported else self.notes
+        return "; ".join(text.split("; ")[0].split(". ")[0] for text in texts)
+
+
+def predict(file: CaseFile, cell: Cell, supply: Supply, facts: HostFacts) -> Prediction:
+    """What the tables and this host say of a cell of a case. Raises UsageError for a site's wrong table."""
+    try:
+        spec = spec_of(file, file.case, "case", cell)
+        notes = (*resolve(spec, supply).notes, *preflight(spec, facts, supply.catalog))
+    except (Unsupported, CaseError) as error:
+        return Prediction(unsupported=str(error))
+    return Prediction(notes=notes)

@@ -22,8 +22,8 @@ from reprokit.environment import preflighting
 from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.host import Gpu, HostFacts
 from reprokit.evidence.usage import GpuRecord
-from reprokit.run.priority_semaphore import PrioritySemaphore
 from reprokit.run.task import Task
+from reprokit.run.threads import PrioritySemaphore
 
 if TYPE_CHECKING:
     from reprokit.engine.protocol import Engine

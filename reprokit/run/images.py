@@ -30,11 +30,10 @@ from reprokit.environment.probe import VERSION as PROBE_VERSION
 from reprokit.environment.resolving import resolve
 from reprokit.environment.supply import Supply
 from reprokit.evidence.records import ImageRecord
-from reprokit.run import probe, sources
+from reprokit.run import probe, sources, uses
 from reprokit.run.build_limits import BuildWatch
-from reprokit.run.keeping import uses
-from reprokit.run.keeping.collecting import Keeper
-from reprokit.run.locking import applying
+from reprokit.run.keeping import Keeper
+from reprokit.run.locked_build import build_locked, ensure_base, locked_environment
 from reprokit.run.task import BundledImage, Task
 from reprokit.run.timing import ImageTimer, Timer
 
@@ -188,7 +187,7 @@ def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = Fals
     if lacking := sanitizing.unmet(spec):
         raise Unsupported(lacking)
     if task.held:
-        environment, fetched = applying.applied(task.held, spec, partial(trees.of, task.file.trust))
+        environment, fetched = locked_environment(task.held, spec, partial(trees.of, task.file.trust))
     else:
         environment = _resolved(task, supply)
         fetched = trees.of(task.file.trust, spec)
@@ -526,7 +525,7 @@ def _built(
     cancel: threading.Event,
 ) -> ImageInfo:
     if image.held:
-        return applying.build(engine, request, image.held, image.environment, on_progress, cancel)
+        return build_locked(engine, request, image.held, image.environment, on_progress, cancel)
     try:
         return engine.build(request, site.current(), on_progress, cancel)
     except BuildFailed as error:
@@ -560,7 +559,7 @@ def _bases(
             def packages(base: ImageInfo) -> Mapping[str, str]:
                 return measure(engine, measurements, base, cancel=cancel, user="root").packages["apt"]
 
-            found[base.reference] = applying.ensure_base(engine, image.held.entry, packages, cancel, on_progress)
+            found[base.reference] = ensure_base(engine, image.held.entry, packages, cancel, on_progress)
             continue
         try:
             found[base.reference] = bases.ensure(engine, base, cancel, on_progress, seen=seen, since=since, share=share)

@@ -23,15 +23,13 @@ from reprokit.environment.granting import Caps
 from reprokit.environment.host import HostFacts
 from reprokit.evidence.origin import HostRecord, OwnerRecord, WorkflowRecord
 from reprokit.evidence.records import RunRecord
+from reprokit.run.admitting import supply_of
 from reprokit.run.approving import approve
 from reprokit.run.confirming import Planner
-from reprokit.run.display import Display
-from reprokit.run.keeping.collecting import Keeper, Wanted
-from reprokit.run.keeping.holders import Holder, holders
-from reprokit.run.listener import Listener
+from reprokit.run.keeping import Holder, Keeper, Wanted, holders
+from reprokit.run.listener import Display, Listener
 from reprokit.run.request import Request
 from reprokit.run.runner import Runner, servable
-from reprokit.run.supplying import supply_of
 from reprokit.run.task import Task
 from reprokit.store.folder import SeenBases
 from reprokit.store.places import run_folder

@@ -1,11 +1,13 @@
-"""What a run reports to its display. Called from worker threads: implementations must be thread-safe and quick."""
+"""Where a run reports: its progress to a listener, its result to a display. Threads call it: be quick."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
-from reprokit.evidence.records import CellRecord
+from reprokit.case.files import CaseFile
+from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.run.task import Task
 
 
@@ -72,3 +74,19 @@ class Silent:
 
     def note(self, text: str) -> None:
         """Nothing."""
+
+
+class Display(Protocol):
+    """Shows progress and results to a user."""
+
+    def say(self, text: str) -> None:
+        """Show a line. A reader that has gone away is not an error."""
+
+    def progress(self) -> AbstractContextManager[Listener]:
+        """What receives the progress of a run, for as long as the context lasts."""
+
+    def run_ended(self, record: RunRecord, file_of: Callable[[str], CaseFile | None], *, interrupted: bool) -> None:
+        """Show the result of a run. ``file_of``: a case by the digest of its text."""
+
+    def search_ended(self, cells: Sequence[CellRecord]) -> None:
+        """Show the cells that a search tried."""

@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from reprokit.case.cellspec import CellSpec
+from reprokit.case.cellspec import CellSpec, DatasetSpec
 from reprokit.case.comparing import FEWEST_TRIALS
 from reprokit.case.files import CaseFile
 from reprokit.case.filters import choose
-from reprokit.case.matrix import Cell
+from reprokit.case.matrix import Cell, cell_key
 from reprokit.case.model import Case
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.engine import registry
-from reprokit.environment.cases import select
+from reprokit.environment.cases import load_all, select
 from reprokit.environment.existing import nonexistent
-from reprokit.evidence.model import Verdict
+from reprokit.evidence.model import RULES_VERSION, Verdict
+from reprokit.evidence.origin import WorkflowRecord
 from reprokit.evidence.ratio import MOST_PAIRS
 from reprokit.evidence.sequential import Trials
-from reprokit.run import datasets
-from reprokit.run.chosen import cells_named
+from reprokit.run.admitting import site_catalog
 from reprokit.run.comparing import with_references
-from reprokit.run.locking.held import held
-from reprokit.run.request import Request
-from reprokit.run.spec import promised_of, spec_of
-from reprokit.run.supplying import site_catalog
-from reprokit.run.task import Task
+from reprokit.run.locked_build import hold_to_locks
+from reprokit.run.request import Chosen, Request, cells_named
+from reprokit.run.task import Task, expected_verdict, spec_of
+from reprokit.run.trials import blank
+from reprokit.store.merging.joining import Missing
+from reprokit.store.merging.merge import Planned
+
+if TYPE_CHECKING:
+    from reprokit.store.database import Store
 
 
 def plan(files: Sequence[CaseFile], request: Request) -> list[Task]:
@@ -42,7 +50,7 @@ def plan(files: Sequence[CaseFile], request: Request) -> list[Task]:
         ("--source", request.sources, {name for file in chosen for name in file.case.sources}),
     ):
         _check_names(option, [name for name in given if f"{option} {name}" in request.named], known)
-    cells = with_references(_wanted(chosen, request))
+    cells = with_references(_selected(chosen, request))
     tasks: list[Task] = []
     checked: dict[tuple[str, str], Path] = {}
     for file, cell, fix in cells:
@@ -54,7 +62,7 @@ def plan(files: Sequence[CaseFile], request: Request) -> list[Task]:
         raise UsageError("--fix: in none of the selected cells does a fix make sense (fix.only names where it does)")
     if request.locked:
         check_locks(request)
-        return held(tasks)
+        return hold_to_locks(tasks)
     return tasks
 
 
@@ -64,7 +72,7 @@ def check_locks(request: Request) -> None:
         raise UsageError(f"--engine {request.engine}: a lock is of container images, and this engine makes none")
 
 
-def _wanted(chosen: Sequence[CaseFile], request: Request) -> list[tuple[CaseFile, Cell, bool]]:
+def _selected(chosen: Sequence[CaseFile], request: Request) -> list[tuple[CaseFile, Cell, bool]]:
     """The cells that a request asks for with their cases, and whether with the fix. Raises UsageError for none."""
     if request.chosen:
         return cells_named(chosen, request.chosen)
@@ -126,14 +134,14 @@ def task_of(
 
     Raises CaseError when a template fails for the cell, UsageError when a folder does not fit its dataset.
     """
-    task = _alone(number, file, case, variant, cell, request, checked)
+    task = _without_reference(number, file, case, variant, cell, request, checked)
     if case.expect.ratio is None:
         return task
     other = {**cell, **case.expect.ratio.of}
-    return replace(task, reference=_alone(0, file, file.case, "case", other, request, checked))
+    return replace(task, reference=_without_reference(0, file, file.case, "case", other, request, checked))
 
 
-def _alone(
+def _without_reference(
     number: int,
     file: CaseFile,
     case: Case,
@@ -143,7 +151,7 @@ def _alone(
     checked: dict[tuple[str, str], Path],
 ) -> Task:
     """A task without what it is measured against."""
-    wanted = promised_of(file, cell)
+    wanted = expected_verdict(file, cell)
     # Under its fix the failure must be gone, wherever it reproduces without; another one that is known stays.
     if variant == "fix" and wanted is not Verdict.DIFFERENT_FAILURE:
         wanted = Verdict.NOT_REPRODUCED
@@ -158,17 +166,19 @@ def _alone(
         cell=cell,
         spec=spec,
         expected=wanted,
-        trials=_enough(Trials.of(request.trials).over(trials_of(case)), case) if request.trials else trials_of(case),
-        datasets=_given(spec, request.datasets_for(file.trust), checked),
+        trials=_at_least_enough(Trials.of(request.trials).over(trials_of(case)), case)
+        if request.trials
+        else trials_of(case),
+        datasets=_checked_datasets(spec, request.datasets_for(file.trust), checked),
     )
 
 
 def trials_of(case: Case) -> Trials:
     """How many trials a case asks for."""
-    return _enough(Trials.of(case.trials if isinstance(case.trials, int) else case.trials.model_dump()), case)
+    return _at_least_enough(Trials.of(case.trials if isinstance(case.trials, int) else case.trials.model_dump()), case)
 
 
-def _enough(trials: Trials, case: Case) -> Trials:
+def _at_least_enough(trials: Trials, case: Case) -> Trials:
     """As many at least as show whether a cell is deterministic, where numbers are compared; as many at most as show
     how much slower or bigger it is.
     """
@@ -177,13 +187,15 @@ def _enough(trials: Trials, case: Case) -> Trials:
     return replace(trials, max=max(trials.max, FEWEST_TRIALS)) if case.expect.compare is not None else trials
 
 
-def _given(spec: CellSpec, given: Mapping[str, Path], checked: dict[tuple[str, str], Path]) -> Mapping[str, Path]:
+def _checked_datasets(
+    spec: CellSpec, given: Mapping[str, Path], checked: dict[tuple[str, str], Path]
+) -> Mapping[str, Path]:
     found = {}
     for name, dataset in spec.datasets.items():
         if name in given:
             key = (name, repr((dataset.layout, sorted(dataset.sha256.items()))))
             if key not in checked:
-                checked[key] = datasets.check(name, dataset, given[name])
+                checked[key] = check_dataset(name, dataset, given[name])
             found[name] = checked[key]
     return found
 
@@ -196,3 +208,95 @@ def _check_names(option: str, given: Iterable[str], known: Iterable[str]) -> Non
             raise UsageError(
                 f"{option} {name}=...: the chosen cases name no such thing{near(name, names, prefix='; ')}; {has}"
             )
+
+
+def check_dataset(name: str, spec: DatasetSpec, folder: Path) -> Path:
+    """The resolved folder, when it holds what the case's layout asks for.
+
+    Raises UsageError naming every glob that matches too little, and every file whose digest differs.
+    """
+    root = folder.expanduser().resolve()
+    if not root.is_dir():
+        raise UsageError(f"--dataset {name}={folder}: no such folder")
+    wrong = []
+    for pattern, least in spec.layout:
+        try:
+            # Stop counting at the least number: a real dataset holds a hundred thousand files.
+            found = sum(1 for _ in itertools.islice(root.glob(pattern), least))
+        except (ValueError, NotImplementedError) as error:
+            wrong.append(f"{pattern!r} is not a glob: {error}")
+            continue
+        if found < least:
+            wrong.append(f"{pattern!r} matches {found} file(s), at least {least} wanted")
+    wrong += _wrong_digests(root, spec.sha256)
+    if wrong:
+        lines = "\n".join(f"  - {line}" for line in wrong)
+        raise UsageError(
+            f"--dataset {name}={folder}: this folder is not laid out as the case asks:\n{lines}\n"
+            f"  the globs are relative to {root}"
+        )
+    return root
+
+
+def _wrong_digests(root: Path, digests: Mapping[str, str]) -> list[str]:
+    wrong = []
+    for relative, wanted in digests.items():
+        path = root / relative
+        if not path.is_file():
+            wrong.append(f"{relative!r} is missing")
+            continue
+        digest = hashlib.sha256()
+        with path.open("rb") as stream:
+            for block in iter(lambda: stream.read(1 << 20), b""):
+                digest.update(block)
+        if digest.hexdigest() != wanted.removeprefix("sha256:"):
+            wrong.append(f"{relative!r} has sha256 {digest.hexdigest()}, the case says {wanted}")
+    return wrong
+
+
+def only_failed(store: Store, files: Sequence[CaseFile], request: Request) -> Request:
+    """The request for those of its cells that departed from what their case expects, or were inconclusive, in the last
+    run of their case. Raises UsageError where there is none.
+    """
+    failed: set[tuple[str, str]] = set()
+    unknown: list[str] = []
+    for file in files:
+        seen = store.last_seen(file.case.id)
+        if seen is None:
+            unknown.append(file.case.id)
+        for cell in seen[1] if seen else ():
+            if cell.as_expected is False or cell.verdict is None or not cell.verdict.conclusive:
+                failed.add((file.case.id, cell_key(cell.cell)))
+    if len(unknown) == len(files):
+        raise UsageError(f"--failed: no run of {', '.join(unknown)} is recorded here: run without --failed first")
+    tasks = [task for task in plan(files, request) if (task.case.id, cell_key(task.cell)) in failed]
+    if not tasks:
+        raise UsageError("--failed: in the last run, all of these cells were conclusive and as expected")
+    return only(request, tasks)
+
+
+def only(request: Request, tasks: Sequence[Task]) -> Request:
+    """The request for the cells of these tasks, with their fixed variants where it asks for them."""
+    cells: dict[tuple[str, str], list[Cell]] = {}
+    for task in tasks:
+        named = cells.setdefault((task.file.path, task.file.digest), [])
+        if task.cell not in named:
+            named.append(task.cell)
+    chosen = tuple(
+        Chosen(path=path, digest=digest, cells=tuple(named), fix=request.fix) for (path, digest), named in cells.items()
+    )
+    return replace(request, chosen=chosen)
+
+
+def planned_cells(jobs: Mapping[str, tuple[Chosen, ...]], workflow: WorkflowRecord | None) -> Planned:
+    """From what each job of a matrix names. Raises UsageError, CaseError when the cases are not here as they were."""
+
+    files = load_all(dict.fromkeys(one.path for chosen in jobs.values() for one in chosen))
+    found = []
+    for job, chosen in jobs.items():
+        for task in plan(files, Request(cases=(), chosen=chosen)):
+            reason = f"the job {job} left no record of it: it was cancelled, or its artifact was lost"
+            cell = dataclasses.replace(blank(task), verdict=Verdict.CANCELLED, reason=reason, rules=RULES_VERSION)
+            found.append(Missing(job=job, cell=cell))
+    texts = {file.digest: (file.case.id, file.case.title, file.text) for file in files}
+    return Planned(cells=tuple(found), texts=texts, workflow=workflow)

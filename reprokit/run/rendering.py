@@ -1,29 +1,35 @@
-"""Writes the images that tasks need as folders for plain ``docker build``."""
+"""Writes the images that tasks need as folders: for plain ``docker build``, or for a development container."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 import shutil
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from reprokit.case.cellspec import SourceSpec
+from reprokit.case.limits import option_words
 from reprokit.case.matrix import label
 from reprokit.case.trust import Trust
 from reprokit.core.errors import EngineError, Unsupported, UsageError
 from reprokit.core.terminal import echo, echo_data
 from reprokit.engine import bases, registry
-from reprokit.engine.protocol import Engine, ImageInfo
+from reprokit.engine.protocol import Engine, ImageInfo, Trial
 from reprokit.environment.model import SourceTree
 from reprokit.run import probe, sources
+from reprokit.run.admitting import supply_of
 from reprokit.run.images import ImageSpec, SourceTrees, StandIns, wanted
-from reprokit.run.locking.bases import ensure as ensure_base
+from reprokit.run.locked_build import ensure_base as ensure_base
 from reprokit.run.request import Request
-from reprokit.run.supplying import supply_of
 from reprokit.run.task import Task
+from reprokit.run.trials import trial_of
 
 
 def render_all(tasks: Sequence[Task], request: Request, output: Path | None) -> int:
@@ -123,3 +129,52 @@ def write_folder(folder: Path, image: ImageSpec) -> None:
         if folder.exists():
             shutil.rmtree(folder)
         made.rename(folder)
+
+
+PLACE = ".devcontainer"
+_SUBSTITUTED = re.compile(r"\$\{\s*(?:\w*env|config|command|input|workspace|\w*workspacefolder|devcontainerid)", re.I)
+"""What editors replace by something of the user's host. There is no way to write it as it is."""
+
+
+def write_devcontainer(task: Task, request: Request, output: Path) -> None:
+    """Write ``output``/.devcontainer, whole or not at all; makes a base image that no registry has.
+
+    Raises UsageError where ``output`` is not empty, and Unsupported where the cell has no image.
+    """
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise UsageError(f"{output} is not an empty folder: name a new one with --output")
+    image = whole_image(task, request)
+    text = json.dumps(devcontainer_content(task), indent=2, ensure_ascii=False) + "\n"
+    if found := _SUBSTITUTED.search(text):
+        raise UsageError(
+            f"{task.file.path}: its text has {found[0]}...}}, which an editor replaces by something of your host: "
+            "it cannot be exported; reprokit shell opens the cell"
+        )
+    rendered = replace(image.rendered, context={**image.rendered.context, "devcontainer.json": text.encode()})
+    write_folder(output / PLACE, replace(image, rendered=rendered))
+    make_bases({image.environment.base.reference: image}, request)
+
+
+def devcontainer_content(task: Task) -> Mapping[str, Any]:
+    """What devcontainer.json says of a cell. Nothing of the host is mounted but data that the user named."""
+    trial, limits = trial_of(task, "", ""), task.spec.limits
+    options = option_words(limits, ("shm_size", "ipc", "ulimits"))
+    return {
+        "name": f"{task.case.id}: {label(task.cell)}{' (fix)' if task.variant == 'fix' else ''}",
+        "build": {"dockerfile": "Dockerfile", "context": "."},
+        "workspaceFolder": task.spec.workdir,
+        "workspaceMount": "",
+        "containerEnv": dict(trial.env),
+        "remoteUser": limits.user,
+        "updateRemoteUserUID": False,
+        "init": True,
+        **({"runArgs": options} if options else {}),
+        **({"hostRequirements": {"gpu": True}} if limits.gpus else {}),
+        **({"mounts": _mounts(trial)} if trial.mounts else {}),
+    }
+
+
+def _mounts(trial: Trial) -> list[str]:
+    if wrong := next((one.source for one in trial.mounts if set('",') & set(f"{one.source}{one.target}")), None):
+        raise UsageError(f"{wrong}: an editor cannot mount a path with a comma or a quote")
+    return [f"type=bind,source={one.source},target={one.target},readonly" for one in trial.mounts]

@@ -20,13 +20,12 @@ from reprokit.environment.catalog import Catalog
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, exit_status
 from reprokit.evidence.spans import KEY, Timings
 from reprokit.run import resuming
+from reprokit.run.admitting import check_run_time
 from reprokit.run.approving import approve
 from reprokit.run.invocation import Invocation, load_again, new_id, now, site_caps, workflow
-from reprokit.run.keeping.estimating import check_room
-from reprokit.run.last_time import only_failed
-from reprokit.run.limits import check_run_time
+from reprokit.run.keeping import check_room
 from reprokit.run.listener import Listener
-from reprokit.run.plan import check_locks, plan
+from reprokit.run.plan import check_locks, only_failed, plan
 from reprokit.run.request import Request
 from reprokit.run.task import Task
 from reprokit.run.trials import blank
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from reprokit.run.fleet.cluster import Cluster
     from reprokit.run.fleet.fleet_runner import FleetRunner
     from reprokit.run.images import BuiltImage
-    from reprokit.run.lock_making.updating import LockResult
+    from reprokit.run.lock_making import LockResult
     from reprokit.run.runner import Runner
     from reprokit.store.recorder import Recorder
 
@@ -186,7 +185,7 @@ class Session(Invocation):
         ``upgrade``: lock again what is fresh, too, from images that are built again. ``request.fix``: the fixed variant
         as well, in the cells that have one.
         """
-        from reprokit.run.lock_making import updating
+        from reprokit.run import lock_making
 
         check_locks(request)  # else every cell would be locked as unsupported
         files, fix = load_all(request.cases), request.fix
@@ -196,7 +195,7 @@ class Session(Invocation):
         )
         request = dataclasses.replace(request, fix=fix and any(fixable))
         tasks = self._approved(files, request)
-        wishes = updating.wishes(tasks, upgrade=upgrade)
+        wishes = lock_making.wishes(tasks, upgrade=upgrade)
         for wish in wishes:
             if not wish.todo:
                 self._say(f"{wish.path}: fresh, {pluralize(len(wish.tasks), 'cell')}")
@@ -204,8 +203,8 @@ class Session(Invocation):
                 self._say("\n  ".join([f"{wish.path}: stale", *wish.faults]))
         todo = [task for wish in wishes for task in wish.todo]
         if check or not todo:
-            return updating.LockResult(wishes=tuple(wishes))
-        updating.check_folders(wishes)
+            return lock_making.LockResult(wishes=tuple(wishes))
+        lock_making.check_folders(wishes)
         engine = self._open_engine(request)
         engine.info()
         make_folder(self.folder)
@@ -213,17 +212,17 @@ class Session(Invocation):
             runner = self._runner("", request, None, listener)
             listener.planned("", todo)
             images = runner.build(todo, fresh=upgrade)
-            entries, refused = updating.entries_of(engine, self.folder, images, request, listener)
-        refused += updating.undecided(todo, runner.records)
+            entries, refused = lock_making.entries_of(engine, self.folder, images, request, listener)
+        refused += lock_making.undecided(todo, runner.records)
         whole = ["case", *(["fix"] if fix else [])] if request.selection == Selection() else []
         written = set()
         for wish in wishes:
-            if text := updating.keep(wish, entries, refused, whole):
+            if text := lock_making.keep(wish, entries, refused, whole):
                 written.add(wish.path)
                 self._say(text)
         for one in refused:
             self._say(str(one))
-        return updating.LockResult(wishes=tuple(wishes), written=frozenset(written), refused=tuple(refused))
+        return lock_making.LockResult(wishes=tuple(wishes), written=frozenset(written), refused=tuple(refused))
 
     @staticmethod
     def _approved(files: Sequence[CaseFile], request: Request) -> list[Task]:
@@ -337,9 +336,9 @@ class Session(Invocation):
 
     @staticmethod
     def _note_locks(tasks: Sequence[Task], listener: Listener) -> None:
-        from reprokit.run.locking.held import unused
+        from reprokit.run.locked_build import unused_locks
 
-        if paths := unused(tasks):
+        if paths := unused_locks(tasks):
             which = f"{paths[0]} is" if len(paths) == 1 else f"{len(paths)} locks, {paths[0]} among them, are"
             listener.note(f"{which} not used: --locked builds from what is locked, and from nothing else")
 

@@ -43,8 +43,9 @@ from reprokit.evidence.ratio import RatioRecord
 from reprokit.evidence.records import CellRecord, TrialRecord
 from reprokit.evidence.sequential import figures
 from reprokit.evidence.spans import Timings
+from reprokit.run.admitting import check_engine, check_reached, grant_by_engine
 from reprokit.run.confirming import Planner, Repeater, repeatable
-from reprokit.run.debug_files import DebugFiles, servers
+from reprokit.run.debuggers import DebugFiles, Symboliser, servers
 from reprokit.run.deciding import Decisions
 from reprokit.run.gpus import GpuAllocation, GpuScheduler
 from reprokit.run.images import (
@@ -58,20 +59,14 @@ from reprokit.run.images import (
     name_of,
     wanted,
 )
-from reprokit.run.keeping.collecting import Keeper
-from reprokit.run.limits import check_reached, granted
+from reprokit.run.keeping import Keeper
 from reprokit.run.listener import Listener
-from reprokit.run.longest_first import KnownSeconds, TrialWorkers
-from reprokit.run.mixing import check_engine
-from reprokit.run.preparing import Builds
-from reprokit.run.priority_semaphore import PrioritySemaphore
 from reprokit.run.ratios import Pairs
 from reprokit.run.recovering import ENGINE_WAIT, EngineRecovery, check_awake, slept
 from reprokit.run.request import Request
-from reprokit.run.stopping import Workers, stop
-from reprokit.run.symbolising import Symboliser
 from reprokit.run.task import Task
-from reprokit.run.timing import ImageTimer, Timer
+from reprokit.run.threads import Builds, PrioritySemaphore, TrialWorkers, Workers, stop
+from reprokit.run.timing import ImageTimer, KnownSeconds, Timer
 from reprokit.run.trials import CellFacts, TrialContext, decided, known_facts, mismatches, run_trials
 from reprokit.store.folder import Measurements, SeenBases
 
@@ -270,7 +265,7 @@ class Runner:
 
     def _held(self, engine: EngineInfo, task: Task) -> Task:
         check_reached(task, engine)
-        return _with(task, granted(task.spec.limits, engine, self._caps_of(task)))
+        return _with(task, grant_by_engine(task.spec.limits, engine, self._caps_of(task)))
 
     def build(self, tasks: Sequence[Task], *, fresh: bool = False) -> list[tuple[ImageSpec, BuiltImage, list[Task]]]:
         """Only the images of ``tasks``; a task whose image is not available gets a record, the others get none.

@@ -21,7 +21,7 @@ from reprokit.core import cache
 from reprokit.core.errors import UsageError
 from reprokit.core.ownership import locked
 from reprokit.environment.model import SourceTree
-from reprokit.run.keeping.uses import Uses
+from reprokit.run.uses import Uses
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 GIT_SECONDS = 900

@@ -1,18 +1,21 @@
-"""One unit of work of a run: a cell of a case, planned."""
+"""One unit of work of a run: a cell of a case, planned, with what its case expects of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reprokit.case.cellspec import CellSpec
 from reprokit.case.files import CaseFile
-from reprokit.case.matrix import Cell
+from reprokit.case.matrix import Cell, is_own, label, matches
 from reprokit.case.model import Case
+from reprokit.case.render import TemplateProblem, render
+from reprokit.core.errors import CaseError
 from reprokit.environment.lock import PinnedEnvironment
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.sequential import Trials
+from reprokit.evidence.verdict import expected
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,3 +52,21 @@ class Task:
     bundled: BundledImage | None = None
     reference: Task | None = None
     notes: tuple[str, ...] = ()
+
+
+def expected_verdict(file: CaseFile, cell: Cell) -> Verdict | None:
+    """The verdict that a case expects of a cell, without its fix; None where it expects none."""
+    own, expect = is_own(cell, file.case.matrix.axes, file.case.matrix.include), file.case.expect
+    if any(matches(cell, partial) for known in expect.known for partial in known.reproduces):
+        return Verdict.DIFFERENT_FAILURE
+    return expected(expect.reproduces, cell, own)
+
+
+def spec_of(file: CaseFile, case: Case, variant: str, cell: Cell) -> CellSpec:
+    """A cell of a case file, as it stands or with its fix. Raises CaseError when a template fails for the cell."""
+    try:
+        return replace(render(case, cell), reproduces=expected_verdict(file, cell) is Verdict.REPRODUCED)
+    except TemplateProblem as error:
+        message = f"{error.message} (in the cell {label(cell)})"
+        problem = file.problem(error.loc, message, error.hint, fixed=variant == "fix")
+        raise CaseError([problem]) from error

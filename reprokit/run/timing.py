@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from pathlib import Path
 
+from reprokit.case.matrix import cell_key
 from reprokit.engine.protocol import Progress
 from reprokit.environment.steps import SHORT_STEP, short_step
 from reprokit.evidence.spans import MOST, Span, Timings
+from reprokit.run.task import Task
+from reprokit.store.sqlite_file import last_seconds
+
+FEW = 3
+"""Cells up to which their order is not looked up."""
 
 
 class Timer:
@@ -122,3 +130,20 @@ def _name(progress: Progress) -> str:
         return progress.name if len(progress.name) <= SHORT_STEP else f"{progress.name[: SHORT_STEP - 3]}..."
     where = f"{progress.number}/{progress.total} " if progress.total else ""
     return where + short_step(progress.name)
+
+
+class KnownSeconds:
+    """How long cells took in the newest run of their case in a store; without end for those that did not run in it."""
+
+    def __init__(self, known: Mapping[tuple[str, str, str], float]) -> None:
+        self._known = known
+
+    @classmethod
+    def of(cls, folder: Path, tasks: Iterable[Task]) -> KnownSeconds:
+        """What the store in ``folder`` knows of the cells of a run; nothing of a run of few."""
+        tasks = list(tasks)
+        return cls(last_seconds(folder, {task.case.id for task in tasks}) if len(tasks) > FEW else {})
+
+    def __call__(self, task: Task) -> float:
+        """Seconds of a cell."""
+        return self._known.get((task.case.id, cell_key(task.cell), task.variant), math.inf)

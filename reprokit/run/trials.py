@@ -29,15 +29,13 @@ from reprokit.evidence.log_trimmer import LogTrimmer
 from reprokit.evidence.model import RULES_VERSION, Outcome, Verdict
 from reprokit.evidence.records import CellRecord, ImageRecord, TrialRecord
 from reprokit.evidence.usage import Usage
-from reprokit.run.debug_files import DebugFiles
-from reprokit.run.debugging import DebugImages
+from reprokit.run.debuggers import DebugFiles, DebugImages, Symboliser
 from reprokit.run.gpus import GpuAllocation
 from reprokit.run.images import BuiltImage, ImageSpec, handed_files, image_record
-from reprokit.run.locking.verify import departures
-from reprokit.run.priority_semaphore import PrioritySemaphore
+from reprokit.run.locked_build import departures
 from reprokit.run.recovering import EngineRecovery, check_awake, slept
-from reprokit.run.symbolising import Symboliser
 from reprokit.run.task import Task
+from reprokit.run.threads import PrioritySemaphore
 from reprokit.run.timing import Timer
 from reprokit.store.places import below, unlinked
 

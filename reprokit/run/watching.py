@@ -12,8 +12,7 @@ from reprokit.case.matrix import cell_key
 from reprokit.core.errors import CaseError, UsageError
 from reprokit.core.text import pluralize
 from reprokit.environment.cases import load_all
-from reprokit.run.last_time import only
-from reprokit.run.plan import plan
+from reprokit.run.plan import only, plan
 from reprokit.run.request import Request
 from reprokit.run.task import Task
 

@@ -41,10 +41,9 @@ from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import ANSWER, CellRecord, RequestRecord, RunRecord, SearchRecord
 from reprokit.run.approving import approve
 from reprokit.run.comparing import check_search, reference_cell
-from reprokit.run.display import Display
 from reprokit.run.images import SourceTrees
 from reprokit.run.invocation import Invocation, load_again, new_id, now
-from reprokit.run.listener import Listener, Silent
+from reprokit.run.listener import Display, Listener, Silent
 from reprokit.run.plan import task_of
 from reprokit.run.request import Request
 from reprokit.run.resuming import UNDECIDED, is_over, out_of_sight

@@ -29,8 +29,7 @@ from reprokit.engine.gpus import discovery
 from reprokit.engine.protocol import Build, Trial
 from reprokit.environment.host import Gpu, HostFacts
 from reprokit.evidence.model import Ending
-from reprokit.run import gpus
-from reprokit.run import longest_first as longest_first_module
+from reprokit.run import gpus, timing
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
 from tests.unit.fakes import FakeEngine
@@ -150,7 +149,7 @@ def _report(nights: int, *, longest_first: bool) -> Iterator[str]:
         patch.setattr(discovery, "facts", lambda: HostFacts(gpus=GPUS, driver="535.104.05", asked="NVML"))
         patch.setattr(gpus, "POLL", QUIET / 8)
         if not longest_first:
-            patch.setattr(longest_first_module, "FEW", math.inf)
+            patch.setattr(timing, "FEW", math.inf)
         config = Path(scratch) / "config.toml"
         config.write_text(f'gpu_leases = "{scratch}/leases"\n')
         patch.setenv("REPROKIT_CONFIG", str(config))

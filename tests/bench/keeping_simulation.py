@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from reprokit.engine.protocol import BASE, IMAGE, Kept
-from reprokit.run.keeping.planning import plan
+from reprokit.run.keeping import plan_removals
 
 GB = 10**9
 DAY = 86400.0
@@ -96,7 +96,7 @@ def _use(year: Year, layers: list[Layer], now: float, budget: int, costs: bool) 
     if found is None:
         new = sum(layer.size for layer in layers if layer.id not in year.parts)
         while True:
-            todo = plan(year.kept.values(), now=now, budget=budget - new)
+            todo = plan_removals(year.kept.values(), now=now, budget=budget - new)
             for removal in todo.removals:
                 del year.kept[removal.kept.key]
             year.removed += len(todo.removals)

@@ -29,7 +29,7 @@ from reprokit.intake import drafting
 from reprokit.intake.bug_drafting import write_cases
 from reprokit.intake.draft import render as written
 from reprokit.intake.importing import kinds
-from reprokit.run.locking import file as lock_file
+from reprokit.run import lock_file
 from reprokit.store.archive import LINES, import_
 from reprokit.store.database import Store
 from reprokit.store.journal import FILE

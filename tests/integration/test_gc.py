@@ -20,7 +20,7 @@ from reprokit.engine import site
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import BUILD_CACHE, IMAGE, Build
 from reprokit.engine.wire import has_containerd_store
-from reprokit.run.keeping.collecting import Keeper, Wanted
+from reprokit.run.keeping import Keeper, Wanted
 from tests.conftest import import_tiny, never
 from tests.private_engine import private_engine
 

@@ -17,8 +17,8 @@ from reprokit.engine.protocol import Build, ImageInfo, Progress
 from reprokit.engine.site import Site
 from reprokit.environment.granting import Caps
 from reprokit.run import build_limits
+from reprokit.run.admitting import grant_by_engine
 from reprokit.run.build_limits import BuildWatch
-from reprokit.run.limits import granted
 from tests.conftest import build_of, docker, never, remove_image, trial
 
 pytestmark = pytest.mark.integration
@@ -147,10 +147,10 @@ def test_a_trial_that_names_no_memory_has_a_limit(engine: DockerEngine, tiny: st
     info = engine.info()
     assert info.memory > 0
     unnamed = trial(tiny, "true")
-    limits = granted(unnamed.limits, info, Caps())
+    limits = grant_by_engine(unnamed.limits, info, Caps())
     assert limits.memory is not None
     assert 0 < limits.memory < info.memory
     eats = trial(tiny, "x=$(head -c 300000000 /dev/zero | tr '\\0' a); echo done", memory=None)
-    small = granted(eats.limits, info, Caps(memory_share=100 * MIB / info.memory))
+    small = grant_by_engine(eats.limits, info, Caps(memory_share=100 * MIB / info.memory))
     ending = engine.run(trial(tiny, eats.command[-1], memory=small.memory), lambda data: None, never())
     assert ending.oom

@@ -12,9 +12,7 @@ from reprokit.core.files import used_bytes
 from reprokit.core.ownership import OwnerState
 from reprokit.core.text import pluralize, size
 from reprokit.evidence.origin import OwnerRecord
-from reprokit.run.keeping.collecting import Wanted, stock
-from reprokit.run.keeping.holders import TEMPORARY, holders
-from reprokit.run.keeping.planning import by_kind
+from reprokit.run.keeping import TEMPORARY, Wanted, by_kind, holders, stock
 
 say = Voice("leftovers")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from reprokit.cli.doctor.finding import Finding, Voice
 from reprokit.cli.doctor.ground import Ground
 from reprokit.core.text import pluralize
-from reprokit.run.lock_making.stale import stale
+from reprokit.run.lock_making import stale
 
 say = Voice("locks")
 

@@ -25,7 +25,7 @@ from reprokit.evidence.sequential import Trials, figures
 from reprokit.evidence.text import CUT_MARK
 from reprokit.run.comparing import Gone, outputs_of
 from reprokit.run.ratios import weighed_trials
-from reprokit.run.spec import spec_of
+from reprokit.run.task import spec_of
 from reprokit.store.errors import StoreError
 from reprokit.store.places import read_log
 

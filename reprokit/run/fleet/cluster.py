@@ -17,10 +17,10 @@ from reprokit.core import version
 from reprokit.core.errors import Cancelled, EngineError, UsageError
 from reprokit.core.text import one_line
 from reprokit.run.fleet import carried
-from reprokit.run.fleet.address import HERE, check_address
 from reprokit.run.fleet.node import NodeGiver, NodeInvocation, serve
 from reprokit.run.fleet.orders import CommonParts, FleetEvent, Lost, Order, ServedImage, common_parts, packed, unpacked
 from reprokit.run.fleet.placing import Needs, Node, NodeReport
+from reprokit.run.request import HERE, check_address
 
 KNOCK = 10.0
 """Seconds that a cluster has to take a connection."""

@@ -25,8 +25,8 @@ from reprokit.run.fleet.orders import FleetEvent, Order, ServedImage
 from reprokit.run.images import SourceTrees
 from reprokit.run.listener import Listener
 from reprokit.run.request import Request
-from reprokit.run.stopping import stop
 from reprokit.run.task import Task
+from reprokit.run.threads import stop
 from reprokit.run.timing import Timer
 from reprokit.run.trials import decided, kept_folder
 from reprokit.store.errors import StoreError, Trouble

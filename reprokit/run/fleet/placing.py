@@ -16,7 +16,7 @@ from reprokit.environment.catalog import Catalog
 from reprokit.environment.dockerfile import build_reads_files
 from reprokit.environment.host import HostFacts
 from reprokit.environment.preflighting import preflight
-from reprokit.run.limits import check_limits
+from reprokit.run.admitting import check_limits
 from reprokit.run.task import Task
 
 MOST_BYTES = 1 << 30

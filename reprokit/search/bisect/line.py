@@ -14,9 +14,9 @@ from reprokit.core.errors import Unsupported, UsageError
 from reprokit.environment.axes import AXIS_NAMES, KNOWN
 from reprokit.environment.resolving import resolve
 from reprokit.run import sources
+from reprokit.run.admitting import site_catalog, supply_of
 from reprokit.run.plan import cells_of, check_values
 from reprokit.run.request import Request
-from reprokit.run.supplying import site_catalog, supply_of
 from reprokit.search import releases
 from reprokit.search.bisect import commits
 

@@ -16,8 +16,8 @@ from reprokit.environment.axes import KNOWN
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.verdict import expected
+from reprokit.run.admitting import site_catalog
 from reprokit.run.plan import check_values
-from reprokit.run.supplying import site_catalog
 from reprokit.search import releases
 from reprokit.search.explain.ordering import inside
 from reprokit.search.isolate import ends, reported

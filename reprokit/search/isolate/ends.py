@@ -11,7 +11,7 @@ from reprokit.case.matrix import Cell, Partial, expand, label, matches, no_axis,
 from reprokit.core.errors import UsageError
 from reprokit.environment.axes import AXIS_NAMES, KNOWN
 from reprokit.evidence.model import Verdict
-from reprokit.run.spec import promised_of
+from reprokit.run.task import expected_verdict
 
 MANY = 300
 """Most candidates for either cell among which the closest two are chosen."""
@@ -63,7 +63,7 @@ def choose(file: CaseFile, bad: Partial, good: Partial) -> Ends:
 
     def rank(pair: tuple[tuple[int, Cell], tuple[int, Cell]]) -> tuple[int, int, int]:
         (at, one), (place, other) = pair
-        against = promised["--bad"][promised_of(file, one)] + promised["--good"][promised_of(file, other)]
+        against = promised["--bad"][expected_verdict(file, one)] + promised["--good"][expected_verdict(file, other)]
         return against, distance(one, other), at + place
 
     pairs = itertools.product(enumerate(whole["--bad"][:MANY]), enumerate(whole["--good"][:MANY]))

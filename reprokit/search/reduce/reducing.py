@@ -20,7 +20,7 @@ from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.records import CellRecord
 from reprokit.run.plan import cells_of
-from reprokit.run.spec import promised_of
+from reprokit.run.task import expected_verdict
 from reprokit.search.queries import Candidate, Query, Search
 from reprokit.search.reduce import candidates, summary
 from reprokit.search.reduce.algorithm import Reduced, reduced
@@ -116,7 +116,7 @@ def _cells(session: SearchSession) -> list[Cell]:
     cells = [cell for _, cell in cells_of([session.file], session.request)]
     if not cells:
         raise UsageError("the selection is empty: --only, --skip and the axis options leave no cell")
-    promised = [(promised_of(session.file, cell), cell) for cell in cells]
+    promised = [(expected_verdict(session.file, cell), cell) for cell in cells]
     wanted = [cell for verdict, cell in promised if verdict is Verdict.REPRODUCED]
     return wanted or [cell for verdict, cell in promised if verdict is None] or cells
 

@@ -20,7 +20,7 @@ from reprokit.core.errors import Cancelled
 from reprokit.core.interrupts import GaveUp
 from reprokit.engine.containers import shielded
 from reprokit.evidence.model import Ending
-from reprokit.run.stopping import stop
+from reprokit.run.threads import stop
 from reprokit.store.database import Store
 from tests.unit.run.test_runner import CASE, Project, toy
 

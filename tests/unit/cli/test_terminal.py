@@ -191,7 +191,7 @@ ALLOWED = {
     "core/terminal.py",  # the exit
     "cli/display/console.py",  # Rich's, whose texts go through it
     "environment/probe_inside.py",  # run in an image
-    "run/lock_making/hashes_inside.py",
+    "run/hashes_inside.py",
     "run/symbols_inside.py",
     "intake/collect.py",  # run in any Python of a reporter
     "engine/venv/inside.py",

@@ -23,7 +23,7 @@ from reprokit.engine.podman.engine import Steps, buildah_parameters
 from reprokit.engine.protocol import EngineInfo, Progress
 from reprokit.engine.site import Served
 from reprokit.engine.usage import MemoryKills, counter_of, in_kernel_log
-from reprokit.run.limits import check_limits, check_reached
+from reprokit.run.admitting import check_limits, check_reached
 from tests.conftest import build_of, trial
 
 # What buildah 1.28.2 printed, in the pieces in which it came.

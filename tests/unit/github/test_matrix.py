@@ -20,9 +20,8 @@ from reprokit.environment.supply import Supply
 from reprokit.evidence.usage import GpuRecord, Usage
 from reprokit.github import matrix
 from reprokit.github.partition import Bounds, ImageLayer, WorkUnit, cut
-from reprokit.run import chosen
 from reprokit.run.plan import plan
-from reprokit.run.request import Request
+from reprokit.run.request import Request, read_chosen
 from reprokit.run.task import Task
 from tests.unit.nights import Nights
 
@@ -79,7 +78,7 @@ def test_the_whole_library_is_in_few_jobs_and_each_image_nearly_once(
     again = [
         task
         for entry in made.include
-        for task in plan(files, Request(cases=(str(CASES),), chosen=chosen.read(json.dumps(entry), "x")))
+        for task in plan(files, Request(cases=(str(CASES),), chosen=read_chosen(json.dumps(entry), "x")))
     ]
     assert names(again) == names(library)
     assert 2 < len(made.include) <= 20
@@ -149,7 +148,7 @@ def test_an_entry_names_its_cells_without_shell_syntax(tmp_path: Path, capsys: p
     (tmp_path / "case.yaml").write_text(CASE)
     path = str(tmp_path / "case.yaml")
     [entry] = entries([path], capsys)
-    [one] = chosen.read(json.dumps(entry, indent=2), "x")
+    [one] = read_chosen(json.dumps(entry, indent=2), "x")
     tasks = plan(load_all([path]), Request(cases=(path,), chosen=(one,)))
     assert [task.cell["how"] for task in tasks] == ["a", "b c's $(x)", "b c's $(x)"]
     request = Request(cases=(path,), chosen=(dataclasses.replace(one, fix=True),))

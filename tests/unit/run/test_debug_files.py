@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.core.errors import Cancelled
-from reprokit.run import debug_files
-from reprokit.run.debug_files import FILE, DebugFiles, NoDebugFile, has_build_id, make_room, servers
+from reprokit.run import debuggers as debug_files
+from reprokit.run.debuggers import FILE, DebugFiles, NoDebugFile, has_build_id, make_room, servers
 from tests.unit.debug_elf import debug_file
 
 ID, OTHER = "ab" * 20, "cd" * 20

@@ -11,7 +11,7 @@ from reprokit.case.trust import Trust
 from reprokit.core.errors import BuildFailed, Unsupported
 from reprokit.engine.kinds import Capabilities
 from reprokit.engine.protocol import Build, ImageInfo
-from reprokit.run.debugging import with_debuggers
+from reprokit.run.debuggers import with_debuggers
 from tests.dockerfile_grammar import parse
 from tests.unit.fakes import FakeEngine
 

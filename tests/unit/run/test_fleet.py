@@ -27,12 +27,11 @@ from reprokit.evidence.model import Ending
 from reprokit.evidence.records import CellRecord
 from reprokit.report.publishing import Scrubber
 from reprokit.run.fleet import carried, dispatching, joining, placing
-from reprokit.run.fleet.address import check_address
 from reprokit.run.fleet.cluster import connect
 from reprokit.run.fleet.node import NodeInvocation
 from reprokit.run.fleet.orders import Order, common_parts, packed, unpacked
 from reprokit.run.plan import plan
-from reprokit.run.request import Request
+from reprokit.run.request import Request, check_address
 from reprokit.run.run_session import Session
 from reprokit.search.explain.repeating import planner
 from reprokit.store.database import Store

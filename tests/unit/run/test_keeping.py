@@ -19,10 +19,22 @@ from hypothesis import strategies as st
 from reprokit.core.errors import EngineError, ImageGone, UsageError
 from reprokit.engine.protocol import IMAGE, OTHER_CACHE, Kept, Trial
 from reprokit.evidence.model import Ending, Verdict
-from reprokit.run.keeping import uses
-from reprokit.run.keeping.collecting import Keeper, Wanted, collect, planned, stock
-from reprokit.run.keeping.holders import Fetched, Logs, Scraps, SourceCache, holders
-from reprokit.run.keeping.planning import LOG, cost, plan
+from reprokit.run import uses
+from reprokit.run.keeping import (
+    LOG,
+    Fetched,
+    Keeper,
+    Logs,
+    Scraps,
+    SourceCache,
+    Wanted,
+    collect,
+    cost,
+    holders,
+    plan_removals,
+    planned_removals,
+    stock,
+)
 from reprokit.store.database import Store
 from tests.bench.keeping_simulation import GB, simulate
 from tests.unit.run.test_runner import Project, toy
@@ -59,7 +71,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def removed(items: Sequence[Kept], **values: object) -> list[str]:
-    return [one.kept.key for one in plan(items, now=NOW, **values).removals]  # type: ignore[arg-type]
+    return [one.kept.key for one in plan_removals(items, now=NOW, **values).removals]  # type: ignore[arg-type]
 
 
 # -- the planner -------------------------------------------------------------------------------------------------------
@@ -95,7 +107,7 @@ def test_what_no_time_is_known_of_is_taken_to_be_made_at_twenty_megabytes_a_seco
 def test_only_what_no_other_shares_is_freed() -> None:
     first = image("a", parts={"base": 1000, "a": 10}, seconds=1.0)
     second = image("b", parts={"base": 1000, "b": 20}, seconds=2.0)
-    found = plan([first, second], now=NOW, budget=500)
+    found = plan_removals([first, second], now=NOW, budget=500)
     assert [(one.kept.key, one.freed) for one in found.removals] == [("a", 10), ("b", 1020)]
     assert (found.total, found.left) == (1030, 0)
 
@@ -145,7 +157,7 @@ def test_a_plan_keeps_the_budget_or_removes_all_that_may_go(
 ) -> None:
     sizes = {part: size for one in items for part, size in one.parts.items()}  # one size for each part
     items = [replace(one, parts={part: sizes[part] for part in one.parts}) for one in items]
-    found = plan(items, now=NOW, budget=budget, older_than=older_than)
+    found = plan_removals(items, now=NOW, budget=budget, older_than=older_than)
     gone = {one.kept.key for one in found.removals}
     left = [one for one in items if one.key not in gone]
     assert len(gone) == len(found.removals)
@@ -190,7 +202,7 @@ def test_what_is_used_is_known_until_it_ends() -> None:
 
 
 def test_what_a_killed_process_used_is_free(tmp_path: Path) -> None:
-    script = "from reprokit.run.keeping.uses import Uses; import time; u = Uses(); u.begin('x'); print(1, flush=True)"
+    script = "from reprokit.run.uses import Uses; import time; u = Uses(); u.begin('x'); print(1, flush=True)"
     child = subprocess.Popen(
         [sys.executable, "-c", f"{script}; time.sleep(600)"],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
@@ -248,7 +260,10 @@ def test_what_is_used_or_to_be_kept_stays() -> None:
         left = collect([shelf], wanted, lambda one: None, cases=lambda: {"d": {"x-1"}})
         assert sorted(shelf.items) == ["a", "b", "c"]
         assert left.total == 300
-    assert planned(stock([shelf], Wanted(budget=0, keep=("case-?",)), lambda: {"a": {"case-1"}}), wanted).bound == 100
+    assert (
+        planned_removals(stock([shelf], Wanted(budget=0, keep=("case-?",)), lambda: {"a": {"case-1"}}), wanted).bound
+        == 100
+    )
 
 
 def test_what_begins_to_be_used_between_the_plan_and_its_turn_stays() -> None:

@@ -23,11 +23,10 @@ from reprokit.environment.measured import Measured
 from reprokit.environment.resolving import resolve
 from reprokit.environment.supply import Supply
 from reprokit.evidence.model import Ending
-from reprokit.run.lock_making.collect import _asked_inside, _check_providers
-from reprokit.run.locking import file
-from reprokit.run.locking.bases import departures as base_departures
-from reprokit.run.locking.bases import ensure
-from reprokit.run.locking.verify import departures, explained
+from reprokit.run import lock_file
+from reprokit.run.lock_making import _asked_inside, _check_providers
+from reprokit.run.locked_build import base_departures as base_departures
+from reprokit.run.locked_build import departures, ensure_base, explain_by_lock
 from reprokit.run.plan import plan
 from reprokit.run.request import Request
 from tests.unit.environment.builders import cell
@@ -154,8 +153,8 @@ def locked(tmp_path: Path) -> tuple[Lock, LockEntry]:
         ),
     )
     path = tmp_path / "x.lock.yaml"
-    path.write_text(file.dumps(written, "x.yaml"))
-    read = file.load(path)
+    path.write_text(lock_file.dumps(written, "x.yaml"))
+    read = lock_file.load(path)
     assert read is not None
     return read, read.entries[0]
 
@@ -174,7 +173,7 @@ def test_a_hash_that_is_not_the_files_is_reported_with_its_line(locked: tuple[Lo
         f"        Expected sha256 {'d' * 64}",
         f"             Got        {'9' * 64}",
     )
-    found = explained(BuildFailed("failed", step="RUN pip", tail=tail), *locked)
+    found = explain_by_lock(BuildFailed("failed", step="RUN pip", tail=tail), *locked)
     assert isinstance(found, BuildFailed)
     assert "dnumpy: {version" in line_of(locked[0], found.reason)
     assert "9" * 64 in found.reason
@@ -184,7 +183,7 @@ def test_a_version_that_the_archive_no_longer_has_is_unsupported_and_says_what_t
     locked: tuple[Lock, LockEntry],
 ) -> None:
     tail = ("E: Version '3.11.2' for 'python3' was not found", "reprokit: out of reach: http://snapshot.example/")
-    found = explained(BuildFailed("failed", tail=tail), *locked)
+    found = explain_by_lock(BuildFailed("failed", tail=tail), *locked)
     assert isinstance(found, Unsupported)
     assert line_of(locked[0], str(found)).strip() == 'python3: "3.11.2"'
     assert "apt_snapshot" in str(found)
@@ -193,13 +192,13 @@ def test_a_version_that_the_archive_no_longer_has_is_unsupported_and_says_what_t
 
 def test_a_file_that_the_index_no_longer_has_is_reported_with_its_line(locked: tuple[Lock, LockEntry]) -> None:
     tail = ("ERROR: No matching distribution found for etorch==1.0",)
-    found = explained(BuildFailed("failed", tail=tail), *locked)
+    found = explain_by_lock(BuildFailed("failed", tail=tail), *locked)
     assert "etorch: {version" in line_of(locked[0], str(found))
 
 
 def test_another_failure_stays_what_it_is(locked: tuple[Lock, LockEntry]) -> None:
     error = BuildFailed("failed", step="RUN make", tail=("make: *** [all] Error 1",))
-    assert explained(error, *locked) is error
+    assert explain_by_lock(error, *locked) is error
 
 
 def test_an_image_that_is_not_what_was_locked_is_reported_package_by_package(locked: tuple[Lock, LockEntry]) -> None:
@@ -237,7 +236,7 @@ def test_a_lock_of_another_processor_architecture_is_unsupported(locked: tuple[L
             return EngineInfo(kind="docker", name="Docker", version="1", architecture="arm64")
 
     with pytest.raises(Unsupported, match="made on amd64, and this engine is of arm64"):
-        ensure(cast(Engine, Other()), locked[1], lambda image: {}, threading.Event(), lambda progress: None)
+        ensure_base(cast(Engine, Other()), locked[1], lambda image: {}, threading.Event(), lambda progress: None)
 
 
 def test_two_that_lock_one_cell_at_a_time_do_not_remove_each_others_images() -> None:

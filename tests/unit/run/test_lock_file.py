@@ -22,11 +22,10 @@ from reprokit.environment.lock import (
     base_reference,
 )
 from reprokit.environment.supply import Supply
+from reprokit.run import lock_file, lock_making
 from reprokit.run.images import SourceTrees, wanted
-from reprokit.run.lock_making import updating
-from reprokit.run.lock_making.stale import identity, stale
-from reprokit.run.locking import file
-from reprokit.run.locking.held import asked_of, held
+from reprokit.run.lock_making import identity, stale
+from reprokit.run.locked_build import asked_of, hold_to_locks
 from reprokit.run.plan import plan
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
@@ -76,8 +75,8 @@ def lock(path: Path, *given: LockEntry) -> Lock:
 def test_what_is_written_is_read_again_with_the_line_of_every_hash(tmp_path: Path) -> None:
     path = tmp_path / "x.lock.yaml"
     written = lock(path, entry(), entry("no", "1.10"))
-    path.write_text(file.dumps(written, "x.yaml"))
-    read = file.load(path)
+    path.write_text(lock_file.dumps(written, "x.yaml"))
+    read = lock_file.load(path)
     assert read == replace(written, entries=tuple(with_sorted(one) for one in written.entries))
     assert read is not None
     where = read.where(read.entries[1], "pip", "no", "hash")
@@ -88,8 +87,8 @@ def test_what_each_step_of_pip_installs_is_written_and_read_again(tmp_path: Path
     one = entry()
     old = replace(one.pins.pip[0], version="1.25.0", sha256="e" * 64)
     written = lock(tmp_path / "x.lock.yaml", replace(one, pins=replace(one.pins, pip_steps=((old,), ()))))
-    (tmp_path / "x.lock.yaml").write_text(file.dumps(written, "x.yaml"))
-    read = file.load(tmp_path / "x.lock.yaml")
+    (tmp_path / "x.lock.yaml").write_text(lock_file.dumps(written, "x.yaml"))
+    read = lock_file.load(tmp_path / "x.lock.yaml")
     assert read is not None
     assert read.entries[0].pins.steps == ((old,), (), one.pins.pip)
     number = int(read.where(read.entries[0], "pip_steps", 0, "numpy", "hash").rpartition(":")[2])
@@ -102,18 +101,18 @@ def with_sorted(one: LockEntry) -> LockEntry:
 
 
 def test_the_same_lock_is_the_same_text_and_one_version_is_one_line(tmp_path: Path) -> None:
-    before = file.dumps(lock(tmp_path, entry()), "x.yaml").splitlines()
-    assert before == file.dumps(lock(tmp_path, entry()), "x.yaml").splitlines()
+    before = lock_file.dumps(lock(tmp_path, entry()), "x.yaml").splitlines()
+    assert before == lock_file.dumps(lock(tmp_path, entry()), "x.yaml").splitlines()
     one = entry()
     newer = replace(one, pins=replace(one.pins, apt={**one.pins.apt, "python3": "3.11.2-2"}))
-    after = file.dumps(lock(tmp_path, newer), "x.yaml").splitlines()
+    after = lock_file.dumps(lock(tmp_path, newer), "x.yaml").splitlines()
     assert sum(a != b for a, b in zip(before, after, strict=True)) == 1
 
 
 def test_versions_are_not_numbers_to_other_readers_of_yaml(tmp_path: Path) -> None:
     import yaml
 
-    data = yaml.safe_load(file.dumps(lock(tmp_path, entry(version="1.10")), "x.yaml"))
+    data = yaml.safe_load(lock_file.dumps(lock(tmp_path, entry(version="1.10")), "x.yaml"))
     assert data["environments"][0]["pip"]["numpy"]["version"] == "1.10"
 
 
@@ -142,11 +141,11 @@ def test_versions_are_not_numbers_to_other_readers_of_yaml(tmp_path: Path) -> No
 )
 def test_what_is_not_a_lock_is_reported_with_its_line(tmp_path: Path, old: str, new: str, message: str) -> None:
     path = tmp_path / "x.lock.yaml"
-    text = file.dumps(lock(path), "x.yaml")
+    text = lock_file.dumps(lock(path), "x.yaml")
     assert old in text
     path.write_text(text.replace(old, new))
     with pytest.raises(UsageError, match=message):
-        file.load(path)
+        lock_file.load(path)
 
 
 @pytest.mark.parametrize(
@@ -162,14 +161,14 @@ def test_a_file_of_another_shape_is_reported_as_not_a_lock(tmp_path: Path, text:
     path = tmp_path / "x.lock.yaml"
     path.write_text(text)
     with pytest.raises(UsageError, match=message):
-        file.load(path)
+        lock_file.load(path)
 
 
 def test_a_lock_lies_beside_its_case_and_is_not_a_case() -> None:
-    assert file.path_of("a/foo.yaml", "foo") == Path("a/foo.lock.yaml")
-    assert file.path_of("a/bug.md", "foo") == Path("a/bug.foo.lock.yaml")
+    assert lock_file.path_of("a/foo.yaml", "foo") == Path("a/foo.lock.yaml")
+    assert lock_file.path_of("a/bug.md", "foo") == Path("a/bug.foo.lock.yaml")
     with pytest.raises(UsageError, match="save it to a file"):
-        file.path_of("<stdin>", "foo")
+        lock_file.path_of("<stdin>", "foo")
 
 
 def planned(folder: Path) -> list[Task]:
@@ -185,7 +184,7 @@ def locked_folder(folder: Path, title: str = "Numbers") -> Path:
     beside = folder / "numbers.lock.yaml"
     made = entry(cells=cells)
     named = replace(made, image=identity(lock(beside, made), made, tasks[0], SourceTrees({}, print)))
-    beside.write_text(file.dumps(lock(beside, named), "numbers.yaml"))
+    beside.write_text(lock_file.dumps(lock(beside, named), "numbers.yaml"))
     return case
 
 
@@ -193,7 +192,7 @@ def test_a_lock_that_makes_another_image_than_it_names_is_stale(tmp_path: Path) 
     locked_folder(tmp_path)
     beside = tmp_path / "numbers.lock.yaml"
     beside.write_text(beside.read_text().replace("b" * 64, "c" * 64))
-    assert len(held(planned(tmp_path))) == 2  # the run says which line is wrong, once it has seen the file
+    assert len(hold_to_locks(planned(tmp_path))) == 2  # the run says which line is wrong, once it has seen the file
     [found] = stale(tmp_path)
     assert re.match(r".*numbers.lock.yaml:\d+: what the lock holds makes reprokit/img:", found.reasons[0])
 
@@ -205,14 +204,14 @@ def test_a_cell_that_was_unsupported_is_refused_with_the_reason_until_it_changes
     beside = tmp_path / "numbers.lock.yaml"
     first, second = planned(tmp_path)
     one = LockedCell(cell=second.cell, variant="case", asked=asked_of(second), reason="no numpy: 1.26.4\nhere")
-    old = file.load(beside)
+    old = lock_file.load(beside)
     assert old is not None
     entries = tuple(replace(each, cells=each.cells[:1]) for each in old.entries)
-    beside.write_text(file.dumps(replace(old, entries=entries, unsupported=(one,)), "numbers.yaml"))
-    read = file.load(beside)
+    beside.write_text(lock_file.dumps(replace(old, entries=entries, unsupported=(one,)), "numbers.yaml"))
+    read = lock_file.load(beside)
     assert read is not None
     assert read.unsupported == (one,)
-    held_first, held_second = held([first, second])
+    held_first, held_second = hold_to_locks([first, second])
     assert (held_first.held is not None, held_first.refused) == (True, "")
     assert held_second.held is None
     assert re.match(r".*numbers.lock.yaml:\d+: unsupported when it was locked.*no numpy: 1.26.4", held_second.refused)
@@ -221,17 +220,17 @@ def test_a_cell_that_was_unsupported_is_refused_with_the_reason_until_it_changes
     assert stale(tmp_path) == []
     case.write_text(CASE.format(title="Numbers", more=', "six"'))
     with pytest.raises(UsageError, match=r"numpy=1.26.4 changed since it was locked"):
-        held(planned(tmp_path))
+        hold_to_locks(planned(tmp_path))
 
 
 def test_a_lock_stays_fresh_under_another_title_and_not_under_another_requirement(tmp_path: Path) -> None:
     case = locked_folder(tmp_path)
-    assert len(held(planned(tmp_path))) == 2
+    assert len(hold_to_locks(planned(tmp_path))) == 2
     case.write_text(CASE.format(title="Another title", more=""))
     assert stale(tmp_path) == []
     case.write_text(CASE.format(title="Numbers", more=', "six"'))
     with pytest.raises(UsageError, match=r"numbers.lock.yaml: the environment.*numpy=1.25.2 changed") as caught:
-        held(planned(tmp_path))
+        hold_to_locks(planned(tmp_path))
     assert f"fix: reprokit lock {case}" in str(caught.value)
     [found] = stale(tmp_path)
     assert found.path.name == "numbers.lock.yaml"
@@ -242,10 +241,10 @@ def test_a_cell_that_is_not_in_the_lock_is_named(tmp_path: Path) -> None:
     case = locked_folder(tmp_path)
     case.write_text(case.read_text().replace('"1.26.4"]', '"1.26.4", "2.0.0"]'))
     with pytest.raises(UsageError, match=r"the cell numpy=2.0.0 is not in it"):
-        held(planned(tmp_path))
+        hold_to_locks(planned(tmp_path))
     (tmp_path / "numbers.lock.yaml").unlink()
     with pytest.raises(UsageError, match=r"there is no such lock"):
-        held(planned(tmp_path))
+        hold_to_locks(planned(tmp_path))
 
 
 def test_a_lock_whose_case_is_gone_is_stale(tmp_path: Path) -> None:
@@ -268,12 +267,12 @@ def test_a_folder_that_cannot_be_written_into_is_reported_before_anything_is_bui
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     locked_folder(tmp_path)
-    found = updating.wishes(planned(tmp_path), upgrade=True)
-    updating.check_folders(found)
+    found = lock_making.wishes(planned(tmp_path), upgrade=True)
+    lock_making.check_folders(found)
     monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write into any
     with pytest.raises(UsageError, match=r"numbers.lock.yaml: cannot be written: its folder is read-only"):
-        updating.check_folders(found)
-    updating.check_folders(updating.wishes(planned(tmp_path), upgrade=False))
+        lock_making.check_folders(found)
+    lock_making.check_folders(lock_making.wishes(planned(tmp_path), upgrade=False))
 
 
 def test_a_lock_without_the_fix_says_so(tmp_path: Path) -> None:
@@ -283,5 +282,5 @@ def test_a_lock_without_the_fix_says_so(tmp_path: Path) -> None:
     with pytest.raises(
         UsageError, match=r"made without the fix, so the cell numpy=1.25.2 \[fix\] is not in it"
     ) as caught:
-        held(plan(files, Request(cases=(str(case),), fix=True)))
+        hold_to_locks(plan(files, Request(cases=(str(case),), fix=True)))
     assert f"fix: reprokit lock {case}" in str(caught.value)

@@ -18,10 +18,11 @@ from reprokit.cli.display.screen import Screen
 from reprokit.engine.protocol import Trial
 from reprokit.evidence.model import Ending
 from reprokit.run import runner
-from reprokit.run.longest_first import KnownSeconds, TrialWorkers
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
 from reprokit.run.task import Task
+from reprokit.run.threads import TrialWorkers
+from reprokit.run.timing import KnownSeconds
 from reprokit.store.database import Store
 from tests.unit.fakes import FakeEngine
 

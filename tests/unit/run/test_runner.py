@@ -35,10 +35,9 @@ from reprokit.evidence.sequential import Trials
 from reprokit.report import result
 from reprokit.report.formats import junit
 from reprokit.run import images
-from reprokit.run.preparing import Builds
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
-from reprokit.run.stopping import Workers
+from reprokit.run.threads import Builds, Workers
 from reprokit.store import journal
 from reprokit.store.database import Store
 from tests.stored import finish

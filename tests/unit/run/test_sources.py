@@ -9,7 +9,7 @@ import pytest
 
 from reprokit.case.cellspec import DatasetSpec, SourceSpec
 from reprokit.core.errors import UsageError
-from reprokit.run.datasets import check
+from reprokit.run.plan import check_dataset
 from reprokit.run.sources import SourceError, fetch, tree_digest
 
 PATCH = """\
@@ -110,9 +110,9 @@ def test_a_dataset_that_is_not_laid_out_right_names_every_glob(tmp_path: Path) -
     (tmp_path / "train").mkdir()
     (tmp_path / "train" / "a.png").write_bytes(b"x")
     good = DatasetSpec(path="d", layout=(("train/*.png", 1),))
-    assert check("d", good, tmp_path) == tmp_path.resolve()
+    assert check_dataset("d", good, tmp_path) == tmp_path.resolve()
     bad = DatasetSpec(path="d", layout=(("train/*.png", 2), ("val/*.png", 1)), sha256={"train/a.png": "00"})
     with pytest.raises(UsageError) as caught:
-        check("d", bad, tmp_path)
+        check_dataset("d", bad, tmp_path)
     for text in ("'train/*.png' matches 1", "'val/*.png' matches 0", "has sha256 2d711642"):
         assert text in str(caught.value)

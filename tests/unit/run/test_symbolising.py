@@ -13,8 +13,7 @@ from reprokit.case.cellspec import Limits
 from reprokit.core.errors import EngineError, EngineLost
 from reprokit.engine.protocol import Mount, Trial
 from reprokit.evidence.model import Ending
-from reprokit.run.debug_files import FILE, DebugFiles
-from reprokit.run.symbolising import Symboliser
+from reprokit.run.debuggers import FILE, DebugFiles, Symboliser
 from tests.unit.debug_elf import debug_file
 from tests.unit.evidence.test_symbols import ID, LOG
 from tests.unit.fakes import FakeEngine

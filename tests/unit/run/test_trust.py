@@ -24,10 +24,10 @@ from reprokit.evidence.details import CellDetails
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.evidence.records import CellRecord
 from reprokit.run import sources
+from reprokit.run.admitting import check_run_time, grant_by_engine
 from reprokit.run.approving import approve
 from reprokit.run.images import SourceTrees, wanted
 from reprokit.run.invocation import load_again
-from reprokit.run.limits import check_run_time, granted
 from reprokit.run.plan import plan
 from reprokit.run.request import Request
 from reprokit.store.database import Store
@@ -220,10 +220,10 @@ SITE = Caps(timeout=86400.0, disk=20 * GIB, build_time=7200.0)
 def test_an_untrusted_case_gets_less(limits: Limits, words: str) -> None:
     for trust in (Trust.OWN, Trust.REVIEWED):
         caps = SITE.within(trust)
-        assert granted(caps.grant(limits), MACHINE, caps)
+        assert grant_by_engine(caps.grant(limits), MACHINE, caps)
     caps = SITE.within(Trust.STRANGER)
     with pytest.raises(Unsupported, match=words):
-        granted(caps.grant(limits), MACHINE, caps)
+        grant_by_engine(caps.grant(limits), MACHINE, caps)
 
 
 @pytest.mark.parametrize("trust", list(Trust))
@@ -236,7 +236,7 @@ def test_only_an_untrusted_case_is_warned_that_such_cases_get_less(trust: Trust)
 @pytest.mark.parametrize("trust", list(Trust))
 def test_what_a_case_leaves_open_has_a_limit(trust: Trust) -> None:
     caps = SITE.within(trust)
-    found = granted(caps.grant(Limits()), MACHINE, caps)
+    found = grant_by_engine(caps.grant(Limits()), MACHINE, caps)
     stranger = trust is Trust.STRANGER
     assert found.memory == int(16 * GIB * (0.5 if stranger else 1 - RESERVE))
     assert found.disk == (5 if stranger else 20) * GIB
@@ -246,8 +246,8 @@ def test_what_a_case_leaves_open_has_a_limit(trust: Trust) -> None:
 
 def test_no_memory_limit_is_asked_of_an_engine_that_holds_none() -> None:
     rootless = replace(MACHINE, unenforced=frozenset({"memory"}))
-    assert granted(Limits(), rootless, Caps()).memory is None
-    assert granted(Limits(), replace(MACHINE, memory=0), Caps()).memory is None
+    assert grant_by_engine(Limits(), rootless, Caps()).memory is None
+    assert grant_by_engine(Limits(), replace(MACHINE, memory=0), Caps()).memory is None
 
 
 def test_the_trials_of_an_untrusted_case_take_two_days_at_most() -> None:

@@ -1,8 +1,8 @@
-"""What a cell asks of the engine's limits, before anything is built for it."""
+"""What this host makes environments of, and whether it and its engine serve a cell, before anything is built for it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from reprokit.case.cellspec import Limits
@@ -10,15 +10,42 @@ from reprokit.case.limits import LIMITS
 from reprokit.case.trust import limited_by
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.core.text import seconds
+from reprokit.engine import registry, site
 from reprokit.engine.protocol import ELSEWHERE
+from reprokit.environment.catalog import Catalog
+from reprokit.environment.supply import Supply
+from reprokit.evidence.records import CellRecord
 
 if TYPE_CHECKING:
     from reprokit.engine.protocol import EngineInfo
     from reprokit.environment.granting import Caps
+    from reprokit.run.request import Request
     from reprokit.run.task import Task
 
 
-def granted(limits: Limits, engine: EngineInfo, caps: Caps) -> Limits:
+def site_catalog() -> Catalog:
+    """The compatibility data, with this site's own rows."""
+    return Catalog(site.settings().compatibility)
+
+
+def supply_of(request: Request) -> Supply:
+    """The host's supply for a request. Asks the registry where the request leaves it open. Raises UsageError."""
+    if registry.capabilities(request.engine).recipe == "script":
+        measure = registry.entry(request.engine).host
+        assert measure is not None, f"the engine {request.engine} makes environments by a script, and measures no host"
+        return Supply(base_source="bootstrap", host=measure(), catalog=site_catalog())
+    from reprokit.engine.bases import detect_source
+
+    settings = site.settings()
+    return Supply(
+        base_source=detect_source(request.base_images),
+        python=settings.python_providers,
+        gcc=settings.gcc_providers,
+        catalog=site_catalog(),
+    )
+
+
+def grant_by_engine(limits: Limits, engine: EngineInfo, caps: Caps) -> Limits:
     """The limits with which the engine runs a trial: one of memory, too, where the case names none.
 
     Raises Unsupported as :func:`check_limits` does, and where the case asks for more memory than ``caps`` grant.
@@ -67,4 +94,15 @@ def check_limits(limits: Limits, engine: EngineInfo) -> None:
             f"{engine} cannot hold {' and '.join(lost)} here (a rootless engine needs cgroups v2 "
             "with delegated controllers: https://rootlesscontaine.rs/getting-started/common/cgroup2/); "
             "use an engine that root runs"
+        )
+
+
+def check_engine(done: Iterable[CellRecord], now: str) -> None:
+    """Raise UsageError when a run whose ``done`` cells another kind of engine served would go on with ``now``."""
+    before = {kind for record in done if (kind := record.details.engine_kind)}
+    if before - {now}:
+        begun = ", ".join(sorted(before))
+        raise UsageError(
+            f"this run was begun with {begun} and cannot go on with {now}: have {begun} answer again, or leave out "
+            "--resume to run again"
         )

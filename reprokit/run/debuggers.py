@@ -1,20 +1,28 @@
-"""Debug files by build id: from the site's debuginfod servers into a cache on this host, which has them once."""
+"""Debuggers in images, and names for the frames that they print: debug files come from the site's servers."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import json
 import os
 import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from reprokit.case.trust import Trust
 from reprokit.core import cache, http_client
-from reprokit.core.errors import Cancelled
+from reprokit.core.errors import BuildFailed, Cancelled, EngineError, EngineLost, ImageGone, Unsupported
 from reprokit.core.files import newest
-from reprokit.core.ownership import POLL_SECONDS, locked_if_free
+from reprokit.core.ownership import IMAGE_LABELS, POLL_SECONDS, locked, locked_if_free
 from reprokit.core.redaction import without_passwords
 from reprokit.core.text import one_line
+from reprokit.engine import site
+from reprokit.engine.protocol import Build, Engine, ImageInfo, Mount, Progress, Trial
+from reprokit.environment import debugging
+from reprokit.evidence.symbols import Module, Named, named, wanted, without_parameters
 
 FILE, PART = "debuginfo", "debuginfo.part"
 MAX_FILE = 4 * 2**30
@@ -169,17 +177,17 @@ def _fetched(url: str, part: Path, cancel: threading.Event) -> int:
 def make_room(folder: Path, keep: Path) -> None:
     """Remove the files that were not used for longest, until all are within ``MAX_ALL``."""
     files = [place for place in folder.glob(f"*/{FILE}") if place.parent != keep]
-    size = sum(_size(place) for place in [*files, keep / FILE])
+    size = sum(_bytes_of(place) for place in [*files, keep / FILE])
     for place in sorted(files, key=newest):
         if size <= MAX_ALL:
             return
         with locked_if_free(folder / f"{place.parent.name}.lock") as held:
             if held:
-                size -= _size(place)
+                size -= _bytes_of(place)
                 place.unlink(missing_ok=True)
 
 
-def _size(place: Path) -> int:
+def _bytes_of(place: Path) -> int:
     with contextlib.suppress(OSError):
         return place.stat().st_size
     return 0
@@ -231,3 +239,189 @@ def _notes(data: bytes, order: str) -> list[str]:
             found.append(data[start : start + length].hex())
         data = data[start + (length + 3 & ~3) :]
     return found
+
+
+class DebugImages:
+    """The images with debuggers of a run, and why others cannot have any: each is tried once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: dict[str, tuple[str, str]] = {}
+
+    def over(self, engine: Engine, image: str, trust: Trust, cancel: threading.Event) -> tuple[str, str]:
+        """The name of ``image`` with debuggers and ''; or ``image`` itself, and why it cannot have them.
+
+        Raises Cancelled, EngineError.
+        """
+        with self._lock:
+            if image not in self._found:
+                self._found[image] = self._made(engine, image, trust, cancel)
+            return self._found[image]
+
+    @staticmethod
+    def _made(engine: Engine, image: str, trust: Trust, cancel: threading.Event) -> tuple[str, str]:
+        info = engine.image(image)
+        if info is None:
+            raise ImageGone(f"the image {image} is gone")
+        try:
+            made = with_debuggers(engine, info, trust=trust, on_progress=lambda progress: None, cancel=cancel)
+        except Unsupported as error:
+            return image, str(error)
+        return made.tag, ""
+
+
+def with_debuggers(
+    engine: Engine,
+    image: ImageInfo,
+    *,
+    trust: Trust,
+    on_progress: Callable[[Progress], None],
+    cancel: threading.Event,
+) -> ImageInfo:
+    """The image with gdb and py-spy in it, built unless the engine has it. ``trust``: in the case of the image.
+
+    Raises Unsupported where the image or the engine cannot have them, Cancelled, EngineError.
+    """
+    info = engine.info()
+    if not info.capabilities.images:
+        raise Unsupported(
+            f"{info} makes no images, into which debuggers could be put: choose another engine by --engine"
+        )
+    layer = debugging.rendered(image.tag)
+    tag = debugging.tag(layer, image.id)
+    lock = cache.folder("locks") / f"image-{tag.rpartition(':')[2]}.lock"
+    with locked(lock, cancel, "image"):
+        if found := engine.image(tag):
+            return found
+        build = Build(tag=tag, dockerfile=layer.dockerfile, context=layer.context, labels=IMAGE_LABELS, trust=trust)
+        try:
+            return engine.build(build, site.current(), on_progress, cancel)
+        except BuildFailed as error:
+            said = [line for line in error.tail if line.startswith("E:")] or list(error.tail[-3:]) or [str(error)]
+            raise Unsupported(
+                f"the debuggers gdb and py-spy cannot be installed in this image: {' '.join(said)}"
+            ) from error
+
+
+SECONDS = 300.0
+"""For all files of a trial; the first look into one of a gigabyte takes gdb half a minute."""
+_MEMORY = 4 * 2**30
+_MOST = 4 * 2**20
+_WHERE = "/opt/reprokit/debug-files"
+
+
+@functools.cache
+def _source() -> str:
+    return (Path(__file__).parent / "symbols_inside.py").read_text(encoding="utf-8")
+
+
+class Symboliser:
+    """Names of frames, for all trials of a run. Safe for threads."""
+
+    def __init__(self, files: DebugFiles) -> None:
+        self._files = files
+        self._lock = threading.Lock()
+        self._names: dict[tuple[str, int], tuple[Named, ...]] = {}
+        self._unread: dict[str, str] = {}
+
+    def rewrite(self, log: Path, engine: Engine, trial: Trial, cancel: threading.Event) -> None:
+        """Put names into the stacks at the end of a log of ``trial``, whose image has debuggers.
+
+        Raises Cancelled, EngineLost.
+        """
+        if not self._files.urls or b"\n[reprokit: module 0x" not in (data := log.read_bytes()):
+            return
+        text = data.decode("utf-8", "surrogateescape")
+        modules = wanted(text)
+        with self._lock:
+            missing = self._look_up(modules, engine, trial, cancel)
+        changed = named(text, self._names, missing)
+        if changed != text:
+            log.write_bytes(changed.encode("utf-8", "surrogateescape"))
+
+    def _look_up(
+        self, modules: Sequence[Module], engine: Engine, trial: Trial, cancel: threading.Event
+    ) -> Mapping[str, str]:
+        """Learn the names of frames; path -> why they are not known, for files that a server may have."""
+        missing: dict[str, str] = {}
+        found: dict[str, tuple[Path, list[int]]] = {}
+        for module in modules:
+            new = [offset for offset in module.offsets if (module.build_id, offset) not in self._names]
+            try:
+                if new:
+                    place = self._files.get(module.build_id, cancel)
+                    found.setdefault(module.build_id, (place, []))[1].extend(new)
+            except NoDebugFile as error:
+                if not error.absent:
+                    missing[module.path] = str(error)
+        asked = {build_id: entry for build_id, entry in found.items() if build_id not in self._unread}
+        if asked:
+            self._ask(asked, engine, trial, cancel)
+        return missing | {one.path: self._unread[one.build_id] for one in modules if one.build_id in self._unread}
+
+    def _ask(
+        self, asked: Mapping[str, tuple[Path, list[int]]], engine: Engine, trial: Trial, cancel: threading.Event
+    ) -> None:
+        said = bytearray()
+        order = list(asked)
+        looks = replace(
+            trial,
+            command=("gdb", "-q", "-batch", "-nx", "-ex", 'python import os; exec(os.environ["REPROKIT_SOURCE"])'),
+            env={
+                "HOME": "/tmp",
+                "REPROKIT_SOURCE": _source(),
+                "REPROKIT_ASKED": json.dumps([[f"{_WHERE}/{one}/{FILE}", sorted(set(asked[one][1]))] for one in order]),
+            },
+            workdir="/",
+            limits=replace(
+                trial.limits,
+                gpus=0,
+                gpu_memory=None,
+                gpu_model=None,
+                memory=max(trial.limits.memory, _MEMORY) if trial.limits.memory else None,
+                timeout=SECONDS,
+                network="none",
+                output="joined",
+            ),
+            mounts=tuple(Mount(source=asked[one][0], target=f"{_WHERE}/{one}") for one in order),
+            files={},
+            gpus=(),
+            gpu_indices=(),
+            traced=False,
+            outputs=None,
+        )
+
+        def sink(data: bytes) -> None:
+            said.extend(data[: _MOST - len(said)])
+
+        try:
+            ending = engine.run(looks, sink, cancel)
+            why = "" if ending.exit_code == 0 else f"gdb ended with status {ending.exit_code}"
+            why = "gdb took too long" if ending.timed_out else "gdb ran out of memory" if ending.oom else why
+        except EngineLost:
+            raise  # the trial is done again
+        except (EngineError, Unsupported) as error:
+            why = one_line(str(error), 200)
+        self._take(order, said.decode("utf-8", "replace"), why)
+
+    def _take(self, order: Sequence[str], said: str, why: str) -> None:
+        ended = False
+        for line in said.split("\n"):
+            if not line.startswith("@"):
+                continue
+            try:
+                number, offset, functions = json.loads(line[1:])
+                if number < 0:
+                    ended = True
+                elif offset < 0:
+                    self._unread[order[number]] = f"gdb cannot read its debug file: {one_line(functions, 200)}"
+                else:
+                    self._names[order[number], offset] = tuple(
+                        Named(function=without_parameters(function), file=file, line=line)
+                        for function, file, line in functions
+                    )
+            except (ValueError, TypeError, AttributeError, LookupError):
+                continue  # words of gdb itself, or a line that was cut off
+        if not ended:
+            for build_id in order:
+                self._unread.setdefault(build_id, f"its debug file was not read: {why or 'gdb said nothing'}")

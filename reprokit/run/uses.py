@@ -1,8 +1,7 @@
 """Which images, source trees and the like are in use on this host, and when and at what cost each was made.
 
 A process that uses something writes its key to a file of its own below the cache, on which it holds a lock: the kernel
-ends that with the process, whatever way it ends. For each key a small file remembers the last use (its modification
-time) and what it took to make the thing. All of it can be lost without harm: what is gone is made again.
+ends that with the process. All of it can be lost without harm.
 """
 
 from __future__ import annotations

@@ -1,1 +1,0 @@
-"""Makes locks from images that were built, and says which locks no longer hold."""

@@ -1,1 +1,0 @@
-"""Locks: their files, which cells are held to one, and builds from a lock and from nothing else."""
