@@ -13,6 +13,9 @@ from typing import Any
 
 from reprokit.core.near_match import near
 
+FIRST_RELEASE = "0.1.0"
+"""Of reprokit, and of the format: no case has a free axis with the name of one that it knew."""
+
 NONE = "none"
 """The value that asks for an environment without the thing that an axis names."""
 
@@ -29,17 +32,23 @@ class Wrong:
 
 @dataclass(frozen=True, kw_only=True)
 class AxisSyntax:
-    """The values that an axis takes.
-
-    ``help``: one sentence for editors and documentation. ``schema``: the JSON Schema of one value.
-    ``check``: what is wrong with a value, None for one that may be right. ``versions``: whether values are versions.
-    """
+    """The values that an axis takes."""
 
     name: str
+    since: str
+    """The first release of reprokit that knows the axis: cases may be older, and have a free axis of its name."""
     help: str
+    """One sentence for editors and documentation."""
     schema: Mapping[str, Any]
+    """The JSON Schema of one value."""
     check: Callable[[str], Wrong | None]
+    """What is wrong with a value, None for one that may be right."""
     versions: bool
+    """Whether values are versions."""
+
+    def why_free(self, value: str) -> Wrong | None:
+        """Why a value is only a template variable: the axis is younger than the format, and does not take it."""
+        return self.check(value) if self.since != FIRST_RELEASE else None
 
 
 class KnownAxes(tuple[AxisSyntax, ...]):
@@ -51,18 +60,20 @@ class KnownAxes(tuple[AxisSyntax, ...]):
         return tuple(axis.name for axis in self)
 
     def wrong(self, name: str, value: str) -> Wrong | None:
-        """What is wrong with a value of the axis ``name``; None where nothing is, or the axis is free."""
-        return next((axis.check(value) for axis in self if axis.name == name), None)
+        """What is wrong with a value of the axis ``name``; None where nothing is, or the value is free."""
+        own = next((axis for axis in self if axis.name == name), None)
+        return own.check(value) if own and own.since == FIRST_RELEASE else None
 
     def of_versions(self) -> Iterator[str]:
         """The names of the axes whose values are versions."""
         return (axis.name for axis in self if axis.versions)
 
 
-def version_syntax(name: str, help: str) -> AxisSyntax:  # noqa: A002 - the word that the field has, too
+def version_syntax(name: str, *, since: str, help: str) -> AxisSyntax:  # noqa: A002 - the word that the field has, too
     """The syntax of an axis whose values are versions, or ``none``."""
     return AxisSyntax(
         name=name,
+        since=since,
         help=help,
         schema={"type": ["string", "number"], "pattern": r"^(none|[0-9]+(\.[0-9]+)*)$"},
         check=wrong_version,

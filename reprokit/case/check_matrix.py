@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from reprokit.case.axes import KnownAxes
-from reprokit.case.checks import axes_of, cells_of, misspelt_axes
+from reprokit.case.checks import axes_of, cells_of
 from reprokit.case.descriptions import dotted, listing
 from reprokit.case.matrix import expand, group_count, too_many
-from reprokit.case.model import RESERVED
+from reprokit.case.model import RESERVED, Case
 from reprokit.case.structure import FormatProblem
 from reprokit.case.templates import CONSTANTS
 from reprokit.case.tree import Loc
@@ -23,25 +23,16 @@ def check_matrix(data: Mapping[str, Any], known: KnownAxes) -> Iterator[FormatPr
     """Axes, their values, and the cells of ``exclude``, ``include``, ``expect.reproduces`` and ``fix.only``."""
     matrix = data.get("matrix")
     axes = axes_of(data)
-    wrong = misspelt_axes(data, known)
     for name, values in axes.items():
         loc: Loc = ("matrix", name)
-        if name in wrong:
-            yield FormatProblem(
-                loc=loc,
-                message=f"matrix: no template uses the axis {name!r}, and reprokit does not know it",
-                hint=f"did you mean {wrong[name]!r}?",
-                on_key=True,
-            )
-        else:
-            yield from _axis_name(loc, name)
+        yield from _axis_name(loc, name)
         written = matrix[name] if isinstance(matrix, dict) else []
         if isinstance(written, list):
-            yield from _axis_values(loc, wrong.get(name, name), values, len(written), known)
+            yield from _axis_values(loc, name, values, len(written), known)
     for key in RESERVED:
         for loc, cell in cells_of(data, key):
             yield from _known_values(loc, cell, known)
-    yield from _references(data, axes, wrong, known)
+    yield from _references(data, axes)
     if not isinstance(matrix, dict):
         return
     excluded = [cell for _, cell in cells_of(data, "exclude")]
@@ -110,18 +101,17 @@ def _known_value(loc: Loc, name: str, value: str, known: KnownAxes) -> Iterator[
         yield FormatProblem(loc=loc, message=f"{dotted(loc)}: {wrong.words}", hint=wrong.hint)
 
 
-def _references(
-    data: Mapping[str, Any], axes: Mapping[str, list[str]], wrong: Mapping[str, str], known: KnownAxes
-) -> Iterator[FormatProblem]:
+def _references(data: Mapping[str, Any], axes: Mapping[str, list[str]]) -> Iterator[FormatProblem]:
     """Cells of ``exclude``, of ``expect`` and of ``fix.only`` that name an axis or a value that no cell has."""
     values: dict[str, dict[str, None]] = {name: dict.fromkeys(column) for name, column in axes.items()}
-    yield from _include_names(data, values, known)
     product = {name: dict(column) for name, column in values.items()}
-    for _, cell in cells_of(data, "include"):
+    for loc, cell in cells_of(data, "include"):
         for name, value in cell.items():
+            if name not in product:
+                yield from _axis_name((*loc, name), name)
             values.setdefault(name, {})[value] = None
     for loc, cell in cells_of(data, "exclude"):
-        yield from _reference(loc, cell, product, wrong)
+        yield from _reference(loc, cell, product)
     for where, cells in _named_cells(data):
         for index, cell in enumerate(cells if isinstance(cells, list) else []):
             loc = (*where, index)
@@ -130,7 +120,7 @@ def _references(
                     yield FormatProblem(
                         loc=loc, message=f"{dotted(loc)}: an empty cell", hint=_EVERY.get(len(where), "")
                     )
-                yield from _reference(loc, cell, values, wrong)
+                yield from _reference(loc, cell, values)
 
 
 _EVERY = {2: "for every cell write: all", 4: "name an axis and a value"}
@@ -149,12 +139,9 @@ def _named_cells(data: Mapping[str, Any]) -> Iterator[tuple[Loc, Any]]:
         yield ("fix", "only"), fix.get("only")
 
 
-def _reference(
-    loc: Loc, cell: Mapping[str, str], values: Mapping[str, Mapping[str, None]], wrong: Mapping[str, str]
-) -> Iterator[FormatProblem]:
-    meant = {right: name for name, right in wrong.items()}
+def _reference(loc: Loc, cell: Mapping[str, str], values: Mapping[str, Mapping[str, None]]) -> Iterator[FormatProblem]:
     for name, value in cell.items():
-        column = values.get(name, values.get(meant.get(name, ""), None))
+        column = values.get(name)
         if column is None:
             hint = near(name, values) or (f"axes: {listing(values)}" if values else "the matrix has no axes")
             yield FormatProblem(
@@ -167,17 +154,31 @@ def _reference(
             )
 
 
-def _include_names(data: Mapping[str, Any], values: Mapping[str, Any], known: KnownAxes) -> Iterator[FormatProblem]:
-    """Axes that only one entry of ``include`` brings, spelt nearly as one that it lacks."""
-    for loc, cell in cells_of(data, "include"):
-        for name in cell:
-            lacks = [axis for axis in (*values, *known.names) if axis not in cell]
-            if name not in values and name not in known.names and nearest(name, lacks, cutoff=0.7):
-                yield FormatProblem(
-                    loc=(*loc, name),
-                    message=f"{dotted(loc)}: the matrix has no axis {name!r}",
-                    hint=near(name, lacks, cutoff=0.7),
-                    on_key=True,
-                )
-            elif name not in values:
-                yield from _axis_name((*loc, name), name)
+def axis_hints(case: Case, names: Collection[str], known: KnownAxes) -> Iterator[FormatProblem]:
+    """What an author may have meant otherwise. ``names``: those that templates use, whose axes are meant as they are.
+
+    None of it is an error: a known axis that is added must not make a case invalid that has one of a similar name.
+    """
+    own, syntax = case.matrix.axes, {axis.name: axis for axis in known}
+    for name in own:
+        yield from _hint(("matrix", name), name, [one for one in known.names if one not in own], names, known)
+    for at, cell in enumerate(case.matrix.include):
+        for name in (name for name in cell if name not in own):
+            lacks = [one for one in (*own, *known.names) if one not in cell]
+            yield from _hint(("matrix", "include", at, name), name, lacks, names, known)
+    for name, values in case.matrix.columns().items():
+        free = [value for value in values if name in syntax and syntax[name].why_free(value)]
+        if free:
+            words = (
+                f"reprokit knows the axis {name!r} since {syntax[name].since}, and does not take {listing(free)} for it"
+            )
+            hint = "such a value stays a template variable, others decide the image: rename the axis to keep all alike"
+            yield FormatProblem(loc=("matrix", name), message=f"matrix: {words}", hint=hint, on_key=True)
+
+
+def _hint(
+    loc: Loc, name: str, lacks: Iterable[str], names: Collection[str], known: KnownAxes
+) -> Iterator[FormatProblem]:
+    if name not in known.names and name not in names and (meant := nearest(name, lacks, cutoff=0.7)):
+        message = f"{dotted(loc)}: no template uses the axis {name!r}, and reprokit does not know it"
+        yield FormatProblem(loc=loc, message=message, hint=f"did you mean {meant!r}?", on_key=True)

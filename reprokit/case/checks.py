@@ -21,7 +21,7 @@ from reprokit.case.model import FIX_CHANGES, FIX_KEYS, RESERVED, TEMPLATED
 from reprokit.case.structure import FormatProblem
 from reprokit.case.templates import inspect, is_template
 from reprokit.case.tree import CaseTree, Loc
-from reprokit.core.near_match import near, nearest
+from reprokit.core.near_match import near
 
 MOST_AXES = 500
 MOST_TAGS = 1_000
@@ -81,20 +81,6 @@ def cells_of(data: Mapping[str, Any], key: str) -> Iterator[tuple[Loc, dict[str,
             yield ("matrix", key, index), entry
 
 
-def misspelt_axes(data: Mapping[str, Any], known: KnownAxes) -> dict[str, str]:
-    """Axes that no template uses and that are nearly a known axis which the case lacks: ``pyhton`` -> ``python``."""
-    axes = axes_of(data)
-    free = [name for name in axes if name not in known.names]
-    used = names_used(data) if free else frozenset()
-    wrong: dict[str, str] = {}
-    for name in free:
-        if name not in used:
-            meant = nearest(name, [axis for axis in known.names if axis not in axes], cutoff=0.7)
-            if meant:
-                wrong[name] = meant
-    return wrong
-
-
 def check_amounts(data: Mapping[str, Any]) -> Iterator[FormatProblem]:
     """More axes or templates than are looked at: every further check may take time for each of them."""
     if len(axes_of(data)) > MOST_AXES:
@@ -118,7 +104,7 @@ def check_templates(tree: CaseTree, data: Mapping[str, Any], known: KnownAxes) -
     """Templates that are not valid, and names that are not defined."""
     axes = axes_of(data)
     included = (name for _, cell in cells_of(data, "include") for name in cell)
-    defined = {*axes, *misspelt_axes(data, known).values(), *included}
+    defined = {*axes, *included}
     for loc, text in templates(data):
         inspection = inspect(text)
         if inspection.error:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
-from reprokit.case.axes import KnownAxes
+from reprokit.case.axes import FIRST_RELEASE, KnownAxes
 from reprokit.case.model import FIX_CHANGES, RESERVED, Case
 
 ID = "urn:reprokit:case:v1"
@@ -62,7 +62,11 @@ def json_schema(known: KnownAxes) -> dict[str, Any]:
 def _matrix(generated: dict[str, Any], axes: KnownAxes) -> dict[str, Any]:
     """Axes are beside ``exclude`` and ``include`` in the file, whatever their names."""
     axis = {"type": "array", "minItems": 1}
-    known = {one.name: {**axis, "items": dict(one.schema), "description": one.help} for one in axes}
+    known = {
+        # A case that is older than an axis may have a free one of its name.
+        one.name: {**axis, "items": dict(one.schema) if one.since == FIRST_RELEASE else _VALUE, "description": one.help}
+        for one in axes
+    }
     return {
         "description": "Axes by name, with their values, and exclude and include as in GitHub Actions.",
         "type": "object",

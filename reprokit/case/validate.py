@@ -21,7 +21,6 @@ from reprokit.case.checks import (
     check_fix_keys,
     check_paths,
     check_templates,
-    misspelt_axes,
     names_used,
     templates,
 )
@@ -99,7 +98,7 @@ def _common(tree: CaseTree, data: dict[str, Any], known: KnownAxes) -> tuple[Ite
         check_templates(tree, data, known),
         check_paths(data),
         check_digests(data),
-        _check_partial_cells(tree, data, known),
+        _check_partial_cells(data),
     )
 
 
@@ -149,10 +148,9 @@ def merge(base: Any, change: Any) -> Any:
     return change
 
 
-def _check_partial_cells(tree: CaseTree, data: dict[str, Any], known: KnownAxes) -> Iterator[FormatProblem]:
+def _check_partial_cells(data: dict[str, Any]) -> Iterator[FormatProblem]:
     """Templates that need an axis which some cells lack: cells of ``include`` need not have every axis."""
-    wrong = misspelt_axes(data, known)
-    axes = {wrong.get(name, name): values for name, values in axes_of(data).items()}
+    axes = axes_of(data)
     included = list(cells_of(data, "include"))
     extra = {name for _, cell in included for name in cell} - set(axes)
     if not included:

@@ -197,6 +197,11 @@ class Axis:
         """Its name in cases and on the command line."""
         return self.syntax.name
 
+    def asked(self, cell: Mapping[str, str]) -> str | None:
+        """The value that a cell has for it; None where it has none, or one that is only a template variable."""
+        value = cell.get(self.name)
+        return None if value is None or self.syntax.why_free(value) else value
+
 
 def version_differs(
     name: str, title: str, same: Callable[[str, str], bool] = versions.matches

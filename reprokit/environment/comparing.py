@@ -33,7 +33,7 @@ def compared(cell: Mapping[str, str], measured: Measured | None, catalog: Catalo
     found = []
     for name, asked in cell.items():
         have, differs = None, ""
-        if measured and name in BY_NAME and name in measured:
+        if measured and name in BY_NAME and name in measured and BY_NAME[name].asked(cell):
             have, differs = measured[name], BY_NAME[name].differs(asked, measured, catalog)
         elif name not in BY_NAME and asked[:1].isdigit() and (have := installed.get(canonical(name))):
             same = versions.matches(asked, have)

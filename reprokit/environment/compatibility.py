@@ -96,7 +96,7 @@ def _requirements(spec: CellSpec, catalog: Catalog) -> Iterator[str]:
     """Requirements that bring another version of an axis than the cell asks for. One with a marker may not hold."""
     found = [one for one in map(frameworks.requirement_of, spec.environment.requirements) if one and not one.marker]
     for axis in AXES:
-        asked = spec.cell.get(axis.name, versions.NONE)
+        asked = axis.asked(spec.cell) or versions.NONE
         for one in found if axis.wheels and asked != versions.NONE else ():
             if axis.wheels and axis.wheels.names.fullmatch(frameworks.canonical(one)):
                 pinned, exact = frameworks.pinned_version(one), axis.wheels.exact

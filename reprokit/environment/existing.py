@@ -25,7 +25,7 @@ def nonexistent(name: str, value: str, catalog: Catalog, *, newer: bool = False)
     an image may have although the data do not know them yet.
     """
     axis = BY_NAME.get(name)
-    if axis is None or value == versions.NONE:
+    if axis is None or value == versions.NONE or axis.syntax.why_free(value):
         return ""
     if not axis.syntax.versions and (wrong := axis.syntax.check(value)):
         return f"{wrong.words} ({wrong.hint})"

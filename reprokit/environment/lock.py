@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from reprokit.case.cellspec import CellSpec, FileSpec
 from reprokit.case.matrix import cell_key
-from reprokit.environment.axes import AXES, AXIS_NAMES
+from reprokit.environment.axes import AXES
 from reprokit.environment.model import BASE_PREFIX
 from reprokit.environment.supply import Supply
 
@@ -218,7 +218,7 @@ def asked_digest(spec: CellSpec, *, reads_files: bool) -> str:
         if environment[later] == free:
             del environment[later]  # locks of earlier versions know no such key
     asked = {
-        "axes": {name: value for name, value in spec.cell.items() if name in AXIS_NAMES},
+        "axes": {axis.name: spec.cell[axis.name] for axis in AXES if axis.asked(spec.cell)},
         "environment": environment,
         "sources": {name: dataclasses.asdict(source) for name, source in spec.sources.items()},
         "generate": {name: [data.path, data.generate] for name, data in spec.datasets.items() if data.generate},

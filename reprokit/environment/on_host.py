@@ -33,7 +33,7 @@ def resolve_on(
     reasons = [*_system(host, spec), *_limits(host, spec.limits, written), *_places(spec)]
     found: dict[str, Any] = {}
     for axis in RESOLVING:
-        request = HostRequest(asked=spec.cell.get(axis.name), spec=spec, host=host, catalog=catalog, found=found)
+        request = HostRequest(asked=axis.asked(spec.cell), spec=spec, host=host, catalog=catalog, found=found)
         try:
             found[axis.name] = axis.on_host(request)
         except FollowsFromRefused:

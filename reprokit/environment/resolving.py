@@ -61,7 +61,7 @@ def without_check(spec: CellSpec, supply: Supply) -> Environment:
         )
     found: dict[str, Any] = {}
     for axis in RESOLVING:
-        request = AxisRequest(asked=spec.cell.get(axis.name), spec=spec, supply=supply, found=found)
+        request = AxisRequest(asked=axis.asked(spec.cell), spec=spec, supply=supply, found=found)
         found[axis.name] = axis.resolve(request)
     release: Release = found["os"]
     python, gcc, cuda = found["python"], found["gcc"], found["cuda"]

@@ -7,12 +7,13 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from reprokit.case import check_matrix
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, count, expand, label
 from reprokit.case.model import Case, Failure
 from reprokit.core.errors import CaseError, Problem, Unsupported
 from reprokit.environment import compatibility
-from reprokit.environment.axes import BY_NAME
+from reprokit.environment.axes import BY_NAME, KNOWN
 from reprokit.environment.catalog import Catalog
 from reprokit.environment.existing import nonexistent
 from reprokit.environment.host import HostFacts
@@ -35,6 +36,7 @@ def warnings(file: CaseFile, catalog: Catalog) -> Iterator[Problem]:
     for loc, name, value in _axis_values(file):
         if why := nonexistent(name, value, catalog, newer=bool(file.case.environment.image)):
             yield file.problem(loc, f"warning: {why}")
+    yield from axis_hints(file)
     if _reproduces_without_network(file.case):
         yield file.problem(
             ("command",),
@@ -60,6 +62,12 @@ def warnings(file: CaseFile, catalog: Catalog) -> Iterator[Problem]:
     for text, cells in first.items():
         more = f" and {len(cells) - 1} more" if len(cells) > 1 else ""
         yield file.problem(("matrix",), f"warning: {text} (in the cell {cells[0]}{more})", key=True)
+
+
+def axis_hints(file: CaseFile) -> Iterator[Problem]:
+    """Axes that the author may have meant otherwise: see :func:`reprokit.case.check_matrix.axis_hints`."""
+    for found in check_matrix.axis_hints(file.case, file.names, KNOWN):
+        yield file.problem(found.loc, f"warning: {found.message}", found.hint, key=found.on_key)
 
 
 def _without_effect(file: CaseFile) -> Iterator[str]:

@@ -22,6 +22,7 @@ from reprokit.evidence.spans import KEY, Timings
 from reprokit.run import resuming
 from reprokit.run.admitting import check_run_time
 from reprokit.run.approving import approve
+from reprokit.run.case_warnings import axis_hints
 from reprokit.run.invocation import Invocation, load_again, new_id, now, site_caps, workflow
 from reprokit.run.keeping import check_room
 from reprokit.run.listener import Listener
@@ -253,6 +254,9 @@ class Session(Invocation):
             undone = [task for task in tasks if task.number not in done]
             runner = self._cells_runner(record.id, request, self._recorder, listener, undone)
             listener.planned(record.id, tasks)
+            for file in {task.file.path: task.file for task in tasks}.values():
+                for hint in axis_hints(file):
+                    listener.note(str(hint))
             if not request.locked:
                 self._note_locks(tasks, listener)
             for task in tasks:

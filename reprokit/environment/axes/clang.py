@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from reprokit.case.axes import version_syntax
+from reprokit.case.axes import FIRST_RELEASE, version_syntax
 from reprokit.core.errors import Unsupported
 from reprokit.environment import versions
 from reprokit.environment.axes.operating_system import release_of
@@ -102,7 +102,9 @@ def releases(cell: Mapping[str, str], catalog: Catalog) -> Iterable[str]:
 AXIS = Axis(
     place=70,
     title="Clang",
-    syntax=version_syntax("clang", "Clang versions: 16 accepts any 16.x; none for no Clang in the image."),
+    syntax=version_syntax(
+        "clang", since=FIRST_RELEASE, help="Clang versions: 16 accepts any 16.x; none for no Clang in the image."
+    ),
     guide="""\
 `clang` and `clang++` of the distribution's packages `clang-N`, with `make` and Python's headers; a release has a few
 versions. They do not become `cc` and `c++`: a case calls them by name, or sets `CC` and `CXX`. Without this axis

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from reprokit.case.axes import version_syntax
+from reprokit.case.axes import FIRST_RELEASE, version_syntax
 from reprokit.core.errors import Unsupported
 from reprokit.environment import versions
 from reprokit.environment.axis import (
@@ -79,7 +79,9 @@ def releases(cell: Mapping[str, str], catalog: Catalog) -> Iterable[str]:
 AXIS = Axis(
     place=60,
     title="CMake",
-    syntax=version_syntax("cmake", "CMake versions: 3.27 accepts any 3.27.x; none for no CMake of PyPI's."),
+    syntax=version_syntax(
+        "cmake", since=FIRST_RELEASE, help="CMake versions: 3.27 accepts any 3.27.x; none for no CMake of PyPI's."
+    ),
     guide="""\
 The program `cmake` of PyPI's wheels, in the virtual environment at `/opt/venv`, which is first on `PATH`; it needs a
 Python with pip. It is installed after pinned packages of hundreds of megabytes and before the other requirements of

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from reprokit.case.axes import version_syntax
+from reprokit.case.axes import FIRST_RELEASE, version_syntax
 from reprokit.case.cellspec import CellSpec
 from reprokit.core.errors import Unsupported
 from reprokit.environment import versions, wording
@@ -319,7 +319,7 @@ def releases(cell: Mapping[str, str], catalog: Catalog) -> Iterable[str]:
 AXIS = Axis(
     place=40,
     title="CUDA",
-    syntax=version_syntax("cuda", "CUDA versions, or none for no CUDA in the image."),
+    syntax=version_syntax("cuda", since=FIRST_RELEASE, help="CUDA versions, or none for no CUDA in the image."),
     guide="""\
 The toolkit at `/usr/local/cuda`: NVIDIA's image where a registry has it, else NVIDIA's wheels, else the distribution's
 package `nvidia-cuda-toolkit`, which `environment.apt` can ask for by name, else the libraries of conda-forge's package

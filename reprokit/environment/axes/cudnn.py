@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from reprokit.case.axes import version_syntax
+from reprokit.case.axes import FIRST_RELEASE, version_syntax
 from reprokit.core.errors import Unsupported
 from reprokit.environment import versions, wording
 from reprokit.environment.axis import (
@@ -131,7 +131,7 @@ def releases(cell: Mapping[str, str], catalog: Catalog) -> Iterable[str]:
 AXIS = Axis(
     place=50,
     title="cuDNN",
-    syntax=version_syntax("cudnn", "cuDNN versions, or none."),
+    syntax=version_syntax("cudnn", since=FIRST_RELEASE, help="cuDNN versions, or none."),
     guide="""\
 NVIDIA's wheels `nvidia-cudnn-cuN` for the CUDA of the cell, unpacked below `/usr/local/cuda`; it needs the axis `cuda`,
 whose libraries it loads. Older versions come with NVIDIA's image of that CUDA, where base images come from a registry,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from reprokit.case.axes import version_syntax
+from reprokit.case.axes import FIRST_RELEASE, version_syntax
 from reprokit.core.errors import Unsupported
 from reprokit.environment import providers_gcc, versions, wording
 from reprokit.environment.axes.operating_system import release_of
@@ -78,7 +78,7 @@ def releases(cell: Mapping[str, str], catalog: Catalog) -> Iterable[str]:
 AXIS = Axis(
     place=30,
     title="GCC",
-    syntax=version_syntax("gcc", "GCC versions: 12 accepts any 12.x, 12.2 only 12.2.x."),
+    syntax=version_syntax("gcc", since=FIRST_RELEASE, help="GCC versions: 12 accepts any 12.x, 12.2 only 12.2.x."),
     guide="""\
 `gcc`, `g++`, `cc` and `c++`: of the distribution's packages, of Docker's image `gcc`, or of conda-forge, in the order
 of `gcc_providers`. Without this axis nothing is installed. Measured by `gcc -dumpfullversion`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from reprokit.case.axes import version_syntax
+from reprokit.case.axes import FIRST_RELEASE, version_syntax
 from reprokit.core.errors import Unsupported
 from reprokit.environment import versions
 from reprokit.environment.axis import (
@@ -101,7 +101,7 @@ def releases(cell: Mapping[str, str], catalog: Catalog) -> Iterable[str]:
 AXIS = Axis(
     place=80,
     title="NCCL",
-    syntax=version_syntax("nccl", "NCCL versions, or none."),
+    syntax=version_syntax("nccl", since=FIRST_RELEASE, help="NCCL versions, or none."),
     guide="""\
 NVIDIA's wheels `nvidia-nccl-cuN` for the CUDA of the cell, unpacked below `/usr/local/cuda`; it needs the axis `cuda`.
 A framework's own NCCL, which its wheels bring or link in, is another one. Measured by its header, else by the name of

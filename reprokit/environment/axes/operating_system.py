@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from reprokit.case.axes import AxisSyntax, Wrong, is_version
+from reprokit.case.axes import FIRST_RELEASE, AxisSyntax, Wrong, is_version
 from reprokit.case.cellspec import EnvironmentSpec
 from reprokit.case.descriptions import listing
 from reprokit.core.errors import Unsupported
@@ -131,6 +131,7 @@ AXIS = Axis(
     title="OS",
     syntax=AxisSyntax(
         name="os",
+        since=FIRST_RELEASE,
         help="Operating systems, such as debian-12 or ubuntu-22.04.",
         schema={"type": "string"},
         check=check,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from reprokit.case.axes import version_syntax
+from reprokit.case.axes import FIRST_RELEASE, version_syntax
 from reprokit.core.errors import Unsupported
 from reprokit.environment import host_packages, providers_python, versions, wording
 from reprokit.environment.axes.operating_system import release_of
@@ -93,7 +93,9 @@ def releases(cell: Mapping[str, str], catalog: Catalog) -> Iterable[str]:
 AXIS = Axis(
     place=20,
     title="Python",
-    syntax=version_syntax("python", "Python versions, such as 3.11. Quote them: other tools read 3.10 as 3.1."),
+    syntax=version_syntax(
+        "python", since=FIRST_RELEASE, help="Python versions, such as 3.11. Quote them: other tools read 3.10 as 3.1."
+    ),
     guide="""\
 The interpreter of a virtual environment at `/opt/venv`, which is first on `PATH`: of the distribution's packages, of
 Docker's image `python`, of uv, or of conda-forge (3.5 to 3.7), in the order of `python_providers`. Without this axis it
