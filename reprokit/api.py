@@ -19,13 +19,14 @@ from reprokit.core.errors import CaseError, Problem, UsageError
 from reprokit.core.near_match import near
 from reprokit.engine import kinds, site
 from reprokit.environment.axes import AXIS_NAMES
-from reprokit.environment.cases import check_versions, load_all
+from reprokit.environment.cases import check_versions
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.sequential import Trials
 from reprokit.report.formats import run_format
 from reprokit.report.publishing import FormatSources
 from reprokit.run.listener import Listener, Silent
+from reprokit.run.loading import load_all
 from reprokit.run.request import Request, read_trials
 from reprokit.run.run_session import Session
 from reprokit.search.explain.repeating import planner

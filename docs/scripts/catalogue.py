@@ -19,10 +19,10 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from reprokit.case.facts import facts
 from reprokit.case.files import CaseFile
 from reprokit.core.text import pluralize
-from reprokit.environment.cases import load_all
 from reprokit.report.catalogue import page, verdicts
 from reprokit.report.catalogue.page import inline, link
 from reprokit.report.markdown.text import table
+from reprokit.run.loading import load_all
 
 CASES = Path(__file__).parents[2] / "cases"
 SOURCE = Path(__file__).with_name("catalogue.yaml")

@@ -12,7 +12,7 @@ from reprokit.case import placeholders
 from reprokit.case.axes import KnownAxes
 from reprokit.case.markdown import blocks, is_markdown
 from reprokit.case.model import Case
-from reprokit.case.read import MARKDOWN_SUFFIXES, YAML_SUFFIXES, Text, read
+from reprokit.case.read import MARKDOWN_SUFFIXES, YAML_SUFFIXES, Fetch, Text, read
 from reprokit.case.tree import CaseTree, Loc, SourcePosition, parse
 from reprokit.case.trust import Trust, of_path
 from reprokit.case.validate import Checked, check
@@ -53,7 +53,7 @@ class CaseFile:
         return tree.problem(*tree.position(tuple(loc), key=key), message, hint)
 
 
-def load(source: str, known: KnownAxes, *, stdin: TextIO | None = None) -> list[CaseFile]:
+def load(source: str, known: KnownAxes, *, stdin: TextIO | None = None, fetch: Fetch | None = None) -> list[CaseFile]:
     """The cases in a file, folder, Markdown file, standard input (``-``) or web address, in a fixed order.
 
     ``known``: the axes that mean something. In a folder the copy of a case in a Markdown file, such as a shared issue,
@@ -65,7 +65,7 @@ def load(source: str, known: KnownAxes, *, stdin: TextIO | None = None) -> list[
     problems: list[Problem] = []
     ids: dict[str, Problem] = {}
     trees: list[tuple[CaseTree, bool]] = []
-    for item in read(source, stdin):
+    for item in read(source, stdin, fetch):
         if isinstance(item, Problem):
             problems.append(item)
         else:

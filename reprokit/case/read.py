@@ -1,4 +1,4 @@
-"""Where case texts come from: files, folders, standard input, web addresses. All effects of the format are here."""
+"""Where case texts come from: files, folders, standard input, and what a caller fetches. Writes nothing."""
 
 from __future__ import annotations
 
@@ -6,18 +6,14 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
-from reprokit.case.markdown import blocks
 from reprokit.core.errors import Problem, UsageError
 from reprokit.core.files import open_regular
 from reprokit.core.near_match import nearest
-
-if TYPE_CHECKING:
-    from reprokit.core.issues import Issue
 
 MAX_BYTES = 8 * 1024**2
 """Largest case file."""
@@ -46,7 +42,11 @@ class Text:
     markdown: bool = False
 
 
-def read(source: str, stdin: TextIO | None = None) -> Iterator[Text | Problem]:
+Fetch = Callable[[str], Text | Problem]
+"""What gets the text at a web address: this room opens no connection."""
+
+
+def read(source: str, stdin: TextIO | None = None, fetch: Fetch | None = None) -> Iterator[Text | Problem]:
     """The texts that ``source`` names. A file that is not text becomes a Problem, so that others are still read.
 
     Raises UsageError when there is nothing of that name, or it cannot be read.
@@ -54,7 +54,9 @@ def read(source: str, stdin: TextIO | None = None) -> Iterator[Text | Problem]:
     if source == "-":
         yield _stdin(stdin)
     elif source.lower().startswith(("http://", "https://")):
-        yield _fetch(source)
+        if fetch is None:
+            raise UsageError(f"{source}: a case at a web address is not read here; save it as a file")
+        yield fetch(source)
     elif "://" in source:
         raise UsageError(f"{source}: only http:// and https:// addresses can be read, and bundles at s3://BUCKET/KEY")
     elif Path(source).is_dir():
@@ -71,13 +73,13 @@ def _stdin(stdin: TextIO | None) -> Text | Problem:
         stdin = sys.stdin
     raw = getattr(stdin, "buffer", None)
     if isinstance(raw, io.IOBase):
-        return _decode("<stdin>", raw.read(MAX_BYTES + 1))
+        return decode("<stdin>", raw.read(MAX_BYTES + 1))
     text = stdin.read(MAX_BYTES + 1)
-    return _decode("<stdin>", text.encode("utf-8", "surrogatepass"))
+    return decode("<stdin>", text.encode("utf-8", "surrogatepass"))
 
 
 def _file(path: Path, *, optional: bool = False) -> Text | Problem:
-    return _decode(str(path), data(path, MAX_BYTES + 1), optional=optional)
+    return decode(str(path), data(path, MAX_BYTES + 1), optional=optional)
 
 
 def data(path: Path, most: int) -> bytes:
@@ -129,36 +131,8 @@ def looks_like_case(text: str) -> bool:
     return "reprokit/v" in text or len(set(_KEYS.findall(text))) >= 3
 
 
-def _fetch(url: str) -> Text | Problem:
-    from reprokit.core import fetch, issues  # here, because most runs need no network and it takes a tenth of the start
-
-    if issues.is_discussion(url):
-        raise UsageError(f"{url}: a discussion can only be read with a browser; {issues.INSTEAD}")
-    if issues.is_issue(url):
-        return _from_issue(issues.read(url))
-    page = fetch.get(fetch.raw(url))
-    if page.kind != "text/html":
-        return _decode(url, page.data)
-    if issues.may_be_issue(url):
-        return _from_issue(issues.read(url))
-    raise UsageError(f"{url}: answers with a web page, not with a case (use the address of the raw file)")
-
-
-def _from_issue(issue: Issue) -> Text:
-    """The text of an issue if it holds a case, else that of the one comment that does."""
-    if not blocks(issue.body.text):
-        holding = [comment for comment in issue.comments() if blocks(comment.text)]
-        if len(holding) > 1:
-            which = "".join(f"\n  {comment.url}" for comment in holding)
-            raise UsageError(
-                f"{issue.url}: {len(holding)} comments hold a case, and the text above does not: name one{which}"
-            )
-        if holding:
-            return Text(path=holding[0].url, text=holding[0].text, markdown=True)
-    return Text(path=issue.url, text=issue.body.text, markdown=True)
-
-
-def _decode(path: str, data: bytes, *, optional: bool = False) -> Text | Problem:
+def decode(path: str, data: bytes, *, optional: bool = False) -> Text | Problem:
+    """The text of what was read at ``path``."""
     if len(data) > MAX_BYTES:
         message = f"more than {MAX_BYTES // 1024**2} MiB is not a case file"
         return Problem(path=path, line=1, column=1, message=message, hint="large data belongs in a dataset")

@@ -1,18 +1,24 @@
 """Sandboxed Jinja2 over the axes of a cell: undefined names are errors, and no template takes much time or memory.
 
 Most templates are text and names: those are read and put together here, without Jinja2, whose import takes a sixth of
-the time in which a case is checked. Everything else is for :mod:`.template_syntax` and :mod:`.sandbox`.
+the time in which a case is checked. Everything else is for :mod:`.sandbox`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 
 from reprokit.case.inspection import MAX_TEXT, Inspection, RenderError
 
+if TYPE_CHECKING:
+    from reprokit.core.confined import ConfinedChild
+
 __all__ = ["CONSTANTS", "MAX_TEXT", "Inspection", "RenderError", "inspect", "is_template", "render_text"]
+
+TOO_LONG = "the template takes too much time or memory: loop less, and make smaller texts"
 
 CONSTANTS = frozenset({"true", "false", "none", "True", "False", "None", "and", "or", "not", "if", "else", "in", "is"})
 """Words of the template language, which no axis can be named after."""
@@ -40,7 +46,7 @@ def inspect(text: str) -> Inspection:
         return Inspection()
     if (pieces := split(text)) is not None:
         return Inspection(names=frozenset(pieces[1::2]), pieces=pieces, plain_names=len(pieces) // 2)
-    from reprokit.case.template_syntax import inspected
+    from reprokit.case.sandbox import inspected
 
     return inspected(text)
 
@@ -59,9 +65,10 @@ def render_text(text: str, values: Mapping[str, str]) -> str:
     known = inspect(text)
     names = known.plain_names
     if names < 0 or len(text) + names * max(map(len, values.values()), default=0) > _PLAIN_TEXT:
-        from reprokit.case.confined import render_confined
-
-        rendered = render_confined(text, values)
+        try:
+            rendered = _child().ask(text, values)
+        except ValueError as error:
+            raise RenderError(str(error)) from None
     elif known.pieces and all(name in values for name in known.pieces[1::2]):  # which Jinja2 would do no otherwise
         rendered = "".join(values[one] if at % 2 else one for at, one in enumerate(known.pieces))
     else:
@@ -71,3 +78,16 @@ def render_text(text: str, values: Mapping[str, str]) -> str:
     if (shown := _ADDRESS.search(rendered)) and shown[0] not in text:
         raise RenderError("the template shows a method or another object, not a text: call it, as in x.lower()")
     return rendered
+
+
+@cache
+def _child() -> ConfinedChild:
+    from reprokit.core.confined import ConfinedChild  # most cases need none
+
+    return ConfinedChild("reprokit.case.sandbox", "filled", TOO_LONG)
+
+
+def fresh_budget() -> None:
+    """Give the templates of a further case all of the time, whatever those of the last one took."""
+    if _child.cache_info().currsize:
+        _child().fresh_budget()

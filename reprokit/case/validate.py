@@ -24,13 +24,12 @@ from reprokit.case.checks import (
     names_used,
     templates,
 )
-from reprokit.case.confined import fresh_budget
 from reprokit.case.descriptions import dotted
 from reprokit.case.matrix import matches
 from reprokit.case.model import FIX_CHANGES, Case
 from reprokit.case.render import TemplateProblem, render
 from reprokit.case.structure import FormatProblem, build
-from reprokit.case.templates import RenderError, inspect, is_template, render_text
+from reprokit.case.templates import RenderError, fresh_budget, inspect, is_template, render_text
 from reprokit.case.tree import CaseTree, Loc, SourcePosition
 from reprokit.core.errors import Problem
 

@@ -10,8 +10,8 @@ import click
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo
-from reprokit.environment.cases import load
 from reprokit.report import explanation
+from reprokit.run.loading import load
 
 if TYPE_CHECKING:
     from reprokit.report.explanation import Explained

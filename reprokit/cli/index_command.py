@@ -14,9 +14,9 @@ from reprokit.core.errors import UsageError
 from reprokit.core.files import write
 from reprokit.core.terminal import echo
 from reprokit.core.text import pluralize
-from reprokit.environment.cases import load_all
 from reprokit.report.catalogue import page, verdicts
 from reprokit.report.catalogue.page import WRITTEN
+from reprokit.run.loading import load_all
 
 if TYPE_CHECKING:
     from reprokit.report.catalogue.page import Library

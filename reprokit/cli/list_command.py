@@ -17,8 +17,8 @@ from reprokit.cli.display.plain import columns
 from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo, style
 from reprokit.core.text import pluralize
-from reprokit.environment.cases import load_all
 from reprokit.report.labels import served_by, standing, summary
+from reprokit.run.loading import load_all
 from reprokit.store.database import Store
 
 if TYPE_CHECKING:

@@ -393,7 +393,7 @@ def store_of(given: Path | None) -> Store:
 
 def known_cases(store: Store, given: Sequence[str]) -> list[str]:
     """The ids of cases that were run, from ids, case files and folders. Raises UsageError for an unknown one."""
-    from reprokit.environment.cases import load
+    from reprokit.run.loading import load
 
     known, found = store.case_ids(), []
     for text in given:

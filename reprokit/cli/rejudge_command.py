@@ -15,10 +15,11 @@ import click
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo, echo_data
-from reprokit.environment.cases import load, recorded_case, recorded_trouble
+from reprokit.environment.cases import recorded_case, recorded_trouble
 from reprokit.report import rejudged
 from reprokit.report.history.rejudging import Again, CannotJudge, rejudge
 from reprokit.report.history.since import stamp
+from reprokit.run.loading import load
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile

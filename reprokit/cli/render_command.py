@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from reprokit.cli import options
-from reprokit.environment.cases import load_all
 from reprokit.run import rendering
+from reprokit.run.loading import load_all
 from reprokit.run.plan import plan
 
 

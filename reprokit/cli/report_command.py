@@ -15,11 +15,11 @@ from reprokit.core.interrupts import signals
 from reprokit.core.ownership import private_folder
 from reprokit.core.terminal import echo
 from reprokit.core.text import pluralize
-from reprokit.environment.cases import load_all
 from reprokit.report.formats import PagesFormat, RunFormat, formats
 from reprokit.report.html import writing
 from reprokit.report.html.building import PagesRequest
 from reprokit.report.publishing import FormatSources, Scrub, Scrubber
+from reprokit.run.loading import load_all
 from reprokit.store import targets
 
 if TYPE_CHECKING:

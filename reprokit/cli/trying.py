@@ -11,10 +11,11 @@ from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.cli import options
 from reprokit.core.errors import EngineError
 from reprokit.core.terminal import confirm, echo
-from reprokit.environment.cases import load, schema_line
+from reprokit.environment.cases import schema_line
 from reprokit.intake import proof as proving
 from reprokit.intake.draft import Draft, render
 from reprokit.intake.proof import Proof, advise
+from reprokit.run.loading import load
 
 if TYPE_CHECKING:
     from reprokit.evidence.records import TrialRecord

@@ -8,16 +8,15 @@ from typing import Any
 
 import click
 
-from reprokit.case import review
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import count
 from reprokit.cli import options
 from reprokit.core.errors import CaseError, Problem
 from reprokit.core.terminal import echo, echo_data
 from reprokit.core.text import pluralize
-from reprokit.environment.cases import load_all
 from reprokit.run.admitting import site_catalog
 from reprokit.run.case_warnings import warnings
+from reprokit.run.loading import load_all
 
 FORMAT = "reprokit-validate/v1"
 
@@ -44,8 +43,14 @@ def command(cases: tuple[str, ...], asks: bool, as_json: bool) -> int:
             echo(problem, err=True)
     if asks:
         for file in files:
-            echo(f"\n{review.summary(file, most=None)}", nl=False)
+            echo(f"\n{_asks(file)}", nl=False)
     return 0
+
+
+def _asks(file: CaseFile) -> str:
+    from reprokit.case import review  # most calls do not ask
+
+    return review.summary(file, most=None)
 
 
 def _cells(file: CaseFile) -> int:
@@ -72,7 +77,7 @@ def _as_json(cases: tuple[str, ...], asks: bool) -> int:
                 "digest": file.digest,
                 "cells": _cells(file),
                 "warnings": [str(one) for one in warnings(file, catalog)],
-                **({"asks": review.summary(file, most=None)} if asks else {}),
+                **({"asks": _asks(file)} if asks else {}),
             }
             for file in files
         ],

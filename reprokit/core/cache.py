@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import os
 import stat
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reprokit.core.errors import UsageError
 from reprokit.core.owned import other_owner
+
+if TYPE_CHECKING:
+    from jinja2 import BytecodeCache
+    from jinja2.bccache import Bucket
 
 
 def folder(name: str) -> Path:
@@ -40,3 +46,23 @@ def _scratch() -> str:
     scratch = tempfile.TemporaryDirectory(prefix="reprokit-cache-")
     atexit.register(scratch.cleanup)
     return scratch.name
+
+
+def compiled_templates() -> BytecodeCache | None:
+    """Compiled templates of earlier runs, which Jinja2 checks against the text; None where none can be kept."""
+    import jinja2
+
+    place = folder("templates")
+    try:
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError:
+        return None
+
+    class Cache(jinja2.FileSystemBytecodeCache):
+        """A cache that may be deleted while we run: templates are then compiled without it."""
+
+        def dump_bytecode(self, bucket: Bucket) -> None:
+            with contextlib.suppress(OSError):
+                super().dump_bytecode(bucket)
+
+    return Cache(str(place))

@@ -167,8 +167,7 @@ def _bootstrapped(
     on_progress: Callable[[Progress], None],
     share: ImageShare | None,
 ) -> ImageInfo:
-    from reprokit.engine import site
-    from reprokit.environment import bootstrap
+    from reprokit.engine import bootstrap, site
 
     release = Catalog(site.settings().compatibility).releases()[base.name]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -13,36 +12,17 @@ from typing import Any, TextIO
 from reprokit.case import files, matrix, schema
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, Partial, Selection
-from reprokit.core.errors import CaseError, Problem, ReprokitError, UsageError
+from reprokit.case.read import Fetch
+from reprokit.core.errors import CaseError, ReprokitError, UsageError
 from reprokit.environment.axes import KNOWN
 
 SCHEMA_FILE = "reprokit.schema.json"
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+)*(\.[x*])?|none")
 
 
-def load(source: str, *, stdin: TextIO | None = None) -> list[CaseFile]:
+def load(source: str, *, stdin: TextIO | None = None, fetch: Fetch | None = None) -> list[CaseFile]:
     """The cases of a CASE argument: see :func:`reprokit.case.files.load`."""
-    return files.load(source, KNOWN, stdin=stdin)
-
-
-def load_all(sources: Iterable[str]) -> list[CaseFile]:
-    """The cases of several CASE arguments. Raises CaseError with the problems of all of them, and UsageError."""
-    files: list[CaseFile] = []
-    problems: list[Problem] = []
-    for source in dict.fromkeys(sources):
-        try:
-            files += load(source)
-        except CaseError as error:
-            problems += error.problems
-    if problems:
-        raise CaseError(problems)
-    unique = {(os.path.realpath(file.path), file.digest): file for file in files}
-    first: dict[str, CaseFile] = {}
-    for file in unique.values():
-        other = first.setdefault(file.case.id, file)
-        if other is not file:
-            raise UsageError(f"{other.path} and {file.path} both have the id {file.case.id!r}: ids must be unique")
-    return list(unique.values())
+    return files.load(source, KNOWN, stdin=stdin, fetch=fetch)
 
 
 def load_text(path: str, text: str, *, draft: bool = False) -> CaseFile:

@@ -6,14 +6,12 @@ needs the same image gets the same tag, which is a hash over the Dockerfile, the
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import json
 import posixpath
 import re
 import shlex
-import shutil
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from reprokit.case.cellspec import CellSpec
 from reprokit.core import cache
-from reprokit.core.errors import UsageError
 from reprokit.core.files import shipped
 from reprokit.environment import installing, sanitizing
 from reprokit.environment.axes import AXES
@@ -30,9 +27,7 @@ from reprokit.environment.steps import instructions
 from reprokit.environment.supply import Recipe
 
 if TYPE_CHECKING:
-    from jinja2 import BytecodeCache
     from jinja2 import Environment as Templates
-    from jinja2.bccache import Bucket
 
     from reprokit.environment.lock import Pins
     from reprokit.environment.model import SourceTree
@@ -111,23 +106,6 @@ class Rendered:
             return f"FROM {names.get(found[1], found[1])}"
 
         return re.sub(r"^FROM (\S+)", renamed, self.dockerfile, flags=re.MULTILINE)
-
-    def write(self, folder: Path) -> None:
-        """Write Dockerfile and context, so that ``docker build FOLDER`` makes the image.
-
-        ``folder`` is made, or must be empty. Raises UsageError when it is not.
-        """
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise UsageError(f"{folder} is not an empty folder: name a new one")
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "Dockerfile").write_text(self.dockerfile, encoding="utf-8")
-        for name, content in self.context.items():
-            target = folder / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if isinstance(content, bytes):
-                target.write_bytes(content)
-            else:
-                shutil.copytree(content, target, symlinks=True)
 
 
 def render(
@@ -292,33 +270,13 @@ def _templates() -> Templates:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        bytecode_cache=_compiled(),
+        bytecode_cache=cache.compiled_templates(),
         auto_reload=False,
     )
     filters: dict[str, Any] = {"sh": shlex.quote, "quoted": _quoted, "instruction": _instruction}
     templates.filters.update(filters)
     templates.globals["m"] = templates.get_template("macros.j2").module
     return templates
-
-
-def _compiled() -> BytecodeCache | None:
-    """Compiled templates of earlier runs, which Jinja2 checks against the text; None where none can be kept."""
-    import jinja2
-
-    folder = cache.folder("templates")
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError:
-        return None
-
-    class Cache(jinja2.FileSystemBytecodeCache):
-        """A cache that may be deleted while we run: templates are then compiled without it."""
-
-        def dump_bytecode(self, bucket: Bucket) -> None:
-            with contextlib.suppress(OSError):
-                super().dump_bytecode(bucket)
-
-    return Cache(str(folder))
 
 
 def _instruction(value: str) -> str:

@@ -11,7 +11,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
+from io import RawIOBase
 from typing import TYPE_CHECKING
 
 from reprokit.evidence import crashes
@@ -61,16 +61,16 @@ class _Piece:
 
 
 class LogTrimmer:
-    """Write a trial's output to ``path``, bounded by ``head`` + ``kept`` + ``tail`` bytes and a little.
+    """Write a trial's output to ``file``, bounded by ``head`` + ``kept`` + ``tail`` bytes and a little.
 
-    ``failure`` says which ``output`` lines the signature asks for; they survive any cut. ``echo`` receives every chunk
-    as it comes. One writer at a time; use as a context manager, or call ``close``. Raises OSError when the file cannot
-    be written.
+    ``file``: new, open for writing and reading without a buffer; it is closed at the end. ``failure`` says which
+    ``output`` lines the signature asks for; they survive any cut. ``echo`` receives every chunk as it comes. One writer
+    at a time; use as a context manager, or call ``close``. Raises OSError when the file cannot be written.
     """
 
     def __init__(
         self,
-        path: Path,
+        file: RawIOBase,
         failure: Failure,
         *,
         head: int = 8 * MIB,
@@ -78,7 +78,7 @@ class LogTrimmer:
         tail: int = MIB,
         echo: Callable[[bytes], None] | None = None,
     ) -> None:
-        self._file = path.open("w+b", buffering=0)
+        self._file = file
         self._echo = echo
         self._head = head
         self._in_head = True

@@ -15,7 +15,6 @@ from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.core.redaction import scrub as scrub_text
 from reprokit.core.version import DISTRIBUTION
-from reprokit.environment import cases
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import ANSWER, CellRecord, RunRecord
 from reprokit.report import explanation, failures
@@ -26,6 +25,7 @@ from reprokit.report.markdown import RESERVED, explained, parts, ran, titled, ve
 from reprokit.report.markdown.fitting import Section, fit
 from reprokit.report.markdown.text import block, code, details, fence, prose, size
 from reprokit.report.publishing import Scrub, scrubbed
+from reprokit.run.loading import load
 from reprokit.store.database import Store
 
 ISSUE_LIMIT = 65_536
@@ -207,7 +207,7 @@ def secrets_in(subject: Subject) -> str:
 
 def _of_file(store: Store | None, what: str, case_id: str | None) -> Subject:
     """A case of a file, with the last run of its present text, where there is one."""
-    files = {file.case.id: file for file in cases.load(what)}
+    files = {file.case.id: file for file in load(what)}
     if len(files) > 1 and case_id not in files:
         raise UsageError(f"{what} has {len(files)} cases; choose one with --case ID ({', '.join(list(files)[:5])})")
     file = files[case_id] if case_id else next(iter(files.values()))

@@ -14,12 +14,13 @@ from reprokit.case.matrix import Cell, Selection, as_group, cell_key, count, exp
 from reprokit.core.errors import ReprokitError
 from reprokit.core.text import pluralize
 from reprokit.environment.axes import AXIS_NAMES
-from reprokit.environment.cases import load, select
+from reprokit.environment.cases import select
 from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import CellRecord, RunRecord, cuda_providers
 from reprokit.evidence.strength import Tally, excludes, total, trials_each
+from reprokit.run.loading import load
 from reprokit.search.explain.conditions import gap, words
 from reprokit.search.explain.explain import DiscriminatingCell, Explanation, Statement, explain
 from reprokit.search.explain.repeating import tally_of, trials_of

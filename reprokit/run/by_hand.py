@@ -16,7 +16,7 @@ from reprokit.case.trust import ALLOWANCES, recorded
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.core.interrupts import signals
 from reprokit.engine.protocol import Mount, Trial
-from reprokit.environment.cases import load_all, load_text
+from reprokit.environment.cases import load_text
 from reprokit.environment.debugging import CAPABILITY
 from reprokit.environment.unfinished import before
 from reprokit.evidence.model import Ending, Verdict
@@ -24,6 +24,7 @@ from reprokit.run.approving import approve
 from reprokit.run.debuggers import with_debuggers
 from reprokit.run.gpus import GpuAllocation
 from reprokit.run.images import BuiltImage, ImageSpec
+from reprokit.run.loading import load_all
 from reprokit.run.plan import plan, task_of
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session

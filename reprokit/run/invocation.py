@@ -17,7 +17,7 @@ from reprokit.core.ownership import hold_lock, ownership
 from reprokit.engine import site
 from reprokit.engine.gpus import discovery
 from reprokit.engine.gpus.discovery import leasable
-from reprokit.environment.cases import load_all, load_text
+from reprokit.environment.cases import load_text
 from reprokit.environment.catalog import Catalog
 from reprokit.environment.granting import Caps
 from reprokit.environment.host import HostFacts
@@ -28,6 +28,7 @@ from reprokit.run.approving import approve
 from reprokit.run.confirming import Planner
 from reprokit.run.keeping import Holder, Keeper, Wanted, holders
 from reprokit.run.listener import Display, Listener
+from reprokit.run.loading import load_all
 from reprokit.run.request import Request
 from reprokit.run.runner import Runner, servable
 from reprokit.run.task import Task

@@ -25,11 +25,10 @@ from reprokit.core.files import write
 from reprokit.core.ownership import IMAGE_LABELS
 from reprokit.core.text import pluralize
 from reprokit.core.version import __version__
-from reprokit.engine import site
+from reprokit.engine import bootstrap, site
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress, Trial
-from reprokit.environment import bootstrap, dockerfile, installing
+from reprokit.environment import dockerfile, installing
 from reprokit.environment.axes import AXES
-from reprokit.environment.cases import load_all
 from reprokit.environment.lock import (
     Artefact,
     Lock,
@@ -48,6 +47,7 @@ from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
 from reprokit.run import lock_file
 from reprokit.run.images import BuiltImage, ImageSpec, SourceTrees, handed_files, measure, wanted
+from reprokit.run.loading import load_all
 from reprokit.run.locked_build import another_image, asked_of, fault
 from reprokit.run.plan import plan
 from reprokit.run.request import Request

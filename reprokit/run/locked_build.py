@@ -16,9 +16,9 @@ from reprokit.core import cache
 from reprokit.core.errors import BuildFailed, EngineError, ReprokitError, Unsupported, UsageError
 from reprokit.core.ownership import locked, private_folder
 from reprokit.core.version import __version__
-from reprokit.engine import bases, site
+from reprokit.engine import bases, bootstrap, site
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
-from reprokit.environment import bootstrap, dockerfile
+from reprokit.environment import dockerfile
 from reprokit.environment.catalog import Catalog
 from reprokit.environment.lock import GROUPS, Artefact, Lock, LockedBase, LockEntry, PinnedEnvironment, asked_digest
 from reprokit.environment.measured import Measured

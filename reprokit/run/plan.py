@@ -19,7 +19,7 @@ from reprokit.case.model import Case
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.engine import registry
-from reprokit.environment.cases import load_all, select
+from reprokit.environment.cases import select
 from reprokit.environment.existing import nonexistent
 from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.origin import WorkflowRecord
@@ -27,6 +27,7 @@ from reprokit.evidence.ratio import MOST_PAIRS
 from reprokit.evidence.sequential import Trials
 from reprokit.run.admitting import site_catalog
 from reprokit.run.comparing import with_references
+from reprokit.run.loading import load_all
 from reprokit.run.locked_build import hold_to_locks
 from reprokit.run.request import Chosen, Request, cells_named
 from reprokit.run.task import Task, expected_verdict, spec_of

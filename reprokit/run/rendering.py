@@ -22,6 +22,7 @@ from reprokit.core.errors import EngineError, Unsupported, UsageError
 from reprokit.core.terminal import echo, echo_data
 from reprokit.engine import bases, registry
 from reprokit.engine.protocol import Engine, ImageInfo, Trial
+from reprokit.environment.dockerfile import Rendered
 from reprokit.environment.model import SourceTree
 from reprokit.run import probe, sources
 from reprokit.run.admitting import supply_of
@@ -118,6 +119,19 @@ def folder_name(task: Task) -> str:
     return "".join(c if c.isalnum() or c in "._-" else "-" for c in words)[:180]
 
 
+def write_context(folder: Path, rendered: Rendered) -> None:
+    """Write a Dockerfile and its context to a new folder, so that ``docker build FOLDER`` makes the image."""
+    folder.mkdir(parents=True)
+    (folder / "Dockerfile").write_text(rendered.dockerfile, encoding="utf-8")
+    for name, content in rendered.context.items():
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, bytes):
+            target.write_bytes(content)
+        else:
+            shutil.copytree(content, target, symlinks=True)
+
+
 def write_folder(folder: Path, image: ImageSpec) -> None:
     """Write Dockerfile and context to ``folder``, whole or not at all; replaces what an earlier render wrote there."""
     if folder.exists() and not (folder / "Dockerfile").is_file():
@@ -125,7 +139,7 @@ def write_folder(folder: Path, image: ImageSpec) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".render-") as scratch:
         made = Path(scratch) / "made"
-        image.rendered.write(made)
+        write_context(made, image.rendered)
         if folder.exists():
             shutil.rmtree(folder)
         made.rename(folder)

@@ -15,7 +15,6 @@ from reprokit.core.interrupts import signals
 from reprokit.core.text import build_times, pluralize, seconds
 from reprokit.core.version import __version__
 from reprokit.engine import site
-from reprokit.environment.cases import load_all
 from reprokit.environment.catalog import Catalog
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, exit_status
 from reprokit.evidence.spans import KEY, Timings
@@ -26,6 +25,7 @@ from reprokit.run.case_warnings import axis_hints
 from reprokit.run.invocation import Invocation, load_again, new_id, now, site_caps, workflow
 from reprokit.run.keeping import check_room
 from reprokit.run.listener import Listener
+from reprokit.run.loading import load_all
 from reprokit.run.plan import check_locks, only_failed, plan
 from reprokit.run.request import Request
 from reprokit.run.task import Task

@@ -332,7 +332,7 @@ def _one(
     outputs = Collector(compare.outputs, below(context.folder, *kept.parts)) if compare else None
     awake = slept()
     try:
-        with LogTrimmer(log, task.case.expect.failure, echo=echo) as trimmer:
+        with LogTrimmer(log.open("w+b", buffering=0), task.case.expect.failure, echo=echo) as trimmer:
             began = time.monotonic()
             ending = context.engine.run(replace(trial, outputs=outputs), trimmer.feed, context.cancel, slot)
             _time(context.timer, task.number, number, began, slot, ending.seconds)

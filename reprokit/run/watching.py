@@ -11,7 +11,7 @@ from typing import Any
 from reprokit.case.matrix import cell_key
 from reprokit.core.errors import CaseError, UsageError
 from reprokit.core.text import pluralize
-from reprokit.environment.cases import load_all
+from reprokit.run.loading import load_all
 from reprokit.run.plan import only, plan
 from reprokit.run.request import Request
 from reprokit.run.task import Task

@@ -34,7 +34,6 @@ from reprokit.core.errors import CaseError, ReprokitError, UsageError
 from reprokit.core.interrupts import signals
 from reprokit.core.text import pluralize
 from reprokit.core.version import __version__
-from reprokit.environment.cases import load_all
 from reprokit.evidence.details import CellDetails
 from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.reading import Reading, reading
@@ -44,6 +43,7 @@ from reprokit.run.comparing import check_search, reference_cell
 from reprokit.run.images import SourceTrees
 from reprokit.run.invocation import Invocation, load_again, new_id, now
 from reprokit.run.listener import Display, Listener, Silent
+from reprokit.run.loading import load_all
 from reprokit.run.plan import task_of
 from reprokit.run.request import Request
 from reprokit.run.resuming import UNDECIDED, is_over, out_of_sight

@@ -156,7 +156,7 @@ def _judge(folder: Path) -> None:
     from reprokit.evidence.model import Ending
 
     failure, size, began = Failure(exception="ValueError", message="boom"), 0, time.process_time()
-    with LogTrimmer(folder / "endless.log", failure) as trimmer:
+    with LogTrimmer((folder / "endless.log").open("w+b", buffering=0), failure) as trimmer:
         while block := sys.stdin.buffer.read1(64 * 1024):
             size += len(block)
             trimmer.feed(block)

@@ -118,7 +118,8 @@ def _judging(folder: Path) -> None:
 
     failure = Failure(exception="ValueError", message="boom")
     before, began = _peak(), time.process_time()
-    with (folder / "log.txt").open("rb") as stream, LogTrimmer(folder / "trial.log", failure) as trimmer:
+    log = (folder / "trial.log").open("w+b", buffering=0)
+    with (folder / "log.txt").open("rb") as stream, LogTrimmer(log, failure) as trimmer:
         while block := stream.read(64 * 1024):
             trimmer.feed(block)
     text = (folder / "trial.log").read_bytes().decode("utf-8", "replace")

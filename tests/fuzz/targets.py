@@ -127,7 +127,8 @@ def trimming(data: bytes, folder: Path) -> None:
     kept = []
     for step in (len(whole) or 1, 1 + (sizes[1] if len(sizes) > 1 else 6) * 97):
         path = folder / f"{step}.log"
-        with LogTrimmer(path, Failure(output="needle"), head=2000, kept=2000, tail=1000) as trimmer:
+        file = path.open("w+b", buffering=0)
+        with LogTrimmer(file, Failure(output="needle"), head=2000, kept=2000, tail=1000) as trimmer:
             for start in range(0, len(whole), step):
                 trimmer.feed(whole[start : start + step])
             done = trimmer.close()

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, Limits
-from reprokit.engine import bases, site
+from reprokit.engine import bases, bootstrap, site
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import Build, ImageInfo, Mount, Progress
-from reprokit.environment import bootstrap, dockerfile
+from reprokit.environment import dockerfile
 from reprokit.environment.catalog import OURS
 from reprokit.environment.comparing import compare
 from reprokit.environment.resolving import resolve

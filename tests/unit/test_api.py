@@ -108,10 +108,11 @@ def test_all_errors_of_a_case_come_with_their_positions(folder: Path) -> None:
 def test_an_untrusted_case_is_refused_without_a_word_or_a_question(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], engine: FakeEngine
 ) -> None:
-    from reprokit.case import read
+    from reprokit.case.read import Text
+    from reprokit.run import loading
 
     url = "https://example.org/toy.yaml"
-    monkeypatch.setattr(read, "_fetch", lambda url: read.Text(path=url, text=CASE))
+    monkeypatch.setattr(loading, "fetch", lambda url: Text(path=url, text=CASE))
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     with pytest.raises(reprokit.UsageError, match=r"give --reviewed (sha256:[0-9a-f]{64})") as caught:
         reprokit.run(url)

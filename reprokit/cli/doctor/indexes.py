@@ -9,11 +9,11 @@ from reprokit.cli.doctor.finding import Finding, Voice
 from reprokit.cli.doctor.ground import CheckTimedOut, Ground, later
 from reprokit.core.errors import UsageError
 from reprokit.core.redaction import without_passwords
+from reprokit.engine.bootstrap import OFFICIAL
 from reprokit.engine.site import authorities, network
 from reprokit.engine.site.answers import NoConnection, default_index, get
 from reprokit.engine.site.assembly import pip_options
 from reprokit.engine.site.links import local_path
-from reprokit.environment.bootstrap import OFFICIAL
 
 SECONDS = 8.0
 """How long one index may take."""

@@ -19,13 +19,13 @@ from urllib.parse import urlsplit
 
 from reprokit.case.trust import ALLOWANCES, Allowance, Trust
 from reprokit.core import cache, netrc_file, ownership, redaction
+from reprokit.engine import bootstrap
 from reprokit.engine.site import authorities, credentials, network, pipconfig, providers
 from reprokit.engine.site.config import Settings
 from reprokit.engine.site.config import load as load_settings
 from reprokit.engine.site.gateway.access import LOCATIONS, ROOT, SiteAccess, without_login
 from reprokit.engine.site.gateway.allowed import Allowed
 from reprokit.engine.site.links import local_path
-from reprokit.environment import bootstrap
 from reprokit.environment.catalog import Catalog
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from reprokit.case.check_matrix import axis_hints
 from reprokit.case.files import CaseFile
 from reprokit.case.schema import json_schema
 from reprokit.environment.axes import AXES, KNOWN
-from reprokit.environment.cases import load_all
+from reprokit.run.loading import load_all
 
 YOUNGER = KnownAxes((*KNOWN, version_syntax("node", since="0.2.0", help="Node.js versions.")))
 CASES = Path(__file__).parents[3] / "cases"

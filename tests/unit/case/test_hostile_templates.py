@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reprokit.case import confined
+from reprokit.case import templates
 from reprokit.case.checks import MOST_AXES, MOST_TAG_TEXT, MOST_TAGS
-from reprokit.case.confined import TOO_LONG, fresh_budget
 from reprokit.case.sandbox import filled
-from reprokit.case.templates import MAX_TEXT, RenderError, inspect, render_text
+from reprokit.case.templates import MAX_TEXT, TOO_LONG, RenderError, fresh_budget, inspect, render_text
 from reprokit.core.errors import CaseError, Problem
 from reprokit.environment.cases import load_text
 from tests.unit.limits import within
@@ -154,7 +153,7 @@ def test_what_cases_write_is_rendered(template: str, text: str) -> None:
 
 
 def test_plain_templates_need_no_other_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confined._child, "ask", None)
+    monkeypatch.setattr(templates._child(), "ask", None)
     text = "{% if a == '1' and a not in ('2', b) %}x{{ a|d('') ~ b|default('y') }}{% endif %}{{ a.startswith('1') }}"
     text = text.replace("('2', b)", "'2'")
     assert render_text(text, {"a": "1", "b": "2"}) == "x12True"
@@ -206,14 +205,14 @@ def test_many_that_each_take_long_are_refused_as_one_that_does() -> None:
                 render_text(LOOPS.replace("9999", str(90000 + number)), {})
         fresh_budget()
         assert render_text("{% for i in range(2) %}{{ i }}{% endfor %}", {}) == "01"
-    confined._child.stop()
+    templates._child().stop()
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - used < 20
 
 
 def test_one_that_was_killed_is_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = "{% for i in range(2) %}{{ i }}{% endfor %}"
     assert render_text(loop, {}) == "01"
-    process = confined._child._process
+    process = templates._child()._process
     assert process is not None
     os.kill(process.pid, signal.SIGKILL)
     process.wait()

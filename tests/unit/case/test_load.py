@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from reprokit.case.markdown import blocks
 from reprokit.case.tree import parse
 from reprokit.core.errors import CaseError, UsageError
-from reprokit.environment.cases import load
 from reprokit.evidence.sequential import Trials
+from reprokit.run.loading import load
 from reprokit.run.plan import trials_of
 from tests.unit.serving import Quiet, serving
 

@@ -12,7 +12,7 @@ import pytest
 
 from reprokit.core import fetch, issues
 from reprokit.core.errors import CaseError, UsageError
-from reprokit.environment.cases import load
+from reprokit.run.loading import load
 from tests.unit.github.server import TOKEN, Forge
 
 CASE = "schema: reprokit/v1\nid: pasted\ntitle: Pasted\ncommand: 'false'\n"

@@ -14,11 +14,11 @@ from reprokit.cli import invoke
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import UsageError
 from reprokit.engine.protocol import EngineInfo
-from reprokit.environment.cases import load_all
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.origin import HostRecord
 from reprokit.report import result
 from reprokit.report.catalogue import verdicts
+from reprokit.run.loading import load_all
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
 from reprokit.store.database import Store

@@ -22,12 +22,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, FileSpec, Limits, PipStepSpec, SourceSpec
-from reprokit.core.errors import Unsupported, UsageError
+from reprokit.core.errors import Unsupported
 from reprokit.environment import dockerfile
 from reprokit.environment.lock import asked_digest
 from reprokit.environment.model import SourceTree
 from reprokit.environment.resolving import resolve
 from reprokit.environment.supply import Supply
+from reprokit.run.rendering import write_context
 from tests.conftest import as_files, site_build
 from tests.unit.serving import serving
 
@@ -355,13 +356,11 @@ def test_writing_a_folder_for_plain_docker(tmp_path: Path) -> None:
     spec = cell({}, files={"a/b.txt": "b"}, sources={"s": SourceSpec(git="g", ref="r", path="s")})
     found = rendered(spec, s=tree)
     folder = tmp_path / "out"
-    found.write(folder)
+    write_context(folder, found)
     assert (folder / "Dockerfile").read_text() == found.dockerfile
     assert (folder / "files/a/b.txt").read_bytes() == b"b"
     assert os.access(folder / "sources/s/run", os.X_OK)
     assert (folder / "sources/s/link").is_symlink()
-    with pytest.raises(UsageError, match="not an empty folder"):
-        found.write(folder)
 
 
 SITE = Path(dockerfile.__file__).parents[2] / "dockerfiles" / "site.sh"

@@ -444,7 +444,8 @@ LAST_LINE = {"compute-sanitizer-no-gpu", "python-exit-message", "python-only-ign
 def test_what_is_kept_of_a_flooded_log_has_the_same_fingerprint(name: str, tmp_path: Path) -> None:
     text, expected = load(name)
     flood = b"".join(b"step %d value %d\n" % (i, i * 7) for i in range(20_000))
-    with LogTrimmer(tmp_path / "log", Failure(), head=4096, kept=1 << 20, tail=4096) as trimmer:
+    file = (tmp_path / "log").open("w+b", buffering=0)
+    with LogTrimmer(file, Failure(), head=4096, kept=1 << 20, tail=4096) as trimmer:
         trimmer.feed(flood + b"\n" + text.encode() + b"\n" + flood)
     kept = (tmp_path / "log").read_text("utf-8", errors="replace")
     code = expected["exit_code"] or 1

@@ -48,7 +48,7 @@ def noise(size: int, seed: int = 1) -> bytes:
 
 def trimmed(path: Path, chunks: Iterable[bytes], output: str | None = None, **limits: int) -> tuple[bytes, Trimmed]:
     head = limits.get("head", 16 * KIB)
-    trimmer = LogTrimmer(path, Failure(output=output), head=head, kept=64 * KIB, tail=16 * KIB)
+    trimmer = LogTrimmer(path.open("w+b", buffering=0), Failure(output=output), head=head, kept=64 * KIB, tail=16 * KIB)
     for chunk in chunks:
         trimmer.feed(chunk)
     result = trimmer.close()
@@ -220,9 +220,8 @@ def test_a_match_in_an_endless_line_is_kept(tmp_path: Path) -> None:
 @pytest.mark.system
 @pytest.mark.parametrize("chunk", [b"y\n" * 50_000, b"x" * 100_000, noise(100_000)])
 def test_memory_and_disk_stay_flat(tmp_path: Path, chunk: bytes) -> None:
-    trimmer = LogTrimmer(
-        tmp_path / "log", Failure(output="/never .*seen/"), head=256 * KIB, kept=256 * KIB, tail=64 * KIB
-    )
+    file = (tmp_path / "log").open("w+b", buffering=0)
+    trimmer = LogTrimmer(file, Failure(output="/never .*seen/"), head=256 * KIB, kept=256 * KIB, tail=64 * KIB)
     for _ in range(10):
         trimmer.feed(chunk)
     tracemalloc.start()
@@ -238,7 +237,7 @@ def test_memory_and_disk_stay_flat(tmp_path: Path, chunk: bytes) -> None:
 
 def test_output_can_be_followed_while_it_comes(tmp_path: Path) -> None:
     echoed: list[bytes] = []
-    with LogTrimmer(tmp_path / "log", Failure(), echo=echoed.append) as trimmer:
+    with LogTrimmer((tmp_path / "log").open("w+b", buffering=0), Failure(), echo=echoed.append) as trimmer:
         trimmer.feed(b"first ")
         assert (tmp_path / "log").read_bytes() == b"first "
         trimmer.feed(b"second\n")

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from reprokit.case.confined import TOO_LONG
+from reprokit.case.templates import TOO_LONG
 from reprokit.cli import invoke
 from reprokit.github.issue import LABEL, MAX_BODY, MAX_CELLS, MAX_TEXT, digest_of, label_of, review
 from reprokit.github.reply import MARKER, MAX_COMMENT, from_json, of_review, verdict

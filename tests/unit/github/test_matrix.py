@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from reprokit.cli import invoke
 from reprokit.core.errors import UsageError
-from reprokit.environment.cases import load_all
 from reprokit.environment.supply import Supply
 from reprokit.evidence.usage import GpuRecord, Usage
 from reprokit.github import matrix
 from reprokit.github.partition import Bounds, ImageLayer, WorkUnit, cut
+from reprokit.run.loading import load_all
 from reprokit.run.plan import plan
 from reprokit.run.request import Request, read_chosen
 from reprokit.run.task import Task

@@ -11,10 +11,10 @@ import pytest
 from reprokit.case.matrix import Selection
 from reprokit.core.errors import UsageError
 from reprokit.engine.protocol import Trial
-from reprokit.environment.cases import load_all
 from reprokit.evidence.model import Ending
 from reprokit.evidence.records import CellRecord
 from reprokit.run.comparing import check_search
+from reprokit.run.loading import load_all
 from reprokit.run.request import Request
 from reprokit.store.database import Store
 from tests.unit.run.test_runner import Project

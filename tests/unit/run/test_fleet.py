@@ -22,7 +22,6 @@ from reprokit.core import version
 from reprokit.core.errors import BuildFailed, EngineError, Unsupported, UsageError
 from reprokit.engine.kinds import Capabilities
 from reprokit.engine.protocol import EngineInfo, ImageInfo, Trial
-from reprokit.environment.cases import load_all
 from reprokit.evidence.model import Ending
 from reprokit.evidence.records import CellRecord
 from reprokit.report.publishing import Scrubber
@@ -30,6 +29,7 @@ from reprokit.run.fleet import carried, dispatching, joining, placing
 from reprokit.run.fleet.cluster import connect
 from reprokit.run.fleet.node import NodeInvocation
 from reprokit.run.fleet.orders import Order, common_parts, packed, unpacked
+from reprokit.run.loading import load_all
 from reprokit.run.plan import plan
 from reprokit.run.request import Request, check_address
 from reprokit.run.run_session import Session

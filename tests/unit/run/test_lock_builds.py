@@ -12,9 +12,8 @@ from typing import cast
 import pytest
 
 from reprokit.core.errors import BuildFailed, Unsupported
+from reprokit.engine import bootstrap
 from reprokit.engine.protocol import Engine, EngineInfo, Trial
-from reprokit.environment import bootstrap
-from reprokit.environment.cases import load_all
 from reprokit.environment.catalog import OURS
 from reprokit.environment.dockerfile import render
 from reprokit.environment.installing import index_options
@@ -24,6 +23,7 @@ from reprokit.environment.resolving import resolve
 from reprokit.environment.supply import Supply
 from reprokit.evidence.model import Ending
 from reprokit.run import lock_file
+from reprokit.run.loading import load_all
 from reprokit.run.lock_making import _asked_inside, _check_providers
 from reprokit.run.locked_build import base_departures as base_departures
 from reprokit.run.locked_build import departures, ensure_base, explain_by_lock

@@ -10,7 +10,6 @@ import pytest
 
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import Unsupported, UsageError
-from reprokit.environment.cases import load_all
 from reprokit.environment.lock import (
     Artefact,
     Lock,
@@ -24,6 +23,7 @@ from reprokit.environment.lock import (
 from reprokit.environment.supply import Supply
 from reprokit.run import lock_file, lock_making
 from reprokit.run.images import SourceTrees, wanted
+from reprokit.run.loading import load_all
 from reprokit.run.lock_making import identity, stale
 from reprokit.run.locked_build import asked_of, hold_to_locks
 from reprokit.run.plan import plan

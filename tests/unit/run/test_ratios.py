@@ -12,13 +12,13 @@ import pytest
 from reprokit.case.matrix import Selection
 from reprokit.core.errors import CaseError
 from reprokit.engine.protocol import Trial
-from reprokit.environment.cases import load_all
 from reprokit.evidence.model import Ending
 from reprokit.evidence.records import CellRecord
 from reprokit.evidence.usage import GpuRecord, Usage
 from reprokit.report import explanation
 from reprokit.report.history.rejudging import CannotJudge, rejudge
 from reprokit.report.labels import caveat, short_reason
+from reprokit.run.loading import load_all
 from reprokit.run.request import Request
 from reprokit.store.database import Store
 from tests.unit.run.test_runner import Project

@@ -12,7 +12,6 @@ import pytest
 
 from reprokit.case.trust import Trust
 from reprokit.cli import invoke
-from reprokit.environment.cases import load_all
 from reprokit.environment.host import Gpu, HostFacts
 from reprokit.evidence.details import LimitsRecord
 from reprokit.evidence.model import Ending, Verdict
@@ -20,6 +19,7 @@ from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.evidence.usage import GpuRecord, Usage
 from reprokit.report.formats import run_format
 from reprokit.report.publishing import FormatSources
+from reprokit.run.loading import load_all
 from reprokit.run.plan import plan
 from reprokit.run.request import Request
 from reprokit.run.reusing import Earlier, newest, refusal

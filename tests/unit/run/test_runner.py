@@ -34,7 +34,7 @@ from reprokit.evidence.records import CellRecord
 from reprokit.evidence.sequential import Trials
 from reprokit.report import result
 from reprokit.report.formats import junit
-from reprokit.run import images
+from reprokit.run import images, loading
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
 from reprokit.run.threads import Builds, Workers
@@ -590,14 +590,14 @@ def test_what_was_read_once_is_resumed_as_it_was_read(
     project.case.write_text(other)
     path = "<stdin>" if named == "-" else f"{named}#note-1"
     read = Text(path=path, text=f"```yaml\n{CASE}```\n", markdown=True)
-    monkeypatch.setattr(read_module, "_fetch", lambda url: read)
+    monkeypatch.setattr(loading, "fetch", lambda url: read)
     monkeypatch.setattr(read_module, "_stdin", lambda stdin: read)
     request = Request(cases=(named, str(project.case)), base_images="registry", yes=True)
     assert project.session.start(request) == 0
     before = [(cell.case_id, cell.case_path) for cell in project.cells]
     interrupted(project)
-    for name in ("_fetch", "_stdin"):
-        monkeypatch.delattr(read_module, name)
+    monkeypatch.delattr(loading, "fetch")
+    monkeypatch.delattr(read_module, "_stdin")
     project.session = project.new_session()
     assert project.session.resume(None) == 0
     assert [(cell.case_id, cell.case_path) for cell in project.cells] == before

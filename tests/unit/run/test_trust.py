@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from reprokit.case import read as read_module
 from reprokit.case.cellspec import Limits, SourceSpec
 from reprokit.case.read import Text
 from reprokit.case.trust import ALLOWANCES, Trust
@@ -23,7 +22,7 @@ from reprokit.environment.supply import Supply
 from reprokit.evidence.details import CellDetails
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.evidence.records import CellRecord
-from reprokit.run import sources
+from reprokit.run import loading, sources
 from reprokit.run.admitting import check_run_time, grant_by_engine
 from reprokit.run.approving import approve
 from reprokit.run.images import SourceTrees, wanted
@@ -41,7 +40,7 @@ GIB = 1024**3
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """The toy case at an address of another host, and what was built for it."""
     found = Project(tmp_path)
-    monkeypatch.setattr(read_module, "_fetch", lambda url: Text(path=url, text=CASE))
+    monkeypatch.setattr(loading, "fetch", lambda url: Text(path=url, text=CASE))
     return found
 
 
@@ -274,7 +273,7 @@ def test_limits_are_in_the_record(project: Project) -> None:
 
 def test_more_than_an_untrusted_case_gets_is_unsupported(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     greedy = CASE.replace("command:", "resources: {network: bridge}\ncommand:")
-    monkeypatch.setattr(read_module, "_fetch", lambda url: Text(path=url, text=greedy))
+    monkeypatch.setattr(loading, "fetch", lambda url: Text(path=url, text=greedy))
     project.run(cases=(URL,), yes=True)
     assert {cell.verdict for cell in project.cells} == {Verdict.UNSUPPORTED}
     project.session = project.new_session()

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.case import read as read_module
 from reprokit.case.read import Text
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError, UsageError
 from reprokit.engine.protocol import Trial
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.evidence.reading import Reading, reading
+from reprokit.run import loading
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
 from reprokit.search.queries import Candidate, Query, Search
@@ -175,10 +175,10 @@ def test_a_resumed_search_over_a_url_uses_the_text_that_was_read_first(
 
     project.engine.behave = interrupted
     url = "https://bugs.example/7.yaml"
-    monkeypatch.setattr(read_module, "_fetch", lambda url: Text(path=url, text=CASE))
+    monkeypatch.setattr(loading, "fetch", lambda url: Text(path=url, text=CASE))
     request = dataclasses.replace(project.request, cases=(url,), yes=True)
     assert project.session().start("walk", request, {"far": 3}, walk) == 130
-    monkeypatch.delattr(read_module, "_fetch")
+    monkeypatch.delattr(loading, "fetch")
     project.engine.behave = toy
     status, session = project.resume(walk)
     assert status == 0

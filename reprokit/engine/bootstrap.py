@@ -16,6 +16,7 @@ from pathlib import Path
 
 from reprokit.core.errors import Cancelled, EngineError, Unsupported
 from reprokit.environment.catalog import Release
+from reprokit.environment.tables import DATA
 
 RECIPE = "1"
 """Version of how a base is made; a base of another recipe is made again."""
@@ -24,7 +25,7 @@ STOP_SECONDS = 20.0
 KEYRINGS = Path("/usr/share/keyrings")
 KEYRING_PACKAGES = {"debian": "debian-archive-keyring", "ubuntu": "ubuntu-keyring"}
 KEYRING_FILES = {"debian": "debian-archive-keyring", "ubuntu": "ubuntu-archive-keyring"}
-OWN_KEYRINGS = Path(__file__).parent / "data"
+OWN_KEYRINGS = DATA
 """Ubuntu's keys, which Debian 11 and 12 have no package of: ubuntu-archive-keyring.gpg of Debian 13's package
 ubuntu-keyring 2023.11.28.1-0.2 (public domain). The host's own keys come first: they may be newer."""
 SCRIPTS = {"debian": "sid", "ubuntu": "gutsy"}

@@ -1,7 +1,6 @@
-"""Templates that could take any time and memory, rendered in a child process that may take little of both.
+"""Work that could take any time and memory, done in a child process that may take little of both.
 
-One child serves all templates of this process. Their time comes from one budget, which every template adds a little
-to: many templates that each take long are refused as one that does.
+The time comes from one budget, which every question adds a little to: many that each take long are refused as one is.
 """
 
 from __future__ import annotations
@@ -16,51 +15,58 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
-
-from reprokit.case.inspection import RenderError
 
 MEMORY = 160 * 1024**2
 """Bytes of address space of the child. It starts with about 30 MB."""
 MOST_SECONDS = 0.3
-"""Processor time that templates may take in a row."""
+"""Processor time, in seconds, that questions may take in a row."""
 EACH = 0.02
-"""Processor time, in seconds, that each template adds to what is left. Jinja2 compiles a short one in 5 ms."""
+"""Processor time, in seconds, that each question adds to what is left. Jinja2 compiles a short template in 5 ms."""
 
-TOO_LONG = "the template takes too much time or memory: loop less, and make smaller texts"
+_CHILD = "import sys; sys.path[:] = {path!r}; from reprokit.core.confined import serve; serve({module!r}, {name!r})"
 
-_CHILD = "import sys; sys.path[:] = {path!r}; from reprokit.case.confined import serve; serve()"
+
+class Refused(ValueError):
+    """The function raised ValueError, with this text, or took too much."""
 
 
 class _Late(BaseException):
-    """Not an Exception: code that renders templates treats those as errors in the template."""
+    """Not an Exception: the function may take those for errors of what it was given."""
 
 
-class _Child:
-    """The child process, started when it is first needed, and again after it was killed."""
+class ConfinedChild:
+    """A child process that calls ``module.name(text, values)``, started when it is first needed, or was killed.
 
-    def __init__(self) -> None:
+    ``too_long``: what :class:`Refused` says of a call that takes too much.
+    """
+
+    def __init__(self, module: str, name: str, too_long: str) -> None:
+        self._target = module, name
+        self._too_long = too_long
+        atexit.register(self.stop)
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0
         self._left = MOST_SECONDS
 
     def ask(self, text: str, values: Mapping[str, str]) -> str:
-        """The rendered text. Raises RenderError."""
+        """What the function gives. Raises Refused."""
         with self._lock:
             self._left = min(MOST_SECONDS, self._left + EACH)
             if self._left <= 0:
-                raise RenderError(TOO_LONG)
+                raise Refused(self._too_long)
             answer = self._exchange({"text": text, "values": dict(values), "seconds": self._left})
             # One that had to be killed costs more than its time: a new child must be started.
             self._left = max(0.0, self._left - answer["took"]) if "took" in answer else -MOST_SECONDS
         if "error" in answer:
-            raise RenderError(answer["error"])
+            raise Refused(answer["error"] or self._too_long)
         return str(answer["text"])
 
     def fresh_budget(self) -> None:
-        """Give the templates of a further case all of the time, whatever those of the last one took."""
+        """Give what comes next all of the time, whatever came before took."""
         with self._lock:
             self._left = MOST_SECONDS
 
@@ -79,14 +85,14 @@ class _Child:
         finally:
             if not done:  # killed at a limit, or this process was interrupted: no later question may get this answer
                 self.stop()
-        return dict(json.loads(answer)) if done else {"error": TOO_LONG}
+        return dict(json.loads(answer)) if done else {"error": ""}
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._owner != os.getpid():
             self._owner = os.getpid()
-            path = [str(Path(entry).absolute()) for entry in sys.path]
+            path, (module, name) = [str(Path(entry).absolute()) for entry in sys.path], self._target
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _CHILD.format(path=path)],
+                [sys.executable, "-I", "-S", "-c", _CHILD.format(path=path, module=module, name=name)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -107,20 +113,9 @@ class _Child:
                     pipe.close()
 
 
-_child = _Child()
-atexit.register(_child.stop)
-fresh_budget = _child.fresh_budget
-
-
-def render_confined(text: str, values: Mapping[str, str]) -> str:
-    """``text`` with the values put in. Raises RenderError, also where it takes too much time or memory."""
-    return _child.ask(text, values)
-
-
-def serve() -> None:
+def serve(module: str, name: str) -> None:
     """The child: answer each line of stdin with one on stdout, until stdin ends."""
-    from reprokit.case.sandbox import filled
-
+    call = getattr(import_module(module), name)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     signal.signal(signal.SIGPROF, _late)
@@ -131,11 +126,11 @@ def serve() -> None:
             # The kernel ends the child where the interpreter does not come back from one call of C in time.
             signal.setitimer(signal.ITIMER_VIRTUAL, question["seconds"] + 0.2)
             signal.setitimer(signal.ITIMER_PROF, question["seconds"])
-            answer: dict[str, Any] = {"text": filled(question["text"], question["values"])}
-        except RenderError as error:
-            answer = {"error": TOO_LONG if isinstance(error.__cause__, MemoryError) else str(error)}
+            answer: dict[str, Any] = {"text": call(question["text"], question["values"])}
+        except ValueError as error:
+            answer = {"error": "" if isinstance(error.__cause__, MemoryError) else str(error)}
         except (_Late, MemoryError):
-            answer = {"error": TOO_LONG}
+            answer = {"error": ""}
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)

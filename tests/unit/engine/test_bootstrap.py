@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from reprokit.core.errors import Cancelled, EngineError, Unsupported, UsageError
-from reprokit.engine import bases
+from reprokit.engine import bases, bootstrap
 from reprokit.engine.protocol import ImageInfo, Progress
-from reprokit.environment import bootstrap
 from reprokit.environment.catalog import OURS
 from reprokit.environment.model import Base
 from reprokit.store.folder import SeenBases

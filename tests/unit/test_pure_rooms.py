@@ -1,0 +1,90 @@
+"""The rooms below ``store`` compute: they start no process, open no connection, handle no signal and write no file.
+
+``core`` alone has atomic files, locks, HTTP, the confined child and the terminal, for the rooms above it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "reprokit"
+PURE = ("case", "environment", "evidence")
+MODULES = {"subprocess", "socket", "ssl", "multiprocessing", "threading", "tempfile", "shutil", "asyncio"}
+MODULES |= {"http", "httpx", "urllib.request", "pty", "fcntl", "ctypes", "sqlite3", "atexit"}
+OF_CORE = {"fetch", "http_client", "github_api", "issues", "locks", "owner_lock", "leftovers", "interrupts", "tty"}
+"""Modules of ``core`` whose use would be an effect."""
+METHODS = {"write_text", "write_bytes", "mkdir", "rmdir", "unlink", "touch", "symlink_to", "hardlink_to", "chmod"}
+OF_OS = {"kill", "killpg", "system", "popen", "fork", "remove", "rename", "makedirs", "pipe", "open"}
+INSIDE = "environment/probe_inside.py"
+"""Runs inside an image, with the image's own Python."""
+
+
+def effects(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+            for alias in node.names:
+                whole = f"{module}.{alias.name}" if module else alias.name
+                if whole.partition(".")[0] in MODULES or whole in MODULES or module in MODULES:
+                    yield f"imports {whole}"
+                parts = whole.split(".")
+                if parts[:2] == ["reprokit", "core"] and parts[2:3] and parts[2] in OF_CORE:
+                    yield f"imports {whole}"
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            of, name = node.value.id, node.attr
+            if (of == "signal" and name != "Signals") or (of == "os" and name in OF_OS):
+                yield f"uses {of}.{name}"
+        elif isinstance(node, ast.Call):
+            function = node.func
+            name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+            if isinstance(function, ast.Attribute) and name in METHODS:
+                yield f"calls .{name}()"
+            if name == "open" and any(mode in MODES for mode in _texts(node)):
+                yield f"opens for writing: {ast.unparse(node)}"
+
+
+MODES = {f"{mode}{kind}{plus}" for mode in "wax" for kind in ("", "b", "t") for plus in ("", "+")} | {
+    "r+",
+    "r+b",
+    "w+b",
+}
+
+
+def _texts(call: ast.Call) -> Iterator[object]:
+    for value in (*call.args, *(keyword.value for keyword in call.keywords)):
+        if isinstance(value, ast.Constant):
+            yield value.value
+
+
+@pytest.mark.parametrize("room", PURE)
+def test_a_pure_room_has_no_effects(room: str) -> None:
+    files = [path for path in sorted((PACKAGE / room).rglob("*.py")) if not path.as_posix().endswith(INSIDE)]
+    assert len(files) > 10
+    found = {str(path.relative_to(PACKAGE)): sorted(set(effects(ast.parse(path.read_text())))) for path in files}
+    assert {path: what for path, what in found.items() if what} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import subprocess", "imports subprocess"),
+        ("def f():\n    from socket import create_connection", "imports socket.create_connection"),
+        ("from reprokit.core import fetch", "imports reprokit.core.fetch"),
+        ("signal.signal(1, f)", "uses signal.signal"),
+        ("os.kill(1, 2)", "uses os.kill"),
+        ("Path(x).write_text(y)", "calls .write_text()"),
+        ("path.open('w+b', buffering=0)", "opens for writing: path.open('w+b', buffering=0)"),
+        ("open(x, mode='a')", "opens for writing: open(x, mode='a')"),
+    ],
+)
+def test_each_kind_of_effect_is_found(text: str, said: str) -> None:
+    assert said in list(effects(ast.parse(text)))
+
+
+def test_reading_and_names_of_signals_are_no_effects() -> None:
+    text = "import signal\nsignal.Signals(9).name\npath.open('rb')\nopen(x)\nPath(x).read_text()"
+    assert list(effects(ast.parse(text))) == []
