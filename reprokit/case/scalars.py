@@ -8,14 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    Tag,
+)
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from reprokit.case import cellspec, units
 from reprokit.case.templates import is_template
 from reprokit.core.near_match import near
 
-_LOOSE = ["string", "number", "boolean"]
+JsonSchema = dict[str, Any]
+_LOOSE: JsonSchema = {"type": ["string", "number", "boolean"]}
+"""Editors and validators that let YAML guess see ``3.10`` as a number: the schema allows it."""
+_OR_TEMPLATE = r"|.*\{[{%].*"
 
 
 def expected(what: str, hint: str = "") -> PydanticCustomError:
@@ -23,41 +33,68 @@ def expected(what: str, hint: str = "") -> PydanticCustomError:
     return PydanticCustomError("expected", "{expected}", {"expected": what, "hint": hint})
 
 
-def _checked(parse: Callable[[str], object], *, templated: bool) -> AfterValidator:
+class _Schema:
+    """What editors see of a type, in the place of what pydantic would say."""
+
+    def __init__(self, schema: JsonSchema) -> None:
+        self.schema = schema
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchema:
+        return dict(self.schema) or handler(schema)
+
+
+class _Text(_Schema):
     """Text that ``parse`` must accept, unless it is a template, whose text is only known per cell."""
 
-    def check(text: str) -> str:
-        if not (templated and is_template(text)):
-            try:
-                parse(text)
-            except ValueError as error:
-                raise expected(str(error)) from None
+    def __init__(self, parse: Callable[[str], object], schema: JsonSchema | None = None) -> None:
+        super().__init__(schema or {})
+        self.parse = parse
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def check(self, text: str) -> str:
+        if not is_template(text):
+            check_plain(self.parse, text)
         return text
 
-    return AfterValidator(check)
+
+class _Plain(_Text):
+    """Text that ``parse`` must accept, and that is never a template."""
+
+    def check(self, text: str) -> str:
+        check_plain(self.parse, text)
+        return text
+
+
+class _Number(_Schema):
+    """The number that ``parse`` makes of a text."""
+
+    def __init__(self, parse: Callable[[str], float], **schema: Any) -> None:
+        super().__init__({"type": ["number", "string"], **schema})
+        self.parse = parse
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self.read, handler(source))
+
+    def read(self, value: object) -> object:
+        if isinstance(value, float):
+            return value
+        return check_plain(self.parse, value if isinstance(value, str) else "")
+
+
+def check_plain(parse: Callable[[str], Any], text: str) -> Any:
+    """What ``parse`` makes of a text; its complaint as an error of the format."""
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise expected(str(error)) from None
 
 
 def _whole(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    try:
-        return units.count(value if isinstance(value, str) else "")
-    except ValueError as error:
-        raise expected(str(error)) from None
-
-
-def _number(parse: Callable[[str], float]) -> BeforeValidator:
-    """The number that ``parse`` makes of a text."""
-
-    def check(value: object) -> float:
-        if isinstance(value, float):
-            return value
-        try:
-            return parse(value if isinstance(value, str) else "")
-        except ValueError as error:
-            raise expected(str(error)) from None
-
-    return BeforeValidator(check)
+    return int(check_plain(units.count, value if isinstance(value, str) else ""))
 
 
 def _exit_code(value: object) -> object:
@@ -76,6 +113,7 @@ def _exit_code(value: object) -> object:
 
 
 def truth(value: object) -> bool:
+    """``true``, ``yes``, ``false`` or ``no``. Raises the error of the format."""
     if isinstance(value, bool):
         return value
     words = {"true": True, "yes": True, "false": False, "no": False}
@@ -102,170 +140,78 @@ def _shape(value: object) -> str:
     return "list" if isinstance(value, (list, tuple)) else "text" if isinstance(value, str) else "other"
 
 
-def _loose(pattern: str = "", **more: Any) -> WithJsonSchema:
-    """Editors and validators that let YAML guess see ``3.10`` as a number: the schema allows it."""
-    return WithJsonSchema({"type": _LOOSE} | ({"pattern": pattern} if pattern else {}) | more)
+def _choice(*words: str) -> JsonSchema:
+    return {"anyOf": [{"enum": list(words)}, {"type": "string", "pattern": r"\{[{%]"}]}
 
 
-def _choice(*words: str) -> WithJsonSchema:
-    return WithJsonSchema({"anyOf": [{"enum": list(words)}, {"type": "string", "pattern": r"\{[{%]"}]})
+def _matching(pattern: str, *types: str, **more: Any) -> JsonSchema:
+    """A text of that pattern, or a template."""
+    return {"type": list(types) or "string", "pattern": f"^({pattern}{_OR_TEMPLATE})$", **more}
 
 
-_OR_TEMPLATE = r"|.*\{[{%].*"
+_DIGITS: JsonSchema = {"type": ["integer", "string"], "pattern": "^[0-9]+$"}
+_SIZE = r"[0-9]+(\.[0-9]+)?\s*[kKmMgGtT]?([iI]?[bB])?"
 
-Scalar = Annotated[str, _loose()]
+Scalar = Annotated[str, _Schema(_LOOSE)]
 """Text as written."""
-OneLine = Annotated[str, _checked(units.one_line, templated=True), _loose()]
-PipOptions = Annotated[str, _checked(units.options, templated=True), _loose()]
-PipRequirement = Annotated[str, _checked(units.requirement, templated=True), _loose()]
-Image = Annotated[str, _checked(units.image, templated=True), _loose()]
-EnvValue = Annotated[str, WithJsonSchema({"type": [*_LOOSE, "null"]})]
-Whole = Annotated[int, BeforeValidator(_whole), WithJsonSchema({"type": ["integer", "string"], "pattern": "^[0-9]+$"})]
+OneLine = Annotated[str, _Text(units.one_line, _LOOSE)]
+PipOptions = Annotated[str, _Text(units.options, _LOOSE)]
+PipRequirement = Annotated[str, _Text(units.requirement, _LOOSE)]
+Image = Annotated[str, _Text(units.image, _LOOSE)]
+EnvValue = Annotated[str, _Schema({"type": [*_LOOSE["type"], "null"]})]
+Whole = Annotated[int, BeforeValidator(_whole), _Schema(_DIGITS)]
 TrialCount = Annotated[
-    Whole,
-    Field(ge=1, le=units.MOST_TRIALS),
-    WithJsonSchema({"type": ["integer", "string"], "pattern": "^[0-9]+$", "minimum": 1, "maximum": units.MOST_TRIALS}),
+    Whole, Field(ge=1, le=units.MOST_TRIALS), _Schema({**_DIGITS, "minimum": 1, "maximum": units.MOST_TRIALS})
 ]
-Rate = Annotated[
-    float,
-    _number(units.rate),
-    WithJsonSchema({"type": ["number", "string"], "exclusiveMinimum": 0, "exclusiveMaximum": 1}),
-]
-Tolerated = Annotated[float, _number(units.tolerance), WithJsonSchema({"type": ["number", "string"], "minimum": 0})]
-Times = Annotated[
-    float,
-    _number(units.times),
-    WithJsonSchema({"type": ["number", "string"], "exclusiveMinimum": 1, "maximum": 1000}),
-]
-Confidence = Annotated[
-    float,
-    _number(units.confidence),
-    WithJsonSchema({"type": ["number", "string"], "minimum": 0.5, "exclusiveMaximum": 1}),
-]
+Rate = Annotated[float, _Number(units.rate, exclusiveMinimum=0, exclusiveMaximum=1)]
+Tolerated = Annotated[float, _Number(units.tolerance, minimum=0)]
+Times = Annotated[float, _Number(units.times, exclusiveMinimum=1, maximum=1000)]
+Confidence = Annotated[float, _Number(units.confidence, minimum=0.5, exclusiveMaximum=1)]
 Truth = Annotated[
     bool,
     BeforeValidator(truth),
-    WithJsonSchema({"anyOf": [{"type": "boolean"}, {"enum": ["true", "false", "yes", "no"]}]}),
+    _Schema({"anyOf": [{"type": "boolean"}, {"enum": ["true", "false", "yes", "no"]}]}),
 ]
-Size = Annotated[
-    str,
-    _checked(units.size, templated=True),
-    WithJsonSchema(
-        {
-            "type": ["string", "number"],
-            "pattern": r"^([0-9]+(\.[0-9]+)?\s*[kKmMgGtT]?([iI]?[bB])?" + _OR_TEMPLATE + ")$",
-        }
-    ),
-]
-PlainSize = Annotated[
-    str,
-    _checked(units.size, templated=False),
-    WithJsonSchema({"type": ["string", "number"], "pattern": r"^[0-9]+(\.[0-9]+)?\s*[kKmMgGtT]?([iI]?[bB])?$"}),
-]
-Memory = Annotated[Size, _checked(units.memory, templated=True)]
-Duration = Annotated[
-    str,
-    _checked(units.duration, templated=True),
-    WithJsonSchema({"type": ["string", "number"], "pattern": r"^([0-9][0-9.dhmins]*" + _OR_TEMPLATE + ")$"}),
-]
-Count = Annotated[
-    str,
-    _checked(units.count, templated=True),
-    WithJsonSchema({"type": ["integer", "string"], "pattern": "^([0-9]+" + _OR_TEMPLATE + ")$", "minimum": 0}),
-]
-Pids = Annotated[
-    str,
-    _checked(units.pids, templated=True),
-    WithJsonSchema(
-        {
-            "type": ["integer", "string"],
-            "pattern": "^([0-9]+" + _OR_TEMPLATE + ")$",
-            "minimum": 1,
-            "maximum": units.MOST_PIDS,
-        }
-    ),
-]
-Cores = Annotated[
-    str,
-    _checked(units.cores, templated=True),
-    WithJsonSchema(
-        {"type": ["number", "string"], "pattern": r"^([0-9.]+" + _OR_TEMPLATE + ")$", "exclusiveMinimum": 0}
-    ),
-]
-Network = Annotated[
-    str,
-    _checked(units.network, templated=True),
-    _choice("none", "bridge"),
-]
-Ipc = Annotated[
-    str,
-    _checked(units.ipc, templated=True),
-    _choice("private", "host"),
-]
-UlimitName = Annotated[str, _checked(units.ulimit_name, templated=False)]
-Ulimit = Annotated[str, BeforeValidator(_soft_and_hard), WithJsonSchema({"type": ["integer", "string", "object"]})]
-GpuCapability = Annotated[str, _checked(units.gpu_capability, templated=True), _choice(*units.GPU_CAPABILITIES)]
-OutputStreams = Annotated[
-    str,
-    _checked(units.output, templated=True),
-    _choice("joined", "separate"),
-]
-FileMode = Annotated[
-    str,
-    _checked(units.file_mode, templated=True),
-    WithJsonSchema({"type": ["string", "integer"], "pattern": "^(0?[0-7]{3}" + _OR_TEMPLATE + ")$"}),
-]
-Conflicts = Annotated[
-    str,
-    _checked(units.conflicts, templated=True),
-    _choice("refuse", "allow"),
-]
-CudaLibraries = Annotated[
-    str,
-    _checked(units.cuda_libraries, templated=True),
-    _choice("all", "none"),
-]
-Sanitize = Annotated[
-    str,
-    _checked(units.sanitizer, templated=True),
-    _choice(*get_args(cellspec.SanitizerKind)),
-]
+Size = Annotated[str, _Text(units.size, _matching(_SIZE, "string", "number"))]
+PlainSize = Annotated[str, _Plain(units.size, {"type": ["string", "number"], "pattern": f"^{_SIZE}$"})]
+Memory = Annotated[str, _Text(units.memory, _matching(_SIZE, "string", "number"))]
+Duration = Annotated[str, _Text(units.duration, _matching("[0-9][0-9.dhmins]*", "string", "number"))]
+Count = Annotated[str, _Text(units.count, _matching("[0-9]+", "integer", "string", minimum=0))]
+Pids = Annotated[str, _Text(units.pids, _matching("[0-9]+", "integer", "string", minimum=1, maximum=units.MOST_PIDS))]
+Cores = Annotated[str, _Text(units.cores, _matching("[0-9.]+", "number", "string", exclusiveMinimum=0))]
+Network = Annotated[str, _Text(units.network, _choice("none", "bridge"))]
+Ipc = Annotated[str, _Text(units.ipc, _choice("private", "host"))]
+UlimitName = Annotated[str, _Plain(units.ulimit_name)]
+Ulimit = Annotated[str, BeforeValidator(_soft_and_hard), _Schema({"type": ["integer", "string", "object"]})]
+GpuCapability = Annotated[str, _Text(units.gpu_capability, _choice(*units.GPU_CAPABILITIES))]
+OutputStreams = Annotated[str, _Text(units.output, _choice("joined", "separate"))]
+FileMode = Annotated[str, _Text(units.file_mode, _matching("0?[0-7]{3}", "string", "integer"))]
+Conflicts = Annotated[str, _Text(units.conflicts, _choice("refuse", "allow"))]
+CudaLibraries = Annotated[str, _Text(units.cuda_libraries, _choice("all", "none"))]
+Sanitize = Annotated[str, _Text(units.sanitizer, _choice(*get_args(cellspec.SanitizerKind)))]
 Instant = Annotated[
-    str,
-    _checked(units.instant, templated=True),
-    WithJsonSchema(
-        {
-            "type": "string",
-            "pattern": r"^([0-9]{4}-[0-9]{2}-[0-9]{2}([Tt ][0-9:.]+([Zz]|[+-][0-9:]+))?|" + _OR_TEMPLATE + ")$",
-        }
-    ),
+    str, _Text(units.instant, _matching("[0-9]{4}-[0-9]{2}-[0-9]{2}([Tt ][0-9:.]+([Zz]|[+-][0-9:]+))?|"))
 ]
-User = Annotated[str, _checked(units.user, templated=True), WithJsonSchema({"type": ["string", "integer"]})]
-GpuModel = Annotated[str, _checked(units.gpu_model, templated=True), _loose()]
-GitUrl = Annotated[str, _checked(units.git_url, templated=True)]
-GitRef = Annotated[str, _checked(units.git_ref, templated=True), _loose()]
-Patch = Annotated[str, _checked(units.unified_diff, templated=True)]
-Below = Annotated[str, _checked(units.below_workdir, templated=True), _loose()]
-FileName = Annotated[str, _checked(units.below_workdir, templated=False)]
-Absolute = Annotated[str, _checked(units.absolute, templated=False)]
-Glob = Annotated[str, _checked(units.dataset_glob, templated=True), _loose()]
-OutputGlob = Annotated[str, _checked(units.output_glob, templated=False), _loose()]
-Sha256 = Annotated[str, _checked(units.sha256, templated=True), _loose()]
-PatternText = Annotated[str, _checked(units.pattern, templated=False), _loose()]
-FrameText = Annotated[
-    str,
-    _checked(units.frame, templated=False),
-    WithJsonSchema({"type": "string", "pattern": "^[^\\s:]+:([^\\s:]|::)+$"}),
-]
-SignalName = Annotated[
-    str, _checked(units.signal_name, templated=False), WithJsonSchema({"type": "string", "pattern": "^SIG[A-Z0-9]+$"})
-]
-ExceptionType = Annotated[str, _checked(units.exception_type, templated=False)]
-EnvName = Annotated[str, _checked(units.env_name, templated=False)]
+User = Annotated[str, _Text(units.user, {"type": ["string", "integer"]})]
+GpuModel = Annotated[str, _Text(units.gpu_model, _LOOSE)]
+GitUrl = Annotated[str, _Text(units.git_url)]
+GitRef = Annotated[str, _Text(units.git_ref, _LOOSE)]
+Patch = Annotated[str, _Text(units.unified_diff)]
+Below = Annotated[str, _Text(units.below_workdir, _LOOSE)]
+FileName = Annotated[str, _Plain(units.below_workdir)]
+Absolute = Annotated[str, _Plain(units.absolute)]
+Glob = Annotated[str, _Text(units.dataset_glob, _LOOSE)]
+OutputGlob = Annotated[str, _Plain(units.output_glob, _LOOSE)]
+Sha256 = Annotated[str, _Text(units.sha256, _LOOSE)]
+PatternText = Annotated[str, _Plain(units.pattern, _LOOSE)]
+FrameText = Annotated[str, _Plain(units.frame, {"type": "string", "pattern": "^[^\\s:]+:([^\\s:]|::)+$"})]
+SignalName = Annotated[str, _Plain(units.signal_name, {"type": "string", "pattern": "^SIG[A-Z0-9]+$"})]
+ExceptionType = Annotated[str, _Plain(units.exception_type)]
+EnvName = Annotated[str, _Plain(units.env_name)]
 ExitCode = Annotated[
     int | Literal["nonzero"] | None,
     BeforeValidator(_exit_code),
-    WithJsonSchema(
+    _Schema(
         {
             "anyOf": [
                 {"type": "integer", "minimum": 0, "maximum": 255},
@@ -275,15 +221,15 @@ ExitCode = Annotated[
         }
     ),
 ]
-PartialCell = dict[str, Annotated[str, WithJsonSchema({"type": [*_LOOSE, "null"]})]]
+PartialCell = dict[str, EnvValue]
 Reproduces = Annotated[
     Annotated[Literal["all", "none", "unknown"], Tag("text")] | Annotated[tuple[PartialCell, ...], Tag("list")],
     Discriminator(_shape),
     BeforeValidator(_reproduces),
 ]
-Title = Annotated[str, _checked(units.not_blank, templated=False), _loose()]
+Title = Annotated[str, _Plain(units.not_blank, _LOOSE)]
 Command = Annotated[
-    Annotated[str, _checked(units.not_blank, templated=False), Tag("text")]
+    Annotated[str, _Plain(units.not_blank), Tag("text")]
     | Annotated[tuple[Scalar, ...], Field(min_length=1), Tag("list")],
     Discriminator(
         _shape,

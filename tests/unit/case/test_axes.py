@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from reprokit.case import files
@@ -12,10 +10,9 @@ from reprokit.case.check_matrix import axis_hints
 from reprokit.case.files import CaseFile
 from reprokit.case.schema import json_schema
 from reprokit.environment.axes import AXES, KNOWN
-from reprokit.run.loading import load_all
+from tests.unit.case.test_cases_folder import loaded
 
 YOUNGER = KnownAxes((*KNOWN, version_syntax("node", since="0.2.0", help="Node.js versions.")))
-CASES = Path(__file__).parents[3] / "cases"
 
 
 def case(matrix: str, command: str = "true", known: KnownAxes = KNOWN) -> CaseFile:
@@ -90,7 +87,8 @@ def test_the_axes_of_the_first_release_are_those_of_the_format() -> None:
 
 
 def test_the_library_stays_valid_when_any_of_its_free_axes_becomes_known() -> None:
-    free = {name for file in load_all([str(CASES)]) for name in file.case.matrix.columns() if name not in KNOWN.names}
+    valid = loaded()[0]
+    free = {name for file in valid.values() for name in file.case.matrix.columns() if name not in KNOWN.names}
     assert len(free) > 20
     younger = KnownAxes((*KNOWN, *(version_syntax(name, since="0.2.0", help=name) for name in sorted(free))))
-    assert files.load(str(CASES), younger)
+    assert all(files.load_text(name, file.text, younger) for name, file in valid.items())

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reprokit.case.template_syntax import inspected
 
-from reprokit.case.sandbox import ENVIRONMENT, filled
+from reprokit.case.sandbox import ENVIRONMENT, filled, inspected
 from reprokit.case.templates import SPECIAL, inspect, is_template, render_text, split
 
 ROOT = Path(__file__).resolve().parents[3]
