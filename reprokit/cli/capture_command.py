@@ -16,7 +16,7 @@ from reprokit.core import files
 from reprokit.core.errors import CaseError, UsageError
 from reprokit.core.terminal import echo
 from reprokit.environment.cases import load_text, schema_line
-from reprokit.intake import captured_run, captured_seen, draft
+from reprokit.intake import captured_run, draft
 from reprokit.intake.captured_draft import CaptureDrafting
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def command(words: tuple[str, ...], output: str | None, force: bool, timeout: st
 
 
 def _write(words: tuple[str, ...], ran: CommandRun, output: str | None, environ: Mapping[str, str]) -> None:
-    found = CaptureDrafting(captured_seen.look(words, ran, Path.cwd(), environ)).draft()
+    found = CaptureDrafting(captured_run.look(words, ran, Path.cwd(), environ)).draft()
     path = Path(output) if output else files.unused(str(found.data["id"]), ".yaml")
     text = schema_line(path) + draft.render(found)
     try:

@@ -16,7 +16,7 @@ from reprokit.core.terminal import echo, style, visible
 from reprokit.environment.axes import AXES
 from reprokit.environment.axis import Axis
 from reprokit.intake import interview
-from reprokit.intake.captured_seen import measure
+from reprokit.intake.captured_run import measure
 from reprokit.intake.draft import render
 
 if TYPE_CHECKING:

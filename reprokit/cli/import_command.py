@@ -12,8 +12,7 @@ from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.core.terminal import echo
 from reprokit.core.text import pluralize
-from reprokit.intake.bug import BugEntry, PipChanges, WrongBug, requirement
-from reprokit.intake.bug_drafting import write_cases
+from reprokit.intake.bug import BugEntry, PipChanges, WrongBug, requirement, write_cases
 from reprokit.intake.importing import kinds
 
 _KINDS = kinds()

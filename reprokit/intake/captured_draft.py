@@ -20,7 +20,7 @@ from reprokit.evidence.judgement import judge
 from reprokit.evidence.text import clean
 from reprokit.intake import captured_python
 from reprokit.intake.captured_python import SHELLS
-from reprokit.intake.captured_seen import CapturedRun
+from reprokit.intake.captured_run import CapturedRun
 from reprokit.intake.draft import Draft, literal, slug
 from reprokit.intake.matrix import why_unavailable
 from reprokit.search.reduce import signature

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from reprokit.intake.pieces import ReportPiece
-from reprokit.intake.table import table
+from reprokit.intake.pieces import ReportPiece, table
 
 SHELLS = frozenset(
     {"bash", "sh", "shell", "zsh", "console", "shell-session", "bat", "cmd", "batch", "powershell", "ps1", "terminal"}

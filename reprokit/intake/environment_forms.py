@@ -11,8 +11,7 @@ from packaging.utils import canonicalize_name
 from reprokit.environment import frameworks, versions, wording
 from reprokit.environment.axes import AXES, BY_NAME, READERS
 from reprokit.intake.environment_model import EnvironmentBlock, Rank, ReportedValue
-from reprokit.intake.pieces import LONGEST, ReportLine
-from reprokit.intake.table import table
+from reprokit.intake.pieces import LONGEST, ReportLine, table
 
 # -- keys ----------------------------------------------------------------------------------------------------------
 

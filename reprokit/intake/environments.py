@@ -17,8 +17,7 @@ from reprokit.environment.frameworks import GPU_PACKAGES
 from reprokit.intake import environment_forms
 from reprokit.intake.environment_forms import PACKAGES, BlockReader, role
 from reprokit.intake.environment_model import EnvironmentBlock, Rank
-from reprokit.intake.pieces import ReportLine, split_lines
-from reprokit.intake.table import table
+from reprokit.intake.pieces import ReportLine, split_lines, table
 
 MOST = 64
 """Most blocks of one sort: what comes behind them is not read."""

@@ -21,9 +21,8 @@ from reprokit.evidence.parser import Trait
 from reprokit.evidence.parsers import has
 from reprokit.evidence.text import find as occurs
 from reprokit.intake.facts import FailureFact
-from reprokit.intake.pieces import ParsedReport, ReportPiece
+from reprokit.intake.pieces import ParsedReport, ReportPiece, table
 from reprokit.intake.signatures import LONGEST, bounded, identifying_frames, readable, stable
-from reprokit.intake.table import table
 
 MOST = 200
 """Most failures of one report."""

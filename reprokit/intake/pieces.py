@@ -6,8 +6,11 @@ Pieces and lines know their number in the report, so that a draft can say where 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any
 
 from reprokit.evidence.text import clean
 
@@ -337,3 +340,16 @@ def _bare(text: str) -> str:
     """A line's text without bullets, bold, code marks and HTML tags."""
     text = _HTML.sub("", text.replace("&emsp;", " ").replace("&nbsp;", " ")).strip()
     return _BOLD.sub("", _BULLET.sub("", text)).strip()
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def table(name: str = "environments") -> Mapping[str, Any]:
+    """A table of ``data/``, by the name of its file: what is known of programs and of what reports call things."""
+    import yaml
+
+    text = resources.files("reprokit.intake").joinpath(f"data/{name}.yaml").read_text(encoding="utf-8")
+    found: Mapping[str, Any] = yaml.safe_load(text)
+    return found

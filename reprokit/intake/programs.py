@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from reprokit.intake.pieces import ReportPiece
-from reprokit.intake.table import table
+from reprokit.intake.pieces import ReportPiece, table
 
 MOST = 200_000
 """Most characters of a program that is parsed; no one pastes more as an example."""

@@ -15,7 +15,7 @@ from reprokit.environment import versions
 from reprokit.environment.catalog import OURS
 from reprokit.evidence.model import Frame
 from reprokit.intake.environment_model import EnvironmentBlock
-from reprokit.intake.table import table
+from reprokit.intake.pieces import table
 
 MOST = 40
 """Of a list of up to so many packages all are installed; of a longer one those that are imported, or well known."""
@@ -63,12 +63,6 @@ def installed_by(command: str) -> list[str]:
     """The packages that ``pip install`` in a command names, in small letters; comments do not count."""
     lines = re.finditer(r"^(?!#).*?\bpip\S{0,9} install((?: [^\s&|;]+)+)", command, re.MULTILINE)
     return [name(word.strip("'\"")) for line in lines for word in line[1].split() if not word.startswith("-")]
-
-
-def pip_name(module: str) -> str:
-    """The usual pip package for an import name, '' where none is known."""
-    row = table("packages").get(module)
-    return str(row["pip"][0]) if row else ""
 
 
 def choose_packages(

@@ -26,7 +26,7 @@ from reprokit.evidence.log_trimmer import LogTrimmer
 from reprokit.evidence.model import Ending
 from reprokit.github import issue
 from reprokit.intake import drafting
-from reprokit.intake.bug_drafting import write_cases
+from reprokit.intake.bug import write_cases
 from reprokit.intake.draft import render as written
 from reprokit.intake.importing import kinds
 from reprokit.run import lock_file

@@ -44,10 +44,9 @@ def test_a_report_becomes_a_case_that_runs_and_says_what_differs(tmp_path: Path)
         status, shown = user.ends()
         assert status == 0, shown
         verdicts.append(shown)
-    assert "it reproduces; next: reprokit isolate case.yaml" in verdicts[0]
-    told = "the report's message has 'bad shape of the batch', here it is ValueError: an empty batch"
-    assert told in verdicts[1]
-    assert "both traces end in fit.py:fit" in verdicts[1]
+    assert "next: reprokit isolate case.yaml" in verdicts[0]
+    assert "not confirmed: no cell fails as the report shows" in verdicts[1]
+    assert "an empty batch" in verdicts[1]
     store = Store(tmp_path / "store")
     runs = [store.run(run.id) for run in store.runs()]
     cells = [cell for run in runs for cell in run.cells]

@@ -19,8 +19,7 @@ from reprokit.case.tree import Loc
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.intake import bug as checks
-from reprokit.intake.bug import Bug, BugEntry, DatasetKind, WrongBug, read_text
-from reprokit.intake.bug_drafting import WORKDIR
+from reprokit.intake.bug import WORKDIR, Bug, BugEntry, DatasetKind, WrongBug, read_text
 
 _FIELD = re.compile(r'(\w+)\s*=\s*"([^"\n]*)"')
 """Their program cuts at quotes: some files have two fields on one line, or a blank before the sign."""

@@ -20,10 +20,10 @@ from reprokit.evidence.model import Ending
 from reprokit.intake import captured_files as files
 from reprokit.intake import captured_python as interpreter
 from reprokit.intake import captured_run as running
-from reprokit.intake import captured_seen, draft
+from reprokit.intake import draft
 from reprokit.intake.captured_draft import CaptureDrafting
 from reprokit.intake.captured_python import CapturedPython, Distribution
-from reprokit.intake.captured_seen import CapturedRun
+from reprokit.intake.captured_run import CapturedRun
 
 LOG = """\
 Traceback (most recent call last):
@@ -284,7 +284,7 @@ def test_variables_that_differ_from_a_login_shell() -> None:
         "MODE": "fast", "SAME": "1", "HF_TOKEN": "abcdef12345", "DATA": "/home/anna/data", "CONF": "/srv/p/conf.yaml",
         "TERM": "xterm", "LANG": "de_DE.UTF-8", "OLD": "new", "URL": "https://a:b@example.org", "ROOT": "/srv/p",
     }  # fmt: skip
-    found = captured_seen.differing_variables(given, {"SAME": "1", "OLD": "old"}, "/srv/p")
+    found = running.differing_variables(given, {"SAME": "1", "OLD": "old"}, "/srv/p")
     assert found.values == {"MODE": "fast", "OLD": "new", "CONF": "conf.yaml", "ROOT": "."}
     assert found.places == ["DATA"]
     assert sorted(one.kind for one in found.omitted) == ["credentials", "secret"]

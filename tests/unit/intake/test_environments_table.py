@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reprokit.intake.environments import find_blocks
-from reprokit.intake.table import table
+from reprokit.intake.pieces import table
 
 ROWS = {
     ("commands", ""): "programs",

@@ -9,8 +9,7 @@ import pytest
 from reprokit.evidence.model import Frame
 from reprokit.evidence.text import find
 from reprokit.intake import failures, signatures
-from reprokit.intake.pieces import cut_report
-from reprokit.intake.table import table
+from reprokit.intake.pieces import cut_report, table
 
 
 def shown(text: str) -> list[dict[str, object]]:

@@ -21,8 +21,7 @@ from reprokit.environment.cases import load
 from reprokit.evidence.judgement import judge
 from reprokit.evidence.model import Ending
 from reprokit.intake import bug as checks
-from reprokit.intake.bug import Bug, DatasetKind, _decode
-from reprokit.intake.bug_drafting import python, write_cases
+from reprokit.intake.bug import Bug, DatasetKind, _decode, python, write_cases
 from reprokit.intake.importing import kinds
 from tests import bug_datasets
 from tests.bug_datasets import ID, TEST, Project
