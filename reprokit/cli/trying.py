@@ -32,7 +32,7 @@ def try_draft(made: Draft, path: Path, *, trust: Trust, asked: bool, yes: bool =
         return _marked(made, path, not_run(parts)) if asked else 0
     if not (asked or ALLOWANCES[trust].asks or confirm("Build and run it here?")):
         return 0
-    load(str(path))  # which refuses what is no case
+    load(str(path))  # refuses an invalid one
     session = Session(options.obeyed_store(None), display=Screen(sys.stdout), confirming=planner)
     request = Request.configured(cases=(str(path),), datasets={}, sources={}, yes=yes)
     try:
