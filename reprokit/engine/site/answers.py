@@ -14,8 +14,7 @@ from pathlib import Path
 from reprokit.core import netrc_file
 from reprokit.core.errors import UsageError
 from reprokit.engine.site import authorities
-from reprokit.engine.site.gateway.access import SiteAccess
-from reprokit.engine.site.gateway.allowed import NotServed
+from reprokit.engine.site.gateway.access import NotServed, SiteAccess
 
 
 class NoConnection(Exception):

@@ -23,8 +23,7 @@ from reprokit.engine import bootstrap
 from reprokit.engine.site import authorities, credentials, network, pipconfig, providers
 from reprokit.engine.site.config import Settings
 from reprokit.engine.site.config import load as load_settings
-from reprokit.engine.site.gateway.access import LOCATIONS, ROOT, SiteAccess, without_login
-from reprokit.engine.site.gateway.allowed import Allowed
+from reprokit.engine.site.gateway.access import LOCATIONS, ROOT, Allowed, SiteAccess, without_login
 from reprokit.engine.site.links import local_path
 from reprokit.environment.catalog import Catalog
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.engine.site.gateway import RELAY_PORT, Allowed, SiteAccess, allowed, client, routes, upstream
-from reprokit.engine.site.gateway.allowed import Guard, HostRefused, not_public
+from reprokit.engine.site.gateway import RELAY_PORT, Allowed, SiteAccess, access, connections, server, upstream
+from reprokit.engine.site.gateway.access import Guard, HostRefused, not_public
 from tests.unit.engine.gateway_world import PUBLIC, Server, World, gateway, plain, redirect
 
 INDEX = SiteAccess(pip={"index-url": ("http://index.example/simple",)})
@@ -108,18 +108,20 @@ def test_public_addresses_are_public(address: str) -> None:
 )
 def test_no_way_of_writing_loopback_gets_through(host: str, tmp_path: Path, world: World) -> None:
     """With the system's own reading of addresses; nothing is connected to."""
-    guard = Guard(OWN, frozenset(), frozenset())
+    guard = Guard(OWN, SiteAccess(pip={"no-index": ("1",)}))
     guard.check_name(host, 80)
     with pytest.raises(HostRefused, match=r"of this host itself"):
         guard.addresses(host, 80, of_build=True)
 
 
 def test_an_interface_of_this_host_is_not_public() -> None:
-    guard = Guard(OWN, frozenset(), frozenset(), resolve=lambda host, port: [PUBLIC], own=lambda address: True)
+    guard = Guard(
+        OWN, SiteAccess(pip={"no-index": ("1",)}), resolve=lambda host, port: [PUBLIC], own=lambda address: True
+    )
     with pytest.raises(HostRefused, match=r"has the address 93.184.215.14, which is of this host itself"):
         guard.addresses("me.example", 22, of_build=True)
-    assert allowed.is_of_this_host("127.0.0.1")
-    assert not allowed.is_of_this_host(PUBLIC)
+    assert access.is_of_this_host("127.0.0.1")
+    assert not access.is_of_this_host(PUBLIC)
 
 
 def test_a_name_that_changes_its_address_gains_nothing(world: World, tmp_path: Path) -> None:
@@ -223,7 +225,7 @@ def test_redirects_are_checked_and_counted(world: World, tmp_path: Path, target:
 
 
 def test_a_redirect_never_leaves_tls() -> None:
-    with pytest.raises(allowed.Unreachable, match=r"not secured"):
+    with pytest.raises(access.Unreachable, match=r"not secured"):
         upstream.redirected("https://index.example/simple/pkg/", "http://index.example/x")
 
 
@@ -341,7 +343,7 @@ def test_links_that_lead_nowhere_on_the_web_are_left_out(world: World, tmp_path:
 
 
 def test_long_links_do_not_fill_the_memory(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routes, "MAX_LINKS", 100_000)
+    monkeypatch.setattr(server, "MAX_LINKS", 100_000)
     names = [f"{number}{'a' * 30_000}.whl" for number in range(3)]
     for number, name in enumerate(names):
         page = plain(json.dumps({"files": [{"url": f"http://any.example/{name}"}]}).encode(), JSON)
@@ -464,11 +466,28 @@ def test_a_request_that_is_not_plain_is_refused(world: World, tmp_path: Path, da
 
 
 def test_a_build_that_sends_slowly_is_hung_up_on(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
     with gateway(world, tmp_path, INDEX) as build, build.connect() as one:
         one.sendall(b"GET / HT")
         one.settimeout(60)
         assert one.recv(1) == b""
+
+
+def test_a_defect_is_one_line_with_what_to_do_and_no_traceback(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr(server.Routes, "_own", fails)
+    with gateway(world, tmp_path, INDEX) as build:
+        answers = [build.get("/index/0/pkg/") for _ in range(2)]
+        notes = build.address.notes
+    assert [(one.status, "please report it" in one.reason) for one in answers] == [(500, True)] * 2
+    assert [
+        re.search(r"failed with KeyError: 'x' \(test_gateway_hostile\.py:\d+\)", note) is not None for note in notes
+    ] == [True]
+    assert capfd.readouterr().err == ""
 
 
 def test_a_build_that_opens_many_connections_waits_for_itself_alone(world: World, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from reprokit.core.files import shipped
 from reprokit.engine.building import named_places
 from reprokit.engine.protocol import Build as BuildRequest
-from reprokit.engine.site.gateway import Allowed, SiteAccess, allowed
+from reprokit.engine.site.gateway import Allowed, SiteAccess, access
 from tests.unit.engine.gateway_world import PUBLIC, Build, World, gateway, plain, redirect
 from tests.unit.engine.test_gateway_archives import _Authority, _Secured, authority  # noqa: F401
 from tests.unit.engine.test_gateway_pip import relay, wheel
@@ -170,10 +170,10 @@ def test_a_page_that_redirects_away_leads_nowhere(net: Net) -> None:
 
 
 def test_pages_lead_to_few_other_hosts(net: Net) -> None:
-    links = [f"https://h{number}.example/x.whl" for number in range(allowed.MAX_LINKED + 2)]
+    links = [f"https://h{number}.example/x.whl" for number in range(access.MAX_LINKED + 2)]
     with net.build(*links, "https://files.example/x.whl") as build:
         build.get("/place/https/index.example/stable.html")
-        for number in range(allowed.MAX_LINKED):  # whatever they answer
+        for number in range(access.MAX_LINKED):  # whatever they answer
             assert build.get(f"/file/https/h{number}.example/x.whl").status != 403
         assert build.get("/file/https/files.example/x.whl").status == 403
         assert build.get("/file/https/h0.example/x.whl").status != 403
@@ -183,10 +183,10 @@ def test_pages_lead_to_few_other_hosts(net: Net) -> None:
 def test_a_name_that_only_the_sites_proxy_knows_is_not_asked_for(net: Net) -> None:
     """It may be of the site's own network; a name that the case itself names is left to the proxy."""
     net.world.names |= {"inside.example": [], "index.example": []}
-    guard = allowed.Guard(STRANGER, frozenset(), frozenset(), resolve=net.world.resolve, own=lambda _: False)
+    guard = access.Guard(STRANGER, SiteAccess(), resolve=net.world.resolve, own=lambda _: False)
     assert guard.addresses("index.example", 443, of_build=True, by_proxy=True) == []
     guard.check_link("https://inside.example/x.whl")
-    with pytest.raises(allowed.Unreachable, match="no address"):
+    with pytest.raises(access.Unreachable, match="no address"):
         guard.addresses("inside.example", 443, of_build=True, by_proxy=True)
 
 

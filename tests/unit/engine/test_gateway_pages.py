@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.engine.site.gateway import Allowed, SiteAccess, routes, upstream
+from reprokit.engine.site.gateway import Allowed, SiteAccess, server, upstream
 from tests.unit.engine.gateway_world import ROOT, Build, Server, World, gateway, plain, redirect
 
 WHEEL = os.urandom(300_000)
@@ -184,7 +184,7 @@ def test_a_body_may_take_longer_than_a_head(
 def test_a_build_waits_for_another_that_reads_the_file_no_longer_than_apt_does(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(routes, "OTHERS_WAIT", 0.2)
+    monkeypatch.setattr(server, "OTHERS_WAIT", 0.2)
     begun, go = threading.Event(), threading.Event()
 
     def once_slowly(connection: socket.socket, head: bytes) -> None:

@@ -1,19 +1,14 @@
-"""The build gateway: what a build fetches, fetched for it by this host.
+"""The build gateway: what a build fetches, fetched for it by this host, on a Unix socket while the build runs.
 
-It takes the site's access (indexes, credentials, authorities, proxies) and what a build is allowed, and serves, on a
-Unix socket of a private folder while the build runs: index and find-links pages whose links lead through it, files,
-which it keeps for further builds of the same trust domain, and a forward proxy for allowed hosts. It never hands out a
-credential, never connects to an address of this host or its networks that the site's own configuration does not name,
-and never keeps a file that is not what its page says.
-
-h11 reads what builds send, and httpcore asks servers. :mod:`~reprokit.engine.site.gateway.server` has the way of a
-request: ``client`` reads it, ``routes`` says what it is about, ``allowed`` whether the build may have it, ``upstream``
-asks, ``pages`` and ``downloads`` make an answer of what came.
+``connections`` reads a request, ``routes`` says what it is about, ``access`` whether the build may have it,
+``upstream`` asks servers, ``pages`` and ``downloads`` make an answer of what came. It never hands out a credential, and
+never connects to an address of this host or its networks that the site's own configuration does not name.
 """
+
+# Not an ASGI server: pip and apt show the reason of a status line, builds use CONNECT, and neither exists in ASGI.
 
 from __future__ import annotations
 
-from reprokit.engine.site.gateway.access import RELAY_PORT, SiteAccess
-from reprokit.engine.site.gateway.allowed import Allowed
+from reprokit.engine.site.gateway.access import RELAY_PORT, Allowed, SiteAccess
 
 __all__ = ["RELAY_PORT", "Allowed", "SiteAccess"]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from reprokit.core.ownership import locked_if_free
-from reprokit.engine.site.gateway.allowed import NotServed, Unreachable
+from reprokit.engine.site.gateway.access import NotServed, Unreachable
 
 if TYPE_CHECKING:
     from reprokit.engine.site.gateway.upstream import Answer

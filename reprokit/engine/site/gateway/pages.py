@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
-from reprokit.engine.site.gateway.access import shown, without_login
-from reprokit.engine.site.gateway.allowed import Unreachable
+from reprokit.engine.site.gateway.access import Unreachable, shown, without_login
 from reprokit.engine.site.links import AnchorParser, Link, links_in, links_of, links_of_anchors, local_path
 
 MAX_LINKS = 100_000

@@ -18,8 +18,16 @@ from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
 import httpcore
 
-from reprokit.engine.site.gateway.access import SiteAccess, basic, endpoint, shown, without_login
-from reprokit.engine.site.gateway.allowed import Allowed, Guard, Unreachable
+from reprokit.engine.site.gateway.access import (
+    Allowed,
+    Guard,
+    SiteAccess,
+    Unreachable,
+    basic,
+    endpoint,
+    shown,
+    without_login,
+)
 
 CONNECT_SECONDS = 15.0
 SILENCE_SECONDS = 60.0
@@ -278,7 +286,7 @@ class Upstream:
 
 def of_host(access: SiteAccess, seconds: float) -> Upstream:
     """As this host itself asks: for what a build of the user's own case would get."""
-    guard = Guard(Allowed(credentials=True, any_host=True), access.named, access.direct)
+    guard = Guard(Allowed(credentials=True, any_host=True), access)
     return Upstream(access, guard, httpcore.SyncBackend(), seconds)
 
 

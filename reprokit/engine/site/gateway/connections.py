@@ -1,4 +1,4 @@
-"""A build's connection to the gateway: requests read strictly and within limits by h11, answers written.
+"""A build's connections to its gateway: requests read strictly and within limits by h11, answers written.
 
 What is on the other side is whatever a build runs. A request that is not plain is answered with an error, and the
 connection ends. Nothing is passed on as it came.
@@ -13,12 +13,15 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import h11
 import httpcore
 
-from reprokit.engine.site.gateway.allowed import NotServed
+from reprokit.engine.site.gateway.access import NotServed
 
+MAX_CONNECTIONS = 64
+"""Of one build at a time; further ones wait."""
 MAX_HEAD = 32 * 1024
 HEAD_SECONDS = 30.0
 IDLE_SECONDS = 120.0
@@ -36,11 +39,60 @@ class Malformed(NotServed):
 
 @dataclass(frozen=True, kw_only=True)
 class HttpRequest:
-    """One request. ``headers``: by names in lower case."""
+    """One request; its headers have names in lower case."""
 
     method: str
     target: str
     headers: Mapping[str, str]
+
+
+class Listener:
+    """Calls ``serve`` with each connection to a Unix socket, in a thread of its own, until it is stopped."""
+
+    def __init__(self, path: Path, serve: Callable[[Client], None]) -> None:
+        self._serve = serve
+        self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._open: set[socket.socket] = set()
+        self._stopped = False
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.bind(str(path))
+        path.chmod(0o600)
+        self._socket.listen(8 * MAX_CONNECTIONS)
+        self._accepting = threading.Thread(target=self._accept, name="gateway", daemon=True)
+        self._accepting.start()
+
+    def stop(self) -> None:
+        """End every connection, and take no more."""
+        self._stopped = accepting = True
+        while accepting:
+            accepting = self._accepting.is_alive()  # it may be waiting for a place
+            for one in (self._socket, *self._open):
+                with suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
+            self._accepting.join(0.05)
+        self._socket.close()
+
+    def _accept(self) -> None:
+        while not self._stopped:
+            self._slots.acquire()
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                self._slots.release()
+                if not self._stopped:
+                    time.sleep(0.05)  # out of descriptors, say
+                continue
+            self._open.add(connection)
+            threading.Thread(target=self._attend, args=(connection,), name="gateway-build", daemon=True).start()
+
+    def _attend(self, connection: socket.socket) -> None:
+        try:
+            with connection, suppress(OSError):
+                self._serve(Client(connection))
+                connection.shutdown(socket.SHUT_RDWR)
+        finally:
+            self._open.discard(connection)
+            self._slots.release()
 
 
 class Client:
