@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from reprokit.case.trust import ALLOWANCES, Allowance, Trust
 from reprokit.core import cache, netrc_file, ownership, redaction
 from reprokit.engine import bootstrap
-from reprokit.engine.site import authorities, credentials, network, pipconfig, providers
+from reprokit.engine.site import authorities, network, pipconfig, providers
 from reprokit.engine.site.config import Settings
 from reprokit.engine.site.config import load as load_settings
 from reprokit.engine.site.gateway.access import LOCATIONS, ROOT, Allowed, SiteAccess, without_login
@@ -57,38 +57,39 @@ _LOGIN = re.compile(rb"://[^/@\s'\"]*@")
 
 @dataclass(frozen=True, kw_only=True)
 class Served:
-    """What one build gets: ``secrets`` by id, ``environ`` for its steps, ``network`` ("default" or "none").
-
-    ``gateway``: the unix socket that its steps' connections go to, None without one. ``warnings``: what of the host's
-    settings cannot reach the build, in words. ``refused``: what the gateway did not fetch so far, in sentences, and
-    ``fetched``: what it read from servers; both grow while the build runs. ``redact`` leaves secrets out of text, and
-    puts the addresses in that the gateway stands for.
-    """
+    """What one build gets."""
 
     secrets: Mapping[str, bytes] = field(default_factory=dict)
+    """By their ids."""
     environ: Mapping[str, str] = field(default_factory=dict)
+    """Variables of its steps."""
     network: str = "default"
+    """Of its steps: "default" or "none"."""
     gateway: Path | None = None
+    """The unix socket that its steps' connections go to."""
     warnings: tuple[str, ...] = ()
+    """What of the host's settings cannot reach the build, in words."""
     refused: Sequence[str] = ()
+    """What the gateway did not fetch so far, in sentences; it grows while the build runs."""
     fetched: Sequence[FetchedFile] = ()
+    """What the gateway read from servers so far."""
     redact: Callable[[str], str] = lambda text: text
+    """Leaves secrets out of text, and puts the addresses in that the gateway stands for."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """The host's settings, as far as builds need them. ``Site()`` is a host without any.
-
-    ``access``: what the gateway fetches with; builds do not see it. ``secrets``: ready-made secrets by id
-    (``ca_bundle``, ``uv_python``, ``apt_snapshot`` ...); logins are in those alone which only steps that fetch an
-    interpreter or a compiler mount, and these run no code of a case. ``apt_mirror``: of Debian's archive, '' for none.
-    ``known``: secret words -> what is put in their place in whatever a build writes.
-    """
+    """The host's settings, as far as builds need them. ``Site()`` is a host without any."""
 
     access: SiteAccess = field(default_factory=SiteAccess)
+    """What the gateway fetches with; builds do not see it."""
     secrets: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    """Ready-made ones by id. Logins are in those alone which only steps that fetch an interpreter or a compiler mount:
+    these run no code of a case.
+    """
     apt_mirror: str = ""
     known: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Secret words -> what is put in their place in whatever a build writes."""
     warnings: tuple[str, ...] = ()
 
     @contextmanager
@@ -225,7 +226,7 @@ def current(environ: Mapping[str, str] | None = None, settings: Settings | None 
     if pem:
         secrets["ca_bundle"] = pem
     fetched = [urlsplit(url).hostname or "" for url in providers.addresses(settings)]
-    if login := credentials.netrc_for(fetched, environ):
+    if login := netrc_for(fetched, environ):
         secrets["netrc"] = login
     urls = [url for name in LOCATIONS for url in pip.get(name, ()) if local_path(url) is None]
     everywhere = [*urls, *own, *apt.values(), *(value for name, value in proxies.items() if name.upper() != "NO_PROXY")]
@@ -296,3 +297,22 @@ def _split(options: Mapping[str, str]) -> tuple[dict[str, tuple[str, ...]], tupl
         if kept:
             pip[name] = tuple(kept)
     return pip, tuple(warnings)
+
+
+def netrc_for(hosts: Iterable[str], environ: Mapping[str, str]) -> bytes:
+    """The netrc entries of those hosts, and of no other: a netrc holds tokens for other places as well."""
+    known = netrc_file.logins(environ)
+    lines = [
+        f"machine {host} login {_quoted(known[host][0])} password {_quoted(known[host][1])}\n"
+        for host in sorted(set(hosts))
+        if host in known
+    ]
+    return "".join(lines).encode()
+
+
+def _quoted(word: str) -> str:
+    # Quotes only where nothing else will do: Pythons before 3.11, which a build may have, know none in a netrc.
+    word = word.replace("\\", "\\\\")
+    if word and not word.startswith('"') and not any(char.isspace() for char in word):
+        return word
+    return '"' + word.replace('"', '\\"') + '"'

@@ -241,12 +241,6 @@ def endless_head(connection: socket.socket, head: bytes) -> None:
         connection.sendall(b"X-More: " + b"y" * 1000 + b"\r\n")
 
 
-def drip(connection: socket.socket, head: bytes) -> None:
-    for byte in b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" + b"X: " + b"x" * 100_000:
-        connection.sendall(bytes([byte]))
-        time.sleep(0.2)
-
-
 def silent(connection: socket.socket, head: bytes) -> None:
     time.sleep(60)
 
@@ -260,7 +254,6 @@ HTML = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 SERVERS = {
     "endless-page": endless,
     "endless-head": endless_head,
-    "drip": drip,
     "silent": silent,
     "a-million-links": plain(b"<a href=x.whl>" * 1_000_000),
     "a-million-files": plain(json.dumps({"files": [{"url": "x"}] * 200_000}).encode(), JSON),
@@ -303,7 +296,6 @@ def test_an_index_that_answers_badly_ends_in_one_sentence(
     world: World, tmp_path: Path, reply: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upstream, "SILENCE_SECONDS", 1.0)
-    monkeypatch.setattr(upstream, "HEAD_SECONDS", 1.0)
     monkeypatch.setattr(upstream, "MAX_PAGE", 16_000_000)
     world.serve({"/simple/pkg/": reply})  # type: ignore[dict-item]
     with gateway(world, tmp_path, INDEX) as build:

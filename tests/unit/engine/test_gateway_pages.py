@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.engine.site.gateway import Allowed, SiteAccess, server, upstream
+from reprokit.engine.site.gateway import Allowed, SiteAccess, server
 from tests.unit.engine.gateway_world import ROOT, Build, Server, World, gateway, plain, redirect
 
 WHEEL = os.urandom(300_000)
@@ -163,11 +163,7 @@ def test_a_file_that_ends_early_is_not_kept(world: World, index: Server, tmp_pat
     assert not list(tmp_path.glob("cache/own/sha256/*/*"))
 
 
-def test_a_body_may_take_longer_than_a_head(
-    world: World, index: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(upstream, "HEAD_SECONDS", 0.5)
-
+def test_a_file_that_comes_slowly_is_reported_with_its_time(world: World, index: Server, tmp_path: Path) -> None:
     def slowly(connection: socket.socket, head: bytes) -> None:
         connection.sendall(plain(WHEEL)[:1000])
         time.sleep(1)

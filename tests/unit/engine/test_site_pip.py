@@ -17,7 +17,7 @@ from reprokit.engine import failure
 from reprokit.engine.docker import session
 from reprokit.engine.podman import engine
 from reprokit.engine.protocol import Progress
-from reprokit.engine.site import Settings, Site, authorities, credentials, current, network, pipconfig
+from reprokit.engine.site import Settings, Site, assembly, authorities, current, network, pipconfig
 from reprokit.engine.site.assembly import RELAYED
 
 LOOPBACK = "127.0.0.1,localhost,::1"
@@ -270,8 +270,8 @@ def test_local_folders_are_the_gateways(tmp_path: Path) -> None:
 @pytest.mark.parametrize("word", ["plain", "a b", 'a"b', '"a', "a\\b", "#a", 'x "\\ y'])
 def test_netrc_words_come_back_as_they_were(tmp_path: Path, word: str) -> None:
     path = tmp_path / "netrc"
-    path.write_text(f"machine h login l password {credentials._quoted(word)}\n")
-    assert credentials.netrc_for(["h"], {"NETRC": str(path)}).decode() == path.read_text()
+    path.write_text(f"machine h login l password {assembly._quoted(word)}\n")
+    assert assembly.netrc_for(["h"], {"NETRC": str(path)}).decode() == path.read_text()
     assert netrc.netrc(str(path)).hosts["h"] == ("l", "", word)
 
 

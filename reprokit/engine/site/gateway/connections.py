@@ -6,6 +6,7 @@ connection ends. Nothing is passed on as it came.
 
 from __future__ import annotations
 
+import functools
 import re
 import socket
 import threading
@@ -182,12 +183,12 @@ class Client:
         with closing(server), suppress(httpcore.NetworkError, httpcore.WriteTimeout):
             self._send(h11.Response(status_code=200, reason=b"Connection established", headers=[]))
             build.settimeout(TUNNEL_SECONDS)
-            server.write(self._http.trailing_data[0])
-            back = threading.Thread(
-                target=copy, args=(server.read, build.sendall, build), name="gateway-tunnel", daemon=True
-            )
+            read = functools.partial(server.read, timeout=TUNNEL_SECONDS)
+            write = functools.partial(server.write, timeout=TUNNEL_SECONDS)
+            write(self._http.trailing_data[0])
+            back = threading.Thread(target=copy, args=(read, build.sendall, build), name="gateway-tunnel", daemon=True)
             back.start()
-            copy(build.recv, server.write, ends[1])
+            copy(build.recv, write, ends[1])
             back.join()
 
     def _send(self, event: h11.Event) -> None:

@@ -13,7 +13,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
 import httpcore
@@ -31,12 +31,9 @@ from reprokit.engine.site.gateway.access import (
 
 CONNECT_SECONDS = 15.0
 SILENCE_SECONDS = 60.0
-HEAD_SECONDS = 90.0
-"""How long the head of an answer may take in all, where nothing else is said."""
 PAGE_SECONDS = 120.0
 MAX_PAGE = 32 * 1024 * 1024
 MAX_REDIRECTS = 10
-NEVER = float("inf")
 _IDLE, _IDLE_SECONDS = 8, 5.0
 """Connections that wait for a next request, and how long: servers end them after some seconds."""
 
@@ -90,29 +87,6 @@ class Answer:
         return bytes(found)
 
 
-class _Stream(httpcore.NetworkStream):
-    """A connection whose timeouts are moments by the monotonic clock: what drips in is never silent, and ends as well.
-
-    httpcore hands on the timeouts of a request as they are.
-    """
-
-    def __init__(self, stream: httpcore.NetworkStream) -> None:
-        self._stream = stream
-        self.close, self.get_extra_info = stream.close, stream.get_extra_info  # type: ignore[method-assign]
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """The next bytes, until that moment."""
-        return self._stream.read(max_bytes, max(0.001, min(SILENCE_SECONDS, (timeout or NEVER) - time.monotonic())))
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Send bytes."""
-        self._stream.write(buffer, SILENCE_SECONDS)
-
-    def start_tls(self, ssl_context: ssl.SSLContext, server_hostname: Any = None, timeout: Any = None) -> _Stream:
-        """The same connection, secured."""
-        return _Stream(self._stream.start_tls(ssl_context, server_hostname, CONNECT_SECONDS))
-
-
 class _Network(httpcore.NetworkBackend):
     """Connects to the first that answers of the addresses which ``find`` gives for a name, once, after its checks.
 
@@ -122,12 +96,14 @@ class _Network(httpcore.NetworkBackend):
     def __init__(self, backend: httpcore.NetworkBackend, find: Callable[[str, int], Sequence[str]], what: str) -> None:
         self._backend, self._find, self._what = backend, find, what
 
-    def connect_tcp(self, host: str, port: int, timeout: float | None = None, *_: object, **__: object) -> _Stream:
+    def connect_tcp(
+        self, host: str, port: int, timeout: float | None = None, *_: object, **__: object
+    ) -> httpcore.NetworkStream:
         """A connection to a host."""
         failed = None
         for address in self._find(host, port)[:4]:
             try:
-                return _Stream(self._backend.connect_tcp(address, port, timeout or CONNECT_SECONDS))
+                return self._backend.connect_tcp(address, port, timeout or CONNECT_SECONDS)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failed = error
         raise Unreachable(f"{self._what}{host}:{port} cannot be connected to: {_why(failed)}")
@@ -150,7 +126,8 @@ class Upstream:
         self, access: SiteAccess, guard: Guard, backend: httpcore.NetworkBackend, seconds: float | None = None
     ) -> None:
         self._access, self._guard, self._backend = access, guard, backend
-        self._seconds = seconds or HEAD_SECONDS
+        seconds = seconds or SILENCE_SECONDS
+        self._timeout = {"connect": min(seconds, CONNECT_SECONDS), "read": seconds, "write": seconds}
         self._lock = threading.Lock()
         self._pools: dict[_Way, httpcore.ConnectionPool] = {}
         self._checked: set[tuple[str, int, bool]] = set()
@@ -196,7 +173,6 @@ class Upstream:
         pool = self._pool(_Way(proxy, of_build, parts.scheme, self._access.unverified(host, port), own))
         target = _target(parts)
         sent = {"Host": parts.netloc.rpartition("@")[2], "Accept-Encoding": "identity", **headers}
-        timeout = {"read": time.monotonic() + self._seconds, "connect": min(self._seconds, CONNECT_SECONDS)}
         for again in (True, False):
             try:
                 name = host.encode("idna")
@@ -204,11 +180,9 @@ class Upstream:
                     method,
                     httpcore.URL(scheme=parts.scheme, host=name, port=parts.port, target=target),
                     headers=[(name, value.encode("latin-1", "replace")) for name, value in sent.items()],
-                    extensions={"timeout": timeout},
+                    extensions={"timeout": self._timeout},
                 )
-                answer = Answer(url, pool.handle_request(request))
-                timeout["read"] = NEVER
-                return answer
+                return Answer(url, pool.handle_request(request))
             except _FAILURES as error:
                 # A server may end a connection in the moment in which it is used again.
                 if not again or not isinstance(error, (httpcore.ReadError, httpcore.RemoteProtocolError)):
@@ -223,10 +197,11 @@ class Upstream:
             return self._network(None, of_build=True).connect_tcp(host, port)
         place = httpcore.URL(scheme="http", host=proxy.hostname or "", port=proxy.port, target=name)
         headers = [("Host", name), *_login_for(proxy)]
-        timeout = {"timeout": {"read": time.monotonic() + self._seconds}}
         try:
             pool = httpcore.ConnectionPool(network_backend=self._network(proxy, of_build=True))
-            answer = pool.handle_request(httpcore.Request("CONNECT", place, headers=headers, extensions=timeout))
+            answer = pool.handle_request(
+                httpcore.Request("CONNECT", place, headers=headers, extensions={"timeout": self._timeout})
+            )
         except _FAILURES as error:
             raise Unreachable(f"the proxy of this site did not answer for {name}: {_why(error)}") from None
         if answer.status != 200:
