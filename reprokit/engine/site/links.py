@@ -28,11 +28,13 @@ def local_path(location: str) -> Path | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """One link of a page: ``path`` of this host or None, else ``url``; ``fragment`` ("sha256=...") and attributes."""
+    """One link of a page."""
 
     path: Path | None
+    """On this host; None for what lies on the network."""
     url: str
     fragment: str
+    """Such as "sha256=..."."""
     attributes: tuple[tuple[str, str], ...]
 
 
@@ -70,24 +72,16 @@ def links_of_anchors(parser: AnchorParser, address: str) -> list[Link]:
     found = []
     for attributes in parser.found:
         try:
-            base = urljoin(address, parser.base)
-            url, _, fragment = urljoin(base, attributes["href"].strip()).partition("#")
+            url, _, fragment = urljoin(urljoin(address, parser.base), attributes["href"].strip()).partition("#")
             urlsplit(url).port  # noqa: B018 - raises for what is not a port
         except ValueError:
             continue
         path = local_path(url) if url.startswith("file:") else None
         if path is not None and not path.name.lower().endswith(ARCHIVES):
             continue  # pip would pass over it, and nothing else of the host is given out
-        kept = _KEPT if path is None or not Path(f"{path}.metadata").is_file() else _KEPT + _METADATA
-        kept = (*_KEPT, *_METADATA) if path is None else kept
-        found.append(
-            Link(
-                path=path,
-                url=url,
-                fragment=fragment,
-                attributes=tuple((name, attributes[name]) for name in kept if name in attributes),
-            )
-        )
+        bare = path is not None and not Path(f"{path}.metadata").is_file()
+        kept = tuple((name, attributes[name]) for name in (_KEPT if bare else _READ[1:]) if name in attributes)
+        found.append(Link(path=path, url=url, fragment=fragment, attributes=kept))
     return found
 
 

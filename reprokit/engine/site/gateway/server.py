@@ -16,6 +16,7 @@ import httpcore
 
 from reprokit.engine.site.gateway import pages
 from reprokit.engine.site.gateway.access import (
+    LOCATIONS,
     RELAY_PORT,
     ROOT,
     Allowed,
@@ -121,6 +122,7 @@ class Routes:
         self._lock = threading.Lock()
         self._files: dict[str, tuple[str | Path, str, str]] = {}
         self._held = 0
+        self._places = _places(access)
         self._gone: dict[tuple[str, int], str] = {}
         self.notes: list[str] = []
 
@@ -155,31 +157,32 @@ class Routes:
     # Pages and files of the site's indexes.
 
     def _own(self, request: HttpRequest, target: str, client: Client) -> None:
-        _, kind, *rest = target.partition("?")[0].split("/")
+        path = target.partition("?")[0]
+        above, _, project = path.rstrip("/").rpartition("/")
         found: tuple[str, bytes] | None = None
-        if kind in ("file", "local"):
+        if path.startswith(("/file/", "/local/")):
             return self._linked(request, target, client)
-        if kind == "plain" and len(rest) == 2:
-            return self._constraint(request, rest[0], client)
-        if kind == "place":  # a page of an index or find-links place that the case names: /place/SCHEME/HOST/...
+        if path.startswith("/place/"):  # a page of an index or find-links place that the case names: SCHEME/HOST/...
             url = target.removeprefix("/place/").replace("/", "://", 1)
             found = self._page(request, self._guard.place_of(url), url)
-        elif kind == "index" and len(rest) in (2, 3) and rest[2:] in ([], [""]) and _PROJECT.fullmatch(rest[1]):
-            found = self._page_of_site(request, _numbered(self._access.indexes, rest[0]), rest[1])
-        elif kind == "links" and len(rest) in (1, 2) and rest[1:] in ([], [""]):
-            found = self._page_of_site(request, _numbered(self._access.pip.get("find-links", ()), rest[0]), "")
+        elif above.startswith("/index/") and above in self._places and _PROJECT.fullmatch(project):
+            found = self._page_of_site(request, self._places[above], project)
+        elif path.startswith("/links/") and f"{path.rstrip('/')}/" in self._places:
+            found = self._page_of_site(request, self._places[f"{path.rstrip('/')}/"], "")
+        elif path in self._places:
+            return self._constraint(self._places[path], client)
         if found is None:
             raise NotServed("there is no such page", 404)
         return client.page(*found)
 
     def _page_of_site(self, request: HttpRequest, place: str, project: str) -> tuple[str, bytes] | None:
         """The page of a project on an index, or a find-links page (project '')."""
-        if place and (folder := local_path(place)) is not None:
+        if (folder := local_path(place)) is not None:
             links = self._local.links(folder, project)
             return None if links is None else pages.rendered(links, self._putting(place))
         parts = urlsplit(place)
         url = parts._replace(path=f"{parts.path.rstrip('/')}/{project}/").geturl() if project else place
-        return self._page(request, place, url) if place else None
+        return self._page(request, place, url)
 
     def _page(self, request: HttpRequest, place: str, url: str) -> tuple[str, bytes] | None:
         server = endpoint(url)
@@ -245,10 +248,9 @@ class Routes:
         kept = self._downloads.by_hash(sha256) if sha256 else None
         return self._kept_or_passed(request, kept, sha256, ask, client)
 
-    def _constraint(self, request: HttpRequest, number: str, client: Client) -> None:
-        place = _numbered(self._access.pip.get("constraint", ()), number)
-        if not place or (path := local_path(place)) is not None:
-            return _send_file(path if place else None, client)
+    def _constraint(self, place: str, client: Client) -> None:
+        if (path := local_path(place)) is not None:
+            return _send_file(path, client)
         return _pass(self._upstream.follow(place, {}, place=place), client)
 
     # What builds fetch themselves: archives of distributions, and tunnels.
@@ -370,29 +372,33 @@ def _chosen(headers: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str
     return {name.title(): headers[name][:1000].strip() for name in names if name in headers}
 
 
-def _numbered(places: tuple[str, ...], number: str) -> str:
-    """The place of a number; '' for what is not the number of one."""
-    return places[int(number)] if re.fullmatch(r"[0-9]{1,3}", number) and int(number) < len(places) else ""
-
-
 def _passed(status: int) -> int:
     """The status that the build sees for one that an index gave: refusals as they are, failures as one of ours."""
     return status if status in (401, 403, 410, 429) else 424 if status < 500 else 503
 
 
+def _places(access: SiteAccess) -> dict[str, str]:
+    """Path on the gateway -> the place of the site's pip that is read there: an index, a page of links, a file."""
+    found = {f"/index/{number}": place for number, place in enumerate(access.indexes)}
+    found |= {f"/links/{number}/": place for number, place in enumerate(access.pip.get("find-links", ()))}
+    for number, place in enumerate(access.pip.get("constraint", ())):
+        local = local_path(place)
+        name = local.name if local is not None else place.partition("?")[0].rpartition("/")[2]
+        found[f"/plain/{number}/{name or 'constraints.txt'}"] = place
+    return found
+
+
 def _pip(access: SiteAccess) -> dict[str, tuple[str, ...]]:
     """The host's pip options as a build gets them."""
-    pip = {name: values for name, values in access.pip.items() if name not in _HANDLED}
-    indexes = tuple(f"{ROOT}/index/{number}" for number in range(len(access.indexes)))
+    read: dict[str, tuple[str, ...]] = {}
+    for path in _places(access):
+        kind = path.split("/")[1]
+        read[kind] = (*read.get(kind, ()), f"{ROOT}{path}")
     # With no-index there are none, and the host's own addresses, logins included, stay here all the same.
-    for name, places in (("index-url", indexes[:1]), ("extra-index-url", indexes[1:])):
-        pip.pop(name, None)
-        if places:
-            pip[name] = places
-    for name, kind in (("find-links", "links"), ("constraint", "plain")):
-        if values := access.pip.get(name):
-            ends = ["/" if kind == "links" else f"/{_name(value)}" for value in values]
-            pip[name] = tuple(f"{ROOT}/{kind}/{number}{end}" for number, end in enumerate(ends))
+    pip = {name: values for name, values in access.pip.items() if name not in (*_HANDLED, *LOCATIONS)}
+    indexes = read.get("index", ())
+    parts = (indexes[:1], indexes[1:], read.get("links", ()), read.get("plain", ()))
+    pip |= {name: values for name, values in zip(LOCATIONS, parts, strict=True) if values}
     given = pip.get("timeout", ("0",))[0]
     pip["timeout"] = (given if given.isdecimal() and int(given) > int(PIP_SECONDS) else PIP_SECONDS,)
     return pip
@@ -402,15 +408,7 @@ def _known(access: SiteAccess, local: pages.LocalPlaces) -> dict[str, str]:
     """Address in the build -> the real one, without logins."""
     known = {f"{ROOT}/{kind}/{scheme}/": f"{scheme}://" for kind in ("file", "place") for scheme in ("https", "http")}
     known |= {f"{ROOT}/local/{number}": str(root) for number, root in enumerate(local.roots)}
-    for number, place in enumerate(access.indexes):
-        known[f"{ROOT}/index/{number}"] = without_login(place).rstrip("/")
-    for number, place in enumerate(access.pip.get("find-links", ())):
-        known[f"{ROOT}/links/{number}/"] = without_login(place)
-    for number, place in enumerate(access.pip.get("constraint", ())):
-        known[f"{ROOT}/plain/{number}/{_name(place)}"] = without_login(place)
+    for path, place in _places(access).items():
+        real = without_login(place)
+        known[f"{ROOT}{path}"] = real.rstrip("/") if path.startswith("/index/") else real
     return known
-
-
-def _name(place: str) -> str:
-    path = local_path(place)
-    return path.name if path is not None else place.partition("?")[0].rpartition("/")[2] or "constraints.txt"
