@@ -37,7 +37,7 @@ OTHER_VARIABLES = ("REPROKIT_CONFIG", "REPROKIT_DATABASE")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class SettingKey:
     """What is known of a key beside its type and default."""
 
     read: keys.ReadValue
@@ -50,9 +50,9 @@ class Setting:
     """Whether it names a program that runs as the user: a project's file, which comes with a checkout, may not."""
 
 
-def known(read: keys.ReadValue, **more: Any) -> Mapping[str, Setting]:
+def known(read: keys.ReadValue, **more: Any) -> Mapping[str, SettingKey]:
     """The metadata of a key's field."""
-    return {"setting": Setting(read=read, **more)}
+    return {"setting": SettingKey(read=read, **more)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,7 +185,7 @@ class Settings:
         return self.store or folder.find_folder(start)
 
 
-KEYS: Mapping[str, Setting] = {one.name: one.metadata["setting"] for one in fields(Settings) if one.metadata}
+KEYS: Mapping[str, SettingKey] = {one.name: one.metadata["setting"] for one in fields(Settings) if one.metadata}
 """All keys, in the order of the documentation."""
 
 

@@ -47,7 +47,7 @@ class HttpRequest:
     headers: Mapping[str, str]
 
 
-class Listener:
+class ConnectionServer:
     """Calls ``serve`` with each connection to a Unix socket, in a thread of its own, until it is stopped."""
 
     def __init__(self, path: Path, serve: Callable[[Client], None]) -> None:

@@ -31,7 +31,7 @@ from reprokit.engine.site.gateway.access import (
     shown,
     without_login,
 )
-from reprokit.engine.site.gateway.connections import Client, HttpRequest, Listener, Malformed
+from reprokit.engine.site.gateway.connections import Client, HttpRequest, ConnectionServer, Malformed
 from reprokit.engine.site.gateway.downloads import OTHERS_WAIT, PIP_WAITS, Downloads, FetchedFile
 from reprokit.engine.site.gateway.upstream import Answer, Upstream
 from reprokit.engine.site.links import local_path
@@ -101,7 +101,7 @@ def serving(
     # What was read with the site's logins is not for builds that do not have them.
     downloads = Downloads(cache / ("own" if allowed.credentials else "open"))
     routes = Routes(access, guard, upstream, downloads, local)
-    listener = Listener(path, routes.serve)
+    listener = ConnectionServer(path, routes.serve)
     try:
         known = _known(access, local)
         yield Address(socket=path, pip=_pip(access), known=known, notes=routes.notes, fetched=downloads.fetched)
