@@ -31,7 +31,7 @@ from reprokit.engine.site.gateway.access import (
     shown,
     without_login,
 )
-from reprokit.engine.site.gateway.connections import Client, HttpRequest, ConnectionServer, Malformed
+from reprokit.engine.site.gateway.connections import Client, ConnectionServer, HttpRequest, Malformed
 from reprokit.engine.site.gateway.downloads import OTHERS_WAIT, PIP_WAITS, Downloads, FetchedFile
 from reprokit.engine.site.gateway.upstream import Answer, Upstream
 from reprokit.engine.site.links import local_path
