@@ -67,7 +67,7 @@ class ConnectionServer:
         self._stopped = accepting = True
         while accepting:
             accepting = self._accepting.is_alive()  # it may be waiting for a place
-            for one in (self._socket, *self._open):
+            for one in (self._socket, *list(self._open)):
                 with suppress(OSError):
                     one.shutdown(socket.SHUT_RDWR)
             self._accepting.join(0.05)
@@ -84,16 +84,25 @@ class ConnectionServer:
                     time.sleep(0.05)  # out of descriptors, say
                 continue
             self._open.add(connection)
-            threading.Thread(target=self._attend, args=(connection,), name="gateway-build", daemon=True).start()
+            try:
+                threading.Thread(target=self._attend, args=(connection,), name="gateway-build", daemon=True).start()
+            except RuntimeError:  # this host has no thread left
+                self._end(connection)
 
     def _attend(self, connection: socket.socket) -> None:
         try:
-            with connection, suppress(OSError):
+            with suppress(OSError):
                 self._serve(Client(connection))
-                connection.shutdown(socket.SHUT_RDWR)
         finally:
-            self._open.discard(connection)
-            self._slots.release()
+            self._end(connection)
+
+    def _end(self, connection: socket.socket) -> None:
+        """End a connection, and give its place to the next."""
+        self._open.discard(connection)
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+        connection.close()
+        self._slots.release()
 
 
 class Client:
