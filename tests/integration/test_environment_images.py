@@ -82,6 +82,7 @@ def test_a_debian_measures_as_asked(engine: DockerEngine) -> None:
     assert set(names.split()) == {axes["gcc"]}
 
 
+@pytest.mark.nightly
 def test_the_further_axes_measure_as_asked_and_go_together(engine: DockerEngine) -> None:
     axes = {"os": "debian-12", "python": "3.11", "cuda": "12.1", "cmake": "3.31", "clang": "16", "nccl": "2.18"}
     image = built(engine, cell(axes))

@@ -15,7 +15,7 @@ import pytest
 
 from tests.integration.test_run import User
 
-pytestmark = [pytest.mark.integration, pytest.mark.engines]
+pytestmark = pytest.mark.integration
 CASE = """\
 schema: reprokit/v1
 id: lock-six
@@ -56,6 +56,7 @@ def images(user: User) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.engines
 def test_a_locked_run_builds_what_was_locked_and_refuses_a_hash_or_a_case_that_changed(user: User) -> None:
     lock = user.folder / "six.lock.yaml"
     user.types("lock", "six.yaml")

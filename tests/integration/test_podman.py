@@ -47,7 +47,7 @@ from tests.integration.test_engine_run import (  # noqa: F401
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture(scope="module", params=["podman_service", "podman5_service"])
+@pytest.fixture(scope="module", params=["podman_service", pytest.param("podman5_service", marks=pytest.mark.nightly)])
 def engine(request: pytest.FixtureRequest) -> Iterator[DockerEngine]:
     """The engine of that service, also for the docker client that gives the second opinions."""
     with pytest.MonkeyPatch.context() as patch:

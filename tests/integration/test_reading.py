@@ -32,7 +32,7 @@ expect: {{failure: {{timed_out: true}}}}
 """
 
 
-@pytest.fixture(params=["docker", "venv"])
+@pytest.fixture(params=["docker", pytest.param("venv", marks=pytest.mark.nightly)])
 def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -72,10 +72,10 @@ def busy() -> Iterator[None]:
 
 
 def test_a_pipe_that_no_one_reads_does_not_stop_a_trial(user: User, engine: str) -> None:
-    write(user, engine, "(yes 'so much to say' || true) | head -c 60000000; exit 3", "8s")
+    write(user, engine, "(yes 'so much to say' || true) | head -c 60000000; exit 3", "5s")
     user.types("build", "case.yaml", "--engine", engine)
     with unread(user, "run", "-v", "case.yaml", "--engine", engine) as process:
-        time.sleep(20)  # the trial would have waited for us beyond its time limit
+        time.sleep(12)  # the trial would have waited for us beyond its time limit
         shown = process.communicate()[0].decode()
         assert process.returncode == 0, shown[-2000:]
     [cell] = user.cells()

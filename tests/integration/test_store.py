@@ -27,7 +27,7 @@ command: "true"
 expect: {reproduces: none}
 """
 SHOWN = re.compile(r"^\[(\d+)/\d+\] .*not-reproduced", re.MULTILINE)
-ROUNDS = 2
+ROUNDS = 1
 
 
 @pytest.fixture(scope="module")

@@ -147,7 +147,6 @@ def test_labels_that_run_nothing(site: Site) -> None:
     # The author, who may not write; a label of another text.
     for sender, what in (
         ("reporter", label),
-        ("sorter", label),
         ("helper[bot]", label),
         ("maintainer", label_of("0" * 64)),
     ):
