@@ -18,6 +18,9 @@ TEST_ENGINE := $(CURDIR)/.engine-test.pid
 PIP := $(VENV)/bin/pip --disable-pip-version-check
 DEMO_PIP := $(DEMO_VENV)/bin/pip --disable-pip-version-check
 
+# Tests start hundreds of Pythons, each of which would compile all modules again; so would pytest, its tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-all help venv lint types style unit system integration gpu gpu-wheels browser bench fuzz dist sbom audit docs docs-generated lock data data-renew clean
 
 demo: ## Install reprokit in a virtual environment, get an engine if none answers, run a first case
