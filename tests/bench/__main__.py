@@ -8,6 +8,7 @@ test: figures are to be read, not asserted.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import statistics
@@ -15,8 +16,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 REPOSITORY = Path(__file__).parents[2]
 REPROKIT = [sys.executable, "-m", "reprokit"]
@@ -63,38 +67,6 @@ def startup(folder: Path) -> None:
     against("start-up, reprokit validate CASE", of("validate", case), bare, python)
 
 
-def warm(folder: Path) -> None:
-    """24 cells whose image is there against ``xargs -P2`` over docker run with the limits of the trials."""
-    from tests.bench import matrices
-
-    for line in matrices.warm(folder):
-        print(line, flush=True)
-
-
-def cold(folder: Path) -> None:
-    """Twelve images that share layers, none of them built, against a loop of docker build."""
-    from tests.bench import matrices
-
-    for line in matrices.cold(folder):
-        print(line, flush=True)
-
-
-def endless(folder: Path) -> None:
-    """A log of 10 GB, judged as it streams, beside grep of the same stream."""
-    from tests.bench import matrices
-
-    for line in matrices.endless(folder):
-        print(line, flush=True)
-
-
-def nights(folder: Path) -> None:
-    """How long GPUs are idle in a year of nights, on a simulated engine in virtual time."""
-    from tests.bench.gpu_nights import report
-
-    for line in report():
-        print(line, flush=True)
-
-
 def many(folder: Path) -> None:
     """Trivial cells against ``xargs -P2`` over as many containers, half of which are run before, and half after."""
     numbers = [str(number) for number in range(CELLS)]
@@ -132,107 +104,101 @@ def many(folder: Path) -> None:
     print(f"{ROUNDS_OF_CELLS * CELLS} cells: ratio {total_ours / total_theirs:.2f}")
 
 
-def trials(folder: Path) -> None:
-    """Errors and numbers of trials of the sequential test, beside fixed numbers and ClusterFuzz's 5 of 10."""
-    from tests.bench.trials import table
-
-    print(table())
-
-
-def servers(folder: Path) -> None:
-    """What people ask of a store of a million trials, on SQLite and on PostgreSQL, in one process."""
-    from tests.bench.history import queries
-
-    for line in queries(folder, trials=1_000_000):
-        print(line, flush=True)
-
-
-def machines(folder: Path) -> None:
-    """Sixteen runs at once through one registry, one PostgreSQL and one bucket."""
-    from tests.bench.machines import report
-
-    for line in report(folder):
-        print(line, flush=True)
-
-
-def claims(folder: Path) -> None:
-    """How often "reproduces exactly when" is said of random failures, and what it costs to say it of others."""
-    from tests.bench.claims import report
-
-    for line in report():
-        print(line, flush=True)
-
-
-def nulls(folder: Path) -> None:
-    """Measured verdicts of what there is nothing to be found in."""
-    from tests.bench import oracles
-
-    for name in oracles.nulls():
-        for line in oracles.null(name, folder):
-            print(line, flush=True)
-
-
-def repeated(folder: Path) -> None:
-    """Verdicts of the library's slowdowns and leaks, again and again."""
-    from tests.bench.oracles import repeated
-
-    for line in repeated(folder):
-        print(line, flush=True)
-
-
-def peers(folder: Path) -> None:
-    """The same twelve environments with tox and with asv, cold and warm."""
-    from tests.bench.peers import report
-
-    for line in report(folder, OPTIONS.rounds):
-        print(line, flush=True)
-
-
-def bugsinpy(folder: Path) -> None:
-    """Bugs of BugsInPy, both sides, against that project's own programs: --bugsinpy DIR --repository tqdm=DIR."""
-    from tests.bench.bugs_in_py import report
-
+def bugsinpy(module: ModuleType, folder: Path) -> Iterable[str]:
     repositories = dict(one.split("=", 1) for one in OPTIONS.repository if "=" in one)
     if OPTIONS.bugsinpy is None or not repositories:
         sys.exit("bugsinpy needs clones: --bugsinpy DIR --repository tqdm=DIR --repository thefuck=DIR")
     places = {project: Path(place).resolve() for project, place in repositories.items()}
-    for line in report(folder, OPTIONS.bugsinpy.resolve(), places, OPTIONS.bug):
-        print(line, flush=True)
+    found: Iterable[str] = module.report(folder, OPTIONS.bugsinpy.resolve(), places, OPTIONS.bug)
+    return found
 
 
-def throughput(folder: Path) -> None:
-    """Files checked, Dockerfiles rendered, pages written and logs judged, in processor time and memory."""
-    from tests.bench.throughput import report
-
-    for line in report(folder):
-        print(line, flush=True)
+def nulls(module: ModuleType, folder: Path) -> Iterable[str]:
+    return (line for name in module.nulls() for line in module.null(name, folder))
 
 
-def fleet(folder: Path) -> None:
-    """Cells that wait, on eight workers of a real Ray cluster, two of which are killed: half an hour for 10,000."""
-    from tests.bench.fleet import report
+@dataclass(frozen=True)
+class Part:
+    """A part in a module beside this one, which is imported where it runs; ``lines`` measures, and yields figures."""
 
-    for line in report(folder, OPTIONS.cells):
-        print(line, flush=True)
+    module: str
+    about: str
+    lines: Callable[[Any, Path], Iterable[str]]
+
+    def __call__(self, folder: Path) -> None:
+        for line in self.lines(importlib.import_module(f"tests.bench.{self.module}"), folder):
+            print(line, flush=True)
 
 
-BENCHES = {
-    "throughput": throughput,
-    "peers": peers,
-    "bugsinpy": bugsinpy,
+BENCHES: dict[str, Callable[[Path], None]] = {
+    "throughput": Part(
+        "throughput",
+        "Files checked, Dockerfiles rendered, pages written and logs judged, in processor time and memory.",
+        lambda module, folder: module.report(folder),
+    ),
+    "peers": Part(
+        "peers",
+        "The same twelve environments with tox and with asv, cold and warm.",
+        lambda module, folder: module.report(folder, OPTIONS.rounds),
+    ),
+    "bugsinpy": Part(
+        "bugs_in_py",
+        "Bugs of BugsInPy, both sides, against its own programs: --bugsinpy DIR --repository tqdm=DIR.",
+        bugsinpy,
+    ),
     "startup": startup,
-    "warm": warm,
-    "cold": cold,
-    "endless": endless,
-    "nights": nights,
+    "warm": Part(
+        "matrices",
+        "24 cells whose image is there against xargs -P2 over docker run with the limits of the trials.",
+        lambda module, folder: module.warm(folder),
+    ),
+    "cold": Part(
+        "matrices",
+        "Twelve images that share layers, none of them built, against a loop of docker build.",
+        lambda module, folder: module.cold(folder),
+    ),
+    "endless": Part(
+        "matrices",
+        "A log of 10 GB, judged as it streams, beside grep of the same stream.",
+        lambda module, folder: module.endless(folder),
+    ),
+    "nights": Part(
+        "gpu_nights",
+        "How long GPUs are idle in a year of nights, on a simulated engine in virtual time.",
+        lambda module, folder: module.report(),
+    ),
     "many": many,
-    "trials": trials,
-    "servers": servers,
-    "machines": machines,
-    "claims": claims,
-    "nulls": nulls,
-    "repeated": repeated,
-    "fleet": fleet,
+    "trials": Part(
+        "trials",
+        "Errors and numbers of trials of the sequential test, beside fixed numbers and ClusterFuzz's 5 of 10.",
+        lambda module, folder: [module.table()],
+    ),
+    "servers": Part(
+        "history",
+        "What people ask of a store of a million trials, on SQLite and on PostgreSQL, in one process.",
+        lambda module, folder: module.queries(folder, trials=1_000_000),
+    ),
+    "machines": Part(
+        "machines",
+        "Sixteen runs at once through one registry, one PostgreSQL and one bucket.",
+        lambda module, folder: module.report(folder),
+    ),
+    "claims": Part(
+        "claims",
+        'How often "reproduces exactly when" is said of random failures, and what it costs to say it of others.',
+        lambda module, folder: module.report(),
+    ),
+    "nulls": Part("oracles", "Measured verdicts of what there is nothing to be found in.", nulls),
+    "repeated": Part(
+        "oracles",
+        "Verdicts of the library's slowdowns and leaks, again and again.",
+        lambda module, folder: module.repeated(folder),
+    ),
+    "fleet": Part(
+        "fleet",
+        "Cells that wait, on eight workers of a real Ray cluster, two of which are killed: half an hour for 10,000.",
+        lambda module, folder: module.report(folder, OPTIONS.cells),
+    ),
 }
 LONG = ("nulls", "repeated", "nights", "servers", "machines", "peers", "bugsinpy", "fleet")
 """What takes long, some of it hours, or needs files, and is run only where it is named."""
@@ -244,7 +210,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench",
         description=__doc__.partition("\n\n")[2],
-        epilog="\n".join(f"{name:12} {(bench.__doc__ or '').partition(chr(10))[0]}" for name, bench in BENCHES.items()),
+        epilog="\n".join(f"{name:12} {getattr(part, 'about', part.__doc__)}" for name, part in BENCHES.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 import shutil
-import signal
-import subprocess
-import sys
-import tarfile
-import time
 import uuid
 from pathlib import Path
 
 import pytest
 
 from reprokit.core import ownership
-from reprokit.core.errors import EngineError, ImageGone, Unsupported
+from reprokit.core.errors import EngineError, Unsupported
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import Mount
-from reprokit.intake import bundle
 from tests.conftest import build_of, docker, never, remove_image, trial
-from tests.engine_proxy import engine_proxy
 
 pytestmark = pytest.mark.integration
 MIB = 2**20
@@ -151,101 +142,3 @@ def test_what_the_engine_refuses_is_said_in_words(
     with pytest.raises(kind, match=words):
         engine.run(trial(tiny, "true", labels=ownership.ownership(run), **changes), lambda _: None, never())
     assert ours(run) == []
-
-
-def test_imported_image_carries_its_labels(engine: DockerEngine, tiny: str) -> None:
-    image = engine.image(tiny)
-    assert image is not None
-    assert image.id.startswith("sha256:")
-    assert image.labels["org.reprokit.test"] == 'quotes " and $dollar'
-
-
-def test_an_image_is_saved_for_a_bundle(engine: DockerEngine, tiny: str, tmp_path: Path) -> None:
-    image = engine.image(tiny)
-    assert image is not None
-    engine.save(image.id, tmp_path / "saved.tar", never())
-    bundle.canonical(tmp_path / "saved.tar", tmp_path / "image.tar", "docker.io/reprokit/bundle:1")
-    with tarfile.open(tmp_path / "image.tar") as archive:
-        names = archive.getnames()
-        config = archive.extractfile(names[1])
-        assert config is not None
-        # The id of the image, too, but for containerd's image store, where that is its manifest's digest.
-        assert names[:2] == ["manifest.json", f"{hashlib.sha256(config.read()).hexdigest()}.json"]
-    assert len(names) == 3
-    with pytest.raises(ImageGone, match="no more"):
-        engine.save(f"sha256:{'0' * 64}", tmp_path / "none.tar", never())
-
-
-CHILD = """
-import sys, threading
-sys.path.insert(0, {root!r})
-from reprokit.core import ownership
-from reprokit.engine.registry import make
-from tests.conftest import trial
-print("go", flush=True)
-make("auto").run(
-    trial({image!r}, "echo up; sleep 300", labels=ownership.ownership({run!r}), timeout=300.0),
-    lambda chunk: print(chunk.decode(), flush=True),
-    threading.Event(),
-)
-"""
-
-
-def _child(image: str, run: str) -> subprocess.Popen[str]:
-    root = str(Path(__file__).parents[2])
-    child = subprocess.Popen(
-        [sys.executable, "-c", CHILD.format(root=root, image=image, run=run)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert child.stdout is not None
-    while "up" not in child.stdout.readline():
-        assert child.poll() is None
-    return child
-
-
-def test_sweep_after_kill_9_spares_neighbours(engine: DockerEngine, tiny: str) -> None:
-    run, neighbour = uuid.uuid4().hex, uuid.uuid4().hex
-    child = _child(tiny, run)
-    alive = _child(tiny, neighbour)
-    stranger = docker("run", "-d", "--label", "org.example.pid=1", tiny, "sleep", "300").strip()
-    foreign_labels = {
-        **ownership.ownership(neighbour),
-        ownership.PID: str(child.pid),
-        ownership.HOST: "another-host/boot",
-        ownership.MACHINE: "f" * 32,  # with this machine's id, it would be from before this machine's restart
-        ownership.LOCK: "",
-    }
-    flags = [word for key, value in foreign_labels.items() for word in ("--label", f"{key}={value}")]
-    foreign = docker("run", "-d", *flags, tiny, "sleep", "300").strip()
-    try:
-        child.kill()
-        child.wait(timeout=60)
-        assert len(ours(run)) == 1
-        removed = engine.sweep()
-        assert ours(run) == []
-        assert any(run in line for line in removed)
-        assert len(ours(neighbour)) == 2
-        assert docker("inspect", "-f", "{{.State.Running}}", stranger).strip() == "true"
-        assert engine.image(tiny) is not None
-    finally:
-        subprocess.run(["docker", "rm", "-f", stranger, foreign], capture_output=True, check=False)
-        alive.send_signal(signal.SIGINT)
-        alive.wait(timeout=20)
-    assert ours(neighbour) == []
-
-
-def test_an_engine_that_goes_away_is_an_engine_error(engine: DockerEngine, tiny: str, tmp_path: Path) -> None:
-    run = uuid.uuid4().hex
-    start = time.monotonic()
-    target = Path(engine.wire.endpoint.url.removeprefix("http+").removeprefix("unix://"))
-    try:
-        with engine_proxy(target, tmp_path) as proxy, pytest.raises(EngineError, match=re.escape(str(tmp_path))):
-            DockerEngine({"DOCKER_HOST": proxy.url}).run(
-                trial(tiny, "echo up; sleep 600", labels=ownership.ownership(run)), lambda _: proxy.close(), never()
-            )
-        assert time.monotonic() - start < 300
-    finally:
-        for container in ours(run):
-            docker("rm", "-f", container)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import threading
 from pathlib import Path
 from typing import Any
@@ -216,28 +215,6 @@ def test_an_image_of_the_case_is_taken_as_it_is(engine: DockerEngine) -> None:
     image = built(engine, spec)
     measured = measure(engine, image, gpus=(), cancel=threading.Event())
     assert compare(spec.cell, measured) == ["the cell asks for python 3.9, the image measures Python 3.11.2"]
-
-
-def test_plain_docker_builds_the_rendered_folder(engine: DockerEngine, tmp_path: Path) -> None:
-    client = "/usr/bin/docker" if Path("/usr/bin/docker").exists() else "docker"
-    spec = cell({"os": "debian-12", "gcc": "12"}, files={"hello.sh": "#!/bin/sh\necho hello\n"})
-    built(engine, spec)
-    environment = resolve(spec, Supply(base_source="bootstrap"))
-    dockerfile.render(environment, spec, sources={}, given_datasets=()).write(tmp_path / "out")
-    tag = "reprokit-test/plain:1"
-    try:
-        done = subprocess.run(
-            [client, "build", "-t", tag, str(tmp_path / "out")],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "DOCKER_BUILDKIT": "1"},
-        )
-        assert done.returncode == 0, done.stderr
-        ended = subprocess.run([client, "run", "--rm", tag, "./hello.sh"], capture_output=True, text=True, check=True)
-        assert ended.stdout == "hello\n"
-    finally:
-        subprocess.run([client, "rmi", "-f", tag], capture_output=True, check=False)
 
 
 def test_a_mirror_of_debian_serves_a_step_and_stays_out_of_the_image(engine: DockerEngine, tmp_path: Path) -> None:

@@ -37,11 +37,9 @@ from tests.integration.test_engine_build import (  # noqa: F401
 from tests.integration.test_engine_lost import run
 from tests.integration.test_engine_run import (  # noqa: F401
     test_a_trial_is_confined,
-    test_an_image_is_saved_for_a_bundle,
     test_anonymous_volumes_go_too,
     test_bridge_and_root_when_asked,
     test_cpus_and_memory_are_set,
-    test_imported_image_carries_its_labels,
 )
 
 pytestmark = pytest.mark.integration

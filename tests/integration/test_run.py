@@ -424,14 +424,6 @@ def test_a_written_folder_builds_with_plain_docker_build(user: User, words: tupl
     subprocess.run(["docker", "rmi", "reprokit-test/rendered"], capture_output=True, check=False)
 
 
-def test_a_build_that_fails_says_which_step_and_why(user: User) -> None:
-    user.write("case.yaml", TRACEBACK.replace("files:", "environment: {setup: 'echo about to fail; exit 7'}\nfiles:"))
-    user.types("run", "case.yaml", status=3)
-    shown = user.types("show", "last", "1")
-    assert "about to fail" in shown
-    assert "build-failed" in shown
-
-
 def test_a_failed_build_is_named_by_its_cause_the_line_and_what_to_put_into_the_case(user: User) -> None:
     user.write(
         "case.yaml",

@@ -9,43 +9,6 @@ from tests.integration.test_run import User, user
 __all__ = ["user"]
 pytestmark = pytest.mark.integration
 
-ALTERNATE = """\
-schema: reprokit/v1
-id: alternate
-title: Both streams in turn, and a handled exception before the one that ends the program
-matrix: {os: [debian-12], python: ["3.11"]}
-files:
-  alternate.py: |
-    import random, sys, time, traceback
-    for number in range(10):
-        print("out", number)
-        time.sleep(random.choice((0, random.uniform(0, 0.01))))
-        print("err", number, file=sys.stderr)
-        time.sleep(random.choice((0, random.uniform(0, 0.01))))
-    try:
-        raise KeyError("handled")
-    except KeyError:
-        traceback.print_exc(file=sys.stdout)
-    raise ValueError("the last words")
-command: python alternate.py
-trials: 20
-expect:
-  failure: {exception: ValueError, message: the last words}
-  reproduces: all
-"""
-
-
-def test_a_program_that_alternates_between_its_streams_fails_in_one_way_and_in_order(user: User) -> None:
-    user.write("case.yaml", ALTERNATE)
-    user.types("run", "case.yaml")
-    [cell] = user.cells()
-    assert (cell["verdict"], len(cell["trials"]), "failures" in cell["details"]) == ("reproduced", 20, False)
-    expected = [f"{stream} {number}" for number in range(10) for stream in ("out", "err")]
-    for trial in cell["trials"]:
-        lines = (user.folder / "store" / trial["log"]).read_text().splitlines()
-        assert lines[:20] == expected
-        assert lines.index("KeyError: 'handled'") < lines.index("ValueError: the last words") == len(lines) - 1
-
 
 ENDS = """\
 schema: reprokit/v1
@@ -107,13 +70,6 @@ command: |
   exit 1
 expect: {failure: {output: boom}}
 """
-
-
-def test_lines_of_a_cut_log_have_the_numbers_of_the_whole_output(user: User) -> None:
-    user.write("case.yaml", LONG)
-    assert "line 120001: boom" in user.types("run", "case.yaml")
-    [log] = (user.folder / "store").rglob("*.log")
-    assert len(log.read_bytes().splitlines()) < 120_000
 
 
 def test_a_value_that_no_release_has_leaves_no_trace_and_a_run_can_be_forgotten(user: User) -> None:

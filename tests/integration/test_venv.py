@@ -130,27 +130,6 @@ def test_what_the_host_is_not_is_unsupported_and_nothing_is_made(user: User) -> 
     assert len(list((environments.top() / "environments").glob("*"))) == there
 
 
-def test_a_program_ends_as_it_ends(kept: environments.KeptVenv) -> None:
-    output: list[bytes] = []
-    ending = run(kept, 'echo "$WORD"; ./sub/tool.sh; python -c "import sys; print(sys.prefix)"; exit 7', output)
-    assert (ending.exit_code, ending.oom, ending.timed_out) == (7, False, False)
-    assert b"".join(output).decode() == f"two words\ntool\n{kept.folder}/venv\n"
-    assert run(kept, "kill -SEGV $$").exit_code == 128 + signal.SIGSEGV
-    assert left() == []
-
-
-def test_a_dataset_is_where_the_case_wants_it_and_stays_when_the_trial_is_removed(
-    kept: environments.KeptVenv, tmp_path: Path
-) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "real" / "one.png").touch()
-    output: list[bytes] = []
-    run(kept, "ls data/set", output, mounts=(Mount(source=tmp_path / "real", target="/workspace/data/set"),))
-    assert b"".join(output).split() == [b"one.png"]
-    assert (tmp_path / "real" / "one.png").exists()
-    assert left() == []
-
-
 def test_no_file_of_a_case_is_written_behind_a_link_out_of_its_work_folder(
     kept: environments.KeptVenv, tmp_path: Path
 ) -> None:
