@@ -73,6 +73,7 @@ def test_it_runs_on_an_engine_without_any_image_or_network(bundle: Path, tmp_pat
             assert "recorded: reproduced" in said
 
 
+@pytest.mark.nightly
 def test_it_runs_from_a_bucket(bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with s3_server() as address:
         s3_host(address, monkeypatch)

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from reprokit.evidence.model import RULES_VERSION
 from tests.integration.test_run import User, user
 
 __all__ = ["user"]
@@ -40,17 +39,3 @@ def test_a_bug_that_an_older_release_does_not_have_is_gone_and_comes_back(user: 
     user.write("case.yaml", NUMPY)
     user.types("run", "case.yaml")
     assert "gone -> back: name=bool" in user.types("changes", "--since", gone["confirmed_by"]["run"])
-
-
-def test_an_edited_signature_tells_what_recorded_logs_would_have_been(user: User) -> None:
-    user.write("case.yaml", NUMPY)
-    user.types("run", "case.yaml")
-    assert "2 cells of 1 run judged again: none would change" in user.types("rejudge")
-    user.write("edited.yaml", NUMPY.replace("exception: AttributeError", "exception: ImportError"))
-    shown = user.types("rejudge", "--case", "edited.yaml", status=1)
-    assert "name=bool: reproduced -> different-failure (EXPECTED reproduced)" in shown
-    user.types("rejudge", "--case", "edited.yaml", "--write")
-    assert [cell["verdict"] for cell in user.cells()] == ["different-failure", "not-reproduced"]
-    assert f"by rules {RULES_VERSION}: reproduced" in user.types("show", "last", "1")
-    user.types("rejudge", "--case", "case.yaml", "--write")
-    assert [cell["verdict"] for cell in user.cells()] == ["reproduced", "not-reproduced"]

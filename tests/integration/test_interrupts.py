@@ -45,7 +45,7 @@ def user(engine: DockerEngine, tmp_path: Path) -> Iterator[User]:
         subprocess.run(["docker", "rm", "-f", container], capture_output=True, check=False)
 
 
-@pytest.mark.parametrize("presses", [1, 3])
+@pytest.mark.parametrize("presses", [pytest.param(1, marks=pytest.mark.nightly), 3])
 def test_a_run_on_an_engine_that_hangs_ends_after_ctrl_c(presses: int, user: User, engine: DockerEngine) -> None:
     target = Path(engine.wire.endpoint.url.removeprefix("http+").removeprefix("unix://"))
     with engine_proxy(target, user.folder) as proxy:

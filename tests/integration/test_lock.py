@@ -102,13 +102,6 @@ def test_a_locked_run_builds_what_was_locked_and_refuses_a_hash_or_a_case_that_c
     user.types("lock", "six.yaml", "--check")
 
 
-def test_a_lock_that_is_missing_is_named_with_what_makes_it(user: User) -> None:
-    (user.folder / "seen.txt").touch()
-    said = user.types("run", "six.yaml", "--locked", status=2)
-    assert "six.lock.yaml: there is no such lock" in said
-    assert "fix: reprokit lock six.yaml" in said
-
-
 STEPS = """\
 schema: reprokit/v1
 id: lock-steps
@@ -148,15 +141,6 @@ def test_steps_of_pip_and_the_fix_are_locked_and_installed_in_their_order(user: 
     }
     assert {cell["image"]["tag"] for cell in user.cells()} == set(re.findall(r"image: (\S+)", text))
     assert "1.16.0 1.16.0" in user.types("show", "last", "1")
-
-
-def test_a_lock_of_before_that_has_no_fix_is_refused_for_the_fix_alone(user: User) -> None:
-    user.write("six.yaml", CASE + "fix: {summary: Another, environment: {apt: [tree, file]}}\n")
-    user.types("lock", "six.yaml", "--no-fix")
-    (user.folder / "seen.txt").write_text((user.folder / "six.lock.yaml").read_text())
-    said = user.types("run", "six.yaml", "--locked", "--fix", status=2)
-    assert "made without the fix, so the cell six=1.16.0 [fix] is not in it" in said
-    assert "fix: reprokit lock six.yaml" in said
 
 
 POISON = """\

@@ -76,6 +76,7 @@ def test_a_report_comes_to_a_verdict_and_a_cause(user: User) -> None:
     assert "text" in " ".join(isolated["answer"]["words"])
 
 
+@pytest.mark.nightly
 def test_minutes_end_a_run_and_leave_nothing(user: User) -> None:
     user.write("slow.yaml", SLOW)
     user.types("build", "slow.yaml")

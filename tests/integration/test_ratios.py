@@ -29,6 +29,7 @@ expect:
 """
 
 
+@pytest.mark.nightly
 def test_bisect_finds_since_when_it_is_slow_and_explain_says_where(user: User) -> None:
     user.write("case.yaml", CASE)
     output = user.types("bisect", "case.yaml", "--axis", "release", "--values", "1,2,3", "--json", "found.json")

@@ -84,6 +84,7 @@ def test_a_pipe_that_no_one_reads_does_not_stop_a_trial(user: User, engine: str)
     assert "lines not shown: the terminal or pipe was slower than the program" in shown
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("busy")
 def test_half_a_gigabyte_on_a_busy_host_is_not_a_time_out(user: User, engine: str) -> None:
     write(user, engine, "(yes 'so much to say' || true) | head -c 500000000; echo the end; exit 3", "30s")

@@ -162,21 +162,6 @@ def test_files_of_a_case_come_with_each_container_and_are_the_users(user: User) 
     assert len({cell["image"]["tag"] for cell in user.cells()}) == 1
 
 
-def test_a_case_in_a_markdown_file_and_from_standard_input(user: User) -> None:
-    user.write("issue.md", f"# It fails\n\nHere is the case:\n\n```yaml\n{TRACEBACK}```\n")
-    user.types("run", "issue.md", "--only", "how=bad")
-    done = subprocess.run(
-        [*REPROKIT, "run", "-", "--only", "how=good"],
-        cwd=user.folder,
-        env=user.environment,
-        input=TRACEBACK,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 RELEASES = """\
 schema: reprokit/v1
 id: releases
@@ -199,44 +184,6 @@ def test_three_debian_releases_measure_as_asked(user: User) -> None:
     user.types("run", "case.yaml")
     measured = [(cell["environment"]["python"][:4], cell["environment"]["gcc"][:2]) for cell in user.cells()]
     assert measured == [("3.9.", "10"), ("3.11", "12"), ("3.13", "14")]
-
-
-LIMITS = """\
-schema: reprokit/v1
-id: limits
-title: What a container is given
-matrix: {os: [debian-12]}
-files:
-  look.py: |
-    import os, socket
-    print("uid", os.getuid(), "cwd", os.getcwd(), "init", open("/proc/1/comm").read().strip())
-    status = dict(line.split(":", 1) for line in open("/proc/self/status") if ":" in line)
-    print("caps", status["CapEff"].strip(), status["CapBnd"].strip(), "nnp", status["NoNewPrivs"].strip())
-    shm = os.statvfs("/dev/shm"); print("shm", shm.f_blocks * shm.f_frsize)
-    print("env", os.environ["COST_MODEL"], os.environ["VERSION"])
-    try:
-        socket.create_connection(("192.0.2.1", 80), 2)
-    except OSError as error:
-        print("network", error.strerror)
-env: {COST_MODEL: False, VERSION: 3.10}
-command: [python, look.py]
-resources: {memory: 256m, shm_size: 32m, cpus: 1, timeout: 1m}
-expect: {reproduces: none}
-"""
-
-
-def test_a_container_gets_what_the_contract_says_and_no_more(user: User) -> None:
-    user.write("case.yaml", LIMITS)
-    user.types("run", "case.yaml")
-    log = user.types("show", "last", "1", "--log")
-    for text in (
-        "uid 1000 cwd /workspace init docker-init",
-        "caps 0000000000000000 0000000000000000 nnp 1",
-        "shm 33554432",
-        "env False 3.10",
-        "network Network is unreachable",
-    ):
-        assert text in log
 
 
 ENDINGS = """\
@@ -271,39 +218,6 @@ def test_every_kind_of_end_gets_its_own_verdict(user: User, engine: docker.Docke
         "good": "not-reproduced",
     }
     assert not containers_of(engine, "endings")
-
-
-REPEATED = """\
-schema: reprokit/v1
-id: repeated
-title: Fails always, never, or otherwise
-matrix:
-  ends: [fails, passes, otherwise]
-command: |
-  case {{ ends }} in fails) echo boom; exit 3;; passes) exit 0;; *) exit 4;; esac
-trials: {max: 20, confidence: 0.95, rate: 0.5}
-expect:
-  failure: {exit_code: 3, output: boom}
-  reproduces: [{ends: fails}]
-"""
-
-
-def test_trials_stop_as_soon_as_the_cell_is_decided(user: User) -> None:
-    user.write("repeated.yaml", REPEATED)
-    user.types("run", "repeated.yaml", "--confirm", "never", status=1)
-    fails, passes, otherwise = user.cells()
-    assert [cell["verdict"] for cell in (fails, passes, otherwise)] == [
-        "reproduced",
-        "not-reproduced",
-        "different-failure",
-    ]
-    assert [len(cell["trials"]) for cell in (fails, passes, otherwise)] == [4, 5, 4]
-    assert "so at least 50 % is excluded" in passes["reason"]
-    assert (fails["details"]["trials"]["decided"], fails["details"]["trials"]["rate"]) == ("at-least", 1)
-    user.types("run", "repeated.yaml", "--only", "ends=fails", "--trials", "max=2,confidence=0.5")
-    assert len(user.cells()[0]["trials"]) == 1
-    user.types("run", "repeated.yaml", "--only", "ends=fails", "--trials", "6")
-    assert len(user.cells()[0]["trials"]) == 6
 
 
 FLOOD = """\

@@ -116,6 +116,7 @@ def test_a_hostile_text_is_answered_and_has_no_effect(site: Site) -> None:
     assert site.forge.names(number) == []  # the label exists but was not added
 
 
+@pytest.mark.nightly
 @pytest.mark.integration
 def test_errors_are_reported_by_position_and_the_comment_follows_the_edits(site: Site) -> None:
     bad = CASE + "resources: {privileged: true}\nvolumes: ['/var/run/docker.sock:/var/run/docker.sock']\n"
@@ -166,6 +167,7 @@ def test_labels_that_run_nothing(site: Site) -> None:
     assert site.forge.names(number) == ["bug", "run:tests"]
 
 
+@pytest.mark.nightly
 @pytest.mark.integration
 def test_issues_without_a_case_are_left_alone(site: Site) -> None:
     number = site.forge.open_issue("A question", "How do I install this?")
