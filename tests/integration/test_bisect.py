@@ -62,6 +62,7 @@ def tree(folder: Path) -> list[str]:
     return [sha[:12] for sha in shas]
 
 
+@pytest.mark.nightly
 def test_a_killed_bisection_is_resumed_and_gives_the_same_answer(user: User) -> None:
     user.write("case.yaml", CASE)
     shas = tree(user.folder / "tree")

@@ -52,11 +52,8 @@ def said(user: User, fails: str, *words: str) -> str:
     return user.types("run", "flake.yaml", *words)
 
 
-FIRST, *FURTHER = FLAKES
-SELECTED = [FIRST, *(pytest.param(name, marks=pytest.mark.nightly) for name in FURTHER)]
-
-
-@pytest.mark.parametrize("name", SELECTED)
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", FLAKES)
 def test_a_random_failure_is_not_called_dependent(user: User, name: str) -> None:
     """At most 1 % of runs may say so: both of two would be a defect."""
     false = ["exactly when" in said(user, FLAKES[name], "--engine", "venv") for _ in range(2)]

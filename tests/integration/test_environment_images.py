@@ -123,6 +123,7 @@ def test_ubuntu_16_has_its_pythons_and_its_gcc(engine: DockerEngine, python: str
     assert (packages["pip"], packages["iniconfig"]) == ("20.3.4", "1.1.1")
 
 
+@pytest.mark.nightly
 def test_a_c_extension_compiles_with_the_gcc_that_was_asked_for(engine: DockerEngine) -> None:
     setup = "python -c 'import sysconfig; print(sysconfig.get_config_var(\"CC\"))'\n"
     files = {"x.c": "#include <Python.h>\n#include <stdio.h>\nint main(void) { puts(__VERSION__); return 0; }\n"}

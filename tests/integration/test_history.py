@@ -22,6 +22,7 @@ expect: {failure: {exception: AttributeError}, reproduces: [{name: bool}]}
 """
 
 
+@pytest.mark.nightly
 def test_a_bug_that_an_older_release_does_not_have_is_gone_and_comes_back(user: User) -> None:
     older = NUMPY.replace("1.26.4", "1.23.5")
     for text, status in ((NUMPY, 0), (NUMPY, 0), (older, 1), (older, 1)):

@@ -56,7 +56,6 @@ def images(user: User) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.engines
 def test_a_locked_run_builds_what_was_locked_and_refuses_a_hash_or_a_case_that_changed(user: User) -> None:
     lock = user.folder / "six.lock.yaml"
     user.types("lock", "six.yaml")

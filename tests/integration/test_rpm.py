@@ -85,6 +85,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     remove_image(NAME)
 
 
+@pytest.mark.nightly
 def test_packages_of_both_kinds_are_installed_measured_and_judged(user: User, image: str) -> None:  # noqa: F811
     user.write("releases.yaml", RELEASE.format(image=image))
     user.write("reprokit.toml", 'compatibility = "releases.yaml"\n')

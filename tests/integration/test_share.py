@@ -14,6 +14,7 @@ pytestmark = pytest.mark.integration
 CASE = REPOSITORY / "cases" / "ptxas_unknown_arch.yaml"
 
 
+@pytest.mark.nightly
 def test_a_run_is_shared_as_an_issue_and_run_again_from_its_address(tmp_path: Path) -> None:
     user = User(tmp_path)
     user.types("run", str(CASE), "--cuda", "11.7,11.8")

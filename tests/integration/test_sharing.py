@@ -231,6 +231,7 @@ def test_a_registry_that_takes_nothing_or_is_not_there_never_fails_a_run(machine
     assert said.count("does not serve images, and they are built here") == 1
 
 
+@pytest.mark.nightly
 def test_an_image_that_differs_in_its_last_step_takes_the_others_from_the_registry(
     machines: Machines, server: Registry
 ) -> None:
@@ -251,6 +252,7 @@ def test_an_image_that_differs_in_its_last_step_takes_the_others_from_the_regist
     assert server.tags("team/steps")
 
 
+@pytest.mark.nightly
 def test_a_credential_helper_gives_the_login_and_one_that_fails_is_named(
     machines: Machines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,6 +287,7 @@ def test_a_credential_helper_gives_the_login_and_one_that_fails_is_named(
         assert set(log.read_text().split("\n")) == {f"get {closed.address}", ""}
 
 
+@pytest.mark.nightly
 def test_a_registry_whose_disk_fills_costs_no_verdict_and_the_next_run_pushes_what_is_missing(
     machines: Machines, tmp_path: Path
 ) -> None:

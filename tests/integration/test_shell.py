@@ -99,6 +99,7 @@ def test_a_signal_ends_the_shell_and_its_container(folder: Folder, number: signa
     assert ours() == []
 
 
+@pytest.mark.nightly
 def test_debuggers_look_into_a_process_of_the_same_user(folder: Folder) -> None:
     with shell(folder, "case.yaml", "1", "--debug") as (pid, user):
         user.sees(b"/workspace$ ")

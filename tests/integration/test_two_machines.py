@@ -178,6 +178,7 @@ def test_a_second_machine_builds_nothing_and_both_have_one_history(
     assert invoke(["store", "check"]) == 0
 
 
+@pytest.mark.nightly
 def test_machines_that_are_killed_or_build_the_same_at_once_cost_the_others_nothing(
     team: Team, database: PostgresServer, registry: Registry, podman_service: str
 ) -> None:

@@ -140,6 +140,7 @@ def test_errors_are_reported_by_position_and_the_comment_follows_the_edits(site:
     assert not site.forge.labels
 
 
+@pytest.mark.nightly
 @pytest.mark.integration
 def test_labels_that_run_nothing(site: Site) -> None:
     number = site.forge.open_issue("t", form(CASE))
