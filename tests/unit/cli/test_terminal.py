@@ -195,7 +195,6 @@ ALLOWED = {
     "run/symbols_inside.py",
     "intake/collect.py",  # run in any Python of a reporter
     "engine/venv/inside.py",
-    "engine/venv/packages_inside.py",  # run by an environment of the host
     "engine/gpus/nvml.py",  # a process of its own, for the one that reads it
     "engine/gpus/xids.py",
 }
