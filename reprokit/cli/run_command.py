@@ -279,12 +279,12 @@ def _run_bundle(session: Session, request: Request) -> int:
     [path] = request.cases
     copied = targets.fetched(path) if targets.is_remote(path) else nullcontext(Path(path))
     with copied as bundle, private_folder("bundle") as folder:
-        found = unbundling.opened(bundle, folder, path)
-        file = unbundling.admitted(found, path, request)
+        found = unbundling.open_bundle(bundle, folder, path)
+        file = unbundling.admit_bundle(found, path, request)
         request, tasks = unbundling.tasks_of(found, file, request)
         status = session.begin(request, [file], tasks)
     [cell] = session.record.cells if session.record else [None]
-    echo(unbundling.compared(found, cell.verdict.value if cell and cell.verdict else None), err=True)
+    echo(unbundling.compare_verdict(found, cell.verdict.value if cell and cell.verdict else None), err=True)
     return status
 
 

@@ -10,9 +10,8 @@ from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.cli import options
 from reprokit.core.errors import EngineError
 from reprokit.core.terminal import confirm, echo
-from reprokit.environment.cases import schema_line
+from reprokit.environment.cases import load_text, schema_line
 from reprokit.intake.draft import Draft, Proof, judge_draft, mark, not_run, open_parts, render
-from reprokit.run.loading import load
 
 
 def try_draft(made: Draft, path: Path, *, trust: Trust, asked: bool, yes: bool = False) -> int:
@@ -28,11 +27,10 @@ def try_draft(made: Draft, path: Path, *, trust: Trust, asked: bool, yes: bool =
     from reprokit.run.run_session import Session
     from reprokit.search.explain.repeating import planner
 
-    if parts := open_parts(made):
+    if parts := open_parts(load_text(str(path), render(made), draft=True).case):
         return _marked(made, path, not_run(parts)) if asked else 0
     if not (asked or ALLOWANCES[trust].asks or confirm("Build and run it here?")):
         return 0
-    load(str(path))  # refuses an invalid one
     session = Session(options.obeyed_store(None), display=Screen(sys.stdout), confirming=planner)
     request = Request.configured(cases=(str(path),), datasets={}, sources={}, yes=yes)
     try:

@@ -139,7 +139,7 @@ def path(text: str, where: str) -> str:
     return found
 
 
-def changed(patch: str, where: str) -> tuple[str, ...]:
+def changed_files(patch: str, where: str) -> tuple[str, ...]:
     """The files that a patch changes, by its headers. Raises WrongBug for one that leads out of its tree, or for none.
 
     Whether its hunks fit is known when git applies it, which never writes outside of the tree either.
@@ -148,7 +148,7 @@ def changed(patch: str, where: str) -> tuple[str, ...]:
     for line in patch.split("\n"):
         if named := _HEADER.fullmatch(line):
             name = next(filter(None, named.groups())).partition("\t")[0]
-            name = _unquoted(name) if name.startswith('"') else name
+            name = _unquote(name) if name.startswith('"') else name
             if name != "/dev/null":
                 found[path(name[2:] if name.startswith(("a/", "b/")) else name, where)] = None
     if not found:
@@ -156,7 +156,7 @@ def changed(patch: str, where: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     """A quoted path of git's: octal numbers are bytes of UTF-8."""
     data = re.sub(r"\\([0-7]{3})", lambda one: chr(int(one[1], 8)), text.strip('"')).replace('\\"', '"')
     return data.encode("latin-1", "replace").decode("utf-8", "replace")
@@ -252,7 +252,7 @@ UNCHANGED = PipChanges()
 
 def draft_of(bug: Bug, changes: PipChanges = UNCHANGED) -> Draft:
     """The case of a bug: the tests fail at the buggy commit, and pass with the fix."""
-    pip, changed = _changed(bug.pip, changes)
+    pip, changed = _change_steps(bug.pip, changes)
     cell, another = python(bug.python)
     omitted: list[Omitted] = []
 
@@ -267,7 +267,7 @@ def draft_of(bug: Bug, changes: PipChanges = UNCHANGED) -> Draft:
     source = {"git": bug.git, "ref": bug.buggy, "path": literal(bug.folder)}
     environment: dict[str, Any] = {"apt": list(APT)} if pip or bug.setup else {}
     if pip:
-        environment["pip"] = [_escaped(step) for step in pip]
+        environment["pip"] = [_escape_step(step) for step in pip]
     if setup := _setup(bug):
         environment["setup"] = literal(setup)
     data: dict[str, Any] = {
@@ -321,7 +321,7 @@ def python(asked: str) -> tuple[dict[str, str], str]:
     return {"os": DEFAULT, "python": asked}, f"Python {asked} is not available: name another one."
 
 
-def _changed(steps: Sequence[Any], changes: PipChanges) -> tuple[list[Any], list[str]]:
+def _change_steps(steps: Sequence[Any], changes: PipChanges) -> tuple[list[Any], list[str]]:
     """(the steps of pip with the changes, the lines that they replace)."""
     instead = {canonicalize_name(one.name): str(one) for one in changes.instead}
     instead |= {canonicalize_name(name): "" for name in changes.without}
@@ -345,12 +345,12 @@ def _changed(steps: Sequence[Any], changes: PipChanges) -> tuple[list[Any], list
     return new + ([added] if added else []), list(found.values())
 
 
-def _escaped(step: Any) -> Any:
+def _escape_step(step: Any) -> Any:
     if isinstance(step, str):
         return literal(step)
     if isinstance(step, dict):
-        return {key: _escaped(value) for key, value in step.items()}
-    return [_escaped(item) for item in step]
+        return {key: _escape_step(value) for key, value in step.items()}
+    return [_escape_step(item) for item in step]
 
 
 def _setup(bug: Bug) -> str:

@@ -84,7 +84,7 @@ def write(
         name = f"docker.io/reprokit/bundle:{cell.image.id.removeprefix('sha256:')[:20]}"
         canonical(scratch / "saved.tar", scratch / "image.tar", name)
         (scratch / "saved.tar").unlink()
-        made = _bundled(run, cell, file, store, name, info.architecture)
+        made = _gather_content(run, cell, file, store, name, info.architecture)
         with _archive(scratch / "bundle", target) as archive:
             for path, (text, mode) in _members(made, scrub).items():
                 add(archive, f"{file.case.id}/{path}", text.encode(), mode)
@@ -94,7 +94,9 @@ def write(
     return made
 
 
-def _bundled(run: RunRecord, cell: CellRecord, file: CaseFile, store: Path, image: str, architecture: str) -> Bundled:
+def _gather_content(
+    run: RunRecord, cell: CellRecord, file: CaseFile, store: Path, image: str, architecture: str
+) -> Bundled:
     case = file.fixed if cell.variant == "fix" and file.fixed else file.case
     task = task_of(1, file, case, cell.variant, dict(cell.cell), Request(cases=()), {})
     work = PurePosixPath(task.spec.workdir)
@@ -216,11 +218,11 @@ if [ "$program" = podman ] && [ -r /proc/self/limits ]; then
     set -- $(awk '/^Max open files/ {{ print "--ulimit=nofile=" ($5 < 1048576 ? $5 : 1048576) }}
         /^Max processes/ {{ print "--ulimit=nproc=" ($4 < 32768 ? $4 : 32768) }}' /proc/self/limits)
 fi
-exec "$program" run "$@" {" ".join(_quoted(word, made.datasets) for word in words)}
+exec "$program" run "$@" {" ".join(_quote(word, made.datasets) for word in words)}
 """
 
 
-def _quoted(word: str, datasets: Sequence[str]) -> str:
+def _quote(word: str, datasets: Sequence[str]) -> str:
     """A word for the script, with the folders that only it knows."""
     known = {FILES: '"$here/files"'}
     for name in datasets:

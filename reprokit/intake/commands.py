@@ -95,7 +95,7 @@ def find_shells(pieces: Sequence[ReportPiece], taken: Sequence[tuple[int, int]])
         if piece.kind in ("fenced", "indented", "console"):
             found.append(read_shell(piece, taken))
         elif piece.kind == "prose":
-            found.append(_answers(piece))
+            found.append(_read_answers(piece))
     return [one for one in found if one.lines]
 
 
@@ -107,7 +107,7 @@ _ANSWER = re.compile(
 """A line of a form, ``Command: ...``, or one that is nothing but marked code."""
 
 
-def _answers(piece: ReportPiece) -> Shell:
+def _read_answers(piece: ReportPiece) -> Shell:
     """The commands of a form's answers in prose, and lines that are nothing but a marked command."""
     shell = Shell(piece)
     for number, line in enumerate(piece.text.split("\n")):
@@ -137,7 +137,7 @@ def read_shell(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> She
         return shell
     for text, line, role in found[:MOST]:
         if role and not any(first <= line <= last for first, last in taken):
-            shell.lines += parts(text, line, role)
+            shell.lines += split_roles(text, line, role)
     return shell
 
 
@@ -183,7 +183,7 @@ def _roles() -> Mapping[str, str]:
 
 def program_of(text: str) -> str:
     """The program that a command line starts, without folder, version and what starts it; '' for none."""
-    rest = _WRAPPERS.sub("", assignments(text.strip())[1])
+    rest = _WRAPPERS.sub("", split_assignments(text.strip())[1])
     word = rest.split(maxsplit=1)[0] if rest else ""
     name = word.rpartition("/")[2].rpartition("\\")[2].removesuffix(".exe")
     return name if name in _roles() else re.sub(r"-?\d+(?:\.\d+)*$", "", name)
@@ -197,10 +197,10 @@ def role_of(text: str, *, sure: bool = False) -> str:
     bare = text.strip()
     if not bare or len(bare) > LONGEST or _NOTHING.fullmatch(bare) or (not sure and _TOLD.fullmatch(bare)):
         return ""
-    variables, rest = assignments(re.sub(r"\\\n\s*", "", bare))
+    variables, rest = split_assignments(re.sub(r"\\\n\s*", "", bare))
     if _EXPORT.match(bare) or (variables and not rest and all(name.isupper() for name in variables)):
         return "export"
-    if len(several := split(bare)) > 1:
+    if len(several := split_commands(bare)) > 1:
         roles = [role_of(part, sure=sure) for part in several]
         return next((role for role in ("run", "setup", "prep", "cd", "export") if role in roles), "")
     rest = _WRAPPERS.sub("", rest)
@@ -242,31 +242,31 @@ def _installer_role(name: str, rest: str) -> str:
     return "run" if name not in ("git", "docker") and sub in ("run", "test", "start", "build", "exec", "dev") else ""
 
 
-def assignments(text: str) -> tuple[dict[str, str], str]:
+def split_assignments(text: str) -> tuple[dict[str, str], str]:
     """The variables set before a command on its own line (``A=b python x.py``), and the command."""
     found: dict[str, str] = {}
     at = 0
     while hit := _ASSIGN.match(text, at):
-        found[hit["name"]] = _unquoted(hit["value"])
+        found[hit["name"]] = _unquote(hit["value"])
         at = hit.end()
     return found, text[at:]
 
 
-def exported(text: str) -> dict[str, str]:
+def read_exports(text: str) -> dict[str, str]:
     """The variables that an export or a ``set`` of Windows sets."""
     bare = re.sub(r"\\\n\s*", "", text.strip())
     hit = _EXPORT.match(bare)
     if hit and bare.startswith("setenv"):
         name, _, value = hit["rest"].partition(" ")
-        return {name: _unquoted(value.strip())}
-    return assignments(re.split(r"\s+#|\s*(?:&&|;)", hit["rest"])[0] if hit else bare)[0]
+        return {name: _unquote(value.strip())}
+    return split_assignments(re.split(r"\s+#|\s*(?:&&|;)", hit["rest"])[0] if hit else bare)[0]
 
 
-def _unquoted(value: str) -> str:
+def _unquote(value: str) -> str:
     return value[1:-1] if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'" else value
 
 
-def split(text: str) -> list[str]:
+def split_commands(text: str) -> list[str]:
     """The commands of a line that ``&&`` or ``;`` joins, outside of quotes and continuations; the line if it is one."""
     if "\n" in text or not re.search(r"&&|;", text):
         return [text]
@@ -274,9 +274,9 @@ def split(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip() not in ("", "&&", ";")]
 
 
-def parts(text: str, line: int, role: str) -> Iterator[CommandLine]:
+def split_roles(text: str, line: int, role: str) -> Iterator[CommandLine]:
     """A line as written; one that installs something and then runs something else as several lines."""
-    several = split(text)
+    several = split_commands(text)
     roles = [role_of(part) for part in several]
     if len(several) > 1 and "setup" in roles and set(roles) - {"setup", ""}:
         yield from (
@@ -322,7 +322,7 @@ def read_installs(lines: Sequence[CommandLine]) -> Installed:
     """What the setup lines install. Requirements are kept as written; ``-r FILE`` and trees are ignored."""
     found: dict[str, list[str]] = {"pip": [], "options": [], "apt": [], "dnf": []}
     clones: list[tuple[str, str, str]] = []
-    for words in (_words(part) for line in lines for part in split(line.text.replace("\\\n", " "))):
+    for words in (_words(part) for line in lines for part in split_commands(line.text.replace("\\\n", " "))):
         before, rest = (
             (words[: words.index("install")], words[words.index("install") + 1 :]) if "install" in words else ([], [])
         )

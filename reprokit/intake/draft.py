@@ -14,7 +14,7 @@ from typing import Any
 
 from reprokit.case import emit, placeholders
 from reprokit.case.matrix import label, matches
-from reprokit.case.model import FIX_KEYS, RESERVED
+from reprokit.case.model import FIX_KEYS, RESERVED, Case
 from reprokit.case.structure import keys_at
 from reprokit.case.templates import is_template
 from reprokit.case.tree import Loc
@@ -68,11 +68,11 @@ def literal(text: str) -> str:
 
 def render(draft: Draft) -> str:
     """The draft as YAML, in the format's key order, with its comments; reading it gives the draft's ``data``."""
-    data = _ordered({"schema": SCHEMA} | dict(draft.data), ())
+    data = _order_keys({"schema": SCHEMA} | dict(draft.data), ())
     head = "".join(f"# {line}".rstrip() + "\n" for line in _head(draft))
     return head + emit.document(
         data,
-        comments=lambda loc: [line for note in draft.notes.get(loc, ()) for line in _wrapped(note)],
+        comments=lambda loc: [line for note in draft.notes.get(loc, ()) for line in _wrap(note)],
         spaced=lambda loc: loc != ("schema",) and len(loc) == 1 and (loc[0] in _GROUPS or loc in draft.notes),
         bare_counts=lambda loc: loc[0] not in ("matrix", "report") and "reproduces" not in loc,
     )
@@ -103,18 +103,18 @@ def _by_number(text: str) -> list[tuple[int, str]]:
 
 def _head(draft: Draft) -> Iterator[str]:
     for note in draft.notes.get((), ()):
-        yield from _wrapped(note)
+        yield from _wrap(note)
     if draft.missing:
         yield "Missing:"
         for sentence in draft.missing:
-            yield from _wrapped(sentence, item=True)
+            yield from _wrap(sentence, item=True)
     if draft.omitted:
         yield "Left out, since it looks secret or personal (<...> or REDACTED_... mark the places):"
         for line in summary(draft.omitted):
-            yield from _wrapped(line, item=True)
+            yield from _wrap(line, item=True)
 
 
-def _wrapped(text: str, *, item: bool = False) -> list[str]:
+def _wrap(text: str, *, item: bool = False) -> list[str]:
     begin, rest = ("- ", "  ") if item else ("", "")
     return textwrap.wrap(
         emit.shown(text),
@@ -126,10 +126,10 @@ def _wrapped(text: str, *, item: bool = False) -> list[str]:
     )
 
 
-def _ordered(value: Any, loc: Loc) -> Any:
+def _order_keys(value: Any, loc: Loc) -> Any:
     """``value`` as YAML can have it, with the keys of the format in the format's order, then the others."""
     if isinstance(value, (list, tuple)):
-        return [_ordered(item, (*loc, index)) for index, item in enumerate(value)]
+        return [_order_keys(item, (*loc, index)) for index, item in enumerate(value)]
     if isinstance(value, str):
         return _LONE.sub("\ufffd", value)
     if not isinstance(value, Mapping):
@@ -139,7 +139,7 @@ def _ordered(value: Any, loc: Loc) -> Any:
     names = [name for name in known if name in value]
     names += [name for name in value if name not in names and name not in last]
     names += [name for name in last if name in value]
-    return {name: _ordered(value[name], (*loc, name)) for name in names}
+    return {name: _order_keys(value[name], (*loc, name)) for name in names}
 
 
 # -- title and id -----------------------------------------------------------------------------------------------------
@@ -187,8 +187,6 @@ def is_foreign(text: str) -> bool:
 _FAILS = (Verdict.REPRODUCED, Verdict.FLAKY)
 _LISTED = 20
 """Most cells that a comment lists."""
-_DECIDING = ("command", "matrix", "environment", "sources", "files", "env", "expect")
-"""Keys of a case that decide its verdict."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,22 +202,10 @@ class Proof:
     """Whether a cell fails as the report shows, and no cell does that passes by the report."""
 
 
-def open_parts(made: Draft) -> list[str]:
-    """The places of a draft that decide its verdict and are still to be written, such as ``expect.failure.output``."""
-    found = [place for key in _DECIDING for place, text in _texts(made.data.get(key), key) if placeholders.MARK in text]
-    found += [f"the data of {name}" for name, one in made.data.get("datasets", {}).items() if not one.get("generate")]
-    return found
-
-
-def _texts(value: Any, place: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _texts(item, f"{place}.{key}")
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _texts(item, place)
-    elif isinstance(value, str):
-        yield place, value
+def open_parts(case: Case) -> list[str]:
+    """The places of a drafted case that decide its verdict and are still to be written: ``expect.failure.output``."""
+    found = [".".join(map(str, loc)) for loc, _ in placeholders.find(case)]
+    return [*found, *(f"the data of {name}" for name, one in case.datasets.items() if not one.generate)]
 
 
 def not_run(parts: Sequence[str]) -> Proof:

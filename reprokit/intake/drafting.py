@@ -26,7 +26,7 @@ from reprokit.intake.environment_model import EnvironmentBlock, group_blocks, me
 from reprokit.intake.facts import Fact, question
 from reprokit.intake.failures import ReportedFailure
 from reprokit.intake.pieces import ParsedReport
-from reprokit.intake.programs import imported_by
+from reprokit.intake.programs import imports_in_command
 from reprokit.intake.report_text import shorten_report
 from reprokit.intake.running import Running, find_running
 from reprokit.intake.signatures import identifying_frames
@@ -202,10 +202,10 @@ class _Drafting:
         program, command = self.running.program, self.running.command
         traced = requirements.imported_packages(self.shown.frames if self.shown else ())
         started = ["pytest"] if re.search(r"(?m)^[^#]*\bpytest\b", command) else []
-        imports = [*(program.imports if program else ()), *started, *traced, *imported_by(command)]
+        imports = [*(program.imports if program else ()), *started, *traced, *imports_in_command(command)]
         brought = {requirements.name(folder) for folder in self.data.get("sources", {})}
         versions = {package: {one.packages.get(package) for one in found} for one in found for package in one.packages}
-        brought |= {one for one in requirements.installed_by(command) if len(versions.get(one, ())) < 2}
+        brought |= {one for one in requirements.find_installed(command) if len(versions.get(one, ())) < 2}
         title = self.shown.title if self.shown else ""
         packages = requirements.choose_packages(
             found,
@@ -364,7 +364,7 @@ class _Drafting:
             self.data["files"] = {name: for_shell(text, name) for name, text in files.items()}
         for key in ("command", "env", "files"):
             if key in self.data:
-                self.data[key] = _literal(self.data[key])
+                self.data[key] = _escape_all(self.data[key])
 
     def _vary(self) -> None:
         """Make axes of what a reader says is changed where it works, or say what it is; texts are escaped."""
@@ -393,8 +393,8 @@ class _Drafting:
         self.notes[("expect", "reproduces")] = ("the report says that it works otherwise",)
 
 
-def _literal(value: Any) -> Any:
+def _escape_all(value: Any) -> Any:
     """A value whose texts are escaped so that none of them is a template."""
     if isinstance(value, Mapping):
-        return {key: _literal(item) for key, item in value.items()}
+        return {key: _escape_all(item) for key, item in value.items()}
     return literal(value) if isinstance(value, str) else value

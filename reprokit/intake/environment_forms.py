@@ -286,7 +286,7 @@ def _composite(into: BlockReader, one: KeyValue) -> None:
         into.claim(axis, READERS[axis](text), f"{one.key}: {one.value}")
 
 
-def _within(rank: Rank, **patterns: str) -> Callable[[BlockReader, KeyValue], None]:
+def _reader_within(rank: Rank, **patterns: str) -> Callable[[BlockReader, KeyValue], None]:
     """A reader of versions somewhere in a value."""
 
     def read(into: BlockReader, one: KeyValue) -> None:
@@ -313,14 +313,14 @@ _READERS: Mapping[str, Callable[[BlockReader, KeyValue], None]] = {
     "built": _built,
     "compiled": _compiled,
     # The version in a folder's name is only stated, not measured.
-    "home": _within(Rank.STATED, cuda=rf"cuda[-/]v?({wording.VERSION})"),
+    "home": _reader_within(Rank.STATED, cuda=rf"cuda[-/]v?({wording.VERSION})"),
     # detectron2: the output of nvcc, or the CUDA with which its extension was built.
     "cuda compiler": lambda into, one: (_axis if re.search(r"release|Build cuda_", one.value) else _built)(
         into, replace(one, role="cuda")
     ),
     "cuda+cudnn": _composite,
     # PyTorch compiling details of OpenMMLab, and PyTorch built with of detectron2.
-    "details": _within(Rank.BUILT, cuda=r"CUDA Runtime (\d+\.\d+)", cudnn=r"CuDNN (\d+(?:\.\d+)+)"),
+    "details": _reader_within(Rank.BUILT, cuda=r"CUDA Runtime (\d+\.\d+)", cudnn=r"CuDNN (\d+(?:\.\d+)+)"),
     "several": _more,
 }
 

@@ -22,7 +22,7 @@ from reprokit.evidence.parsers import has
 from reprokit.evidence.text import find as occurs
 from reprokit.intake.facts import FailureFact
 from reprokit.intake.pieces import ParsedReport, ReportPiece, table
-from reprokit.intake.signatures import LONGEST, bounded, identifying_frames, readable, stable
+from reprokit.intake.signatures import LONGEST, identifying_frames, readable_pattern, shorten_message, stable_part
 
 MOST = 200
 """Most failures of one report."""
@@ -64,7 +64,7 @@ class ReportedFailure:
     def title(self) -> str:
         """The failure in one line; '' where neither a type nor a message is known."""
         kind = str(self.signature.get("exception") or self.signature.get("signal") or "")
-        text = readable(str(self.signature.get("message") or self.signature.get("output") or ""))
+        text = readable_pattern(str(self.signature.get("message") or self.signature.get("output") or ""))
         return ": ".join(part for part in (kind, text) if part and placeholders.MARK not in part)
 
     def __str__(self) -> str:
@@ -85,7 +85,8 @@ def same_failure(one: ReportedFailure, other: ReportedFailure) -> bool:
     """Whether two are the same failure: a short log may lack its type, or a part of its message."""
     kinds = {str(shown.signature.get("exception") or "") for shown in (one, other)} - {""}
     a, b = (
-        readable(str(shown.signature.get("message", shown.signature.get("output")) or "")) for shown in (one, other)
+        readable_pattern(str(shown.signature.get("message", shown.signature.get("output")) or ""))
+        for shown in (one, other)
     )
     if not a or not b:
         return one.signature == other.signature or (one.title == other.title and len(kinds) < 2)
@@ -136,7 +137,7 @@ def _by_table(piece: ReportPiece, text: str) -> ReportedFailure | None:
                 return ReportedFailure(
                     signature={"signal": signal}, notes={"signal": f"line {line}"}, line=line, last=line
                 )
-            part, why = stable(hit["text"])
+            part, why = stable_part(hit["text"])
             if len(re.findall(r"\w", part)) > 3 and occurs(part, text):
                 notes = {"output": f"line {line}; {why}"}
                 return ReportedFailure(
@@ -149,7 +150,7 @@ def _of_exception(seen: ExceptionSeen, piece: ReportPiece) -> ReportedFailure:
     line, last = piece.line + max(seen.line, 1) - 1, piece.line + max(seen.end_line, 1) - 1
     signature: dict[str, Any] = {"exception": _type(seen.type)}
     notes = {"exception": f"line {last}" if last == line else f"lines {line} to {last}"}
-    text, why = stable(seen.message)
+    text, why = stable_part(seen.message)
     if text and occurs(text, seen.message):
         signature["message"] = text
     if why:
@@ -189,7 +190,7 @@ def _of_crash(crash: Crash, text: str, piece: ReportPiece) -> ReportedFailure:
         found := re.search(r"(?P<crash>internal compiler )?(?:fatal )?error(?: #?\w+)?\s*:\s*(?P<text>.*)", words)
     ):
         words = found[0] if found["crash"] else found["text"]
-    part, why = stable(words.rpartition("what(): ")[2].strip())
+    part, why = stable_part(words.rpartition("what(): ")[2].strip())
     if crash.kind == "assertion":  # as it is in the source, numbers too, without the program before it
         part, why = words[max(words.find("Assertion "), 0) :][:LONGEST].rstrip("."), "the assertion"
     if not part or not occurs(part, text):
@@ -244,7 +245,7 @@ def stated_failure(fact: FailureFact, report: ParsedReport) -> ReportedFailure:
             return of({"signal": fact.signal})
     text = fact.text.strip()
     printed = text and report.code_at(last) and len(re.findall(r"\w", text)) > 3
-    part = _only_there(stable(text)[0], text, fact, report) if printed else ""
+    part = _only_there(stable_part(text)[0], text, fact, report) if printed else ""
     if part and fact.kind in ("exception", "output"):
         return of({"output": part})
     if part and fact.kind == "wrong":
@@ -261,7 +262,7 @@ def _only_there(part: str, text: str, fact: FailureFact, report: ParsedReport) -
         line for number, line in enumerate(report.lines, 1) if not fact.line <= number <= max(fact.last, fact.line)
     ]
     if part and any(text not in line and occurs(part, line) for line in others):
-        return bounded(text.partition("\n")[0])
+        return shorten_message(text.partition("\n")[0])
     return part
 
 

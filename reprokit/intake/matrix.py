@@ -50,12 +50,12 @@ def build_matrix(environments: Sequence[EnvironmentBlock], free: Sequence[Mappin
     result = DraftMatrix()
     os_notes: list[str] = []
     for found, more in zip(environments, free, strict=True):
-        cell, left, note = _cell(found)
+        cell, left, note = _choose_cell(found)
         result.missing += [text for text in left if text not in result.missing]
         os_notes += [note] if note and note not in os_notes else []
         result.cells.append({**cell, **more})
     cells = [cell for number, cell in enumerate(result.cells) if cell not in result.cells[:number]]
-    result.data = _written(cells)
+    result.data = _write_matrix(cells)
     where = "; ".join(
         f"{f'lines {one.first} to {one.last}' if one.first != one.last else f'line {one.first}'} ({one.kind})"
         for one in environments[:_SHOWN]
@@ -70,7 +70,7 @@ def build_matrix(environments: Sequence[EnvironmentBlock], free: Sequence[Mappin
     return result
 
 
-def _cell(found: EnvironmentBlock) -> tuple[dict[str, str], list[str], str]:
+def _choose_cell(found: EnvironmentBlock) -> tuple[dict[str, str], list[str], str]:
     """(an available cell, what is left out of it, how its system was chosen where the report names none that is there).
 
     Where the report names no system, it is the one on which least is left out, and of these one whose own Python the
@@ -79,9 +79,11 @@ def _cell(found: EnvironmentBlock) -> tuple[dict[str, str], list[str], str]:
     reported = found.axes.get("os", "")
     own = release_of(reported)
     if own:
-        return (*_filled(found, own), "")
+        return (*_fill_cell(found, own), "")
     systems = dict.fromkeys((DEFAULT_OS, *(name for name, one in OURS.releases().items() if one.bootstraps)))
-    cell, left = min((_filled(found, name) for name in systems), key=lambda one: (len(one[1]), not _has_python(one[0])))
+    cell, left = min(
+        (_fill_cell(found, name) for name in systems), key=lambda one: (len(one[1]), not _has_python(one[0]))
+    )
     why = f"{reported} was reported, which is not available" if reported else "the report names no distribution"
     if found.system in ("windows", "macos"):
         why = f"the report is from {'Windows' if found.system == 'windows' else 'macOS'}, and a container runs Linux"
@@ -95,10 +97,10 @@ def _cell(found: EnvironmentBlock) -> tuple[dict[str, str], list[str], str]:
 def _has_python(cell: Mapping[str, str]) -> bool:
     """Whether a cell asks for no Python, or for that of its system's own packages."""
     asked = tuple((axis, cell[axis]) for axis in ("os", "python") if axis in cell)
-    return "python" not in cell or not _resolved(asked, own=True)[0]
+    return "python" not in cell or not _resolve_cell(asked, own=True)[0]
 
 
-def _filled(found: EnvironmentBlock, os: str) -> tuple[dict[str, str], list[str]]:
+def _fill_cell(found: EnvironmentBlock, os: str) -> tuple[dict[str, str], list[str]]:
     """The cell on a system, with every axis that is available there, and what is left out."""
     cell = {"os": os}
     left = []
@@ -122,16 +124,16 @@ def _filled(found: EnvironmentBlock, os: str) -> tuple[dict[str, str], list[str]
 
 def why_unavailable(cell: Mapping[str, str]) -> str:
     """Why no image can be made for a cell, '' where one can."""
-    return _resolved(tuple(cell.items()))[0]
+    return _resolve_cell(tuple(cell.items()))[0]
 
 
 def conda_axes(cell: Mapping[str, str]) -> frozenset[str]:
     """The axes of a cell that conda-forge serves, since nothing else has that version."""
-    return _resolved(tuple(cell.items()))[1]
+    return _resolve_cell(tuple(cell.items()))[1]
 
 
 @lru_cache(maxsize=4096)  # the same few are asked for on every system
-def _resolved(cell: tuple[tuple[str, str], ...], *, own: bool = False) -> tuple[str, frozenset[str]]:
+def _resolve_cell(cell: tuple[tuple[str, str], ...], *, own: bool = False) -> tuple[str, frozenset[str]]:
     """(why a cell is not available, the axes that conda-forge serves). ``own``: of its system's packages alone."""
     spec = CellSpec(
         cell=dict(cell), environment=EnvironmentSpec(), sources={}, files={}, datasets={}, env={}, workdir="/workspace",
@@ -160,7 +162,7 @@ def manager_of(os: str) -> str:
     return releases[os].manager if os in releases else "apt"
 
 
-def _written(cells: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+def _write_matrix(cells: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     """``matrix`` for exactly these cells: axes where all of their combinations were reported; else ``include``."""
     every = dict.fromkeys((*ORDER, *(name for cell in cells for name in cell)))
     names = [name for name in every if any(name in cell for cell in cells)]

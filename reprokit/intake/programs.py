@@ -94,10 +94,10 @@ def find_scripts(pieces: Sequence[ReportPiece]) -> list[Script]:
     """The programs among the pieces, in the order of the report, without those that only print versions."""
     found = [program for piece in pieces if piece.code and (program := _python(piece) or _other(piece))]
     frames = [hit for piece in pieces if piece.code for hit in _FRAME.finditer(piece.text[:MOST])]
-    return [_traced(one, frames) for one in found]
+    return [_name_by_traceback(one, frames) for one in found]
 
 
-def _traced(program: Script, frames: Sequence[re.Match[str]]) -> Script:
+def _name_by_traceback(program: Script, frames: Sequence[re.Match[str]]) -> Script:
     """The program with the name of its file in a traceback, where that shows one of its lines under its number."""
     lines = program.text.split("\n")
     for frame in frames:
@@ -115,7 +115,7 @@ def _python(piece: ReportPiece) -> Script | None:
     if len(piece.text) > MOST or not (fenced or piece.info in ("", "text", "console")):
         return None
     text, typed = _source(piece)
-    tree = parsed(text)
+    tree = parse_python(text)
     if tree is None or not tree.body:
         return _script(piece, text, language, whole=False) if fenced and not _LOGGED.search(text) else None
     acts = any(isinstance(node, ast.Call) for node in ast.walk(tree))
@@ -124,7 +124,7 @@ def _python(piece: ReportPiece) -> Script | None:
     return replace(
         _script(piece, text, language, whole=acts or typed or bool(_TESTS.search(text))),
         imports=_imports(tree),
-        undefined=_undefined(tree),
+        undefined=_undefined_names(tree),
     )
 
 
@@ -138,7 +138,7 @@ def _other(piece: ReportPiece) -> Script | None:
 
 
 def _script(piece: ReportPiece, text: str, language: Language, *, whole: bool) -> Script:
-    name = named(piece, (language.suffix,))
+    name = file_name_of(piece, (language.suffix,))
     tests = language.suffix == ".py" and _TESTS.search(text)
     return Script(
         name=name or f"{'test_' if tests else ''}repro{language.suffix}",
@@ -157,11 +157,11 @@ def data_files(pieces: Sequence[ReportPiece]) -> Iterator[tuple[str, ReportPiece
     """(file name, piece) of fenced text that is data or configuration, and that the report names."""
     for piece in pieces:
         data = piece.kind == "fenced" and piece.info not in languages() and len(piece.text) <= MOST
-        if data and (name := named(piece, _DATA)):
+        if data and (name := file_name_of(piece, _DATA)):
             yield name, piece
 
 
-def named(piece: ReportPiece, suffixes: tuple[str, ...]) -> str:
+def file_name_of(piece: ReportPiece, suffixes: tuple[str, ...]) -> str:
     """The file name of a piece in the report: on the line before it, in its heading, or in its first comment; or ''."""
     first = piece.text.partition("\n")[0]
     comment = first[:200] if re.match(r"\s*(?:#|//|/\*|;)", first) else ""
@@ -184,7 +184,7 @@ def _source(piece: ReportPiece) -> tuple[str, bool]:
     return "\n".join(_CONSOLE.sub("", line) for line in text.split("\n") if _CONSOLE.match(line)), True
 
 
-def parsed(text: str) -> ast.Module | None:
+def parse_python(text: str) -> ast.Module | None:
     """What a text says as Python; None for another text."""
     try:
         with warnings.catch_warnings():
@@ -197,7 +197,7 @@ def parsed(text: str) -> ast.Module | None:
 _BUILT_IN = frozenset({*dir(builtins), "__file__", "__name__", "__doc__"})
 
 
-def _undefined(tree: ast.Module) -> tuple[str, ...]:
+def _undefined_names(tree: ast.Module) -> tuple[str, ...]:
     """The names that a program uses and never binds, in order; () where it has an ``import *``."""
     bound: set[str] = set()
     used: dict[str, None] = {}
@@ -230,7 +230,7 @@ def _imports(tree: ast.Module) -> tuple[str, ...]:
 _INLINE = re.compile(r"\bpython[\d.]* (?:-\w )*-c (?P<quote>['\"])(?P<text>.{1,2000}?)(?P=quote)(?=\s|$)", re.DOTALL)
 
 
-def imported_by(command: str) -> tuple[str, ...]:
+def imports_in_command(command: str) -> tuple[str, ...]:
     """The top-level names that the programs in a command line import: ``python -c "import wibble"``."""
-    trees = (parsed(hit["text"]) for hit in _INLINE.finditer(command))
+    trees = (parse_python(hit["text"]) for hit in _INLINE.finditer(command))
     return tuple(dict.fromkeys(name for tree in trees if tree for name in _imports(tree)))

@@ -55,7 +55,7 @@ def read_report(source: str) -> ReportText:
     if url and issues.is_issue(url):
         issue = issues.read(url)
         found = ReportText(path=path, text=f"# {issue.title}\n\n{issue.body.text}", url=url, created=issue.body.created)
-        return _without_case(found, source)
+        return _refuse_case(found, source)
     data = fetch.get(fetch.raw(url)).data if url else _bytes(source)
     if len(data) > MAX_BYTES:
         ends = f"(head -c 500000 {source}; tail -c 500000 {source}) > report.txt"
@@ -65,7 +65,7 @@ def read_report(source: str) -> ReportText:
     if saved is not None:
         own = saved.url if scrub(saved.url).text == saved.url else ""  # what is private in a file stays there
         saved = ReportText(path=path, text=saved.text, url=url or own, created=saved.created)
-    return _without_case(saved or ReportText(path=path, text=text, url=url), source)
+    return _refuse_case(saved or ReportText(path=path, text=text, url=url), source)
 
 
 def _bytes(source: str) -> bytes:
@@ -77,7 +77,7 @@ def _bytes(source: str) -> bytes:
     return read.data(Path(source), MAX_BYTES + 1)
 
 
-def _without_case(report: ReportText, source: str) -> ReportText:
+def _refuse_case(report: ReportText, source: str) -> ReportText:
     """The report, unless it contains a case, which is more precise than a draft. Raises UsageError then."""
     found = markdown.blocks(report.text)
     if found or re.match(r"(?:\ufeff|#.*\n|\s)*schema[ \t]*:[ \t]*[\"']?reprokit/", report.text):

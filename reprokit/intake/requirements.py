@@ -59,7 +59,7 @@ def imported_packages(frames: Sequence[Frame]) -> list[str]:
     return list(dict.fromkeys(hit["name"] for hit in hits if hit and hit["name"] not in _RUNNERS))
 
 
-def installed_by(command: str) -> list[str]:
+def find_installed(command: str) -> list[str]:
     """The packages that ``pip install`` in a command names, in small letters; comments do not count."""
     lines = re.finditer(r"^(?!#).*?\bpip\S{0,9} install((?: [^\s&|;]+)+)", command, re.MULTILINE)
     return [name(word.strip("'\"")) for line in lines for word in line[1].split() if not word.startswith("-")]
@@ -84,7 +84,7 @@ def choose_packages(
     """
     result = Requirements(free=[{} for _ in environments] or [{}], options=list(dict.fromkeys(options)))
     open_names = {name for module in decisive for name in _pip_names(module)}
-    chosen = [one for one in _chosen(environments, imports) if one not in without]
+    chosen = [one for one in _choose_names(environments, imports) if one not in without]
     for package in chosen:
         _add_reported(result, package, environments, decides=package in open_names)
     have = {name(text) for text in result.pip} | set(chosen) | set(without)
@@ -121,7 +121,7 @@ def _leave_open(result: Requirements, package: str) -> None:
     result.note("pip", f"{package}: the report names no release of it: write which under matrix.{axis_of(package)}")
 
 
-def _chosen(environments: Sequence[EnvironmentBlock], imports: Iterable[str]) -> list[str]:
+def _choose_names(environments: Sequence[EnvironmentBlock], imports: Iterable[str]) -> list[str]:
     relevant = {package for each in (*imports, *table("packages")) for package in _pip_names(each)}
     found: dict[str, None] = {}
     for one in environments:
@@ -153,7 +153,7 @@ def _add_reported(
     different = set(releases) - {""}
     if len(different) == 1:
         release = different.pop()
-        requirement, option = pinned(package, release)
+        requirement, option = pin_release(package, release)
         result.pip.append(requirement)
         result.options += [option] if option and option not in result.options else []
         if not all(releases):
@@ -179,7 +179,7 @@ def _is_release(version: str) -> bool:
     )
 
 
-def pinned(package: str, version: str) -> tuple[str, str]:
+def pin_release(package: str, version: str) -> tuple[str, str]:
     """(requirement, pip option that it needs or '') for a version; a build for CUDA as its makers document it."""
     release, _, local = version.partition("+")
     if package in _OF_TORCH and re.fullmatch(r"cu\d{2,3}", local):

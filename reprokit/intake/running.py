@@ -66,7 +66,7 @@ def find_running(
         piece = ReportPiece(kind="fenced", text="", line=facts.commands[0].line, info="bash")
         chosen: Shell | None = Shell(piece, list(facts.commands))
     else:
-        chosen = _chosen(result, found, shown, scripts)
+        chosen = _choose_shell(result, found, shown, scripts)
     ran = {line.text for line in facts.commands}
     setup = [line for shell in found if shell is not chosen for line in shell.of("setup") if line.text not in ran]
     if chosen:
@@ -84,7 +84,7 @@ def find_running(
     return result
 
 
-def _chosen(
+def _choose_shell(
     result: Running, found: Sequence[Shell], shown: ReportedFailure | None, scripts: Sequence[Script]
 ) -> Shell | None:
     """The commands of which one failed; None where the report shows none, or several and not which."""
@@ -99,7 +99,7 @@ def _chosen(
     whole = [one for one in scripts if one.whole]
     if not sure and any(one.ran for one in scripts):
         return None  # a traceback shows the program that failed
-    if len(some) == 1 and (sure or not whole or _starts(some[0])):
+    if len(some) == 1 and (sure or not whole or _starts_script(some[0])):
         return some[0]
     if some:
         lines = [f"line {shell.lines[0].line} ({shell.lines[0].text.splitlines()[0][:60]})" for shell in some]
@@ -112,7 +112,7 @@ def _chosen(
     return None
 
 
-def _starts(shell: Shell) -> bool:
+def _starts_script(shell: Shell) -> bool:
     """Whether a command starts a script, which a program of the report may be."""
     return any(_SCRIPT.search(line.text) for line in shell.of("run"))
 
@@ -168,7 +168,7 @@ def _command(result: Running, shell: Shell, shown: ReportedFailure | None, *, bu
             _export(result, line)
             continue
         elif not re.search(r"&&|;|\||\n", text):
-            variables, rest = commands.assignments(text)
+            variables, rest = commands.split_assignments(text)
             if variables and not any("$" in value for value in variables.values()):
                 for name, value in variables.items():
                     _variable(result, name, value, line.line)
@@ -185,7 +185,7 @@ def _command(result: Running, shell: Shell, shown: ReportedFailure | None, *, bu
 
 
 def _export(result: Running, line: CommandLine) -> None:
-    for name, value in commands.exported(line.text).items():
+    for name, value in commands.read_exports(line.text).items():
         _variable(result, name, value, line.line)
 
 

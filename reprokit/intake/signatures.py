@@ -32,7 +32,7 @@ _SENTENCE = re.compile(r"(?<=[^\d\s])[.!?]\s+(?=[A-Z\[(])|(?<=[\d)\]])\.\s+(?=[A
 _PADDLE_CLASS = re.compile(rf"^\((?:{'|'.join(ENFORCE)})\)\s*|^(?:{'|'.join(ENFORCE)})Error:\s*")
 
 
-def stable(message: str) -> tuple[str, str]:
+def stable_part(message: str) -> tuple[str, str]:
     """(what of a message stays the same, how it was chosen in words); ('', '') for an empty message.
 
     It is the first sentence; where that has numbers, paths or values, a pattern (``/.../``) that takes any in their
@@ -50,9 +50,9 @@ def stable(message: str) -> tuple[str, str]:
         sentence = inside  # quotes of the report rather than of the message
     marks = _volatile(sentence)
     if not marks:
-        text = bounded(sentence)
+        text = shorten_message(sentence)
         return text, "the message's first sentence" if text != first else "the message"
-    parts = _between(sentence, marks)
+    parts = _texts_between(sentence, marks)
     while parts and not _is_specific(parts[0]):
         del parts[0]
         parts[:1] = [part.lstrip(" \t,;:") for part in parts[:1]]
@@ -61,7 +61,7 @@ def stable(message: str) -> tuple[str, str]:
     if len(parts) == 1 and marks[0][0] == 0 and re.fullmatch(r"\W*[A-Za-z]{1,14}\W*", parts[0]):
         return "", f"of the message {_shown(sentence)} only a word is sure to stay the same"
     if len(parts) == 1:
-        return bounded(parts[0].strip()), f"the part of {_shown(sentence)} without numbers, paths or values"
+        return shorten_message(parts[0].strip()), f"the part of {_shown(sentence)} without numbers, paths or values"
     if parts:
         return pattern(parts), f"{_shown(sentence)}, where .* takes any number, path or value"
     if len(sentence) <= 40 and "/" not in sentence:
@@ -75,7 +75,7 @@ def pattern(parts: Sequence[str]) -> str:
     for part in parts:
         if kept and sum(map(len, kept)) + len(part) > LONGEST:
             break
-        kept.append(bounded(part))
+        kept.append(shorten_message(part))
     while not _is_specific(kept[-1]):
         kept.pop()
     if len(kept) == 1:
@@ -83,7 +83,7 @@ def pattern(parts: Sequence[str]) -> str:
     return "/" + ".*".join(_SPECIAL.sub(r"\\\g<0>", part) for part in kept) + "/"
 
 
-def readable(text: str) -> str:
+def readable_pattern(text: str) -> str:
     """A pattern of :func:`stable` as people would write it."""
     return re.sub(r"\\(.)", r"\1", text[1:-1].replace(".*", " ... ")).replace("  ", " ") if is_regex(text) else text
 
@@ -107,7 +107,7 @@ def _volatile(text: str) -> list[tuple[int, int]]:
     return sorted(spans)
 
 
-def _between(text: str, marks: Sequence[tuple[int, int]]) -> list[str]:
+def _texts_between(text: str, marks: Sequence[tuple[int, int]]) -> list[str]:
     """The texts between volatile parts, with the spaces around them where others follow."""
     found, start = [], 0
     for a, b in [*marks, (len(text), len(text))]:
@@ -130,7 +130,7 @@ def _is_specific(text: str) -> bool:
     ) >= (2 if re.search(r"[\u4e00-\u9fff]", text) else _LEAST)
 
 
-def bounded(text: str) -> str:
+def shorten_message(text: str) -> str:
     """At most the first ``LONGEST`` characters of a text, cut at a word."""
     if len(text) > LONGEST:
         words = text[:LONGEST].rpartition(" ")[0]  # of a name longer than that, a part

@@ -73,7 +73,7 @@ def check_facts(facts: Sequence[Fact | str], report: ParsedReport, repository: s
     found = StatedFacts()
     seen = SeenLines(report.lines)
     parts: dict[str, list[ProgramFact]] = {}
-    for fact in _present(facts, report, seen, repository, found.refused):
+    for fact in _present_facts(facts, report, seen, repository, found.refused):
         match fact:
             case VersionFact():
                 _add_version(found, fact, seen)
@@ -84,7 +84,7 @@ def check_facts(facts: Sequence[Fact | str], report: ParsedReport, repository: s
             case CommandFact():
                 text = fact.text.strip() or report.lines_of(fact.line, fact.last)
                 text = "\n".join(commands.PROMPT.sub("", line, count=1).strip() for line in text.split("\n"))
-                found.commands += commands.parts(text, fact.line, commands.role_of(text, sure=True) or "run")
+                found.commands += commands.split_roles(text, fact.line, commands.role_of(text, sure=True) or "run")
             case ProgramFact():
                 parts.setdefault(fact.name, []).append(fact)
             case ContrastFact():
@@ -143,7 +143,7 @@ def _squeeze(text: str) -> str:
     return re.sub(r"[\s._/-]", "", text.lower())
 
 
-def _present(
+def _present_facts(
     facts: Sequence[Fact | str], report: ParsedReport, seen: SeenLines, repository: str, refused: list[str]
 ) -> Iterator[Fact]:
     """The facts that a report has, as it writes them; the sentences about the others go to ``refused``."""
@@ -152,7 +152,7 @@ def _present(
         if isinstance(fact, str):
             refused.append(fact)
             continue
-        fact = _continued(fact, report.lines) if isinstance(fact, CommandFact) else fact
+        fact = _join_lines(fact, report.lines) if isinstance(fact, CommandFact) else fact
         why = _why_absent(fact, seen, repository)
         if not why and isinstance(fact, (CommandFact, ProgramFact)):
             size += len(report.lines_of(fact.line, fact.last)) + len(getattr(fact, "text", ""))
@@ -167,7 +167,7 @@ def _present(
         yield fact
 
 
-def _continued(fact: CommandFact, lines: Sequence[str]) -> CommandFact:
+def _join_lines(fact: CommandFact, lines: Sequence[str]) -> CommandFact:
     """A command that is stated as one line, by the lines over which backslashes continue it in the report."""
     last = max(fact.line, fact.last)
     while last < min(len(lines), fact.line + commands.MOST) and lines[last - 1].rstrip().endswith("\\"):
@@ -288,14 +288,14 @@ def add_versions(found: StatedFacts, has: Sequence[EnvironmentBlock]) -> list[En
         if any(same_version(_value(block, one.role), one.value) for block in result if _value(block, one.role)):
             taken.add(one.role)
         elif one.role in taken:  # it fails with both
-            result.append(_with(result[0], one))
+            result.append(_with_version(result[0], one))
         else:
             taken.add(one.role)
             lacks = [at for at, block in enumerate(result) if not _value(block, one.role)]
             for at in lacks or [0]:
-                result[at] = _with(result[at], one)
+                result[at] = _with_version(result[at], one)
     works = [one for one in found.versions if one.works]
-    return [*result, *(_with(result[0], one) for one in works if result)]
+    return [*result, *(_with_version(result[0], one) for one in works if result)]
 
 
 def _value(block: EnvironmentBlock, role: str) -> str:
@@ -303,7 +303,7 @@ def _value(block: EnvironmentBlock, role: str) -> str:
     return block.packages.get(package, "") if package else block.axes.get(name, "")
 
 
-def _with(block: EnvironmentBlock, one: StatedVersion) -> EnvironmentBlock:
+def _with_version(block: EnvironmentBlock, one: StatedVersion) -> EnvironmentBlock:
     """An environment with another version of one thing."""
     name, _, package = one.role.partition(" ")
     into = BlockReader(Rank.STATED)

@@ -76,14 +76,14 @@ class Damaged(Exception):
     """Why the file is not a bundle that can be taken; without the file's name."""
 
 
-def opened(path: Path, folder: Path, name: str) -> OpenBundle:
+def open_bundle(path: Path, folder: Path, name: str) -> OpenBundle:
     """Read a bundle, and write its image as an archive into ``folder``. ``name``: for messages. Raises UsageError."""
     if not path.is_file():
         raise UsageError(f"{name}: there is no such file, or it is not a plain one")
     try:
         with path.open("rb") as raw:
             whole = _Part(raw.read, path.stat().st_size)
-            with _plain(raw, whole) as stream:
+            with _decompressed(raw, whole) as stream:
                 texts, image_id = _read(_Part(stream.read, whole.left * MOST_RATIO + _MARGIN), folder / "image.tar")
             whole.skip()
         about = About.model_validate_json(texts["bundle.json"])
@@ -145,7 +145,7 @@ class _Part:
 
 
 @contextmanager
-def _plain(raw: IO[bytes], whole: _Part) -> Iterator[Any]:
+def _decompressed(raw: IO[bytes], whole: _Part) -> Iterator[Any]:
     """The archive without its compression, which its first bytes tell."""
     start = raw.read(4)
     raw.seek(0)
@@ -258,7 +258,7 @@ def _check_layers(image: Path) -> None:
                     content.skip()
 
 
-def admitted(found: OpenBundle, path: str, request: Request) -> CaseFile:
+def admit_bundle(found: OpenBundle, path: str, request: Request) -> CaseFile:
     """The case of a bundle, untrusted, once it may run: a case that was read says nothing of an image.
 
     What is agreed to is the bundle as a whole, by its digest. Raises UsageError.
@@ -282,7 +282,7 @@ def tasks_of(found: OpenBundle, file: CaseFile, request: Request) -> tuple[Reque
     return request, [replace(tasks[0], number=1, bundled=found.image)]
 
 
-def compared(found: OpenBundle, verdict: str | None) -> str:
+def compare_verdict(found: OpenBundle, verdict: str | None) -> str:
     """The verdict beside the one that the bundle recorded, in words."""
     if verdict == found.about.verdict:
         return f"same verdict as recorded: {verdict}"

@@ -98,7 +98,9 @@ def _bug(place: Path, project: str, number: str) -> Bug:
         env=_python_path(project, info.get("pythonpath", ""), where),
         command="\n".join(tests.lines) + "\n",
         tests=tuple(tests.names),
-        packages=checks.top_modules(checks.changed(patched, str(home / "bug_patch.txt"))) if patched.strip() else (),
+        packages=checks.top_modules(checks.changed_files(patched, str(home / "bug_patch.txt")))
+        if patched.strip()
+        else (),
         notes=_notes(str(home.relative_to(place)), wanted, tests),
     )
 

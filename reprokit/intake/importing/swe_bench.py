@@ -128,7 +128,7 @@ def _bug(row: Any, where: str, specs: Mapping[str, Any]) -> Bug:
     if not fails:
         raise WrongBug(f"{where}: FAIL_TO_PASS names no test")
     recipe = _recipe(row, specs, where)
-    command, files, comments = _tests(repo, fails, passes, checks.changed(tests, f"{where}: test_patch"))
+    command, files, comments = _tests(repo, fails, passes, checks.changed_files(tests, f"{where}: test_patch"))
     pytest = [["pytest"]] if "pytest" in command and not recipe else []
     steps, lines = _packages(recipe, where)
     number = re.search(r"-(\d+)$", key)
@@ -150,7 +150,7 @@ def _bug(row: Any, where: str, specs: Mapping[str, Any]) -> Bug:
         files=files,
         command="\n".join([*_texts(recipe, "eval_commands", where), command]),
         tests=tuple(dict.fromkeys(found for one in fails if (found := checks.test_name(one)))),
-        packages=checks.top_modules(checks.changed(fix, f"{where}: patch")),
+        packages=checks.top_modules(checks.changed_files(fix, f"{where}: patch")),
         notes=_notes(row, bool(recipe), comments),
     )
 

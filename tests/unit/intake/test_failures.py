@@ -123,7 +123,7 @@ KeyError: 'x'
     ],
 )
 def test_the_stable_part_of_a_message(message: str, part: str) -> None:
-    text, why = signatures.stable(message)
+    text, why = signatures.stable_part(message)
     assert text == part
     assert find(text, message) or not message
     assert why

@@ -518,7 +518,7 @@ def test_the_files_that_git_says_are_changed(folder: Path) -> None:
     (folder / "new.py").write_text("a")
     bug_datasets.git(folder, "add", "-A")
     said = bug_datasets.git(folder, "diff", "--cached", "--binary", "-M")
-    assert set(checks.changed(said, "it")) == {*names, "new name.py", "new.py"}
+    assert set(checks.changed_files(said, "it")) == {*names, "new name.py", "new.py"}
 
 
 def test_every_kind_says_what_it_takes(capsys: pytest.CaptureFixture[str]) -> None:

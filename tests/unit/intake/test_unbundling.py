@@ -72,7 +72,7 @@ def bundled(*more: Member, of_image: bytes | None = None, about: Any = None, wit
 def opened(content: bytes, folder: Path) -> unbundling.OpenBundle:
     (folder / "bug.tar").write_bytes(content)
     (folder / "scratch").mkdir(exist_ok=True)
-    return unbundling.opened(folder / "bug.tar", folder / "scratch", str(folder / "bug.tar"))
+    return unbundling.open_bundle(folder / "bug.tar", folder / "scratch", str(folder / "bug.tar"))
 
 
 @pytest.mark.parametrize("packed", ["tar", "gz"])
