@@ -145,6 +145,37 @@ def test_every_row_has_a_name_of_its_own_and_either_patterns_or_a_reader() -> No
         ),
         ("following required packages can not be built:\n * freetype, qhull", "headers of freetype and qhull", ""),
         ("cp: writing '/a b/c': No space left on device", "no space left on the device of /a b/c", ""),
+        (
+            "ERROR: Double requirement given: a==1 (already in a==2, name='a')",
+            "the case asks for both a==1 and a==2",
+            "",
+        ),
+        ("SSL certificate problem: certificate has expired", "the certificate of the server has expired", ""),
+        ("CERTIFICATE_VERIFY_FAILED: Hostname mismatch", "the certificate of the server is for another host", ""),
+        ("fatal: Authentication failed for 'https://x.invalid/'", "git needs a login for https://x.invalid/", ""),
+        (
+            "ERROR: Invalid requirement: './a'\nHint: It looks like a path. File './a' does not exist.",
+            "the requirement ./a looks like a path",
+            "",
+        ),
+        (
+            "ERROR: In --require-hashes mode, all requirements must have their versions pinned with ==.\n    numpy from x",
+            "pip requires hashes, and numpy has no exact version",
+            "",
+        ),
+        (
+            "E: Failed to fetch http://x.invalid/a.deb  404 gone",
+            "apt cannot fetch http://x.invalid/a.deb: 404 gone",
+            "",
+        ),
+        (
+            "dpkg: error processing package a (--configure):\n it is broken",
+            "the package a cannot be installed: it is",
+            "",
+        ),
+        ("BackendUnavailable: Cannot import 'a.build'", "needs its build backend a.build, which is not installed", ""),
+        ("configuration error: `project.name` must be text", "setuptools refuses pyproject.toml", ""),
+        ("/x/a: cannot execute: required file not found", "/x/a cannot run: its interpreter or loader", ""),
     ],
 )
 def test_causes_that_have_no_log(line: str, cause: str, put: str) -> None:

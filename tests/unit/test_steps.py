@@ -1,0 +1,141 @@
+"""The steps of CONTRIBUTING.md: at most six each, and one that a stranger leaves out fails a test, mostly one of these.
+
+What is not here has a test of its own: Chinese texts of the format and the page that is made of them (test_docs.py),
+what a parser declares (test_parsers.py), the table of limits (test_table_of_limits.py), settings
+(test_site_settings.py), and secrets in every report format (test_formats.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from pydantic import BaseModel
+
+from reprokit.case import cellspec, comparing, model
+from reprokit.case.structure import _MODELS
+from reprokit.engine import kinds
+from reprokit.environment.axes import AXES
+from reprokit.environment.axis import Axis
+from reprokit.evidence.build_causes import rows
+from reprokit.evidence.build_log import BuildLog
+from reprokit.intake import importing
+from reprokit.report import formats
+from reprokit.report.formats import RunFormat
+from tests.golden.builds import CASES as BUILDS
+from tests.golden.builds import load as load_build
+from tests.unit.evidence.test_build_failure import test_causes_that_have_no_log
+
+ROOT = Path(__file__).parents[2]
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+LISTS = dict(re.findall(r"^## (Add .*)\n\n((?:.+\n)+)", CONTRIBUTING, re.MULTILINE))
+ADDED = {"axis", "report format", "kind of data set", "failure parser", "cause of failed builds", "engine"}
+ADDED |= {"key of the format", "limit", "setting"}
+
+
+def pages(name: str) -> list[str]:
+    return [(ROOT / "docs" / f"{name}{end}.md").read_text(encoding="utf-8") for end in ("", ".zh-CN")]
+
+
+def text_of_tests(*folders: str) -> str:
+    """The text of all tests of some folders."""
+    files = [path for folder in folders for path in sorted((ROOT / "tests" / folder).rglob("*.py"))]
+    return "".join(path.read_text(encoding="utf-8") for path in files)
+
+
+def test_each_list_has_at_most_six_steps_and_names_files_that_exist() -> None:
+    assert {title.removeprefix("Add an ").removeprefix("Add a ") for title in LISTS} >= ADDED
+    for title, text in LISTS.items():
+        assert 1 < len(re.findall(r"^\d\. ", text, re.MULTILINE)) <= 6, title
+        for name in re.findall(r"`((?:reprokit|tests|docs|dockerfiles)/[\w/.-]+)`", text):
+            assert "NAME" in name or (ROOT / name).exists(), f"{title}: {name}"
+        for tests in re.findall(r"`pytest ([^`]+)`", text):
+            assert [name for name in tests.split() if not (ROOT / name).exists()] == [], title
+
+
+@pytest.mark.parametrize("axis", AXES, ids=lambda axis: axis.name)
+def test_an_axis_is_tested_and_named_where_people_look(axis: Axis) -> None:
+    tested = text_of_tests("unit/environment")
+    asks_for_what_is_not_available = re.search(rf"{axis.name}[\"'= ].*\n?.*is not|{axis.name} \S+ is not", tested)
+    assert asks_for_what_is_not_available, f"no test asks for a version of {axis.name} that is not available"
+    for page in pages("write-a-case"):
+        assert f"`{axis.name}`" in page
+    for number in ("place", "matters"):
+        assert Counter(getattr(one, number) for one in AXES)[getattr(axis, number)] == 1, number
+
+
+@pytest.mark.parametrize("name", [name for name, one in formats.formats().items() if isinstance(one, RunFormat)])
+def test_a_report_format_is_tested_and_said_to_be_published_or_not(name: str) -> None:
+    assert re.search(rf"[\"']{name}[\"']", text_of_tests("unit/report", "unit/github", "unit/cli"))
+    for page in pages("run-cases"):
+        assert f"`{name}`" in page
+
+
+@pytest.mark.parametrize("name", importing.kinds())
+def test_a_kind_of_data_set_is_tested_fuzzed_and_described(name: str) -> None:
+    assert f'"{name}"' in text_of_tests("unit/intake")
+    assert f"{name}" in (ROOT / "tests" / "fuzz" / "targets.py").read_text(encoding="utf-8")
+    for page in pages("data-sets"):
+        assert name in page
+
+
+def test_each_cause_of_failed_builds_is_shown_by_a_log_or_a_line() -> None:
+    logs = [BuildLog(step=step, lines=tuple(tail)) for step, tail, *_ in map(load_build, BUILDS)]
+    [told] = [mark for mark in test_causes_that_have_no_log.pytestmark if mark.name == "parametrize"]
+    logs += [BuildLog(step="RUN x", lines=tuple(line.split("\n"))) for line, *_ in told.args[1]]
+    seen = {row.name for log in logs for row in rows() if row.words(log) is not None}
+    assert [row.name for row in rows() if row.name not in seen and not row.status] == []
+
+
+@pytest.mark.parametrize("kind", kinds.KINDS)
+def test_an_engine_passes_the_conformance_suite(kind: str) -> None:
+    assert f'id="{kind}"' in (ROOT / "tests" / "conformance" / "conftest.py").read_text(encoding="utf-8")
+
+
+def models(of: Any) -> Iterator[type[BaseModel]]:
+    """The models in the type of a field."""
+    if isinstance(of, type) and issubclass(of, BaseModel):
+        yield of
+        for field in of.model_fields.values():
+            yield from models(field.annotation)
+            yield from (one for each in field.metadata for one in models(each))
+    for inner in get_args(of):
+        yield from models(inner)
+
+
+RENDERED: tuple[tuple[type[BaseModel], type], ...] = (
+    (model.EnvironmentSection, cellspec.EnvironmentSpec),
+    (model.Source, cellspec.SourceSpec),
+    (model.Dataset, cellspec.DatasetSpec),
+)
+
+
+def test_a_key_of_the_format_is_part_of_all_that_knows_keys() -> None:
+    found = set(models(model.Case))
+    assert found - {kind for _, kind in _MODELS} == _WITHOUT_OWN_KEYS, "add it to _MODELS"
+    for section, rendered in RENDERED:
+        assert set(section.model_fields) == {field.name for field in dataclasses.fields(rendered)}, section
+    whole = {field.alias or name for name, field in model.Case.model_fields.items()}
+    assert whole == {*model.FIX_CHANGES, *_OF_THE_CASE_ALONE}, "decide whether a fix can change it"
+    assert set(model.TEMPLATED) <= whole
+    tested = text_of_tests("unit/case", "unit/environment", "unit/run", "unit/evidence", "unit/engine")
+    keys = {field.alias or name for kind in found for name, field in kind.model_fields.items()}
+    assert [key for key in keys if not re.search(rf"\b{key}\b", tested)] == []
+
+
+_WITHOUT_OWN_KEYS = {model.Matrix, model.Hang, model.Compare, comparing.ReferenceOf}
+"""Their keys are free, or said by the one key that holds them."""
+_OF_THE_CASE_ALONE = {"schema", "id", "title", "description", "report", "tags", "matrix", "expect", "fix"}
+
+
+def test_a_new_key_of_environment_leaves_old_locks_valid() -> None:
+    """``asked_digest`` leaves out what a lock of an earlier version does not know: whoever adds a key adds it there."""
+    text = (ROOT / "reprokit" / "environment" / "lock.py").read_text(encoding="utf-8")
+    later = set(re.findall(r'\("(\w+)", ', text.partition("for later, free in")[2].partition(":\n")[0]))
+    first = {"image", "apt", "pip", "pip_options", "setup", "conflicts"}
+    assert {field.name for field in dataclasses.fields(cellspec.EnvironmentSpec)} == first | later
