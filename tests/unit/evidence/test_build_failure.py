@@ -159,7 +159,7 @@ def test_every_row_has_a_name_of_its_own_and_either_patterns_or_a_reader() -> No
             "",
         ),
         (
-            "ERROR: In --require-hashes mode, all requirements must have their versions pinned with ==.\n    numpy from x",
+            "ERROR: In --require-hashes mode, all requirements must have their versions pinned.\n    numpy from x",
             "pip requires hashes, and numpy has no exact version",
             "",
         ),
