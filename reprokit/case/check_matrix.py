@@ -8,12 +8,11 @@ from typing import Any
 
 from reprokit.case.axes import KnownAxes
 from reprokit.case.checks import axes_of, cells_of
-from reprokit.case.descriptions import dotted, listing
 from reprokit.case.matrix import expand, group_count, too_many
 from reprokit.case.model import RESERVED, Case
 from reprokit.case.structure import FormatProblem
 from reprokit.case.templates import CONSTANTS
-from reprokit.case.tree import Loc
+from reprokit.case.tree import Loc, dotted, listing
 from reprokit.core.near_match import near, nearest
 
 _NAME = re.compile(r"[^\W\d]\w*")

@@ -9,18 +9,18 @@ from __future__ import annotations
 import posixpath
 import re
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from reprokit.case import units
 from reprokit.case.axes import KnownAxes
-from reprokit.case.descriptions import dotted, listing
 from reprokit.case.inspection import RAW_HINT
-from reprokit.case.locate import line_in, names_in, tags
+from reprokit.case.measures import MEASURES
 from reprokit.case.model import FIX_CHANGES, FIX_KEYS, RESERVED, TEMPLATED
 from reprokit.case.structure import FormatProblem
 from reprokit.case.templates import inspect, is_template
-from reprokit.case.tree import CaseTree, Loc
+from reprokit.case.tree import CaseTree, Loc, SourcePosition, dotted, listing
 from reprokit.core.near_match import near
 
 MOST_AXES = 500
@@ -289,3 +289,137 @@ def check_fix_keys(data: Mapping[str, Any]) -> Iterator[FormatProblem]:
             hint=f"give what it changes: {listing(FIX_CHANGES)}",
             on_key=True,
         )
+
+
+_WORD = re.compile(r"(?<![\w.\"'])\w+(?![\w\"'])")
+_OPENING = re.compile(r"\{\{|\{%")
+_CLOSING = {"{{": "}}", "{%": "%}"}
+
+
+def names_in(tree: CaseTree, loc: Loc, names: Collection[str]) -> dict[str, tuple[int, int]]:
+    """Line and column (from 1 within the text) of the first use of each of ``names`` in a template at ``loc``."""
+    found: dict[str, tuple[int, int]] = {}
+    place = tree.places.get(loc)
+    if place is None or not names:
+        return found
+    for start, end in tags(tree.text, place.start, place.end):
+        for word in _WORD.finditer(tree.text, start, end):
+            if word[0] in names and word[0] not in found:
+                found[word[0]] = _at(tree, place, word.start())
+    return found
+
+
+def _at(tree: CaseTree, place: SourcePosition, offset: int) -> tuple[int, int]:
+    """Line and column of an offset in a value, which is read from the value's beginning."""
+    lines = (tree.text[place.start : offset] + "x").splitlines()
+    return place.line + len(lines) - 1, len(lines[-1]) + (place.column - 1 if len(lines) == 1 else 0)
+
+
+def tags(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Start and end of what is inside each tag, in linear time: no end is looked for again after there was none."""
+    unclosed: set[str] = set()
+    for opening in _OPENING.finditer(text, start, end):
+        if opening.start() < start or opening[0] in unclosed:
+            continue
+        closing = text.find(_CLOSING[opening[0]], opening.end(), end)
+        if closing < 0:
+            unclosed.add(opening[0])
+        else:
+            yield opening.end(), closing
+            start = closing + 2
+
+
+def line_in(tree: CaseTree, loc: Loc, number: int) -> tuple[int, int] | None:
+    """Line and column of the first tag on line ``number`` (from 1) of the value at ``loc``.
+
+    Only a literal block (``|``) keeps its lines; of other values it is the first tag, whatever the line.
+    """
+    place = tree.places.get(loc)
+    if place is None:
+        return None
+    start, end = place.start, place.end
+    if place.style == "|":
+        for _ in range(max(number, 1)):
+            start = tree.text.find("\n", start, end) + 1 or end
+        newline = tree.text.find("\n", start)
+        end = newline if newline >= 0 else len(tree.text)
+    opening = re.compile(r"\{\{|\{%|\{#").search(tree.text, start, end)
+    if opening:
+        return _at(tree, place, opening.start())
+    return _at(tree, place, start + len(tree.text[start:end]) - len(tree.text[start:end].lstrip()))
+
+
+_LOC: Loc = ("expect", "compare")
+
+
+def check_compare(data: Mapping[str, Any]) -> Iterator[FormatProblem]:
+    """A signature beside it, axes that the case lacks, and a file that is not one of the case."""
+    expect = data.get("expect")
+    compare = expect.get("compare") if isinstance(expect, dict) else None
+    if not isinstance(expect, dict) or not isinstance(compare, dict):
+        return
+    if "failure" in expect:
+        yield FormatProblem(
+            loc=("expect", "failure"),
+            message="expect.failure: a case states either failure or compare",
+            hint="leave out failure: a trial that fails is a different failure than other numbers",
+            on_key=True,
+        )
+    reference = compare.get("reference")
+    if not isinstance(reference, dict):
+        return
+    if isinstance(reference.get("cell"), dict):
+        yield from check_reference((*_LOC, "reference", "cell"), reference["cell"], data)
+    if isinstance(reference.get("file"), str):
+        yield from _check_file(reference["file"], compare.get("outputs"), data)
+
+
+def check_reference(loc: Loc, cell: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[FormatProblem]:
+    """The values of a reference cell, at ``loc``: none, or of axes that the case lacks."""
+    axes = {*axes_of(data), *(name for _, one in cells_of(data, "include") for name in one)}
+    if not cell:
+        message = f"{dotted(loc)}: expected the values of one axis or more"
+        yield FormatProblem(loc=loc, message=message, hint="such as {numpy: 1.26.4}")
+    for name in cell:
+        if name not in axes:
+            message = f"{dotted(loc)}: the matrix has no axis {name!r}"
+            hint = near(name, axes) or (f"axes: {listing(sorted(axes))}" if axes else "add it to the matrix")
+            yield FormatProblem(loc=(*loc, name), message=message, hint=hint, on_key=True)
+
+
+def _check_file(file: str, outputs: Any, data: Mapping[str, Any]) -> Iterator[FormatProblem]:
+    loc = (*_LOC, "reference", "file")
+    files = data.get("files")
+    names = [str(name) for name in files] if isinstance(files, dict) else []
+    if file not in names:
+        message = f"{dotted(loc)}: {file!r} is not one of the files of the case"
+        yield FormatProblem(loc=loc, message=message, hint=near(file, names) or "put what is expected into files")
+    one = outputs[0] if isinstance(outputs, list) and len(outputs) == 1 and isinstance(outputs[0], str) else ""
+    if not one or any(c in one for c in "*?[") or PurePosixPath(one).suffix != PurePosixPath(file).suffix:
+        yield FormatProblem(
+            loc=loc,
+            message=f"{dotted(loc)}: a file is the reference of one output, of the same kind as it",
+            hint=f"such as outputs: [result{PurePosixPath(file).suffix}]",
+        )
+
+
+_ORACLES = ("failure", "compare", *MEASURES)
+
+
+def check_measures(data: Mapping[str, Any]) -> Iterator[FormatProblem]:
+    """More than one answer to what is looked for, and a reference of axes that the case lacks."""
+    expect = data.get("expect")
+    if not isinstance(expect, dict):
+        return
+    given = [key for key in _ORACLES if key in expect]
+    if len(given) > 1 and {*given} & {*MEASURES}:
+        yield FormatProblem(
+            loc=("expect", given[1]),
+            message=f"expect.{given[1]}: a case states either {given[0]} or {given[1]}",
+            hint="keep one: a trial that fails is a different failure than a measured number",
+            on_key=True,
+        )
+    for key in MEASURES:
+        measure = expect.get(key)
+        if isinstance(measure, dict) and isinstance(measure.get("of"), dict):
+            yield from check_reference(("expect", key, "of"), measure["of"], data)

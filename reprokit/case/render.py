@@ -11,11 +11,10 @@ from typing import Any, TypeVar
 
 from reprokit.case import units
 from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, FileSpec, Limits, PipStepSpec, SourceSpec
-from reprokit.case.descriptions import dotted, found
 from reprokit.case.limits import LIMITS
 from reprokit.case.model import Case, Dataset, EnvironmentSection, FileEntry, Hang, Resources, Source
 from reprokit.case.templates import RenderError, is_template, render_text
-from reprokit.case.tree import Loc
+from reprokit.case.tree import Loc, dotted, found
 from reprokit.core.errors import ReprokitError
 
 SHELL = ("bash", "-eo", "pipefail", "-c")

@@ -10,8 +10,7 @@ from pydantic_core import ErrorDetails
 
 from reprokit.case import measures, model
 from reprokit.case.axes import KnownAxes
-from reprokit.case.descriptions import dotted, found, listing
-from reprokit.case.tree import Loc, value_at
+from reprokit.case.tree import Loc, dotted, found, listing, value_at
 from reprokit.core.near_match import near, nearest
 
 

@@ -9,28 +9,27 @@ from itertools import islice
 from typing import Any
 
 from reprokit.case.axes import KnownAxes
-from reprokit.case.check_comparing import check_compare
 from reprokit.case.check_matrix import check_matrix
-from reprokit.case.check_measures import check_measures
 from reprokit.case.checks import (
     axes_of,
     cells_of,
     check_amounts,
+    check_compare,
     check_digests,
     check_failure,
     check_fix_keys,
+    check_measures,
     check_paths,
     check_templates,
     names_used,
     templates,
 )
-from reprokit.case.descriptions import dotted
 from reprokit.case.matrix import matches
 from reprokit.case.model import FIX_CHANGES, Case
 from reprokit.case.render import TemplateProblem, render
 from reprokit.case.structure import FormatProblem, build
 from reprokit.case.templates import RenderError, fresh_budget, inspect, is_template, render_text
-from reprokit.case.tree import CaseTree, Loc, SourcePosition
+from reprokit.case.tree import CaseTree, Loc, SourcePosition, dotted
 from reprokit.core.errors import Problem
 
 MAX_SAMPLE = 200

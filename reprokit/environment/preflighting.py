@@ -3,14 +3,59 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from reprokit.case import units
 from reprokit.case.cellspec import CellSpec
 from reprokit.core.errors import Unsupported
-from reprokit.environment import architectures, compatibility, frameworks, versions
+from reprokit.environment import compatibility, frameworks, versions
 from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.host import Gpu, HostFacts
+
+_TEGRA = {"3.2", "5.3", "6.2", "7.2", "8.7", "10.1", "11.0"}
+"""Capabilities of Jetson, Drive and Thor, whose machine code and that of other GPUs do not run on each other."""
+_NAME = re.compile(r"(sm|compute)_(\d+)(\d)([af]?)")
+
+
+def runs_on(architecture: str, compute: str) -> bool:
+    """Whether code for an architecture (``sm_86``; PTX: ``compute_86``) runs on a GPU of a capability (``8.9``).
+
+    https://docs.nvidia.com/cuda/cuda-c-programming-guide/ ("Binary Compatibility", "PTX Compatibility", "Family-Specific
+    Features"): machine code runs on GPUs of its own major and its own or a later minor capability, PTX on every later
+    one; what ends in ``a`` runs on its own alone, what ends in ``f`` on its family.
+    """
+    named = _NAME.fullmatch(architecture)
+    major, _, minor = compute.partition(".")
+    if named is None or not (major.isdecimal() and minor.isdecimal()):
+        return False
+    kind, variant = named[1], named[4]
+    built, gpu = (int(named[2]), int(named[3])), (int(major), int(minor))
+    if variant == "a" or built == gpu:
+        return built == gpu
+    if kind == "compute" and not variant:
+        return built <= gpu
+    same = built[0] == gpu[0] and built[1] <= gpu[1]
+    return same and not _TEGRA & {compute, f"{named[2]}.{named[3]}"}
+
+
+def served(code: Mapping[str, int], compute: str) -> int:
+    """In how many modules a build has code for a GPU, at least: most have it for one architecture or the other."""
+    return max((count for architecture, count in code.items() if runs_on(architecture, compute)), default=0)
+
+
+def why_not_built_for(code: Mapping[str, int], compute: str) -> str:
+    """Why a build is not made for a GPU, in words; '' where it is.
+
+    Builds have a few modules for the newest GPUs alone, and libraries of others inside: less than a third of the
+    modules, where what was measured has at least 60 or at most 2 of 100, is not support.
+    """
+    most, here = max(code.values()), served(code, compute)
+    if 3 * here >= most:
+        return ""
+    names = [name for name, count in code.items() if 3 * count >= most]
+    names.sort(key=lambda name: (int(re.sub(r"\D", "", name)), name))
+    return f"is built for {names[0]} to {names[-1]}, and has code for it in {here} of {most} modules"
+
 
 GIB = 1024**3
 
@@ -145,8 +190,8 @@ def _foreign(spec: CellSpec, gpu: Gpu, catalog: Catalog) -> str:
         return ""
     measured = list(frameworks.gpu_code(spec, catalog))
     for one, code in measured:
-        if lacks := architectures.lacks(code, gpu.compute):
-            return f"{_named(gpu)}: {one.of} {lacks}"
+        if why := why_not_built_for(code, gpu.compute):
+            return f"{_named(gpu)}: {one.of} {why}"
     cuda = spec.cell.get("cuda", versions.NONE)
     return "" if measured or cuda == versions.NONE else _unknown_to(cuda, gpu, catalog)
 
@@ -167,7 +212,7 @@ def _unknown_to(cuda: str, gpu: Gpu, catalog: Catalog) -> str:
     # "12" stands for the newest 12.x when the question is whether it is new enough.
     newest = versions.order(versions.newest(cuda, catalog.cuda_wheels()) or cuda)
     known = [compute for compute, one in rows.items() if versions.order(one.since) <= newest]
-    if not any(architectures.runs_on(f"sm_{compute.replace('.', '')}", gpu.compute) for compute in known):
+    if not any(runs_on(f"sm_{compute.replace('.', '')}", gpu.compute) for compute in known):
         return f"{_named(gpu)} needs CUDA >= {row.since}; the cell asks for {cuda}"
     if row.until and versions.order(cuda) >= versions.order(row.until)[: len(versions.parts(cuda))]:
         return f"{_named(gpu)} is no longer known to CUDA >= {row.until}; the cell asks for {cuda}"

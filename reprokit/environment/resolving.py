@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from reprokit.case.cellspec import CellSpec
@@ -149,3 +150,47 @@ def _check_without_python(environment: Environment) -> None:
     needs += [f"{part.axis} {part.version} from {part.source}" for part in parts if part.wheels or part.tree]
     if needs:
         raise Unsupported(f"python none on {environment.os}, but {' and '.join(needs)} need an interpreter with pip")
+
+
+WORDS = {"distribution": "its packages", "uv": "uv", "conda": "conda-forge", "wheels": "NVIDIA's wheels"}
+
+
+def without_registry(spec: CellSpec, supply: Supply, chosen: Environment) -> str:
+    """What ``--base bootstrap`` would make of the cell instead; '' where the case names its own image."""
+    if chosen.base.source != "registry":
+        return ""
+    try:
+        other = resolve(spec, replace(supply, base_source="bootstrap"))
+    except Unsupported as error:
+        return f"and nothing serves the cell without a registry: {error}"
+    parts = [
+        f"{name} {part.version} from {WORDS[part.source]}"
+        for name, part, before in (
+            ("Python", other.python, chosen.python),
+            ("GCC", other.gcc, chosen.gcc),
+            ("CUDA", other.cuda, chosen.cuda),
+        )
+        if part is not None and part != before
+    ]
+    return f"--base bootstrap makes {other.os} from the distribution's packages instead" + (
+        f", with {' and '.join(parts)}" if parts else ""
+    )
+
+
+def downloading(chosen: Environment) -> tuple[str, ...]:
+    """The providers whose downloads a build of the environment needs: uv, conda."""
+    uv = chosen.python is not None and chosen.python.source == "uv"
+    return ("uv",) * uv + ("conda",) * (chosen.conda is not None)
+
+
+def without_downloads(spec: CellSpec, supply: Supply, chosen: Environment) -> str:
+    """Why a cell is not available where the downloads of uv or conda-forge do not answer; '' where it needs none."""
+    if not (silent := downloading(chosen)):
+        return ""
+    try:
+        resolve(spec, replace(supply, silent=silent))
+    except Unsupported as error:
+        return str(error)
+    return (
+        f"the downloads of {' and '.join(silent)} are not available here, and another provider is asked only after it"
+    )

@@ -6,13 +6,14 @@ A record can be judged again from what is kept of it: see :mod:`reprokit.report.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from reprokit.case import units
 from reprokit.case.measures import Leaks
 from reprokit.case.model import Failure
 from reprokit.core.text import pluralize, size
-from reprokit.evidence.details import FailureRecord
+from reprokit.evidence.details import CellDetails, FailureRecord
 from reprokit.evidence.judgement import describe_exit, judge
 from reprokit.evidence.measuring import ABOVE, BELOW, ERROR, FEWEST, growth
 from reprokit.evidence.model import Ending, ExceptionSeen, Judgement, Outcome, Verdict
@@ -23,6 +24,7 @@ from reprokit.evidence.verdict import decide
 if TYPE_CHECKING:
     from reprokit.case.model import Expect
     from reprokit.evidence.sequential import Trials
+
 
 PASSES = Failure(exit_code=0)
 """What a trial never matches that does not pass: so that no failure is taken for a measured number."""
@@ -121,3 +123,35 @@ def leaked(leaks: Leaks, usage: Usage | None) -> Judgement:
 
 def _bytes(count: float) -> str:
     return f"-{size(-count)}" if count < 0 else size(count)
+
+
+_OUTCOME = {
+    Verdict.REPRODUCED: Outcome.REPRODUCED,
+    Verdict.FLAKY: Outcome.REPRODUCED,
+    Verdict.DIFFERENT_FAILURE: Outcome.DIFFERENT_FAILURE,
+}
+"""The verdicts that rest on a failure, and which trials showed it."""
+
+
+def with_failures(details: CellDetails, verdict: Verdict, trials: Sequence[TrialRecord]) -> CellDetails:
+    """``details`` that say how the trials of a cell failed: nothing where the verdict rests on no failure.
+
+    ``failure`` is the fingerprint of the first trial that the verdict rests on; ``failures``, only where trials failed
+    in several ways, has each once with the numbers of its ``trials``; ``known`` is the id of the case's known failure
+    that all trials with another failure showed.
+    """
+    failures = [trial.failure for trial in trials if trial.outcome is _OUTCOME.get(verdict) and trial.failure]
+    if not failures:
+        return replace(details, failure=None, failures=(), known="")
+    each: dict[str, FailureRecord] = {}
+    for trial in trials:
+        if trial.failure:
+            way = each.get(trial.failure.id, trial.failure)
+            each[trial.failure.id] = replace(way, trials=(*way.trials, trial.number))
+    known = {failure.known for failure in failures}
+    return replace(
+        details,
+        failure=failures[0],
+        failures=tuple(each.values()) if len(each) > 1 else (),
+        known=failures[0].known if verdict is Verdict.DIFFERENT_FAILURE and len(known) == 1 else "",
+    )

@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from reprokit.case import read as reading
-from reprokit.case.descriptions import listing
+from reprokit.case.tree import listing
 from reprokit.core.errors import UsageError
 from reprokit.core.redaction import scrub
 from reprokit.core.text import one_line

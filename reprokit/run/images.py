@@ -22,12 +22,11 @@ from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
 from reprokit.engine.sharing import REPOSITORIES, ImageShare, SharedImage
 from reprokit.engine.site import providers
 from reprokit.environment import dockerfile, sanitizing
-from reprokit.environment.alternative import downloading, without_downloads, without_registry
 from reprokit.environment.measured import Measured
 from reprokit.environment.model import Environment, SourceTree
 from reprokit.environment.on_host import resolve_on
 from reprokit.environment.probe import VERSION as PROBE_VERSION
-from reprokit.environment.resolving import resolve
+from reprokit.environment.resolving import downloading, resolve, without_downloads, without_registry
 from reprokit.environment.supply import Supply
 from reprokit.evidence.records import ImageRecord
 from reprokit.run import probe, sources, uses

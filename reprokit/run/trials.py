@@ -23,8 +23,7 @@ from reprokit.environment.debugging import CAPABILITY
 from reprokit.environment.host import Gpu
 from reprokit.environment.measured import Measured
 from reprokit.evidence.details import BaseRecord, CellDetails, LimitsRecord, LockRecord, SourceRecord, StartImageRecord
-from reprokit.evidence.failure_details import with_failures
-from reprokit.evidence.judging import concluded, judged
+from reprokit.evidence.judging import concluded, judged, with_failures
 from reprokit.evidence.log_trimmer import LogTrimmer
 from reprokit.evidence.model import RULES_VERSION, Outcome, Verdict
 from reprokit.evidence.records import CellRecord, ImageRecord, TrialRecord

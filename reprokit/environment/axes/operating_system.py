@@ -8,7 +8,7 @@ from typing import Any
 
 from reprokit.case.axes import FIRST_RELEASE, AxisSyntax, Wrong, is_version
 from reprokit.case.cellspec import EnvironmentSpec
-from reprokit.case.descriptions import listing
+from reprokit.case.tree import listing
 from reprokit.core.errors import Unsupported
 from reprokit.core.near_match import near, nearest
 from reprokit.environment import versions, wording

@@ -12,10 +12,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from reprokit.evidence.message import Message, looks_foreign
+from reprokit.evidence.message import Message, Prefix, View, looks_foreign, shape
 from reprokit.evidence.model import ExceptionSeen, Frame
 from reprokit.evidence.parser import ExceptionFormat, Parser, Trait
-from reprokit.evidence.view import Prefix, View, shape
 
 HEADER = re.compile(r"^(?P<before>.*?)(?P<kind>Exception Group |Original )?Traceback \(most recent call last\):\s*$")
 FRAME = re.compile(r'^  File "(?P<file>.+?)", line (?P<line>\d+)(?:, in (?P<function>.*?))?\s*$')

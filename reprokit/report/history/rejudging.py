@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from reprokit.case.matrix import cell_key
 from reprokit.evidence.comparing import Outputs, Reference, compared
 from reprokit.evidence.details import FormerJudgement, FormerTrial, RejudgementRecord
-from reprokit.evidence.failure_details import with_failures
-from reprokit.evidence.judging import concluded, judged
+from reprokit.evidence.judging import concluded, judged, with_failures
 from reprokit.evidence.model import RULES_VERSION, Outcome, Verdict
 from reprokit.evidence.ratio import MEMORY, RatioRecord
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord

@@ -11,7 +11,7 @@ import pytest
 from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
 from reprokit.core.errors import Unsupported
 from reprokit.engine.gpus import discovery, nvml
-from reprokit.environment import architectures, host
+from reprokit.environment import host, preflighting
 from reprokit.environment.host import HostFacts
 from reprokit.environment.preflighting import able, preflight
 
@@ -260,10 +260,10 @@ def test_an_image_that_may_have_cuda_compat_is_not_refused(os: str) -> None:
     ],
 )
 def test_on_which_gpus_code_runs(architecture: str, compute: str, runs: bool) -> None:
-    assert architectures.runs_on(architecture, compute) is runs
+    assert preflighting.runs_on(architecture, compute) is runs
 
 
 def test_ptx_in_every_module_serves_later_gpus() -> None:
     code = {"sm_80": 100, "sm_86": 90, "compute_86": 100}
-    assert architectures.served(code, "12.0") == 100
-    assert architectures.served({"sm_80": 100, "compute_80": 3}, "12.0") == 3
+    assert preflighting.served(code, "12.0") == 100
+    assert preflighting.served({"sm_80": 100, "compute_80": 3}, "12.0") == 3

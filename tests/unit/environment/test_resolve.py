@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from reprokit.case.cellspec import EnvironmentSpec, PipStepSpec
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.environment import versions
-from reprokit.environment.alternative import without_downloads, without_registry
 from reprokit.environment.catalog import OURS
-from reprokit.environment.resolving import resolve
+from reprokit.environment.resolving import resolve, without_downloads, without_registry
 from reprokit.environment.supply import Supply
 from reprokit.environment.tables import CUDA_PARTS
 from tests.unit.environment.builders import cell

@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 
 from reprokit.case.model import Failure
 from reprokit.evidence.judgement import judge
-from reprokit.evidence.log_trimmer import BLOCK, LogTrimmer, Trimmed
+from reprokit.evidence.log_trimmer import BLOCK, LogTrimmer, Trimmed, Watch
 from reprokit.evidence.model import Ending, Outcome
 from reprokit.evidence.observation import observe
 from reprokit.evidence.text import LineNumbers, clean, clean_bytes
-from reprokit.evidence.watch import Watch
 from tests.unit.limits import examples
 
 KIB = 1024
