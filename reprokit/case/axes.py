@@ -1,7 +1,4 @@
-"""What the format must know of the axes that mean something to the environment; the environment room passes it in.
-
-An axis of a case that is not known here is free: only a template variable.
-"""
+"""What the format must know of the axes that mean something to the environment, which passes it in; others are free."""
 
 from __future__ import annotations
 

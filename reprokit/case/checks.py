@@ -1,7 +1,5 @@
-"""What the format demands beyond the types of keys: templates, references and contradictions.
-
-The checks walk the plain data and step over whatever has the wrong type (the models report that), so that one
-mistake hides no other. Pure.
+"""What the format demands beyond the types of keys. The checks walk the plain data and step over whatever has the
+wrong type (the models report that), so that one mistake hides no other. Pure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
-"""Plain data -> YAML text, as cases are written: blocks for texts of several lines, quotes where they are needed. Pure.
-
-Own code rather than a library's dumper: those cannot write comments, or quote by what they themselves would guess a
-text to be, whereas a case is also read by editors and validators of YAML 1.1 and 1.2.
+"""Plain data -> YAML text, as cases are written. A library's dumper cannot write comments, or quote by what readers
+of YAML 1.1 and 1.2 would guess a text to be. Pure.
 """
 
 from __future__ import annotations

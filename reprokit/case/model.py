@@ -1,11 +1,6 @@
-"""The case format, reprokit/v1, as models: the one place that says which keys exist; :mod:`.scalars` has their types.
-
-Every scalar arrives as the text that was written (the loader never lets YAML guess a type); counts, sizes,
-durations and booleans are parsed from that text where the format asks for one. Strings under ``environment``,
-``sources``, ``files``, ``datasets``, ``env``, ``command`` and ``resources`` are Jinja2 templates over a cell's
-axes, so their final form is checked per cell, in :mod:`reprokit.case.render`.
-
-The descriptions of the fields are what editors show on hover: they go into the JSON Schema.
+"""The case format, reprokit/v1, as models. Every scalar arrives as the text that was written. Strings of
+``TEMPLATED`` are Jinja2 templates, whose final form :mod:`.render` checks per cell. Descriptions go into the JSON
+Schema, for editors.
 """
 
 from __future__ import annotations

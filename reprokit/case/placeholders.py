@@ -1,7 +1,4 @@
-"""What a draft holds in the place of what its report does not say, and what to write there. Pure.
-
-A draft with one is not a case yet: the reader of cases refuses it, since a run of it would decide nothing.
-"""
+"""What a draft holds in the place of what its report does not say: with one, it is not a case yet. Pure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""What an untrusted case asks for: everything in it that a reviewer must look at before it runs. Pure.
-
-A case cannot ask for the engine's socket, folders of the host, capabilities or privileges: the format has no key for
-them, and unknown keys are errors. What it can ask for is listed here, from the texts as they come out in its cells,
-since a template can hide them.
+"""What an untrusted case asks for, from its texts as they come out in its cells: all that a reviewer must look at
+before it runs. The format has no key for the engine's socket, folders of the host, capabilities or privileges. Pure.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""The scalars of the case format as types: texts that are checked, and the few that are parsed.
-
-Each carries the JSON Schema that editors see, which allows what YAML would make of an unquoted scalar.
+"""The scalars of the case format as types, each with the JSON Schema that editors see, which allows what YAML would
+make of an unquoted scalar.
 """
 
 from __future__ import annotations

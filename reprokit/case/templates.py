@@ -1,7 +1,5 @@
-"""Sandboxed Jinja2 over the axes of a cell: undefined names are errors, and no template takes much time or memory.
-
-Most templates are text and names: those are read and put together here, without Jinja2, whose import takes a sixth of
-the time in which a case is checked. Everything else is for :mod:`.sandbox`.
+"""Sandboxed Jinja2 over the axes of a cell. Most templates are text and names, which are put together here: importing
+Jinja2 takes a sixth of the time in which a case is checked. Everything else is for :mod:`.sandbox`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How far a case is trusted, and what each level gets: the one table that every defence asks.
-
-A case has its level from where it was read, and keeps it to the last mount of its builds and trials.
-"""
+"""How far a case is trusted, from where it was read to the last mount of its trials, and what each level gets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """Sizes, durations, counts and names that the format spells as text. Each raises ValueError saying what it expects.
-
-The spelling of sizes and durations is Docker Compose's
-(https://docs.docker.com/reference/compose-file/extension/#specifying-byte-values and the section after it).
+Sizes and durations are Compose's: https://docs.docker.com/reference/compose-file/extension/#specifying-byte-values
 """
 
 from __future__ import annotations

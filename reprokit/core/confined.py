@@ -1,7 +1,4 @@
-"""Work that could take any time and memory, done in a child process that may take little of both.
-
-The time comes from one budget, which every question adds a little to: many that each take long are refused as one is.
-"""
+"""Work that could take any time and memory, done in a child process that may take little of both."""
 
 from __future__ import annotations
 

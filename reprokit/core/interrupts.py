@@ -1,7 +1,5 @@
-"""How a command ends before its time: what Ctrl-C and signals do, and what would be left if it ended at once.
-
-The first interrupt stops what runs and waits until it is removed; the second waits less; the third names what is left
-and ends the process, whatever its threads wait for.
+"""How a command ends before its time: the first interrupt stops what runs and waits for it, the second waits less,
+and the third names what is left and ends the process.
 """
 
 from __future__ import annotations

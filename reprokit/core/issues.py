@@ -1,8 +1,5 @@
-"""Issues, pull requests and their comments as texts, through the REST interfaces of GitHub and of others like it.
-
-GitHub and GitHub Enterprise (docs.github.com/en/rest/issues), Gitee (gitee.com/api/v5/swagger) and Gitea or Forgejo
-(docs.gitea.com/api) answer the same two questions in the same way; GitLab (docs.gitlab.com/api/issues) is asked for the
-description alone. A token is sent to the one interface that it belongs to, and to no other host.
+"""Issues, pull requests and their comments as texts: GitHub (docs.github.com/en/rest/issues), Gitee, Gitea and
+Forgejo answer alike; GitLab is asked for the description alone. A token goes to the one interface that it belongs to.
 """
 
 from __future__ import annotations

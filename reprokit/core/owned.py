@@ -1,7 +1,4 @@
-"""Whose a file is: settings are obeyed only where they are the user's own, as git obeys configuration.
-
-https://git-scm.com/docs/git-config#Documentation/git-config.txt-safedirectory
-"""
+"""Whose a file is: settings are obeyed only where they are the user's own, as git does (safe.directory)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""The regular expressions that cases hold: RE2's syntax and meaning, searched in linear time. Pure.
-
-Python's own engine can take years over one short pattern. The syntax is https://github.com/google/re2/wiki/Syntax; a
-text is searched as UTF-8, and ``^`` and ``$`` match at the borders of lines.
+"""The regular expressions that cases hold: RE2's syntax (https://github.com/google/re2/wiki/Syntax), searched in
+linear time in UTF-8; ``^`` and ``$`` match at the borders of lines. Python's own engine can take years. Pure.
 """
 
 from __future__ import annotations

@@ -1,13 +1,6 @@
-r"""How secret things look: the patterns for build logs, reports, drafts and pages. Who and where someone is:
-:mod:`.private_people`.
-
-Tokens are known by the formats that their makers publish: those of our own table, and beside it the rules of gitleaks
-(``gitleaks.txt``, with its licence), which knows services that we never met. Rather than detect-secrets, which knows
-15 of the kinds in our table and takes digests and commits for secrets by their entropy. What no list knows is a token
-by its looks alone where a word leads it (``acme_live_...``) and its letters change between upper case, lower case and
-digits as chance would have it, which names do not.
-
-Every pattern is bounded or possessive in effect, so that the time is linear in the length of the text.
+"""How secret things look: the formats that makers of tokens publish, gitleaks' rules beside them, and words that
+letters and digits make by chance. Every pattern is bounded or possessive in effect, so that the time is linear in the
+text.
 """
 
 from __future__ import annotations

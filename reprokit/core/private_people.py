@@ -1,7 +1,5 @@
-r"""How things look that say who and where someone is: names, addresses, numbers, hosts, homes, and the ids of hardware.
-
-Names of hosts and users are learned from what shows them (a prompt, ``uname``, a home), and removed wherever they are.
-Every pattern is bounded or possessive in effect, so that the time is linear in the length of the text.
+"""How things look that say who and where someone is. Names of hosts and users are learned from what shows them (a
+prompt, ``uname``, a home). Every pattern is bounded or possessive in effect, so that the time is linear in the text.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
-"""A text as a reader sees it, beside the characters that it is written with. Pure.
-
-Rules of redaction look at what is seen: without colours, characters without width and the NULs of UTF-16 that was read
-as something else, with full-width letters as plain ones, and with percent-encoding decoded. What they replace is
-replaced in the text itself, and everything else stays as it was written.
+"""A text as a reader sees it (without colours and characters without width, full-width letters as plain ones,
+percent- encoding decoded), beside the characters that it is written with, in which what rules find is replaced. Pure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
-"""The one exit for text to a terminal, a pipe or a log: what comes from outside cannot act on what shows it.
-
-Control characters, and characters that turn the direction of writing around or show nothing, are written as their
-numbers. Colours of ours are marks with a word that no text from outside can hold, and become colours at the exit.
+"""The one exit for text to a terminal, a pipe or a log: what comes from outside cannot act on what shows it. Colours
+of ours are marks with a word that no text from outside can hold.
 """
 
 from __future__ import annotations

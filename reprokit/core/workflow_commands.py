@@ -1,6 +1,5 @@
-"""Talking to the runner: workflow commands, outputs, the job summary. Nothing that is written can end what it is in.
-
-Format: https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
+"""Talking to the runner, so that nothing that is written can end what it is in:
+https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
-"""What an axis is: everything that the tool knows of one thing that an environment has in versions.
-
-Each module of :mod:`reprokit.environment.axes` holds one :class:`Axis`. No field has a default, so that an axis which
-goes into an image but is not measured there cannot be written: the type checker and Python itself refuse it.
+"""What an axis is: everything that the tool knows of one thing that an environment has in versions. No field has a
+default, so that an axis which goes into an image but is not measured there cannot be written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What cannot go together in an image, known before it is built: GCC and nvcc, a framework and CUDA or Python, an axis
-and a requirement of pip. Pure.
-
-The tables lie in data/ and a site can override them. Only what they know counts: an unknown version stops nothing.
+"""What cannot go together in an image, known before it is built: GCC and nvcc, a framework and CUDA or Python, an
+axis and a requirement of pip. Only what the tables in data/ or of a site know counts: what is unknown stops nothing.
+Pure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
-"""From an environment to a Dockerfile and its build context. Pure: the same input gives the same bytes.
-
-The templates lie in ``dockerfiles/``, one per layer concern. The text never names a case or a cell, so that whatever
-needs the same image gets the same tag, which is a hash over the Dockerfile, the context and the base image.
+"""From an environment to a Dockerfile and its build context: the same input gives the same bytes. The text never
+names a case or a cell, so that whatever needs the same image gets the same tag. Pure.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Which CUDA and which Pythons the frameworks that a case asks for are built for. Pure.
-
-A build is known by what the requirement says (``torch==2.1.0+cu118``, ``paddlepaddle-gpu==2.6.2.post120``,
-``jax[cuda12]``), by the index that the options name (``.../whl/cu118``), or, where neither says anything, by what the
-wheel on Python's own index was measured to be. Anything else is unknown, and what is unknown stops nothing.
+"""Which CUDA and Pythons the frameworks of a case are built for: by the requirement (``torch==2.1.0+cu118``), the
+index in the options (``/whl/cu118``), or what the wheel on Python's index was measured to be. What is unknown stops
+nothing. Pure.
 """
 
 from __future__ import annotations

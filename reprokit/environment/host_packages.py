@@ -1,7 +1,5 @@
-"""Packages that a cell takes from a Python environment of this host, and from nowhere else. Pure.
-
-The configuration names them (``host_packages``), since they are too large or too special to install: a framework that
-was built for this machine. A cell gets one only by asking for exactly the version that is there.
+"""Packages that a cell takes from a Python environment of this host (``host_packages`` of the configuration), and
+from nowhere else: by asking for exactly the version that is there. Pure.
 """
 
 from __future__ import annotations

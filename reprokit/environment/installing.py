@@ -1,5 +1,4 @@
-"""What pip installs while an image is built: in which calls, before or after the case's files, from a lock or not.
-
+"""What pip installs while an image is built: in which calls, before or after files of the case, from a lock or not.
 Pure.
 """
 

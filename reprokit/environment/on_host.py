@@ -1,7 +1,5 @@
-"""From a cell to a virtual environment of this host: what the host has serves, what it cannot have is refused. Pure.
-
-Nothing is promised that is not kept: the operating system, the C library, compilers, driver and packages are the
-host's, and a limit that an ordinary process cannot be held to makes a cell ``unsupported``.
+"""From a cell to a virtual environment of this host: what the host has serves, what it cannot have, and a limit that
+an ordinary process cannot be held to, is refused. Pure.
 """
 
 from __future__ import annotations

@@ -20,9 +20,9 @@ _NAME = re.compile(r"(sm|compute)_(\d+)(\d)([af]?)")
 def runs_on(architecture: str, compute: str) -> bool:
     """Whether code for an architecture (``sm_86``; PTX: ``compute_86``) runs on a GPU of a capability (``8.9``).
 
-    https://docs.nvidia.com/cuda/cuda-c-programming-guide/ ("Binary Compatibility", "PTX Compatibility", "Family-Specific
-    Features"): machine code runs on GPUs of its own major and its own or a later minor capability, PTX on every later
-    one; what ends in ``a`` runs on its own alone, what ends in ``f`` on its family.
+    https://docs.nvidia.com/cuda/cuda-c-programming-guide/ ("Binary Compatibility", "PTX Compatibility", and
+    "Family-Specific Features"): machine code runs on GPUs of its own major and its own or a later minor capability, PTX
+    on every later one; what ends in ``a`` runs on its own alone, what ends in ``f`` on its family.
     """
     named = _NAME.fullmatch(architecture)
     major, _, minor = compute.partition(".")

@@ -1,6 +1,5 @@
-"""What sanitizers need: flags where programs are compiled, settings and a tool where they run. Pure.
-
-Those of gcc and clang are compiled into a program; the tools of NVIDIA's compute-sanitizer run it, on a GPU.
+"""What sanitizers need: those of gcc and clang flags where programs are compiled, compute-sanitizer to run them.
+Pure.
 """
 
 from __future__ import annotations

@@ -1,12 +1,6 @@
-"""The compatibility data: the tables in data/, and the rows of a site's own file, which win over them.
-
-That file (key ``compatibility`` of reprokit.toml) is YAML of the same structure, with the names of our tables on top::
-
-    cuda:
-      gcc:
-        "11.8": {most: "12"}      # this site's nvcc 11.8 is patched
-
-Mappings are merged row by row, lists and values replace ours.
+"""The compatibility data: the tables in data/, and the rows of a site's own YAML (``compatibility`` of
+reprokit.toml), of the same structure with the names of our tables on top. Mappings are merged row by row; lists and
+values replace ours.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
-"""How people and programs write the versions of the known axes: from their words to a version, as written. Pure.
-
-Every reader returns ``""`` where a text does not say the version of that axis itself: another compiler, the CUDA that
-a driver could serve, "not found".
+"""How people and programs write the versions of the known axes. Every reader returns ``""`` where a text does not say
+the version of that axis itself: another compiler, the CUDA that a driver could serve, "not found". Pure.
 """
 
 from __future__ import annotations

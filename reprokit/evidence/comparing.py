@@ -1,6 +1,5 @@
-"""Cells by the numbers that their trials wrote: deterministic or not, and the same as a reference or not. Pure.
-
-What cannot be compared is never a finding: such a cell is ``inconclusive``, with the reason.
+"""Cells by the numbers that their trials wrote: deterministic or not, and the same as a reference or not. What cannot
+be compared is never a finding: such a cell is ``inconclusive``. Pure.
 """
 
 from __future__ import annotations

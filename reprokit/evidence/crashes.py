@@ -1,7 +1,5 @@
-"""Failures that are not Python tracebacks, found by the rules of all parsers. Pure.
-
-A rule looks only at lines that hold one of its needles (plain text), so a large log is searched at the speed of
-``find`` and an endless line costs nothing.
+"""Failures that are not Python tracebacks, found by the rules of all parsers. A rule looks only at lines that hold
+one of its needles (plain text), so that a large log is searched at the speed of ``find``. Pure.
 """
 
 from __future__ import annotations

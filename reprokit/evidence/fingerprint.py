@@ -1,10 +1,5 @@
-"""One failure, identified by what stays the same when it happens again: in another cell, on another day. Pure.
-
-Two trials failed in the same way if their fingerprints have the same ``id``. It is made of the kind of failure (an
-exception's type, a kind of crash), the frames that tell where (:mod:`reprokit.evidence.frames`), the message without
-what changes from run to run (:mod:`reprokit.evidence.normalise`), and where an exception only reports another one or
-another program's end, of that. Whoever changes any of these raises ``FINGERPRINT_VERSION``: ids of different versions
-are not to be compared.
+"""One failure, identified by what stays the same when it happens again. Two trials failed in the same way if the
+``id`` of their fingerprints is equal; whoever changes what it is made of raises ``FINGERPRINT_VERSION``. Pure.
 """
 
 from __future__ import annotations

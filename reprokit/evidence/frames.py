@@ -1,9 +1,6 @@
-"""Which frames of a traceback tell where a program failed, and which every program passes through.
-
-Own code is what lies in no folder of an interpreter or of installed packages. Its innermost frames are the same
-wherever the same thing happens; inside of libraries the way changes with their version, so of theirs only the function
-that was called counts. (ClusterFuzz compares the three innermost frames after an ignore list; here versions of
-libraries are what a case compares, so its list is longer: all of them.)
+"""Which frames of a traceback tell where a program failed. Own code lies in no folder of an interpreter or of
+packages; of libraries, whose inside changes with the versions that a case compares, the function that was called
+counts alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""From a trial's ending and log to its record, and from a cell's trials to its verdict. Pure.
-
-A record can be judged again from what is kept of it: see :mod:`reprokit.report.history.rejudging`.
-"""
+"""From a trial's ending and log to its record, and from a cell's trials to its verdict. Pure: it can be done again."""
 
 from __future__ import annotations
 

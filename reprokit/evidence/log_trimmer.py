@@ -1,8 +1,6 @@
-"""A trial's output on its way to the log file: kept whole while it is small, cut to what matters when it floods.
-
-The file holds the head, then what rules find in the rest (tracebacks, crash texts, lines that the signature asks for),
-then the tail, with a line at each cut that says how much is missing. Memory and disk stay bounded whatever comes:
-decisions are made per block with plain text searches, never per line.
+"""A trial's output on its way to the log file: kept whole while it is small, else its head, what rules find in the
+rest, and its tail. Memory and disk stay bounded: decisions are made per block with plain text searches, never per
+line.
 """
 
 from __future__ import annotations

@@ -1,13 +1,5 @@
-"""Slower, bigger, leaking: what measured numbers decide, and what they leave open. Pure.
-
-Both questions come to one: is the typical value of some numbers above a limit, or below it? The numbers are logarithms
-of ratios of neighbouring trials, or how much the memory grows per iteration in consecutive stretches of one trial.
-Wilcoxon's signed-rank test answers it without a model of the noise: where the limit is the true value, each number lies
-above or below it with equal chance, whatever its distance. The interval inverts that test (Hodges and Lehmann 1963).
-
-A ratio is looked at more than once, and each look could err. :data:`LOOKS` has the pairs after which it is looked at,
-and the share of :data:`ERROR` that each look may use; they add up to it, so that no more than 1 % of comparisons whose
-true ratio is at most the limit are called a finding, however often they were looked at.
+"""Slower, bigger, leaking: is the typical value of some numbers above a limit, or below it? By Wilcoxon's signed-rank
+test, which needs no model of the noise; the interval inverts it (Hodges and Lehmann 1963). Pure.
 """
 
 from __future__ import annotations
@@ -25,7 +17,8 @@ ERROR = 0.01
 """The chance of a wrong "above", and that of a wrong "below", at most."""
 
 LOOKS = {8: 0.004, 12: 0.002, 20: 0.002, 32: 0.002}
-"""Pairs of trials after which a ratio is looked at -> the chance of an error, to either side, of that look."""
+"""Pairs of trials after which a ratio is looked at -> the chance of an error, to either side, of that look. They add up
+to :data:`ERROR`, so that looking often calls no more comparisons a finding."""
 
 STRETCHES = 8
 """Stretches into which the iterations of a trial are cut; the fewest of which the test says anything at 1 %."""

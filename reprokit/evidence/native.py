@@ -1,6 +1,5 @@
-"""The stacks that a tracer passed on behind a trial's output: of a crash, and of what ran at the time limit. Pure.
-
-What gdb and py-spy printed stands in blocks at the end of the log (:mod:`reprokit.engine.tracer_inside` writes them).
+"""The stacks of gdb and py-spy in blocks at the end of a log (:mod:`reprokit.engine.tracer_inside` writes them): of a
+crash, and of what ran at the time limit. Pure.
 """
 
 from __future__ import annotations

@@ -1,10 +1,5 @@
-"""What stays the same of a failure's words when it happens elsewhere: no addresses, folders, counts, suggestions.
-
-Two stages. :func:`essence` takes away what was only printed around the message (stacks, advice). :func:`normalise`
-then replaces what differs from one run, machine or version to the next. What tells failures apart stays: names, numbers
-that are part of a name (``float64``, ``libcudart.so.11``), error codes, ``nan`` and ``inf``. Free-standing numbers go,
-shapes and versions among them: that an index is 4 here and 7 there makes no other bug, and where it does, type, frames
-and words tell it.
+"""What stays the same of a failure's words when it happens elsewhere. :func:`essence` takes away what was printed
+around the message, :func:`normalise` what differs from run to run. Names, error codes, ``nan`` and ``inf`` stay.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What a failure parser is: how one kind of failure looks in a log, declared once. Pure.
-
-A parser is a row of data/crash_parsers.yaml, or one module of :mod:`reprokit.evidence.parsers`. What observes a log,
-trims a flood and makes fingerprints goes by what the parsers declare, and knows none of them by name.
+"""What a failure parser is: how one kind of failure looks in a log, declared once, as a row of
+data/crash_parsers.yaml or a module of :mod:`reprokit.evidence.parsers`. What observes logs knows none of them by
+name. Pure.
 """
 
 from __future__ import annotations

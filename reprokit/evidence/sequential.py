@@ -1,25 +1,5 @@
 """When the trials of a cell have shown enough: the policy, the test that stops them, and their figures. Pure.
 
-A policy with a ``rate`` runs trials until the cell is decided; what is left to decide depends on what was seen:
-
-- **No trial matched yet.** "It does not reproduce" is a rate of 0, under which no trial ever matches, so that the first
-  match refutes it; n trials without one refute a rate p with a confidence of 1 - (1 - p)**n. They stop where that is
-  the ``confidence`` for ``rate``. It is Wald's sequential test (A. Wald, Sequential Analysis, 1947, chapter 5) of
-  ``rate`` against 0. With 0.1 and 0.95 it takes 29 trials: a smaller ``max`` leaves more than ``rate`` possible, and
-  the reason says so.
-- **Some matched, others did not** (they passed, or failed otherwise). The cell is flaky, for sure; open is the rate.
-  Wald's test of ``rate`` against :func:`lower_rate`, with errors of 1 - ``confidence`` at either; what lies between the
-  two may be decided either way. Each decision holds with the confidence; the two ways of being called below
-  the rate, this one and clean trials, together befall up to 6.4 % of the cells at just ``rate`` where it is 0.95.
-- **Every trial matched.** One is enough to know that it reproduces, and says little of how often. They stop where rates
-  up to :data:`RELIABLE` are excluded (4 trials at 0.95), so that what is called ``reproduced`` is seldom flaky. Trials
-  that all fail in another way stop as well: more of them would only cost time.
-
-The reference is ClusterFuzz (src/clusterfuzz/_internal/bot/testcase_manager.py): ``test_reproduce_reliability`` runs up
-to 10 times, and calls a crash reproducible where REPRODUCIBILITY_FACTOR = 0.5 of them crash alike; it stops where that
-is certain, after 5 to 10. With errors of 5 % that tells a rate of 0.7 from one of 0.22. ``{max: 10, confidence: 0.95,
-rate: 0.7}`` decides the same with fewer trials: ``python -m tests.bench trials`` prints both.
-
 A second implementation. Library: scipy, statsmodels.
 Why not: neither has a sequential test of a rate; the rest is a page of ``math``.
 Owner of ours: the room ``evidence``.
@@ -53,6 +33,12 @@ BELOW = "below"
 @dataclass(frozen=True, kw_only=True)
 class Trials:
     """How many trials a cell gets: ``max`` at most, or, where they are ``fixed`` or ``rate`` is None, just as many.
+
+    No trial matched yet: n of them refute a rate p with a confidence of 1 - (1 - p)**n, which is Wald's sequential test
+    (Sequential Analysis, 1947, chapter 5) against 0. Some matched: the cell is flaky, and Wald's test of ``rate``
+    against :func:`lower_rate` decides, with errors of 1 - ``confidence``. All matched: they stop where rates up to
+    :data:`RELIABLE` are excluded, so that what is called reproduced is seldom flaky. The reference is ClusterFuzz's
+    ``test_reproduce_reliability``; ``python -m tests.bench trials`` prints both.
 
     ``rate``: the share of trials (above 0, below 1) that must match for the cell to reproduce; ``confidence`` (at least
     0.5, below 1) is how sure the decision, and each interval, is to be.

@@ -1,6 +1,5 @@
-"""Where a program crashed: the stack that Python's faulthandler prints, or a native one in a format of the parsers.
-
-Only the functions' names count: files and lines are there or not, by how a library was built.
+"""Where a program crashed: the stack of Python's faulthandler, or a native one in a format of the parsers. Only the
+names of functions count: files and lines are there or not, by how a library was built.
 """
 
 from __future__ import annotations

@@ -1,14 +1,6 @@
-"""How strongly trials separate cells that fail from cells that pass. Pure.
-
-A statement "the failure shows exactly in these cells" rests on two groups of trials: those of cells that it names, of
-which some or all failed, and those of cells that it denies, which all passed. Its rival says that both groups fail at
-one and the same rate, and that the passes were luck. The ratio of the two likelihoods, each at the rate that suits it
-best, says how much luck that is: with f trials that all failed and s that all passed it is f^f s^s / (f+s)^(f+s). A
-rival is excluded where the ratio is at most :data:`LUCK`.
-
-The limit comes from a simulation, ``python -m tests.bench claims``: with it a random failure of any one rate is called
-dependent on an axis in at most 1 % of runs. The rule does not cover a failure that is certain in some cells and seldom
-in others: a few trials cannot tell "seldom" from "never".
+"""How strongly trials separate cells that fail from cells that pass. The rival of a statement says that both groups
+fail at one rate, and that the passes were luck; a likelihood ratio, each at the rate that suits it best, says how
+much. Pure.
 """
 
 from __future__ import annotations
@@ -23,7 +15,9 @@ from reprokit.core.text import pluralize
 from reprokit.evidence.model import Outcome
 
 LUCK = 0.003
-"""The largest likelihood ratio that excludes a rival."""
+"""The largest likelihood ratio that excludes a rival: f^f s^s / (f+s)^(f+s) for f trials that failed and s that passed.
+By a simulation (``python -m tests.bench claims``), a random failure of any one rate is then called dependent on an axis
+in at most 1 % of runs. It does not cover a failure that is certain in some cells and seldom in others."""
 
 MANY = 1_000_000
 """More trials than anyone runs."""

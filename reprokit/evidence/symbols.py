@@ -1,6 +1,5 @@
-"""Names for frames that have none, from debug files: what the stacks behind a log ask for, and the log with it. Pure.
-
-The tracer writes, behind the stacks of a process, where each file with such frames lay in memory, and its build id.
+"""Names for frames that have none, from debug files: what the stacks behind a log ask for, and the log with it. The
+tracer writes where each file with such frames lay in memory, and its build id. Pure.
 """
 
 from __future__ import annotations

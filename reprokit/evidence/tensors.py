@@ -1,8 +1,6 @@
-"""Outputs of a trial as numbers: .npy, .npz, .safetensors, .json, .png and text. Pure.
-
-Arrays and images are read with NumPy, safetensors and pypng, which the extra ``compare`` installs. A file may be
-untrusted: only plain arrays of numbers are read, nothing is unpickled, and whatever is damaged, of an unknown kind, or
-larger than :data:`MOST` once unpacked is :class:`Unreadable`.
+"""Outputs of a trial as numbers. A file may be untrusted: only plain arrays of numbers are read, nothing is
+unpickled, and what is damaged, of an unknown kind, or larger than :data:`MOST` once unpacked is :class:`Unreadable`.
+Pure.
 """
 
 from __future__ import annotations

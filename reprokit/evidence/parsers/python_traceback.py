@@ -1,8 +1,5 @@
-"""Python tracebacks as they stand in real logs: chained, grouped, prefixed, interleaved, nested in a message.
-
-The text format is the one of the standard library's ``traceback`` module (Python 3.6 to 3.14); what frameworks add to
-it (torch's "Original Traceback", Paddle's "Error Message Summary", multiprocessing's remote traceback) was taken from
-real runs: see ``tests/golden``.
+"""Python tracebacks as they stand in real logs: chained, grouped, prefixed, interleaved, nested in a message; of the
+standard library's ``traceback`` (Python 3.6 to 3.14) and of what frameworks add: see ``tests/golden``.
 """
 
 from __future__ import annotations

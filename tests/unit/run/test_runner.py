@@ -596,7 +596,7 @@ def test_what_was_read_once_is_resumed_as_it_was_read(
     assert project.session.start(request) == 0
     before = [(cell.case_id, cell.case_path) for cell in project.cells]
     interrupted(project)
-    monkeypatch.delattr(loading, "fetch")
+    monkeypatch.setattr(loading, "fetch", None)
     monkeypatch.delattr(read_module, "_stdin")
     project.session = project.new_session()
     assert project.session.resume(None) == 0

@@ -178,7 +178,7 @@ def test_a_resumed_search_over_a_url_uses_the_text_that_was_read_first(
     monkeypatch.setattr(loading, "fetch", lambda url: Text(path=url, text=CASE))
     request = dataclasses.replace(project.request, cases=(url,), yes=True)
     assert project.session().start("walk", request, {"far": 3}, walk) == 130
-    monkeypatch.delattr(loading, "fetch")
+    monkeypatch.setattr(loading, "fetch", None)
     project.engine.behave = toy
     status, session = project.resume(walk)
     assert status == 0
