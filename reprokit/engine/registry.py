@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 from reprokit.core.errors import EngineError, UsageError
 from reprokit.core.near_match import near
 from reprokit.engine import kinds
-from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.entry import EngineEntry
 from reprokit.engine.kinds import Capabilities
-from reprokit.engine.podman import engine
-from reprokit.engine.podman.engine import PodmanEngine
-from reprokit.engine.wire import DEFAULTS, Endpoint, Wire, endpoint
 
 if TYPE_CHECKING:
+    from reprokit.engine.docker.engine import DockerEngine
     from reprokit.engine.protocol import Engine
+    from reprokit.engine.wire import Endpoint
 
 
 def entries() -> tuple[EngineEntry, ...]:
@@ -76,11 +74,14 @@ def find_engine(environ: Mapping[str, str]) -> DockerEngine:
     If nothing was named and nothing answers there, a Podman service, one of this process's own where Podman is
     installed. Raises EngineError when none answers.
     """
+    from reprokit.engine.podman.engine import find_podman  # most commands ask engines for nothing
+    from reprokit.engine.wire import DEFAULTS, endpoint
+
     where = endpoint(environ)
     try:
         return connect(where)
     except EngineError as error:
-        other, why = engine.find_podman(environ) if where.source in DEFAULTS else (None, [])
+        other, why = find_podman(environ) if where.source in DEFAULTS else (None, [])
         if other is None:
             raise EngineError("; ".join((str(error), *why))) from error
         return other
@@ -88,5 +89,9 @@ def find_engine(environ: Mapping[str, str]) -> DockerEngine:
 
 def connect(where: Endpoint) -> DockerEngine:
     """The engine that listens there. Raises EngineError when none does."""
+    from reprokit.engine.docker.engine import DockerEngine
+    from reprokit.engine.podman.engine import PodmanEngine
+    from reprokit.engine.wire import Wire
+
     wire = Wire(where=where)
     return PodmanEngine(wire=wire) if wire.is_podman() else DockerEngine(wire=wire)

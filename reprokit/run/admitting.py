@@ -14,11 +14,11 @@ from reprokit.engine import registry, site
 from reprokit.engine.protocol import ELSEWHERE
 from reprokit.environment.catalog import Catalog
 from reprokit.environment.supply import Supply
-from reprokit.evidence.records import CellRecord
 
 if TYPE_CHECKING:
     from reprokit.engine.protocol import EngineInfo
     from reprokit.environment.granting import Caps
+    from reprokit.evidence.records import CellRecord
     from reprokit.run.request import Request
     from reprokit.run.task import Task
 
