@@ -23,13 +23,12 @@ from reprokit.environment.cases import check_versions
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.sequential import Trials
-from reprokit.report.formats import run_format
-from reprokit.report.publishing import FormatSources
+from reprokit.report.formats import FormatSources, run_format
 from reprokit.run.listener import Listener, Silent
 from reprokit.run.loading import load_all
 from reprokit.run.request import Request, read_trials
 from reprokit.run.run_session import Session
-from reprokit.search.explain.repeating import planner
+from reprokit.search.repeating import planner
 from reprokit.store import remote
 from reprokit.store.places import read_log
 

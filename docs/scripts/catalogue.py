@@ -19,8 +19,18 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from reprokit.case.facts import facts
 from reprokit.case.files import CaseFile
 from reprokit.core.text import pluralize
-from reprokit.report.catalogue import page, verdicts
-from reprokit.report.catalogue.page import inline, link
+from reprokit.report.catalogue import (
+    HEADER,
+    PAGE_FILE,
+    VERDICTS_FILE,
+    Library,
+    counts,
+    inline,
+    legend,
+    link,
+    read_verdicts,
+    row,
+)
 from reprokit.report.markdown.text import table
 from reprokit.run.loading import load_all
 
@@ -115,7 +125,7 @@ def problems(catalogue: Catalogue, files: Sequence[CaseFile]) -> Iterator[str]:
                 yield f"{topic.title} {entry.number}: name the cases that it became, or say in `without` why none"
 
 
-def text_of(catalogue: Catalogue, library: page.Library) -> str:
+def text_of(catalogue: Catalogue, library: Library) -> str:
     """The whole page."""
     anchors = HeadingAnchors()
     anchors.of(catalogue.title)
@@ -123,17 +133,17 @@ def text_of(catalogue: Catalogue, library: page.Library) -> str:
     contents = [(group, anchors.of(group.title), _files(group, library)) for group in catalogue.groups]
     sources = anchors.of(WHERE_FROM)
     origins = _origins(catalogue.documents, anchors)
-    lines = [f"# {inline(catalogue.title)}", "", NOTE, "", catalogue.intro.strip("\n"), "", page.counts(library), ""]
+    lines = [f"# {inline(catalogue.title)}", "", NOTE, "", catalogue.intro.strip("\n"), "", counts(library), ""]
     lines += ["## Contents", ""]
     lines += [f"- {link(inline(group.title), anchor)} ({len(files)})" for group, anchor, files in contents]
-    lines += [f"- {link(WHERE_FROM, sources)}", "", page.legend(library), ""]
+    lines += [f"- {link(WHERE_FROM, sources)}", "", legend(library), ""]
     for group, _, files in contents:
-        rows = [[*page.row(library, file), ", ".join(origins.get(file.case.id, ()))] for file in files]
-        lines += [f"## {inline(group.title)}", "", table([*page.HEADER, "from"], rows)]
+        rows = [[*row(library, file), ", ".join(origins.get(file.case.id, ()))] for file in files]
+        lines += [f"## {inline(group.title)}", "", table([*HEADER, "from"], rows)]
     return "\n".join([*lines, *_where_from(catalogue.documents, library)]).rstrip("\n") + "\n"
 
 
-def _files(group: Group, library: page.Library) -> list[CaseFile]:
+def _files(group: Group, library: Library) -> list[CaseFile]:
     return [file for file in library.files if group.tag in file.case.tags]
 
 
@@ -153,7 +163,7 @@ def _origins(documents: Sequence[Document], anchors: HeadingAnchors) -> dict[str
     return found
 
 
-def _where_from(documents: Sequence[Document], library: page.Library) -> Iterator[str]:
+def _where_from(documents: Sequence[Document], library: Library) -> Iterator[str]:
     here = {file.case.id: library.target(file) for file in library.files}
     unnamed = dict(here)
     yield from (f"## {WHERE_FROM}", "")
@@ -177,11 +187,11 @@ def _became(entry: Entry, here: Mapping[str, str]) -> str:
     return ", ".join(link(inline(name), here[name]) for name in entry.cases) or inline(entry.without)
 
 
-def library_of(folder: Path) -> page.Library:
+def library_of(folder: Path) -> Library:
     """The cases of a folder, with what was last seen of them."""
     files = load_all([str(folder)])
     known = {file.case.id: facts(file.case) for file in files}
-    return page.Library(folder=folder, files=files, facts=known, verdicts=verdicts.read(folder / verdicts.FILE))
+    return Library(folder=folder, files=files, facts=known, verdicts=read_verdicts(folder / VERDICTS_FILE))
 
 
 def main(check: bool) -> None:
@@ -189,7 +199,7 @@ def main(check: bool) -> None:
     catalogue, library = read(SOURCE.read_text("utf-8")), library_of(CASES)
     if found := list(problems(catalogue, library.files)):
         sys.exit("\n".join(found))
-    path, text = CASES / page.FILE, text_of(catalogue, library)
+    path, text = CASES / PAGE_FILE, text_of(catalogue, library)
     if not check:
         path.write_text(text, encoding="utf-8")
     elif path.read_text("utf-8") != text:

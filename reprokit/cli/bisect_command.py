@@ -12,7 +12,7 @@ import click
 from reprokit.case.matrix import parse_values
 from reprokit.cli import options, release_options, searching
 from reprokit.core.errors import UsageError
-from reprokit.search.bisect.case import make
+from reprokit.search.bisect_case import make
 
 if TYPE_CHECKING:
     from reprokit.run.request import Request

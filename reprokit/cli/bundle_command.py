@@ -16,8 +16,8 @@ from reprokit.core.text import first_line
 from reprokit.engine import registry
 from reprokit.environment.cases import load_text
 from reprokit.intake import bundle, share
+from reprokit.report.formats import Scrubber
 from reprokit.report.labels import cell_name
-from reprokit.report.publishing import Scrubber
 
 if TYPE_CHECKING:
     from reprokit.evidence.records import CellRecord, RunRecord

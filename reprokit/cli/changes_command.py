@@ -15,10 +15,9 @@ from reprokit.cli import options
 from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo, echo_data, style
 from reprokit.core.text import pluralize
-from reprokit.report import timeline
-from reprokit.report.history.changes import change_json, describe, series_key
+from reprokit.report.history import timeline
+from reprokit.report.history.changes import change_json, describe, moment, series_key
 from reprokit.report.history.series import gather
-from reprokit.report.history.since import moment
 
 if TYPE_CHECKING:
     from reprokit.report.history.changes import CellChange

@@ -13,7 +13,7 @@ from reprokit.cli import options
 from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo, echo_data, style
 from reprokit.report import differences
-from reprokit.report.history import changed
+from reprokit.report.history.changes import recorded_facts
 from reprokit.run import lock_file
 from reprokit.store.database import Store
 
@@ -49,7 +49,7 @@ def command(before: str, after: str, as_json: bool, store_folder: Path | None) -
         store = _store(folder)
         runs = [store.run(text) for text in (before, after)]
         sides = [
-            {differences.key_of(cell): changed.side(store.case_text, run, cell) for cell in run.cells} for run in runs
+            {differences.key_of(cell): recorded_facts(store.case_text, run, cell) for cell in run.cells} for run in runs
         ]
         found = differences.pairs(sides[0], sides[1])
         heads = [f"run {run.id}, {run.started_at}, {run.host.engine or 'no engine'}" for run in runs]
@@ -84,4 +84,4 @@ def _cell(folder: Path, text: str, left: str, number: int) -> EnvironmentFacts:
         return differences.of_entry(text, lock.entries[number - 1])
     store = _store(folder)
     run = store.run(left)
-    return changed.side(store.case_text, run, run.cell(number))
+    return recorded_facts(store.case_text, run, run.cell(number))

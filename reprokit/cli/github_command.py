@@ -19,12 +19,11 @@ from reprokit.core.terminal import echo, echo_data
 from reprokit.core.workflow_commands import add_summary, quoted, set_outputs
 from reprokit.core.workflow_commands import command as workflow_command
 from reprokit.environment.cases import load_text
-from reprokit.github import action, event, issue, used_runner
-from reprokit.github.commanding import pinned, read_reply, read_result, run_url
+from reprokit.github import action, issue, used_runner
 from reprokit.github.commenting import admit, answer
+from reprokit.github.event import pinned, read_event, read_reply, read_result, run_url
 from reprokit.github.reply import Reply, of_review, refused, running, verdict
-from reprokit.report.formats import run_format
-from reprokit.report.publishing import FormatSources, Scrubber
+from reprokit.report.formats import FormatSources, Scrubber, run_format
 from reprokit.store.database import Store
 
 
@@ -110,7 +109,7 @@ def check_issue_command(output: Path) -> int:
     (whether a comment may be needed), runner (JSON: the labels of GPU_RUNNER where the case asks for a GPU and there
     are such runners, else of HOSTED_RUNNER).
     """
-    happened = event.read()
+    happened = read_event()
     body = happened.text("issue", "body")
     found = issue.review(body)
     reply = of_review(found)
@@ -136,7 +135,7 @@ def check_issue_command(output: Path) -> int:
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 def admit_command(folder: Path) -> int:
     """Decide whether the label of the event runs the case. Output: admitted. Rewrites reply.json of check-issue."""
-    happened = event.read()
+    happened = read_event()
     found = issue.review(happened.text("issue", "body"))
     if found.state != "valid":
         raise UsageError("the issue holds no valid case: see the comment of check-issue for the errors")
@@ -174,7 +173,7 @@ def run_issue_command(folder: Path, output: Path) -> int:
 @click.option("--result", type=click.Path(path_type=Path), help="Folder of run-issue: answer with its verdicts.")
 def comment_command(folder: Path, result: Path | None) -> int:
     """Post reply.json as our one comment on the event's issue, or update it, and update the labels."""
-    happened, reply = event.read(), read_reply(folder)
+    happened, reply = read_event(), read_reply(folder)
     if result is not None:
         text = (folder / "case.yaml").read_text(encoding="utf-8")
         reply = verdict(reply.digest, text, read_result(result, reply.digest), run_url(os.environ), Scrubber([]))

@@ -18,7 +18,7 @@ from reprokit.core.errors import UsageError
 from reprokit.core.ownership import OwnerState
 from reprokit.core.terminal import confirm, echo, echo_data
 from reprokit.core.text import pluralize
-from reprokit.report import timeline
+from reprokit.report.history import timeline
 from reprokit.report.history.changes import change_json, describe, series_key
 from reprokit.report.history.series import gather
 from reprokit.report.labels import case_names, served_by, summary

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -14,12 +13,17 @@ from reprokit.core.errors import UsageError
 from reprokit.core.files import write
 from reprokit.core.terminal import echo
 from reprokit.core.text import pluralize
-from reprokit.report.catalogue import page, verdicts
-from reprokit.report.catalogue.page import WRITTEN
+from reprokit.report.catalogue import (
+    PAGE_FILE,
+    VERDICTS_FILE,
+    WRITTEN,
+    Library,
+    dump_verdicts,
+    merge_verdicts,
+    page,
+    read_verdicts,
+)
 from reprokit.run.loading import load_all
-
-if TYPE_CHECKING:
-    from reprokit.report.catalogue.page import Library
 
 EXAMPLES = """\b
 Examples:
@@ -53,13 +57,13 @@ def command(folder: Path | None, results: tuple[Path, ...], check: bool) -> int:
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder: name the folder of cases")
     library = _library(folder, results)
-    text = page.page(library)
-    path = folder / page.FILE
+    text = page(library)
+    path = folder / PAGE_FILE
     if check:
         return _check(path, text)
     _may_replace(path)
     if results:
-        _write(folder / verdicts.FILE, verdicts.dumps(library.verdicts))
+        _write(folder / VERDICTS_FILE, dump_verdicts(library.verdicts))
     _write(path, text)
     cells = sum(len(facts.cells) for facts in library.facts.values())
     echo(f"{path}: {pluralize(len(library.files), 'case')}, {pluralize(cells, 'cell')}")
@@ -69,9 +73,9 @@ def command(folder: Path | None, results: tuple[Path, ...], check: bool) -> int:
 def _library(folder: Path, results: tuple[Path, ...]) -> Library:
     files = load_all([str(folder)])
     known = {file.case.id: facts(file.case) for file in files}
-    seen = verdicts.read(folder / verdicts.FILE)
+    seen = read_verdicts(folder / VERDICTS_FILE)
     for path in results:
-        merged = verdicts.merge(seen, path, files, known)
+        merged = merge_verdicts(seen, path, files, known)
         seen = merged.verdicts
         echo(f"{path}: verdicts of {pluralize(len(merged.taken), 'case')} copied")
         for names, why in (
@@ -80,7 +84,7 @@ def _library(folder: Path, results: tuple[Path, ...]) -> Library:
         ):
             if names:
                 echo(f"{path}: {why}: {', '.join(names)}")
-    return page.Library(folder=folder, files=files, facts=known, verdicts=seen)
+    return Library(folder=folder, files=files, facts=known, verdicts=seen)
 
 
 def _check(path: Path, text: str) -> int:

@@ -18,8 +18,7 @@ from reprokit.core.terminal import echo, echo_data
 from reprokit.engine import site
 from reprokit.engine.gpus import discovery
 from reprokit.engine.gpus.discovery import leasable
-from reprokit.github.matrix import Runners, plan
-from reprokit.github.timings import known
+from reprokit.github.matrix import Runners, known, plan
 from reprokit.run.admitting import supply_of
 from reprokit.run.case_warnings import predict
 from reprokit.run.loading import load_all

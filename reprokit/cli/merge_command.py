@@ -13,10 +13,8 @@ from reprokit.cli import options
 from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo
 from reprokit.core.text import pluralize
-from reprokit.report import failures
-from reprokit.report.formats import run_format
-from reprokit.report.labels import summary
-from reprokit.report.publishing import FormatSources
+from reprokit.report.formats import FormatSources, run_format
+from reprokit.report.labels import failure_lines, summary
 from reprokit.run.invocation import now, workflow
 from reprokit.run.request import read_every_job
 from reprokit.store.database import Store
@@ -102,7 +100,7 @@ def _print(done: MergeResult, *, err: bool) -> None:
         jobs = len(run.request.merged or ())
         echo(f"run {run.id}, {run.started_at}: {pluralize(jobs, 'job')}, {pluralize(len(run.cells), 'cell')}", err=err)
         echo(summary(run.cells), err=err)
-        for line in failures.lines(run.cells):
+        for line in failure_lines(run.cells):
             echo(line, err=err)
     if done.imported:
         echo(f"{pluralize(len(done.imported), 'run')} imported unchanged", err=err)

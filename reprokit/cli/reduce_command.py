@@ -18,9 +18,9 @@ from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.core.terminal import echo
 from reprokit.core.version import install_line
-from reprokit.search.reduce import reducing
-from reprokit.search.reduce.parts import KINDS
-from reprokit.search.reduce.reducing import ReductionRequest
+from reprokit.search import reduce_case
+from reprokit.search.reduce_case import ReductionRequest
+from reprokit.search.reduce_parts import KINDS
 
 if TYPE_CHECKING:
     from reprokit.run.request import Request
@@ -78,7 +78,7 @@ def command(**given: Any) -> int:
     notes: list[str] = []
 
     def make(session: SearchSession) -> Search[SearchAnswer]:
-        search = reducing.make(session, session.folder)  # refuses what it cannot reduce, before a note of how
+        search = reduce_case.make(session, session.folder)  # refuses what it cannot reduce, before a note of how
         for note in notes:
             echo(note, err=True)
         return search

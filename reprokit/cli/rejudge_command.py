@@ -16,15 +16,14 @@ from reprokit.cli import options
 from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo, echo_data
 from reprokit.environment.cases import recorded_case, recorded_trouble
-from reprokit.report import rejudged
-from reprokit.report.history.rejudging import Again, CannotJudge, rejudge
-from reprokit.report.history.since import stamp
+from reprokit.report.history.changes import stamp
+from reprokit.report.history.rejudging import Again, CannotJudge, rejudge, rejudged_json, rejudged_lines
 from reprokit.run.loading import load
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
     from reprokit.evidence.records import CellPlace, CellRecord, RunRecord
-    from reprokit.report.rejudged import Skipped
+    from reprokit.report.history.rejudging import Skipped
     from reprokit.store.database import Store
 
 
@@ -74,9 +73,9 @@ def command(
     if write:
         _write(store, found, file)
     if as_json:
-        echo_data(json.dumps(rejudged.to_json(found, skipped, written=write), indent=2, ensure_ascii=False))
+        echo_data(json.dumps(rejudged_json(found, skipped, written=write), indent=2, ensure_ascii=False))
     else:
-        for line in rejudged.lines(found, skipped, written=write):
+        for line in rejudged_lines(found, skipped, written=write):
             echo(line)
     if not found:
         return 3

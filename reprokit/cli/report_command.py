@@ -15,10 +15,9 @@ from reprokit.core.interrupts import signals
 from reprokit.core.ownership import private_folder
 from reprokit.core.terminal import echo
 from reprokit.core.text import pluralize
-from reprokit.report.formats import PagesFormat, RunFormat, formats
+from reprokit.report.formats import FormatSources, PagesFormat, RunFormat, Scrub, Scrubber, formats
 from reprokit.report.html import writing
 from reprokit.report.html.building import PagesRequest
-from reprokit.report.publishing import FormatSources, Scrub, Scrubber
 from reprokit.run.loading import load_all
 from reprokit.store import targets
 

@@ -144,7 +144,7 @@ def command(**given: Any) -> int:
     options.check_writable("--trace", trace_file)
     from reprokit.cli.display.screen import Screen
     from reprokit.run.run_session import Session
-    from reprokit.search.explain.repeating import planner
+    from reprokit.search.repeating import planner
 
     modes = {"failed": failed, "watch": watched, "resume": resume, "cells": cells_file}
     bundled = _is_bundle({**given, **modes})
@@ -295,8 +295,7 @@ def _write(
     record = session.record
     if record is None:
         return
-    from reprokit.report.formats import run_format
-    from reprokit.report.publishing import FormatSources
+    from reprokit.report.formats import FormatSources, run_format
 
     sources = FormatSources(folder=store_folder, file_of=session.files.get)
     for form, path in files.items():

@@ -11,7 +11,7 @@ from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo
 from reprokit.intake import share as sharing
 from reprokit.report import explanation
-from reprokit.report.publishing import Scrubber
+from reprokit.report.formats import Scrubber
 
 
 @click.command(

@@ -18,9 +18,9 @@ from reprokit.cli.timings import show, timings_options
 from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo, echo_data
 from reprokit.evidence.spans import of_findings
-from reprokit.report import detail, explanation, failures
-from reprokit.report.formats import run_format
-from reprokit.report.publishing import FormatSources
+from reprokit.report import detail, explanation
+from reprokit.report.formats import FormatSources, run_format
+from reprokit.report.labels import failure_lines
 from reprokit.store.database import Store
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _table(record: RunRecord) -> None:
         with plain.capture() as captured:
             print_table(plain, record.cells)
         echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
-    for line in failures.lines(record.cells):
+    for line in failure_lines(record.cells):
         echo(line)
 
 

@@ -25,7 +25,7 @@ def try_draft(made: Draft, path: Path, *, trust: Trust, asked: bool, yes: bool =
     from reprokit.run.approving import Declined
     from reprokit.run.request import Request
     from reprokit.run.run_session import Session
-    from reprokit.search.explain.repeating import planner
+    from reprokit.search.repeating import planner
 
     if parts := open_parts(load_text(str(path), render(made), draft=True).case):
         return _marked(made, path, not_run(parts)) if asked else 0

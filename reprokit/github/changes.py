@@ -43,45 +43,42 @@ _MARK = re.compile(rf"<!-- {MARK} (\{{.*\}}) -->")
 
 @dataclass(frozen=True, kw_only=True)
 class ChangedCell:
-    """A cell that changed: its verdicts before and now, and since when. ``name``: '' where too many cells changed."""
+    """A cell that changed: its verdicts before and now, and since when."""
 
     was: str
     now: str
     since: str
-    name: str = ""
+    name: str = ""  # '' where too many cells changed
 
 
 @dataclass(frozen=True, kw_only=True)
 class Followed:
-    """What an issue follows of a case: its changed cells by key, and up to when changes are included.
+    """What an issue follows of a case."""
 
-    ``full``: more cells changed than it can follow; it says nothing about the others.
-    """
-
-    cells: Mapping[str, ChangedCell] = field(default_factory=dict)
-    upto: str = ""
-    full: bool = False
+    cells: Mapping[str, ChangedCell] = field(default_factory=dict)  # its changed cells by key
+    upto: str = ""  # up to when changes are included
+    full: bool = False  # more cells changed than it can follow; it says nothing about the others
 
 
 @dataclass(frozen=True, kw_only=True)
 class CaseIssue:
-    """An issue of ours. ``number`` 0: to be opened. ``together``: it covers several cases."""
+    """An issue of ours."""
 
-    number: int
+    number: int  # 0: to be opened
     open: bool
     cases: Mapping[str, Followed]
-    together: bool = False
+    together: bool = False  # it covers several cases
 
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """What to do, ``kind``: ``open``, ``update`` or ``close`` an issue. ``comment``: '' where the issue is new."""
+    """What to do about an issue."""
 
-    kind: str
+    kind: str  # open, update or close
     number: int
     title: str
     body: str
-    comment: str = ""
+    comment: str = ""  # '' where the issue is new
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,10 +100,8 @@ def plan(
     ``most``: new issues at most. Only confirmed changes count (see :mod:`reprokit.report.history.transitions`), and new
     cells are not changes.
     """
-    homes = {
-        name: issue for issue in sorted(issues, key=lambda one: one.together) if issue.open for name in issue.cases
-    }
-    homes = {**homes, **{name: one for one in issues if one.open and not one.together for name in one.cases}}
+    own_last = sorted(issues, key=lambda one: not one.together)
+    homes = {name: issue for issue in own_last if issue.open for name in issue.cases}
     moved: dict[str, tuple[Followed, list[Mapping[str, Any]]]] = {}
     for name, news in _news(changes, issues).items():
         home = homes.get(name)
@@ -190,15 +185,12 @@ def fitted(issue: CaseIssue) -> CaseIssue:
     most = MOST_CELLS
     while size(mark(issue)) > MARK_LIMIT and most > 1:
         most //= 2
-        issue = dataclasses.replace(
-            issue,
-            cases={
-                name: followed
-                if len(followed.cells) <= most
-                else dataclasses.replace(followed, cells=dict(list(followed.cells.items())[:most]), full=True)
-                for name, followed in issue.cases.items()
-            },
-        )
+        cases = dict(issue.cases)
+        for name, followed in issue.cases.items():
+            if len(followed.cells) > most:
+                some = dict(list(followed.cells.items())[:most])
+                cases[name] = dataclasses.replace(followed, cells=some, full=True)
+        issue = dataclasses.replace(issue, cases=cases)
     return issue
 
 
@@ -278,11 +270,9 @@ def parse(number: int, text: str, *, is_open: bool) -> CaseIssue | None:
 
 
 def _as_before(all_known: bool) -> str:
-    return (
-        "Every cell is as it was before"
-        if all_known
-        else "Every cell that was followed is as it was before; others were too many to follow"
-    )
+    if all_known:
+        return "Every cell is as it was before"
+    return "Every cell that was followed is as it was before; others were too many to follow"
 
 
 def _cells(issue: CaseIssue, all_known: bool) -> str:

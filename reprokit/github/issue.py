@@ -42,16 +42,12 @@ MAX_CELLS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Review:
-    """The result of reading an issue's text.
+    """The result of reading an issue's text."""
 
-    ``state``: none (there is no case, and none was intended), invalid or valid. ``digest``: the sha256, in hex, of the
-    case's text, or of the whole issue where there is none. ``text``: the case's text; ``file``: the case when valid.
-    """
-
-    state: str
-    digest: str
-    text: str = ""
-    file: CaseFile | None = None
+    state: str  # none (there is no case, and none was intended), invalid or valid
+    digest: str  # the sha256, in hex, of the case's text, or of the whole issue where there is none
+    text: str = ""  # of the case
+    file: CaseFile | None = None  # the case when valid
     problems: tuple[Problem, ...] = ()
 
     @property

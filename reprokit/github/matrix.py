@@ -1,8 +1,4 @@
-"""The cells of cases as a matrix of jobs of GitHub Actions: ``{"include": [{name, runner, cases}, ...]}``.
-
-What an entry says is read by ``reprokit run --cells``. Nothing here asks a registry, git or an engine: which cells
-share images is known from their Dockerfiles.
-"""
+"""The cells of cases as a matrix of jobs of GitHub Actions: ``{"include": [{name, runner, cases}, ...]}``."""
 
 from __future__ import annotations
 
@@ -10,8 +6,9 @@ import json
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +17,86 @@ from reprokit.case.matrix import Cell, cell_key
 from reprokit.core.errors import UsageError
 from reprokit.core.text import pluralize
 from reprokit.environment.installing import LARGE
-from reprokit.github.partition import Bounds, ImageLayer, WorkUnit, cut
+from reprokit.report.catalogue import VERDICTS_FILE, read_verdicts
 from reprokit.run.request import Chosen, chosen_to_json
 from reprokit.run.unfetched import UnfetchedTrees, image_and_layers
+from reprokit.store.database import Store
+from reprokit.store.folder import has_database
 
 if TYPE_CHECKING:
+    from reprokit.case.files import CaseFile
     from reprokit.environment.supply import Supply
-    from reprokit.evidence.records import RunRecord
+    from reprokit.evidence.records import CellRecord, RunRecord
     from reprokit.run.task import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkUnit:
+    """Work that stays together."""
+
+    order: tuple[str, ...]  # sorts pieces that share many layers next to each other
+    layers: frozenset[str]
+    seconds: float
+    characters: int = 0  # that name it
+    work: Any = None  # what the caller knows it by
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageLayer:
+    """What making a layer costs."""
+
+    seconds: float
+    size: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """What a job may take: ``seconds`` and bytes of ``disk`` are wishes, ``characters`` of its entry are a limit."""
+
+    seconds: float
+    disk: float
+    characters: int
+
+
+def cut(
+    pieces: Sequence[WorkUnit], layers: Mapping[str, ImageLayer], bounds: Bounds, most: int
+) -> list[list[WorkUnit]]:
+    """At most ``most`` jobs, all pieces in them, each once; the wishes give way where there would be more jobs.
+
+    The pieces are put in order and jobs are filled one after the other. Raises ValueError when the limit of an entry
+    does not permit so few jobs.
+    """
+    ordered = sorted(pieces, key=lambda piece: piece.order)
+    wish = bounds
+    while True:
+        jobs = _fill(ordered, layers, wish)
+        if len(jobs) <= most:
+            return jobs
+        if wish.seconds == inf:
+            raise ValueError(f"{len(jobs)} jobs are needed to name the cells")
+        factor = 1.25 if wish.seconds < 1000 * bounds.seconds else inf
+        wish = replace(wish, seconds=wish.seconds * factor, disk=wish.disk * factor)
+
+
+def _fill(ordered: Sequence[WorkUnit], layers: Mapping[str, ImageLayer], bounds: Bounds) -> list[list[WorkUnit]]:
+    jobs: list[list[WorkUnit]] = []
+    made: set[str] = set()
+    seconds = size = characters = 0.0
+    for piece in ordered:
+        new = piece.layers - made
+        seconds += piece.seconds + sum(layers[layer].seconds for layer in sorted(new))
+        size += sum(layers[layer].size for layer in sorted(new))
+        characters += piece.characters
+        if not jobs or seconds > bounds.seconds or size > bounds.disk or characters > bounds.characters:
+            jobs.append([])
+            made = set()
+            seconds = piece.seconds + sum(layers[layer].seconds for layer in sorted(piece.layers))
+            size = sum(layers[layer].size for layer in sorted(piece.layers))
+            characters = piece.characters
+        jobs[-1].append(piece)
+        made |= piece.layers
+    return jobs
+
 
 MOST = 256
 """Jobs that one matrix of GitHub Actions may have (docs.github.com, "Actions limits")."""
@@ -60,26 +129,20 @@ class PastFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class Runners:
-    """Labels of the runners, and how many jobs there may be. ``gpu`` empty: there are none with a GPU.
-
-    A job waits for its runner for a day: labels are not guessed.
-    """
+    """Labels of the runners, which are not guessed: a job waits for its runner for a day."""
 
     hosted: tuple[str, ...] = ("ubuntu-24.04",)
-    gpu: tuple[str, ...] = ()
-    most: int = USUAL
+    gpu: tuple[str, ...] = ()  # empty: there are none with a GPU
+    most: int = USUAL  # jobs
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixPlan:
-    """A matrix, and what it comes to. ``cells``: with their fixes, as runs count them.
-
-    ``images``: how many the jobs make in sum, and how many there are.
-    """
+    """A matrix, and what it comes to."""
 
     include: list[dict[str, Any]]
-    cells: int
-    images: tuple[int, int]
+    cells: int  # with their fixes, as runs count them
+    images: tuple[int, int]  # how many the jobs make in sum, and how many there are
 
     def text(self) -> str:
         """The JSON, in one line. Raises UsageError when a job's output cannot hold it."""
@@ -101,13 +164,10 @@ class MatrixPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class _Unit:
-    """Cells that stay together: one with its variants, or all of a case that compares its cells with each other.
-
-    ``images``: the layers of each, by the image's key.
-    """
+    """Cells that stay together: one with its variants, or all of a case that compares its cells with each other."""
 
     tasks: tuple[Task, ...]
-    images: Mapping[str, tuple[str, ...]]
+    images: Mapping[str, tuple[str, ...]]  # the layers of each, by the image's key
 
     @property
     def cells(self) -> list[Cell]:
@@ -285,3 +345,41 @@ def without_gpu(run: RunRecord) -> str:
         return ""
     reasons = Counter(cell.reason or "not decided" for cell in run.cells)
     return "; ".join(f"{reason} ({pluralize(number, 'cell')})" for reason, number in reasons.most_common(3))
+
+
+def known(files: Sequence[CaseFile], store: Path) -> PastFigures:
+    """Image sizes and durations of the cells of these cases, as far as recorded.
+
+    ``store``: the store's folder. Files that cannot be read are ignored, since these are only estimates.
+    """
+    sizes: dict[tuple[str, str, str], float] = {}
+    seconds: dict[tuple[str, str, str], float] = {}
+    for folder in sorted({Path(file.path).parent for file in files if "://" not in file.path}):
+        try:
+            seen = read_verdicts(folder / VERDICTS_FILE)
+        except UsageError:
+            continue
+        for case_id, case in seen.cases.items():
+            for one in case.cells:
+                if one.size:
+                    sizes[case_id, cell_key(one.cell), one.variant] = one.size
+    for cell in _newest_cells(files, store):
+        key = cell.case_id, cell_key(cell.cell), cell.variant
+        if cell.seconds is not None:
+            seconds[key] = cell.seconds
+        if cell.image and cell.image.size:
+            sizes[key] = cell.image.size
+    return PastFigures(sizes=sizes, seconds=seconds)
+
+
+def _newest_cells(files: Sequence[CaseFile], folder: Path) -> Iterator[CellRecord]:
+    if not has_database(folder):
+        return
+    try:
+        store = Store(folder)
+    except UsageError:
+        return
+    for file in files:
+        found = store.last_seen(file.case.id)
+        yield from found[1] if found else ()
+    store.close()

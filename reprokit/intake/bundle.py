@@ -25,7 +25,7 @@ from reprokit.core.version import __version__
 from reprokit.engine.container_spec import docker_run_words
 from reprokit.engine.protocol import Engine, Trial
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.report.publishing import Scrub, scrubbed
+from reprokit.report.formats import Scrub, scrubbed
 from reprokit.run.lock_file import path_of
 from reprokit.run.plan import task_of
 from reprokit.run.request import BUNDLES, Request

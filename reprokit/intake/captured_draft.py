@@ -23,7 +23,7 @@ from reprokit.intake.captured_python import SHELLS
 from reprokit.intake.captured_run import CapturedRun
 from reprokit.intake.draft import Draft, literal, slug
 from reprokit.intake.matrix import why_unavailable
-from reprokit.search.reduce import signature
+from reprokit.search import reduce_text
 
 _COMPILER = re.compile(r"(?:.*-)?(?:gcc|g\+\+|cc|c\+\+|make|cmake|ninja|nvcc)(?:-[\d.]+)?")
 _COMPILED = frozenset({".c", ".cc", ".cpp", ".cxx", ".cu", ".h", ".hpp", ".cuh"})
@@ -262,11 +262,11 @@ class CaptureDrafting:
             return {"timed_out": "true"}
         if (code := ending.exit_code or 0) > 128 and code - 128 in {one.value for one in signal.Signals}:
             failure["signal"] = signal.Signals(code - 128).name
-        strict = signature.tightened(failure, [signature.FailedTrial(ending=ending, log=self.seen.ran.log)])
+        strict = reduce_text.tightened(failure, [reduce_text.FailedTrial(ending=ending, log=self.seen.ran.log)])
         # Wildcards split up a secret within a pattern, so compare with the pattern from the log without secrets.
         # To a pattern, a home directory is a path like any other: replace it by one.
         log = re.sub(r"~(?=/)", "/home/user", redaction.scrub(self.seen.ran.log, known=self.known).text)
-        public = signature.tightened(failure, [signature.FailedTrial(ending=ending, log=log)])
+        public = reduce_text.tightened(failure, [reduce_text.FailedTrial(ending=ending, log=log)])
         kept: dict[str, Any] = {}
         for key, value in strict.items():
             if public.get(key) != value or redaction.scrub(str(value), known=self.known).omitted:

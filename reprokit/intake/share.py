@@ -17,14 +17,16 @@ from reprokit.core.redaction import scrub as scrub_text
 from reprokit.core.version import DISTRIBUTION
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import ANSWER, CellRecord, RunRecord
-from reprokit.report import explanation, failures
+from reprokit.report import explanation
 from reprokit.report.explanation import FileOf
-from reprokit.report.history.changed import Texts
-from reprokit.report.labels import summary
-from reprokit.report.markdown import RESERVED, explained, parts, ran, titled, verdicts
-from reprokit.report.markdown.fitting import Section, fit
-from reprokit.report.markdown.text import block, code, details, fence, prose, size
-from reprokit.report.publishing import Scrub, scrubbed
+from reprokit.report.formats import Scrub, scrubbed
+from reprokit.report.formats.md import RESERVED
+from reprokit.report.history.changes import Texts
+from reprokit.report.labels import failure_lines, summary
+from reprokit.report.markdown import sections as parts
+from reprokit.report.markdown import tables
+from reprokit.report.markdown.sections import explained, ran, titled
+from reprokit.report.markdown.text import Section, block, code, details, fence, fit, prose, size
 from reprokit.run.loading import load
 from reprokit.store.database import Store
 
@@ -102,8 +104,8 @@ def share(
 
 def _head(subject: Subject, run: RunRecord | None) -> str:
     if run is None:
-        return f"## {prose(subject.title)}\n\n**Not run yet here:** this is the case alone, without verdicts.\n"
-    same = ", ".join(verdicts.fixed_axes(run.cells)) if len(run.cells) > 1 else ""
+        return f"## {prose(subject.title)}\n\n**Not run yet here:** this is the case alone, without tables.\n"
+    same = ", ".join(tables.fixed_axes(run.cells)) if len(run.cells) > 1 else ""
     always = f" In every cell: {same}." if same else ""
     said = summary(run.cells).removesuffix("; nothing departs")  # who reads it does not know from what
     return f"## {prose(subject.title)}\n\n**{prose(said)}.** {ran(run)}{always}\n"
@@ -117,12 +119,12 @@ def _fix(subject: Subject) -> list[Section]:
 
 
 def _verdicts(cells: Sequence[CellRecord]) -> list[Section]:
-    whole, short = verdicts.tables(cells), verdicts.tables(cells, short=True)
+    whole, short = tables.tables(cells), tables.tables(cells, short=True)
     found = [Section(name="the table of verdicts", worth=80, forms=(whole, short, ""))]
-    if not verdicts.has_reasons(cells):
-        forms = (verdicts.reasons(cells), verdicts.reasons(cells, 3), "")
+    if not tables.has_reasons(cells):
+        forms = (tables.reasons(cells), tables.reasons(cells, 3), "")
         found.append(Section(name="the reasons", worth=40, forms=forms))
-    if ways := list(failures.lines(cells)):
+    if ways := list(failure_lines(cells)):
         found.append(Section(name="the ways of failing", worth=45, forms=(block(ways), "")))
     return found
 

@@ -2,22 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from reprokit.core.errors import UsageError
 from reprokit.core.terminal import style
-from reprokit.core.text import seconds, size
+from reprokit.core.text import one_line, pluralize, seconds, size
 from reprokit.environment.measured import Measured
 from reprokit.evidence.details import CellDetails
+from reprokit.evidence.differences import INFINITE, NAN, ComparisonRecord
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.text import LineNumbers, clean
 from reprokit.evidence.usage import Usage
-from reprokit.report import comparison
-from reprokit.report.failures import ranges
-from reprokit.report.labels import cell_name, expectation
+from reprokit.report.labels import cell_name, expectation, ranges
 from reprokit.store import logs
 from reprokit.store.places import read_log
+
+BARS = 24
+"""Bars of a histogram; of more decades, neighbours share one."""
+WIDTH = 40
+NAMED = {NAN: "NaN", INFINITE: "infinite"}
+
+
+def comparison_lines(record: ComparisonRecord | None, title: str) -> Iterator[str]:
+    """What each tensor is against its reference, and how many numbers are how far apart; nothing for no comparison."""
+    if record is None:
+        return
+    yield title
+    yield f"against {record.reference}" if record.reference else "this cell is the reference"
+    for one in record.tensors:
+        shape = f" {one.dtype} {list(one.shape)}" if one.dtype else ""
+        yield f"{one_line(one.name)}{shape}: {one}"
+        bars = histogram(one.decades)
+        most = max((count for _, count in bars), default=0)
+        for name, count in bars:
+            yield f"    {name:>16} {'#' * max(1, round(WIDTH * count / most))} {count}"
+    if record.of > len(record.tensors):
+        yield f"... {pluralize(record.of - len(record.tensors), 'tensor')} more"
+
+
+def histogram(decades: Mapping[str, int]) -> list[tuple[str, int]]:
+    """How many numbers are how far apart, the least first: by decades such as ``1e-7 to 1e-6``."""
+    powers = sorted(int(power) for power in decades if power not in NAMED)
+    span = range(powers[0], powers[-1] + 1) if powers else range(0)
+    each = -(-len(span) // BARS) or 1
+    bars = []
+    for low in range(span.start, span.stop, each) if span else ():
+        count = sum(decades.get(str(power), 0) for power in range(low, low + each))
+        bars.append((f"1e{low} to 1e{low + each}", count))
+    return bars + [(words, decades[name]) for name, words in NAMED.items() if name in decades]
+
+
+def comparison_data(record: ComparisonRecord) -> dict[str, Any]:
+    """``{reference, more, tensors}``; a tensor is ``{name, words, bars}``, and a bar ``[words, count]``."""
+    tensors = [
+        {"name": one_line(one.name), "words": str(one), "bars": [list(bar) for bar in histogram(one.decades)]}
+        for one in record.tensors
+    ]
+    return {"reference": record.reference, "more": record.of - len(record.tensors), "tensors": tensors}
+
 
 CONTEXT = 12
 """Lines shown around what the signature matched."""
@@ -43,13 +87,6 @@ def cell(run: RunRecord, record: CellRecord, folder: Path, trial: int, *, colour
     return "\n".join(_sections(run, record, folder, trial, colour))
 
 
-def _circumstances(details: CellDetails) -> Iterable[str]:
-    if details.trust != CellDetails().trust:
-        yield f"trust: {details.trust.value}"
-    if details.node:
-        yield f"served by {', '.join(filter(None, (details.engine, str(details.node))))}"
-
-
 def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colour: bool) -> Iterable[str]:
     def head(text: str) -> str:
         return style(f"── {text} ", bold=True) + "─" * max(0, 60 - len(text)) if colour else f"== {text} =="
@@ -62,19 +99,14 @@ def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colo
     engine = f", {run.host.engine}" if run.host.engine else ""
     yield f"run {run.id}, {run.started_at}{engine}, case {record.case_path} ({record.case_digest[:19]})"
     yield from _circumstances(record.details)
-    yield from _failures(record)
-    for again in record.details.rejudged:
-        was = again.before
-        yield f"judged again {again.at[:16].replace('T', ' ')}; before, by rules {was.rules}: {was.verdict}"
-    failed = record.details.build
-    if failed:
+    if failed := record.details.build:
         yield head("Build")
         yield f"step: {failed.step}"
         yield from failed.tail
     for number, one in enumerate(record.trials, 1):
         ended = f"exit status {one.exit_code}" + (", out of memory" if one.oom else "")
         yield f"trial {number}: {one.outcome}, {ended}, {seconds(one.seconds)}{used(one.usage)}: {one.reason}"
-    yield from comparison.lines(record.details.comparison, head("Comparison of outputs"))
+    yield from comparison_lines(record.details.comparison, head("Comparison of outputs"))
     if record.trials:
         shown = _trial(record, trial)
         yield head(f"Log of trial {shown.number}")
@@ -95,20 +127,27 @@ def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colo
         yield record.repeat
 
 
+def _circumstances(details: CellDetails) -> Iterable[str]:
+    """Trust and node, one line for each way in which trials failed, and what was said before it was judged again."""
+    if details.trust != CellDetails().trust:
+        yield f"trust: {details.trust.value}"
+    if details.node:
+        yield f"served by {', '.join(filter(None, (details.engine, str(details.node))))}"
+    for failure in details.ways:
+        trials = f", trials {ranges(failure.trials)}" if failure.trials else ""
+        known = f", known as {failure.known}" if failure.known else ""
+        yield f"failure {failure.id}{known}{trials}: {failure.title}"
+    for again in details.rejudged:
+        was = again.before
+        yield f"judged again {again.at[:16].replace('T', ' ')}; before, by rules {was.rules}: {was.verdict}"
+
+
 def used(usage: Usage | None) -> str:
     """What a trial used, as the end of a list: ``, CPU 0.81 s, peak memory 35 MB``; '' where it was not measured."""
     cpu, memory = (usage.cpu_seconds, usage.peak_memory) if usage else (None, None)
     shown = f", CPU {seconds(cpu)}" if cpu is not None else ""
     shown += f", peak memory {size(memory)}" if memory is not None else ""
     return shown + "".join(f"; on {gpu}" for gpu in (usage.gpus if usage else ()))
-
-
-def _failures(record: CellRecord) -> Iterable[str]:
-    """How it failed: one line, or one for each way in which its trials did."""
-    for failure in record.details.ways:
-        trials = f", trials {ranges(failure.trials)}" if failure.trials else ""
-        known = f", known as {failure.known}" if failure.known else ""
-        yield f"failure {failure.id}{known}{trials}: {failure.title}"
 
 
 def _image(record: CellRecord, title: str) -> Iterable[str]:

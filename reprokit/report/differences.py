@@ -1,16 +1,11 @@
-"""How two environments differ, in the order in which it is likely to matter. Pure.
-
-A :class:`EnvironmentFacts` is what is known of one environment, by concern. Concerns are in the order in which
-they tend to be behind "it fails here and not there": hardware, C library and CUDA first, then the frameworks and what
-they are built on, then everything else.
-"""
+"""How two environments differ, in the order in which it is likely to matter. Pure."""
 
 from __future__ import annotations
 
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -55,6 +50,7 @@ ORDER = (
     "case",
     "reprokit",
 )
+"""Concerns in the order in which they tend to be behind "it fails here and not there"."""
 
 ASKED = ("engine", "environment variables", "command", "limits", "kernel", "case", "reprokit")
 """What is known of a cell without measuring its image."""
@@ -74,18 +70,14 @@ LOCKED = (
 
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentFacts:
-    """One environment: ``name`` as the user named it, ``title`` and ``verdict`` in words, facts by concern and name.
+    """What is known of one environment, by concern and name."""
 
-    ``measured``: whether an image stood to be measured; without one, only what was asked can be compared. ``locked``:
-    it is a lock's, which knows packages and sources.
-    """
-
-    name: str
+    name: str  # as the user named it
     title: str
-    verdict: str = ""
+    verdict: str = ""  # in words
     facts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    measured: bool = True
-    locked: bool = False
+    measured: bool = True  # an image was measured; without one, only what was asked can be compared
+    locked: bool = False  # it is a lock's, which knows packages and sources
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,11 +302,10 @@ def run_text(before: str, after: str, found: Sequence[CellPair]) -> Iterable[str
         yield ""
         yield "verdicts"
     for pair in changed:
-        assert pair.before is not None
-        assert pair.after is not None
-        yield f"  {pair.before.title}"
-        yield f"    - {pair.before.verdict}"
-        yield f"    + {pair.after.verdict}"
+        if pair.before and pair.after:
+            yield f"  {pair.before.title}"
+            yield f"    - {pair.before.verdict}"
+            yield f"    + {pair.after.verdict}"
     groups: dict[tuple[Difference, ...], list[CellPair]] = {}
     for pair in both:
         if pair.differences:
@@ -343,7 +334,5 @@ def side_json(side: EnvironmentFacts | None) -> dict[str, str] | None:
 
 def pair_json(pair: CellPair) -> dict[str, Any]:
     """A pair with what differs, for ``--json``."""
-    differences = [
-        {"concern": one.concern, "name": one.name, "before": one.before, "after": one.after} for one in pair.differences
-    ]
+    differences = [asdict(one) for one in pair.differences]
     return {"before": side_json(pair.before), "after": side_json(pair.after), "differences": differences}

@@ -21,10 +21,9 @@ from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import CellRecord, RunRecord, cuda_providers
 from reprokit.evidence.strength import Tally, excludes, total, trials_each
 from reprokit.run.loading import load
-from reprokit.search.explain.conditions import gap, words
-from reprokit.search.explain.explain import DiscriminatingCell, Explanation, Statement, explain
-from reprokit.search.explain.repeating import tally_of, trials_of
-from reprokit.search.explain.support import MOST_TRIALS, Support
+from reprokit.search.conditions import gap, words
+from reprokit.search.explain import DiscriminatingCell, Explanation, Statement, explain
+from reprokit.search.repeating import MOST_TRIALS, Support, tally_of, trials_of
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
@@ -51,16 +50,14 @@ FACTS = (*AXIS_NAMES[:1], "glibc", *AXIS_NAMES[1:])
 
 @dataclass(frozen=True, kw_only=True)
 class Explained:
-    """A case with what its cells explain. ``cells`` are what positions in ``explanation`` mean; ``records`` of those
-    that were run come with the same positions. ``fixed``: the cells that were run with the fix.
-    """
+    """A case with what its cells explain."""
 
     id: str
     path: str
     file: CaseFile | None
-    cells: tuple[Cell, ...]
-    records: tuple[CellRecord, ...]
-    fixed: tuple[CellRecord, ...]
+    cells: tuple[Cell, ...]  # what positions in ``explanation`` mean
+    records: tuple[CellRecord, ...]  # of the cells that were run, which come first
+    fixed: tuple[CellRecord, ...]  # with the fix
     explanation: Explanation
 
     @cached_property
@@ -120,8 +117,8 @@ def of_run(run: RunRecord, file_of: FileOf = lambda digest: None) -> list[Explai
 def newest(recorded: Sequence[tuple[RunRecord, CellRecord]], file: CaseFile | None) -> list[CellRecord]:
     """The newest verdict of each cell and variant, a conclusive one if there is any, by the kind of engine used last.
 
-    ``recorded``: newest first. ``file``: the case; only cells of its matrix count, unless none is one of these (options
-    gave each another axis). Where cells were decided on several models of GPU, the model is one more axis.
+    ``recorded``: newest first. Only cells of the case's matrix count, unless none is one of these (options gave each
+    another axis). Where cells were decided on several models of GPU, the model is one more axis.
     """
     found: dict[tuple[str, str, str], CellRecord] = {}
     engine = next((run.engine for run, _ in recorded if run.engine), "")
@@ -193,20 +190,22 @@ def short(explained: Explained) -> Iterator[str]:
     notes = [f"in the {found.decided} cells decided", *left_open(explained)]
     if not found.minimal:
         notes.append("it may be said shorter")
-    if found.claim is Statement.EXACT and explained.supported:
+    exact = found.claim is Statement.EXACT
+    if exact and explained.supported:
         yield f"reproduces exactly when {words(found.found)}{_rate(explained)} ({'; '.join(notes)})"
-        yield from _providers(explained)
-        return
-    if found.claim is Statement.EXACT:
+    elif exact:
         bad, good = pluralize(len(found.bad), "cell"), pluralize(len(found.good), "cell")
         notes = notes[1:] and [f" ({'; '.join(notes[1:])})"]
         sides = f"failed in the {bad} with {words(found.found)}{_rate(explained)}, passed in the other {good}"
         yield f"{trials_each(explained.trials)}: {sides}{''.join(notes)}"
-        yield from _providers(explained)
-        yield from _how_to_confirm(explained)
-        return
-    yield f"several conditions fit ({'; '.join(notes)}): {words(found.found)}; {_rivals(found)}"
+    else:
+        shown = "; ".join(words(rival) for rival in found.rivals[:2])
+        more = len(found.rivals) - 2 + found.more_rivals
+        rivals = f"{shown}; and {more} more" if more > 0 else shown
+        yield f"several conditions fit ({'; '.join(notes)}): {words(found.found)}; {rivals}"
     yield from _providers(explained)
+    if exact and not explained.supported:
+        yield from _how_to_confirm(explained)
     for proposed in found.tell_apart[:1]:
         yield f"what would tell them apart: {_how(explained, proposed)}"
 
@@ -252,7 +251,6 @@ def full(explained: Explained) -> Iterator[str]:
 
 
 def _providers(explained: Explained) -> Iterator[str]:
-    """That the decided cells have CUDA from several providers, where what is said names an axis that decides on it."""
     found = explained.explanation
     axes = {one.axis for conditions in (found.found, *found.rivals) for each in conditions for one in each}
     yield from filter(None, [cuda_providers((explained.records[at] for at in (*found.bad, *found.good)), axes)])
@@ -268,7 +266,6 @@ def lead(explained: Explained) -> str:
 
 
 def _rate(explained: Explained) -> str:
-    """``, in 20 of 60 trials`` where the cells that fail do not always; else ''."""
     tally = total(tally_of(explained.records[at]) for at in explained.explanation.bad)
     return f", in {tally.failed} of {tally.of} trials" if tally.passed else ""
 
@@ -280,24 +277,14 @@ def _how_to_confirm(explained: Explained) -> Iterator[str]:
         yield f"that may be chance; repeat the cells that decide it: {line}"
 
 
-def _rivals(found: Explanation) -> str:
-    shown = "; ".join(words(rival) for rival in found.rivals[:2])
-    more = len(found.rivals) - 2 + found.more_rivals
-    return f"{shown}; and {more} more" if more > 0 else shown
-
-
 @dataclass(frozen=True, kw_only=True)
 class FixSeen:
-    """What a fix was seen to do, in the ``cells`` where the case reproduced and the fix was run.
-
-    ``gone`` and ``left``: in how many the failure is gone or still there; nothing is decided in the others. ``words``:
-    the same as a sentence.
-    """
+    """What a fix was seen to do, where the case reproduced and the fix was run."""
 
     cells: int
-    gone: int
-    left: int
-    words: str
+    gone: int  # in how many of them the failure is gone
+    left: int  # in how many it is still there; nothing is decided in the others
+    words: str  # the same as a sentence
 
 
 def fix_of(explained: Explained) -> FixSeen:

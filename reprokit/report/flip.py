@@ -10,9 +10,9 @@ from reprokit.case.matrix import Cell
 from reprokit.case.model import Case
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.verdict import expected
-from reprokit.search.explain.conditions import Conditions
-from reprokit.search.explain.covering import PLAIN, separate
-from reprokit.search.explain.explain import is_a_list
+from reprokit.search.conditions import Conditions
+from reprokit.search.covering import PLAIN, separate
+from reprokit.search.explain import is_a_list
 
 MAX_WORDS = 5
 """Most values of axes in a sentence that people can follow."""

@@ -1,20 +1,20 @@
-"""The files of one project on the package indexes that builds read from: pip's, the configuration's and the case's own.
-
-Indexes answer in JSON (PEP 691, with the time of each upload as PEP 700 has it) or HTML (PEP 503); local folders and
-find-links pages are read as pip reads them.
-"""
+"""The files of one project on the package indexes that builds read from, and whether a Python can install them."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from packaging.utils import canonicalize_name
+from packaging.specifiers import SpecifierSet
+from packaging.tags import Tag, compatible_tags, cpython_tags
+from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from reprokit.core.errors import UsageError
 from reprokit.core.redaction import without_passwords
@@ -23,6 +23,7 @@ from reprokit.engine.site import authorities, network
 from reprokit.engine.site.answers import NoConnection, default_index, get
 from reprokit.engine.site.assembly import pip_options as of_host
 from reprokit.engine.site.links import Link, links_in, links_in_text, links_of, local_path
+from reprokit.environment import versions
 from reprokit.environment.installing import index_options
 
 SECONDS = 30.0
@@ -40,18 +41,12 @@ class DistributionFile:
     uploaded: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProjectFiles:
-    """The files of a project. ``notes``: which indexes gave none, and why, in words."""
+def files_of(project: str, pip_options: Iterable[str] = ()) -> tuple[list[DistributionFile], list[str]]:
+    """All files of a project that the host's pip would find with a case's ``pip_options``, and notes on the indexes.
 
-    files: tuple[DistributionFile, ...]
-    notes: tuple[str, ...] = ()
-
-
-def files_of(project: str, pip_options: Iterable[str] = ()) -> ProjectFiles:
-    """All files of a project that the host's pip would find with a case's ``pip_options``.
-
-    Raises UsageError when no index answers, or pip's configuration cannot be read.
+    Indexes answer in JSON (PEP 691, 700) or HTML (PEP 503); local folders and find-links pages are read as pip reads
+    them. The notes say which gave none, and why. Raises UsageError when no index answers, or pip's configuration cannot
+    be read.
     """
     settings = site.settings()
     options = of_host(os.environ, settings)
@@ -72,7 +67,7 @@ def files_of(project: str, pip_options: Iterable[str] = ()) -> ProjectFiles:
         raise UsageError(
             f"{what}; the indexes are those of the host's pip (see: pip config list) and of environment.pip_options"
         )
-    return ProjectFiles(files=tuple(files), notes=tuple(notes))
+    return files, notes
 
 
 def _places(options: Mapping[str, str], of_case: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -87,38 +82,36 @@ def _places(options: Mapping[str, str], of_case: Iterable[str]) -> Iterator[tupl
         index = own.get("index-url", [""])[-1] or options.get("index-url") or default_index(SECONDS)
         extra = [*options.get("extra-index-url", "").split(), *own.get("extra-index-url", [])]
         yield from (("index", url) for url in (index, *extra) if url)
-    for place_name in options.get("find-links", "").split():
-        yield "links", place_name
-    for place_name in own.get("find-links", []):
-        if "://" in place_name:  # a folder that the case names is in the image, not on this host
-            yield "links", place_name
+    yield from (("links", name) for name in options.get("find-links", "").split())
+    # A folder that the case names is in the image, not on this host.
+    yield from (("links", name) for name in own.get("find-links", []) if "://" in name)
 
 
-def _read(kind: str, page: str, proxies: Mapping[str, str], bundle: str) -> Iterator[DistributionFile]:
+def _read(kind: str, page: str, proxies: Mapping[str, str], bundle: str) -> list[DistributionFile]:
     local = local_path(page)
     if local is not None:
         try:
-            return iter([_of_link(link) for link in _on_host(kind, local)])
+            return [_file_of_link(link) for link in _links_on_host(kind, local)]
         except OSError as error:
             raise NoConnection(f"it cannot be read: {error.strerror}") from None
     answer = get(page, proxies=proxies, bundle=bundle, accept=ACCEPT, seconds=SECONDS)
     if answer.status == 404:  # this index does not have the project
-        return iter(())
+        return []
     if answer.status != 200:
         raise NoConnection(f"it answers {answer.status}")
     try:
         if answer.kind == JSON:
-            files = [_of_json(file) for file in json.loads(answer.body)["files"]]
+            files = [_file_of_json(file) for file in json.loads(answer.body)["files"]]
         else:
-            files = [_of_link(link) for link in links_in_text(answer.body.decode("utf-8", "replace"), answer.url)]
+            files = [_file_of_link(link) for link in links_in_text(answer.body.decode("utf-8", "replace"), answer.url)]
     except (ValueError, KeyError, TypeError, AttributeError):
         files = []
     if not files:  # a login page looks like this, too
         raise NoConnection("its answer lists no files")
-    return iter(files)
+    return files
 
 
-def _on_host(kind: str, place: Path) -> list[Link]:
+def _links_on_host(kind: str, place: Path) -> list[Link]:
     if not (place.parent if kind == "index" else place).exists():
         raise NoConnection("it does not exist")
     if kind == "links":
@@ -127,7 +120,7 @@ def _on_host(kind: str, place: Path) -> list[Link]:
     return links_of(page) if page.is_file() else []
 
 
-def _of_json(file: Mapping[str, Any]) -> DistributionFile:
+def _file_of_json(file: Mapping[str, Any]) -> DistributionFile:
     yanked = file.get("yanked", False)
     name = file["filename"]
     if not isinstance(name, str):
@@ -144,11 +137,57 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _of_link(link: Link) -> DistributionFile:
+def _file_of_link(link: Link) -> DistributionFile:
     attributes = dict(link.attributes)
     return DistributionFile(
         name=link.path.name if link.path else unquote(urlsplit(link.url).path.rpartition("/")[2]),
         requires_python=attributes.get("data-requires-python", ""),
         yanked=attributes.get("data-yanked"),
         uploaded="",
+    )
+
+
+def not_installable(files: Sequence[DistributionFile], python: str, glibc: str) -> str:
+    """Why no file of a release can be installed with a Python; '' when one can. ``python`` '' = unknown."""
+    takes = [file for file in files if not python or _takes(file.requires_python, python)]
+    if not takes:
+        return f"needs Python {files[0].requires_python}"
+    known = tags(python, glibc) if python else None
+    for file in takes:
+        if not file.name.endswith(".whl"):
+            return ""
+        offered = parse_wheel_filename(file.name)[3]
+        if known & offered if known is not None else any(_on_linux(tag) for tag in offered):
+            return ""
+    return f"no wheel for Python {python or 'of any version'} on x86-64 Linux, and no source distribution"
+
+
+def _takes(requires: str, python: str) -> bool:
+    try:
+        return SpecifierSet(requires).contains(python, prereleases=True)
+    except ValueError:  # pip ignores a specifier that it cannot read, too
+        return True
+
+
+def _on_linux(tag: Tag) -> bool:
+    return tag.platform == "any" or ("linux" in tag.platform and tag.platform.endswith("x86_64"))
+
+
+@lru_cache
+def tags(python: str, glibc: str = "") -> frozenset[Tag]:
+    """The tags of the wheels that a version of CPython accepts on x86-64 Linux with a glibc ('' = any).
+
+    Source: PEP 425, 513, 571, 599 and 600; the ABI of CPython before 3.8 ends with m.
+    """
+    major, minor = [int(number) for number in re.findall(r"\d+", python)[:2]]
+    newest = versions.order(glibc)[1] if glibc else 99
+    old = {"manylinux1": 5, "manylinux2010": 12, "manylinux2014": 17}
+    platforms = [f"manylinux_2_{number}_x86_64" for number in range(newest, 4, -1)]
+    platforms += [f"{name}_x86_64" for name, least in old.items() if least <= newest] + ["linux_x86_64"]
+    abi = f"cp{major}{minor}" + ("m" if (major, minor) < (3, 8) else "")
+    return frozenset(
+        [
+            *cpython_tags((major, minor), [abi], platforms),
+            *compatible_tags((major, minor), f"cp{major}{minor}", platforms),
+        ]
     )

@@ -1,9 +1,7 @@
 """How a search asks for cells: a generator yields candidates and is sent their readings. Pure.
 
-A search never sees an engine, so that containers (:mod:`reprokit.search.search_session`) or, in tests and benchmarks, a
-function can drive the same code. It has to be deterministic: given the same readings, the same costs and the same
-values from ``SearchSession.recall``, it asks for the same candidates in the same order. A search that was killed is
-resumed by running it again over the cells that were decided.
+It has to be deterministic: given the same readings, costs and values from ``SearchSession.recall``, it asks for the
+same candidates in the same order. A killed search is resumed by running it again over the cells that were decided.
 """
 
 from __future__ import annotations
@@ -23,43 +21,33 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A cell to run. ``file``: None for the case of the search, else another, such as a reduced one.
-
-    ``name``: the label to show instead of the cell, where the cell alone does not identify it.
-    """
+    """A cell to run."""
 
     cell: Cell
-    file: CaseFile | None = None
-    name: str = ""
+    file: CaseFile | None = None  # None for the case of the search, else another, such as a reduced one
+    name: str = ""  # the label to show instead of the cell, where the cell alone does not identify it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """A request for cells. ``candidates``: all of them are decided, in parallel where there is room.
-
-    ``soon``: likely next candidates; their images are built while the candidates run. ``again``: the candidates are
-    decided, and each gets one more trial, with which its reading may be another.
-    """
+    """A request for cells, which are all decided, in parallel where there is room."""
 
     candidates: tuple[Candidate, ...]
-    soon: tuple[Candidate, ...] = ()
-    again: bool = False
+    soon: tuple[Candidate, ...] = ()  # likely next candidates; their images are built while the candidates run
+    again: bool = False  # the candidates are decided, and each gets one more trial
 
 
 Search = Generator[Query, tuple[Reading, ...], T]
-"""A search: it is sent one reading for each candidate of its last Ask, in their order, and returns its result."""
+"""A search: it is sent one reading for each candidate of its last query, in their order, and returns its result."""
 
 
 def drive(search: Search[T], answer: Callable[[Query], tuple[Reading, ...]]) -> T:
-    """Run a search to its end and return its result. ``answer`` gives the readings for each Ask.
-
-    Raises what the search or ``answer`` raises.
-    """
+    """Run a search to its end and return its result. ``answer`` gives the readings for each query."""
     readings: tuple[Reading, ...] | None = None
     while True:
         try:
-            ask = next(search) if readings is None else search.send(readings)
+            query = next(search) if readings is None else search.send(readings)
         except StopIteration as end:
             result: T = end.value
             return result
-        readings = answer(ask)
+        readings = answer(query)

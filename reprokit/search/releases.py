@@ -7,7 +7,7 @@ Where only other templates use it, it is one if the index has a package of its n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
@@ -23,60 +23,54 @@ from reprokit.environment import versions
 from reprokit.environment.axes import AXIS_NAMES, BY_NAME
 from reprokit.environment.axes.operating_system import release_of
 from reprokit.environment.catalog import OURS, Catalog
-from reprokit.search.installable import not_installable
-from reprokit.search.package_index import DistributionFile, files_of
+from reprokit.search.package_index import DistributionFile, files_of, not_installable
 
 PRE_RELEASE = "a pre-release"
 LOCAL = "a local version, which nothing asks for"
+FEW = 5
+"""How many names a line lists."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """Which releases between two ends are tried; the ends themselves always are.
+    """Which releases between two ends are tried; the ends themselves always are."""
 
-    ``pre``: pre-releases too. ``since`` and ``before``: dates (YYYY-MM-DD), the first day to include and the first
-    to exclude; '' = no limit.
-    """
-
-    pre: bool = False
-    since: str = ""
-    before: str = ""
+    pre: bool = False  # pre-releases too
+    since: str = ""  # the first day to include (YYYY-MM-DD); '' = no limit
+    before: str = ""  # the first day to exclude
 
 
 @dataclass(frozen=True, kw_only=True)
 class Releases:
-    """The values between two ends, both included, in order. ``of``: the package or axis; ``things``: their plural noun.
+    """The values between two ends, both included, in order."""
 
-    ``dates``: value -> the day of its release, where it is known. ``left_out``: value -> why, in words. ``every``:
-    ``values`` and those left out, in order. ``packages``: whose releases the values are. ``notes``: lines for the user.
-    ``unknown``: why there may be values in between that are not among ``every``, in words.
-    """
-
-    of: str
+    of: str  # the package or axis
     values: tuple[str, ...]
-    things: str = "releases"
-    dates: Mapping[str, str] = field(default_factory=dict)
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    every: tuple[str, ...] = ()
-    packages: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
+    things: str = "releases"  # the plural noun of the values
+    dates: Mapping[str, str] = field(default_factory=dict)  # value -> the day of its release, where it is known
+    left_out: Mapping[str, str] = field(default_factory=dict)  # value -> why, in words
+    every: tuple[str, ...] = ()  # ``values`` and those left out, in order
+    packages: tuple[str, ...] = ()  # whose releases the values are
+    notes: tuple[str, ...] = ()  # lines for the user
+    unknown: tuple[str, ...] = ()  # why there may be values in between that are not among ``every``
 
     def untried(self, low: str, high: str) -> Gap:
         """Why a change between two of its values need not be at the later one."""
         every = self.every or self.values
         if not {low, high} <= {*every}:
             return Gap(unknown=(f"not looked up: the values between {low} and {high}",))
-        left = {value: self.left_out[value] for value in _inside(every, low, high) if value in self.left_out}
-        return Gap(left_out=left, unknown=() if _consecutive(low, high) and not self.packages else self.unknown)
+        first, last = sorted((every.index(low), every.index(high)))
+        left = {value: self.left_out[value] for value in every[first + 1 : last] if value in self.left_out}
+        consecutive = low.isdecimal() and high.isdecimal() and abs(int(low) - int(high)) == 1
+        return Gap(left_out=left, unknown=() if consecutive and not self.packages else self.unknown)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gap:
-    """What lies between two neighbours of a line: ``left_out``: value -> why; ``unknown``: see :class:`Releases`."""
+    """What lies between two neighbours of a line."""
 
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    unknown: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)  # value -> why
+    unknown: tuple[str, ...] = ()  # see :class:`Releases`
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -88,48 +82,69 @@ class Gap:
         return (*(f"not tried: {some(values)} ({why})" for why, values in untried.items()), *self.unknown)
 
 
-FEW = 5
-"""How many names a line lists."""
-
-
 def some(values: Sequence[str]) -> str:
     """The first few values, and how many more there are."""
     rest = len(values) - FEW
     return ", ".join(values[:FEW]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _inside(values: Sequence[str], one: str, other: str) -> Sequence[str]:
-    low, high = sorted((values.index(one), values.index(other)))
-    return values[low + 1 : high]
+@dataclass(frozen=True, kw_only=True)
+class AxisRange:
+    """A question for the values of an axis between two ends, in a cell with these other axes."""
+
+    file: CaseFile
+    cell: Partial
+    axis: str
+    low: str
+    high: str
+    policy: Policy = Policy()
+    catalog: Catalog = OURS
+
+    @property
+    def own(self) -> Sequence[str]:
+        """The values that the case's matrix has."""
+        return self.file.case.matrix.columns().get(self.axis, ())
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """Both ends, as they were written."""
+        return self.low, self.high
+
+    @property
+    def option(self) -> str:
+        """What the user typed, for messages."""
+        return f"--axis {self.axis}={self.low}..{self.high}"
+
+    def version(self, value: str) -> Version:
+        """A value as a version. Raises UsageError."""
+        try:
+            return Version(value)
+        except ValueError:  # InvalidVersion, or numbers of thousands of digits
+            raise UsageError(f"{self.option}: {value!r} is not a version of a Python package") from None
+
+    def index_options(self) -> tuple[str, ...]:
+        """The options of pip that the case gives, in cells of either end."""
+        asked = self.file.case.environment
+        templates = [*asked.pip_options, *(text for step in asked.pip_steps for text in step.options)]
+        return tuple(dict.fromkeys(self._rendered(text, end) for text in templates for end in self.ends))
+
+    def _rendered(self, template: str, value: str) -> str:
+        return render_text(template, {**self.cell, self.axis: value})
 
 
-def _consecutive(one: str, other: str) -> bool:
-    return one.isdecimal() and other.isdecimal() and abs(int(one) - int(other)) == 1
-
-
-def between(
-    file: CaseFile,
-    cell: Partial,
-    axis: str,
-    low: str,
-    high: str,
-    policy: Policy | None = None,
-    catalog: Catalog = OURS,
-) -> Releases:
-    """The values of ``axis`` from ``low`` to ``high`` in a cell with these other axes. Reads package indexes.
+def find_releases(asked: AxisRange) -> Releases:
+    """The values of an axis from one end to the other. Reads package indexes.
 
     Raises UsageError when the values in between are not known, when an end is not available, or when no index answers.
     """
-    policy = policy or Policy()
-    own = file.case.matrix.columns().get(axis, ())
-    if axis in AXIS_NAMES:
-        return _known(axis, cell, low, high, own, catalog)
+    if asked.axis in AXIS_NAMES:
+        return _of_known_axis(asked)
     # One of the ends may not be a version.
-    projects = pinned(file, cell, axis, low) or pinned(file, cell, axis, high)
+    projects = next(filter(None, (pinned(asked.file, asked.cell, asked.axis, end) for end in asked.ends)), ())
     if not projects:
-        found, why = _by_name(file, cell, axis, (low, high), policy, own, catalog)
-        return found or _as_written(axis, low, high, own, why)
-    found_all = [_of_project(name, file, cell, axis, (low, high), policy, own, catalog) for name in projects]
+        found, why = _by_name(asked)
+        return found or _as_written(asked, why)
+    found_all = [_of_project(name, asked) for name in projects]
     first = found_all[0]
     for other in found_all[1:]:  # an axis that pins several packages moves them together
         missing = {value: f"{other.of} has no such release" for value in first.values if value not in other.values}
@@ -164,7 +179,8 @@ def _strings(value: object) -> Iterator[str]:
 
 def _pins(templates: Iterable[str], cell: Partial, axis: str, value: str) -> tuple[str, ...]:
     """The packages that templates pin to the value of an axis, as ``six=={{ six }}`` alone or within shell."""
-    pin = re.compile(rf"(?<![\w.$/-])([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])? *===? *{re.escape(_public(value))}(?![\w.*])")
+    public = re.escape(value.partition("+")[0])
+    pin = re.compile(rf"(?<![\w.$/-])([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])? *===? *{public}(?![\w.*])")
     found: dict[str, None] = {}
     for template in templates:
         used = inspect(template)
@@ -179,114 +195,88 @@ def _pins(templates: Iterable[str], cell: Partial, axis: str, value: str) -> tup
     return tuple(found)
 
 
-def _by_name(
-    file: CaseFile,
-    cell: Partial,
-    axis: str,
-    ends: tuple[str, str],
-    policy: Policy,
-    own: Sequence[str],
-    catalog: Catalog,
-) -> tuple[Releases | None, str]:
-    """The releases of the package that another template pins by ``axis``, or that has its name; else None and why.
+def _by_name(asked: AxisRange) -> tuple[Releases | None, str]:
+    """The releases of the package that another template pins by the axis, or that has its name; else None and why.
 
     The axis may well be something else, such as a number of threads: it is a package's version only where the index has
     both ends and all values of the matrix.
     """
-    wanted = list(_versions_of((*ends, *own)))
-    if axis not in file.names or len(wanted) < len((*ends, *own)):
+    file, axis, low = asked.file, asked.axis, asked.low
+    every = (*asked.ends, *asked.own)
+    wanted = list(_versions_of(every))
+    if axis not in file.names or len(wanted) < len(every):
         return None, ""
     templates = [text for section in TEMPLATED for text in _strings(file.case.model_dump(include={section}))]
     why = []
-    for name in dict.fromkeys((*_pins(templates, cell, axis, ends[0]), axis)):
+    for name in dict.fromkeys((*_pins(templates, asked.cell, axis, low), axis)):
         try:
-            files = files_of(name, _index_options(file, cell, axis, ends)).files
+            files, _ = files_of(name, asked.index_options())
         except UsageError as error:
             return None, str(error)
         there = _by_version(files, name)
         missing = [value for value in dict.fromkeys(wanted) if Version(value) not in there]
         if not missing:
-            found = _of_project(name, file, cell, axis, ends, policy, own, catalog)
-            note = (
-                f"the values of {axis} are taken for releases of the package {name}: its index has {' and '.join(ends)}"
-            )
+            found = _of_project(name, asked)
+            both = " and ".join(asked.ends)
+            note = f"the values of {axis} are taken for releases of the package {name}: its index has {both}"
             return replace(found, notes=(*found.notes, note)), ""
         why.append(f"the index has no {name} {some(missing)}" if there else f"the index has no package {name}")
     return None, "; ".join(why)
 
 
-def _index_options(file: CaseFile, cell: Partial, axis: str, ends: Sequence[str]) -> tuple[str, ...]:
-    asked = file.case.environment
-    templates = [*asked.pip_options, *(text for step in asked.pip_steps for text in step.options)]
-    options = [render_text(text, {**cell, axis: end}) for text in templates for end in ends]
-    return tuple(dict.fromkeys(options))
-
-
-def _public(value: str) -> str:
-    return value.partition("+")[0]
-
-
-def _as_written(axis: str, low: str, high: str, own: Sequence[str], why: str) -> Releases:
+def _as_written(asked: AxisRange, why: str) -> Releases:
     """Values of an axis that is not a package's version: in the matrix's own order. ``why`` it is not, in words."""
-    for value in (low, high):
+    axis, own = asked.axis, asked.own
+    for value in asked.ends:
         if value not in own:
             raise UsageError(
-                f"--axis {axis}={low}..{high}: the values in between are not known: "
+                f"{asked.option}: the values in between are not known: "
                 f"{why or f'nothing is pinned by it ({axis}=={{{{ {axis} }}}})'}, and the matrix has no {value!r}"
                 f"{near(value, own, prefix='; ')}; --values A,B,C names them by hand"
             )
-    places = sorted((own.index(low), own.index(high)))
-    values = tuple(own[places[0] : places[1] + 1])
+    first, last = sorted(map(own.index, asked.ends))
+    values = tuple(own[first : last + 1])
     unknown = f"only the values of the matrix are known{f' ({why})' if why else ''}; --values A,B,C names others"
     # Words have nothing between them but what the case lists; numbers and versions have.
     dense = len(list(_versions_of(values))) == len(values)
     return Releases(of=axis, values=values, things="values", unknown=(unknown,) if dense else ())
 
 
-def _known(axis: str, cell: Partial, low: str, high: str, own: Sequence[str], catalog: Catalog) -> Releases:
+def _of_known_axis(asked: AxisRange) -> Releases:
     """Values of a known axis: those of the catalog, cut to the precision of the ends, and those of the matrix."""
-    low, high = sorted((low, high), key=versions.order)
-    precise = max(len(versions.parts(low)), len(versions.parts(high)))
+    axis, own = asked.axis, asked.own
+    low, high = sorted(asked.ends, key=versions.order)
+    option = f"--axis {axis}={low}..{high}"
+    values = set(BY_NAME[axis].releases(asked.cell, asked.catalog))
     if axis == "os":
         families = {value.partition("-")[0] for value in (low, high)}
         if len(families) != 1:
-            raise UsageError(f"--axis os={low}..{high}: name two releases of the same distribution")
-        values = {name for name in BY_NAME[axis].releases(cell, catalog) if name.partition("-")[0] in families}
+            raise UsageError(f"{option}: name two releases of the same distribution")
+        values = {name for name in values if name.partition("-")[0] in families}
     else:
-        values = {".".join(versions.parts(value)[:precise]) for value in BY_NAME[axis].releases(cell, catalog)}
+        precise = max(len(versions.parts(low)), len(versions.parts(high)))
+        values = {".".join(versions.parts(value)[:precise]) for value in values}
     for value in (low, high):
         if value not in values and value not in own:
             if axis != "os" and not versions.order(value):
-                raise UsageError(f"--axis {axis}={low}..{high}: {value!r} is not a version")
-            raise UsageError(
-                f"--axis {axis}={low}..{high}: {axis} {value} is not known; there are: "
-                + ", ".join(sorted(values, key=versions.order))
-            )
-    inside = {
-        value for value in {*values, *own} if versions.order(low) <= versions.order(value) <= versions.order(high)
-    }
-    return Releases(of=axis, values=tuple(sorted(inside - {versions.NONE}, key=versions.order)))
+                raise UsageError(f"{option}: {value!r} is not a version")
+            there = ", ".join(sorted(values, key=versions.order))
+            raise UsageError(f"{option}: {axis} {value} is not known; there are: {there}")
+    first, last = versions.order(low), versions.order(high)
+    inside = {value for value in {*values, *own} if first <= versions.order(value) <= last} - {versions.NONE}
+    return Releases(of=axis, values=tuple(sorted(inside, key=versions.order)))
 
 
-def _of_project(
-    name: str,
-    file: CaseFile,
-    cell: Partial,
-    axis: str,
-    ends: tuple[str, str],
-    policy: Policy,
-    own: Sequence[str],
-    catalog: Catalog,
-) -> Releases:
-    at = f"--axis {axis}={ends[0]}..{ends[1]}"
-    low, high = sorted(_version(at, value) for value in ends)
-    found = files_of(name, _index_options(file, cell, axis, ends))
-    grouped = _by_version(found.files, name)
+def _of_project(name: str, asked: AxisRange) -> Releases:
+    low, high = sorted(map(asked.version, asked.ends))
+    files, notes = files_of(name, asked.index_options())
+    grouped = _by_version(files, name)
     unknown = () if grouped else (f"no index that was asked has {name}: only the values of the matrix are known",)
     # The spelling of the user or the case wins: 2.0 for what the index calls 2.0.0.
-    spelt = {_version(at, value): value for value in (*_versions_of(own), *ends)}
-    python = _python(cell, catalog)
-    explicit = bool(file.case.environment.image)
+    spelt = {asked.version(value): value for value in (*_versions_of(asked.own), *asked.ends)}
+    release = release_of(asked.cell, asked.catalog)
+    python = _python(asked.cell, asked.catalog)
+    glibc = release.glibc if release and not asked.file.case.environment.image else ""
     values: list[str] = []
     every: list[str] = []
     dates: dict[str, str] = {}
@@ -298,14 +288,16 @@ def _of_project(
         files = grouped.get(version, [])
         if uploaded := min((one.uploaded for one in files if one.uploaded), default=""):
             dates[text] = uploaded[:10]
-        why = "" if not files else not_installable(files, python, "" if explicit else _glibc(cell, catalog))
-        if text in ends:
-            if why or (not files and text not in own):
+        why = not_installable(files, python, glibc) if files else ""
+        if text in asked.ends:
+            if why or (not files and text not in asked.own):
                 what = why or "no index that was asked has it"
                 known = [spelt.get(one, str(one)) for one in grouped]
-                raise UsageError(f"{at}: {name} {text} is not available: {what}{near(text, known, prefix='; ')}")
-        else:
-            why = why or (_unwanted(version, text, files, dates.get(text, ""), policy, spelt) if files else "")
+                raise UsageError(
+                    f"{asked.option}: {name} {text} is not available: {what}{near(text, known, prefix='; ')}"
+                )
+        elif files and not why:
+            why = _unwanted(version, files, dates.get(text, ""), asked.policy, named=version in spelt)
         every.append(text)
         if why:
             left_out[text] = why
@@ -318,15 +310,8 @@ def _of_project(
         left_out=left_out,
         every=tuple(every),
         packages=(name,),
-        unknown=(*found.notes, *unknown),
+        unknown=(*notes, *unknown),
     )
-
-
-def _version(at: str, value: str) -> Version:
-    try:
-        return Version(value)
-    except ValueError:  # InvalidVersion, or numbers of thousands of digits
-        raise UsageError(f"{at}: {value!r} is not a version of a Python package") from None
 
 
 def _versions_of(values: Iterable[str]) -> Iterator[str]:
@@ -351,21 +336,14 @@ def _by_version(files: Iterable[DistributionFile], project: str) -> dict[Version
     return grouped
 
 
-def _unwanted(
-    version: Version,
-    text: str,
-    files: Sequence[DistributionFile],
-    date: str,
-    policy: Policy,
-    spelt: Collection[Version],
-) -> str:
-    """Why a release between the ends is left out; '' when it is not."""
+def _unwanted(version: Version, files: Sequence[DistributionFile], date: str, policy: Policy, *, named: bool) -> str:
+    """Why a release between the ends is left out; '' when it is not. ``named``: by the user or the case."""
     if all(file.yanked is not None for file in files):
         why = next((file.yanked for file in files if file.yanked), "")
         return "yanked" + (f": {''.join(filter(str.isprintable, ' '.join(why.split())))}" if why else "")
-    if version.local and version not in spelt:
+    if version.local and not named:
         return LOCAL
-    if version.is_prerelease and not policy.pre and version not in spelt:
+    if version.is_prerelease and not policy.pre and not named:
         return PRE_RELEASE
     if policy.since or policy.before:
         if not date:
@@ -390,8 +368,3 @@ def _python(cell: Partial, catalog: Catalog) -> str:
         catalog.uv_pythons,
     )
     return next((version for has in there if (version := versions.newest(asked, has()))), asked)
-
-
-def _glibc(cell: Partial, catalog: Catalog) -> str:
-    release = release_of(cell, catalog)
-    return release.glibc if release else ""

@@ -1,37 +1,30 @@
 """Drives a search with containers: runs its cells, records them as a run in the store, shows and resumes them.
 
-How a command uses it::
-
-    session = SearchSession(store_folder, display=display)
-    status = session.start("isolate", request, arguments, make)  # or session.resume("isolate", cases, make)
-    session.result()  # the JSON object, reprokit-search/v1
-
-``make(session)`` returns the search (see :mod:`reprokit.search.queries`), whose result is a :class:`SearchAnswer`. It
-may read ``session.file`` (the case), ``session.request`` and ``session.arguments`` (JSON; enough to make the same
-search again). It reads everything else from outside through ``session.recall``, which records it, so that a resumed
-search takes the same path as the first. An error before the search begins leaves no record.
-
-While the search runs: ``session.cost(candidate)`` for the order of candidates, ``session.record_of(candidate)`` for
-the verdict, number and reason of one that is decided, ``session.note(text)`` for a line to the user.
-
-A search is a run whose request holds ``search``: kind, arguments, command line, and the case's digest. A cell becomes
-part of the run when it is decided. A search never runs a decided cell (same case digest, cell and rules) twice.
+A command calls ``session.start(kind, request, arguments, make)`` or ``session.resume(kind, cases, make)``, and then
+``session.result()``. ``make(session)`` returns the search (see :mod:`reprokit.search.queries`), whose result is a
+:class:`SearchAnswer`. It reads everything from outside but the case, the request and the arguments through
+``session.recall``, so that a resumed search takes the same path as the first. A search never runs a decided cell (same
+case digest, cell and rules) twice.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import gc
+import itertools
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.matrix import cell_key, label
-from reprokit.core.errors import CaseError, ReprokitError, UsageError
-from reprokit.core.interrupts import signals
+from reprokit.core.errors import CaseError, ReprokitError, Unsupported, UsageError
+from reprokit.core.interrupts import WAIT_FOR, GaveUp, signals
 from reprokit.core.text import pluralize
 from reprokit.core.version import __version__
 from reprokit.evidence.details import CellDetails
@@ -40,7 +33,7 @@ from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import ANSWER, CellRecord, RequestRecord, RunRecord, SearchRecord
 from reprokit.run.approving import approve
 from reprokit.run.comparing import check_search, reference_cell
-from reprokit.run.images import SourceTrees
+from reprokit.run.images import SourceTrees, bases_here, wanted
 from reprokit.run.invocation import Invocation, load_again, new_id, now
 from reprokit.run.listener import Display, Listener, Silent
 from reprokit.run.loading import load_all
@@ -48,18 +41,84 @@ from reprokit.run.plan import task_of
 from reprokit.run.request import Request
 from reprokit.run.resuming import UNDECIDED, is_over, out_of_sight
 from reprokit.run.runner import Runner
+from reprokit.run.sources import SourceError
 from reprokit.run.task import Task
-from reprokit.search.ahead import Ahead
-from reprokit.search.confirming import KnownTrials, known_trials
-from reprokit.search.costs import NOT_SERVED, cost
-from reprokit.search.explain.repeating import tally_of
 from reprokit.search.queries import Candidate, Query, Search, drive
+from reprokit.search.repeating import KnownTrials, known_trials, tally_of
 from reprokit.store.folder import SeenBases, make_folder
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
     from reprokit.engine.protocol import Engine, EngineInfo
     from reprokit.store.database import Store
+
+NEW_BASE = 100
+"""Added to the steps where the engine has to get a base image first."""
+NOT_SERVED = 1000
+"""The cost of a cell that this host cannot serve: it is tried last."""
+
+
+def unshared(dockerfile: str, known: Collection[str]) -> int:
+    """How many instructions of a Dockerfile follow the longest beginning that it shares with one of ``known``."""
+    own = _instructions(dockerfile)
+    pairs = (zip(own, _instructions(other), strict=False) for other in known)
+    alike = (sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], some)) for some in pairs)
+    return len(own) - max(alike, default=0)
+
+
+def _instructions(dockerfile: str) -> list[str]:
+    found: list[str] = []
+    for line in dockerfile.splitlines():
+        if line.partition(" ")[0].isupper() or not found:
+            found.append(line)
+        else:
+            found[-1] += "\n" + line
+    return found
+
+
+class Ahead:
+    """Builds the images that a search is likely to ask for next, while its containers run: one build at a time.
+
+    Each is built by a runner of its own that can be cancelled. Errors are not reported here: the search builds the
+    image again if it needs it, and waits for the image's lock while this builds it.
+    """
+
+    def __init__(self, make: Callable[[], Runner]) -> None:
+        self._make = make
+        self._builder = ThreadPoolExecutor(1, "ahead")
+        self._under_way: dict[Hashable, tuple[Future[None], Runner]] = {}
+
+    def want(self, tasks: Mapping[Hashable, Task], keep: frozenset[Hashable]) -> None:
+        """Build the images of ``tasks``; stop the builds whose key is in neither ``tasks`` nor ``keep``."""
+        for key in [key for key in self._under_way if key not in tasks and key not in keep]:
+            self._drop(key)
+        for key, task in tasks.items():
+            if key not in self._under_way:
+                runner = self._make()
+                self._under_way[key] = (self._builder.submit(_build, runner, task), runner)
+
+    def _drop(self, key: Hashable) -> None:
+        future, runner = self._under_way.pop(key)
+        future.cancel()
+        runner.cancel()
+
+    def __enter__(self) -> Ahead:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        under_way = [future for future, _ in self._under_way.values()]
+        for key in list(self._under_way):
+            self._drop(key)
+        wait(under_way, timeout=0 if isinstance(error, GaveUp) else WAIT_FOR)
+        self._builder.shutdown(wait=False)
+
+
+def _build(runner: Runner, task: Task) -> None:
+    with contextlib.suppress(Exception):
+        runner.build([task])
+
 
 FORMAT = "reprokit-search/v1"
 
@@ -69,18 +128,15 @@ TaskKey = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class SearchAnswer:
-    """The result of a search. ``words``: lines to print; ``data``: the same as JSON; ``exit_status``: the command's."""
+    """The result of a search."""
 
-    words: tuple[str, ...]
-    data: Mapping[str, Any] = field(default_factory=dict)
-    exit_status: int = 0
+    words: tuple[str, ...]  # lines to print
+    data: Mapping[str, Any] = field(default_factory=dict)  # the same as JSON
+    exit_status: int = 0  # of the command
 
 
 class SearchSession(Invocation):
-    """One search over one case, new or resumed.
-
-    ``label_axes``: the axes that progress lines show; empty for all.
-    """
+    """One search over one case, new or resumed."""
 
     file: CaseFile
     request: Request
@@ -95,7 +151,7 @@ class SearchSession(Invocation):
     ) -> None:
         super().__init__(store_folder, display=display, engine=engine, confirming=lambda _: self._next_repeat)
         self._wanted: dict[int, int] = {}
-        self.label_axes: tuple[str, ...] = ()
+        self.label_axes: tuple[str, ...] = ()  # that progress lines show; empty for all
         self.answer: SearchAnswer | None = None
         self._records: dict[TaskKey, CellRecord] = {}
         self._numbers: dict[TaskKey, int] = {}
@@ -113,10 +169,10 @@ class SearchSession(Invocation):
         arguments: Mapping[str, Any],
         make: Callable[[SearchSession], Search[SearchAnswer]],
     ) -> int:
-        """Start a search over the one case that ``request`` names; returns the exit status of the command.
+        """Start a search over the one case that ``request`` names; returns the exit status of the command ``kind``.
 
-        ``kind``: the command; ``arguments``: its options as JSON; ``make``: makes the search, see the module. Raises
-        UsageError or CaseError before anything is run, and EngineError when the engine stops answering.
+        Raises UsageError or CaseError before anything is run or recorded, and EngineError when the engine stops
+        answering.
         """
         run_id = new_id(self.folder)
         self.file = _the_case(load_all(request.cases), request)
@@ -143,11 +199,7 @@ class SearchSession(Invocation):
             owner=self._own(run_id),
         )
         self._recorder.begin(record, {self.file.digest: (self.file.case.id, self.file.case.title, self.file.text)})
-        self.record = record
-        for key, value in self._recalled.items():
-            self._recorder.find(key, value)
-        self._say(f"{kind} {run_id}: {self.file.case.id}")
-        return self._go(search)
+        return self._go(search, record, f"{kind} {run_id}: {self.file.case.id}")
 
     def resume(
         self,
@@ -185,14 +237,10 @@ class SearchSession(Invocation):
         search = make(self)
         texts = store.texts(cell.case_digest for cell in record.cells)
         store.close()
-        self.record = record = dataclasses.replace(
-            record, owner=self._own(record.id), finished_at=None, exit_status=None
-        )
+        record = dataclasses.replace(record, owner=self._own(record.id), finished_at=None, exit_status=None)
         self._recorder.begin(record, texts, resumed=True)
-        for name, value in self._recalled.items():
-            self._recorder.find(name, value)
-        self._say(f"resuming {kind} {record.id}: {pluralize(len(self._records), 'cell')} decided")
-        return self._go(search)
+        decided = pluralize(len(self._records), "cell")
+        return self._go(search, record, f"resuming {kind} {record.id}: {decided} decided")
 
     def recall(self, key: str, find: Callable[[], Any]) -> Any:
         """The JSON value that ``find`` returns: called once per search and recorded, however often it is resumed."""
@@ -203,9 +251,10 @@ class SearchSession(Invocation):
         return self._recalled[key]
 
     def cost(self, candidate: Candidate) -> int:
-        """What a candidate costs before its program runs, as :func:`reprokit.search.costs.cost` counts.
+        """What a candidate costs before its program runs: 0 where its image exists or it is decided.
 
-        The first value is kept for the whole search; 0 for a decided candidate. Raises EngineError.
+        Else 1 for each instruction of its Dockerfile that no image shares. The first value is kept for the whole
+        search. Raises EngineError.
         """
         key = self._key(candidate)
         if key in self._records and key in self._shown:
@@ -258,16 +307,19 @@ class SearchSession(Invocation):
             "answer": _answer_json(self.answer) if self.answer else None,
         }
 
-    def _go(self, search: Search[SearchAnswer]) -> int:
-        assert self.record is not None
+    def _go(self, search: Search[SearchAnswer], record: RunRecord, begun: str) -> int:
+        self.record = record
+        for key, value in self._recalled.items():
+            self._recorder.find(key, value)
+        self._say(begun)
         gc.enable()  # the command line starts without
         status: int = 3
         engine: EngineInfo | None = None
         try:
             with self._display.progress() as self._listener, signals(), Ahead(self._silent_runner) as ahead:
-                runner = self._runner(self.record.id, self.request, self._recorder, self._listener)
-                for record in self._records.values():
-                    runner.reuse(record)
+                runner = self._runner(record.id, self.request, self._recorder, self._listener)
+                for decided in self._records.values():
+                    runner.reuse(decided)
                 try:
                     self.answer = drive(search, functools.partial(self._decide, runner, ahead))
                 finally:
@@ -384,11 +436,18 @@ class SearchSession(Invocation):
         task = self._task(candidate)
         if task is None:
             return NOT_SERVED
-        engine, supply, trees = self._open_engine(self.request), self._supply(self.request), self._trees
-        value, dockerfile = cost(task, engine, supply, trees, SeenBases(self.folder), self._dockerfiles)
-        if value == 0 and dockerfile:
+        engine = self._open_engine(self.request)
+        try:
+            image = wanted(task, self._supply(self.request), self._trees)
+        except (Unsupported, SourceError):
+            return NOT_SERVED
+        dockerfile = image.rendered.dockerfile
+        bases = bases_here(engine, image, SeenBases(self.folder))
+        if bases is None or not engine.image(image.name(bases)):
+            return NEW_BASE * (bases is None) + unshared(dockerfile, self._dockerfiles)
+        if dockerfile:
             self._dockerfiles.add(dockerfile)
-        return value
+        return 0
 
     @functools.cached_property
     def _trees(self) -> SourceTrees:

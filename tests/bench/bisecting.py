@@ -14,10 +14,9 @@ from dataclasses import dataclass
 
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.strength import Tally
-from reprokit.search.bisect.algorithm import bisect
-from reprokit.search.confirming import KnownTrials
-from reprokit.search.explain.support import budget
+from reprokit.search.bisection import bisect
 from reprokit.search.queries import Candidate, Query, drive
+from reprokit.search.repeating import KnownTrials, budget
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,9 +18,9 @@ from reprokit.case.matrix import Cell
 from reprokit.core.text import pluralize
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.strength import Tally
-from reprokit.search.explain.conditions import holds
-from reprokit.search.explain.explain import Explanation, explain
-from reprokit.search.explain.support import Support, budget, next_repeat
+from reprokit.search.conditions import holds
+from reprokit.search.explain import Explanation, explain
+from reprokit.search.repeating import Support, budget, next_repeat
 
 SEED = 5
 SECONDS = 0.5

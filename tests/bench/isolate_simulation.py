@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from reprokit.case.matrix import Cell
 from reprokit.evidence.reading import Reading
-from reprokit.search.isolate.algorithm import Boundary, Isolation, isolate
+from reprokit.search.isolation import Boundary, Isolation, isolate
 from reprokit.search.queries import Query, drive
 
 TRIALS = 10

@@ -12,9 +12,8 @@ from typing import Any
 
 from reprokit.evidence.reading import Reading
 from reprokit.search.queries import Candidate, Query, drive
-from reprokit.search.reduce.algorithm import smallest
-from reprokit.search.reduce.parts import PartGroup
-from reprokit.search.reduce.trying import Trying
+from reprokit.search.reduce_parts import PartGroup
+from reprokit.search.reduction import Trying, smallest
 
 Answer = Callable[[frozenset[int]], Reading]
 """What a case with these parts shows."""

@@ -13,8 +13,7 @@ from reprokit.case.files import CaseFile
 from reprokit.cli.display.output import Output
 from reprokit.cli.display.plain import PlainListener
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.report import failures
-from reprokit.report.labels import caveat, summary, totals
+from reprokit.report.labels import caveat, failure_lines, summary, totals
 from reprokit.run.listener import Listener
 from reprokit.run.resuming import UNDECIDED, offer
 
@@ -73,7 +72,7 @@ class Screen:
             self.say(summary(cells))
         if took := totals(cells):
             self.say(took)
-        for line in failures.lines(cells):
+        for line in failure_lines(cells):
             self.say(line)
         if interrupted:
             decided = sum(cell.verdict not in UNDECIDED for cell in cells)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from reprokit.environment.measured import FURTHER, Measured
 from reprokit.evidence.model import Outcome
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.report.publishing import RunFormat
+from reprokit.report.formats import RunFormat
 
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 """What a spreadsheet takes for the beginning of a formula (owasp.org/www-community/attacks/CSV_Injection)."""

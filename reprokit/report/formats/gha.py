@@ -15,8 +15,8 @@ from reprokit.core.workflow_commands import command
 from reprokit.environment import cases
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
+from reprokit.report.formats import RunFormat
 from reprokit.report.labels import cell_name
-from reprokit.report.publishing import RunFormat
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile

@@ -2,21 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
+from reprokit.report.formats import PagesFormat
 from reprokit.report.html.building import build
-from reprokit.report.publishing import PagesFormat, Scrub
 
-if TYPE_CHECKING:
-    from reprokit.report.html.building import Built, PagesRequest
-    from reprokit.store.database import Store
-
-
-def _write(store: Store, target: Path, request: PagesRequest, scrub: Scrub) -> Built:
-    return build(store, target, request, scrub)
-
-
-FORMAT = PagesFormat(
-    name="html", help="a folder of pages, of all cases or some", suffix="", scrubbed=True, write=_write
-)
+FORMAT = PagesFormat(name="html", help="a folder of pages, of all cases or some", suffix="", scrubbed=True, write=build)

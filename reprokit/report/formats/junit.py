@@ -10,8 +10,8 @@ from itertools import groupby
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import explanation
+from reprokit.report.formats import RunFormat
 from reprokit.report.labels import cell_name
-from reprokit.report.publishing import RunFormat
 
 # XML 1.0 has no way to write these; logs are full of them.
 UNWRITABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

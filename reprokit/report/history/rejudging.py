@@ -1,19 +1,18 @@
-"""Recorded cells judged again: by today's rules, or by an edited signature. Pure but for reading logs.
-
-A verdict is judged again from what it was judged from: the kept logs, how each trial ended, and the signature of the
-case as it was. What the case expected of the cell stays as it was then.
-"""
+"""Recorded cells judged again: by today's rules, or by an edited signature; and what that came to, in words."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reprokit.case.matrix import cell_key
+from reprokit.core.terminal import style
+from reprokit.core.text import pluralize
 from reprokit.evidence.comparing import Outputs, Reference, compared
 from reprokit.evidence.details import FormerJudgement, FormerTrial, RejudgementRecord
 from reprokit.evidence.judging import concluded, judged, with_failures
@@ -22,6 +21,7 @@ from reprokit.evidence.ratio import MEMORY, RatioRecord
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.sequential import Trials, figures
 from reprokit.evidence.text import CUT_MARK
+from reprokit.report.labels import cell_name, expectation
 from reprokit.run.comparing import Gone, outputs_of
 from reprokit.run.ratios import weighed_trials
 from reprokit.run.task import spec_of
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from reprokit.case.cellspec import CellSpec
     from reprokit.case.files import CaseFile
     from reprokit.case.model import Expect
+
 
 BY_TRIALS = (
     Verdict.REPRODUCED,
@@ -198,3 +199,75 @@ def _judgement(cell: CellRecord, digest: str, by: str, now: str) -> RejudgementR
         trials=tuple(FormerTrial(number=one.number, outcome=one.outcome, reason=one.reason) for one in cell.trials),
     )
     return RejudgementRecord(at=now, by=by, before=was)
+
+
+FORMAT = "reprokit-rejudge/v1"
+Skipped = tuple[RunRecord, CellRecord, CannotJudge]
+"""A cell that could not be judged again, and why."""
+
+
+def rejudged_lines(found: Sequence[Again], skipped: Sequence[Skipped], *, written: bool) -> Iterator[str]:
+    """What changed, or would, run by run, then what could not be judged, then how many of how many."""
+    changed = [one for one in found if one.differs]
+    for run, group in groupby(changed, lambda one: one.run):
+        yield style(f"run {run.id}, {run.started_at}", bold=True)
+        for one in group:
+            cell, after = one.before, one.after
+            name = f"{cell.number} {cell.case_id}: {cell_name(cell)}"
+            yield f"  {name}: {cell.verdict} -> {after.verdict} ({expectation(after)})"
+            said: dict[str, list[str]] = {}
+            for old, new in one.trials:
+                said.setdefault(f"{old.outcome} -> {new.outcome}: {new.reason}", []).append(str(new.number))
+            for words, numbers in said.items():
+                yield f"      {'trial' if len(numbers) == 1 else 'trials'} {', '.join(numbers)}: {words}"
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for run, _, error in skipped:
+        reasons.setdefault((run.id, error.why), []).append(error.where)
+    for (run_id, why), places in reasons.items():
+        yield f"not judged, {pluralize(len(places), 'cell')} of run {run_id}: {why} ({places[0]})"
+    runs = len({one.run.id for one in found})
+    how = "changed" if written else "would change"
+    hint = "; --write records it, and keeps what was there" if changed and not written else ""
+    cells = pluralize(len(found), "cell")
+    yield f"{cells} of {pluralize(runs, 'run')} judged again: {len(changed) or 'none'} {how}{hint}"
+
+
+def rejudged_json(found: Sequence[Again], skipped: Sequence[Skipped], *, written: bool) -> dict[str, Any]:
+    """The same as JSON, with both records of each cell that changed."""
+
+    def place(run: RunRecord, cell: CellRecord) -> dict[str, Any]:
+        return {
+            "run": run.id,
+            "number": cell.number,
+            "case": cell.case_id,
+            "cell": dict(cell.cell),
+            "variant": cell.variant,
+        }
+
+    def said(cell: CellRecord) -> dict[str, Any]:
+        verdict = cell.verdict and cell.verdict.value
+        return {"verdict": verdict, "reason": cell.reason, "rules": cell.rules, "as_expected": cell.as_expected}
+
+    return {
+        "format": FORMAT,
+        "written": written,
+        "judged": len(found),
+        "changed": [
+            {
+                **place(one.run, one.before),
+                "before": said(one.before),
+                "after": said(one.after),
+                "trials": [
+                    {
+                        "number": new.number,
+                        "before": {"outcome": old.outcome.value, "reason": old.reason},
+                        "after": {"outcome": new.outcome.value, "reason": new.reason},
+                    }
+                    for old, new in one.trials
+                ],
+            }
+            for one in found
+            if one.differs
+        ],
+        "not_judged": [{**place(run, cell), "why": str(error)} for run, cell, error in skipped],
+    }

@@ -1,14 +1,8 @@
 """When what a cell shows has changed: from its verdicts over time to transitions. Pure.
 
-One result that differs may be chance, or one bad night. A change counts once the next result says the same, as in
-airspeed velocity's steps, or once a sequential test decided it by itself. Results that are inconclusive say nothing
-about the bug: they are stepped over, and neither make nor break a pair.
-
-Neither is enough where the failure did not always show: three trials a night of a failure that shows in 30 % of them
-are all clean in every third night, and a test of a higher rate than the failure ever had excludes that rate, and not
-the failure. There "gone" counts once the clean trials since would be rare if nothing had changed: a sequential test
-too, over the nights. ``python -m tests.bench transitions`` prints what either rule tells of
-cells in which nothing changed, and how soon they tell what did.
+A change counts once the next result says the same, as in airspeed velocity's steps, or once a sequential test decided
+it by itself; inconclusive results are stepped over. Where the failure did not always show, "gone" counts once the clean
+trials since would be rare if nothing had changed.
 """
 
 from __future__ import annotations
@@ -48,25 +42,18 @@ FailedOf = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Transition:
-    """One change of a cell's state. ``before``, ``after``, ``latest`` and ``settled`` are positions in its results.
+    """One change of a cell's state. ``before``, ``after``, ``latest`` and ``settled`` are positions in its results."""
 
-    ``before``: the last result of the old state, None where there was none (``old`` is None: the cell is new).
-    ``after``: the first of the new state. ``settled``: the result that made it count; None: it does not count yet.
-    ``seen``: how many results in a row say so; the ``latest`` of them is the one that settled it, if one did.
-    ``known``: the bug was reproduced in this cell before. ``rate``: where a failure that did not always show is gone,
-    how often it did before; ``clean``: the trials since, up to what settled it.
-    """
-
-    old: State | None
+    old: State | None  # None: the cell is new
     new: State
-    before: int | None
-    after: int
-    latest: int
-    settled: int | None
-    seen: int = 1
-    known: bool = False
-    rate: FailedOf | None = None
-    clean: int = 0
+    before: int | None  # the last result of the old state
+    after: int  # the first of the new state
+    latest: int  # the newest that says so; the one that settled it, if one did
+    settled: int | None  # the result that made it count; None: it does not count yet
+    seen: int = 1  # how many results in a row say so
+    known: bool = False  # the bug was reproduced in this cell before
+    rate: FailedOf | None = None  # where a failure that did not always show is gone, how often it did before
+    clean: int = 0  # the trials since, up to what settled it
 
     @property
     def confirmed(self) -> bool:
@@ -120,8 +107,7 @@ def transitions(
 
     The first comes from no state: the cell is new. The last does not count yet when the newest results differ from
     what was there before, but not enough. ``decided``: whether a sequential test decided the result at a position.
-    ``tally``: the trials of the result at a position; None: one that says what the state does. Of cells that
-    :func:`.series.wavers` is not true of, it does not matter what either says of results like the one before them.
+    ``tally``: the trials of the result at a position; None: one that says what the state does.
     """
     seen = [(at, state) for at, state in enumerate(states) if state is not None]
     sums = _Sums([(0, 0) if state is State.OTHER_FAILURE else tally(at) or _SAYS[state] for at, state in seen])
@@ -173,11 +159,7 @@ class _Sums:
 
 
 def _rate(stretch: FailedOf, all_before: FailedOf) -> FailedOf | None:
-    """How often a failure showed that did not always; None for one that did.
-
-    The rate of its last stretch is too high where it came and went before, and that of all results where it was once
-    more frequent: the lower one holds.
-    """
+    """How often a failure showed that did not always; None for one that did. Of the two rates the lower one holds."""
     if stretch[0] == stretch[1]:
         return None
     return min(stretch, all_before, key=lambda one: one[0] / one[1])

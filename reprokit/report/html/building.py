@@ -6,7 +6,7 @@ import functools
 import hashlib
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence, Set
+from collections.abc import Callable, Collection, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -23,8 +23,7 @@ from reprokit.report.html.case import case_data
 from reprokit.report.html.cell import MOST, Log, cell_data, judged, to_show, within
 from reprokit.report.html.gathering import RecordedCase, known_cases
 from reprokit.report.html.overview import never_run, overview, row
-from reprokit.report.html.packing import CELLS, Packer
-from reprokit.report.html.writing import Clean, Folder, name, replacing
+from reprokit.report.html.writing import CELLS, Clean, Folder, Packer, name, replacing
 from reprokit.store import logs
 from reprokit.store.errors import StoreError, Trouble
 from reprokit.store.places import log_path, read_log
@@ -50,32 +49,25 @@ CONTEXT = 5
 
 @dataclass(frozen=True, kw_only=True)
 class PagesRequest:
-    """What a report is about. ``cases``: ids, none = all. ``files``: the cases of a folder, those never run included.
+    """What a report is about."""
 
-    ``runs``: see RUNS. ``also``: runs whose cells get pages whatever their age.
-    """
-
-    cases: Sequence[str] = ()
-    files: Sequence[CaseFile] = ()
+    cases: Sequence[str] = ()  # ids, none = all
+    files: Sequence[CaseFile] = ()  # the cases of a folder, those never run included
     runs: int = RUNS
-    also: Collection[str] = ()
+    also: Collection[str] = ()  # runs whose cells get pages whatever their age
 
 
 @dataclass(kw_only=True)
 class Built:
-    """What was written: ``cases`` in the overview, ``cells`` with a page, ``bytes`` of everything.
+    """What was written."""
 
-    ``left_out``: logs that were not copied, since :data:`ALL_LOGS` was reached.
-    ``away``: whether the logs of other hosts cannot be read now; each attempt may take a minute.
-    """
-
-    cases: int = 0
-    cells: int = 0
+    cases: int = 0  # in the overview
+    cells: int = 0  # with a page
     files: int = 0
-    bytes: int = 0
+    bytes: int = 0  # of everything
     logs: int = field(default=0, repr=False)
-    left_out: int = 0
-    away: bool = field(default=False, repr=False)
+    left_out: int = 0  # logs that were not copied, since :data:`ALL_LOGS` was reached
+    away: bool = field(default=False, repr=False)  # the logs of other hosts cannot be read; a try may take a minute
 
 
 AWAY = "the log could not be read: the place of the store's files did not answer"
@@ -87,7 +79,12 @@ def build(store: Store, target: Path, request: PagesRequest, clean: Clean) -> Bu
     ``clean``: what every text passes.
     """
     built = Built()
-    timing = functools.cache(partial(_timing, store))
+
+    @functools.cache
+    def timing(run_id: str) -> dict[str, Any] | None:
+        timings = of_findings(store.findings(run_id))
+        return timing_data(run_id, timings[-1]) if timings else None
+
     with replacing(target, clean) as folder:
         packer = Packer(folder, clean)
         rows: list[dict[str, Any]] = []
@@ -133,12 +130,6 @@ def _case(
             f"cells/{path}", {one.number: cell_data(known, run, one, partial(log, one.number)) for one in cells}
         )
         built.cells += len(cells)
-
-
-def _timing(store: Store, run_id: str) -> dict[str, Any] | None:
-    """``timing`` of the cases that ran last in that run."""
-    timings = of_findings(store.findings(run_id))
-    return timing_data(run_id, timings[-1]) if timings else None
 
 
 def _log(store: Path, folder: Folder, path: str, trial: TrialRecord, clean: Clean, built: Built) -> Log:
@@ -214,17 +205,14 @@ def same_lines(text: str, clean: Clean) -> str:
 
 def _assets(folder: Folder) -> None:
     """Copy the assets; the page names them with a hash, so that a browser never mixes two versions."""
-    texts = {path.name: path.read_text(encoding="utf-8") for path in _sorted(ASSETS.iterdir())}
+    paths = sorted(path for path in ASSETS.iterdir() if path.is_file() and not path.name.startswith((".", "_")))
+    texts = {path.name: path.read_text(encoding="utf-8") for path in paths}
     page = texts.pop("index.html")
     stamp = hashlib.sha256("".join(texts.values()).encode()).hexdigest()[:10]
     for file, text in texts.items():
         folder.text(f"assets/{file}", text)
     folder.text("index.html", page.replace("{{stamp}}", stamp))
     folder.text(".nojekyll", "")  # GitHub Pages then serves files as they are
-
-
-def _sorted(paths: Iterable[Path]) -> list[Path]:
-    return sorted(path for path in paths if path.is_file() and not path.name.startswith((".", "_")))
 
 
 BINS = 300
@@ -236,10 +224,9 @@ PATH = 15
 
 
 def timing_data(run_id: str, timings: Timings) -> dict[str, Any]:
-    """``timing`` of a case: ``{run, began, seconds, bins, rows, more, sum, path}``.
+    """``timing`` of a case, null where no times are recorded.
 
-    ``rows``: ``[worker, [[from, count, kind], ...]]`` in ``bins``; ``more``: how many workers more there were; ``sum``:
-    seconds by kind; ``path``: ``[kind, name, start, seconds, cell]`` of the critical path, its longest.
+    ``rows``: ``[worker, [[from, count, kind], ...]]`` in ``bins``; ``more``: how many workers more there were.
     """
     workers: dict[str, list[Span]] = {}
     for one in timings.spans:
@@ -272,10 +259,5 @@ def _row(spans: Sequence[Span], size: float) -> list[list[Any]]:
             took = min(one.end, (at + 1) * size) - max(one.start, at * size)
             filled[at][one.kind] = filled[at].get(one.kind, 0.0) + took
     kinds = [max(bin_, key=lambda kind: bin_[kind]) if bin_ else "" for bin_ in filled]
-    return [
-        [start, len(some), kind]
-        for kind, group in groupby(range(BINS), key=lambda at: kinds[at])
-        if kind
-        for some in [list(group)]
-        for start in some[:1]
-    ]
+    groups = [(kind, list(group)) for kind, group in groupby(range(BINS), key=lambda at: kinds[at])]
+    return [[some[0], len(some), kind] for kind, some in groups if kind]

@@ -1,8 +1,4 @@
-"""A case's page: its matrix as columns, what it explains, its history. Pure.
-
-Cells come as columns, of which each has as many entries as there are cells: ten thousand cells stay small, and are
-read at once. Words that repeat (reasons, states) are listed once, in a list, and cells name their position.
-"""
+"""A case's page: its matrix as columns, what it explains, its history. Pure."""
 
 from __future__ import annotations
 
@@ -13,13 +9,14 @@ from typing import Any, Generic, TypeVar
 from reprokit.case.matrix import cell_key, label
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, Result, RunRecord
-from reprokit.report import differences, explanation, timeline
+from reprokit.report import differences, explanation
+from reprokit.report.history import timeline
 from reprokit.report.history.changes import CellChange, change_json
 from reprokit.report.history.series import Series
 from reprokit.report.html import writing
 from reprokit.report.html.gathering import RecordedCase
 from reprokit.report.html.overview import VERDICTS, fix, shown
-from reprokit.search.explain.ordering import in_order
+from reprokit.search.conditions import values_in_order
 
 HasPage = Callable[[str, int], bool]
 """Whether the cell of that number of that run has a page of its own in this report."""
@@ -52,20 +49,15 @@ class Once(Generic[T]):
 
 
 def case_data(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
-    """``data/case/NAME.js``: ``{id, name, title, description, report, tags, path, digest, text, fix, engine, blind,
-    axes, cells, former, reasons, states, failures, runs, nights, pages, explanation, changes, concerns, unmeasured}``.
+    """``data/case/NAME.js``, but for ``timing``: see :func:`.building.timing_data`.
 
-    ``report``: where the bug was reported; ``text``: the case file; ``fix``: its summary, null without a fix;
-    ``blind``: see :attr:`Known.blind`. ``axes``: ``{name, values}`` in the case's order. ``cells``: columns: ``at``
-    (axis -> positions in its values, -1 where a cell is without it), ``variant`` (0 the case, 1 the fix), ``verdict``
-    and ``expected`` (positions in the overview's verdicts, -1 for none), ``fits`` (1 as expected, 0 departs, -1),
-    ``reason``, ``state`` and ``failure`` (positions in those lists, -1), ``run`` (a position in ``runs``), ``number``
-    (-1: in the matrix, but not run as the case is now), ``page`` (1 where the cell has one), ``strip`` (a letter of
-    :data:`LETTERS` for each of the ``nights``, which are ids of runs, the oldest first). ``former``: how many cells
-    more were run when the case was another. ``pages``: ``{night: numbers}``, of the nights in which cells have pages,
-    each cell's number, 0 without one. ``failures``: ways of failing, ``{id, title, known, other}``. ``changes``: see
-    ``reprokit changes --json``, those that are alike as one, with its ``cells``. ``concerns``: the order in which
-    differences are shown. Beside these is ``timing``: see :mod:`.timing`, null where no times are recorded.
+    Cells come as columns with an entry for each: ten thousand cells stay small, and are read at once. Words that repeat
+    (reasons, states) are listed once, and cells name their position. Of the columns ``at`` has positions in the axis'
+    values (-1: without it), ``verdict`` and ``expected`` in the overview's verdicts, ``fits`` is 1 as expected, 0
+    departs or -1, ``number`` -1 in the matrix but not run as the case is now, and ``strip`` has a letter of
+    :data:`LETTERS` for each of the ``nights``, ids of runs. ``former``: how many cells more were run when the case was
+    another. ``pages``: night -> the number of each cell, 0 without a page. ``changes``: as ``reprokit changes --json``,
+    those that are alike as one.
     """
     case = known.file.case if known.file else None
     return {
@@ -166,7 +158,7 @@ def _axes(known: RecordedCase, cells: Sequence[Mapping[str, str]]) -> dict[str, 
         for name, value in cell.items():
             seen.setdefault(name, {})[value] = None
     used = {name: list(values) for name, values in seen.items() if values}
-    return {name: (in_order(name, values) if name != "os" else []) or values for name, values in used.items()}
+    return {name: (values_in_order(name, values) if name != "os" else []) or values for name, values in used.items()}
 
 
 def _failure(
@@ -203,11 +195,7 @@ def _run(known: RecordedCase, run_id: str) -> dict[str, Any]:
 
 
 def _explanation(known: RecordedCase) -> dict[str, Any]:
-    """What ``reprokit explain`` says of the case: ``{claim, lead, words, lines, decided, open, fix, axes, commands}``.
-
-    ``lead``: what is said before the words; ``decided``: in how many cells; ``open``: what the others are; ``fix``: as
-    in the overview; ``axes``: those that it names; ``commands``: lines to type, with the cells that they decide.
-    """
+    """What ``reprokit explain`` says of the case, with the lines to type for cells that would decide it."""
     shown = explanation.to_json(known.explained)
     return {
         "claim": shown["claim"],
@@ -229,8 +217,5 @@ def _change_data(alike: Sequence[CellChange], known: RecordedCase) -> dict[str, 
     _, name = timeline.names(known.history.series)
     change = change_json(alike[0])
     kept = ("words", "confirmed", "seen", "chance", "before", "after", "changed")
-    return {
-        **{key: change[key] for key in kept},
-        "count": len(alike),
-        "cells": [name(one.series) for one in sorted(alike, key=lambda one: one.after[1].number)[:FEW]],
-    }
+    cells = [name(one.series) for one in sorted(alike, key=lambda one: one.after[1].number)[:FEW]]
+    return {**{key: change[key] for key in kept}, "count": len(alike), "cells": cells}

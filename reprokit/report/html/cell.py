@@ -14,9 +14,8 @@ from reprokit.environment import comparing
 from reprokit.evidence.native import HEAD, NONE, Stacks, ThreadStack, split
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.text import LineNumbers, clean
-from reprokit.report import comparison
-from reprokit.report.detail import used
-from reprokit.report.history import changed
+from reprokit.report.detail import comparison_data, used
+from reprokit.report.history.changes import recorded_facts
 from reprokit.report.html.gathering import RecordedCase
 
 PACKAGES = (
@@ -39,36 +38,26 @@ NAME, ONLY = 0, 1
 
 @dataclass(frozen=True, kw_only=True)
 class Log:
-    """A trial's log as it may be shown: ``text`` scrubbed ('' where there is none), with as many lines as the recorded
-    one has. ``file``: where the report keeps it below ``data/``, '' where it does not; ``note``: why not, or what is
-    left out of it; ``whole``: the page has all of it, and it needs no file. ``kept``: the numbers, from 1, of the lines
-    that hold what they held, of which long ones are cut; None: all do, and none is.
-    """
+    """A trial's log as it may be shown."""
 
-    text: str
-    file: str = ""
-    note: str = ""
-    whole: bool = False
-    kept: Set[int] | None = None
+    text: str  # scrubbed, with as many lines as the recorded one has; '' where there is none
+    file: str = ""  # where the report keeps it below ``data/``, '' where it does not
+    note: str = ""  # why it does not, or what is left out
+    whole: bool = False  # the page has all of it, and it needs no file
+    kept: Set[int] | None = None  # the numbers, from 1, of the lines that hold what they held; None: all do, uncut
 
 
 def cell_data(
     known: RecordedCase, run: RunRecord, record: CellRecord, log: Callable[[TrialRecord], Log]
 ) -> dict[str, Any]:
-    """A cell of ``data/cells/RUN/NAME/K.js``: ``{case, run, at, engine, version, number, cell, variant, verdict,
-    expected, asExpected, reason, rules, seconds, tried, failures, rejudged, comparison, build, notes, image, asked,
-    facts, packages, measured, dockerfile, repeat, byHand, trials, log1, log2 ...}``.
+    """A cell of ``data/cells/RUN/NAME/K.js``; the log of a trial is ``logNUMBER``, see :func:`excerpt`.
 
-    ``comparison``: see :func:`reprokit.report.comparison.to_page`.
-    ``build``: the step that failed and its last lines. ``asked``: ``{name, asked, measured, differs}``. ``facts`` and
-    ``packages``: what is known of the environment, concern -> name -> value, as ``reprokit diff`` compares it.
-    ``byHand``: lines that build the image and repeat a trial on any machine, each as pieces of text, :data:`NAME` and
-    :data:`ONLY`: without these, cells of an image have the same. ``trials``: ``{number, outcome, exitCode,
-    seconds, oom, timedOut, used, reason, exception, stacks, lines, file, note}``; its log is ``logNUMBER``, see
-    :func:`excerpt`; ``used``: processor time and memory in words; ``stacks``: see :func:`stacks_of`.
+    ``facts`` and ``packages``: concern -> name -> value, as ``reprokit diff`` compares them. ``byHand``: lines that
+    build the image and repeat a trial on any machine, each as pieces of text, :data:`NAME` and :data:`ONLY`: without
+    these, cells of an image have the same.
     """
     text = known.file.text if known.file else ""
-    facts = dict(changed.side(lambda digest: text if digest == known.digest else "", run, record).facts)
+    facts = dict(recorded_facts(lambda digest: text if digest == known.digest else "", run, record).facts)
     packages = {name: facts.pop(name) for name in PACKAGES if facts.get(name)}
     details = record.details
     trials, logs = [], {}
@@ -95,14 +84,10 @@ def cell_data(
         "tried": details.tried or None,
         "failures": [one.to_json() for one in details.ways],
         "rejudged": [
-            {
-                "at": again.at,
-                "rules": again.before.rules,
-                "verdict": again.before.verdict and again.before.verdict.value,
-            }
-            for again in details.rejudged
+            {"at": one.at, "rules": one.before.rules, "verdict": one.before.verdict and one.before.verdict.value}
+            for one in details.rejudged
         ],
-        "comparison": details.comparison and comparison.to_page(details.comparison),
+        "comparison": details.comparison and comparison_data(details.comparison),
         "build": details.build and details.build.to_json(),
         "notes": list(details.notes),
         "image": _image(record),
@@ -207,8 +192,6 @@ def judged(trial: TrialRecord) -> set[int]:
 def excerpt(text: str, judged: Set[int], most: int = MOST, kept: Set[int] | None = None) -> dict[str, Any]:
     """A log as ``{lines, parts, cuts}``: how many lines its file has; of each part its first line and text.
 
-    ``cuts``: as :class:`~reprokit.evidence.text.LineNumbers` has them, by which lines of the file are numbered.
-
     A log of up to ``most`` characters is one part; of a longer one come a quarter of ``most`` from its beginning, as
     much from its end, and what is around the lines that were ``judged``, as far as it is ``kept``: see :class:`Log`.
     """
@@ -254,9 +237,9 @@ MOST_THREADS = 32
 
 
 def stacks_of(log: str) -> dict[str, Any] | None:
-    """``{title, threads, more, missing}`` of a log; None where no stacks were asked for. ``threads``: ``{name,
-    frames}``, each frame ``[function, place]``, innermost first; at the time limit of the last look, each with how
-    often it was seen there; ``more``: how many are left out; ``missing``: why there are none, or not all.
+    """The stacks in a log, innermost frame first; None where none were asked for. ``missing``: why not all are there.
+
+    At the time limit those of the last look, each with how often it was seen there.
     """
     if HEAD not in log and NONE not in log:
         return None

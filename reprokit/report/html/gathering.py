@@ -28,12 +28,9 @@ CHANGES = 30
 class RecordedCase:
     """A case and what is recorded of it.
 
-    ``file``: the case as it ran last (None where this version cannot read it). ``runs``: those in which the case has
-    results, the oldest first, without cells; searches are among them. ``results``: of each run, in the order of its
-    cells. ``history``: the series of this case alone. ``current``: the newest verdict of each cell of the matrix and
-    variant, of the case as it ran last and the engine that served it last, in the matrix's order; a conclusive verdict
-    wins over a newer inconclusive one, as in ``reprokit explain CASE``. Its records are lean: without trials,
-    Dockerfile and repeat line. ``explained``: what these cells explain. ``store``: where changes are read.
+    ``current``: the newest verdict of each cell of the matrix and variant, of the case as it ran last and the engine
+    that served it last, in the matrix's order; a conclusive verdict wins over a newer inconclusive one, as in
+    ``reprokit explain CASE``. Its records are lean: without trials, Dockerfile and repeat line.
     """
 
     id: str
@@ -41,13 +38,13 @@ class RecordedCase:
     title: str
     digest: str
     engine: str
-    file: CaseFile | None
-    runs: tuple[RunRecord, ...]
-    results: Mapping[str, tuple[Result, ...]]
-    history: CaseHistory
+    file: CaseFile | None  # the case as it ran last; None where this version cannot read it
+    runs: tuple[RunRecord, ...]  # in which the case has results, searches too, the oldest first, without cells
+    results: Mapping[str, tuple[Result, ...]]  # of each run, in the order of its cells
+    history: CaseHistory  # the series of this case alone
     current: tuple[Recorded, ...]
-    explained: Explained
-    store: Store = field(repr=False)
+    explained: Explained  # what the cells of ``current`` explain
+    store: Store = field(repr=False)  # where changes are read
 
     @cached_property
     def changes(self) -> tuple[CellChange, ...]:
@@ -100,7 +97,6 @@ def _known(store: Store, case_id: str, history: CaseHistory, file_of: FileOf) ->
     if not current:  # a run that has decided nothing yet
         return None
     records = [record for _, record in current]
-    explained = explanation.of_records(records, file_of)
     newest = records[0]
     file = file_of(newest.case_digest)
     return RecordedCase(
@@ -114,7 +110,7 @@ def _known(store: Store, case_id: str, history: CaseHistory, file_of: FileOf) ->
         results=_ByRun(history, [run.id for run in runs]),
         history=history,
         current=tuple(current),
-        explained=explained,
+        explained=explanation.of_records(records, file_of),
         store=store,
     )
 

@@ -18,8 +18,8 @@ from reprokit.report.explanation import fix_of
 from reprokit.report.flip import flip
 from reprokit.report.html import writing
 from reprokit.report.html.gathering import RecordedCase
-from reprokit.search.explain.conditions import words
-from reprokit.search.explain.explain import Statement
+from reprokit.search.conditions import words
+from reprokit.search.explain import Statement
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
@@ -47,11 +47,7 @@ def status(as_expected: Sequence[tuple[Verdict | None, bool | None]]) -> str:
 
 
 def overview(rows: Sequence[Mapping[str, Any]], version: str) -> dict[str, Any]:
-    """``data/overview.js``: ``{format, version, verdicts, newest, cases: [row ...]}``.
-
-    ``newest``: when the newest run of all began, '' without one. ``verdicts``: :data:`VERDICTS`. The rows are
-    :func:`row` and :func:`never_run`.
-    """
+    """``data/overview.js``, with :func:`row` and :func:`never_run` as its cases."""
     newest = max((str(row["last"]["at"]) for row in rows if row["last"]), default="")
     return {
         "format": writing.FORMAT,
@@ -63,17 +59,11 @@ def overview(rows: Sequence[Mapping[str, Any]], version: str) -> dict[str, Any]:
 
 
 def row(known: RecordedCase, file: CaseFile | None = None, *, elsewhere: bool = False) -> dict[str, Any]:
-    """A case that was run: ``{id, name, title, tags, needs, frameworks, status, cells, blind, tally, fix, departs,
-    flip, failures, strip, last, changed, elsewhere}``. ``name``: of its data file. ``status``: one of
-    :data:`STATUS`, or ``never-run``.
-    ``tally``: verdict -> cells, of the newest verdicts without the fix. ``blind``: cells that are inconclusive since:
-    the case then is, too. ``fix``: see :func:`fix`. ``flip``: ``{claim: exact | one-of | none | expected, words,
-    axes}``. ``failures``: titles of the ways in which it failed, to be searched. ``strip``: the last runs, the oldest
-    first: ``{run, at, status, words, whole}``, ``whole``: every cell that there is now was in it. ``last``:
-    ``{run, at, engine}`` of the newest run, or null; ``engine``: '' for the reference engine.
-    ``changed``: the case file is another than the one that ran last.
+    """A case that was run; ``file``: as it is in the folder now, if there is one; ``elsewhere``: it is not there.
 
-    ``file``: the case as it is in the folder now, if there is one; ``elsewhere``: the folder does not have it.
+    ``tally``: verdict -> cells, of the newest verdicts without the fix. ``blind``: cells that are inconclusive since:
+    the case then is, too. ``strip``: the last runs, the oldest first. ``changed``: the case file is not the one that
+    ran last.
     """
     records = [record for _, record in known.current]
     own = [record for record in records if record.variant == "case"]

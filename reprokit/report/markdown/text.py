@@ -1,18 +1,10 @@
-"""Texts of logs, cases and programs as GitHub-flavoured Markdown in which they are nothing but texts. Pure.
-
-Outside of code GitHub makes links of addresses, notifies everyone who is @mentioned and leaves a trace in every issue
-that a #number names (docs.github.com/en/get-started/writing-on-github); inside of code spans and fences it does none
-of that.
-
-A second implementation. Library: markdown-it-py, mdformat.
-Why not: they read Markdown; none writes a text so that GitHub neither links nor notifies.
-Owner of ours: the room ``report``.
-"""
+"""Texts of logs, cases and programs as GitHub-flavoured Markdown in which they are nothing but texts. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from reprokit.core.text import is_visible
 from reprokit.evidence.text import clean
@@ -101,3 +93,29 @@ def _longest_run(text: str, character: str) -> int:
 
 def _shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 2]} …"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A part of a text. ``forms``: from the whole one to the shortest; ``worth``: the least gives way first."""
+
+    name: str
+    worth: int
+    forms: tuple[str, ...]
+
+
+def fit(sections: Sequence[Section], limit: int, measure: Callable[[str], int] = size) -> tuple[list[str], list[str]]:
+    """The form of each section in which all fit together, and the names of those that are not whole.
+
+    The limit counts the line breaks that join them. Where the shortest forms are too much, these are what comes back.
+    """
+    sizes = [[measure(form) + 2 for form in section.forms] for section in sections]
+    chosen = [0] * len(sections)
+    total = sum(each[0] for each in sizes)
+    for at in sorted(range(len(sections)), key=lambda at: sections[at].worth):
+        while total > limit and chosen[at] + 1 < len(sections[at].forms):
+            total += sizes[at][chosen[at] + 1] - sizes[at][chosen[at]]
+            chosen[at] += 1
+    texts = [section.forms[index] for section, index in zip(sections, chosen, strict=True)]
+    cut = [section.name for section, index in zip(sections, chosen, strict=True) if index]
+    return texts, cut

@@ -16,8 +16,7 @@ from reprokit.case.facts import facts
 from reprokit.case.files import CaseFile
 from reprokit.core.errors import CaseError
 from reprokit.environment.cases import json_schema, load
-from reprokit.report.catalogue import verdicts
-from reprokit.report.catalogue.page import Library
+from reprokit.report.catalogue import VERDICTS_FILE, Library, read_verdicts
 
 CASES = Path(__file__).parents[3] / "cases"
 PATHS = sorted(CASES.glob("*.yaml"))
@@ -70,7 +69,7 @@ def files() -> list[CaseFile]:
 
 
 def test_the_quick_set_needs_only_small_images(files: list[CaseFile]) -> None:
-    seen = verdicts.read(CASES / verdicts.FILE).cases
+    seen = read_verdicts(CASES / VERDICTS_FILE).cases
     quick = [seen[file.case.id] for file in files if "quick" in file.case.tags and file.case.id in seen]
     assert [case for case in quick if (case.size or 0) > SMALL] == []
 

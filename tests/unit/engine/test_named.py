@@ -16,8 +16,8 @@ from reprokit.core.errors import UsageError
 from reprokit.engine.protocol import EngineInfo
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.origin import HostRecord
-from reprokit.report import result
-from reprokit.report.catalogue import verdicts
+from reprokit.report.catalogue import Verdicts, merge_verdicts
+from reprokit.report.formats import json as result
 from reprokit.run.loading import load_all
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
@@ -111,12 +111,12 @@ def test_an_interrupted_run_does_not_go_on_with_another_engine(folder: Path) -> 
 def test_a_containers_verdict_is_not_replaced_by_a_virtual_environments(folder: Path) -> None:
     files = load_all([str(folder / "case.yaml")])
     known = {file.case.id: facts(file.case) for file in files}
-    seen = verdicts.Verdicts()
+    seen = Verdicts()
     engines = []
     for engine in ("venv", "Docker Engine", "venv"):
         session = run(folder, engine)
         assert session.record is not None
         (folder / "result.json").write_text(result.dumps(session.record, folder / "store"))
-        seen = verdicts.merge(seen, folder / "result.json", files, known).verdicts
+        seen = merge_verdicts(seen, folder / "result.json", files, known).verdicts
         engines.append([one.engine for one in seen.cases["two-cells"].cells])
     assert engines == [["venv", "venv"], ["", ""], ["", ""]]

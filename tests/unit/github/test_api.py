@@ -12,7 +12,7 @@ import pytest
 
 from reprokit.core.errors import UsageError
 from reprokit.core.github_api import ApiError, Repository, from_environment
-from reprokit.github.event import read
+from reprokit.github.event import read_event
 from tests.unit.github.server import BOT, TOKEN, Forge
 
 
@@ -194,16 +194,16 @@ def test_the_event_is_read_from_its_file(tmp_path: Path) -> None:
     file = tmp_path / "event.json"
     environ = {"GITHUB_EVENT_PATH": str(file), "GITHUB_EVENT_NAME": "issues"}
     with pytest.raises(UsageError, match="cannot be read"):
-        read(environ)
+        read_event(environ)
     for text, reason in (("{", "is not valid JSON"), ("[]", "not a JSON object"), ("[" * 100_000, "is not valid JSON")):
         file.write_text(text)
         with pytest.raises(UsageError, match=reason):
-            read(environ)
+            read_event(environ)
     file.write_text(json.dumps({"action": "opened", "issue": {"number": 3, "body": None, "title": "t"}}))
-    event = read(environ)
+    event = read_event(environ)
     assert (event.name, event.action, event.number("issue", "number")) == ("issues", "opened", 3)
     assert (event.text("issue", "title"), event.text("issue", "body"), event.text("label", "name")) == ("t", "", "")
     with pytest.raises(UsageError, match="no number at issue"):
         event.number("issue")
     with pytest.raises(UsageError, match="GITHUB_EVENT_PATH is not set"):
-        read({})
+        read_event({})

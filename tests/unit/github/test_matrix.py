@@ -18,7 +18,7 @@ from reprokit.core.errors import UsageError
 from reprokit.environment.supply import Supply
 from reprokit.evidence.usage import GpuRecord, Usage
 from reprokit.github import matrix
-from reprokit.github.partition import Bounds, ImageLayer, WorkUnit, cut
+from reprokit.github.matrix import Bounds, ImageLayer, WorkUnit, cut
 from reprokit.run.loading import load_all
 from reprokit.run.plan import plan
 from reprokit.run.request import Request, read_chosen

@@ -16,8 +16,16 @@ from reprokit.case.filters import Filter, choose
 from reprokit.cli import invoke
 from reprokit.core.errors import UsageError
 from reprokit.environment.cases import load
-from reprokit.report.catalogue import page, verdicts
-from reprokit.report.catalogue.page import inline, link
+from reprokit.report.catalogue import (
+    VERDICTS_FILE,
+    Verdicts,
+    dump_verdicts,
+    inline,
+    last_seen,
+    link,
+    merge_verdicts,
+    read_verdicts,
+)
 from reprokit.report.flip import flip
 
 TORCH = """\
@@ -234,21 +242,21 @@ def test_verdicts_are_merged_by_case_cell_and_variant(folder: Path) -> None:
     known = {file.case.id: facts(file.case) for file in files}
     other = {**seen("reproduced"), "cell": {"torch": "9"}}
     first = result_of(folder, {"old-torch": [seen("reproduced"), seen("reproduced", "fix"), other]})
-    merged = verdicts.merge(verdicts.Verdicts(), first, files, known).verdicts
+    merged = merge_verdicts(Verdicts(), first, files, known).verdicts
     assert [one.variant for one in merged.cases["old-torch"].cells] == ["case", "fix"]
 
     later = result_of(folder, {"old-torch": [seen("not-reproduced", "fix")], "gone": []}, "2026-01-03")
-    again = verdicts.merge(merged, later, files, known)
+    again = merge_verdicts(merged, later, files, known)
     assert (again.taken, again.strange) == (("old-torch",), ("gone",))
     cells = again.verdicts.cases["old-torch"].cells
     assert [(one.verdict.value, one.date) for one in cells] == [
         ("reproduced", "2026-01-02"),
         ("not-reproduced", "2026-01-03"),
     ]
-    assert verdicts.merge(again.verdicts, first, files, known).verdicts == again.verdicts, "older ones do not count"
+    assert merge_verdicts(again.verdicts, first, files, known).verdicts == again.verdicts, "older ones do not count"
 
     unsupported = result_of(folder, {"old-torch": [seen("unsupported")]}, "2026-01-04")
-    assert verdicts.merge(again.verdicts, unsupported, files, known).verdicts == again.verdicts, "a finding stays"
+    assert merge_verdicts(again.verdicts, unsupported, files, known).verdicts == again.verdicts, "a finding stays"
 
 
 def test_verdicts_of_another_text_are_not_taken_and_old_ones_are_kept_as_old(folder: Path) -> None:
@@ -264,10 +272,10 @@ def test_the_file_of_verdicts_is_read_as_it_was_written(folder: Path) -> None:
     files = load(str(folder))
     known = {file.case.id: facts(file.case) for file in files}
     path = result_of(folder, {"old-torch": [seen("unsupported", reason="no GPU; none")], "arrays": []})
-    merged = verdicts.merge(verdicts.Verdicts(), path, files, known).verdicts
-    (folder / verdicts.FILE).write_text(verdicts.dumps(merged))
-    assert verdicts.read(folder / verdicts.FILE) == merged
-    assert json.loads(verdicts.dumps(verdicts.Verdicts()))["cases"] == {}
+    merged = merge_verdicts(Verdicts(), path, files, known).verdicts
+    (folder / VERDICTS_FILE).write_text(dump_verdicts(merged))
+    assert read_verdicts(folder / VERDICTS_FILE) == merged
+    assert json.loads(dump_verdicts(Verdicts()))["cases"] == {}
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"format": "x"}', '{"cases": {"a": {"digest": 1, "cells": []}}}'])
@@ -315,8 +323,8 @@ def test_what_was_last_seen_is_said_in_words(folder: Path, cells: list[dict[str,
     files = load(str(folder))
     known = {file.case.id: facts(file.case) for file in files}
     path = result_of(folder, {"old-torch": cells})
-    case = verdicts.merge(verdicts.Verdicts(), path, files, known).verdicts.cases["old-torch"]
-    assert words.replace("D", "2026-01-02") in page.last_seen(case, case)
+    case = merge_verdicts(Verdicts(), path, files, known).verdicts.cases["old-torch"]
+    assert words.replace("D", "2026-01-02") in last_seen(case, case)
 
 
 # The page

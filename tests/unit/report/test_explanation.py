@@ -25,7 +25,7 @@ from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.usage import GpuRecord, Usage
 from reprokit.report import explanation
 from reprokit.report.formats import junit
-from reprokit.report.result import dumps, result
+from reprokit.report.formats.json import dumps, result
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
 from tests.documents import as_published

@@ -16,8 +16,10 @@ from reprokit.engine.protocol import Trial
 from reprokit.environment.cases import load
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.evidence.records import RunRecord
-from reprokit.report import detail, failures, result
+from reprokit.report import detail
+from reprokit.report.formats import json as result
 from reprokit.report.formats import junit
+from reprokit.report.labels import failure_groups, ranges
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
 from reprokit.store.database import Store
@@ -115,7 +117,7 @@ def test_a_summary_lists_no_more_than_people_read(tmp_path: Path) -> None:
 def test_the_record_keeps_them_and_reports_say_them(tmp_path: Path) -> None:
     project = Project(tmp_path)
     record = Store(tmp_path / "store").run(project.record.id)
-    assert [group.cells for group in failures.groups(record.cells)] == [(1, 3, 5), (6,), (2,), (4,)]
+    assert [group.cells for group in failure_groups(record.cells)] == [(1, 3, 5), (6,), (2,), (4,)]
     written = json.loads(result.dumps(record, tmp_path))
     assert [(one["verdict"], one["kind"], one["cells"], one["known"]) for one in written["failures"]] == [
         ("different-failure", "TypeError", [1, 3, 5], None),
@@ -212,4 +214,4 @@ def test_a_case_says_what_it_knows(tmp_path: Path) -> None:
     [((3,), "3"), ((3, 4), "3, 4"), ((1, 3, 4, 5, 9), "1, 3-5, 9"), ((1, 2, 3, 4), "1-4")],
 )
 def test_ranges(numbers: tuple[int, ...], text: str) -> None:
-    assert failures.ranges(numbers) == text
+    assert ranges(numbers) == text

@@ -16,9 +16,8 @@ from reprokit.evidence.details import CellDetails, FailedBuildRecord, FailureRec
 from reprokit.evidence.origin import OwnerRecord
 from reprokit.evidence.records import RunRecord
 from reprokit.report import formats
-from reprokit.report.formats import Format, PagesFormat, RunFormat
+from reprokit.report.formats import Format, FormatSources, PagesFormat, RunFormat, scrubbed
 from reprokit.report.html.building import PagesRequest
-from reprokit.report.publishing import FormatSources, scrubbed
 from tests.unit.nights import Nights
 from tests.unit.report.test_html import nights, report
 
@@ -101,7 +100,7 @@ def test_the_path_of_a_case_below_the_checkout_still_leads_to_it(
 
 
 TAP = """
-from reprokit.report.publishing import RunFormat
+from reprokit.report.formats import RunFormat
 
 
 def _write(run, sources):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.cli import invoke
-from reprokit.report.history.since import moment
+from reprokit.report.history.changes import moment
 from tests.documents import as_published
 from tests.stored import finish
 from tests.unit.nights import CASE, Nights

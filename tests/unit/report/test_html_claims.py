@@ -10,8 +10,7 @@ import pytest
 from reprokit.report.html.case import case_data
 from reprokit.report.html.gathering import RecordedCase, known_cases
 from reprokit.report.html.overview import row
-from reprokit.report.html.packing import Packer
-from reprokit.report.html.writing import Folder, cleaned, script
+from reprokit.report.html.writing import Folder, Packer, cleaned, script
 from tests.unit.nights import CASE, Nights
 
 FIXED = CASE + "fix: {summary: Another call, command: python fixed.py}\n"

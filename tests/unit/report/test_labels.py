@@ -13,7 +13,7 @@ from reprokit.evidence.sequential import Trials, figures
 from reprokit.evidence.usage import Usage
 from reprokit.evidence.verdict import decide
 from reprokit.report.labels import caveat, short_reason, totals
-from reprokit.search.explain.repeating import tally_of, trials_of
+from reprokit.search.repeating import tally_of, trials_of
 
 BUILT = ImageRecord(tag="a", id="1", built=True, seconds=100.0)
 OTHER = ImageRecord(tag="b", id="2", built=True, seconds=30.5)

@@ -22,9 +22,10 @@ from reprokit.evidence.details import CellDetails, FailureRecord
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.origin import HostRecord
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.report import markdown
 from reprokit.report.formats import csv as table_csv
-from reprokit.report.markdown import fitting, parts, verdicts
+from reprokit.report.formats.md import run_summary
+from reprokit.report.markdown import sections as parts
+from reprokit.report.markdown import tables as verdicts
 from reprokit.report.markdown import text as md
 
 CASE = "schema: reprokit/v1\nid: hostile\ntitle: A case\nmatrix: {a: ['1', '2']}\ncommand: 'false'\n"
@@ -123,11 +124,11 @@ def test_a_fence_ends_where_it_ends(text: str) -> None:
 @given(st.lists(st.tuples(st.integers(0, 9), st.lists(st.text(max_size=40), min_size=1, max_size=3)), max_size=6))
 def test_what_fits_fits_and_what_is_worth_least_goes_first(given_sections: list[tuple[int, list[str]]]) -> None:
     sections = [
-        fitting.Section(name=str(number), worth=worth, forms=tuple(sorted(forms, key=md.size, reverse=True)))
+        md.Section(name=str(number), worth=worth, forms=tuple(sorted(forms, key=md.size, reverse=True)))
         for number, (worth, forms) in enumerate(given_sections)
     ]
     limit = 60
-    found, cut = fitting.fit(sections, limit)
+    found, cut = md.fit(sections, limit)
     least = sum(md.size(section.forms[-1]) + 2 for section in sections)
     assert sum(md.size(text) + 2 for text in found) <= max(limit, least)
     kept = [section for section in sections if section.name not in cut]
@@ -199,7 +200,7 @@ def test_a_summary_of_many_cases_fits_a_job_and_keeps_what_departs() -> None:
             cell(number, Verdict.REPRODUCED, {"a": "日" * 50}, case_id=f"case-{number}", case_digest=f"sha256:{number}",
                  expected=Verdict.NOT_REPRODUCED if departs else Verdict.REPRODUCED, reason="@x " * 100)
         )  # fmt: skip
-    text = markdown.run_summary(run_of(cells), limit=200_000)
+    text = run_summary(run_of(cells), limit=200_000)
     assert len(text.encode()) <= 200_000
     assert "`case-1500`" in text
     assert "expected not-reproduced" in text

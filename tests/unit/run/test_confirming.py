@@ -18,10 +18,10 @@ from reprokit.core.errors import EngineError
 from reprokit.engine.protocol import Trial
 from reprokit.evidence.model import Ending
 from reprokit.evidence.records import CellRecord
-from reprokit.report.result import result
+from reprokit.report.formats.json import result
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
-from reprokit.search.explain.repeating import planner
+from reprokit.search.repeating import planner
 from reprokit.store.database import Store
 from tests.unit.fakes import FakeEngine
 
@@ -134,7 +134,7 @@ def test_never_repeats_nothing_and_says_what_it_rests_on(project: Project) -> No
 
 
 def test_auto_keeps_to_its_budget_and_always_does_not(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reprokit.search.explain.support.LEAST_BUDGET", 0.0)
+    monkeypatch.setattr("reprokit.search.repeating.LEAST_BUDGET", 0.0)
     project.run()
     assert sum(project.ran.values()) <= 7, "three trials, and about as long again"
     assert "in 1 to 3 trials each" in project.output.getvalue() or "in 2 trials each" in project.output.getvalue()

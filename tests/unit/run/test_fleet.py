@@ -24,7 +24,7 @@ from reprokit.engine.kinds import Capabilities
 from reprokit.engine.protocol import EngineInfo, ImageInfo, Trial
 from reprokit.evidence.model import Ending
 from reprokit.evidence.records import CellRecord
-from reprokit.report.publishing import Scrubber
+from reprokit.report.formats import Scrubber
 from reprokit.run.fleet import carried, dispatching, joining, placing
 from reprokit.run.fleet.cluster import connect
 from reprokit.run.fleet.node import NodeInvocation
@@ -33,7 +33,7 @@ from reprokit.run.loading import load_all
 from reprokit.run.plan import plan
 from reprokit.run.request import Request, check_address
 from reprokit.run.run_session import Session
-from reprokit.search.explain.repeating import planner
+from reprokit.search.repeating import planner
 from reprokit.store.database import Store
 from reprokit.store.folder import SeenBases
 from tests.unit.fakes import FakeEngine

@@ -17,8 +17,7 @@ from reprokit.evidence.details import LimitsRecord
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.evidence.usage import GpuRecord, Usage
-from reprokit.report.formats import run_format
-from reprokit.report.publishing import FormatSources
+from reprokit.report.formats import FormatSources, run_format
 from reprokit.run.loading import load_all
 from reprokit.run.plan import plan
 from reprokit.run.request import Request

@@ -32,7 +32,7 @@ from reprokit.evidence.model import Ending, Verdict
 from reprokit.evidence.origin import HostRecord
 from reprokit.evidence.records import CellRecord
 from reprokit.evidence.sequential import Trials
-from reprokit.report import result
+from reprokit.report.formats import json as result
 from reprokit.report.formats import junit
 from reprokit.run import images, loading
 from reprokit.run.request import Request

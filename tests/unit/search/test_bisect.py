@@ -21,8 +21,8 @@ from reprokit.environment.cases import load
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
-from reprokit.search.bisect.case import make
-from reprokit.search.bisect.line import along_axis
+from reprokit.search.bisect_case import make
+from reprokit.search.bisect_line import along_axis
 from reprokit.search.releases import Policy
 from reprokit.search.search_session import SearchSession
 from tests.documents import as_published

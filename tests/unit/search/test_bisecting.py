@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.evidence.reading import Reading
-from reprokit.search.bisect.algorithm import Bisection, bisect
+from reprokit.search.bisection import Bisection, bisect
 from reprokit.search.queries import Candidate, Query, drive
 from tests.bench import bisecting
 

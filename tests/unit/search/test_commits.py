@@ -15,7 +15,7 @@ from reprokit.core.errors import UsageError
 from reprokit.environment.cases import load
 from reprokit.run import sources
 from reprokit.run.sources import SourceError
-from reprokit.search.bisect.commits import axis_of, between, with_axis
+from reprokit.search.bisect_line import axis_of, commits_between, with_axis
 
 SPEC = SourceSpec(git="https://example.invalid/demo", ref="main", path="demo", patch="")
 
@@ -59,49 +59,49 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def subjects(folder: Path, low: str, high: str, **more: bool) -> list[str]:
-    return [one.subject.split()[0].strip(";") for one in between("demo", folder, low, high, **more).commits]
+    return [one.subject.split()[0].strip(";") for one in commits_between("demo", folder, low, high, **more)[0]]
 
 
 def test_commits_are_in_the_order_of_the_branch(checkout: Path) -> None:
     assert subjects(checkout, "main~4", "main") == ["a", "b", "c", "M", "d"]
     assert subjects(checkout, "main", "v2") == ["c", "M", "d"]  # whichever is named first
-    found = between("demo", checkout, "main~4", "main", spelt=("v2",)).commits
+    found = commits_between("demo", checkout, "main~4", "main", spelt=("v2",))[0]
     assert [one.value for one in found][2] == "v2"
     assert found[2].details == "2024-03-01 c | with, odd (words)"
     assert len(found[0].value) == 12
     assert [one.merge for one in found] == [False, False, False, True, False]
-    assert between("demo", checkout, "main~4", "main").commits[2].details.startswith("v2, 2024-03-01")
+    assert commits_between("demo", checkout, "main~4", "main")[0][2].details.startswith("v2, 2024-03-01")
     assert subjects(checkout, "main~4", "main", tags_only=True) == ["a", "c", "d"]
 
 
 def test_odd_subjects_and_tags_are_shown_safely(checkout: Path) -> None:
     commit(checkout, "clear \x1b[2J screen \u2028 and \x0c page \x1f field")
     git(checkout, "tag", "a),b")
-    last = between("demo", checkout, "v2", "main").commits[-1]
+    last = commits_between("demo", checkout, "v2", "main")[0][-1]
     assert last.subject == "clear \ufffd[2J screen \ufffd and \ufffd page \ufffd field"
     assert last.tags == ("a),b",)
 
 
 def test_a_ref_of_another_branch_is_followed_by_the_merge_base(checkout: Path) -> None:
-    found = between("demo", checkout, "v1", "main")
-    assert [one.subject[0] for one in found.commits] == ["r", "b", "c", "M", "d"]
-    assert found.commits[0].value == "v1"
-    assert found.commits[1].details.endswith("b; v1 branched off here")
-    assert "v1 is not an ancestor of main" in found.note
+    found, note = commits_between("demo", checkout, "v1", "main")
+    assert [one.subject[0] for one in found] == ["r", "b", "c", "M", "d"]
+    assert found[0].value == "v1"
+    assert found[1].details.endswith("b; v1 branched off here")
+    assert "v1 is not an ancestor of main" in note
     # The range inside a merge, which the command suggests.
-    merge = between("demo", checkout, "v2", "main").commits[1].value
+    merge = commits_between("demo", checkout, "v2", "main")[0][1].value
     assert subjects(checkout, f"{merge}^1", f"{merge}^2") == ["c", "b", "s"]
 
 
 def test_refs_that_do_not_exist_are_refused(checkout: Path) -> None:
     with pytest.raises(UsageError, match=r"--source demo=v1\.\.mian: .* no commit, tag or branch 'mian'; did you mean"):
-        between("demo", checkout, "v1", "mian")
+        commits_between("demo", checkout, "v1", "mian")
     with pytest.raises(UsageError, match="both are the commit"):
-        between("demo", checkout, "main", "main~0")
+        commits_between("demo", checkout, "main", "main~0")
     git(checkout, "switch", "-q", "--orphan", "alone")
     commit(checkout, "z")
     with pytest.raises(UsageError, match="no commit in common"):
-        between("demo", checkout, "main", "alone")
+        commits_between("demo", checkout, "main", "alone")
 
 
 def test_history_comes_from_a_local_repository_or_is_fetched(checkout: Path, tmp_path: Path) -> None:
@@ -113,7 +113,9 @@ def test_history_comes_from_a_local_repository_or_is_fetched(checkout: Path, tmp
     assert subjects(fetched, "v1", "main")[-1] == "e"
     # The tree of a commit comes out of it, and not what the checkout happens to hold.
     (checkout / "value").write_text("uncommitted")
-    spec = SourceSpec(git=SPEC.git, ref=between("demo", fetched, "v1", "main").commits[-2].value, path="demo", patch="")
+    spec = SourceSpec(
+        git=SPEC.git, ref=commits_between("demo", fetched, "v1", "main")[0][-2].value, path="demo", patch=""
+    )
     assert (sources.fetch("demo", spec, stand_in=fetched, kept=kept).archive / "value").read_text() == "d"
     own = SourceSpec(git=str(checkout), ref="main", path="demo", patch="")
     assert subjects(sources.history("demo", own, kept=kept), "v1", "main")[-1] == "e"

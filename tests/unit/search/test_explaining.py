@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from reprokit.case.matrix import Cell
 from reprokit.evidence.reading import Reading
-from reprokit.search.explain.conditions import Conditions, holds, in_order, of_axis, words
-from reprokit.search.explain.covering import separate, size_of
-from reprokit.search.explain.explain import Explanation, Statement, explain
+from reprokit.search.conditions import Conditions, holds, in_order, of_axis, words
+from reprokit.search.covering import separate, size_of
+from reprokit.search.explain import Explanation, Statement, explain
 
 FAIL, PASS, UNRESOLVED = Reading.FAIL, Reading.PASS, Reading.UNRESOLVED
 

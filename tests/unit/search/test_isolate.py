@@ -13,10 +13,21 @@ from reprokit.case.matrix import Cell
 from reprokit.evidence.details import CellDetails
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.records import CellRecord
-from reprokit.search.explain.ordering import inside
-from reprokit.search.isolate.algorithm import Isolation, changes_between, isolate, mixed
-from reprokit.search.isolate.explanations import best, certificate, consistent, effort, explanations, fails, mixes
-from reprokit.search.isolate.summary import IsolationText
+from reprokit.search.conditions import values_between
+from reprokit.search.isolate_summary import IsolationText
+from reprokit.search.isolation import (
+    Isolation,
+    best,
+    certificate,
+    changes_between,
+    consistent,
+    effort,
+    explanations,
+    fails,
+    isolate,
+    mixed,
+    mixes,
+)
 from reprokit.search.queries import Query, drive
 from tests.bench.isolate_simulation import outcome
 from tests.unit.limits import examples
@@ -147,7 +158,7 @@ def test_results_that_contradict_every_explanation_leave_the_closest_two_cells()
     assert 10 < contradicted < 50
 
 
-def test_the_boundary_is_found_among_values_between() -> None:
+def test_the_boundary_is_found_among_values_inside() -> None:
     values = ["11.4", "11.8", "11.9", "12.0"]
     world = World(lambda cell: cell["cuda"] in ("11.9", "12.0"))
     between = lambda axis, cell: values[:-1] if axis == "cuda" else []  # noqa: E731
@@ -265,4 +276,4 @@ def test_grids_with_planted_causes_are_isolated_and_none_is_reported_wrong() -> 
 def test_only_ordered_values_lie_between_two(
     axis: str, values: list[str], first: str, last: str, versions: bool, found: list[str]
 ) -> None:
-    assert inside(axis, values, first, last, versions=versions) == found
+    assert values_between(axis, values, first, last, versions=versions) == found

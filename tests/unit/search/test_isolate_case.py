@@ -21,8 +21,14 @@ from reprokit.environment.cases import load
 from reprokit.evidence.model import Ending
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
-from reprokit.search.isolate import ends, reported
-from reprokit.search.isolate.case import make
+from reprokit.search.isolate_case import (
+    choose_ends,
+    distance,
+    make,
+    parse_cell,
+    read_environment,
+    untested_differences,
+)
 from reprokit.search.search_session import SearchSession
 from tests.documents import as_published
 from tests.unit.fakes import FakeEngine
@@ -144,7 +150,7 @@ def test_open_axes_are_chosen_so_that_the_cells_differ_least(project: Project) -
     assert project.isolate(bad="a=3,d=s", good="a=1,b=y") == 0
     chosen = project.result["answer"]["ends"]
     bad, good = chosen["bad"]["cell"], chosen["good"]["cell"]
-    assert ends.distance(bad, good) == 1
+    assert distance(bad, good) == 1
     assert (bad["d"], good["b"]) == ("s", "y")
     assert "--bad: other axes taken from the case: " in project.text
 
@@ -178,7 +184,7 @@ def test_impossible_cells_are_refused(project: Project) -> None:
 
 
 def test_a_comma_within_brackets_belongs_to_its_value() -> None:
-    assert ends.parse("--bad", "shape=(1,),numpy=1.17.5") == {"shape": "(1,)", "numpy": "1.17.5"}
+    assert parse_cell("--bad", "shape=(1,),numpy=1.17.5") == {"shape": "(1,)", "numpy": "1.17.5"}
 
 
 def test_values_from_the_command_line_are_searched_too(project: Project) -> None:
@@ -211,7 +217,7 @@ REPORTED = [
 
 def test_pasted_environments_are_read_as_axes(tmp_path: Path) -> None:
     own: dict[str, tuple[str, ...]] = {"gcc": ("12.2", "11.4"), "mode": ("fast", "slow")}
-    first, second = (reported.read(one, own, ["paddle"]) for one in REPORTED)
+    first, second = (read_environment(one, own, ["paddle"]) for one in REPORTED)
     assert dict(first.cell) == {
         "gcc": "12.2",
         "os": "ubuntu-20.04",
@@ -229,14 +235,14 @@ def test_pasted_environments_are_read_as_axes(tmp_path: Path) -> None:
         "cuda": "11.8",
         "cudnn": "8.9",
     }
-    bare = reported.read({"Python": "3.11.3", "GCC": "gcc (GCC) 8.2.0", "Paddle compiled with cuda": True}, {}, [])
+    bare = read_environment({"Python": "3.11.3", "GCC": "gcc (GCC) 8.2.0", "Paddle compiled with cuda": True}, {}, [])
     assert (dict(bare.cell), bare.unused) == ({"python": "3.11", "gcc": "8"}, ("Paddle compiled with cuda",))
 
 
 def test_a_difference_that_an_axis_does_not_show_is_reported() -> None:
     environments = [{"Python": "3.11.3 (main)"}, {"Python": "3.11.2 (main)"}]
-    found = [reported.read(one, {}, []) for one in environments]
-    assert reported.hidden(environments, found) == [
+    found = [read_environment(one, {}, []) for one in environments]
+    assert untested_differences(environments, found) == [
         "Python is '3.11.3' and '3.11.2', both read as python 3.11: this difference is not tested"
     ]
 
@@ -257,7 +263,7 @@ def test_a_difference_that_an_axis_does_not_show_is_reported() -> None:
     ],
 )
 def test_only_values_that_fit_an_axis_are_read_from_a_report(environment: dict[str, Any], cell: str) -> None:
-    found = reported.read(environment, {"python": ("3.9",), "cuda": ("none", "11.8")}, ["paddle"])
+    found = read_environment(environment, {"python": ("3.9",), "cuda": ("none", "11.8")}, ["paddle"])
     assert " ".join(f"{name}={value}" for name, value in found.cell.items()) == cell
 
 
@@ -277,9 +283,9 @@ def test_a_matrix_with_only_include_has_cells_to_isolate(tmp_path: Path) -> None
         "  exclude: [{b: y, c: q, d: s}]\n",
         "  include: [{a: '1', b: x, c: p, d: r}, {a: '2', b: y, c: p, d: r}]\n",
     )
-    chosen = ends.choose(file_of(text, tmp_path), {"a": "2"}, {"a": "1"})
+    bad, good, _ = choose_ends(file_of(text, tmp_path), {"a": "2"}, {"a": "1"})
     same: tuple[Cell, Cell] = ({"a": "2", "b": "y", "c": "p", "d": "r"}, {"a": "1", "b": "y", "c": "p", "d": "r"})
-    assert (chosen.bad, chosen.good) == same
+    assert (bad, good) == same
 
 
 def test_where_an_axis_pins_a_package_searching_its_releases_is_suggested(project: Project) -> None:

@@ -27,11 +27,11 @@ from reprokit.environment.cases import load, load_text
 from reprokit.evidence.model import Ending
 from reprokit.evidence.reading import Reading
 from reprokit.run.request import Request
+from reprokit.search import reduce_case
 from reprokit.search.queries import Candidate, Query, drive
-from reprokit.search.reduce import candidates, reducing
-from reprokit.search.reduce.algorithm import Reduced, reduced
-from reprokit.search.reduce.parts import KINDS
-from reprokit.search.reduce.trying import Trying
+from reprokit.search.reduce_parts import KINDS
+from reprokit.search.reduce_text import first_reduction, what_runs, written_candidate
+from reprokit.search.reduction import Reduced, Trying, reduced
 from reprokit.search.search_session import SearchSession
 from reprokit.store.database import Store
 from tests.bench import reducing as bench
@@ -151,8 +151,8 @@ def reduce_toy(
         assert all(one.file is not None for one in ask.candidates)
         return tuple(Reading.FAIL if needs(one.file.case) == "boom" else Reading.PASS for one in ask.candidates)  # type: ignore[union-attr]
 
-    data = candidates.start(file, cell, {"exception": "ValueError", "message": "boom"}, keep_matrix=False)
-    trying = Trying(write=partial(candidates.written, file, cell, path="small.yaml"), same=candidates.same)
+    data = first_reduction(file, cell, {"exception": "ValueError", "message": "boom"}, keep_matrix=False)
+    trying = Trying(write=partial(written_candidate, file, cell, path="small.yaml"), same=what_runs)
     whole = trying.write(data, "")
     assert whole is not None
     trying.knows(whole, fails=True)
@@ -231,7 +231,7 @@ def test_a_fix_that_no_longer_fits_is_left_out() -> None:
     result, _ = reduce_toy(text=text)
     assert "b" in result.data["matrix"] or "fix" in result.data
     cell = {"os": "debian-12", "a": "2", "b": "x"}
-    written = candidates.written(load_text("toy.yaml", text), cell, result.data, "", "x.yaml")
+    written = written_candidate(load_text("toy.yaml", text), cell, result.data, "", "x.yaml")
     assert written is not None
 
 
@@ -259,14 +259,18 @@ class Project:
     def reduce(self, only: str = "", **more: Any) -> tuple[int, SearchSession]:
         session = self.session()
         out = str(self.case.with_name("small.yaml"))
-        arguments = reducing.ReductionRequest(**{"out": out, "kinds": ("env", "command", "resources", "axes"), **more})
+        arguments = reduce_case.ReductionRequest(
+            **{"out": out, "kinds": ("env", "command", "resources", "axes"), **more}
+        )
         groups = (parse_group(only),) if only else ()
         request = Request(cases=(str(self.case),), base_images="registry", jobs=1, selection=Selection(only=groups))
-        return session.start("reduce", request, asdict(arguments), partial(reducing.make, folder=self.store)), session
+        return session.start(
+            "reduce", request, asdict(arguments), partial(reduce_case.make, folder=self.store)
+        ), session
 
     def resume(self) -> tuple[int, SearchSession]:
         session = self.session()
-        return session.resume("reduce", (), partial(reducing.make, folder=self.store)), session
+        return session.resume("reduce", (), partial(reduce_case.make, folder=self.store)), session
 
 
 @pytest.fixture
@@ -494,15 +498,15 @@ def test_how_files_are_shortened_is_noted_of_cases_that_are_reduced(
 def test_every_case_of_the_library_can_be_read_and_rewritten() -> None:
     """The first candidate of every case with a signature is one valid cell that runs the same command."""
     for file in load(str(Path(__file__).parents[3] / "cases")):
-        if reducing.measured(file):
+        if reduce_case.measured(file):
             continue
         cell = {name: values[0] for name, values in file.case.matrix.axes.items()} or dict(file.case.matrix.include[0])
         given = (file.positions.data.get("expect") or {}).get("failure") or {}
-        data = candidates.start(file, cell, given, keep_matrix=False)
-        whole = candidates.written(file, cell, data, "", "small.yaml")
+        data = first_reduction(file, cell, given, keep_matrix=False)
+        whole = written_candidate(file, cell, data, "", "small.yaml")
         assert whole is not None, file.path
         assert whole.file is not None
-        assert candidates.same(whole) == candidates.same(Candidate(cell=cell, file=file))
+        assert what_runs(whole) == what_runs(Candidate(cell=cell, file=file))
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,16 @@ from reprokit.case.model import Failure
 from reprokit.case.tree import CaseTree, Loc, parse
 from reprokit.evidence.judgement import judge
 from reprokit.evidence.model import Ending, Outcome
-from reprokit.search.reduce import shell
-from reprokit.search.reduce.edit import rewrite
-from reprokit.search.reduce.parts import changed
-from reprokit.search.reduce.signature import FailedTrial, pattern, tightened
+from reprokit.search.reduce_parts import (
+    changed,
+    cut_spans,
+    option_items,
+    shell_lines,
+    shell_options,
+    shell_segments,
+    shell_words,
+)
+from reprokit.search.reduce_text import FailedTrial, pattern, rewrite, tightened
 from tests.unit.limits import examples
 
 CASES = sorted((Path(__file__).parents[3] / "cases").glob("*.yaml"))
@@ -191,14 +197,14 @@ def pieces(cut: Any, text: str = SHELL) -> list[str]:
 
 
 def test_a_shell_text_is_cut_into_lines_that_belong_together() -> None:
-    assert [piece.split()[0] for piece in pieces(shell.lines)] == ["cd", "for", "cat", "go()", "python", "{%"]
-    assert "".join(SHELL[start:end] for start, end in shell.lines(SHELL)) == SHELL
+    assert [piece.split()[0] for piece in pieces(shell_lines)] == ["cd", "for", "cat", "go()", "python", "{%"]
+    assert "".join(SHELL[start:end] for start, end in shell_lines(SHELL)) == SHELL
 
 
 def test_commands_of_a_line_options_with_their_values_and_words() -> None:
     line = SHELL.splitlines()[0]
-    assert [piece.split()[0] for piece in pieces(shell.segments, line)] == ["cd", "A=1", ";"]
-    assert pieces(shell.options, line) == [
+    assert [piece.split()[0] for piece in pieces(shell_segments, line)] == ["cd", "A=1", ";"]
+    assert pieces(shell_options, line) == [
         "-X dev train.py",
         "--config c.yml",
         '--opts a "b c"',
@@ -207,20 +213,20 @@ def test_commands_of_a_line_options_with_their_values_and_words() -> None:
         "> out.txt",
         "2>&1",
     ]
-    words = pieces(shell.words, line)
+    words = pieces(shell_words, line)
     assert words[:4] == ["seg", "A=1", "-X", "dev"]
     assert not {"python", "cd", "out.txt", "&&"} & set(words)
-    assert pieces(shell.options, "python -c 'a; b' $(date -u) `x`") == []
-    assert shell.option_items(["python", "a.py", "--x", "1", "2", "--y"]) == [(2, 3, 4), (5,)]
+    assert pieces(shell_options, "python -c 'a; b' $(date -u) `x`") == []
+    assert option_items(["python", "a.py", "--x", "1", "2", "--y"]) == [(2, 3, 4), (5,)]
 
 
 @given(st.text(alphabet="ab -'\"\\\n;&|<>{}%#$()=", max_size=60))
 @settings(deadline=None)
 def test_cuts_stay_within_the_text(text: str) -> None:
-    for cut in (shell.lines, shell.segments, shell.options, shell.words):
+    for cut in (shell_lines, shell_segments, shell_options, shell_words):
         spans = cut(text)
         assert all(0 <= start < end <= len(text) for start, end in spans)
-        assert len(shell.cut(text, spans)) <= len(text)
+        assert len(cut_spans(text, spans)) <= len(text)
 
 
 LOG = """\

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from reprokit.case.files import CaseFile
 from reprokit.core.errors import UsageError
 from reprokit.environment.cases import load
-from reprokit.search.installable import tags
-from reprokit.search.releases import Policy, between, pinned
+from reprokit.search.package_index import tags
+from reprokit.search.releases import AxisRange, Policy, Releases, find_releases, pinned
 from tests.unit.serving import Quiet, serving
 
 CASE = """
@@ -36,6 +37,11 @@ def case(tmp_path: Path, text: str = CASE) -> CaseFile:
     path = tmp_path / "demo.yaml"
     path.write_text(text)
     return load(str(path))[0]
+
+
+def between(file: CaseFile, axis: str, low: str, high: str, **policy: Any) -> Releases:
+    asked = AxisRange(file=file, cell=CELL, axis=axis, low=low, high=high, policy=Policy(**policy))
+    return find_releases(asked)
 
 
 @pytest.fixture
@@ -69,7 +75,7 @@ def test_releases_between_two_are_those_that_the_python_of_the_cell_can_install(
         "demo_lib-1.3-py3-none-any.whl",
         "demo-1.1.9.tar.gz",
     )
-    found = between(case(tmp_path), CELL, "demo", "1.2", "1.0")
+    found = between(case(tmp_path), "demo", "1.2", "1.0")
     assert found.values == ("1.0", "1.1.2", "1.1.4", "1.2")  # in order, and spelt as the case does
     assert found.of == "demo-lib"
     assert {value: why.split(",")[0] for value, why in found.left_out.items()} == {
@@ -79,19 +85,19 @@ def test_releases_between_two_are_those_that_the_python_of_the_cell_can_install(
         "1.1.5rc1": "a pre-release",
         "1.1.6+local": "a local version",
     }
-    assert "1.1.5rc1" in between(case(tmp_path), CELL, "demo", "1.0", "1.2", Policy(pre=True)).values
+    assert "1.1.5rc1" in between(case(tmp_path), "demo", "1.0", "1.2", pre=True).values
 
 
 def test_an_end_that_cannot_be_installed_is_refused_with_a_near_match(tmp_path: Path, wheels: Path) -> None:
     put(wheels, "demo_lib-1.0-py3-none-any.whl", "demo_lib-1.4.1-py3-none-any.whl", "demo_lib-1.5-py2-none-any.whl")
     with pytest.raises(UsageError, match=r"demo-lib 1\.4\.2 is not available: no index .* did you mean '1\.4\.1'"):
-        between(case(tmp_path), CELL, "demo", "1.0", "1.4.2")
+        between(case(tmp_path), "demo", "1.0", "1.4.2")
     with pytest.raises(UsageError, match=r"demo-lib 1\.5 is not available: no wheel for Python 3\.11"):
-        between(case(tmp_path), CELL, "demo", "1.0", "1.5")
+        between(case(tmp_path), "demo", "1.0", "1.5")
     with pytest.raises(UsageError, match="'main' is not a version"):
-        between(case(tmp_path), CELL, "demo", "1.0", "main")
+        between(case(tmp_path), "demo", "1.0", "main")
     # An end that the case itself has may come from where this host does not look.
-    assert between(case(tmp_path), CELL, "demo", "1.0", "1.2").values == ("1.0", "1.2")
+    assert between(case(tmp_path), "demo", "1.0", "1.2").values == ("1.0", "1.2")
 
 
 class Index(Quiet):
@@ -130,11 +136,11 @@ def test_dates_and_withdrawn_releases_come_from_the_index(tmp_path: Path, index:
         wheel("1.1", "2020-05-01"),
         wheel("1.2", "2020-06-01"),
     )
-    found = between(case(tmp_path), CELL, "demo", "1.0", "1.2")
+    found = between(case(tmp_path), "demo", "1.0", "1.2")
     assert found.values == ("1.0", "1.0.3", "1.1", "1.2")  # an end may be withdrawn: pip installs what is pinned
     assert found.left_out == {"1.0.1": "yanked: broken metadata", "1.0.2": "needs Python >=3.12"}
     assert found.dates["1.1"] == "2020-05-01"
-    limited = between(case(tmp_path), CELL, "demo", "1.0", "1.2", Policy(since="2020-04-15", before="2020-05-01"))
+    limited = between(case(tmp_path), "demo", "1.0", "1.2", since="2020-04-15", before="2020-05-01")
     assert limited.values == ("1.0", "1.2")
     assert limited.left_out["1.0.3"] == "released 2020-04-01, before 2020-04-15"
     assert limited.left_out["1.1"] == "released 2020-05-01, not before 2020-05-01"
@@ -146,30 +152,30 @@ def test_an_index_that_does_not_answer_is_reported(
     put(wheels, "demo_lib-1.1-py3-none-any.whl")
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.setenv("PIP_INDEX_URL", "http://user:secret@127.0.0.1:9/simple")
-    found = between(case(tmp_path), CELL, "demo", "1.0", "1.2")
+    found = between(case(tmp_path), "demo", "1.0", "1.2")
     assert found.values == ("1.0", "1.1", "1.2")
     assert "has no answer for demo-lib: 127.0.0.1:" in found.unknown[0]
     assert "secret" not in found.unknown[0]
     monkeypatch.delenv("PIP_FIND_LINKS")
     with pytest.raises(UsageError, match=r"has no answer for demo-lib.*\(see: pip config list\)"):
-        between(case(tmp_path), CELL, "demo", "1.0", "1.2")
+        between(case(tmp_path), "demo", "1.0", "1.2")
     monkeypatch.setenv("PIP_INDEX_URL", "http://[odd/simple")
     with pytest.raises(UsageError, match="is not an address"):
-        between(case(tmp_path), CELL, "demo", "1.0", "1.2")
+        between(case(tmp_path), "demo", "1.0", "1.2")
     monkeypatch.setenv("PIP_INDEX_URL", "file:///nowhere/simple")
     with pytest.raises(UsageError, match="it does not exist"):
-        between(case(tmp_path), CELL, "demo", "1.0", "1.2")
+        between(case(tmp_path), "demo", "1.0", "1.2")
 
 
 def test_an_end_that_is_not_a_version_is_refused(tmp_path: Path, wheels: Path) -> None:
     for ends in (("odd", "1.2"), ("1.0", "odd"), ("1.0", "1." + "9" * 5000)):
         with pytest.raises(UsageError, match="is not a version of a Python package"):
-            between(case(tmp_path), CELL, "demo", *ends)
+            between(case(tmp_path), "demo", *ends)
 
 
 def test_a_project_that_no_index_has_is_reported(tmp_path: Path, index: type[Index]) -> None:
     text = CASE.replace("demo-lib", "other-lib")
-    found = between(case(tmp_path, text), CELL, "demo", "1.0", "1.2")
+    found = between(case(tmp_path, text), "demo", "1.0", "1.2")
     assert found.values == ("1.0", "1.2")
     assert found.unknown == ("no index that was asked has other-lib: only the values of the matrix are known",)
 
@@ -189,7 +195,7 @@ ENDS = ({"filename": "demo_lib-1.0-py3-none-any.whl"}, {"filename": "demo_lib-1.
 )
 def test_odd_entries_of_an_index_are_ignored(odd: dict[str, object], tmp_path: Path, index: type[Index]) -> None:
     index.files = (*ENDS, odd)
-    found = between(case(tmp_path), CELL, "demo", "1.0", "1.2")
+    found = between(case(tmp_path), "demo", "1.0", "1.2")
     assert found.values == ("1.0", "1.2")
     assert "\x1b" not in "".join(found.left_out.values())
 
@@ -197,7 +203,7 @@ def test_odd_entries_of_an_index_are_ignored(odd: dict[str, object], tmp_path: P
 def test_an_answer_without_files_is_reported(tmp_path: Path, index: type[Index]) -> None:
     index.files = ({"filename": 3},)
     (tmp_path / "wheels" / "demo_lib-1.1-py3-none-any.whl").touch()
-    assert "its answer lists no files" in between(case(tmp_path), CELL, "demo", "1.0", "1.2").unknown[0]
+    assert "its answer lists no files" in between(case(tmp_path), "demo", "1.0", "1.2").unknown[0]
 
 
 def test_the_package_of_an_axis_is_the_one_that_it_pins(tmp_path: Path) -> None:
@@ -211,16 +217,16 @@ def test_the_package_of_an_axis_is_the_one_that_it_pins(tmp_path: Path) -> None:
 
 def test_other_axes_have_the_values_of_the_matrix_or_the_catalog(tmp_path: Path) -> None:
     file = case(tmp_path)
-    assert between(file, CELL, "mode", "c", "b").values == ("b", "c")
+    assert between(file, "mode", "c", "b").values == ("b", "c")
     with pytest.raises(UsageError, match=r"nothing is pinned by it"):
-        between(file, CELL, "mode", "a", "d")
-    assert between(file, CELL, "python", "3.9", "3.12").values == ("3.9", "3.10", "3.11", "3.12")
-    assert len(between(file, CELL, "python", "3.11.1", "3.11.9").values) > 5
-    assert between(file, CELL, "gcc", "11", "13").values == ("11", "12", "13")
-    assert between(file, CELL, "os", "debian-11", "debian-13").values == ("debian-11", "debian-12", "debian-13")
+        between(file, "mode", "a", "d")
+    assert between(file, "python", "3.9", "3.12").values == ("3.9", "3.10", "3.11", "3.12")
+    assert len(between(file, "python", "3.11.1", "3.11.9").values) > 5
+    assert between(file, "gcc", "11", "13").values == ("11", "12", "13")
+    assert between(file, "os", "debian-11", "debian-13").values == ("debian-11", "debian-12", "debian-13")
     for axis, low, high in (("python", "3.1", "3.9"), ("os", "debian-11", "ubuntu-20.04"), ("gcc", "none", "12")):
         with pytest.raises(UsageError, match=f"--axis {axis}="):
-            between(file, CELL, axis, low, high)
+            between(file, axis, low, high)
 
 
 def test_wheel_tags_follow_the_interpreter_and_the_libc() -> None:
@@ -235,5 +241,5 @@ def test_a_package_of_any_step_of_pip_is_found_on_the_indexes_of_its_step(tmp_pa
     put(wheels, *(f"demo_lib-1.{minor}-py3-none-any.whl" for minor in range(3)))
     for step in ('["demo-lib=={{ demo }}"]', '{requirements: ["demo-lib=={{ demo }}"], options: [--pre]}'):
         text = CASE.replace('["demo-lib[extra]=={{ demo }}", other]', f"[[setuptools], {step}]")
-        found = between(case(tmp_path, text), CELL, "demo", "1.0", "1.2")
+        found = between(case(tmp_path, text), "demo", "1.0", "1.2")
         assert (found.of, found.values) == ("demo-lib", ("1.0", "1.1", "1.2"))

@@ -10,8 +10,8 @@ import pytest
 from reprokit.case.matrix import Cell
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.strength import Tally
-from reprokit.search.explain.explain import Explanation, explain
-from reprokit.search.explain.support import MOST_TRIALS, Support, budget, next_repeat
+from reprokit.search.explain import Explanation, explain
+from reprokit.search.repeating import MOST_TRIALS, Support, budget, next_repeat
 from tests.bench.claims import World, fits, simulated
 
 F, P = Tally(failed=1), Tally(passed=1)

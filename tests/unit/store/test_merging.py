@@ -20,7 +20,7 @@ from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.origin import HostRecord, OwnerRecord, WorkflowRecord
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, TrialRecord
 from reprokit.report import differences
-from reprokit.report.publishing import Scrubber
+from reprokit.report.formats import Scrubber
 from reprokit.run.invocation import workflow
 from reprokit.store.database import Store
 from reprokit.store.merging.joining import Night, join, key_of, nights

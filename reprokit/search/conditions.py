@@ -1,4 +1,4 @@
-"""Conditions over axes: ``cuda = 12.0``, ``gcc >= 12``, ``load in {strict, update}``; conjunctions of them. Pure."""
+"""Conditions over axes: ``cuda = 12.0``, ``gcc >= 12``; conjunctions of them; the order of an axis' values. Pure."""
 
 from __future__ import annotations
 
@@ -6,13 +6,87 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
+from packaging.version import InvalidVersion, Version
+
+from reprokit.case import units
+from reprokit.environment import versions as numbers
+from reprokit.environment.axes import AXIS_NAMES
 from reprokit.environment.versions import NONE
-from reprokit.search.explain import ordering
+
+
+def values_in_order(axis: str, values: Iterable[str], *, versions: bool | None = None) -> list[str]:
+    """The values in order: versions, numbers, sizes, durations. [] where the order is not certain.
+
+    ``versions``: whether a free axis is known to hold a package's versions. Where that is not known, texts that are
+    versions as well as numbers (0.9 and 0.10) have an order only if the two agree.
+    """
+    texts = list(dict.fromkeys(values))
+    if axis in AXIS_NAMES:
+        return _sorted(texts, numbers.order)
+    if versions is not None:
+        first: Callable[[str], Any] = Version if versions else _number
+        if found := _sorted(texts, first):
+            return found
+    by_version, by_number = _sorted(texts, Version), _sorted(texts, _number)
+    if by_version and by_number and by_version != by_number:
+        return []
+    return by_version or by_number or _sorted(texts, units.size) or _sorted(texts, units.duration)
+
+
+def values_between(axis: str, values: Iterable[str], first: str, last: str, *, versions: bool) -> list[str]:
+    """The values strictly between two, in order from ``first`` to ``last``; [] where the two have no order.
+
+    ``versions``: see :func:`values_in_order`. The text before the number has to be the same: ubuntu-20.04 does not lie
+    between two releases of Debian.
+    """
+    head = _head(first)
+    tails = {value[len(head) :]: value for value in (*values, first, last) if _head(value) == head and value != head}
+    if versions and axis not in AXIS_NAMES:
+        tails = _releases(tails)
+    line = [tails[tail] for tail in values_in_order(axis, tails, versions=versions)]
+    if first not in line or last not in line:
+        return []
+    low, high = line.index(first), line.index(last)
+    return line[low + 1 : high] if low < high else line[high + 1 : low][::-1]
+
+
+def _releases(tails: dict[str, str]) -> dict[str, str]:
+    """Those that are versions, each release once, in the spelling of the ends (which come last)."""
+    found: dict[Version, str] = {}
+    for tail in tails:
+        try:
+            found[Version(tail)] = tail
+        except InvalidVersion:
+            continue
+    return {tail: tails[tail] for tail in found.values()}
+
+
+def _head(value: str) -> str:
+    """The text before a value's number; a sign belongs to the number."""
+    found = re.match(r"(?=[+-]?\.?\d)|\D*", value)
+    return found[0] if found else ""
+
+
+def _number(written: str) -> float:
+    value = float(written)
+    if not math.isfinite(value):
+        raise ValueError("a finite number")
+    return value
+
+
+def _sorted(texts: Sequence[str], key: Callable[[str], Any]) -> list[str]:
+    """The texts in the order of ``key``; [] where ``key`` rejects one of them, or is equal for two of them."""
+    try:
+        keys = {each: key(each) for each in texts}
+    except (ValueError, InvalidVersion):
+        return []
+    return sorted(texts, key=keys.__getitem__) if len(set(keys.values())) == len(texts) else []
+
 
 Value = str | None
 """A value of an axis; None: the cell has no such axis."""
@@ -30,17 +104,13 @@ Op = Literal["=", "<", ">=", "!=", "between", "in", "not in"]
 
 @dataclass(frozen=True, kw_only=True)
 class AxisCondition:
-    """A condition on one axis. ``named``: the values in its text; ``accepted``: the values of ``seen`` that fulfil it.
-
-    ``op``: ``between`` includes both ends; ``in`` and ``not in`` name two values or more. ``seen``: all values of the
-    axis among the decided cells.
-    """
+    """A condition on one axis. ``between`` includes both ends; ``in`` and ``not in`` name two values or more."""
 
     axis: str
     op: Op
-    named: tuple[Value, ...]
-    accepted: frozenset[Value] = field(compare=False)
-    seen: frozenset[Value] = field(compare=False, repr=False)
+    named: tuple[Value, ...]  # the values in its text
+    accepted: frozenset[Value] = field(compare=False)  # the values of ``seen`` that fulfil it
+    seen: frozenset[Value] = field(compare=False, repr=False)  # all values of the axis among the decided cells
 
     @property
     def size(self) -> int:
@@ -81,11 +151,8 @@ def text(value: Value) -> str:
     """A value as text, in quotes where it could be read as more than one word; ``absent`` for None."""
     if value is None:
         return "absent"
-    return (
-        value
-        if value.isprintable() and not re.search(r"^$|[\s,{}\"]", value)
-        else json.dumps(value, ensure_ascii=False)
-    )
+    plain = value.isprintable() and not re.search(r"^$|[\s,{}\"]", value)
+    return value if plain else json.dumps(value, ensure_ascii=False)
 
 
 def gap(condition: AxisCondition) -> tuple[str, str, str] | None:
@@ -116,7 +183,7 @@ def _all(answers: Iterable[bool | None]) -> bool | None:
 def in_order(axis: str, values: Iterable[Value]) -> list[str]:
     """The values of an axis that can be ordered, in order. ``none``, a missing axis and operating systems cannot."""
     texts = [value for value in values if value is not None and value != NONE]
-    return [] if axis == "os" or len(texts) < 2 else ordering.in_order(axis, texts)
+    return [] if axis == "os" or len(texts) < 2 else values_in_order(axis, texts)
 
 
 def listed(axis: str, values: Iterable[Value]) -> list[Value]:

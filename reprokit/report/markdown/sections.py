@@ -1,9 +1,10 @@
-"""The parts of what is said about a case in Markdown. Pure, but for logs that are read from the store."""
+"""The sections of what is said about a case in Markdown. Pure, but for logs that are read from the store."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -13,11 +14,40 @@ from reprokit.environment.steps import short_step
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import detail, differences, explanation
-from reprokit.report.explanation import Explained
-from reprokit.report.history import changed
+from reprokit.report.explanation import Explained, FileOf
+from reprokit.report.formats import Scrub
+from reprokit.report.history.changes import Texts, recorded_facts
 from reprokit.report.labels import cell_name
-from reprokit.report.markdown.text import block, code, prose
-from reprokit.report.publishing import Scrub
+from reprokit.report.markdown.text import Section, block, code, prose
+
+
+def ran(run: RunRecord) -> str:
+    """When a run was, and with what, in a sentence."""
+    engine = f", {prose(run.host.engine)}" if run.host.engine else ""
+    return f"Run {run.started_at[:10]} by reprokit {prose(run.version)}{engine}."
+
+
+def explained(cells: Sequence[CellRecord], file_of: FileOf, answer: Sequence[str], whole: bool = True) -> list[Section]:
+    """What separates the cells of one case, or the ``answer`` of a search; [] where there is nothing to compare.
+
+    ``whole``: under a title, with the cells behind it.
+    """
+    if answer:
+        forms: tuple[str, ...] = (block(answer, most=400), block(answer[:6], most=400), "")
+        return [Section(name="what it takes", worth=70, forms=titled("What it takes", forms))]
+    if sum(cell.variant == "case" for cell in cells) < 2:
+        return []  # one by itself is nothing to compare
+    found = replace(explanation.of_records(cells, file_of), path="CASE")
+    if not (found.explanation.bad and found.explanation.good):
+        return []
+    forms = (in_words(found, whole), in_words(found, False), "")
+    return [Section(name="what it takes", worth=70, forms=titled("What it takes", forms) if whole else forms)]
+
+
+def titled(title: str, forms: tuple[str, ...]) -> tuple[str, ...]:
+    """The forms of a section, each under a title but for the empty one."""
+    return tuple(f"### {title}\n\n{form}" if form else "" for form in forms)
+
 
 _KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY.*?(?:-----END [^\n]*|\Z)", re.DOTALL)
 _INDEXES = re.compile(r"(Looking in (?:indexes|links):).*")
@@ -63,9 +93,9 @@ def _begun(text: str) -> str:
     return f"It {text}" if text.startswith("reproduces") else text[:1].upper() + text[1:]
 
 
-def compared(run: RunRecord, bad: CellRecord, good: CellRecord, texts: changed.Texts, most: int) -> str:
+def compared(run: RunRecord, bad: CellRecord, good: CellRecord, texts: Texts, most: int) -> str:
     """How the environments of two cells differ; '' where they do not, as far as is known."""
-    sides = [changed.side(texts, run, cell) for cell in (good, bad)]
+    sides = [recorded_facts(texts, run, cell) for cell in (good, bad)]
     found = differences.compare(*sides)
     if not found:
         return ""

@@ -12,10 +12,9 @@ from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.records import CellRecord, cuda_providers
 from reprokit.evidence.strength import trials_each
-from reprokit.search.explain.repeating import tally_of
-from reprokit.search.isolate.algorithm import RIVALS, AxisDifference, Boundary, Isolation
-from reprokit.search.isolate.explanations import Hypothesis, certificate
+from reprokit.search.isolation import RIVALS, AxisDifference, Boundary, Hypothesis, Isolation, certificate, union
 from reprokit.search.releases import Releases
+from reprokit.search.repeating import tally_of
 
 UNSEEN = "not run (excluded or unresolved), but the other results leave no other explanation"
 SHOWN = 3
@@ -24,15 +23,12 @@ SHOWN = 3
 
 @dataclass(frozen=True, kw_only=True)
 class IsolationText:
-    """An isolation as text and JSON. ``record``: cell -> its record, None if not run. ``matrix``: the case's cells.
-
-    ``asked``: axis -> the releases of the range that ``--axis`` asks for.
-    """
+    """An isolation as text and JSON."""
 
     found: Isolation
-    record: Callable[[Cell], CellRecord | None]
-    matrix: int
-    asked: Mapping[str, Releases] = field(default_factory=dict)
+    record: Callable[[Cell], CellRecord | None]  # None if the cell was not run
+    matrix: int  # how many cells the case has
+    asked: Mapping[str, Releases] = field(default_factory=dict)  # axis -> the range that ``--axis`` asks for
 
     @property
     def exit_status(self) -> int:
@@ -69,7 +65,7 @@ class IsolationText:
             "decided": decided,
             "confirmed": found.confirmed,
             "ends": {"bad": self._cell_json(found.bad), "good": self._cell_json(found.good)},
-            "differ": [_change_json(change) for change in found.changes],
+            "differ": [change.to_json() for change in found.changes],
             # Each list is enough on its own; empty where nothing is decided.
             "changes": _sets_json(found, found.explanations[0]) if decided else [],
             "rivals": [] if decided else [_sets_json(found, one) for one in found.plausible[:RIVALS]],
@@ -164,10 +160,7 @@ class IsolationText:
             yield f"  confirmed: {passing} passes and {failing} fails, and they differ in {_named(changes)}"
 
     def _no_effect(self, explanations: Iterable[Hypothesis], words: str = "no effect") -> Iterable[str]:
-        named = 0
-        for one in explanations:
-            for mix in one:
-                named |= mix
+        named = union(mix for one in explanations for mix in one)
         rest = [change.axis for bit, change in enumerate(self.found.changes) if not named >> bit & 1]
         if rest:
             yield f"  {words}: {', '.join(rest)}"
@@ -238,12 +231,8 @@ def _change(change: AxisDifference) -> str:
     return f"{change.axis} {change.good} -> {change.bad or 'none'}"
 
 
-def _change_json(change: AxisDifference) -> dict[str, str | None]:
-    return {"axis": change.axis, "good": change.good, "bad": change.bad}
-
-
 def _sets_json(found: Isolation, explanation: Hypothesis) -> list[list[dict[str, str | None]]]:
-    return [[_change_json(change) for change in found.named(mix)] for mix in explanation]
+    return [[change.to_json() for change in found.named(mix)] for mix in explanation]
 
 
 def _more(mixes: Sequence[int]) -> str:

@@ -12,9 +12,8 @@ from reprokit.case.matrix import cell_key
 from reprokit.core.text import first_line, pluralize
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.strength import Tally, total, trials_each
-from reprokit.search.bisect import commits
-from reprokit.search.bisect.algorithm import Bisection, bisect
-from reprokit.search.bisect.line import BisectLine, along_axis, along_source
+from reprokit.search.bisect_line import BisectLine, along_axis, along_source, with_axis
+from reprokit.search.bisection import Bisection, bisect
 from reprokit.search.queries import Candidate, Query
 from reprokit.search.releases import Gap, Policy, some
 from reprokit.search.search_session import SearchAnswer, SearchSession
@@ -31,7 +30,7 @@ def make(session: SearchSession) -> Generator[Query, tuple[Reading, ...], Search
     line = BisectLine.from_json(session.recall("line", lambda: _line(session).to_json()))
     file = session.file
     if line.source:
-        file = commits.with_axis(file, line.source, line.axis)
+        file = with_axis(file, line.source, line.axis)
         # That repository has every commit: none has to be fetched on its own.
         places = {**session.request.sources, line.source: Path(line.repository)}
         named = (*session.request.named, f"--source {line.source}")

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from reprokit.case.matrix import Cell
 from reprokit.evidence.model import StrEnum
 from reprokit.evidence.reading import Reading
-from reprokit.search.explain.conditions import Conditions, Conjunction, Value, holds
-from reprokit.search.explain.covering import separate
+from reprokit.search.conditions import Conditions, Conjunction, Value, holds
+from reprokit.search.covering import separate
 
 FEW = 2
 """A list of up to so many cells is an explanation; a longer list is not."""
@@ -34,48 +34,37 @@ class Statement(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Condition:
-    """One alternative of an explanation, with the cells behind it.
-
-    ``reproducing``: the failing cells that fulfil it; ``near``: the passing cells one axis away from one of these.
-    Both are positions among the explained cells.
-    """
+    """One alternative of an explanation, with the positions of the cells behind it."""
 
     conjunction: Conjunction
-    reproducing: tuple[int, ...]
-    near: tuple[int, ...]
+    reproducing: tuple[int, ...]  # the failing cells that fulfil it
+    near: tuple[int, ...]  # the passing cells one axis away from one of these
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiscriminatingCell:
-    """A cell for which explanations predict different results. ``at``: its position; None for a cell not given.
-
-    ``kept``: which explanations (0 is the first, then the rivals) remain if it reproduces.
-    """
+    """A cell for which explanations predict different results."""
 
     cell: Cell
-    at: int | None
-    kept: tuple[int, ...]
+    at: int | None  # its position; None for a cell not given
+    kept: tuple[int, ...]  # which explanations (0 is the first, then the rivals) remain if it reproduces
 
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """Why decided cells reproduce or do not. ``why``: why there is no claim, in words.
-
-    ``bad`` (failing), ``good`` (passing) and ``undecided`` are positions among the given cells; ``predicted``: an
-    undecided position -> whether the conditions hold there, if known. ``minimal``: there is no shorter explanation.
-    """
+    """Why decided cells reproduce or do not. ``bad``, ``good``, ``undecided``: positions among the given cells."""
 
     claim: Statement
-    bad: tuple[int, ...]
-    good: tuple[int, ...]
+    bad: tuple[int, ...]  # failing
+    good: tuple[int, ...]  # passing
     undecided: tuple[int, ...]
-    why: str = ""
+    why: str = ""  # why there is no claim, in words
     conditions: tuple[Condition, ...] = ()
     rivals: tuple[Conditions, ...] = ()
     more_rivals: int = 0
     tell_apart: tuple[DiscriminatingCell, ...] = ()
-    predicted: Mapping[int, bool] | None = None
-    minimal: bool = True
+    predicted: Mapping[int, bool] | None = None  # an undecided position -> whether the conditions hold, if known
+    minimal: bool = True  # there is no shorter explanation
 
     @property
     def decided(self) -> int:
@@ -159,13 +148,10 @@ def _different(answers: Sequence[Conditions], seen: Mapping[str, frozenset[Value
     """The answers without those that accept the same combinations of the values seen as an earlier one."""
     kept: list[Conditions] = []
     for answer in answers:
-        if not any(_same(answer, other, seen) for other in kept):
+        pairs = [((answer, other), (other, answer)) for other in kept]
+        if all(any(next(_apart(*pair, seen), None) for pair in both) for both in pairs):
             kept.append(answer)
     return kept
-
-
-def _same(one: Conditions, other: Conditions, seen: Mapping[str, frozenset[Value]]) -> bool:
-    return next(_apart(one, other, seen), None) is None and next(_apart(other, one, seen), None) is None
 
 
 Box = Mapping[str, frozenset[Value]]

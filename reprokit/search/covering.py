@@ -2,8 +2,7 @@
 
 A set of cells is an integer with a bit per cell. Conjunctions are found in the order of the number of values that they
 name, and the cheapest of them that cover what reproduces are chosen by branch and bound. Both are given up after a
-fixed amount of work, never of time, so that the same cells always lead to the same words; what was found by then is
-completed by widening single cells.
+fixed amount of work, never of time, so that the same cells always lead to the same words.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 
 from reprokit.case.matrix import Cell
 from reprokit.environment.axes import AXES
-from reprokit.search.explain.conditions import (
+from reprokit.search.conditions import (
     MOST_VALUES,
     AxisCondition,
     Conditions,
@@ -41,13 +40,10 @@ PLAIN = tuple(axis.name for axis in sorted(AXES, key=lambda axis: axis.matters))
 
 @dataclass(frozen=True, kw_only=True)
 class MinimalConditions:
-    """``answers``: the smallest conditions and all others that name as few values, simplest first; maybe none.
+    """The smallest conditions that tell the cells apart."""
 
-    ``minimal``: nothing shorter can be said; otherwise only: nothing shorter was found.
-    """
-
-    answers: tuple[Conditions, ...]
-    minimal: bool
+    answers: tuple[Conditions, ...]  # and all others that name as few values, simplest first; maybe none
+    minimal: bool  # nothing shorter can be said; otherwise only: nothing shorter was found
 
 
 @dataclass(frozen=True)
@@ -116,8 +112,7 @@ def _pieces(
     failing: int,
     passing: int,
 ) -> tuple[list[_Piece], list[_Piece], float]:
-    """The pieces of which an answer can be made, the shortest first; one per value of an axis; how many values the
-    shortest of others would name.
+    """The pieces of which an answer can be made, the shortest first; one per value of an axis; the size of what lacks.
 
     What covers nothing that reproduces, or excludes nothing that passes, is a part of no answer; nor is what does not
     exclude all that passes, where no other axis does.

@@ -1,10 +1,9 @@
 """Which differences between a failing and a passing cell are the cause: delta debugging over axes. Pure.
 
-Both cells are run first. Then mixes of the two are run, each time the one that gives most information on which sets of
-differences are enough for the failure (:mod:`reprokit.search.isolate.explanations`), until one explanation is left and
-confirmed: its changes alone make the good cell fail, and without them the bad cell passes. Last, a bisection finds the
-boundary along axes that have values in between. What the answer rests on is repeated until a flake is excluded; a mix
-that passed and then fails changes what is possible, and the search goes on.
+The differences are numbered from 0; a mix is a bit mask of those in which it is as the failing cell. An explanation
+says which sets of differences are each enough for the failure: a tuple of masks, none within another. More of a
+difference never heals (an explanation is monotone): where one end fails and the other passes, that holds for nearly all
+real causes; where it does not, no explanation is left, which is reported and never hidden.
 
 A second implementation. Library: picire.
 Why not: its outcomes are PASS and FAIL alone, and a cell can be unresolved or flaky.
@@ -13,26 +12,158 @@ Owner of ours: the room ``search``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import itertools
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import nlargest
+from operator import itemgetter
 
 from reprokit.case.matrix import Cell
 from reprokit.evidence.reading import Reading
-from reprokit.search.bisect.algorithm import Bisection, bisect
-from reprokit.search.confirming import KnownTrials, Separation, confirm
-from reprokit.search.isolate.explanations import (
-    HOPELESS,
-    Hypothesis,
-    best,
-    certificate,
-    consistent,
-    explanations,
-    inconclusive_risk,
-    mixes,
-    splits,
-    union,
-)
+from reprokit.search.bisection import Bisection, bisect
 from reprokit.search.queries import Candidate, Query, Search
+from reprokit.search.repeating import KnownTrials, Separation, confirm
+
+Hypothesis = tuple[int, ...]
+
+ALL_MIXES = 8
+"""Most differences of which every mix is weighed; of more, the small and large mixes and a sample."""
+SAMPLE = 150
+THOUGHT = 800
+"""Most explanations, the likeliest, that are weighed for what to ask for next."""
+DEEP = 7
+"""Most differences of which sets of every size are thought of; of more, those of four."""
+FURTHER_SET = 0.25
+"""How likely a second set of differences is, each enough for the failure, against one that names as many."""
+
+
+def explanations(count: int) -> dict[Hypothesis, float]:
+    """Every explanation that is thought of for so many differences, with its weight before anything was run.
+
+    One set of any size, two of at most two differences each, or of one and three, or three single ones. Each difference
+    that is named, and each further set, makes an explanation less likely.
+    """
+    sizes = count if count <= DEEP else 4
+    sets = [_mask(chosen) for size in range(1, sizes + 1) for chosen in itertools.combinations(range(count), size)]
+    pairs = [
+        (one, other)
+        for one, other in itertools.combinations(sets, 2)
+        if one & other not in (one, other)
+        and (max(one.bit_count(), other.bit_count()) <= 2 or (one.bit_count(), other.bit_count()) == (1, 3))
+    ]
+    threes = itertools.combinations(sets[:count], 3)
+    return {
+        one: float(count) ** -sum(enough.bit_count() for enough in one) * FURTHER_SET ** (len(one) - 1)
+        for one in (*((one,) for one in sets), *pairs, *threes)
+    }
+
+
+def fails(explanation: Hypothesis, mix: int) -> bool:
+    """Whether a mix fails if the explanation holds."""
+    return any(enough & mix == enough for enough in explanation)
+
+
+def consistent(weights: Mapping[Hypothesis, float], mix: int, seen: Reading) -> dict[Hypothesis, float]:
+    """The explanations that a reading leaves; all of them where it is unknown."""
+    if seen is Reading.UNRESOLVED:
+        return dict(weights)
+    return {one: weight for one, weight in weights.items() if fails(one, mix) is (seen is Reading.FAIL)}
+
+
+def mixes(count: int) -> list[int]:
+    """The mixes that may be asked for, in a fixed order."""
+    if count <= ALL_MIXES:
+        return list(range(1 << count))
+    whole = (1 << count) - 1
+    few = [_mask(chosen) for size in range(3) for chosen in itertools.combinations(range(count), size)]
+    some = random.Random(count)  # the same for each search: it has to go the same way when it is resumed
+    return sorted({*few, *(whole ^ mask for mask in few), *(some.randrange(whole) for _ in range(SAMPLE))})
+
+
+def splits(weights: Mapping[Hypothesis, float], candidates: Iterable[int]) -> dict[int, float]:
+    """Candidate -> bits that its reading tells on average; without those that tell nothing."""
+    thought = weights.items() if len(weights) <= THOUGHT else nlargest(THOUGHT, weights.items(), key=itemgetter(1))
+    total = sum(weight for _, weight in thought)
+    found = {}
+    for mix in candidates:
+        bad = sum(weight for one, weight in thought if any(enough & mix == enough for enough in one))
+        share = bad / total
+        # Neither sum is exact: what all explanations agree on tells nothing, however the weights add up.
+        if 1e-12 < share < 1 - 1e-12:
+            found[mix] = -share * math.log2(share) - (1 - share) * math.log2(1 - share)
+    return found
+
+
+def inconclusive_risk(mix: int, count: int, readings: Mapping[int, Reading]) -> float:
+    """How likely a mix is to be inconclusive: as often as those that share two values with it, whichever two those are.
+
+    Two versions that do not go together make many cells inconclusive, and leave the others.
+    """
+    unknown = [other for other, seen in readings.items() if seen is Reading.UNRESOLVED]
+    if not unknown:
+        return 0.05
+    known = [other for other, seen in readings.items() if seen is not Reading.UNRESOLVED]
+    worst = 0.05
+    for pair in itertools.combinations_with_replacement(range(count), 2):
+        both = 1 << pair[0] | 1 << pair[1]
+        alike = sum(not (mix ^ other) & both for other in unknown)
+        if alike:
+            share = alike / (alike + 1.5 + 3 * sum(not (mix ^ other) & both for other in known))
+            worst = max(worst, share)
+    return worst
+
+
+HOPELESS = 0.72
+"""The risk from which on a mix is not asked for: four shared two values with it, and all four were inconclusive."""
+CLOSE = 0.75
+"""What tells this part of what the best tells is weighed by its cost, too."""
+
+
+def best(
+    weights: Mapping[Hypothesis, float],
+    readings: Mapping[int, Reading],
+    count: int,
+    candidates: Sequence[int],
+    cost: Callable[[int], int],
+) -> int | None:
+    """The mix to ask for next: what tells most for what it costs; None when no candidate tells anything."""
+    gains = splits(weights, (mix for mix in candidates if mix not in readings))
+    risks = {mix: inconclusive_risk(mix, count, readings) for mix in gains}
+    worth = {mix: bits * (1 - risks[mix]) for mix, bits in gains.items() if risks[mix] < HOPELESS}
+    if not worth:
+        return None
+    top = max(worth.values())
+    close = sorted((mix for mix in worth if worth[mix] >= CLOSE * top), key=lambda mix: (-round(worth[mix], 9), mix))
+    return max(close[:16], key=lambda mix: (round(worth[mix] / effort(cost(mix)), 9), -mix))
+
+
+def effort(cost: int) -> float:
+    """A cost (see :mod:`reprokit.search.search_session`) in runs of a cell whose image exists."""
+    return 1.0 if cost == 0 else 1.3 + min(cost, 200) / 50
+
+
+def certificate(explanation: Hypothesis, count: int) -> tuple[list[int], list[int]]:
+    """The mixes that prove a monotone explanation: the least that fail, and the largest that pass."""
+    whole = (1 << count) - 1
+    bits = [[1 << bit for bit in _bits(enough)] for enough in explanation]
+    reverted = {union(chosen) for chosen in itertools.product(*bits)}
+    least = [one for one in reverted if not any(other != one and other & one == other for other in reverted)]
+    return list(explanation), sorted((whole ^ one for one in least), reverse=True)
+
+
+def _mask(chosen: Iterable[int]) -> int:
+    return union(1 << bit for bit in chosen)
+
+
+def union(masks: Iterable[int]) -> int:
+    """The differences that are in any of some masks."""
+    found = 0
+    for mask in masks:
+        found |= mask
+    return found
+
 
 RIVALS = 6
 """Most rival explanations that are reported."""
@@ -48,41 +179,37 @@ class AxisDifference:
     good: str | None
     bad: str | None
 
+    def to_json(self) -> dict[str, str | None]:
+        """As in the answer of a search."""
+        return {"axis": self.axis, "good": self.good, "bad": self.bad}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Boundary:
-    """The boundary along one axis. ``line``: a cell for each of ``values``, from the good value to the bad one."""
+    """The boundary along one axis."""
 
     axis: str
-    values: tuple[str, ...]
-    line: tuple[Cell, ...]
+    values: tuple[str, ...]  # from the good one to the bad one
+    line: tuple[Cell, ...]  # a cell for each of ``values``
     found: Bisection
 
 
 @dataclass(frozen=True, kw_only=True)
 class Isolation:
-    """What was found between two cells. A mix is a bit mask of ``changes``: those that have their bad value.
-
-    ``explanations``: the one that is left, or rivals that could not be distinguished (the most likely first, by
-    ``weights``), or none where the results contradict every one; each is a tuple of sets of changes, each of which is
-    enough. ``readings``: of every mix that was run. ``undistinguished``: mixes that would distinguish the rivals but
-    are unresolved or ``excluded`` by the case. ``pair``: the closest two mixes, one a subset of the other, of which the
-    smaller passes and the larger fails. ``stopped``: the limit on cells was reached. ``confirmed``: the trials exclude
-    that the failure is a flake which does not depend on the changes of the explanation.
-    """
+    """What was found between two cells."""
 
     good: Cell
     bad: Cell
     changes: tuple[AxisDifference, ...]
-    readings: Mapping[int, Reading]
-    explanations: tuple[Hypothesis, ...] = ()
+    readings: Mapping[int, Reading]  # of every mix that was run
+    explanations: tuple[Hypothesis, ...] = ()  # those that are left, the most likely first by ``weights``
     weights: Mapping[Hypothesis, float] = field(default_factory=dict)
-    undistinguished: tuple[int, ...] = ()
-    excluded: frozenset[int] = frozenset()
-    pair: tuple[int, int] | None = None
+    undistinguished: tuple[int, ...] = ()  # would distinguish the rivals, but are unresolved or ``excluded``
+    excluded: frozenset[int] = frozenset()  # mixes that the case excludes
+    pair: tuple[int, int] | None = None  # the closest, one within the other: the smaller passes, the larger fails
     boundaries: tuple[Boundary, ...] = ()
-    stopped: bool = False
-    confirmed: bool = False
+    stopped: bool = False  # the limit on cells was reached
+    confirmed: bool = False  # the trials exclude that the failure is a flake which depends on no change
 
     @property
     def plausible(self) -> tuple[Hypothesis, ...]:
@@ -194,12 +321,16 @@ def isolate(
     ahead: bool = True,
     trials: KnownTrials | None = None,
 ) -> Search[Isolation]:
-    """Find which changes from ``good`` to ``bad`` cause the failure. The two cells must differ.
+    """Find which changes from ``good`` to ``bad`` cause the failure. The two cells must differ, and are run first.
+
+    Then mixes of the two are run, each time the one that gives most information on which explanation holds, until one
+    is left and confirmed: its changes alone make the good cell fail, and without them the bad cell passes. Last, a
+    bisection finds the boundary along axes that have values in between. What the answer rests on is repeated until a
+    flake is excluded; a mix that passed and then fails changes what is possible, and the search goes on.
 
     ``possible``: whether a cell may be run at all. ``cost``: see ``SearchSession.cost``. ``between``: (axis, failing
     cell) -> the axis' values between those of the two cells, from the good one to the bad one. ``limit``: most cells,
-    not counting those of the boundary. ``ahead``: name likely next candidates, so that their images can be built.
-    ``trials``: those of the candidates, by which the answer is confirmed; None: it is not.
+    not counting those of the boundary. ``ahead``: name likely next candidates. ``trials``: those of the candidates.
     """
     changes = changes_between(good, bad)
     state = _State(good=good, bad=bad, changes=changes, possible=possible, cost=cost, limit=limit, trials=trials)
@@ -255,8 +386,7 @@ def _separations(state: _State) -> list[Separation]:
 
 def _ask(state: _State, wanted: Sequence[int], soon: Sequence[int | None] = ()) -> Search[None]:
     later = [state.candidate(mix) for mix in dict.fromkeys(soon) if mix is not None]
-    ask = Query(candidates=tuple(state.candidate(mix) for mix in wanted), soon=tuple(later))
-    answers = yield ask
+    answers = yield Query(candidates=tuple(state.candidate(mix) for mix in wanted), soon=tuple(later))
     for mix, seen in zip(wanted, answers, strict=True):
         state.learn(mix, seen)
 
@@ -267,7 +397,8 @@ def _tell_apart(state: _State, usable: Sequence[int], ahead: bool) -> Search[Non
     while state.weights and len(state.readings) < state.limit:
         likeliest = min(state.weights, key=lambda one: (-state.weights[one], one))
         if state.weights[likeliest] >= SETTLED * sum(state.weights.values()):
-            open_ones = [mix for mix in _proof(state, likeliest) if mix in usable and mix not in state.readings]
+            proof = itertools.chain(*certificate(likeliest, len(state.changes)))
+            open_ones = [mix for mix in proof if mix in usable and mix not in state.readings]
             if open_ones:
                 yield from _ask(state, open_ones[: state.limit - len(state.readings)])
                 continue
@@ -283,12 +414,6 @@ def _tell_apart(state: _State, usable: Sequence[int], ahead: bool) -> Search[Non
             if ahead
         ]
         yield from _ask(state, [mix], soon)
-
-
-def _proof(state: _State, explanation: Hypothesis) -> list[int]:
-    """The mixes that confirm an explanation."""
-    least, largest = certificate(explanation, len(state.changes))
-    return [*least, *largest]
 
 
 def _narrow(state: _State, usable: Sequence[int]) -> Search[None]:

@@ -1,9 +1,5 @@
 """Bisection of an ordered line of candidates: after which one the failure appears or disappears. Pure.
 
-Both ends are run first. Unresolved candidates are skipped, as ``git bisect skip`` does; where they lie at the boundary,
-the answer is the range between the nearest resolved ones. Last, the boundary is repeated until a flake is excluded; a
-place that passed and then fails moves the boundary, and the search goes on.
-
 A second implementation. Library: git bisect.
 Why not: it knows commits alone, not releases and ordered axes, and takes no answer back when it was a flake.
 Owner of ours: the room ``search``.
@@ -15,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from reprokit.evidence.reading import Reading
-from reprokit.search.confirming import KnownTrials, Separation, confirm
 from reprokit.search.queries import Candidate, Query, Search
+from reprokit.search.repeating import KnownTrials, Separation, confirm
 
 OnProgress = Callable[[Sequence[int], Mapping[int, Reading], int], None]
 """Called with the places just decided, all readings so far, and how many places the boundary may still be at."""
@@ -26,15 +22,14 @@ OnProgress = Callable[[Sequence[int], Mapping[int, Reading], int], None]
 class Bisection:
     """What was found, by place in the line: ``last`` has the reading of the first end, ``next`` that of the last end.
 
-    Only unresolved places lie between them (``skipped`` lists all of those, elsewhere too). Where the ends have the
-    same reading, or one is unresolved, ``last`` and ``next`` are the ends. ``readings``: of every place that was run.
-    ``confirmed``: the trials exclude that the failure is a flake which is on both sides of the boundary.
+    Only unresolved places lie between them. Where the ends have the same reading, or one is unresolved, ``last`` and
+    ``next`` are the ends.
     """
 
     last: int
     next: int
-    readings: Mapping[int, Reading]
-    confirmed: bool = False
+    readings: Mapping[int, Reading]  # of every place that was run
+    confirmed: bool = False  # the trials exclude that the failure is a flake which is on both sides of the boundary
 
     @property
     def found(self) -> bool:
@@ -66,9 +61,9 @@ def bisect(
 ) -> Search[Bisection]:
     """Find one boundary along at least two candidates in few runs: about log2 of their number, plus the skips.
 
-    If there are several boundaries, it finds one of them. ``ahead``: name the likely next candidates, for either
-    result, so that their images can be built meanwhile. ``progress``: called after each answer but the last.
-    ``trials``: those of the candidates, by which the boundary is confirmed; None: it is not.
+    Both ends are run first. Unresolved candidates are skipped, as ``git bisect skip`` does. Last, the boundary is
+    repeated until a flake is excluded; a place that passed and then fails moves it. ``ahead``: name the likely next
+    candidates. ``trials``: those of the candidates, by which the boundary is confirmed; None: it is not.
     """
     progress = progress or (lambda places, readings, left: None)
     readings: dict[int, Reading] = {}
@@ -99,21 +94,14 @@ def bisect(
         if trials is None:
             return Bisection(last=low, next=high, readings=readings)
         passing, failing = (low, high) if fails_late else (high, low)
-        separation = _separation(candidates, readings, passing, failing)
+        others = [place for place, seen in readings.items() if seen is Reading.FAIL and place != failing]
+        named = tuple(candidates[place] for place in (failing, *others))
+        separation = Separation(named=named, denied=(candidates[passing],), chances=len(candidates))
         if not (yield from confirm([separation], trials)):
             return Bisection(last=low, next=high, readings=readings, confirmed=separation.shown(trials))
         readings |= {place: Reading.FAIL for place in readings if trials.tally(candidates[place]).failed}
         low, high = _innermost(readings, fails_late=fails_late)
     return Bisection(last=0, next=len(candidates) - 1, readings=readings)
-
-
-def _separation(
-    candidates: Sequence[Candidate], readings: Mapping[int, Reading], passing: int, failing: int
-) -> Separation:
-    """That the ``passing`` place at the boundary does not fail as the ``failing`` one and all beyond it do."""
-    others = [place for place, seen in readings.items() if seen is Reading.FAIL and place != failing]
-    named = tuple(candidates[place] for place in (failing, *others))
-    return Separation(named=named, denied=(candidates[passing],), chances=len(candidates))
 
 
 def _innermost(readings: Mapping[int, Reading], *, fails_late: bool) -> tuple[int, int]:

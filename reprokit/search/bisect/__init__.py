@@ -1,1 +1,0 @@
-"""Finds the release or commit since which a case is broken or fixed."""

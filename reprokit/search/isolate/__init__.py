@@ -1,1 +1,0 @@
-"""Which differences between a cell that fails and one that does not are the cause."""
