@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from reprokit.core.text import first_line, pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.github import changes
+from reprokit.github.event import run_url
 from reprokit.report.labels import cell_name, summary
 from reprokit.report.markdown.text import code, line, table
 from reprokit.store.database import Store
@@ -122,9 +123,8 @@ def changed(found: Sequence[Mapping[str, Any]]) -> str:
         return "Nothing has changed" + (f"; {pluralize(new, 'new cell')}.\n" if new else ".\n")
     rows = []
     for one in transitions[:SHOWN]:
-        name = " ".join(f"{axis}={value}" for axis, value in one["cell"].items()) + (
-            " [fix]" if one["variant"] == "fix" else ""
-        )
+        fix = " [fix]" if one["variant"] == "fix" else ""
+        name = " ".join(f"{axis}={value}" for axis, value in one["cell"].items()) + fix
         counts = "" if one["confirmed"] else "seen once, does not count yet"
         rows.append([code(one["case"], table=True), code(name, table=True), one["words"], counts])
     return "What changed:\n\n" + table(["case", "cell", "", ""], rows) + _more(len(transitions))
@@ -137,25 +137,13 @@ def issues(changes_file: Path, most: int) -> None:
     """Open, update and close the issues about changed verdicts."""
     repository = github_api.from_environment()
     found = _changes(changes_file)["changes"]
-    actions = changes.plan(found, list(changes.ours(repository)), _here(os.environ), most)
-    done = list(_printed(changes.carry_out(repository, actions)))
-    if not done:
-        echo("no issue has to be opened, updated or closed")
-
-
-def _printed(lines: Iterator[str]) -> Iterator[str]:
-    for text in lines:
+    here = all(os.environ.get(f"GITHUB_{key}") for key in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
+    tonight = changes.NightLinks(url=run_url(os.environ) if here else "", report=os.environ.get("REPORT_URL", ""))
+    actions = changes.plan(found, list(changes.ours(repository)), tonight, most)
+    for text in changes.carry_out(repository, actions):
         echo(line(text))
-        yield text
-
-
-def _here(environ: Mapping[str, str]) -> changes.NightLinks:
-    """The addresses of this night's workflow run and report."""
-    server, name, run = (environ.get(f"GITHUB_{key}", "") for key in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
-    return changes.NightLinks(
-        url=f"{server}/{name}/actions/runs/{run}" if server and name and run else "",
-        report=environ.get("REPORT_URL", ""),
-    )
+    if not actions:
+        echo("no issue has to be opened, updated or closed")
 
 
 def _changes(path: Path) -> dict[str, Any]:

@@ -35,10 +35,7 @@ class _Model(BaseModel):
 
 
 class DecidedCell(_Model):
-    """One variant of one cell, as it was last decided. ``size``: bytes of its image; ``reason`` where it is telling.
-
-    ``engine``: what served it, '' for Docker.
-    """
+    """One variant of one cell, as it was last decided."""
 
     cell: dict[str, str]
     variant: Literal["case", "fix"]
@@ -47,9 +44,9 @@ class DecidedCell(_Model):
     as_expected: bool | None = None
     date: str = Field(pattern=r"^\d{4}-\d\d-\d\d$")
     image: str = ""
-    size: int | None = None
-    reason: str = ""
-    engine: str = ""
+    size: int | None = None  # bytes of its image
+    reason: str = ""  # where the verdict is inconclusive or departs
+    engine: str = ""  # what served it, '' for Docker
 
 
 class SeenCase(_Model):
@@ -109,13 +106,12 @@ class _Result(_Model):
 
 @dataclass(frozen=True, kw_only=True)
 class MergedVerdicts:
-    """``verdicts`` after a merge; ids of cases whose verdicts were ``taken``, that were seen in another state
-    (``outdated``), and that the folder does not have (``strange``)."""
+    """The verdicts after a merge, and ids of cases."""
 
     verdicts: Verdicts
-    taken: tuple[str, ...]
-    outdated: tuple[str, ...]
-    strange: tuple[str, ...]
+    taken: tuple[str, ...]  # whose verdicts were taken
+    outdated: tuple[str, ...]  # that were seen in another state
+    strange: tuple[str, ...]  # that the folder does not have
 
 
 def read_verdicts(path: Path) -> Verdicts:
@@ -133,8 +129,7 @@ def merge_verdicts(
     """``old`` with what the result file says of these cases; cells that it does not speak of stay as they are.
 
     A verdict of a container engine is never replaced by one of virtual environments, which only stand in for it.
-
-    Verdicts of another state of a case than the folder's are not taken. Raises UsageError.
+    Raises UsageError.
     """
     result = _load(path, _Result, f"expected a file that `reprokit run --json` writes ({RESULT})")
     assert isinstance(result, _Result)
@@ -239,11 +234,11 @@ and the size of the largest image.
 
 @dataclass(frozen=True, kw_only=True)
 class Library:
-    """A folder of cases with all that is known of it. ``facts`` by id; ``folder``: what the cases' paths begin with."""
+    """A folder of cases with all that is known of it."""
 
-    folder: Path
+    folder: Path  # what the cases' paths begin with
     files: Sequence[CaseFile]
-    facts: Mapping[str, CaseFacts]
+    facts: Mapping[str, CaseFacts]  # by id
     verdicts: Verdicts
 
     def target(self, file: CaseFile) -> str:
@@ -305,8 +300,7 @@ def row(library: Library, file: CaseFile) -> list[str]:
     seen = library.verdicts.cases.get(file.case.id)
     fresh = seen if seen and seen.digest == file.digest else None
     words = [NEED_WORDS[need] for need in facts.needs]
-    if fresh:
-        words += [size(fresh.size)] if fresh.size else []
+    words += [size(fresh.size)] if fresh and fresh.size else []
     return [
         link(inline(file.case.title), library.target(file)),
         _fails_with(file.case, facts),

@@ -20,18 +20,14 @@ MAX_WORDS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Flip:
-    """``where``: all | none | unknown | some. ``axes``: those that tell the cells apart, or that vary at all.
+    """Where a failure shows."""
 
-    ``failing``: the conditions under which it shows, none where they are too many; ``well``: values of a single axis
-    with which it does not; ``alike``: further axes, of which several values fail.
-    """
-
-    where: str
+    where: str  # all | none | unknown | some
     values: Mapping[str, tuple[str | None, ...]]
-    axes: tuple[str, ...]
-    failing: Conditions = ()
-    well: tuple[str | None, ...] = ()
-    alike: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
+    axes: tuple[str, ...]  # those that tell the cells apart, or that vary at all
+    failing: Conditions = ()  # the conditions under which it shows, none where they are too many
+    well: tuple[str | None, ...] = ()  # values of a single axis with which it does not
+    alike: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)  # further axes: several values fail
 
     @property
     def named(self) -> frozenset[str]:

@@ -94,15 +94,11 @@ def summary(cells: Sequence[CellRecord | CellOutline]) -> str:
 def _summary(cells: Sequence[CellRecord | CellOutline]) -> str:
     counts = Counter(cell.verdict.value if cell.verdict else "undecided" for cell in cells)
     words = ", ".join(f"{count} {name}" for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-    departures = sum(cell.as_expected is False for cell in cells)
-    open_ones = sum(cell.verdict is None or not cell.verdict.conclusive for cell in cells)
-    if departures:
-        return f"{words}; {departures} depart{'s' if departures == 1 else ''} from what the case expects"
-    if open_ones:
-        return f"{words}; {open_ones} inconclusive"
-    if any(cell.expected is None for cell in cells):
-        return f"{words}; nothing departs"
-    return f"{words}; all as expected"
+    if any(cell.as_expected is False for cell in cells):
+        return f"{words}; {standing(cells)} from what the case expects"
+    if any(cell.verdict is None or not cell.verdict.conclusive for cell in cells):
+        return f"{words}; {standing(cells)}"
+    return f"{words}; nothing departs" if any(cell.expected is None for cell in cells) else f"{words}; all as expected"
 
 
 def totals(cells: Sequence[CellRecord]) -> str:
@@ -117,7 +113,7 @@ def totals(cells: Sequence[CellRecord]) -> str:
     return "; ".join(filter(None, parts))
 
 
-def standing(cells: Sequence[CellRecord]) -> str:
+def standing(cells: Sequence[CellRecord | CellOutline]) -> str:
     """:func:`summary` in two words, for a column: ``as expected``, ``1 departs``, ``2 inconclusive``."""
     departures = sum(cell.as_expected is False for cell in cells)
     open_ones = sum(cell.verdict is None or not cell.verdict.conclusive for cell in cells)
@@ -133,9 +129,9 @@ _SIGNATURE = (Verdict.REPRODUCED, Verdict.FLAKY)
 
 @dataclass(frozen=True, kw_only=True)
 class FailureGroup:
-    """The cells, by number, that failed in one way. ``verdict``: ``different-failure`` or ``reproduced``."""
+    """The cells, by number, that failed in one way."""
 
-    verdict: Verdict
+    verdict: Verdict  # different-failure or reproduced
     failure: FailureRecord
     cells: tuple[int, ...]
 
@@ -166,10 +162,10 @@ def failure_groups(cells: Iterable[CellRecord]) -> tuple[FailureGroup, ...]:
 
 
 def failure_lines(cells: Sequence[CellRecord]) -> Iterator[str]:
-    """Yield what a summary says of them, for a person: nothing where each cell's own line says it already.
+    """What a summary says of failures, for a person: nothing where each cell's own line says it already.
 
-    The failures that are not the signature's, where several cells have one; and those that are, where the signature of
-    a case fits more than one way of failing, since one of them may be another bug.
+    Those that are not the signature's, where several cells have one; and those that are, where the signature of a case
+    fits more than one way of failing, since one of them may be another bug.
     """
     others = [group for group in failure_groups(cells) if group.verdict is Verdict.DIFFERENT_FAILURE]
     if sum(len(group.cells) for group in others) > 1:

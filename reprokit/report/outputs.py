@@ -15,11 +15,11 @@ WIDEST = 48
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """What a command wrote in a cell. ``exit_code``: None where it never started there."""
+    """What a command wrote in a cell."""
 
     case: str
     cell: Mapping[str, str]
-    exit_code: int | None
+    exit_code: int | None  # None where it never started there
     text: str
     timed_out: bool = False
 
@@ -27,13 +27,8 @@ class Written:
 def to_json(command: Sequence[str], written: Sequence[Written]) -> dict[str, Any]:
     """All of it, for programs."""
     cells = [
-        {
-            "case": one.case,
-            "cell": dict(one.cell),
-            "exit_code": one.exit_code,
-            "timed_out": one.timed_out,
-            "output": one.text,
-        }
+        {"case": one.case, "cell": dict(one.cell), "exit_code": one.exit_code}
+        | {"timed_out": one.timed_out, "output": one.text}
         for one in written
     ]
     return {"format": FORMAT, "command": list(command), "cells": cells}
@@ -53,9 +48,8 @@ def table(written: Sequence[Written], width: int) -> str:
     packages; elsewhere each output is shown once, with the cells that wrote it.
     """
     ran = [one for one in written if one.exit_code is not None]
-    rows = [(name_of(one, written), str(one.exit_code)) for one in written if one.exit_code is not None]
-    rows += [(name_of(one, written), "did not run") for one in written if one.exit_code is None]
-    lines = [f"{name}: {f'exit status {code}' if code.isdecimal() else code}" for name, code in rows]
+    lines = [f"{name_of(one, written)}: exit status {one.exit_code}" for one in ran]
+    lines += [f"{name_of(one, written)}: did not run" for one in written if one.exit_code is None]
     named = [_named(one.text) for one in ran]
     if len({one.text for one in ran}) == 1:
         lines += ["", "All wrote the same:" if len(ran) > 1 else "Output:", ran[0].text.rstrip("\n")]

@@ -25,6 +25,7 @@ def document(run: RunRecord, parts: Sequence[Timings]) -> dict[str, Any]:
 
 def _part(run: RunRecord, timings: Timings) -> dict[str, Any]:
     cells = {cell.number: cell for cell in run.cells}
+    known = [(cells[number], seconds) for number, seconds in by_cell(timings).items() if number in cells]
     return {
         "began": timings.began,
         "seconds": round(timings.seconds, 3),
@@ -39,15 +40,9 @@ def _part(run: RunRecord, timings: Timings) -> dict[str, Any]:
             for numbers, spans in zip(timings.images, by_image(timings), strict=True)
         ],
         "cells": [
-            {
-                "number": number,
-                "case": cells[number].case_id,
-                "cell": dict(cells[number].cell),
-                "variant": cells[number].variant,
-                "seconds": _rounded(seconds),
-            }
-            for number, seconds in by_cell(timings).items()
-            if number in cells
+            {"number": one.number, "case": one.case_id, "cell": dict(one.cell), "variant": one.variant}
+            | {"seconds": _rounded(seconds)}
+            for one, seconds in known
         ],
         "critical_path": [
             {"kind": one.kind, "name": one.name, "cells": list(_cells_of(timings, one)), "trial": one.trial or None}
@@ -74,10 +69,10 @@ def lines(run: RunRecord, parts: Sequence[Timings]) -> Iterator[str]:
     for timings in parts:
         if len(parts) > 1:
             yield f"begun or resumed {timings.began}"
-        yield from _lines(run, timings)
+        yield from _lines_of_part(run, timings)
 
 
-def _lines(run: RunRecord, timings: Timings) -> Iterator[str]:
+def _lines_of_part(run: RunRecord, timings: Timings) -> Iterator[str]:
     built = pluralize(len(timings.images), "image")
     yield f"where the time went: {timings.seconds:.1f} s in all, {pluralize(len(run.cells), 'cell')}, {built}"
     if len(timings.spans) >= MOST:
@@ -87,7 +82,10 @@ def _lines(run: RunRecord, timings: Timings) -> Iterator[str]:
         indent = "    " if kind in PARTS else "  "
         yield f"{indent}{kind:<{14 - len(indent)}} {seconds:>9.1f} s  {KINDS[kind]}"
     parts = [one for one in timings.spans if one.kind in PARTS]
-    yield from _longest("steps and downloads of builds", STEPS, parts, lambda one: _row(timings, one, one.kind))
+    longest = heapq.nlargest(STEPS, parts, key=lambda one: one.seconds)
+    if parts:
+        yield f"steps and downloads of builds{_of(longest, parts)}:"
+    yield from (_row(timings, one) for one in longest)
     names = {cell.number: f"{cell.case_id}: {cell_name(cell)}" for cell in run.cells}
     of_cells = by_cell(timings)
     most = heapq.nlargest(CELLS, of_cells, key=lambda number: sum(of_cells[number].get(kind, 0) for kind in COLUMNS))
@@ -100,30 +98,21 @@ def _lines(run: RunRecord, timings: Timings) -> Iterator[str]:
     path = critical_path(timings)
     took = sum(one.seconds for one in path)
     yield f"critical path, {took:.1f} s: for the run to end earlier, one of these has to get faster"
-    yield from _longest("", PATH, path, lambda one: _row(timings, one, one.kind), ordered=True)
-
-
-def _longest(title: str, most: int, spans: Sequence[Span], row: Any, *, ordered: bool = False) -> Iterator[str]:
-    """The longest spans; ``ordered``: in the order in which they were, else the longest first."""
-    longest = heapq.nlargest(most, spans, key=lambda one: one.seconds)
-    if title and spans:
-        yield f"{title}{_of(longest, spans)}:"
-    if ordered:
-        longest.sort(key=lambda one: one.start)
-    yield from (row(one) for one in longest)
-    if ordered and len(spans) > most:
-        yield f"  and {len(spans) - most} shorter ones"
+    longest = heapq.nlargest(PATH, path, key=lambda one: one.seconds)
+    yield from (_row(timings, one) for one in sorted(longest, key=lambda one: one.start))
+    if len(path) > PATH:
+        yield f"  and {len(path) - PATH} shorter ones"
 
 
 def _of(some: Sequence[Any], of: Sequence[Any] | Mapping[int, Any]) -> str:
     return f", the longest {len(some)} of {len(of)}" if len(some) < len(of) else ""
 
 
-def _row(timings: Timings, span: Span, what: str) -> str:
+def _row(timings: Timings, span: Span) -> str:
     cells = _cells_of(timings, span)
     of = f"cell{'s' * (len(cells) > 1)} {', '.join(map(str, cells[:5]))}{' ...' * (len(cells) > 5)}" if cells else "run"
     trial = f", trial {span.trial}" if span.trial else ""
-    return f"  {span.seconds:>9.1f} s  {what:<9}  {span.name + ', ' if span.name else ''}{of}{trial}"
+    return f"  {span.seconds:>9.1f} s  {span.kind:<9}  {span.name + ', ' if span.name else ''}{of}{trial}"
 
 
 def trace(run: RunRecord, parts: Sequence[Timings]) -> dict[str, Any]:

@@ -214,9 +214,8 @@ class Isolation:
     @property
     def plausible(self) -> tuple[Hypothesis, ...]:
         """The most likely explanation, and the rivals that are likely enough and add no axis without need."""
-        likely = [
-            one for one in self.explanations if self.weights[one] >= PLAUSIBLE * self.weights[self.explanations[0]]
-        ]
+        least = PLAUSIBLE * self.weights[self.explanations[0]] if self.explanations else 0.0
+        likely = [one for one in self.explanations if self.weights[one] >= least]
         named = [union(one) for one in likely]
         core = union(tuple(one for one in named if not any(other != one and other & one == other for other in named)))
         return tuple(one for one, axes in zip(likely, named, strict=True) if axes & core == axes)
@@ -299,7 +298,7 @@ class _State:
     ) -> int | None:
         return best(weights, readings, len(self.changes), usable, self.price)
 
-    def hidden(self, mix: int) -> bool:
+    def is_hidden(self, mix: int) -> bool:
         """Whether a mix is unresolved, or likely to be, since similar mixes are."""
         if mix in self.readings:
             return self.readings[mix] is Reading.UNRESOLVED
@@ -458,7 +457,7 @@ def _result(state: _State, usable: Sequence[int] = (), boundaries: tuple[Boundar
     left = sorted(state.weights, key=lambda one: (-state.weights[one], one))
     every = mixes(len(state.changes))
     excluded = frozenset(every).difference(usable) if usable else frozenset()
-    hidden = [mix for mix in every if mix in excluded or state.hidden(mix)]
+    hidden = [mix for mix in every if mix in excluded or state.is_hidden(mix)]
     information = splits({one: state.weights[one] for one in left[:RIVALS]}, hidden) if usable and len(left) > 1 else {}
     seen = set(state.readings.values())
     return Isolation(

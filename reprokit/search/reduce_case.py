@@ -59,17 +59,14 @@ def versions_moved(before: Measured | None, after: Measured | None) -> dict[str,
 
 @dataclass(kw_only=True)
 class ReductionText:
-    """The result of a reduction with the facts to report. ``why``: (kind, name) of a part -> the record without it.
-
-    ``rate``: the share of the first cell's trials that showed the failure.
-    """
+    """The result of a reduction with the facts to report."""
 
     case_id: str
     digest: str
     cell: Mapping[str, str]
     result: Reduced
-    why: Mapping[tuple[str, str], Mapping[str, Any]]
-    rate: float = 1.0
+    why: Mapping[tuple[str, str], Mapping[str, Any]]  # (kind, name) of a part -> the record without it
+    rate: float = 1.0  # the share of the first cell's trials that showed the failure
     fix_left_out: bool = False
     stopped: bool = False
     cells: int = 0
@@ -170,17 +167,13 @@ SHOWN = 5
 
 @dataclass(frozen=True, kw_only=True)
 class ReductionRequest:
-    """The arguments of a reduction, as recorded.
+    """The arguments of a reduction, as recorded."""
 
-    ``out``: the file to write. ``kinds``: what may be removed (keys of ``parts.KINDS``). ``max_cells`` and ``seconds``
-    stop it early; 0 for no such limit. ``keep_matrix``: all cells stay in the case.
-    """
-
-    out: str
-    kinds: tuple[str, ...]
-    max_cells: int = 0
-    seconds: float = 0.0
-    keep_matrix: bool = False
+    out: str  # the file to write
+    kinds: tuple[str, ...]  # what may be removed: keys of ``KINDS``
+    max_cells: int = 0  # stops it early; 0 for no such limit
+    seconds: float = 0.0  # stops it early
+    keep_matrix: bool = False  # all cells stay in the case
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ReductionRequest:
@@ -190,15 +183,12 @@ class ReductionRequest:
 
 @dataclass(kw_only=True)
 class Spent:
-    """The cells and time that a search has used, as recorded: a resumed search stops where the first would have.
-
-    ``seconds``: the total time that candidates took to be decided.
-    """
+    """The cells and time that a search has used, as recorded: a resumed search stops where the first would have."""
 
     session: SearchSession
     arguments: ReductionRequest
     asked: list[Candidate] = field(default_factory=list)
-    seconds: float = 0.0
+    seconds: float = 0.0  # that candidates took to be decided
 
     @property
     def records(self) -> list[CellRecord]:
@@ -226,9 +216,9 @@ class Spent:
 
 
 def make(session: SearchSession, folder: Path) -> Search[SearchAnswer]:
-    """The search over ``session.file``. ``folder``: the store's, for the logs. Raises UsageError.
+    """The search over ``session.file``. ``folder``: the store's, for the logs.
 
-    It is raised where there is no cell, and where the case states no failure that a log shows.
+    Raises UsageError where there is no cell, and where the case states no failure that a log shows.
     """
     if other := measured(session.file):
         raise UsageError(
@@ -313,14 +303,9 @@ def _nothing(spent: Spent, cells: list[Cell]) -> tuple[str, ...]:
 
 
 def _seen(record: CellRecord, folder: Path) -> list[FailedTrial]:
-    return [
-        FailedTrial(
-            ending=trial.ending,
-            log=read_log(folder, trial.log).decode("utf-8", "replace"),
-        )
-        for trial in record.trials
-        if trial.outcome is Outcome.REPRODUCED
-    ]
+    failed = [trial for trial in record.trials if trial.outcome is Outcome.REPRODUCED]
+    logs = [read_log(folder, trial.log).decode("utf-8", "replace") for trial in failed]
+    return [FailedTrial(ending=trial.ending, log=log) for trial, log in zip(failed, logs, strict=True)]
 
 
 def _final_check(
@@ -338,6 +323,8 @@ def _final_check(
     assert first is not None
     assert smaller is not None
     assert smaller.file is not None
+    decider = trying.decider(result.data)
+    last = session.record_of(decider) if decider else None
     report = ReductionText(
         case_id=session.file.case.id,
         digest=session.file.digest,
@@ -347,7 +334,7 @@ def _final_check(
         rate=sum(trial.outcome is Outcome.REPRODUCED for trial in first.trials) / len(first.trials),
         fix_left_out="fix" in result.data and smaller.file.case.fix is None,
         stopped=trying.stopped,
-        versions=versions_moved(first.environment, _environment(session, trying.decider(result.data))),
+        versions=versions_moved(first.environment, last.environment if last else None),
     )
     text = header(report.comment()) + smaller.file.text
     written = replace(load_text(arguments.out, text), trust=session.file.trust)
@@ -382,11 +369,6 @@ def _written(out: Path, text: str, folder: Path) -> tuple[Path, str]:
         write(folder / out.name, text)
         return folder / out.name, f" ({out} cannot be written: {error.strerror})"
     return out, ""
-
-
-def _environment(session: SearchSession, decider: Candidate | None) -> Measured | None:
-    record = session.record_of(decider) if decider else None
-    return record.environment if record else None
 
 
 def _why(session: SearchSession, decider: Candidate | None) -> Mapping[str, Any]:

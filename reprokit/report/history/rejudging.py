@@ -113,12 +113,7 @@ def rejudge(
         comparison=None,
     )
     after = dataclasses.replace(
-        cell,
-        verdict=verdict,
-        reason=reason,
-        rules=RULES_VERSION,
-        trials=trials,
-        details=details,
+        cell, verdict=verdict, reason=reason, rules=RULES_VERSION, trials=trials, details=details
     )
     if case.expect.compare is not None and verdict is Verdict.NOT_REPRODUCED:
         reference = _reference(run, cell, spec_of(file, case, cell.variant, dict(cell.cell)), folder)
@@ -236,17 +231,15 @@ def rejudged_json(found: Sequence[Again], skipped: Sequence[Skipped], *, written
     """The same as JSON, with both records of each cell that changed."""
 
     def place(run: RunRecord, cell: CellRecord) -> dict[str, Any]:
-        return {
-            "run": run.id,
-            "number": cell.number,
-            "case": cell.case_id,
-            "cell": dict(cell.cell),
-            "variant": cell.variant,
-        }
+        about = {"run": run.id, "number": cell.number, "case": cell.case_id}
+        return {**about, "cell": dict(cell.cell), "variant": cell.variant}
 
     def said(cell: CellRecord) -> dict[str, Any]:
         verdict = cell.verdict and cell.verdict.value
         return {"verdict": verdict, "reason": cell.reason, "rules": cell.rules, "as_expected": cell.as_expected}
+
+    def outcome(trial: TrialRecord) -> dict[str, str]:
+        return {"outcome": trial.outcome.value, "reason": trial.reason}
 
     return {
         "format": FORMAT,
@@ -258,12 +251,7 @@ def rejudged_json(found: Sequence[Again], skipped: Sequence[Skipped], *, written
                 "before": said(one.before),
                 "after": said(one.after),
                 "trials": [
-                    {
-                        "number": new.number,
-                        "before": {"outcome": old.outcome.value, "reason": old.reason},
-                        "after": {"outcome": new.outcome.value, "reason": new.reason},
-                    }
-                    for old, new in one.trials
+                    {"number": new.number, "before": outcome(old), "after": outcome(new)} for old, new in one.trials
                 ],
             }
             for one in found

@@ -51,9 +51,8 @@ def names(series: Sequence[Series]) -> tuple[str, Names]:
 
 
 def grid(history: CaseHistory, series: Sequence[Series], shown: Sequence[str], width: int) -> Iterable[str]:
-    """A line per cell: when the failure was first and last seen, its verdicts in the runs ``shown``, the current state.
-
-    Where that is wider than ``width``, a cell's name gets a line of its own.
+    """A line per cell, or two where that is wider than ``width``: when the failure was first and last seen, its
+    verdicts in the runs ``shown``, the current state.
     """
     stamp = stamps(history.runs.values())
     common, name = names(series)
@@ -69,7 +68,8 @@ def grid(history: CaseHistory, series: Sequence[Series], shown: Sequence[str], w
     first = "  " + _line(head, widths)[widths[0] + 2 :] if narrow else _line(head, widths)
     yield style(first.rstrip(), bold=True)
     for row, one in zip(rows, series, strict=True):
-        strip = "".join(_letter(letter) for letter in _strip(one, shown)) + " " * (widths[3] - len(shown))
+        found = {result.run_id: result for result in one.results.of(shown)}
+        strip = "".join(_letter(found.get(run)) for run in shown) + " " * (widths[3] - len(shown))
         before = _line(row[:3], widths)
         if narrow:
             yield row[0]
@@ -80,11 +80,6 @@ def grid(history: CaseHistory, series: Sequence[Series], shown: Sequence[str], w
 
 def _line(values: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(value.ljust(width) for value, width in zip(values, widths, strict=False))
-
-
-def _strip(one: Series, shown: Sequence[str]) -> list[Result | None]:
-    by_run = {result.run_id: result for result in one.results.of(shown)}
-    return [by_run.get(run) for run in shown]
 
 
 def _letter(result: Result | None) -> str:

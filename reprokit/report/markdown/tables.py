@@ -27,12 +27,9 @@ def varying(cells: Sequence[CellRecord]) -> list[str]:
 
 def tables(cells: Sequence[CellRecord], *, short: bool = False) -> str:
     """One table for the case, and one for its fix where that ran. ``short``: groups, however few cells there are."""
-    parts = []
-    for variant, title in (("case", ""), ("fix", "With the fix:\n\n")):
-        chosen = [cell for cell in cells if cell.variant == variant]
-        if chosen:
-            parts.append(title + _table(chosen, short))
-    return "\n".join(parts)
+    titles = {"case": "", "fix": "With the fix:\n\n"}
+    chosen = {variant: [cell for cell in cells if cell.variant == variant] for variant in titles}
+    return "\n".join(titles[variant] + _table(some, short) for variant, some in chosen.items() if some)
 
 
 def has_reasons(cells: Sequence[CellRecord]) -> bool:
