@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -15,7 +15,6 @@ from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import detail, differences, explanation
 from reprokit.report.explanation import Explained, FileOf
-from reprokit.report.formats import Scrub
 from reprokit.report.history.changes import Texts, recorded_facts
 from reprokit.report.labels import cell_name
 from reprokit.report.markdown.text import Section, block, code, prose
@@ -104,7 +103,7 @@ def compared(run: RunRecord, bad: CellRecord, good: CellRecord, texts: Texts, mo
     return head + block(_first(differences.table(found), most))
 
 
-def log(cell: CellRecord, folder: Path, scrub: Scrub, lengths: Sequence[int]) -> tuple[str, ...]:
+def log(cell: CellRecord, folder: Path, scrub: Callable[[str], str], lengths: Sequence[int]) -> tuple[str, ...]:
     """The failure of a cell: how it ended, and its log around what the judge looked at; once for each of ``lengths``,
     which are numbers of lines.
     """
