@@ -33,8 +33,9 @@ demo: ## Install reprokit in a virtual environment, get an engine if none answer
 	@if [ -s $(DEMO_ENGINE) ]; then echo "dockerd was started for this and goes on running; stop it with: .ci/engine stop $(DEMO_ENGINE)"; fi
 
 test: venv ## Everything that must pass on a change: lint, types, unit tests, a selection on the real engines
+	@$(MAKE) --no-print-directory -j2 -O types style
 	@.ci/engine ensure $(TEST_ENGINE)
-	@trap '.ci/engine stop $(TEST_ENGINE)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; $(MAKE) --no-print-directory -j2 -O types style && .ci/tests $(VENV)/bin/python $(NIGHTLY)
+	@trap '.ci/engine stop $(TEST_ENGINE)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; .ci/tests $(VENV)/bin/python $(NIGHTLY)
 
 test-all: ## The same with what is marked nightly: more systems, Pythons, orders and cases; an hour or two
 	@$(MAKE) --no-print-directory test NIGHTLY=nightly

@@ -38,7 +38,13 @@ for ignored in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
 hypothesis.settings.register_profile("reprokit", deadline=None)
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=10)  # for `make unit`
 # `make test` takes the same examples each time, so that a change is blamed for nothing that it did not do.
-hypothesis.settings.register_profile("change", deadline=None, max_examples=25, derandomize=True)
+hypothesis.settings.register_profile(
+    "change",
+    deadline=None,
+    max_examples=25,
+    derandomize=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
 hypothesis.settings.register_profile("nightly", deadline=None)
 hypothesis.settings.load_profile("reprokit")
 
