@@ -32,7 +32,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
     """The environment of a runner that holds nothing; what this machine holds is hidden."""
     monkeypatch.setattr(pipconfig, "SYSTEM", tmp_path / "none")
     monkeypatch.setattr(used_runner, "holders", lambda engine, scratch: [])
-    monkeypatch.setattr(used_runner, "answering", lambda environ: Engine())
+    monkeypatch.setattr(used_runner, "find_engine", lambda environ: Engine())
     return {
         "HOME": str(tmp_path),
         "XDG_CONFIG_DIRS": str(tmp_path / "none"),
@@ -82,7 +82,7 @@ def test_variables_with_credentials_are_found(bare: dict[str, str], tmp_path: Pa
 
 def test_images_and_caches_are_found(bare: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = [SimpleNamespace(kind=kind) for kind in ("source tree", "source tree", "download", "measurement", "image")]
-    monkeypatch.setattr(used_runner, "answering", lambda environ: Engine("internal/tool:1", "debian:12"))
+    monkeypatch.setattr(used_runner, "find_engine", lambda environ: Engine("internal/tool:1", "debian:12"))
     monkeypatch.setattr(used_runner, "holders", lambda engine, scratch: [SimpleNamespace(kept=lambda: kept)])
     with pytest.raises(UsageError) as caught:
         used_runner.check(bare, tmp_path)
@@ -104,7 +104,7 @@ def test_without_an_engine_the_rest_is_looked_at(
     def none(environ: object) -> None:
         raise EngineError("no engine answers")
 
-    monkeypatch.setattr(used_runner, "answering", none)
+    monkeypatch.setattr(used_runner, "find_engine", none)
     used_runner.check(bare, tmp_path)
     (tmp_path / ".docker").mkdir()
     (tmp_path / ".docker/config.json").write_text(json.dumps({"auths": {}}))
