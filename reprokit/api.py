@@ -24,7 +24,7 @@ from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.sequential import Trials
 from reprokit.report.formats import FormatSources, run_format
-from reprokit.run.listener import Listener, Silent
+from reprokit.run.listener import Listener
 from reprokit.run.loading import load_all
 from reprokit.run.request import Request, read_trials
 from reprokit.run.run_session import Session
@@ -246,7 +246,7 @@ class _Logged:
         pass
 
 
-class _Notes(Silent):
+class _Notes(Listener):
     def note(self, text: str) -> None:
         log.info("%s", text)
 

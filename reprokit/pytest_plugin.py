@@ -62,9 +62,9 @@ class CaseCollector(pytest.File):
         from reprokit.core.errors import ReprokitError
         from reprokit.environment.cases import load
         from reprokit.report.labels import cell_name
+        from reprokit.run.cell_records import blank_record
         from reprokit.run.plan import plan
         from reprokit.run.request import Request
-        from reprokit.run.trials import blank
 
         try:
             files = load(str(self.path))
@@ -73,7 +73,7 @@ class CaseCollector(pytest.File):
             raise self.CollectError(str(error)) from error
         groups = _groups(tasks) if getattr(self.config.option, "loadgroup", False) else {}
         for task in tasks:
-            name = f"{task.case.id}[{cell_name(blank(task))}]"
+            name = f"{task.case.id}[{cell_name(blank_record(task))}]"
             # pytest 9.2 reads ids back by their brackets, and would not find what failed last under its own.
             item: CellItem = CellItem.from_parent(self, name=name, nodeid=f"{self.nodeid}::{name}", task=task)
             if group := groups.get(task.number):
@@ -85,7 +85,7 @@ def _groups(tasks: list[Task]) -> Mapping[int, str]:
     """The image of each task, by its number: xdist runs tests of one group in one process."""
     from reprokit.environment.supply import Supply
     from reprokit.run.admitting import site_catalog
-    from reprokit.run.unfetched import UnfetchedTrees, image_and_layers
+    from reprokit.run.images import UnfetchedTrees, image_and_layers
 
     # The same in every process of xdist, whatever a registry answers: what is shared does not depend on it.
     supply = Supply(base_source="bootstrap", catalog=site_catalog())

@@ -45,7 +45,7 @@ def command(case: str, cell: str | None, form: str, fix: bool, output: Path, **g
     request = options.request_of({**given, "cases": (case,), "tags": (), "frameworks": (), "needs": ()})
     tasks = by_hand.tasks_named(request, cell, fix=fix)
     if len(tasks) != 1:
-        raise by_hand.several(tasks, ["reprokit", "export", f"--{form}", case, "-o", str(output)])
+        raise by_hand.ambiguous_cell(tasks, ["reprokit", "export", f"--{form}", case, "-o", str(output)])
     [task] = tasks
     rendering.write_devcontainer(task, request, output)
     echo(f"{output}: {task.case.id}, {label(task.cell)}: open this folder in a container with your editor")

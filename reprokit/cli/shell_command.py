@@ -35,7 +35,7 @@ def command(**given: Any) -> int:
     `reprokit matrix CASE`; it can be left out where one cell matches. The command of the case is ready in the
     history. Where the image cannot be built, the shell is in what the last good step left.
     """
-    from reprokit.run.by_hand import ByHand, several
+    from reprokit.run.by_hand import ByHand, ambiguous_cell
 
     with tty.at_hand() as terminal:
         case, store_folder = given["case"], options.obeyed_store(given.pop("store_folder"))
@@ -44,5 +44,5 @@ def command(**given: Any) -> int:
         fix = ["--fix"] if given["fix"] else []
         request, tasks = opening.cells_of(session, given, jobs=1)
         if len(tasks) != 1:
-            raise several(tasks, ["reprokit", "shell", case, *fix])
+            raise ambiguous_cell(tasks, ["reprokit", "shell", case, *fix])
         return session.shell(request, tasks[0], terminal, changes, echo)

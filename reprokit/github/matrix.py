@@ -18,8 +18,8 @@ from reprokit.core.errors import UsageError
 from reprokit.core.text import pluralize
 from reprokit.environment.installing import LARGE
 from reprokit.report.catalogue import VERDICTS_FILE, read_verdicts
+from reprokit.run.images import UnfetchedTrees, image_and_layers
 from reprokit.run.request import Chosen, chosen_to_json
-from reprokit.run.unfetched import UnfetchedTrees, image_and_layers
 from reprokit.store.database import Store
 from reprokit.store.folder import has_database
 

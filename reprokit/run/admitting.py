@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reprokit.case.cellspec import Limits
@@ -13,11 +15,13 @@ from reprokit.core.text import seconds
 from reprokit.engine import registry, site
 from reprokit.engine.protocol import ELSEWHERE
 from reprokit.environment.catalog import Catalog
+from reprokit.environment.granting import Caps
+from reprokit.environment.host import HostFacts
+from reprokit.environment.preflighting import preflight
 from reprokit.environment.supply import Supply
 
 if TYPE_CHECKING:
     from reprokit.engine.protocol import EngineInfo
-    from reprokit.environment.granting import Caps
     from reprokit.evidence.records import CellRecord
     from reprokit.run.request import Request
     from reprokit.run.task import Task
@@ -43,6 +47,81 @@ def supply_of(request: Request) -> Supply:
         gcc=settings.gcc_providers,
         catalog=site_catalog(),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostPolicy:
+    """What this host has, and what its configuration lets a run use of it."""
+
+    facts: HostFacts
+    catalog: Catalog = field(default_factory=site_catalog)
+    caps: Caps = field(default_factory=Caps)
+    gpu_leases: Path | None = None
+    """Where the leases lie; None for the host's usual place."""
+    gpu_others: str = "share"
+    """What becomes of a GPU on which a program computes that is not of reprokit, see :class:`.GpuScheduler`."""
+    engine_wait: float | None = None
+    """Seconds for which an engine that went away is waited for; None for the default."""
+
+    @classmethod
+    def configured(cls, facts: HostFacts) -> HostPolicy:
+        """As the configuration of this host says."""
+        own = site.settings()
+        return cls(
+            facts=facts,
+            caps=site_caps(),
+            gpu_leases=own.gpu_leases,
+            gpu_others=own.gpu_others,
+            engine_wait=own.engine_wait,
+        )
+
+    def admit(self, task: Task) -> Task:
+        """The task as this host serves it. Raises Unsupported when it cannot."""
+        notes = preflight(task.spec, self.facts, self.catalog)
+        return replace(self.cap(task), notes=notes)
+
+    def serves(self, task: Task) -> bool:
+        """Whether this host has what the task needs, so that it is an engine's turn."""
+        try:
+            preflight(task.spec, self.facts, self.catalog)
+        except Unsupported:
+            return False
+        return not task.refused
+
+    def cap(self, task: Task) -> Task:
+        """The task within the caps for its case. Raises Unsupported where it asks for more."""
+        return with_limits(task, self._caps_for(task).grant(task.spec.limits))
+
+    def fill(self, task: Task) -> Task:
+        """The task with the caps for its case where it leaves limits open: building needs no more."""
+        return with_limits(task, self._caps_for(task).fill(task.spec.limits))
+
+    def admit_to(self, engine: EngineInfo, task: Task) -> Task:
+        """The task as the engine serves it. Raises Unsupported when it cannot."""
+        check_reached(task, engine)
+        return with_limits(task, grant_by_engine(task.spec.limits, engine, self._caps_for(task)))
+
+    def _caps_for(self, task: Task) -> Caps:
+        return self.caps.within(task.file.trust)
+
+
+def site_caps() -> Caps:
+    """The most that trials and builds get on this host, by its configuration."""
+    own = site.settings()
+    return Caps(
+        memory=own.max_memory,
+        cpus=own.max_cpus,
+        timeout=own.max_timeout,
+        pids=own.max_pids,
+        disk=own.max_disk,
+        build_time=own.max_build_time,
+        run_time=own.max_run_time,
+    )
+
+
+def with_limits(task: Task, limits: Limits) -> Task:
+    """The task with other limits."""
+    return replace(task, spec=replace(task.spec, limits=limits))
 
 
 def grant_by_engine(limits: Limits, engine: EngineInfo, caps: Caps) -> Limits:

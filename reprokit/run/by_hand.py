@@ -28,8 +28,9 @@ from reprokit.run.loading import load_all
 from reprokit.run.plan import plan, task_of
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
+from reprokit.run.services import Services
 from reprokit.run.task import Task
-from reprokit.run.trials import TrialContext, trial_of
+from reprokit.run.trials import trial_of
 from reprokit.store.folder import make_folder
 
 if TYPE_CHECKING:
@@ -180,12 +181,12 @@ class ByHand(Session):
         """
         found = {task.number: Used(task=task) for task in tasks}
 
-        def work(context: TrialContext, ready: BuiltImage, task: Task, allocation: GpuAllocation | None) -> None:
+        def work(services: Services, ready: BuiltImage, task: Task, allocation: GpuAllocation | None) -> None:
             used = found[task.number]
-            trial = replace(self._trial(context, ready, task, allocation, changes), command=tuple(command))
+            trial = replace(self._trial(services, ready, task, allocation, changes), command=tuple(command))
             trial = trial if stdin is None else with_stdin(trial, stdin)
-            with _place(context, allocation):
-                used.ending = context.engine.run(trial, lambda data: sink(used, data), context.cancel)
+            with _place(services, allocation):
+                used.ending = services.engine.run(trial, lambda data: sink(used, data), services.cancel)
 
         for record in self._use(request, tasks, changes, work):
             found[record.number].record = record
@@ -201,17 +202,17 @@ class ByHand(Session):
         used = Used(task=task)
         step = ""
 
-        def work(context: TrialContext, ready: BuiltImage, task: Task, allocation: GpuAllocation | None) -> None:
-            info = context.engine.info()
+        def work(services: Services, ready: BuiltImage, task: Task, allocation: GpuAllocation | None) -> None:
+            info = services.engine.info()
             if not info.capabilities.terminals:
                 raise Unsupported(f"{info} cannot attach a terminal: run one command with reprokit exec")
-            trial = self._trial(context, ready, task, allocation, changes)
+            trial = self._trial(services, ready, task, allocation, changes)
             if step:  # the step that puts them into the image may come later
                 trial = replace(trial, files=task.spec.files)
             for line in introduction(task, trial, str(info), step):
                 say(line)
-            trial = replace(interactive(trial, step), terminal=terminal)
-            used.ending = context.engine.run(trial, lambda _: None, context.cancel)
+            trial = replace(with_shell(trial, step), terminal=terminal)
+            used.ending = services.engine.run(trial, lambda _: None, services.cancel)
 
         records = self._use(request, [task], changes, work)
         failed = records[0].details.build if records and records[0].verdict is Verdict.BUILD_FAILED else None
@@ -230,18 +231,18 @@ class ByHand(Session):
 
     def _trial(
         self,
-        context: TrialContext,
+        services: Services,
         ready: BuiltImage,
         task: Task,
         allocation: GpuAllocation | None,
         changes: Changes,
     ) -> Trial:
-        image, engine = ready.image, context.engine
+        image, engine = ready.image, services.engine
         if changes.debug:
             image = with_debuggers(
-                engine, image, trust=task.file.trust, on_progress=lambda _: None, cancel=context.cancel
+                engine, image, trust=task.file.trust, on_progress=lambda _: None, cancel=services.cancel
             )
-        trial = trial_of(task, image.tag, context.run_id, allocation.gpus if allocation else ())
+        trial = trial_of(task, image.tag, services.run_id, allocation.gpus if allocation else ())
         return changes.applied(trial, containers=engine.info().capabilities.images)
 
     def _use(
@@ -249,8 +250,8 @@ class ByHand(Session):
         request: Request,
         tasks: Sequence[Task],
         changes: Changes,
-        work: Callable[[TrialContext, BuiltImage, Task, GpuAllocation | None], None],
-        of_image: Callable[[ImageSpec], ImageSpec] | None = None,
+        work: Callable[[Services, BuiltImage, Task, GpuAllocation | None], None],
+        image_of: Callable[[ImageSpec], ImageSpec] | None = None,
     ) -> tuple[CellRecord, ...]:
         """Serve the tasks; records of those that could not be. Raises KeyboardInterrupt once nothing is left."""
         changes.check(tasks)
@@ -259,20 +260,20 @@ class ByHand(Session):
         with self._display.progress() as listener, signals():
             runner = self._runner("", request, None, listener)
             listener.planned("", tasks)
-            runner.use(tasks, work, of_image)
+            runner.use(tasks, work, image_of)
         return runner.records
 
 
 @contextlib.contextmanager
-def _place(context: TrialContext, allocation: GpuAllocation | None) -> Iterator[None]:
+def _place(services: Services, allocation: GpuAllocation | None) -> Iterator[None]:
     """A place among the programs that may run at a time; a task with GPUs has its own."""
     if allocation is None:
-        context.semaphore.acquire()
+        services.semaphore.acquire()
     try:
         yield
     finally:
         if allocation is None:
-            context.semaphore.release()
+            services.semaphore.release()
 
 
 def with_stdin(trial: Trial, file: Path) -> Trial:
@@ -288,7 +289,7 @@ def command_text(command: Sequence[str]) -> str:
     return command[-1].rstrip("\n") if tuple(command[:-1]) == SHELL else shlex.join(command)
 
 
-def interactive(trial: Trial, step: str = "") -> Trial:
+def with_shell(trial: Trial, step: str = "") -> Trial:
     """The trial with a shell in place of its command, which is ready in $REPROKIT_COMMAND and the history.
 
     What is newest in the history runs as a trial does: a script of several lines by the shell's options of a trial.
@@ -324,7 +325,7 @@ def introduction(task: Task, trial: Trial, engine: str, step: str = "") -> list[
     ]
 
 
-def several(tasks: Sequence[Task], words: Sequence[str]) -> UsageError:
+def ambiguous_cell(tasks: Sequence[Task], words: Sequence[str]) -> UsageError:
     """That several cells match where one has to be named. ``words``: the command line up to the cell."""
     lines = [f"  {shlex.join([*words, as_group(task.cell)])}" for task in tasks[:MOST_LISTED]]
     more = [f"  and {len(tasks) - MOST_LISTED} more"] if len(tasks) > MOST_LISTED else []

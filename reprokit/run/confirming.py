@@ -12,10 +12,11 @@ from reprokit.core.errors import Cancelled
 from reprokit.evidence.judging import concluded
 from reprokit.evidence.records import CellRecord, TrialRecord
 from reprokit.evidence.sequential import figures
+from reprokit.run.cell_records import CellFacts, decided_record
 from reprokit.run.gpus import GpuAllocation
-from reprokit.run.listener import Listener
+from reprokit.run.services import Services
 from reprokit.run.task import Task
-from reprokit.run.trials import CellFacts, TrialContext, decided, run_trial
+from reprokit.run.trials import TrialHooks, run_trial
 
 
 class Planner(Protocol):
@@ -82,8 +83,7 @@ class Repeater:
     """
 
     planner: Planner
-    context: TrialContext
-    listener: Listener
+    services: Services
     records: Callable[[], Sequence[CellRecord]]
     image: Callable[[Task, CellRecord], str]
     keep: Callable[[CellRecord], None]
@@ -103,15 +103,15 @@ class Repeater:
         def on_start(number: int) -> None:
             nonlocal started
             started = time.monotonic()
-            self.listener.state([task.number], "confirming", f"trial {number}")
+            self.services.listener.state([task.number], "confirming", f"trial {number}")
 
         def echo(data: bytes) -> None:
-            self.listener.output(task.number, data)
+            self.services.listener.output(task.number, data)
 
-        number = len(record.trials) + 1
+        number, hooks = len(record.trials) + 1, TrialHooks(on_start=on_start, echo=echo)
         try:
             image = self.image(task, record)
-            trial, line = run_trial(self.context, task, image, allocation, number, on_start=on_start, echo=echo)
+            trial, line = run_trial(self.services, task, image, allocation, number, hooks)
         except Exception as error:
             self.refuse(task, error)
             return
@@ -122,7 +122,9 @@ class Repeater:
         self._stopped.add(task.file.digest)
         if not isinstance(error, Cancelled):
             why = self.explain_error(error)
-            self.listener.note(f"{task.case.id}: its cells are not repeated any more to confirm what they say: {why}")
+            self.services.listener.note(
+                f"{task.case.id}: its cells are not repeated any more to confirm what they say: {why}"
+            )
 
 
 def with_trial(task: Task, record: CellRecord, trial: TrialRecord, seconds: float, repeat: str) -> CellRecord:
@@ -139,4 +141,4 @@ def with_trial(task: Task, record: CellRecord, trial: TrialRecord, seconds: floa
         details=replace(record.details, trials=shown, repeats=record.details.repeats + 1),
         trials=trials,
     )
-    return decided(task, verdict, reason, facts)
+    return decided_record(task, verdict, reason, facts)

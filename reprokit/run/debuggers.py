@@ -23,6 +23,7 @@ from reprokit.engine import site
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Mount, Progress, Trial
 from reprokit.environment import debugging
 from reprokit.evidence.symbols import Module, Named, named, wanted, without_parameters
+from reprokit.run.threads import start_beside
 
 FILE, PART = "debuginfo", "debuginfo.part"
 MAX_FILE = 4 * 2**30
@@ -161,8 +162,7 @@ def _fetched(url: str, part: Path, cancel: threading.Event) -> int:
         except OSError as error:
             found.append(http_client.NoAnswer(f"its answer cannot be kept: {error.strerror}"))
 
-    thread = threading.Thread(target=fetch, name="debuginfod", daemon=True)
-    thread.start()
+    thread = start_beside(fetch, "debuginfod")
     while thread.is_alive():
         thread.join(POLL_SECONDS)
         if cancel.is_set():

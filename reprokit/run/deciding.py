@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, TypeVar
 from reprokit.core.errors import BuildFailed, Cancelled, RecordError, ReprokitError, Unsupported
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
-from reprokit.run.building import explained
+from reprokit.run.cell_records import CellFacts, decided_record, explain_build
 from reprokit.run.comparing import Comparisons
 from reprokit.run.listener import Listener
 from reprokit.run.sources import SourceError
 from reprokit.run.task import Task
-from reprokit.run.trials import CellFacts, decided
 
 if TYPE_CHECKING:
     from reprokit.store.recorder import Recorder
@@ -56,24 +55,24 @@ class Decisions:
                 raise Cancelled("stopped before it was decided")
             return attempt(task)
         except Cancelled as error:
-            self.decide(decided(task, Verdict.CANCELLED, str(error), facts))
+            self.decide(decided_record(task, Verdict.CANCELLED, str(error), facts))
         except Unsupported as error:
-            self.decide(decided(task, Verdict.UNSUPPORTED, str(error), facts))
+            self.decide(decided_record(task, Verdict.UNSUPPORTED, str(error), facts))
         except BuildFailed as error:
-            reason, failed = explained(error)
+            reason, failed = explain_build(error)
             facts.details = replace(facts.details, build=failed)
-            self.decide(decided(task, Verdict.BUILD_FAILED, reason, facts))
+            self.decide(decided_record(task, Verdict.BUILD_FAILED, reason, facts))
         except SourceError as error:
-            self.decide(decided(task, Verdict.BUILD_FAILED, str(error), facts))
+            self.decide(decided_record(task, Verdict.BUILD_FAILED, str(error), facts))
         except ReprokitError as error:
-            self.decide(decided(task, Verdict.ENGINE_ERROR, str(error), facts))
+            self.decide(decided_record(task, Verdict.ENGINE_ERROR, str(error), facts))
         except OSError as error:
             # The disk of the store, where a file of a trial cannot be written, or of the cache: no defect of ours.
             where = f"{error.filename}: {error.strerror}" if error.filename else f"the store cannot be written: {error}"
-            self.decide(decided(task, Verdict.ENGINE_ERROR, where, facts))
+            self.decide(decided_record(task, Verdict.ENGINE_ERROR, where, facts))
         except Exception as error:
             # A defect of ours must not look like a finding, nor take the other cells down.
-            self.decide(decided(task, Verdict.ENGINE_ERROR, self.defect(error), facts))
+            self.decide(decided_record(task, Verdict.ENGINE_ERROR, self.defect(error), facts))
         return None
 
     def defect(self, error: Exception) -> str:
@@ -83,6 +82,10 @@ class Decisions:
         with contextlib.suppress(Exception):
             self._listener.note(f"{reason}\n{where}")
         return reason
+
+    def serve_all(self, tasks: Iterable[Task], attempt: Callable[[Task], T]) -> list[T]:
+        """What ``attempt`` gives for each; what it stops is decided and left out, see :meth:`serve`."""
+        return [found for task in tasks if (found := self.serve(task, attempt)) is not None]
 
     def decide(self, record: CellRecord) -> None:
         """Take over a verdict, and those that waited to be compared with it."""
@@ -130,7 +133,7 @@ class Decisions:
         """
         for task in tasks:
             if task.number not in self._records:
-                self.decide(decided(task, Verdict.CANCELLED, "stopped before it was decided"))
+                self.decide(decided_record(task, Verdict.CANCELLED, "stopped before it was decided"))
         self._over = given_up
         if self._unrecorded is not None:
             raise self._unrecorded

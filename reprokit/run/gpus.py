@@ -6,11 +6,9 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from reprokit.core.errors import Cancelled, EngineError, Unsupported
 from reprokit.core.interrupts import GaveUp
@@ -19,14 +17,11 @@ from reprokit.engine.gpus import discovery
 from reprokit.engine.gpus.leases import ANSWER_HOLDS, LeaseHolder, LeaseRequest, Leases, default_folder
 from reprokit.engine.gpus.nvml import XidWatch
 from reprokit.environment import preflighting
-from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.host import Gpu, HostFacts
 from reprokit.evidence.usage import GpuRecord
+from reprokit.run.services import Services
 from reprokit.run.task import Task
-from reprokit.run.threads import PrioritySemaphore
-
-if TYPE_CHECKING:
-    from reprokit.engine.protocol import Engine
+from reprokit.run.threads import Workers
 
 POLL = 0.2
 """Seconds after which a GPU that was held by another process is tried again."""
@@ -129,46 +124,26 @@ class _Waiting:
 class GpuScheduler:
     """Hands GPUs to the cells of one run as they become free; a cell that waits for them takes no slot.
 
-    A cell acquires ``semaphore`` before its GPUs, and keeps both until its last trial has ended: no GPU is held while
-    programs that need none are waited for. ``waits(task, who)`` hears of a cell that waits for GPUs, ``note`` of what
-    the user should know. ``others``: what becomes of a GPU on which a program computes that is not of reprokit: it is
-    leased all the same (share), once that has ended (wait), or not in this run (refuse). Of cells that wait, that with
-    the most ``seconds`` is first, else that with the lowest number.
+    A cell acquires a slot of the semaphore before its GPUs, and keeps both until its last trial has ended: no GPU is
+    held while programs that need none are waited for. Of cells that wait, that with the most ``seconds`` is first, else
+    that with the lowest number. A GPU on which a program computes that is not of reprokit is leased all the same
+    (``gpu_others`` is share), once that has ended (wait), or not in this run (refuse).
     """
 
-    def __init__(
-        self,
-        facts: HostFacts,
-        *,
-        catalog: Catalog = OURS,
-        folder: Path | None,
-        others: str = "share",
-        run_id: str,
-        engine: Engine,
-        semaphore: PrioritySemaphore,
-        cancel: threading.Event,
-        note: Callable[[str], None],
-        waits: Callable[[Task, str], None],
-        seconds: Callable[[Task], float] = lambda task: 0.0,
-    ) -> None:
-        self.cancel = cancel
+    def __init__(self, services: Services, seconds: Callable[[Task], float] = lambda task: 0.0) -> None:
+        host = services.host
+        self.cancel = services.cancel
+        self._services = services
         self._seconds = seconds
-        self._facts = facts
-        self._catalog = catalog
-        self._engine = engine
-        self._note = note
-        self._waits = waits
-        self._leases = Leases(folder or default_folder(), run=run_id, in_use=self._in_use)
-        self._others = others
+        self._leases = Leases(host.gpu_leases or default_folder(), run=services.run_id, in_use=self._in_use)
         self._foreign: dict[str, tuple[int, float]] = {}
         self._refused: set[str] = set()
         self._gone: dict[str, str] = {}
         self._waiting: list[_Waiting] = []
         self._changed = threading.Condition()
         self._open = True
-        self._semaphore = semaphore
-        self._pool = ThreadPoolExecutor(semaphore.count, "gpu")
-        self._thread: threading.Thread | None = None
+        self._workers = Workers(services.semaphore.count + 1, "gpu")
+        self._serving: Future[None] | None = None
         self.xids = XidWatch()
 
     def __enter__(self) -> GpuScheduler:
@@ -180,12 +155,10 @@ class GpuScheduler:
         with self._changed:
             self._open = False
             self._changed.notify_all()
-        if isinstance(error, GaveUp):
-            self._pool.shutdown(wait=False)
-        else:
-            if self._thread is not None:
-                self._thread.join()
-            self._pool.shutdown()
+        given_up = isinstance(error, GaveUp)
+        if self._serving is not None and not given_up:
+            wait([self._serving])
+        self._workers.shutdown(wait=not given_up)
         self.xids.close()
 
     def submit(
@@ -198,10 +171,9 @@ class GpuScheduler:
         able = self.able(task)
         entry = _Waiting(task, work, refuse, able, self.claim(task, able))
         with self._changed:
-            if self._thread is None:
+            if self._serving is None:
                 self.xids.start()
-                self._thread = threading.Thread(target=self._serve, name="gpu-scheduler")
-                self._thread.start()
+                self._serving = self._workers.submit(self._serve)
             self._waiting.append(entry)
             self._waiting.sort(key=lambda entry: (-self._seconds(entry.task), entry.task.number))
             self._changed.notify_all()
@@ -209,8 +181,9 @@ class GpuScheduler:
 
     def able(self, task: Task) -> tuple[Gpu, ...]:
         """The GPUs of this host on which the task can run, without those that were lost."""
+        host = self._services.host
         return tuple(
-            gpu for gpu in preflighting.able(task.spec, self._facts, self._catalog) if gpu.uuid not in self._gone
+            gpu for gpu in preflighting.able(task.spec, host.facts, host.catalog) if gpu.uuid not in self._gone
         )
 
     def claim(self, task: Task, able: Sequence[Gpu]) -> LeaseRequest:
@@ -223,7 +196,7 @@ class GpuScheduler:
         new = [gpu.uuid for gpu in gpus if gpu.uuid not in self._gone]
         self._gone.update(dict.fromkeys(new, why))
         if new:
-            self._note(f"{why}; not leased again in this run")
+            self._services.listener.note(f"{why}; not leased again in this run")
 
     def _serve(self) -> None:
         while True:
@@ -235,10 +208,10 @@ class GpuScheduler:
             if self.cancel.is_set():
                 for entry in waiting:
                     entry.done.cancel()
-            if not self._semaphore.acquire(urgent=True, timeout=POLL):
+            if not self._services.semaphore.acquire(urgent=True, timeout=POLL):
                 continue
             if not self._serve_one(waiting):
-                self._semaphore.release()
+                self._services.semaphore.release()
                 self.cancel.wait(POLL)
 
     def _serve_one(self, waiting: Sequence[_Waiting]) -> bool:
@@ -269,7 +242,7 @@ class GpuScheduler:
                     entry.done.set_result(None)
                 continue
             if self._leave(entry):
-                self._pool.submit(self._run, entry)
+                self._workers.submit(self._run, entry)
                 return True
         return False
 
@@ -288,13 +261,13 @@ class GpuScheduler:
             entry.work(allocation)
         finally:
             allocation.close()
-            self._semaphore.release()
+            self._services.semaphore.release()
             entry.done.set_result(None)
 
     def _tell(self, entry: _Waiting) -> None:
         now = time.monotonic()
         who = entry.claim.waits_for()
-        self._waits(entry.task, who)
+        self._services.listener.state([entry.task.number], "waiting", f"for a GPU: {who}")
         holders = entry.claim.holders()
         if (
             who
@@ -303,27 +276,27 @@ class GpuScheduler:
             and (not entry.reported or now - entry.reported > TELL_AGAIN)
         ):
             entry.reported = now
-            self._note(f"{entry.task.case.id} waits for a GPU: {who}")
+            self._services.listener.note(f"{entry.task.case.id} waits for a GPU: {who}")
 
     def _in_use(self, gpu: Gpu, died: LeaseHolder | None) -> str:
         """Why a GPU without a lease is not free: a container that outlived its process, or what that one started."""
         if died is not None and died.ended_with_the_host:
             died = None
-        containers = self._engine.gpus_in_use()
+        containers = self._services.engine.gpus_in_use()
         if died is not None or gpu.uuid in containers:
-            for text in self._engine.sweep():
-                self._note(f"left behind by a run that was killed, removed: {text}")
-            containers = self._engine.gpus_in_use()
+            for text in self._services.engine.sweep():
+                self._services.listener.note(f"left behind by a run that was killed, removed: {text}")
+            containers = self._services.engine.gpus_in_use()
         if gpu.uuid in containers:
             return f"{containers[gpu.uuid]} still uses it"
-        if died is None and self._others == "share":
+        if died is None and self._services.host.gpu_others == "share":
             return ""
         # Its container may be in an engine that we cannot ask. A program that computed there before is not of it.
         now = next((found for found in discovery.facts().gpus if found.uuid == gpu.uuid), None)
         pids = now.processes if now else ()
         if died and (left := [pid for pid in pids if (process_start_time(pid) or 0.0) > died.since]):
             return f"process {left[0]} still computes on it, and its last lease holder was killed ({died})"
-        return self._used_by_others(gpu, pids) if self._others != "share" else ""
+        return self._used_by_others(gpu, pids) if self._services.host.gpu_others != "share" else ""
 
     def _used_by_others(self, gpu: Gpu, pids: Sequence[int]) -> str:
         """Why a GPU on which these processes compute is not leased now. One that stays is refused, if so configured."""
@@ -331,10 +304,11 @@ class GpuScheduler:
         if not pids:
             self._foreign.pop(gpu.uuid, None)
             return ""
-        words = f"process {pids[0]} computes on it, which no run of reprokit started (gpu_others = {self._others})"
+        others = self._services.host.gpu_others
+        words = f"process {pids[0]} computes on it, which no run of reprokit started (gpu_others = {others})"
         pid, since = self._foreign.setdefault(gpu.uuid, (pids[0], time.monotonic()))
         # A process that has just ended is listed for a moment.
-        if self._others == "refuse" and pid in pids and time.monotonic() - since >= ANSWER_HOLDS:
+        if others == "refuse" and pid in pids and time.monotonic() - since >= ANSWER_HOLDS:
             self._refused.add(gpu.uuid)
             self._gone.setdefault(gpu.uuid, f"GPU {gpu.place} ({gpu.uuid}): {words}")
         elif pid not in pids:

@@ -1,44 +1,31 @@
-"""From tasks to images: which tasks share one, and building, reusing and measuring it."""
+"""From tasks to images: what each needs, and which tasks share one. Fetches sources, asks no engine."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from reprokit.case.cellspec import CellSpec, FileSpec, SourceSpec
+from reprokit.case.cellspec import FileSpec, SourceSpec
 from reprokit.case.trust import ALLOWANCES, Trust
-from reprokit.core import cache
-from reprokit.core.errors import BuildFailed, EngineError, Unsupported
-from reprokit.core.ownership import IMAGE_LABELS, INPUTS, locked
-from reprokit.engine import site
-from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
-from reprokit.engine.sharing import REPOSITORIES, ImageShare, SharedImage
-from reprokit.engine.site import providers
+from reprokit.core.errors import ReprokitError, Unsupported
+from reprokit.engine.protocol import ImageInfo
 from reprokit.environment import dockerfile, sanitizing
 from reprokit.environment.measured import Measured
 from reprokit.environment.model import Environment, SourceTree
 from reprokit.environment.on_host import resolve_on
-from reprokit.environment.probe import VERSION as PROBE_VERSION
-from reprokit.environment.resolving import downloading, resolve, without_downloads, without_registry
+from reprokit.environment.resolving import resolve, without_downloads, without_registry
 from reprokit.environment.supply import Supply
-from reprokit.evidence.records import ImageRecord
-from reprokit.run import probe, sources, uses
-from reprokit.run.build_limits import BuildWatch
-from reprokit.run.keeping import Keeper
-from reprokit.run.locked_build import build_locked, ensure_base, locked_environment
+from reprokit.run import sources
+from reprokit.run.locked_build import locked_environment
+from reprokit.run.sources import SourceTrees
 from reprokit.run.task import BundledImage, Task
-from reprokit.run.timing import ImageTimer, Timer
 
 if TYPE_CHECKING:
     from reprokit.environment.lock import PinnedEnvironment
-    from reprokit.store.folder import Measurements, SeenBases
 
 DOWNLOADS = ("uv-python.sh", "conda_packages.py")
 """Scripts of build steps that fetch interpreters, compilers or libraries, and do nothing else."""
@@ -122,40 +109,7 @@ class BuiltImage:
         return next(iter(self.bases.values()))
 
 
-StandIns = Callable[[Trust], Mapping[str, Path]]
-"""The folders that stand in for sources of cases that are trusted so far, by name."""
-
-
-class SourceTrees:
-    """Fetches each source of a run once, whatever number of cells names it."""
-
-    def __init__(self, stand_ins: StandIns, note: Callable[[str], None]) -> None:
-        self._stand_ins = stand_ins
-        self._note = note
-        self._trees: dict[tuple[str, SourceSpec, Trust], SourceTree] = {}
-        self._failed: dict[tuple[str, SourceSpec, Trust], sources.SourceError] = {}
-
-    def of(self, trust: Trust, spec: CellSpec) -> dict[str, SourceTree]:
-        """The trees of a cell of a case that is trusted so far, by name. Raises sources.SourceError."""
-        found = {}
-        for name, source in spec.sources.items():
-            # The path is where it goes, not what it is: the same tree may go to two places.
-            key = (name, replace(source, path=""), trust)
-            if key in self._failed:
-                raise self._failed[key]
-            if key not in self._trees:
-                try:
-                    self._trees[key] = self._fetch(name, source, trust)
-                except sources.SourceError as error:
-                    self._failed[key] = error  # a host that did not answer is not asked again for every cell
-                    raise
-                if self._trees[key].note:
-                    self._note(self._trees[key].note)
-            found[name] = replace(self._trees[key], path=source.path)
-        return found
-
-    def _fetch(self, name: str, source: SourceSpec, trust: Trust) -> SourceTree:
-        return sources.fetch(name, source, trust, stand_in=self._stand_ins(trust).get(name))
+TasksOfImage = tuple[ImageSpec, list[Task]]
 
 
 def handed_files(task: Task) -> Mapping[str, FileSpec]:
@@ -163,7 +117,7 @@ def handed_files(task: Task) -> Mapping[str, FileSpec]:
     return {} if dockerfile.build_reads_files(task.spec, task.datasets) else task.spec.files
 
 
-def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = False) -> ImageSpec:
+def image_for(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = False) -> ImageSpec:
     """The image that a task needs. Raises Unsupported, or sources.SourceError.
 
     ``whole``: with all files of the case in it, so that it can be run by hand.
@@ -218,7 +172,7 @@ def _without_tag(
         return None
     gone = chosen.base.reference
     try:
-        found = wanted(task, replace(supply, missing=supply.missing | {gone}), trees, whole=whole)
+        found = image_for(task, replace(supply, missing=supply.missing | {gone}), trees, whole=whole)
     except Unsupported:
         return None
     note = f"the registry has no image {gone} any more: CUDA is served otherwise"
@@ -254,341 +208,37 @@ def _check_places(files: Iterable[str], trees: Iterable[SourceTree]) -> None:
             )
 
 
-def make_ready(
-    engine: Engine,
-    measurements: Measurements,
-    image: ImageSpec,
-    *,
-    on_progress: Callable[[Progress], None],
-    cancel: threading.Event,
-    seen: SeenBases,
-    since: float = 0.0,
-    fresh: bool = False,
-    keeper: Keeper,
-    waits: Callable[[], bool] = lambda: False,
-    share: ImageShare | None = None,
-    times: ImageTimer | None = None,
-) -> BuiltImage:
-    """Find or build the image and measure it (once per image, ever). Raises what the engine's methods raise.
+def group_by_image(tasks: Iterable[Task], image_of: Callable[[Task], ImageSpec | None]) -> list[TasksOfImage]:
+    """Tasks by the image that they share, in their order, without those that ``image_of`` finds none for."""
+    images: dict[str, TasksOfImage] = {}
+    for task in tasks:
+        if image := image_of(task):
+            images.setdefault(image.key, (image, []))[1].append(task)
+    return list(images.values())
 
-    ``keeper``: what makes room for it, and has it in use from now on, until its tag is given back. ``waits``: whether
-    to wait with a build for room. ``seen`` and ``since``: which images of a registry count, as in
-    :func:`reprokit.engine.bases.ensure`. ``fresh``: build it again, with what archives and indexes have today, in
-    place of the one that exists. ``share``: where images come from that another machine has built, and go to.
-    ``times``: takes its times.
-    """
-    times = times or ImageTimer(Timer())
-    if image.bundled:
-        return _loaded(engine, measurements, image, image.bundled, cancel, keeper)
-    if share and not fresh and not since and not is_here(engine, image, seen):
-        found = _taken(engine, measurements, image, on_progress, cancel, keeper, waits, share, times)
-        if found is not None:
-            return found
-    with times.span("base"):
-        image, found_bases = _starts(engine, measurements, image, on_progress, cancel, seen, since, keeper, share)
-    tag = image.name(found_bases)
-    keeper.uses.begin(tag, cancel)
+
+class UnfetchedTrees(SourceTrees):
+    """Sources that are named and not fetched: which images are the same depends on what they are asked to be."""
+
+    def __init__(self, empty: Path) -> None:
+        super().__init__(lambda trust: {}, lambda note: None)
+        self._empty = empty
+
+    def _fetch(self, name: str, source: SourceSpec, trust: Trust) -> SourceTree:
+        return SourceTree(name=name, commit="", digest="", archive=self._empty, path=source.path)
+
+
+def image_and_layers(task: Task, supply: Supply, trees: UnfetchedTrees) -> tuple[str, tuple[str, ...]] | None:
+    """The key of a task's image, and its layers; None where the cell is refused before anything is built."""
     try:
-        return _find_or_build(
-            engine,
-            measurements,
-            image,
-            tag,
-            found_bases,
-            on_progress,
-            cancel,
-            fresh=fresh,
-            keeper=keeper,
-            waits=waits,
-            share=share,
-            times=times,
-        )
-    except BaseException:
-        keeper.uses.end(tag)
-        raise
-
-
-def name_of(
-    engine: Engine,
-    measurements: Measurements,
-    image: ImageSpec,
-    *,
-    cancel: threading.Event,
-    seen: SeenBases,
-    since: float,
-    keeper: Keeper,
-    share: ImageShare | None,
-) -> str:
-    """What the image is called in the engine, whether it stands or not: the bases that it starts from are made ready.
-
-    The arguments, and what is raised, are those of :func:`make_ready`.
-    """
-    found, bases = _starts(engine, measurements, image, lambda _: None, cancel, seen, since, keeper, share)
-    return found.name(bases)
-
-
-def bases_here(engine: Engine, image: ImageSpec, seen: SeenBases) -> dict[str, ImageInfo] | None:
-    """What the image starts from, by reference, where the engine has all of it; nothing is made or fetched."""
-    from reprokit.engine import bases
-
-    found: dict[str, ImageInfo] = {}
-    for base in image.environment.images:
-        if (here := bases.standing(engine, base, seen)) is None:
-            return None
-        found[base.reference] = here
-    return found
-
-
-def is_here(engine: Engine, image: ImageSpec, seen: SeenBases) -> bool:
-    """Whether the engine has the image; where it is not sure of a base, it does not."""
-    found = bases_here(engine, image, seen)
-    return found is not None and engine.image(image.name(found)) is not None
-
-
-def _starts(
-    engine: Engine,
-    measurements: Measurements,
-    image: ImageSpec,
-    on_progress: Callable[[Progress], None],
-    cancel: threading.Event,
-    seen: SeenBases,
-    since: float,
-    keeper: Keeper,
-    share: ImageShare | None,
-) -> tuple[ImageSpec, dict[str, ImageInfo]]:
-    """What the image starts from, and the image itself: the other one where a tag of NVIDIA's is gone."""
-    from reprokit.engine import bases
-
-    for base in image.environment.images:
-        keeper.uses.begin(base.reference, cancel)  # before it is looked for
-    watch = BuildWatch(cancel, image.build_time, engine.info(), image.trust)
-    try:
-        with watch.watching():
-            found = _bases(engine, measurements, image, watch.follow(on_progress), watch.stop, seen, since, share)
-    except Unsupported as error:
-        if image.otherwise is None or not str(error).startswith(bases.NO_TAG):
-            raise
-        return _starts(engine, measurements, image.otherwise, on_progress, cancel, seen, since, keeper, share)
-    return image, found
-
-
-def _loaded(
-    engine: Engine,
-    measurements: Measurements,
-    image: ImageSpec,
-    bundled: BundledImage,
-    cancel: threading.Event,
-    keeper: Keeper,
-) -> BuiltImage:
-    """The image of a bundle. What it was built on, no one knows here."""
-    keeper.uses.begin(bundled.tag, cancel)
-    try:
-        started = time.monotonic()
-        found = engine.image(bundled.tag) or engine.load(bundled.archive, bundled.tag)
-        seconds = time.monotonic() - started
-        measured = measure(engine, measurements, found, cancel=cancel)
-    except BaseException:
-        keeper.uses.end(bundled.tag)
-        raise
-    base = replace(found, tag=image.environment.base.reference, id="", digest="")
-    return BuiltImage(spec=image, image=found, bases={base.tag: base}, built=False, seconds=seconds, measured=measured)
-
-
-def _taken(
-    engine: Engine,
-    measurements: Measurements,
-    image: ImageSpec,
-    on_progress: Callable[[Progress], None],
-    cancel: threading.Event,
-    keeper: Keeper,
-    waits: Callable[[], bool],
-    share: ImageShare,
-    times: ImageTimer,
-) -> BuiltImage | None:
-    """The image as another machine has it, with what it is built on there; None where it is not to be taken."""
-    theirs = share.bases(image.key, image.environment.images, cancel)
-    if not theirs:
+        image = image_for(task, supply, trees)
+    except ReprokitError:
         return None
-    started = time.monotonic()
-    tag = image.name(theirs)
-    keeper.uses.begin(tag, cancel)
-    try:
-        with locked(_lock(tag), cancel, "image"), keeper.room(tag, cancel, waits=waits), times.span("fetch"):
-            found = engine.image(tag)
-            if fetched := found is None:
-                on_progress(Progress(number=0, total=0, name="take the image from another machine"))
-                found = share.fetch(as_shared(image, tag, theirs), cancel)
-        if found is None:
-            keeper.uses.end(tag)
-            return None
-        share.took(image.key, theirs)
-        seconds = time.monotonic() - started
-        with times.span("measuring"):
-            measured = measure(engine, measurements, found, cancel=cancel)
-    except BaseException:
-        keeper.uses.end(tag)
-        raise
-    return BuiltImage(
-        spec=image, image=found, bases=theirs, built=False, seconds=seconds, measured=measured, fetched=fetched
-    )
+    sources = [f"COPY {name} {source.git} {source.ref} {source.patch}" for name, source in task.spec.sources.items()]
+    return " ".join([image.key, *sources]), (*steps(image.rendered.dockerfile), *sources, image.key)
 
 
-def _lock(tag: str) -> Path:
-    return cache.folder("locks") / f"image-{tag.rpartition(':')[2]}.lock"
-
-
-def _find_or_build(
-    engine: Engine,
-    measurements: Measurements,
-    image: ImageSpec,
-    tag: str,
-    found_bases: Mapping[str, ImageInfo],
-    on_progress: Callable[[Progress], None],
-    cancel: threading.Event,
-    *,
-    fresh: bool,
-    keeper: Keeper,
-    waits: Callable[[], bool],
-    share: ImageShare | None,
-    times: ImageTimer,
-) -> BuiltImage:
-    started = asked = time.monotonic()
-    found = before = engine.image(tag)
-    built = fetched = False
-    if found is None or fresh:
-        # Two that need the same image, such as a search and what it builds ahead, build it once.
-        with locked(_lock(tag), cancel, "image"):
-            found = None if fresh else engine.image(tag)
-            shared = as_shared(image, tag, found_bases)
-            if found is None and share and not fresh:
-                with keeper.room(tag, cancel, waits=waits):
-                    on_progress(Progress(number=0, total=0, name="look for the image on other machines"))
-                    with times.span("fetch"):
-                        found = share.fetch(shared, cancel)
-                fetched, asked = found is not None, time.monotonic()
-            if built := found is None:
-                names = {name: base.tag for name, base in found_bases.items()}
-                request = Build(
-                    tag=tag,
-                    dockerfile=image.rendered.starting_from(names),
-                    context=image.rendered.context,
-                    labels=shared.labels,
-                    fresh=fresh,
-                    trust=image.trust,
-                    steps_of=share.steps(shared) if share and not fresh else (),
-                )
-                with keeper.room(tag, cancel, waits=waits):
-                    started = time.monotonic()
-                    times.add("waiting", asked, "for room on the disk, or another build of it")
-                    watch = BuildWatch(cancel, image.build_time, engine.info(), image.trust)
-
-                    def seen(progress: Progress) -> None:
-                        times.see(progress)
-                        if progress.took is None:
-                            on_progress(progress)
-
-                    with watch.watching(), times.span("build"):
-                        found = _built(engine, image, request, watch.follow(seen), watch.stop)
-                    uses.remember(tag, seconds=time.monotonic() - started)
-                if share:
-                    share.owe(shared)
-    assert found is not None
-    if before is not None and before.id != found.id:
-        with contextlib.suppress(EngineError):  # a container still uses it
-            engine.remove_image(before.id)
-    seconds = time.monotonic() - started
-    with times.span("measuring"):
-        measured = measure(engine, measurements, found, cancel=cancel)
-    return BuiltImage(
-        spec=image, image=found, bases=found_bases, built=built, seconds=seconds, measured=measured, fetched=fetched
-    )
-
-
-def as_shared(image: ImageSpec, tag: str, bases: Mapping[str, ImageInfo]) -> SharedImage:
-    """The image as machines share it, which carries the hash that its name has."""
-    version = tag.rpartition(":")[2]
-    return SharedImage(
-        tag=tag,
-        repository=REPOSITORIES[image.trust],
-        version=version,
-        labels={**IMAGE_LABELS, INPUTS: version},
-        steps=image.steps(bases),
-    )
-
-
-def _built(
-    engine: Engine,
-    image: ImageSpec,
-    request: Build,
-    on_progress: Callable[[Progress], None],
-    cancel: threading.Event,
-) -> ImageInfo:
-    if image.held:
-        return build_locked(engine, request, image.held, image.environment, on_progress, cancel)
-    try:
-        return engine.build(request, site.current(), on_progress, cancel)
-    except BuildFailed as error:
-        if image.offline and any(script in error.step for script in DOWNLOADS):
-            raise Unsupported(image.offline) from error
-        raise
-
-
-def _bases(
-    engine: Engine,
-    measurements: Measurements,
-    image: ImageSpec,
-    on_progress: Callable[[Progress], None],
-    cancel: threading.Event,
-    seen: SeenBases,
-    since: float,
-    share: ImageShare | None,
-) -> dict[str, ImageInfo]:
-    """The images that the Dockerfile starts from, by reference. A failure says what is available instead."""
-    from reprokit.engine import bases
-
-    found: dict[str, ImageInfo] = {}
-    for base in image.environment.images:
-        # Where the base is there, a step that downloads may be in the engine's cache.
-        if image.offline and engine.info().storage and bases.standing(engine, base, seen) is None:
-            for provider in downloading(image.environment):
-                if why := providers.silent(provider, site.settings()):
-                    raise Unsupported(f"{image.offline} ({provider}: {why})")
-        if image.held and base == image.environment.base:
-
-            def packages(base: ImageInfo) -> Mapping[str, str]:
-                return measure(engine, measurements, base, cancel=cancel, user="root").packages["apt"]
-
-            found[base.reference] = ensure_base(engine, image.held.entry, packages, cancel, on_progress)
-            continue
-        try:
-            found[base.reference] = bases.ensure(engine, base, cancel, on_progress, seen=seen, since=since, share=share)
-        except (Unsupported, EngineError) as error:
-            if image.instead and str(error).startswith(bases.UNAVAILABLE):
-                raise type(error)(f"{error}; {image.instead}") from error
-            raise
-    return found
-
-
-def measure(
-    engine: Engine, measurements: Measurements, image: ImageInfo, *, cancel: threading.Event, user: str = "repro"
-) -> Measured:
-    """What the image is, from the record if this probe has seen it, else from inside."""
-    known = measurements.get(image.id, PROBE_VERSION)
-    if known is not None:
-        return known
-    measured = probe.measure(engine, image, gpus=(), cancel=cancel, user=user)
-    measurements.keep(image.id, PROBE_VERSION, measured)
-    return measured
-
-
-def image_record(ready: BuiltImage) -> ImageRecord:
-    """The image as the record of a cell has it."""
-    return ImageRecord(
-        tag=ready.image.tag,
-        id=ready.image.id,
-        built=ready.built,
-        seconds=round(ready.seconds, 3),
-        size=ready.image.size,
-        fetched=ready.fetched,
-        digest=ready.image.digest,
-    )
+def steps(dockerfile: str) -> tuple[str, ...]:
+    """The instructions of a Dockerfile; each with all before it is a layer."""
+    lines = [line for line in dockerfile.replace("\\\n", " ").splitlines() if line and not line.startswith("#")]
+    return tuple(line for line in lines if line.split()[0] in ("FROM", "RUN", "COPY", "ADD"))

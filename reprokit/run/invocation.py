@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import os
 import secrets
+import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -18,19 +20,18 @@ from reprokit.engine import site
 from reprokit.engine.gpus import discovery
 from reprokit.engine.gpus.discovery import leasable
 from reprokit.environment.cases import load_text
-from reprokit.environment.catalog import Catalog
-from reprokit.environment.granting import Caps
-from reprokit.environment.host import HostFacts
 from reprokit.evidence.origin import HostRecord, OwnerRecord, WorkflowRecord
 from reprokit.evidence.records import RunRecord
-from reprokit.run.admitting import supply_of
+from reprokit.run.admitting import HostPolicy, supply_of
 from reprokit.run.approving import approve
 from reprokit.run.confirming import Planner
 from reprokit.run.keeping import Holder, Keeper, Wanted, holders
 from reprokit.run.listener import Display, Listener
 from reprokit.run.loading import load_all
 from reprokit.run.request import Request
-from reprokit.run.runner import Runner, servable
+from reprokit.run.runner import Runner, RunOptions
+from reprokit.run.services import Services
+from reprokit.run.sources import SourceTrees
 from reprokit.run.task import Task
 from reprokit.store.folder import SeenBases
 from reprokit.store.places import run_folder
@@ -93,13 +94,13 @@ class Invocation:
 
         Nothing is recorded then: it says nothing of a case, and would be the same sentence for every cell.
         """
-        facts, catalog = self._own_facts, Catalog(site.settings().compatibility)
-        if any(servable(task, facts, catalog) for task in tasks):
+        host = self._host_policy
+        if any(host.serves(task) for task in tasks):
             self._open_engine(request).info()
 
     @property
-    def _own_facts(self) -> HostFacts:
-        return leasable(self._facts, site.settings().gpus, os.environ)
+    def _host_policy(self) -> HostPolicy:
+        return HostPolicy.configured(leasable(self._facts, site.settings().gpus, os.environ))
 
     def _supply(self, request: Request) -> Supply:
         if self._supplied is None:
@@ -116,28 +117,27 @@ class Invocation:
         *,
         compares: bool = True,
     ) -> Runner:
-        own = site.settings()
-        return Runner(
-            run_id,
-            request,
-            engine=lambda: self._open_engine(request),
+        services = Services(
+            run_id=run_id,
             folder=self.folder,
-            recorder=recorder,
-            facts=self._own_facts,
+            host=self._host_policy,
             listener=listener,
+            cancel=recorder.hurry if recorder is not None else threading.Event(),
+            open_engine=lambda: self._open_engine(request),
             supply=lambda: self._supply(request),
-            catalog=Catalog(own.compatibility),
-            caps=site_caps(own),
-            gpu_leases=own.gpu_leases,
-            gpu_others=own.gpu_others,
-            engine_wait=own.engine_wait,
+            trees=SourceTrees(request.sources_for, listener.note),
             keeper=self._keeper(request, listener),
+            share=self._shares(request, listener),
+            since=(self._began or time.time()) if request.refresh_bases else 0.0,
+            jobs=request.jobs,
+        )
+        options = RunOptions(
+            recorder=recorder,
             confirming=self._confirming(request.confirm),
-            shares=self._shares(request, listener),
             reuse=self._reuse(run_id, request, tasks),
             compares=compares,
-            began=self._began,
         )
+        return Runner(services, options)
 
     def _reuse(self, run_id: str, request: Request, tasks: Sequence[Task]) -> Reuse | None:
         """What the run takes over from earlier ones, where it is asked to."""
@@ -151,7 +151,7 @@ class Invocation:
                 store,
                 tasks,
                 seconds=request.reuse,
-                facts=self._own_facts,
+                facts=self._host_policy.facts,
                 backtrace=request.backtrace,
                 run_id=run_id,
             )
@@ -203,19 +203,6 @@ class Invocation:
 
     def _say(self, text: str) -> None:
         self._display.say(text)
-
-
-def site_caps(own: site.Settings) -> Caps:
-    """The most that trials and builds get on this host, by its configuration."""
-    return Caps(
-        memory=own.max_memory,
-        cpus=own.max_cpus,
-        timeout=own.max_timeout,
-        pids=own.max_pids,
-        disk=own.max_disk,
-        build_time=own.max_build_time,
-        run_time=own.max_run_time,
-    )
 
 
 def load_again(

@@ -11,8 +11,8 @@ from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.run.task import Task
 
 
-class Listener(Protocol):
-    """Receives the progress of a run."""
+class Listener:
+    """Receives the progress of a run. This one shows nothing: others override what they show."""
 
     def planned(self, run_id: str, tasks: Sequence[Task]) -> None:
         """The run begins with these tasks."""
@@ -43,37 +43,6 @@ class Listener(Protocol):
 
     def note(self, text: str) -> None:
         """Something that the user should know: what was cleaned up, which stand-in served."""
-
-
-class Silent:
-    """A listener that shows nothing."""
-
-    def planned(self, run_id: str, tasks: Sequence[Task]) -> None:
-        """Nothing."""
-
-    def appended(self, names: Mapping[int, str]) -> None:
-        """Nothing."""
-
-    def state(self, numbers: Sequence[int], state: str, text: str = "") -> None:
-        """Nothing."""
-
-    def build_ended(self, numbers: Sequence[int], took: float, *, failed: bool = False) -> None:
-        """Nothing."""
-
-    def build_output(self, numbers: Sequence[int], text: str) -> None:
-        """Nothing."""
-
-    def output(self, number: int, data: bytes) -> None:
-        """Nothing."""
-
-    def decided(self, record: CellRecord) -> None:
-        """Nothing."""
-
-    def repeated(self, record: CellRecord) -> None:
-        """Nothing."""
-
-    def note(self, text: str) -> None:
-        """Nothing."""
 
 
 class Display(Protocol):

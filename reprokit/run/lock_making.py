@@ -46,11 +46,13 @@ from reprokit.environment.supply import Supply
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
 from reprokit.run import lock_file
-from reprokit.run.images import BuiltImage, ImageSpec, SourceTrees, handed_files, measure, wanted
+from reprokit.run.images import BuiltImage, ImageSpec, handed_files, image_for
 from reprokit.run.loading import load_all
 from reprokit.run.locked_build import another_image, asked_of, fault
+from reprokit.run.measuring import measure
 from reprokit.run.plan import plan
 from reprokit.run.request import Request
+from reprokit.run.sources import SourceTrees
 from reprokit.run.task import Task
 from reprokit.store.folder import Measurements
 
@@ -88,11 +90,13 @@ def staleness(lock: Lock, task: Task) -> str:
 
 def identity(lock: Lock, entry: LockEntry, task: Task, trees: SourceTrees) -> str:
     """The tag of the image that is built from an entry. Raises Unsupported, sources.SourceError."""
-    image = wanted(replace(task, held=PinnedEnvironment(lock=lock, entry=entry)), Supply(base_source="registry"), trees)
+    image = image_for(
+        replace(task, held=PinnedEnvironment(lock=lock, entry=entry)), Supply(base_source="registry"), trees
+    )
     return image.tag({})
 
 
-def stale(folder: Path) -> list[Stale]:
+def stale_locks(folder: Path) -> list[Stale]:
     """The locks below ``folder`` that no longer hold for their cases, for doctors; locks without a case are among them.
 
     A cell that a lock holds and the case does not have is not a fault: its axes may have come from the command line.
@@ -369,7 +373,7 @@ class LockResult:
         return 3 if self.refused else 1 if stale else 0
 
 
-def wishes(tasks: Sequence[Task], *, upgrade: bool) -> list[LockRequest]:
+def lock_requests(tasks: Sequence[Task], *, upgrade: bool) -> list[LockRequest]:
     """One for each case. ``upgrade``: lock again what is fresh, too. Raises UsageError for a broken lock."""
     by_path: dict[Path, list[Task]] = {}
     for task in tasks:
@@ -444,7 +448,7 @@ def entries_of(
     return entries, refused
 
 
-def undecided(tasks: Sequence[Task], records: Sequence[CellRecord]) -> list[Refusal]:
+def refusals_of(tasks: Sequence[Task], records: Sequence[CellRecord]) -> list[Refusal]:
     """The tasks of which no image could be had, by their ``records``."""
     of = {task.number: task for task in tasks}
     return [
@@ -514,7 +518,7 @@ def _providers(image: ImageSpec) -> Mapping[str, str]:
     return chosen
 
 
-def merged(wish: LockRequest, new: Sequence[LockEntry], refused: Sequence[Refusal], whole: Collection[str]) -> Lock:
+def merge_lock(wish: LockRequest, new: Sequence[LockEntry], refused: Sequence[Refusal], whole: Collection[str]) -> Lock:
     """The lock with its new entries. ``whole``: variants of which all cells were asked for, so that others are gone."""
     taken = {(task.variant, cell_key(task.cell)) for task in wish.todo}
     asked = {(task.variant, cell_key(task.cell)) for task in wish.tasks}
@@ -548,7 +552,7 @@ def _place(order: Mapping[tuple[str, str], int], cell: LockedCell) -> tuple[int,
     return order.get((cell.variant, key), len(order) + 1), key
 
 
-def keep(
+def write_lock(
     wish: LockRequest, entries: Sequence[tuple[int, LockEntry]], refused: Sequence[Refusal], whole: Collection[str]
 ) -> str:
     """Write what was found for a wish, whole or not at all; what was written, in words, '' where nothing was found.
@@ -560,7 +564,7 @@ def keep(
     lasting = [one for one in refused if one.lasting and one.tasks[0].number in own]
     if not new and not lasting:
         return ""
-    lock = merged(wish, new, lasting, whole)
+    lock = merge_lock(wish, new, lasting, whole)
     try:
         write(wish.path, lock_file.dumps(lock, Path(wish.tasks[0].file.path).name))
     except OSError as error:

@@ -26,17 +26,16 @@ from reprokit.evidence.origin import WorkflowRecord
 from reprokit.evidence.ratio import MOST_PAIRS
 from reprokit.evidence.sequential import Trials
 from reprokit.run.admitting import site_catalog
+from reprokit.run.cell_records import blank_record
 from reprokit.run.comparing import with_references
 from reprokit.run.loading import load_all
 from reprokit.run.locked_build import hold_to_locks
 from reprokit.run.request import Chosen, Request, cells_named
 from reprokit.run.task import Task, expected_verdict, spec_of
-from reprokit.run.trials import blank
-from reprokit.store.merging.joining import Missing
-from reprokit.store.merging.merge import Planned
 
 if TYPE_CHECKING:
     from reprokit.store.database import Store
+    from reprokit.store.merging.merge import Planned
 
 
 def plan(files: Sequence[CaseFile], request: Request) -> list[Task]:
@@ -255,7 +254,7 @@ def _wrong_digests(root: Path, digests: Mapping[str, str]) -> list[str]:
     return wrong
 
 
-def only_failed(store: Store, files: Sequence[CaseFile], request: Request) -> Request:
+def narrow_to_failed(store: Store, files: Sequence[CaseFile], request: Request) -> Request:
     """The request for those of its cells that departed from what their case expects, or were inconclusive, in the last
     run of their case. Raises UsageError where there is none.
     """
@@ -273,10 +272,10 @@ def only_failed(store: Store, files: Sequence[CaseFile], request: Request) -> Re
     tasks = [task for task in plan(files, request) if (task.case.id, cell_key(task.cell)) in failed]
     if not tasks:
         raise UsageError("--failed: in the last run, all of these cells were conclusive and as expected")
-    return only(request, tasks)
+    return narrow_to(request, tasks)
 
 
-def only(request: Request, tasks: Sequence[Task]) -> Request:
+def narrow_to(request: Request, tasks: Sequence[Task]) -> Request:
     """The request for the cells of these tasks, with their fixed variants where it asks for them."""
     cells: dict[tuple[str, str], list[Cell]] = {}
     for task in tasks:
@@ -290,14 +289,21 @@ def only(request: Request, tasks: Sequence[Task]) -> Request:
 
 
 def planned_cells(jobs: Mapping[str, tuple[Chosen, ...]], workflow: WorkflowRecord | None) -> Planned:
-    """From what each job of a matrix names. Raises UsageError, CaseError when the cases are not here as they were."""
+    """The cells that the jobs of a matrix were to run, for ``reprokit merge --planned``, from what each job names.
+
+    Raises UsageError, CaseError when the cases are not here as they were.
+    """
+    from reprokit.store.merging.joining import Missing  # with the database, which a run does not need so soon
+    from reprokit.store.merging.merge import Planned
 
     files = load_all(dict.fromkeys(one.path for chosen in jobs.values() for one in chosen))
     found = []
     for job, chosen in jobs.items():
         for task in plan(files, Request(cases=(), chosen=chosen)):
             reason = f"the job {job} left no record of it: it was cancelled, or its artifact was lost"
-            cell = dataclasses.replace(blank(task), verdict=Verdict.CANCELLED, reason=reason, rules=RULES_VERSION)
+            cell = dataclasses.replace(
+                blank_record(task), verdict=Verdict.CANCELLED, reason=reason, rules=RULES_VERSION
+            )
             found.append(Missing(job=job, cell=cell))
     texts = {file.digest: (file.case.id, file.case.title, file.text) for file in files}
     return Planned(cells=tuple(found), texts=texts, workflow=workflow)

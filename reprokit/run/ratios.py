@@ -12,11 +12,12 @@ from reprokit.evidence.judging import concluded
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.ratio import NEEDS, PRINTED, RatioRecord, is_decided, looked, measured, quantity_of, weighed
 from reprokit.evidence.records import TrialRecord
-from reprokit.run.building import explained
+from reprokit.run.cell_records import explain_build
 from reprokit.run.gpus import GpuAllocation
+from reprokit.run.services import Services
 from reprokit.run.sources import SourceError
 from reprokit.run.task import Task
-from reprokit.run.trials import TrialContext, run_trial
+from reprokit.run.trials import TrialHooks, run_trial
 
 Pair = tuple[float, float]
 
@@ -44,18 +45,16 @@ class Pairs:
     """The trials of a task that has a reference. Nothing else of this run may run beside them.
 
     ``reference``: the reference as this host serves it, and the tag of its image; raises Unsupported, BuildFailed or
-    SourceError. ``keep``: see :func:`reprokit.run.trials.run_trials`; ``note`` gets what was measured.
+    SourceError. ``note`` gets what was measured.
     """
 
-    context: TrialContext
+    services: Services
     task: Task
     image: str
     allocation: GpuAllocation | None
     reference: Callable[[], AbstractContextManager[tuple[Task, str]]]
-    on_start: Callable[[int], None]
-    keep: Callable[[tuple[TrialRecord, ...], str], None]
+    hooks: TrialHooks
     note: Callable[[RatioRecord], None]
-    echo: Callable[[bytes], None] | None = None
     _own: list[TrialRecord] = field(default_factory=list)
     _repeat: str = ""
     _quantity: str = ""
@@ -93,7 +92,7 @@ class Pairs:
             seen = looked(found.pairs, self._limit)
             self.note(replace(found, times=seen and seen[0]))
             self._own = [*weighed_trials(self._own, found, self._limit)]
-            self.keep(tuple(self._own), self._repeat)
+            self.hooks.keep(tuple(self._own), self._repeat)
         return concluded(self._own, self.task.trials, self.task.case.expect)
 
     def _measured(self, words: str) -> tuple[Pair, ...]:
@@ -102,7 +101,7 @@ class Pairs:
             with self.reference() as (reference, image):
                 return self._pairs(words, reference, image)
         except (Unsupported, BuildFailed, SourceError) as error:
-            why = explained(error)[0] if isinstance(error, BuildFailed) else str(error)
+            why = explain_build(error)[0] if isinstance(error, BuildFailed) else str(error)
             raise NotMeasured(f"the reference {words} is not available: {why}") from None
 
     def _pairs(self, words: str, reference: Task, image: str) -> tuple[Pair, ...]:
@@ -114,9 +113,8 @@ class Pairs:
         def other() -> float:
             nonlocal count
             count += 1
-            record, _ = run_trial(
-                self.context, reference, image, self.allocation, count, on_start=lambda _: self.on_start(len(self._own))
-            )
+            hooks = TrialHooks(on_start=lambda _: self.hooks.on_start(len(self._own)))
+            record, _ = run_trial(self.services, reference, image, self.allocation, count, hooks)
             if record.outcome is not Outcome.PASSED:
                 raise NotMeasured(f"the reference {words} is {record.outcome}: {record.reason}")
             return self._number(record, f"trial {count} of the reference {words}")
@@ -145,11 +143,9 @@ class Pairs:
     def _trial(self) -> TrialRecord:
         """One trial of the cell. Raises NotMeasured where it does not pass."""
         number = len(self._own) + 1
-        record, self._repeat = run_trial(
-            self.context, self.task, self.image, self.allocation, number, on_start=self.on_start, echo=self.echo
-        )
+        record, self._repeat = run_trial(self.services, self.task, self.image, self.allocation, number, self.hooks)
         self._own.append(record)
-        self.keep(tuple(self._own), self._repeat)
+        self.hooks.keep(tuple(self._own), self._repeat)
         if not self._passes:
             raise NotMeasured(f"trial {number} is {record.outcome}")
         return record
@@ -164,7 +160,7 @@ class Pairs:
         return number
 
     def _log(self, record: TrialRecord) -> str:
-        return (self.context.folder / record.log).read_text("utf-8", "replace")
+        return (self.services.folder / record.log).read_text("utf-8", "replace")
 
 
 def weighed_trials(trials: Sequence[TrialRecord], found: RatioRecord, limit: float) -> tuple[TrialRecord, ...]:

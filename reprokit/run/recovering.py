@@ -25,14 +25,14 @@ _ASKED_LATELY = 5.0  # seconds for which an engine that was given up is not aske
 _SLEPT = 0.5  # seconds by which the two clocks of a host that is awake do not differ
 
 
-def slept() -> float:
+def seconds_slept() -> float:
     """Seconds for which this host slept since it was started, by the two clocks of Linux that tell."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 def check_awake(since: float, what: str) -> None:
-    """Raise EngineLost where this host slept since :func:`slept` was ``since``; ``what`` ran meanwhile."""
-    if (more := slept() - since) > _SLEPT:
+    """Raise EngineLost where this host slept since :func:`seconds_slept` was ``since``; ``what`` ran meanwhile."""
+    if (more := seconds_slept() - since) > _SLEPT:
         raise EngineLost(f"this host slept for {more:.0f} s while {what} ran")
 
 

@@ -24,11 +24,13 @@ from reprokit.engine import bases, registry
 from reprokit.engine.protocol import Engine, ImageInfo, Trial
 from reprokit.environment.dockerfile import Rendered
 from reprokit.environment.model import SourceTree
-from reprokit.run import probe, sources
+from reprokit.run import sources
 from reprokit.run.admitting import supply_of
-from reprokit.run.images import ImageSpec, SourceTrees, StandIns, wanted
+from reprokit.run.images import ImageSpec, image_for
 from reprokit.run.locked_build import ensure_base as ensure_base
+from reprokit.run.measuring import run_probe
 from reprokit.run.request import Request
+from reprokit.run.sources import SourceTrees, StandIns
 from reprokit.run.task import Task
 from reprokit.run.trials import trial_of
 
@@ -41,7 +43,7 @@ def render_all(tasks: Sequence[Task], request: Request, output: Path | None) -> 
     refused = 0
     for task in tasks:
         try:
-            image = wanted(task, supply, trees, whole=True)
+            image = image_for(task, supply, trees, whole=True)
         except Unsupported as error:
             refused += 1
             echo(f"{task.case.id}: {label(task.cell)}: unsupported: {error}", err=True)
@@ -84,7 +86,7 @@ def make_bases(images: Mapping[str, ImageSpec], request: Request) -> None:
 
 
 def _packages(engine: Engine, base: ImageInfo) -> Mapping[str, str]:
-    measured = probe.measure(engine, base, gpus=(), cancel=threading.Event(), user="root")
+    measured = run_probe(engine, base, cancel=threading.Event(), user="root")
     return measured.packages["apt"]
 
 
@@ -109,7 +111,7 @@ class _Lenient(SourceTrees):
 def whole_image(task: Task, request: Request) -> ImageSpec:
     """The image of one task, with all files of the case. Raises Unsupported, UsageError, sources.SourceError."""
     trees = SourceTrees(request.sources_for, lambda text: echo(f"note: {text}", err=True))
-    return wanted(task, supply_of(request), trees, whole=True)
+    return image_for(task, supply_of(request), trees, whole=True)
 
 
 def folder_name(task: Task) -> str:

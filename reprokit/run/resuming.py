@@ -19,7 +19,7 @@ UNDECIDED = (None, Verdict.CANCELLED, Verdict.ENGINE_ERROR)
 """What says nothing about the case or the host: a resumed run does it again, and the end of a run offers to."""
 
 
-def again(cells: Iterable[CellRecord]) -> list[CellRecord]:
+def cells_to_repeat(cells: Iterable[CellRecord]) -> list[CellRecord]:
     """The cells that a resumed run does again: those that are undecided, or else every inconclusive one."""
     cells = list(cells)
     if stopped := [cell for cell in cells if cell.verdict in UNDECIDED or cell.rules != RULES_VERSION]:
@@ -37,7 +37,7 @@ def is_over(run: RunRecord, unseen: list[RunRecord]) -> bool:
     return state is OwnerState.EXITED
 
 
-def find(store: Store, cases: Sequence[str] | None) -> RunRecord | None:
+def find_resumable(store: Store, cases: Sequence[str] | None) -> RunRecord | None:
     """The newest run over these cases (None: over any) that can be resumed, without searches: they resume themselves.
 
     One that was interrupted or has undecided cells comes before one with inconclusive cells only. None: there is none.
@@ -65,7 +65,7 @@ def find(store: Store, cases: Sequence[str] | None) -> RunRecord | None:
     return store.run(found.id) if found else None
 
 
-def in_progress(store: Store, cases: Sequence[str]) -> RunRecord | None:
+def find_in_progress(store: Store, cases: Sequence[str]) -> RunRecord | None:
     """The newest run over these cases that another process writes now."""
     runs = (run for run in store.runs() if run.finished_at is None and list(run.request.cases) == list(cases))
     return next((run for run in runs if run.owner.state is OwnerState.ALIVE), None)
@@ -89,7 +89,7 @@ def changes_of_host(then: HostRecord, now: HostRecord) -> str:
     return "; ".join(f"{what} {old or 'none'} then, {new or 'none'} now" for what, old, new in pairs if old != new)
 
 
-def offer(cells: Sequence[CellRecord]) -> str:
+def resume_line(cells: Sequence[CellRecord]) -> str:
     """The line that offers to resume a finished run; '' where that would not help."""
     count = sum(cell.verdict in UNDECIDED for cell in cells)
     if not count:

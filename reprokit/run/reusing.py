@@ -21,8 +21,9 @@ from reprokit.environment.host import HostFacts
 from reprokit.evidence.fingerprint import FINGERPRINT_VERSION
 from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
+from reprokit.run.cell_records import limits_record
 from reprokit.run.task import Task
-from reprokit.run.trials import kept_folder, limits_record
+from reprokit.run.trials import kept_folder
 from reprokit.store.errors import StoreError
 from reprokit.store.places import below, open_log
 
@@ -46,7 +47,7 @@ class Earlier:
         return f"{self.run.id}:{self.cell.number}"
 
 
-def newest(found: Iterable[tuple[RunRecord, CellRecord]], kind: str) -> Earlier | None:
+def newest_record(found: Iterable[tuple[RunRecord, CellRecord]], kind: str) -> Earlier | None:
     """The newest conclusive record of a cell that this store's own runs made with that kind of engine.
 
     ``found``: the newest first. Pure.
@@ -105,7 +106,7 @@ class Reuse:
             found.run.id
             for some in self._found.values()
             for kind in {cell.details.engine_kind for _, cell in some}
-            if (found := newest(some, kind))
+            if (found := newest_record(some, kind))
         ]
         self._runs: Mapping[str, RunRecord] = {run_id: store.run(run_id) for run_id in dict.fromkeys(chosen)}
 
@@ -115,7 +116,7 @@ class Reuse:
 
     def record(self, task: Task, tag: str, kind: str) -> CellRecord | None:
         """The record that stands for the task, of which the image has that tag; None where it has to run."""
-        found = newest(self._found.get(_key(task.file.digest, task.cell, task.variant), ()), kind)
+        found = newest_record(self._found.get(_key(task.file.digest, task.cell, task.variant), ()), kind)
         if found is None:
             return None
         earlier = replace(found, cell=self._runs[found.run.id].cell(found.cell.number))  # with its trials

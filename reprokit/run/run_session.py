@@ -19,17 +19,17 @@ from reprokit.environment.catalog import Catalog
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, exit_status
 from reprokit.evidence.spans import KEY, Timings
 from reprokit.run import resuming
-from reprokit.run.admitting import check_run_time
+from reprokit.run.admitting import check_run_time, site_caps
 from reprokit.run.approving import approve
 from reprokit.run.case_warnings import axis_hints
-from reprokit.run.invocation import Invocation, load_again, new_id, now, site_caps, workflow
+from reprokit.run.cell_records import blank_record
+from reprokit.run.invocation import Invocation, load_again, new_id, now, workflow
 from reprokit.run.keeping import check_room
 from reprokit.run.listener import Listener
 from reprokit.run.loading import load_all
-from reprokit.run.plan import check_locks, only_failed, plan
+from reprokit.run.plan import check_locks, narrow_to_failed, plan
 from reprokit.run.request import Request
 from reprokit.run.task import Task
-from reprokit.run.trials import blank
 from reprokit.store.folder import make_folder
 
 if TYPE_CHECKING:
@@ -79,13 +79,13 @@ class Session(Invocation):
             if not self.folder.is_dir():
                 raise UsageError(f"--failed: nothing was run here yet: {self.folder} does not exist")
             store = self._open_store()
-            request = only_failed(store, files, request)
+            request = narrow_to_failed(store, files, request)
             store.close()
         return self.begin(request, files, self._approved(files, request))
 
     def begin(self, request: Request, files: Sequence[CaseFile], tasks: Sequence[Task]) -> int:
         """Run tasks that may be run. Raises as :meth:`start`."""
-        check_run_time(tasks, site_caps(site.settings()))
+        check_run_time(tasks, site_caps())
         if not request.on and (full := check_room(tasks, self.folder, site.settings().budget)):
             self._say(full)
         self._check_engine(request, tasks)
@@ -98,7 +98,7 @@ class Session(Invocation):
             request=RequestRecord(asked=request.to_json(), workflow=workflow(os.environ)),
             host=self._host(None),
             owner=self._own(run_id),
-            cells=tuple(blank(task) for task in tasks),
+            cells=tuple(blank_record(task) for task in tasks),
         )
         self._recorder.begin(record, _texts(files))
         return self._go(record, request, tasks, {})
@@ -113,11 +113,11 @@ class Session(Invocation):
         if asked is not None and "-" in asked.cases:
             raise UsageError("--resume: the run keeps what it read from standard input; leave out the -")
         store = self._open_store()
-        record = resuming.find(store, asked.to_json()["cases"] if asked else None)
+        record = resuming.find_resumable(store, asked.to_json()["cases"] if asked else None)
         if record is None:
             if asked is None:
                 raise UsageError(f"nothing to resume: in {self.folder}, no run was stopped or has inconclusive cells")
-            going = resuming.in_progress(store, asked.to_json()["cases"])
+            going = resuming.find_in_progress(store, asked.to_json()["cases"])
             why = f"; run {going.id} is still in progress, in {going.owner}" if going else ""
             self._say(f"nothing to resume for these cases: starting a new run{why}")
             return self.start(asked)
@@ -146,7 +146,7 @@ class Session(Invocation):
             changed = ", ".join(dict.fromkeys(task.case.id for task in tasks if task.file.digest not in known))
             what = f"{changed} changed" if changed else "its cases or their cells changed"
             raise UsageError(f"run {record.id} cannot be resumed: {what} since; run again, without --resume")
-        todo = {cell.number for cell in resuming.again(record.cells)}
+        todo = {cell.number for cell in resuming.cells_to_repeat(record.cells)}
         done = {cell.number: cell for cell in record.cells if cell.number not in todo}
         self._check_engine(request, [task for task in tasks if task.number not in done])
         store.close()
@@ -196,7 +196,7 @@ class Session(Invocation):
         )
         request = dataclasses.replace(request, fix=fix and any(fixable))
         tasks = self._approved(files, request)
-        wishes = lock_making.wishes(tasks, upgrade=upgrade)
+        wishes = lock_making.lock_requests(tasks, upgrade=upgrade)
         for wish in wishes:
             if not wish.todo:
                 self._say(f"{wish.path}: fresh, {pluralize(len(wish.tasks), 'cell')}")
@@ -214,11 +214,11 @@ class Session(Invocation):
             listener.planned("", todo)
             images = runner.build(todo, fresh=upgrade)
             entries, refused = lock_making.entries_of(engine, self.folder, images, request, listener)
-        refused += lock_making.undecided(todo, runner.records)
+        refused += lock_making.refusals_of(todo, runner.records)
         whole = ["case", *(["fix"] if fix else [])] if request.selection == Selection() else []
         written = set()
         for wish in wishes:
-            if text := lock_making.keep(wish, entries, refused, whole):
+            if text := lock_making.write_lock(wish, entries, refused, whole):
                 written.add(wish.path)
                 self._say(text)
         for one in refused:

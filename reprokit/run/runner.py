@@ -1,208 +1,114 @@
-"""Runs the cells of a plan: images are built once for all cells that share them, trials follow as images are built.
+"""The steps from tasks to records: admit, group by image, build or find, measure, lease GPUs, try, judge, record.
 
-Threads, since all that they do is wait for the engine. See `deciding` for what becomes of whatever stops a cell.
+Images are built once for all cells that share them; trials follow as images are built.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
-import os
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
-from contextlib import AbstractContextManager
-from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from reprokit.case.cellspec import Limits
-from reprokit.case.trust import Trust
 from reprokit.core import interrupts
-from reprokit.core.errors import (
-    BuildFailed,
-    Cancelled,
-    EngineError,
-    ImageGone,
-    ReprokitError,
-    Unsupported,
-    UsageError,
-)
-from reprokit.engine import site
+from reprokit.core.errors import BuildFailed, EngineError, ReprokitError, Unsupported, UsageError
 from reprokit.engine.gpus.discovery import odd_request
-from reprokit.environment.catalog import OURS, Catalog
-from reprokit.environment.granting import Caps
-from reprokit.environment.host import HostFacts
-from reprokit.environment.preflighting import preflight
 from reprokit.environment.steps import short_step
-from reprokit.environment.supply import Supply
 from reprokit.evidence.model import Verdict
-from reprokit.evidence.ratio import RatioRecord
-from reprokit.evidence.records import CellRecord, TrialRecord
-from reprokit.evidence.sequential import figures
+from reprokit.evidence.records import CellRecord
 from reprokit.evidence.spans import Timings
-from reprokit.run.admitting import check_engine, check_reached, grant_by_engine
+from reprokit.run.admitting import check_engine
+from reprokit.run.building import BuildOptions, build_or_find, image_name, is_here, offer
+from reprokit.run.cell_records import CellFacts, decided_record, known_facts
+from reprokit.run.cell_run import CellImages, run_cell
 from reprokit.run.confirming import Planner, Repeater, repeatable
-from reprokit.run.debuggers import DebugFiles, Symboliser, servers
 from reprokit.run.deciding import Decisions
 from reprokit.run.gpus import GpuAllocation, GpuScheduler
-from reprokit.run.images import (
-    BuiltImage,
-    ImageSpec,
-    SourceTrees,
-    as_shared,
-    image_record,
-    is_here,
-    make_ready,
-    name_of,
-    wanted,
-)
-from reprokit.run.keeping import Keeper
-from reprokit.run.listener import Listener
-from reprokit.run.ratios import Pairs
-from reprokit.run.recovering import ENGINE_WAIT, EngineRecovery, check_awake, slept
-from reprokit.run.request import Request
+from reprokit.run.images import BuiltImage, ImageSpec, TasksOfImage, group_by_image, image_for
+from reprokit.run.measuring import mismatches
+from reprokit.run.services import Services
 from reprokit.run.task import Task
-from reprokit.run.threads import Builds, PrioritySemaphore, TrialWorkers, Workers, stop
-from reprokit.run.timing import ImageTimer, KnownSeconds, Timer
-from reprokit.run.trials import CellFacts, TrialContext, decided, known_facts, mismatches, run_trials
-from reprokit.store.folder import Measurements, SeenBases
+from reprokit.run.threads import Builds, PriorityWorkers, Workers, call_after, start_one_by_one, stop
+from reprokit.run.timing import ImageTimer, KnownSeconds
 
 if TYPE_CHECKING:
-    from reprokit.engine.protocol import Engine, EngineInfo, Progress
-    from reprokit.engine.sharing import ImageShare
+    from reprokit.engine.protocol import EngineInfo, Progress
     from reprokit.run.reusing import Reuse
     from reprokit.store.recorder import Recorder
 
-T = TypeVar("T")
-Work = Callable[[TrialContext, BuiltImage, Task, "GpuAllocation | None"], None]
+Work = Callable[[Services, BuiltImage, Task, "GpuAllocation | None"], None]
 """What is done with a task in place of its trials: it gets its image, and the GPUs that it asks for."""
 
 
-def _served(tasks: Sequence[Task], serve: Callable[[Task], Task]) -> list[Task]:
-    """Decided tasks as this host serves them; one that it does not serve is not repeated."""
-    found = []
-    for task in tasks:
-        with contextlib.suppress(Unsupported):
-            found.append(serve(task))
-    return found
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The steps that a run has beside those of every run."""
+
+    recorder: Recorder | None = None
+    """Without one nothing is recorded, as for builds without a run."""
+    confirming: Planner | None = None
+    """Which cells to repeat once all are decided."""
+    reuse: Reuse | None = None
+    """What is taken over from earlier runs."""
+    compares: bool = True
+    """Judge cells by those that they are compared with; else whoever asked for them does."""
 
 
-def _with(task: Task, limits: Limits) -> Task:
-    return replace(task, spec=replace(task.spec, limits=limits))
+@dataclass(frozen=True, kw_only=True)
+class _Aim:
+    """What becomes of the tasks of an image: their trials, unless one of these says otherwise."""
+
+    built: Callable[[ImageSpec, BuiltImage, list[Task]], None] | None = None
+    """Gets the image alone."""
+    work: Work | None = None
+    fresh: bool = False
+    earlier: Sequence[Task] = ()
+    """Decided tasks that may be repeated."""
 
 
-def _submit(
-    workers: TrialWorkers,
-    scheduler: GpuScheduler,
-    runs: list[Future[None]],
-    task: Task,
-    run: Callable[..., None],
-    refuse: Callable[[Exception], None],
-) -> Future[None]:
-    """Start ``run`` in a thread, with the task's GPUs where it asks for some, and add it to ``runs``."""
-    started = scheduler.submit(task, run, refuse) if task.spec.limits.gpus else workers.start(task, run)
-    runs.append(started)
-    return started
+@dataclass(frozen=True, kw_only=True)
+class _Started:
+    """What starts the tasks of images, and what it has started."""
 
+    workers: PriorityWorkers
+    scheduler: GpuScheduler
+    seconds: Callable[[Task], float]
+    runs: list[Future[None]]
+    alone: dict[int, Callable[[], Future[None]]]
+    """What starts a task that may have nothing beside it, by number."""
 
-def _after_all(futures: Sequence[Future[None]], call: Callable[[], None]) -> None:
-    """Call when all are done, at once where there is none."""
-    done = itertools.count(1)
+    def start(
+        self, task: Task, work: Callable[[GpuAllocation | None], None], refuse: Callable[[Exception], None]
+    ) -> Future[None]:
+        """Start ``work`` in a thread, with the task's GPUs where it asks for some."""
+        if task.spec.limits.gpus:
+            started = self.scheduler.submit(task, work, refuse)
+        else:
+            started = self.workers.start(lambda: work(None), self.seconds(task))
+        self.runs.append(started)
+        return started
 
-    def one(_: Future[None]) -> None:
-        if next(done) == len(futures):
-            call()
-
-    for future in futures:
-        future.add_done_callback(one)
-    if not futures:
-        call()
-
-
-def _one_by_one(starts: Mapping[int, Callable[[], Future[None]]]) -> None:
-    """Start each once the one before has ended, by number."""
-    for number in sorted(starts):
-        wait([starts[number]()])
-
-
-def servable(task: Task, facts: HostFacts, catalog: Catalog) -> bool:
-    """Whether this host has what the task needs, so that it is an engine's turn."""
-    try:
-        preflight(task.spec, facts, catalog)
-    except Unsupported:
-        return False
-    return not task.refused
+    @property
+    def is_busy(self) -> bool:
+        """Whether a trial runs or waits."""
+        return any(not run.done() for run in list(self.runs))
 
 
 class Runner:
-    """Runs one plan. ``engine`` is called at the first cell that needs one, at most once.
+    """Runs plans with the same services. The engine is opened at the first cell that needs one."""
 
-    ``engine_wait``: seconds for which an engine that went away is waited for, None for the default.
-    ``gpu_leases``: where the leases lie, None for the host's usual place; ``gpu_others``: see :class:`.GpuScheduler`.
-    ``confirming``: which cells to repeat once all are decided, None for none.
-    ``reuse``: what is taken over from earlier runs, None for nothing.
-    ``shares``: through what images of cases that are trusted so far are shared with other machines.
-    ``keeper``: keeps what is on the disk within a budget, and what this run uses from being removed.
-    ``compares``: judge cells by those that they are compared with; else whoever asked for them does.
-    ``began``: since when a registry's images count as they are now (``refresh_bases``), None for from now on.
-    ``folder`` is the store's; without a ``recorder`` nothing is recorded, as for builds without a run.
-    """
-
-    def __init__(
-        self,
-        run_id: str,
-        request: Request,
-        *,
-        engine: Callable[[], Engine],
-        folder: Path,
-        recorder: Recorder | None,
-        facts: HostFacts,
-        listener: Listener,
-        supply: Callable[[], Supply],
-        catalog: Catalog = OURS,
-        caps: Caps | None = None,
-        gpu_leases: Path | None = None,
-        gpu_others: str = "share",
-        engine_wait: float | None = None,
-        confirming: Planner | None = None,
-        keeper: Keeper | None = None,
-        shares: Callable[[Trust], ImageShare | None] = lambda trust: None,
-        reuse: Reuse | None = None,
-        compares: bool = True,
-        began: float | None = None,
-    ) -> None:
-        self.run_id = run_id
-        self.request = request
+    def __init__(self, services: Services, options: RunOptions) -> None:
         self.engine_info: EngineInfo | None = None
-        self._fresh = False
-        self._make_engine = engine
-        self._folder = folder
-        self._measurements = Measurements(folder)
-        self._seen = SeenBases(folder)
-        self._since = (began or time.time()) if request.refresh_bases else 0.0
-        self._facts = facts
-        self._catalog = catalog
-        self._caps = caps or Caps()
-        self._listener = listener
-        self._supply = supply
-        self._cancel = recorder.hurry if recorder is not None else threading.Event()
-        self._gpu_leases = gpu_leases
-        self._gpu_others = gpu_others
-        self._engine_wait = engine_wait
-        self._trees = SourceTrees(request.sources_for, listener.note)
-        self._confirming = confirming
-        self._keeper = keeper or Keeper()
-        self._shares = shares
-        self._reuse = reuse
-        self._compares = compares
-        self._of_image: Callable[[ImageSpec], ImageSpec] = lambda image: image
+        self.nodes: tuple[str, ...] = ()
+        """The names of the hosts of a cluster: none."""
+        self._services = services
+        self._options = options
+        self._image_of: Callable[[ImageSpec], ImageSpec] = lambda image: image
         self._ready: dict[int, BuiltImage] = {}
         self._seconds = KnownSeconds({})
-        self._decisions = Decisions(folder, recorder, listener, self._cancel)
-        self._timer = Timer()
+        self._decisions = Decisions(services.folder, options.recorder, services.listener, services.cancel)
 
     @property
     def records(self) -> tuple[CellRecord, ...]:
@@ -210,14 +116,17 @@ class Runner:
         return self._decisions.records
 
     @property
-    def nodes(self) -> tuple[str, ...]:
-        """The names of the hosts of a cluster: none."""
-        return ()
-
-    @property
     def timings(self) -> Timings:
         """Where the time went so far."""
-        return self._timer.timings()
+        return self._services.timer.timings()
+
+    def cancel(self) -> None:
+        """Stop what is being built or run, from another thread; its tasks are decided as cancelled."""
+        self._services.cancel.set()
+
+    def reuse(self, record: CellRecord) -> None:
+        """Take over a cell that an interrupted run had decided, or that was decided without an engine."""
+        self._decisions.reuse(record)
 
     def run(self, tasks: Sequence[Task], earlier: Sequence[Task] = ()) -> tuple[CellRecord, ...]:
         """Decide every task. An interrupt is raised again when everything that was started is stopped and gone.
@@ -228,14 +137,15 @@ class Runner:
         ``earlier``: tasks whose records were taken over, see :meth:`reuse`; they may be repeated.
         """
         interrupted: KeyboardInterrupt | None = None
-        self._decisions.begin(tasks if self._compares else ())
+        host = self._services.host
+        self._decisions.begin(tasks if self._options.compares else ())
         try:
-            ours = [served for task in tasks if (served := self._decisions.serve(task, self._granted))]
-            self._say_odd_requests(ours)
-            earlier = _served(earlier, self._capped)
-            if ours or repeatable(earlier, self._confirming, self.records):
-                with self._keeper.uses:
-                    self._run_servable(ours, earlier=earlier)
+            ours = self._decisions.serve_all(tasks, host.admit)
+            self._note_odd_requests(ours)
+            earlier = _served(earlier, host.cap)
+            if ours or repeatable(earlier, self._options.confirming, self.records):
+                with self._services.keeper.uses:
+                    self._serve(ours, _Aim(earlier=earlier))
         except KeyboardInterrupt as interrupt:
             interrupted = interrupt
         self._decisions.end(tasks, given_up=interrupted is not None)
@@ -243,493 +153,331 @@ class Runner:
             raise interrupted
         return self.records
 
-    def _say_odd_requests(self, tasks: Sequence[Task]) -> None:
-        for text in dict.fromkeys(
-            f"{task.case.id}: {odd}"
-            for task in tasks
-            if (odd := odd_request(task.spec.env.get("CUDA_VISIBLE_DEVICES"), task.spec.limits.gpus))
-        ):
-            self._listener.note(text)
-
-    def _granted(self, task: Task) -> Task:
-        """The task as this host serves it. Raises Unsupported when it cannot."""
-        notes = preflight(task.spec, self._facts, self._catalog)
-        return replace(self._capped(task), notes=notes)
-
-    def _capped(self, task: Task) -> Task:
-        return _with(task, self._caps_of(task).grant(task.spec.limits))
-
-    def _caps_of(self, task: Task) -> Caps:
-        """What a task's case gets at most, by how far it is trusted."""
-        return self._caps.within(task.file.trust)
-
-    def _held(self, engine: EngineInfo, task: Task) -> Task:
-        check_reached(task, engine)
-        return _with(task, grant_by_engine(task.spec.limits, engine, self._caps_of(task)))
-
     def build(self, tasks: Sequence[Task], *, fresh: bool = False) -> list[tuple[ImageSpec, BuiltImage, list[Task]]]:
         """Only the images of ``tasks``; a task whose image is not available gets a record, the others get none.
 
         ``fresh``: build them again, with what archives and indexes have today.
         """
-        self._fresh = fresh
         images: list[tuple[ImageSpec, BuiltImage, list[Task]]] = []
         # No preflight: building needs no GPU.
-        tasks = [_with(task, self._caps_of(task).fill(task.spec.limits)) for task in tasks]
-        self._run_servable(tasks, built=lambda *found: images.append(found))
+        filled = [self._services.host.fill(task) for task in tasks]
+        self._serve(filled, _Aim(built=lambda *found: images.append(found), fresh=fresh))
         return images
 
-    def use(self, tasks: Sequence[Task], work: Work, of_image: Callable[[ImageSpec], ImageSpec] | None = None) -> None:
+    def use(self, tasks: Sequence[Task], work: Work, image_of: Callable[[ImageSpec], ImageSpec] | None = None) -> None:
         """Build the images of ``tasks``, and call ``work`` for each in place of its trials. Decides nothing but what
         stops a task: it then has a record.
 
-        ``of_image``: what is built in place of a task's image. An image that measures otherwise than its task asks is
+        ``image_of``: what is built in place of a task's image. An image that measures otherwise than its task asks is
         noted, and serves all the same. Raises KeyboardInterrupt as :meth:`run` does.
         """
-        self._of_image = of_image or self._of_image
-        if ours := [served for task in tasks if (served := self._decisions.serve(task, self._granted))]:
-            with self._keeper.uses:
-                self._run_servable(ours, work=work)
+        self._image_of = image_of or self._image_of
+        if ours := self._decisions.serve_all(tasks, self._services.host.admit):
+            with self._services.keeper.uses:
+                self._serve(ours, _Aim(work=work))
 
-    def _program_of(
-        self,
-        context: TrialContext,
-        image: ImageSpec,
-        ready: BuiltImage,
-        task: Task,
-        facts: CellFacts,
-        supply: Supply,
-        work: Work | None,
-    ) -> Callable[..., None]:
-        """What is called for a task once it has its image."""
-        if work:
-            return partial(self._used, context, ready, work, task)
-        again, reference = partial(self._image_of, context, image), partial(self._reference, context, supply)
-        return partial(self._run_cell, context, ready, task, facts, again, reference)
+    def _note_odd_requests(self, tasks: Sequence[Task]) -> None:
+        for text in dict.fromkeys(
+            f"{task.case.id}: {odd}"
+            for task in tasks
+            if (odd := odd_request(task.spec.env.get("CUDA_VISIBLE_DEVICES"), task.spec.limits.gpus))
+        ):
+            self._services.listener.note(text)
 
-    @contextlib.contextmanager
-    def _reference(self, context: TrialContext, supply: Supply, task: Task) -> Iterator[tuple[Task, str]]:
-        """What a task is measured against, as this host serves it, and the tag of its image, which is kept so long."""
-        assert task.reference is not None
-        assert self.engine_info is not None
-        reference = self._held(self.engine_info, self._granted(task.reference))
-        ready = self._image_of(context, wanted(reference, supply, self._trees))
-        try:
-            if differs := mismatches(reference, ready, self._catalog):
-                raise Unsupported("; ".join(differs))
-            yield reference, ready.image.tag
-        finally:
-            self._keeper.uses.end(ready.image.tag)
-
-    def _used(
-        self,
-        context: TrialContext,
-        ready: BuiltImage,
-        work: Work,
-        task: Task,
-        allocation: GpuAllocation | None = None,
-    ) -> None:
-        for text in mismatches(task, ready, self._catalog):
-            self._listener.note(f"{task.case.id}: {text}")
-        self._decisions.serve(task, lambda task: work(context, ready, task, allocation))
-
-    def _run_servable(
-        self,
-        tasks: Sequence[Task],
-        built: Callable[[ImageSpec, BuiltImage, list[Task]], None] | None = None,
-        earlier: Sequence[Task] = (),
-        work: Work | None = None,
-    ) -> None:
+    def _serve(self, tasks: Sequence[Task], aim: _Aim) -> None:
+        """Take tasks that this host serves through the steps that need an engine."""
+        services, decisions = self._services, self._decisions
         began = time.monotonic()
         try:
-            engine, info, supply = self._open()
+            info = services.open()
+            self.engine_info = info
+            check_engine(self.records, info.kind)
+            services.sweep("by a run that was killed")
+            services.supply()
         except UsageError:
             raise
         except Exception as error:
-            reason = str(error) if isinstance(error, EngineError) else self._decisions.defect(error)
+            reason = str(error) if isinstance(error, EngineError) else decisions.defect(error)
             for task in tasks:
-                self._decisions.decide(decided(task, Verdict.ENGINE_ERROR, reason))
+                decisions.decide(decided_record(task, Verdict.ENGINE_ERROR, reason))
             return
-        if built is None:
-            # Building alone limits nothing.
-            tasks = [held for task in tasks if (held := self._decisions.serve(task, partial(self._held, info)))]
-            earlier = _served(earlier, partial(self._held, info))
-        groups = self._group(tasks, supply)
-        self._timer.add("preparing", began, time.monotonic() - began)
-        jobs = max(1, self.request.jobs)
-        context = TrialContext(
-            engine=engine,
-            run_id=self.run_id,
-            folder=self._folder,
-            cancel=self._cancel,
-            semaphore=PrioritySemaphore(jobs),
-            recovery=self._recovery(engine),
-            symboliser=Symboliser(DebugFiles(servers(site.settings().debuginfod, os.environ))),
-            timer=self._timer,
-        )
+        earlier = aim.earlier
+        if aim.built is None:  # building alone limits nothing
+            tasks = decisions.serve_all(tasks, lambda task: services.host.admit_to(info, task))
+            earlier = _served(earlier, lambda task: services.host.admit_to(info, task))
+        groups = self._group(tasks)
+        services.timer.add("preparing", began, time.monotonic() - began)
+        jobs = services.semaphore.count
+        look = len(groups) > jobs and aim.built is None
         # Twice as many threads as programs may run: the next containers are made while the last ones are removed.
         with (
             Workers(jobs, "build") as builders,
-            TrialWorkers(2 * jobs, "trial", self._seconds) as workers,
-            self._scheduler(context) as scheduler,
+            PriorityWorkers(2 * jobs, "trial") as workers,
+            GpuScheduler(services, self._seconds) as scheduler,
         ):
-            runs: list[Future[None]] = []
-            alone: dict[int, Callable[[], Future[None]]] = {}
-
-            submit = partial(_submit, workers, scheduler, runs)
-
-            def prepare(image: ImageSpec, waiting: list[Task], times: ImageTimer, queued: float) -> None:
-                times.add("waiting", queued, "for a worker")
-                in_trial = (lambda: any(not run.done() for run in list(runs))) if built is None else lambda: False
-                waiting = self._left_by_reuse(context, image, waiting)
-                ready, facts = self._prepare(context, image, waiting, in_trial, times)
-                if ready is None:
-                    return
-                self._keeper.uses.begin(ready.image.tag)
-                if built is not None:
-                    built(image, ready, waiting)
-                else:
-
-                    def start(task: Task) -> Future[None]:
-                        self._timer.queued(task.number)
-                        run = self._program_of(context, image, ready, task, facts, supply, work)
-                        return submit(task, run, partial(self._decisions.refuse, task, facts))
-
-                    ours = waiting if work else self._faithful(ready, waiting, facts)
-                    alone.update(self._start(ready, ours, start, at_once=work is not None))
-                self._offer(image, ready)
-
-            builds = Builds(builders, prepare, partial(self._needs_no_build, context, len(groups) > jobs and not built))
+            started = _Started(workers=workers, scheduler=scheduler, seconds=self._seconds, runs=[], alone={})
+            builds = Builds(builders)
             try:
-                for image, waiting in groups:
-                    times = ImageTimer(self._timer, self._timer.image([task.number for task in waiting]))
-                    builds.start(image, waiting, times, time.monotonic())
+                for group in groups:
+                    self._start_build(builds, group, started, aim, look=look)
                 builds.wait()
-                wait(list(runs))
-                _one_by_one(alone)
+                wait(list(started.runs))
+                start_one_by_one(started.alone)
                 reused = {record.number for record in self.records if record.reused_from}
-                ran = [task for task in (*tasks, *earlier) if task.number not in reused]
-                self._confirm(context, supply, ran, submit)
+                self._confirm([task for task in (*tasks, *earlier) if task.number not in reused], started)
             except KeyboardInterrupt:
-                self._cancel.set()
-                stop(lambda: (*builds.started, *runs), self._listener.note)
+                services.cancel.set()
+                stop(lambda: (*builds.started, *started.runs), services.listener.note)
                 raise
         if interrupts.left():
             with contextlib.suppress(EngineError):  # it went away again: the next run does it
-                self._sweep(engine, "when the engine went away")
+                services.sweep("when the engine went away")
 
-    def _needs_no_build(self, context: TrialContext, look: bool, image: ImageSpec) -> bool:
+    def _group(self, tasks: Sequence[Task]) -> list[TasksOfImage]:
+        """Tasks by the image that they share: first those on which a GPU would wait, then those with the longest cells,
+        else as their first task.
+        """
+        services, decisions = self._services, self._decisions
+        self._seconds = KnownSeconds.of(services.folder, tasks)
+        groups = group_by_image(
+            tasks, lambda task: decisions.serve(task, lambda task: self._image_of(self._spec(task)))
+        )
+        for _, waiting in groups:
+            services.listener.state([task.number for task in waiting], "queued")
+
+        def order(group: TasksOfImage) -> tuple[bool, float]:
+            return not any(task.spec.limits.gpus for task in group[1]), -max(map(self._seconds, group[1]))
+
+        return sorted(groups, key=order)
+
+    def _spec(self, task: Task) -> ImageSpec:
+        return image_for(task, self._services.supply(), self._services.trees)
+
+    def _start_build(self, builds: Builds, group: TasksOfImage, started: _Started, aim: _Aim, *, look: bool) -> None:
+        """Have an image made in a thread, and then start what its tasks are for. ``look``: others wait."""
+        image, waiting = group
+        timer = self._services.timer
+        times = ImageTimer(timer, timer.image([task.number for task in waiting]))
+        queued = time.monotonic()
+
+        def prepare() -> None:
+            times.add("waiting", queued, "for a worker")
+            self._follow(image, self._left_by_reuse(image, waiting), started, aim, times)
+
+        builds.start(prepare, lambda: self._needs_no_build(image, look=look))
+
+    def _needs_no_build(self, image: ImageSpec, *, look: bool) -> bool:
         """Whether nothing is gained by preparing an image later: it is here, or no others wait (``look`` is false)."""
-        if not look or image.bundled or self._since:
+        services = self._services
+        if not look or image.bundled or services.since:
             return True
         try:
-            return is_here(context.engine, image, self._seen)
+            return is_here(services.engine, image, services.seen)
         except ReprokitError:  # what is wrong is said where the image is made
             return True
 
-    def _left_by_reuse(self, context: TrialContext, image: ImageSpec, waiting: list[Task]) -> list[Task]:
+    def _left_by_reuse(self, image: ImageSpec, waiting: list[Task]) -> list[Task]:
         """The tasks that have to run; the others are decided by an earlier run, in just this image."""
-        if self._reuse is None or image.bundled or not self._reuse.wants(waiting):
+        reuse = self._options.reuse
+        if reuse is None or image.bundled or not reuse.wants(waiting):
             return waiting
         assert self.engine_info is not None
         try:
-            tag = name_of(
-                context.engine,
-                self._measurements,
-                image,
-                cancel=self._cancel,
-                seen=self._seen,
-                since=self._since,
-                keeper=self._keeper,
-                share=self._shares(image.trust),
-            )
+            tag = image_name(self._services, image)
         except ReprokitError:  # what is wrong is said where the image is made
             return waiting
         left = []
         for task in waiting:
-            if record := self._reuse.record(task, tag, self.engine_info.kind):
+            if record := reuse.record(task, tag, self.engine_info.kind):
                 self._decisions.decide(record)
             else:
                 left.append(task)
         return left
 
-    def _offer(self, image: ImageSpec, ready: BuiltImage) -> None:
-        """Push an image that was built, now or in an earlier run that could not push it, while its trials run.
-
-        Then give its use back.
-        """
-        try:
-            share = None if image.bundled else self._shares(image.trust)
-            if share and share.owes(shared := as_shared(image, ready.image.tag, ready.bases)):
-                share.push(shared, self._cancel)
-        except Cancelled:
-            pass  # its cells are decided, and the next run that needs it pushes it
-        finally:
-            self._keeper.uses.end(ready.image.tag)
-
-    def _start(
-        self, ready: BuiltImage, tasks: Sequence[Task], start: Callable[[Task], Future[None]], *, at_once: bool
-    ) -> dict[int, Callable[[], Future[None]]]:
-        """Start the tasks of an image, but those that may have nothing beside them: gives, by number, what starts them.
-
-        ``at_once``: start all. The image is in use until the last has ended.
-        """
-        end = partial(self._keeper.uses.end, tag := ready.image.tag)
-
-        def start_alone(task: Task) -> Future[None]:
-            started = start(task)
-            _after_all([started], end)
-            return started
-
-        started: list[Future[None]] = []
-        later: dict[int, Callable[[], Future[None]]] = {}
-        for task in sorted(tasks, key=lambda task: -self._seconds(task)):
-            self._ready[task.number] = ready
-            if at_once or task.reference is None:
-                started.append(start(task))
-            else:
-                self._keeper.uses.begin(tag)
-                later[task.number] = partial(start_alone, task)
-        _after_all(started, end)
-        return later
-
-    def _confirm(
-        self,
-        context: TrialContext,
-        supply: Supply,
-        tasks: Sequence[Task],
-        submit: Callable[[Task, Callable[..., None], Callable[[Exception], None]], Future[None]],
-    ) -> None:
-        """Repeat decided cells for as long as the planner asks for it. ``submit`` starts a task's trial."""
-        if self._confirming is None:
-            return
-        repeater = Repeater(
-            planner=self._confirming,
-            context=context,
-            listener=self._listener,
-            records=lambda: self.records,
-            image=partial(self._image_again, context, supply),
-            keep=lambda record: self._decisions.keep(record, self._listener.repeated),
-            compare=self._decisions.compared_again if self._compares else lambda _, record: record,
-            explain_error=lambda error: (
-                str(error) if isinstance(error, ReprokitError) else self._decisions.defect(error)
-            ),
-        )
-
-        def start(task: Task) -> Future[None]:
-            return submit(task, partial(repeater.repeat, task), partial(repeater.refuse, task))
-
-        repeater.run(repeatable(tasks, self._confirming, self.records), start, context.semaphore.count)
-
-    def _image_again(self, context: TrialContext, supply: Supply, task: Task, record: CellRecord) -> str:
-        """The image of a decided task: where a run is resumed, it has to be the one that its trials ran in."""
-        if task.number not in self._ready:
-            ready = self._image_of(context, wanted(task, supply, self._trees))
-            if record.image is None or ready.image.id != record.image.id:
-                raise EngineError("its image is not the one of its first trials any more")
-            self._ready[task.number] = ready
-        self._keeper.uses.begin(tag := self._ready[task.number].image.tag, self._cancel)
-        return tag
-
-    def _image_of(
-        self,
-        context: TrialContext,
-        image: ImageSpec,
-        on_progress: Callable[[Progress], None] = lambda progress: None,
-        in_trial: Callable[[], bool] = lambda: False,
-        times: ImageTimer | None = None,
-    ) -> BuiltImage:
-        def attempt() -> BuiltImage:
-            awake = slept()
-            try:
-                return make_ready(
-                    context.engine,
-                    self._measurements,
-                    image,
-                    on_progress=on_progress,
-                    cancel=self._cancel,
-                    seen=self._seen,
-                    since=self._since,
-                    fresh=self._fresh,
-                    keeper=self._keeper,
-                    waits=in_trial,
-                    share=self._shares(image.trust),
-                    times=times,
-                )
-            except BuildFailed:
-                check_awake(awake, "the build")
-                raise
-
-        return context.recovery.repeated(attempt)
-
-    def _scheduler(self, context: TrialContext) -> GpuScheduler:
-        return GpuScheduler(
-            self._facts,
-            catalog=self._catalog,
-            folder=self._gpu_leases,
-            others=self._gpu_others,
-            run_id=self.run_id,
-            engine=context.engine,
-            semaphore=context.semaphore,
-            cancel=self._cancel,
-            note=self._listener.note,
-            seconds=self._seconds,
-            waits=lambda task, who: self._listener.state([task.number], "waiting", f"for a GPU: {who}"),
-        )
-
-    def _recovery(self, engine: Engine) -> EngineRecovery:
-        patience = ENGINE_WAIT if self._engine_wait is None else self._engine_wait
-        return EngineRecovery(engine=engine, cancel=self._cancel, note=self._listener.note, patience=patience)
-
-    def _open(self) -> tuple[Engine, EngineInfo, Supply]:
-        """The engine, once it answers, and what cells can be made of. Raises UsageError, EngineError."""
-        engine = self._make_engine()
-        info = engine.info()
-        self.engine_info = info
-        check_engine(self.records, info.kind)
-        self._sweep(engine, "by a run that was killed")
-        return engine, info, self._supply()
-
-    def _sweep(self, engine: Engine, how: str) -> None:
-        for text in engine.sweep():
-            self._listener.note(f"left behind {how}, removed: {text}")
-
-    def _group(self, tasks: Sequence[Task], supply: Supply) -> list[tuple[ImageSpec, list[Task]]]:
-        """Tasks by the image that they share: first those on which a GPU would wait, then those with the longest cells,
-        else as their first task.
-        """
-        self._seconds = KnownSeconds.of(self._folder, tasks)
-        images: dict[str, tuple[ImageSpec, list[Task]]] = {}
-        for task in tasks:
-            if image := self._decisions.serve(task, lambda task: self._of_image(wanted(task, supply, self._trees))):
-                images.setdefault(image.key, (image, []))[1].append(task)
-        for _, waiting in images.values():
-            self._listener.state([task.number for task in waiting], "queued")
-
-        def order(image: tuple[ImageSpec, list[Task]]) -> tuple[bool, float]:
-            return not any(task.spec.limits.gpus for task in image[1]), -max(map(self._seconds, image[1]))
-
-        return sorted(images.values(), key=order)
-
-    def _prepare(
-        self,
-        context: TrialContext,
-        image: ImageSpec,
-        waiting: list[Task],
-        in_trial: Callable[[], bool],
-        times: ImageTimer,
-    ) -> tuple[BuiltImage | None, CellFacts]:
+    def _follow(self, image: ImageSpec, waiting: list[Task], started: _Started, aim: _Aim, times: ImageTimer) -> None:
+        """Make the image of ``waiting`` and start what they are for; then offer it to other machines."""
         if not waiting:
-            return None, CellFacts()
+            return
+        waits = (lambda: started.is_busy) if aim.built is None else lambda: False
+        found = self._build(image, waiting, BuildOptions(waits=waits, fresh=aim.fresh, times=times))
+        if found is None:
+            return
+        ready, facts = found
+        uses = self._services.keeper.uses
+        uses.begin(ready.image.tag)
+        try:
+            if aim.built is not None:
+                aim.built(image, ready, waiting)
+            elif aim.work is not None:
+                self._start_work(ready, waiting, facts, started, aim.work)
+            else:
+                self._start_trials(image, ready, self._faithful(ready, waiting, facts), facts, started)
+            offer(self._services, ready, image)
+        finally:
+            uses.end(ready.image.tag)
+
+    def _build(
+        self, image: ImageSpec, waiting: Sequence[Task], options: BuildOptions
+    ) -> tuple[BuiltImage, CellFacts] | None:
+        """The image, and what records say of it; None where it is not available, by which its tasks are decided."""
+        listener = self._services.listener
         numbers = [task.number for task in waiting]
         began: list[float] = []
 
         def on_progress(progress: Progress) -> None:
             began[:] = began or [time.monotonic()]
             if progress.log:
-                self._listener.build_output(numbers, progress.log)
+                listener.build_output(numbers, progress.log)
             else:
                 where = f"{progress.number}/{progress.total} " if progress.total else ""
-                self._listener.state(numbers, "building", where + short_step(progress.name))
-
-        facts = CellFacts(dockerfile=image.rendered.dockerfile)
+                listener.state(numbers, "building", where + short_step(progress.name))
 
         def attempt(_: Task) -> tuple[BuiltImage, CellFacts]:
             try:
-                ready = self._image_of(context, image, on_progress, in_trial, times)
+                ready = build_or_find(self._services, image, replace(options, on_progress=on_progress))
             except BuildFailed:
                 if began:
-                    self._listener.build_ended(numbers, time.monotonic() - began[0], failed=True)
+                    listener.build_ended(numbers, time.monotonic() - began[0], failed=True)
                 raise
             if ready.built:
-                self._listener.build_ended(numbers, ready.seconds)
+                listener.build_ended(numbers, ready.seconds)
             assert self.engine_info is not None
             return ready, known_facts(ready, self.engine_info)
 
+        facts = CellFacts(dockerfile=image.rendered.dockerfile)
         served = self._decisions.serve(waiting[0], attempt, facts)
         if served is None:
             failed = self._decisions.record(waiting[0])
             for task in waiting[1:]:
                 assert failed.verdict is not None
-                self._decisions.decide(decided(task, failed.verdict, failed.reason, facts))
-            return None, facts
+                self._decisions.decide(decided_record(task, failed.verdict, failed.reason, facts))
         return served
 
     def _faithful(self, ready: BuiltImage, waiting: Sequence[Task], facts: CellFacts) -> list[Task]:
         """The tasks that the image serves; the others are decided, as it measures otherwise than they ask."""
         served = []
         for task in waiting:
-            if differs := mismatches(task, ready, self._catalog):
-                self._decisions.decide(decided(task, Verdict.ENVIRONMENT_MISMATCH, "; ".join(differs), facts))
+            if differs := mismatches(task, ready, self._services.host.catalog):
+                self._decisions.decide(decided_record(task, Verdict.ENVIRONMENT_MISMATCH, "; ".join(differs), facts))
             else:
                 served.append(task)
         return served
 
-    def _run_cell(
-        self,
-        context: TrialContext,
-        ready: BuiltImage,
-        task: Task,
-        facts: CellFacts,
-        again: Callable[[], BuiltImage],
-        reference: Callable[[Task], AbstractContextManager[tuple[Task, str]]],
-        allocation: GpuAllocation | None = None,
+    def _start_work(
+        self, ready: BuiltImage, tasks: Sequence[Task], facts: CellFacts, started: _Started, work: Work
     ) -> None:
-        facts = replace(facts)
-        self._timer.taken(task.number)
-        starts: list[float] = []
+        """Start what is done with the tasks in place of their trials."""
+        services, decisions = self._services, self._decisions
 
-        def on_start(number: int) -> None:
-            starts.append(time.monotonic())
-            text = f"trial {number}/{task.trials.max}" if task.trials.max > 1 else ""
-            self._listener.state([task.number], "running", text)
+        def start(task: Task) -> Future[None]:
+            def run(allocation: GpuAllocation | None) -> None:
+                for text in mismatches(task, ready, services.host.catalog):
+                    services.listener.note(f"{task.case.id}: {text}")
+                decisions.serve(task, lambda task: work(services, ready, task, allocation))
 
-        def keep(trials: tuple[TrialRecord, ...], repeat: str) -> None:
-            facts.trials, facts.repeat = trials, repeat
-            if allocation is not None and facts.environment is not None:
-                # An image is measured once, without a GPU; which one a trial got is the host's fact.
-                names = tuple(f"GPU {gpu.index}: {gpu.name}" for gpu in allocation.gpus)
-                facts.environment = replace(facts.environment, gpu=names, driver=self._facts.driver)
+            return started.start(task, run, lambda error: decisions.refuse(task, facts, error))
 
-        def note(found: RatioRecord) -> None:
-            facts.details = replace(facts.details, ratio=found)
+        runs = [start(task) for task in sorted(tasks, key=lambda task: -self._seconds(task))]
+        call_after(runs, lambda: services.keeper.uses.end(ready.image.tag))
 
-        def attempt(image: str) -> tuple[Verdict, str]:
-            echo = partial(self._listener.output, task.number)
-            if task.reference is not None:
-                return Pairs(
-                    context=context,
-                    task=task,
-                    image=image,
-                    allocation=allocation,
-                    reference=partial(reference, task),
-                    on_start=on_start,
-                    keep=keep,
-                    note=note,
-                    echo=echo,
-                ).run()
-            return run_trials(context, task, image, allocation, on_start=on_start, keep=keep, echo=echo)
+    def _start_trials(
+        self, image: ImageSpec, ready: BuiltImage, tasks: Sequence[Task], facts: CellFacts, started: _Started
+    ) -> None:
+        """Start the trials of the tasks of an image, but of those that may have nothing beside them: they are left to
+        ``started.alone``. The image is in use until the last has ended.
+        """
+        services, decisions, uses, tag = self._services, self._decisions, self._services.keeper.uses, ready.image.tag
 
-        def trials(task: Task) -> None:
-            try:
-                verdict, reason = attempt(ready.image.tag)
-            except ImageGone as error:
-                self._listener.note(f"{task.case.id}: {error}; it is built again")
-                made = again()
-                facts.image, facts.environment, facts.trials = image_record(made), made.measured, ()
-                verdict, reason = attempt(made.image.tag)
-            facts.seconds = round(time.monotonic() - starts[0], 3) if starts else None
-            shown = figures([trial.outcome for trial in facts.trials], task.trials)
-            facts.details = replace(facts.details, trials=shown)
-            with self._timer.span("recording", cell=task.number):
-                self._decisions.decide(decided(task, verdict, reason, facts))
+        def start(task: Task) -> Future[None]:
+            own = replace(facts)
+            images = CellImages(
+                ready=ready,
+                rebuild=lambda: build_or_find(services, image),
+                reference=lambda: self._reference(task),
+            )
 
-        self._decisions.serve(task, trials, facts)
+            def run(allocation: GpuAllocation | None) -> None:
+                services.timer.taken(task.number)
 
-    def cancel(self) -> None:
-        """Stop what is being built or run, from another thread; its tasks are decided as cancelled."""
-        self._cancel.set()
+                def attempt(task: Task) -> None:
+                    record = run_cell(services, task, images, allocation, own)
+                    with services.timer.span("recording", cell=task.number):
+                        decisions.decide(record)
 
-    def reuse(self, record: CellRecord) -> None:
-        """Take over a cell that an interrupted run had decided, or that was decided without an engine."""
-        self._decisions.reuse(record)
+                decisions.serve(task, attempt, own)
+
+            services.timer.queued(task.number)
+            return started.start(task, run, lambda error: decisions.refuse(task, own, error))
+
+        def start_alone(task: Task) -> Future[None]:
+            run = start(task)
+            call_after([run], lambda: uses.end(tag))
+            return run
+
+        runs: list[Future[None]] = []
+        for task in sorted(tasks, key=lambda task: -self._seconds(task)):
+            self._ready[task.number] = ready
+            if task.reference is None:
+                runs.append(start(task))
+            else:
+                uses.begin(tag)
+                started.alone[task.number] = lambda task=task: start_alone(task)  # type: ignore[misc]
+        call_after(runs, lambda: uses.end(tag))
+
+    @contextlib.contextmanager
+    def _reference(self, task: Task) -> Iterator[tuple[Task, str]]:
+        """What a task is measured against, as this host serves it, and the tag of its image, which is kept so long."""
+        assert task.reference is not None
+        assert self.engine_info is not None
+        services = self._services
+        reference = services.host.admit_to(self.engine_info, services.host.admit(task.reference))
+        ready = build_or_find(services, self._spec(reference))
+        try:
+            if differs := mismatches(reference, ready, services.host.catalog):
+                raise Unsupported("; ".join(differs))
+            yield reference, ready.image.tag
+        finally:
+            services.keeper.uses.end(ready.image.tag)
+
+    def _confirm(self, tasks: Sequence[Task], started: _Started) -> None:
+        """Repeat decided cells for as long as the planner asks for it."""
+        planner, decisions, services = self._options.confirming, self._decisions, self._services
+        if planner is None:
+            return
+        repeater = Repeater(
+            planner=planner,
+            services=services,
+            records=lambda: self.records,
+            image=self._image_again,
+            keep=lambda record: decisions.keep(record, services.listener.repeated),
+            compare=decisions.compared_again if self._options.compares else lambda _, record: record,
+            explain_error=lambda error: str(error) if isinstance(error, ReprokitError) else decisions.defect(error),
+        )
+
+        def start(task: Task) -> Future[None]:
+            return started.start(
+                task,
+                lambda allocation: repeater.repeat(task, allocation),
+                lambda error: repeater.refuse(task, error),
+            )
+
+        repeater.run(repeatable(tasks, planner, self.records), start, services.semaphore.count)
+
+    def _image_again(self, task: Task, record: CellRecord) -> str:
+        """The image of a decided task: where a run is resumed, it has to be the one that its trials ran in."""
+        if task.number not in self._ready:
+            ready = build_or_find(self._services, self._spec(task))
+            if record.image is None or ready.image.id != record.image.id:
+                raise EngineError("its image is not the one of its first trials any more")
+            self._ready[task.number] = ready
+        self._services.keeper.uses.begin(tag := self._ready[task.number].image.tag, self._services.cancel)
+        return tag
+
+
+def _served(tasks: Sequence[Task], serve: Callable[[Task], Task]) -> list[Task]:
+    """Decided tasks as this host serves them; one that it does not serve is not repeated."""
+    found = []
+    for task in tasks:
+        with contextlib.suppress(Unsupported):
+            found.append(serve(task))
+    return found

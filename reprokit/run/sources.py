@@ -11,11 +11,11 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from reprokit.case.cellspec import SourceSpec
+from reprokit.case.cellspec import CellSpec, SourceSpec
 from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.core import cache
 from reprokit.core.errors import UsageError
@@ -339,3 +339,39 @@ def _output(folder: Path, *arguments: str, strip: bool = True) -> str:
 
 def _resolve(repository: Path, ref: str) -> str:
     return _output(repository, "rev-parse", "--verify", "--quiet", ref + "^{commit}")
+
+
+StandIns = Callable[[Trust], Mapping[str, Path]]
+"""The folders that stand in for sources of cases that are trusted so far, by name."""
+
+
+class SourceTrees:
+    """Fetches each source of a run once, whatever number of cells names it."""
+
+    def __init__(self, stand_ins: StandIns, note: Callable[[str], None]) -> None:
+        self._stand_ins = stand_ins
+        self._note = note
+        self._trees: dict[tuple[str, SourceSpec, Trust], SourceTree] = {}
+        self._failed: dict[tuple[str, SourceSpec, Trust], SourceError] = {}
+
+    def of(self, trust: Trust, spec: CellSpec) -> dict[str, SourceTree]:
+        """The trees of a cell of a case that is trusted so far, by name. Raises SourceError."""
+        found = {}
+        for name, source in spec.sources.items():
+            # The path is where it goes, not what it is: the same tree may go to two places.
+            key = (name, replace(source, path=""), trust)
+            if key in self._failed:
+                raise self._failed[key]
+            if key not in self._trees:
+                try:
+                    self._trees[key] = self._fetch(name, source, trust)
+                except SourceError as error:
+                    self._failed[key] = error  # a host that did not answer is not asked again for every cell
+                    raise
+                if self._trees[key].note:
+                    self._note(self._trees[key].note)
+            found[name] = replace(self._trees[key], path=source.path)
+        return found
+
+    def _fetch(self, name: str, source: SourceSpec, trust: Trust) -> SourceTree:
+        return fetch(name, source, trust, stand_in=self._stand_ins(trust).get(name))

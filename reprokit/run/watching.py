@@ -12,7 +12,7 @@ from reprokit.case.matrix import cell_key
 from reprokit.core.errors import CaseError, UsageError
 from reprokit.core.text import pluralize
 from reprokit.run.loading import load_all
-from reprokit.run.plan import only, plan
+from reprokit.run.plan import narrow_to, plan
 from reprokit.run.request import Request
 from reprokit.run.task import Task
 
@@ -52,7 +52,7 @@ def watch(
                 tasks = plan(load_all(request.cases), request)
                 now = {_name(task): _inputs(task, request) for task in tasks}
                 if changed := [task for task in tasks if known.get(_name(task)) != now[_name(task)]]:
-                    status = run(only(request, changed))
+                    status = run(narrow_to(request, changed))
                 if status == 130:
                     return status
                 known = now

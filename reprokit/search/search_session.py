@@ -32,16 +32,17 @@ from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import ANSWER, CellRecord, RequestRecord, RunRecord, SearchRecord
 from reprokit.run.approving import approve
+from reprokit.run.building import bases_here
 from reprokit.run.comparing import check_search, reference_cell
-from reprokit.run.images import SourceTrees, bases_here, wanted
+from reprokit.run.images import image_for
 from reprokit.run.invocation import Invocation, load_again, new_id, now
-from reprokit.run.listener import Display, Listener, Silent
+from reprokit.run.listener import Display, Listener
 from reprokit.run.loading import load_all
 from reprokit.run.plan import task_of
 from reprokit.run.request import Request
 from reprokit.run.resuming import UNDECIDED, is_over, out_of_sight
 from reprokit.run.runner import Runner
-from reprokit.run.sources import SourceError
+from reprokit.run.sources import SourceError, SourceTrees
 from reprokit.run.task import Task
 from reprokit.search.queries import Candidate, Query, Search, drive
 from reprokit.search.repeating import KnownTrials, known_trials, tally_of
@@ -160,7 +161,7 @@ class SearchSession(Invocation):
         self._shown: set[TaskKey] = set()
         self._dockerfiles: set[str] = set()
         self._checked: dict[tuple[str, str], Path] = {}
-        self._listener: Listener = Silent()
+        self._listener: Listener = Listener()
 
     def start(
         self,
@@ -438,7 +439,7 @@ class SearchSession(Invocation):
             return NOT_SERVED
         engine = self._open_engine(self.request)
         try:
-            image = wanted(task, self._supply(self.request), self._trees)
+            image = image_for(task, self._supply(self.request), self._trees)
         except (Unsupported, SourceError):
             return NOT_SERVED
         dockerfile = image.rendered.dockerfile
@@ -454,7 +455,7 @@ class SearchSession(Invocation):
         return SourceTrees(self.request.sources_for, lambda _: None)
 
     def _silent_runner(self) -> Runner:
-        return self._runner("", self.request, None, Silent())
+        return self._runner("", self.request, None, Listener())
 
     def _know(self, file: CaseFile) -> None:
         if self.record is not None and file.digest not in self._texts:

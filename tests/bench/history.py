@@ -18,7 +18,7 @@ from reprokit.cli.history_command import _line
 from reprokit.report.history.series import gather
 from reprokit.report.html.gathering import known_cases
 from reprokit.report.html.overview import row
-from reprokit.run.resuming import find
+from reprokit.run.resuming import find_resumable
 from reprokit.store import tables
 from reprokit.store.database import Store
 from reprokit.store.remote import folder_of
@@ -53,7 +53,7 @@ def queries(folder: Path, trials: int) -> Iterator[str]:
                 "of that, the rows": lambda store=store: store.results(),  # type: ignore[misc]
                 "list of 20 runs": lambda store=store: [_line(*one) for one in store.outlines(20)],  # type: ignore[misc]
                 "rows of the overview page": lambda store=store: list(map(row, known_cases(store))),  # type: ignore[misc]
-                "what can be resumed": lambda store=store: find(store, None),  # type: ignore[misc]
+                "what can be resumed": lambda store=store: find_resumable(store, None),  # type: ignore[misc]
             }
             for what, ask in asked.items():
                 ask()

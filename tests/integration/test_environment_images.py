@@ -19,7 +19,7 @@ from reprokit.environment.catalog import OURS
 from reprokit.environment.comparing import compare
 from reprokit.environment.resolving import resolve
 from reprokit.environment.supply import Supply
-from reprokit.run.probe import measure
+from reprokit.run.measuring import run_probe
 from tests.conftest import as_files, remove_image, trial
 
 pytestmark = pytest.mark.integration
@@ -72,7 +72,7 @@ def test_a_debian_measures_as_asked(engine: DockerEngine) -> None:
     """Others are in test_run.py, each night."""
     axes = {"os": "debian-12", "python": "3.11", "gcc": "12"}
     image = built(engine, cell(axes))
-    measured = measure(engine, image, gpus=(), cancel=threading.Event())
+    measured = run_probe(engine, image, cancel=threading.Event())
     assert compare(axes, measured) == []
     assert (measured.cuda, measured.cudnn, measured.driver) == (None, None, None)
     assert measured.packages["apt"][f"gcc-{axes['gcc']}"]
@@ -85,7 +85,7 @@ def test_a_debian_measures_as_asked(engine: DockerEngine) -> None:
 def test_the_further_axes_measure_as_asked_and_go_together(engine: DockerEngine) -> None:
     axes = {"os": "debian-12", "python": "3.11", "cuda": "12.1", "cmake": "3.31", "clang": "16", "nccl": "2.18"}
     image = built(engine, cell(axes))
-    measured = measure(engine, image, gpus=(), cancel=threading.Event())
+    measured = run_probe(engine, image, cancel=threading.Event())
     assert compare(axes, measured) == []
     assert (measured["cmake"], measured["clang"], measured["nccl"]) == ("3.31.10", "16.0.6", "2.18.3")
     script = "echo 'int main(void) { return 0; }' > /tmp/x.c; clang /tmp/x.c -o /tmp/x && /tmp/x && command -v clang++"
@@ -95,7 +95,7 @@ def test_the_further_axes_measure_as_asked_and_go_together(engine: DockerEngine)
 def test_an_old_python_measures_as_asked(engine: DockerEngine) -> None:
     """Its venv comes with pip 9, which has to replace itself through the site's settings; then the index serves."""
     image = built(engine, cell({"os": "ubuntu-18.04", "python": "3.6"}, pip=("iniconfig==1.1.1",)))
-    measured = measure(engine, image, gpus=(), cancel=threading.Event())
+    measured = run_probe(engine, image, cancel=threading.Event())
     assert compare({"os": "ubuntu-18.04", "python": "3.6.9", "gcc": "none"}, measured) == []
     assert (measured.packages["pip"]["pip"], measured.packages["pip"]["iniconfig"]) == ("21.3.1", "1.1.1")
 
@@ -104,7 +104,7 @@ def test_an_old_python_measures_as_asked(engine: DockerEngine) -> None:
 def test_python_2_measures_as_asked_and_runs_its_own_programs(engine: DockerEngine) -> None:
     """It has no module venv, and its pip installs what still takes it; pip has not installed its standard library."""
     image = built(engine, cell({"os": "debian-11", "python": "2.7"}, pip=("iniconfig==1.1.1",)))
-    measured = measure(engine, image, gpus=(), cancel=threading.Event())
+    measured = run_probe(engine, image, cancel=threading.Event())
     assert compare({"os": "debian-11", "python": "2.7.18", "gcc": "none"}, measured) == []
     packages = measured.packages["pip"]
     assert (packages["pip"], packages["iniconfig"]) == ("20.3.4", "1.1.1")
@@ -117,7 +117,7 @@ def test_python_2_measures_as_asked_and_runs_its_own_programs(engine: DockerEngi
 def test_ubuntu_16_has_its_pythons_and_its_gcc(engine: DockerEngine, python: str, release: str) -> None:
     asked = {"os": "ubuntu-16.04", "python": python, "gcc": "5.4"}
     image = built(engine, cell(asked, pip=("iniconfig==1.1.1",)))
-    measured = measure(engine, image, gpus=(), cancel=threading.Event())
+    measured = run_probe(engine, image, cancel=threading.Event())
     assert compare({"os": "ubuntu-16.04", "python": release, "gcc": "5.4.0"}, measured) == []
     packages = measured.packages["pip"]
     assert (packages["pip"], packages["iniconfig"]) == ("20.3.4", "1.1.1")
@@ -147,7 +147,7 @@ def test_ptxas_knows_the_architectures_of_its_release(
     engine: DockerEngine, cuda: str, sm_35: bool, sm_90: bool
 ) -> None:
     image = built(engine, cell({"os": "debian-12", "cuda": cuda}))
-    measured = measure(engine, image, gpus=(), cancel=threading.Event())
+    measured = run_probe(engine, image, cancel=threading.Event())
     assert compare({"cuda": cuda, "gcc": "none", "cudnn": "none"}, measured) == []
     script = (
         "printf '.version 6.0\\n.target sm_35\\n.address_size 64\\n' > /tmp/a.ptx; "
@@ -214,8 +214,8 @@ def test_an_image_of_the_case_is_taken_as_it_is(engine: DockerEngine) -> None:
     base = bases.ensure(engine, environment.base, threading.Event(), lambda _: None)
     assert base.id == own.id
     image = built(engine, spec)
-    measured = measure(engine, image, gpus=(), cancel=threading.Event())
-    assert compare(spec.cell, measured) == ["the cell asks for python 3.9, the image measures Python 3.11.2"]
+    measured = run_probe(engine, image, cancel=threading.Event())
+    assert compare(spec.cell, measured) == ["the cell asks for python 3.11, the image measures Python 3.9.2"]
 
 
 def test_a_mirror_of_debian_serves_a_step_and_stays_out_of_the_image(engine: DockerEngine, tmp_path: Path) -> None:

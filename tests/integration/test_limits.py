@@ -16,9 +16,9 @@ from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import Build, ImageInfo, Progress
 from reprokit.engine.site import Site
 from reprokit.environment.granting import Caps
-from reprokit.run import build_limits
+from reprokit.run import building as build_limits
 from reprokit.run.admitting import grant_by_engine
-from reprokit.run.build_limits import BuildWatch
+from reprokit.run.building import BuildWatch
 from tests.conftest import build_of, docker, never, remove_image, trial
 
 pytestmark = pytest.mark.integration

@@ -19,6 +19,7 @@ from reprokit.core.terminal import visible
 from reprokit.core.text import seconds
 from reprokit.evidence.records import CellRecord
 from reprokit.report.labels import expectation, short_reason, style, summary
+from reprokit.run.listener import Listener
 from reprokit.run.resuming import UNDECIDED
 from reprokit.run.task import Task
 
@@ -45,7 +46,7 @@ def escape(text: str) -> str:
     return escape_markup(visible(text))
 
 
-class LiveListener:
+class LiveListener(Listener):
     """A table that follows the run; rows that do not fit on the screen are counted below it."""
 
     def __init__(self, console: Console) -> None:
@@ -93,12 +94,6 @@ class LiveListener:
         with self._lock:
             for number in [] if failed else numbers:
                 self._states[number] = _State(kind="built", text=f"in {seconds(took)}")
-
-    def build_output(self, numbers: Sequence[int], text: str) -> None:
-        """Not shown; the step's name is."""
-
-    def output(self, number: int, data: bytes) -> None:
-        """Not shown; it is in the log."""
 
     def decided(self, record: CellRecord) -> None:
         """A row gets its verdict."""

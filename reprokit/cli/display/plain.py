@@ -15,6 +15,7 @@ from reprokit.core.text import seconds
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
 from reprokit.report.labels import case_names, expectation, short_reason
+from reprokit.run.listener import Listener
 from reprokit.run.task import Task
 
 LONGEST = 64 * 1024
@@ -49,7 +50,7 @@ def labels(tasks: Sequence[Task] | Sequence[CellRecord]) -> dict[int, str]:
     return named
 
 
-class PlainListener:
+class PlainListener(Listener):
     """One line per event that matters; with ``verbose`` the output of builds and containers too, each line named."""
 
     def __init__(self, out: Output, *, verbose: bool = False) -> None:

@@ -15,7 +15,7 @@ from reprokit.cli.display.plain import PlainListener
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report.labels import caveat, failure_lines, summary, totals
 from reprokit.run.listener import Listener
-from reprokit.run.resuming import UNDECIDED, offer
+from reprokit.run.resuming import UNDECIDED, resume_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -89,7 +89,7 @@ class Screen:
         if said := caveat(cells):
             self.say(said)
         self.say(f"details: reprokit show {record.id} [CELL]")
-        if offered := offer(cells):
+        if offered := resume_line(cells):
             self.say(offered)
 
     def search_ended(self, cells: Sequence[CellRecord]) -> None:

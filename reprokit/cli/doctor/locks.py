@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from reprokit.cli.doctor.finding import Finding, Voice
 from reprokit.cli.doctor.ground import Ground
 from reprokit.core.text import pluralize
-from reprokit.run.lock_making import stale
+from reprokit.run.lock_making import stale_locks
 
 say = Voice("locks")
 
 
 def check(ground: Ground) -> Iterator[Finding]:
     """The lock files below the current folder that no longer match their cases."""
-    found = stale(ground.folder)
+    found = stale_locks(ground.folder)
     for one in found:
         path, case = _near(ground, one.path), _near(ground, one.case)
         more = f" ({pluralize(len(one.reasons) - 1, 'more cell')})" if len(one.reasons) > 1 else ""

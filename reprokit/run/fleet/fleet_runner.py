@@ -16,19 +16,20 @@ from reprokit.evidence.model import Verdict
 from reprokit.evidence.origin import NodeRecord
 from reprokit.evidence.records import CellRecord
 from reprokit.evidence.spans import Timings
+from reprokit.run.cell_records import decided_record
 from reprokit.run.confirming import Planner, repeat_cells, repeatable
 from reprokit.run.deciding import Decisions
 from reprokit.run.fleet.cluster import Cluster
 from reprokit.run.fleet.dispatching import Dispatcher, Job, sequence
 from reprokit.run.fleet.joining import described
 from reprokit.run.fleet.orders import FleetEvent, Order, ServedImage
-from reprokit.run.images import SourceTrees
 from reprokit.run.listener import Listener
 from reprokit.run.request import Request
+from reprokit.run.sources import SourceTrees
 from reprokit.run.task import Task
 from reprokit.run.threads import stop
 from reprokit.run.timing import Timer
-from reprokit.run.trials import decided, kept_folder
+from reprokit.run.trials import kept_folder
 from reprokit.store.errors import StoreError, Trouble
 from reprokit.store.folder import SeenBases
 from reprokit.store.places import unlinked
@@ -185,14 +186,14 @@ class FleetRunner:
             return
         if record.number != job.task.number:  # of the leader of its group, whose build failed
             record = replace(
-                decided(job.task, Verdict.BUILD_FAILED, record.reason),
+                decided_record(job.task, Verdict.BUILD_FAILED, record.reason),
                 dockerfile=record.dockerfile,
                 details=replace(record.details, tried=job.task.tried, trust=job.task.file.trust),
             )
         try:
             self._take(job, served, record)
         except (OSError, ReprokitError) as error:  # the store's disk, say
-            self._decisions.decide(decided(job.task, Verdict.ENGINE_ERROR, str(error)))
+            self._decisions.decide(decided_record(job.task, Verdict.ENGINE_ERROR, str(error)))
 
     def _take(self, job: Job, served: ServedImage, record: CellRecord) -> None:
         self._keep_files(job.task, served)
@@ -238,7 +239,7 @@ class FleetRunner:
                 f"{job.task.case.id}: its cells are not repeated any more to confirm what they say: {reason}"
             )
             return
-        record = decided(job.task, verdict, reason)
+        record = decided_record(job.task, verdict, reason)
         if job.lost:
             record = replace(record, details=replace(record.details, node=NodeRecord(lost=tuple(job.lost))))
         self._decisions.decide(record)

@@ -7,7 +7,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from reprokit.engine.gpus.discovery import leasable
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.evidence.spans import Timings
+from reprokit.run.cell_records import decided_record
 from reprokit.run.fleet.orders import FleetEvent, KeptFile, Order, ServedImage
 from reprokit.run.fleet.peers import Giver, ImagePeer, PeerShare
 from reprokit.run.fleet.placing import NodeReport
@@ -29,7 +30,7 @@ from reprokit.run.invocation import Invocation
 from reprokit.run.listener import Listener
 from reprokit.run.request import Request
 from reprokit.run.task import Task
-from reprokit.run.trials import decided, kept_folder
+from reprokit.run.trials import kept_folder
 from reprokit.store.folder import SeenBases, make_folder
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _tidy() -> None:
                 shutil.rmtree(folder)
 
 
-class Events:
+class Events(Listener):
     """A :class:`~reprokit.run.listener.Listener` that keeps what it hears until it is taken."""
 
     def __init__(self, key: int) -> None:
@@ -92,12 +93,6 @@ class Events:
             if not size or self._bytes <= MOST_OUTPUT:
                 self._events.append((self._key, kind, *arguments))
 
-    def planned(self, run_id: str, tasks: Sequence[Task]) -> None:
-        """The driver knows."""
-
-    def appended(self, names: Mapping[int, str]) -> None:
-        """The driver knows."""
-
     def state(self, numbers: Sequence[int], state: str, text: str = "") -> None:
         """Passed on, but for ``queued``: Ray has given the node its cell."""
         if state != "queued":
@@ -115,20 +110,16 @@ class Events:
         """Passed on, as far as it is not too much."""
         self.tell("output", number, data, size=len(data))
 
-    def decided(self, record: CellRecord) -> None:
-        """It comes with the result."""
-
-    def repeated(self, record: CellRecord) -> None:
-        """It comes with the result."""
-
     def note(self, text: str) -> None:
         """Passed on."""
         self.tell("note", text)
 
 
 class _NoDisplay:
+    """Nodes have no user."""
+
     def say(self, text: str) -> None:
-        """Nothing: nodes have no user."""
+        """Nothing."""
 
     def progress(self) -> AbstractContextManager[Listener]:
         """Never asked for."""
@@ -194,7 +185,7 @@ class NodeInvocation(Invocation):
             base_images=own.base_images if order.request.base_images == "auto" else order.request.base_images,
         )
         if why := _missing(order.task, request):
-            return decided(order.task, Verdict.UNSUPPORTED, why)
+            return decided_record(order.task, Verdict.UNSUPPORTED, why)
         seen = SeenBases(self.folder)
         for reference, digest in order.bases.items():
             if seen.digest(reference, self._began or 0.0) != digest:
@@ -213,9 +204,9 @@ class NodeInvocation(Invocation):
             [record] = runner.run([], [order.task])
             return record if len(record.trials) > len(order.record.trials) else None
         except UsageError as error:
-            return decided(order.task, Verdict.UNSUPPORTED, str(error))
+            return decided_record(order.task, Verdict.UNSUPPORTED, str(error))
         except EngineError as error:
-            return decided(order.task, Verdict.ENGINE_ERROR, str(error))
+            return decided_record(order.task, Verdict.ENGINE_ERROR, str(error))
         finally:
             self.timings = runner.timings
 
@@ -282,7 +273,7 @@ def serve(
     if failed and not (isinstance(failed[0], (OSError, ReprokitError)) and order.record is None):
         raise failed[0]
     if failed:  # a full disk, say: another node may serve the cell
-        why = decided(order.task, Verdict.ENGINE_ERROR, str(failed[0]))
+        why = decided_record(order.task, Verdict.ENGINE_ERROR, str(failed[0]))
         return ServedImage(record=why, node=node, events=tuple(events.take()))
     own = invocation(order.run_id)
     store = own.folder

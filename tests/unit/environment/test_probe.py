@@ -19,7 +19,7 @@ from reprokit.environment.catalog import OURS
 from reprokit.environment.comparing import compare, lacking_libraries
 from reprokit.environment.measured import Measured, ProbeError
 from reprokit.evidence.model import Ending
-from reprokit.run.probe import measure
+from reprokit.run.measuring import run_probe
 from tests.unit.environment.builders import cell
 
 PROBES = Path(__file__).parent / "probes"
@@ -277,7 +277,7 @@ IMAGE = ImageInfo(tag="reprokit/img:1", id="sha256:1")
 
 def test_measuring_runs_without_network_in_the_image_itself() -> None:
     engine = OneRun((PROBES / "debian-12-cudnn-8.9.txt").read_bytes(), Ending(exit_code=0))
-    seen = measure(engine, IMAGE, gpus=("GPU-1",), cancel=threading.Event())  # type: ignore[arg-type]
+    seen = run_probe(engine, IMAGE, gpus=("GPU-1",), cancel=threading.Event())  # type: ignore[arg-type]
     assert seen.cuda == "12.0"
     assert engine.trial is not None
     assert (engine.trial.image, engine.trial.limits.network, engine.trial.limits.gpus) == ("sha256:1", "none", 1)
@@ -286,4 +286,4 @@ def test_measuring_runs_without_network_in_the_image_itself() -> None:
 def test_an_image_that_cannot_run_the_probe() -> None:
     engine = OneRun(b"exec sh: no such file\n", Ending(exit_code=127))
     with pytest.raises(EngineError, match=r"cannot measure the image reprokit/img:1.*exit status 127.*no such file"):
-        measure(engine, IMAGE, gpus=(), cancel=threading.Event())  # type: ignore[arg-type]
+        run_probe(engine, IMAGE, cancel=threading.Event())  # type: ignore[arg-type]

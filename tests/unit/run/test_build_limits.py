@@ -12,8 +12,8 @@ from reprokit.engine.failure import LONGEST_LINE
 from reprokit.engine.podman.engine import Steps
 from reprokit.engine.protocol import Build, EngineInfo, Progress
 from reprokit.evidence.model import Verdict
-from reprokit.run import build_limits
-from reprokit.run.build_limits import BuildWatch, host_is_short
+from reprokit.run import building as build_limits
+from reprokit.run.building import BuildWatch, host_is_short
 from tests.unit.run.test_runner import Project
 
 ENGINE = EngineInfo(kind="fake", name="Fake", version="1")

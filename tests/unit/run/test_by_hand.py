@@ -21,7 +21,7 @@ from reprokit.engine.protocol import Build
 from reprokit.environment.dockerfile import Rendered
 from reprokit.environment.unfinished import before
 from reprokit.evidence.model import Ending, Verdict
-from reprokit.run.by_hand import ByHand, Changes, Used, interactive, several
+from reprokit.run.by_hand import ByHand, Changes, Used, ambiguous_cell, with_shell
 from reprokit.run.request import Request
 from reprokit.run.task import Task
 from tests.conftest import trial
@@ -87,9 +87,9 @@ def test_a_cell_that_is_not_there_is_said(desk: Desk) -> None:
 
 
 def test_several_cells_are_listed_as_what_to_type(desk: Desk) -> None:
-    said = str(several(desk.tasks("b=x"), ["reprokit", "shell", "toy.yaml"]))
+    said = str(ambiguous_cell(desk.tasks("b=x"), ["reprokit", "shell", "toy.yaml"]))
     assert said.splitlines()[1:] == ["  reprokit shell toy.yaml a=1,b=x", "  reprokit shell toy.yaml a=2,b=x"]
-    assert "and 5 more" in str(several(desk.tasks()[:1] * 25, ["reprokit"]))
+    assert "and 5 more" in str(ambiguous_cell(desk.tasks()[:1] * 25, ["reprokit"]))
 
 
 def test_a_command_runs_in_each_cell_as_its_trials_do(desk: Desk) -> None:
@@ -244,7 +244,7 @@ def test_a_script_is_cut_before_the_step_that_failed(step: str, kept: str | None
     ],
 )
 def test_the_command_stands_ready_as_a_trial_runs_it(command: tuple[str, ...], text: str, newest: str) -> None:
-    opened = interactive(dataclasses.replace(trial("image", ""), command=command))
+    opened = with_shell(dataclasses.replace(trial("image", ""), command=command))
     assert opened.env["REPROKIT_COMMAND"] == text
     # What the shell does at its start, in one that reads commands from a pipe.
     done = subprocess.run(

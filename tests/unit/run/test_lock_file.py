@@ -22,13 +22,14 @@ from reprokit.environment.lock import (
 )
 from reprokit.environment.supply import Supply
 from reprokit.run import lock_file, lock_making
-from reprokit.run.images import SourceTrees, wanted
+from reprokit.run.images import image_for
 from reprokit.run.loading import load_all
-from reprokit.run.lock_making import identity, stale
+from reprokit.run.lock_making import identity, stale_locks
 from reprokit.run.locked_build import asked_of, hold_to_locks
 from reprokit.run.plan import plan
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
+from reprokit.run.sources import SourceTrees
 from reprokit.run.task import Task
 
 CASE = """\
@@ -193,7 +194,7 @@ def test_a_lock_that_makes_another_image_than_it_names_is_stale(tmp_path: Path) 
     beside = tmp_path / "numbers.lock.yaml"
     beside.write_text(beside.read_text().replace("b" * 64, "c" * 64))
     assert len(hold_to_locks(planned(tmp_path))) == 2  # the run says which line is wrong, once it has seen the file
-    [found] = stale(tmp_path)
+    [found] = stale_locks(tmp_path)
     assert re.match(r".*numbers.lock.yaml:\d+: what the lock holds makes reprokit/img:", found.reasons[0])
 
 
@@ -216,8 +217,8 @@ def test_a_cell_that_was_unsupported_is_refused_with_the_reason_until_it_changes
     assert held_second.held is None
     assert re.match(r".*numbers.lock.yaml:\d+: unsupported when it was locked.*no numpy: 1.26.4", held_second.refused)
     with pytest.raises(Unsupported, match="unsupported when it was locked"):
-        wanted(held_second, Supply(base_source="bootstrap"), SourceTrees({}, print))
-    assert stale(tmp_path) == []
+        image_for(held_second, Supply(base_source="bootstrap"), SourceTrees({}, print))
+    assert stale_locks(tmp_path) == []
     case.write_text(CASE.format(title="Numbers", more=', "six"'))
     with pytest.raises(UsageError, match=r"numpy=1.26.4 changed since it was locked"):
         hold_to_locks(planned(tmp_path))
@@ -227,12 +228,12 @@ def test_a_lock_stays_fresh_under_another_title_and_not_under_another_requiremen
     case = locked_folder(tmp_path)
     assert len(hold_to_locks(planned(tmp_path))) == 2
     case.write_text(CASE.format(title="Another title", more=""))
-    assert stale(tmp_path) == []
+    assert stale_locks(tmp_path) == []
     case.write_text(CASE.format(title="Numbers", more=', "six"'))
     with pytest.raises(UsageError, match=r"numbers.lock.yaml: the environment.*numpy=1.25.2 changed") as caught:
         hold_to_locks(planned(tmp_path))
     assert f"fix: reprokit lock {case}" in str(caught.value)
-    [found] = stale(tmp_path)
+    [found] = stale_locks(tmp_path)
     assert found.path.name == "numbers.lock.yaml"
     assert len(found.reasons) == 2
 
@@ -250,10 +251,10 @@ def test_a_cell_that_is_not_in_the_lock_is_named(tmp_path: Path) -> None:
 def test_a_lock_whose_case_is_gone_is_stale(tmp_path: Path) -> None:
     case = locked_folder(tmp_path)
     case.write_text(case.read_text().replace("id: numbers", "id: others"))
-    [found] = stale(tmp_path)
+    [found] = stale_locks(tmp_path)
     assert (found.gone, "holds no case 'numbers' any more" in found.reasons[0]) == (True, True)
     case.unlink()
-    [found] = stale(tmp_path)
+    [found] = stale_locks(tmp_path)
     assert (found.gone, found.reasons[0].endswith("is gone")) == (True, True)
 
 
@@ -267,12 +268,12 @@ def test_a_folder_that_cannot_be_written_into_is_reported_before_anything_is_bui
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     locked_folder(tmp_path)
-    found = lock_making.wishes(planned(tmp_path), upgrade=True)
+    found = lock_making.lock_requests(planned(tmp_path), upgrade=True)
     lock_making.check_folders(found)
     monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write into any
     with pytest.raises(UsageError, match=r"numbers.lock.yaml: cannot be written: its folder is read-only"):
         lock_making.check_folders(found)
-    lock_making.check_folders(lock_making.wishes(planned(tmp_path), upgrade=False))
+    lock_making.check_folders(lock_making.lock_requests(planned(tmp_path), upgrade=False))
 
 
 def test_a_lock_without_the_fix_says_so(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from reprokit.run import runner
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
 from reprokit.run.task import Task
-from reprokit.run.threads import TrialWorkers
+from reprokit.run.threads import PriorityWorkers
 from reprokit.run.timing import KnownSeconds
 from reprokit.store.database import Store
 from tests.unit.fakes import FakeEngine
@@ -32,7 +32,7 @@ SECONDS = {"1": 10.0, "2": 30.0, "3": 20.0, "4": 40.0, "5": 5.0}
 @pytest.fixture(autouse=True)
 def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """One thread: else the next container is made while a program runs, and either may be first."""
-    monkeypatch.setattr(runner, "TrialWorkers", lambda _, name, seconds: TrialWorkers(1, name, seconds))
+    monkeypatch.setattr(runner, "PriorityWorkers", lambda _, name: PriorityWorkers(1, name))
 
 
 def run(folder: Path, values: str = "12345", jobs: int = 1) -> tuple[Session, list[str]]:
@@ -95,7 +95,6 @@ def test_a_database_that_cannot_be_read_orders_nothing(tmp_path: Path, damage: b
 
 def test_what_waits_is_cancelled_with_the_run() -> None:
     held, started = threading.Event(), threading.Event()
-    task = cast("Task", None)
     futures: list[Future[None]] = []
 
     def block() -> None:
@@ -107,8 +106,8 @@ def test_what_waits_is_cancelled_with_the_run() -> None:
             held.set()
 
     def stop() -> None:
-        with TrialWorkers(1, "trial", lambda _: 0.0) as workers:
-            futures.extend(workers.start(task, block) for _ in range(3))
+        with PriorityWorkers(1, "trial") as workers:
+            futures.extend(workers.start(block, 0.0) for _ in range(3))
             assert started.wait(60)
             for future in futures[1:]:
                 future.add_done_callback(release)
@@ -123,6 +122,6 @@ def test_an_error_is_the_future_s() -> None:
     def fail() -> None:
         raise ValueError("boom")
 
-    with TrialWorkers(1, "trial", lambda _: 0.0) as workers:
-        future = workers.start(cast("Task", None), fail)
+    with PriorityWorkers(1, "trial") as workers:
+        future = workers.start(fail, 0.0)
     assert isinstance(future.exception(), ValueError)

@@ -98,7 +98,7 @@ def test_a_build_that_a_restart_cut_is_done_again(project: Project) -> None:
 
 def test_what_ran_while_the_host_slept_is_done_again(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     slept = itertools.chain([3600.0], itertools.repeat(0.0))
-    monkeypatch.setattr(recovering, "slept", lambda: next(slept))
+    monkeypatch.setattr(recovering, "seconds_slept", lambda: next(slept))
     assert project.run(jobs=1) == 0
     assert len(project.engine.trials) == 5
 
@@ -114,7 +114,7 @@ def test_a_build_that_failed_while_the_host_slept_is_done_again(
             raise BuildFailed("exit code: 1", step="RUN pip install x", tail=("timed out",))
 
     slept = itertools.chain([3600.0], itertools.repeat(0.0))
-    monkeypatch.setattr(recovering, "slept", lambda: next(slept))
+    monkeypatch.setattr(recovering, "seconds_slept", lambda: next(slept))
     project.engine.make = make
     assert project.run() == 0
     assert len(builds) == 2

@@ -103,9 +103,9 @@ def cell(number: int, verdict: Verdict | None) -> CellRecord:
 
 def test_what_was_stopped_runs_again_before_what_is_inconclusive() -> None:
     cells = [cell(1, Verdict.TIMED_OUT), cell(2, None), cell(3, Verdict.ENGINE_ERROR), cell(4, Verdict.REPRODUCED)]
-    assert [one.number for one in resuming.again(cells)] == [2, 3]
-    assert [one.number for one in resuming.again([cells[0], cells[3]])] == [1]
-    assert resuming.again([cells[3]]) == []
+    assert [one.number for one in resuming.cells_to_repeat(cells)] == [2, 3]
+    assert [one.number for one in resuming.cells_to_repeat([cells[0], cells[3]])] == [1]
+    assert resuming.cells_to_repeat([cells[3]]) == []
 
 
 def killed(project: Project, change: Mapping[str, str]) -> str:
@@ -197,9 +197,9 @@ def test_a_run_of_another_store_is_never_resumed(tmp_path: Path) -> None:
     )  # fmt: skip
     store = Store(tmp_path / "store")
     store.put(stopped, {})
-    assert resuming.find(store, None) is not None
+    assert resuming.find_resumable(store, None) is not None
     store.put(replace(stopped, owner=stopped.owner.as_imported()), {})
-    assert resuming.find(store, None) is None
+    assert resuming.find_resumable(store, None) is None
     assert stopped.owner.same_as(stopped.owner.as_imported())
     assert not stopped.owner.is_here
 

@@ -21,7 +21,7 @@ from reprokit.report.formats import FormatSources, run_format
 from reprokit.run.loading import load_all
 from reprokit.run.plan import plan
 from reprokit.run.request import Request
-from reprokit.run.reusing import Earlier, newest, refusal
+from reprokit.run.reusing import Earlier, newest_record, refusal
 from reprokit.store.database import Store
 from tests.unit.run.test_runner import CASE, Project, toy
 
@@ -171,10 +171,10 @@ def test_a_newer_flaky_record_is_not_passed_over_for_an_older_one(project: Proje
     run = project.session.record
     flaky = [(run, dataclasses.replace(cell, verdict=Verdict.FLAKY)) for cell in run.cells[:1]]
     steady = [(run, run.cells[0])]
-    found = newest([*flaky, *steady], "fake")
+    found = newest_record([*flaky, *steady], "fake")
     assert found is not None
     assert found.cell.verdict is Verdict.FLAKY
-    assert newest(steady, "docker") is None
+    assert newest_record(steady, "docker") is None
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ from reprokit.evidence.records import CellRecord
 from reprokit.evidence.sequential import Trials
 from reprokit.report.formats import json as result
 from reprokit.report.formats import junit
-from reprokit.run import images, loading
+from reprokit.run import building, loading
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
 from reprokit.run.threads import Builds, Workers
@@ -127,10 +127,10 @@ def test_cells_whose_image_is_there_do_not_wait_for_the_builds_of_others(project
 def test_a_build_waits_for_images_that_are_there_and_follow_after_it_was_looked_for() -> None:
     order: list[object] = []
     with Workers(1, "build") as workers:
-        builds = Builds(workers, order.append, lambda image: str(image) == "here")
-        builds.start("not here")  # type: ignore[arg-type]
+        builds = Builds(workers)
+        builds.start(lambda: order.append("not here"), lambda: False)
         builds.started[0].result(60)
-        builds.start("here")  # type: ignore[arg-type]
+        builds.start(lambda: order.append("here"), lambda: True)
         builds.wait()
     assert order == ["here", "not here"]
 
@@ -738,7 +738,7 @@ def test_downloads_that_do_not_answer_are_said_before_a_base_is_made(
         return engine.pull(base.reference, cancel)
 
     project.engine = Bare(toy)
-    monkeypatch.setattr(images.providers, "silent", lambda name, settings: "" if answers else f"no {name}")
+    monkeypatch.setattr(building.providers, "silent", lambda name, settings: "" if answers else f"no {name}")
     monkeypatch.setattr(bases, "_bootstrapped", make)
     project.case.write_text(CASE.replace("matrix: {", 'matrix: {python: ["3.12"], '))
     project.run(base_images="bootstrap")

@@ -25,10 +25,11 @@ from reprokit.evidence.records import CellRecord
 from reprokit.run import loading, sources
 from reprokit.run.admitting import check_run_time, grant_by_engine
 from reprokit.run.approving import approve
-from reprokit.run.images import SourceTrees, wanted
+from reprokit.run.images import image_for
 from reprokit.run.invocation import load_again
 from reprokit.run.plan import plan
 from reprokit.run.request import Request
+from reprokit.run.sources import SourceTrees
 from reprokit.store.database import Store
 from tests.unit.run.test_runner import CASE, Project
 
@@ -110,7 +111,7 @@ def test_cases_of_two_levels_share_no_image(project: Project) -> None:
     keys = set()
     for trust in Trust:
         task = plan([replace(file, trust=trust)], Request(cases=("toy.yaml",)))[0]
-        image = wanted(task, Supply(base_source="registry"), SourceTrees(lambda _: {}, print))
+        image = image_for(task, Supply(base_source="registry"), SourceTrees(lambda _: {}, print))
         assert image.trust is trust
         keys.add(image.key)
     assert len(keys) == len(Trust)
