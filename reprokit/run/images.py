@@ -33,24 +33,24 @@ DOWNLOADS = ("uv-python.sh", "conda_packages.py")
 
 @dataclass(frozen=True, kw_only=True)
 class ImageSpec:
-    """An image that tasks need: where it starts and what is built on it.
-
-    ``instead``: what is available where a registry's image is not, in words. ``otherwise``: what is built where that
-    image is one of NVIDIA's, and its tag is gone: CUDA has other providers. ``offline``: why the cell is not available
-    where the downloads of a provider do not answer, '' if it needs none. ``trust``: in the cases that share it.
-    ``build_time``: the most seconds that its build takes. ``bundled``: the image itself, where it is not built.
-    """
+    """An image that tasks need: where it starts and what is built on it."""
 
     environment: Environment
     rendered: dockerfile.Rendered
     sources: Mapping[str, SourceTree] = field(default_factory=dict)
     held: PinnedEnvironment | None = None
     instead: str = ""
+    """What is available where a registry's image is not, in words."""
     otherwise: ImageSpec | None = None
+    """What is built where it starts from an image of NVIDIA's whose tag is gone: CUDA has other providers."""
     offline: str = ""
+    """Why the cell is not available where the downloads of a provider do not answer; '' if it needs none."""
     trust: Trust = Trust.OWN
+    """In the cases that share it."""
     build_time: float | None = None
+    """The most seconds that its build takes."""
     bundled: BundledImage | None = None
+    """The image itself, where it is not built."""
 
     @property
     def key(self) -> str:
@@ -88,20 +88,20 @@ class ImageSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class BuiltImage:
-    """An image that exists: built now or before, in how many seconds, and what was measured in it.
-
-    ``spec``: what it was made as: where a tag is gone, that is not what was asked for. ``bases``: what its Dockerfile
-    starts from, by reference; the first is its base. ``fetched``: it came from another
-    machine, through the site's registry, in these seconds.
-    """
+    """An image that exists."""
 
     spec: ImageSpec
+    """What it was made as: where a tag is gone, that is not what was asked for."""
     image: ImageInfo
     bases: Mapping[str, ImageInfo]
+    """What its Dockerfile starts from, by reference; the first is its base."""
     built: bool
+    """Now, rather than before."""
     seconds: float
+    """That this took."""
     measured: Measured
     fetched: bool = False
+    """It came from another machine, through the site's registry."""
 
     @property
     def base(self) -> ImageInfo:

@@ -161,49 +161,49 @@ BUNDLES = (".tar.gz", ".tgz", ".tar")
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """``cases`` as typed; ``trials`` None = as the case says; ``base_images`` auto | registry | bootstrap.
-
-    ``refresh_bases``: take a registry's images as they are now, not as the store met them first.
-
-    ``engine``: ``auto`` or a kind of :mod:`reprokit.engine.kinds`.
-
-    ``jobs``: builds, and trials, at a time. ``datasets`` and ``sources``: folders of this host by name, those of the
-    configuration too; ``named``: which of them the command line gave, so that the chosen cases must know them.
-    ``confirm``: auto | always | never, whether decided cells are repeated until their trials carry what they say.
-    ``backtrace``: take the stacks of crashes and hangs of every case.
-    ``locked``: build from the locks beside the cases and from nothing else.
-    ``chosen``: the cells, each by its name; ``selection``, ``filter`` and ``fix`` then do not count.
-
-    ``bundle``: the one case is that of a bundle, with its image. ``reuse``: cells are taken over from earlier runs, of
-    at most so many seconds ago; None for none. ``on``: the cluster that runs the cells, '' for none.
-
-    ``yes`` and ``reviewed`` (digests of case texts) say that cases may run here, and ``ask`` whether a user at the
-    terminal may be asked, see :mod:`reprokit.run.approving`. They are about this invocation and no part of what a run
-    is asked.
-    """
+    """What a run is asked; ``yes``, ``reviewed`` and ``ask`` are about this invocation alone."""
 
     cases: tuple[str, ...]
+    """As typed."""
     selection: Selection = field(default_factory=Selection)
     filter: Filter = field(default_factory=Filter)
     trials: int | Trials | None = None
+    """None: as the case says."""
     fix: bool = False
     datasets: Mapping[str, Path] = field(default_factory=dict)
+    """Folders of this host by name, those of the configuration too."""
     sources: Mapping[str, Path] = field(default_factory=dict)
+    """As ``datasets``."""
     named: tuple[str, ...] = ()
+    """Which of the two the command line gave, so that the chosen cases must know them."""
     base_images: str = "auto"
+    """auto | registry | bootstrap"""
     refresh_bases: bool = False
+    """Take a registry's images as they are now, not as the store first saw them."""
     engine: str = "auto"
+    """``auto`` or a kind of :mod:`reprokit.engine.kinds`."""
     jobs: int = 2
+    """Builds, and trials, at a time."""
     confirm: str = "auto"
+    """auto | always | never: whether decided cells are repeated until their trials carry what they say."""
     locked: bool = False
+    """Build from the locks beside the cases and from nothing else."""
     backtrace: bool = False
+    """Take the stacks of crashes and hangs of every case."""
     chosen: tuple[Chosen, ...] = ()
+    """The cells, each by its name; ``selection``, ``filter`` and ``fix`` then do not count."""
     bundle: bool = False
+    """The one case is that of a bundle, with its image."""
     reuse: float | None = None
+    """Cells are taken over from earlier runs, of at most so many seconds ago; None for none."""
     on: str = ""
+    """The cluster that runs the cells, '' for none."""
     yes: bool = False
+    """Its cases may run here unread, see :mod:`reprokit.run.approving`."""
     reviewed: tuple[str, ...] = ()
+    """Digests of the texts of cases that were read and may run here."""
     ask: bool = True
+    """Whether a user at the terminal may be asked."""
 
     @classmethod
     def configured(

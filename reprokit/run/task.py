@@ -28,30 +28,30 @@ class BundledImage:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """One cell of one case, as it stands (``variant`` case) or with its fix merged in (``variant`` fix).
-
-    ``held``: the lock that it is built from, if it is to be; ``refused``: why that lock has no environment for it.
-    ``bundled``: its image, which is not built.
-    ``tried``: of a case that a search rewrote to try it, what it does without, in words. ``reference``: the cell that
-    it is measured against, where the case is about how much slower or bigger it is. ``notes``: what of this host
-    does not go together with it, as the case wants it.
-    """
+    """One cell of one case."""
 
     number: int
     file: CaseFile
     case: Case
     variant: str
+    """``case``: as it stands; ``fix``: with its fix merged in."""
     cell: Cell
     spec: CellSpec
     expected: Verdict | None
     trials: Trials
     datasets: Mapping[str, Path]
     held: PinnedEnvironment | None = None
+    """The lock that it is built from, if it is to be."""
     refused: str = ""
+    """Why that lock has no environment for it."""
     tried: str = ""
+    """Of a case that a search rewrote to try it: what it does without, in words."""
     bundled: BundledImage | None = None
+    """Its image, which is not built."""
     reference: Task | None = None
+    """The cell that it is measured against, where the case is about how much slower or bigger it is."""
     notes: tuple[str, ...] = ()
+    """What of this host does not go together with it, as the case wants it."""
 
 
 def expected_verdict(file: CaseFile, cell: Cell) -> Verdict | None:
