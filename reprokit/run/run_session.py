@@ -331,7 +331,7 @@ class Session(Invocation):
     def _open_cluster(self, request: Request) -> Cluster:
         if self._cluster is None:
             from reprokit.run.fleet.cluster import connect
-            from reprokit.run.fleet.joining import check_nodes
+            from reprokit.run.fleet.placing import check_nodes
 
             self._cluster = connect(request.on, request.engine)
             for text in check_nodes(self._cluster.greeted(), request.on):

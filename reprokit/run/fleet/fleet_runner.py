@@ -21,8 +21,8 @@ from reprokit.run.confirming import Planner, repeat_cells, repeatable
 from reprokit.run.deciding import Decisions
 from reprokit.run.fleet.cluster import Cluster
 from reprokit.run.fleet.dispatching import Dispatcher, Job, sequence
-from reprokit.run.fleet.joining import described
 from reprokit.run.fleet.orders import FleetEvent, Order, ServedImage
+from reprokit.run.fleet.placing import describe_cluster
 from reprokit.run.listener import Listener
 from reprokit.run.request import Request
 from reprokit.run.sources import SourceTrees
@@ -57,7 +57,7 @@ class FleetRunner:
         catalog: Catalog,
         confirming: Planner | None = None,
     ) -> None:
-        self.engine_info: EngineInfo | None = described(cluster.nodes(), cluster.version)
+        self.engine_info: EngineInfo | None = describe_cluster(cluster.nodes(), cluster.version)
         self._run_id = run_id
         self._request = request
         self._ordered = replace(request, on="")

@@ -1,4 +1,4 @@
-"""Which nodes of a cluster can serve a cell, what it asks of Ray, and when it leaves the node of its image. Pure."""
+"""Which nodes of a cluster can serve a run or a cell, what a cell asks of Ray, and when it leaves its image's node. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from reprokit.case.limits import shown_bytes
-from reprokit.core.errors import Unsupported
+from reprokit.core.errors import EngineError, Unsupported
 from reprokit.core.text import one_line, pluralize
 from reprokit.engine.protocol import EngineInfo
 from reprokit.environment import preflighting
@@ -182,3 +182,27 @@ def image_key(task: Task) -> str:
 def leaves_home(*, waiting: int, slots: int, cell_seconds: float, image_seconds: float) -> bool:
     """Whether cells that wait for the nodes that have their image are done sooner where it has to be made first."""
     return waiting * cell_seconds / max(1, slots) > image_seconds
+
+
+def check_nodes(nodes: Sequence[Node], on: str) -> list[str]:
+    """What the user should know of the nodes. Raises EngineError where none can serve a cell."""
+    able = [node for node in nodes if not node.trouble]
+    troubles = [f"{node}: {node.trouble}" for node in nodes if node.trouble]
+    if not able:
+        raise EngineError("\n  ".join([f"--on {on}: no node of the cluster can serve a cell", *troubles]))
+    counts: dict[str, int] = {}
+    for node in able:
+        counts[str(node.report.engine)] = counts.get(str(node.report.engine), 0) + 1
+    words = ", ".join(f"{pluralize(count, 'node')} with {engine}" for engine, count in sorted(counts.items()))
+    return [f"{on}: {words}", *(f"not used: {trouble}" for trouble in troubles)]
+
+
+def describe_cluster(nodes: Sequence[Node], version: str) -> EngineInfo:
+    """The engines of a cluster as the one engine that the record of a run names."""
+    engines = {str(node.report.engine): node.report.engine for node in nodes if node.report.engine and not node.trouble}
+    kinds = {engine.kind for engine in engines.values() if engine}
+    return EngineInfo(
+        kind=kinds.pop() if len(kinds) == 1 else "ray",
+        name="Ray",
+        version=f"{version} over {pluralize(len(nodes), 'node')}: {', '.join(sorted(engines))}",
+    )

@@ -25,7 +25,7 @@ from reprokit.engine.protocol import EngineInfo, ImageInfo, Trial
 from reprokit.evidence.model import Ending
 from reprokit.evidence.records import CellRecord
 from reprokit.report.formats import Scrubber
-from reprokit.run.fleet import carried, dispatching, joining, placing
+from reprokit.run.fleet import carried, dispatching, placing
 from reprokit.run.fleet.cluster import connect
 from reprokit.run.fleet.node import NodeInvocation
 from reprokit.run.fleet.orders import Order, common_parts, packed, unpacked
@@ -262,7 +262,7 @@ def test_names_of_nodes_are_shown_without_what_moves_a_terminal(tmp_path: Path, 
     fleet = Fleet(tmp_path, FakeNode(name, FakeEngine(toy), dies_in=1), FakeNode("well", FakeEngine(toy), dies_in=99))
     assert fleet.run() == 0
     bad = FakeNode(name, FakeEngine(), trouble=f"\x1b]0;t\x07{name}")
-    fleet.session._say(joining.check_nodes([bad.node, fleet.nodes[1].node], "ray")[1])
+    fleet.session._say(placing.check_nodes([bad.node, fleet.nodes[1].node], "ray")[1])
     said = fleet.output.getvalue()
     assert "evil" in said
     assert not set("\x1b\x07\u202e") & set(said)
@@ -389,13 +389,13 @@ def test_nodes_that_cannot_serve_are_named_and_none_at_all_is_an_error() -> None
     able = FakeNode("one", FakeEngine()).node
     idle = FakeNode("two", FakeEngine(), cpus=0).node
     other = FakeNode("three", FakeEngine(), trouble="it has reprokit 0.1").node
-    assert joining.check_nodes([able, idle, other], "ray") == [
+    assert placing.check_nodes([able, idle, other], "ray") == [
         "ray: 1 node with Fake 1",
         "not used: two (node two-id): it offers Ray no CPU",
         "not used: three (node three-id): it has reprokit 0.1",
     ]
     with pytest.raises(EngineError, match=r"--on ray: no node .*\n.*no CPU\n.*reprokit 0\.1"):
-        joining.check_nodes([idle, other], "ray")
+        placing.check_nodes([idle, other], "ray")
 
 
 def test_a_node_with_another_source_of_the_same_version_says_so(tmp_path: Path) -> None:
