@@ -1,4 +1,4 @@
-"""Which nodes of a cluster can serve a run or a cell, what a cell asks of Ray, and when it leaves its image's node. Pure."""
+"""Which nodes of a cluster can serve a run or a cell, what a cell asks of Ray, and when it leaves its image. Pure."""
 
 from __future__ import annotations
 
