@@ -43,14 +43,14 @@ from reprokit.store.folder import SeenBases
 DOWNLOADS = ("uv-python.sh", "conda_packages.py")
 """Scripts of build steps that fetch interpreters, compilers or libraries, and do nothing else."""
 
-OnProgress = Callable[[Progress], None]
+ProgressSink = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuildOptions:
     """How one image is made."""
 
-    on_progress: OnProgress = lambda progress: None
+    on_progress: ProgressSink = lambda progress: None
     waits: Callable[[], bool] = lambda: False
     """Whether to wait with a build for room on the disk."""
     fresh: bool = False
@@ -138,7 +138,7 @@ def _using(services: Services, tag: str) -> Iterator[None]:
 
 
 def _make_bases(
-    services: Services, image: ImageSpec, on_progress: OnProgress
+    services: Services, image: ImageSpec, on_progress: ProgressSink
 ) -> tuple[ImageSpec, dict[str, ImageInfo]]:
     """What the image starts from, and the image itself: the other one where a tag of NVIDIA's is gone."""
     from reprokit.engine import bases
@@ -157,7 +157,7 @@ def _make_bases(
 
 
 def _bases(
-    services: Services, image: ImageSpec, on_progress: OnProgress, cancel: threading.Event
+    services: Services, image: ImageSpec, on_progress: ProgressSink, cancel: threading.Event
 ) -> dict[str, ImageInfo]:
     """The images that the Dockerfile starts from, by reference. A failure says what is available instead."""
     from reprokit.engine import bases

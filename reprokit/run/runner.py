@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from reprokit.run.reusing import Reuse
     from reprokit.store.recorder import Recorder
 
-Work = Callable[[Services, BuiltImage, Task, "GpuAllocation | None"], None]
+TaskWork = Callable[[Services, BuiltImage, Task, "GpuAllocation | None"], None]
 """What is done with a task in place of its trials: it gets its image, and the GPUs that it asks for."""
 
 
@@ -62,7 +62,7 @@ class _Aim:
 
     built: Callable[[ImageSpec, BuiltImage, list[Task]], None] | None = None
     """Gets the image alone."""
-    work: Work | None = None
+    work: TaskWork | None = None
     fresh: bool = False
     earlier: Sequence[Task] = ()
     """Decided tasks that may be repeated."""
@@ -164,7 +164,7 @@ class Runner:
         self._serve(filled, _Aim(built=lambda *found: images.append(found), fresh=fresh))
         return images
 
-    def use(self, tasks: Sequence[Task], work: Work, image_of: Callable[[ImageSpec], ImageSpec] | None = None) -> None:
+    def use(self, tasks: Sequence[Task], work: TaskWork, image_of: Callable[[ImageSpec], ImageSpec] | None = None) -> None:
         """Build the images of ``tasks``, and call ``work`` for each in place of its trials. Decides nothing but what
         stops a task: it then has a record.
 
@@ -364,7 +364,7 @@ class Runner:
         return served
 
     def _start_work(
-        self, ready: BuiltImage, tasks: Sequence[Task], facts: CellFacts, started: _Started, work: Work
+        self, ready: BuiltImage, tasks: Sequence[Task], facts: CellFacts, started: _Started, work: TaskWork
     ) -> None:
         """Start what is done with the tasks in place of their trials."""
         services, decisions = self._services, self._decisions
