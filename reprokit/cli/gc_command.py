@@ -17,7 +17,17 @@ from reprokit.core.errors import EngineError, UsageError
 from reprokit.core.terminal import echo, echo_data
 from reprokit.core.text import pluralize, seconds, size
 from reprokit.engine import kinds, registry, site
-from reprokit.run.keeping import Removal, RemovalPlan, Wanted, by_kind, collect, cost, holders, planned_removals, stock
+from reprokit.run.keeping import (
+    Removal,
+    RemovalPlan,
+    RemovalRequest,
+    by_kind,
+    collect,
+    cost,
+    holders,
+    plan_collection,
+    stock,
+)
 
 if TYPE_CHECKING:
     from reprokit.engine.protocol import Engine, Kept
@@ -86,7 +96,7 @@ def command(
     run uses stays.
     """
     store = options.store_path(store_folder)
-    wanted = Wanted(
+    wanted = RemovalRequest(
         budget=site.settings().budget if budget is None else budget,
         older_than=older_than,
         keep=keep,
@@ -97,7 +107,7 @@ def command(
         raise UsageError("--keep: say how much goes: reprokit gc --budget SIZE, or --older-than TIME")
     places = holders(_engine(engine, quiet=as_json), store)
     found = stock(places, wanted, lambda: _cases(store))
-    plan = planned_removals(found, wanted)
+    plan = plan_collection(found, wanted)
     done: list[Removal] = []
     if not as_json:
         _show_kept(found.items, plan)
@@ -167,7 +177,7 @@ def _show(removal: Removal, word: str) -> None:
     )
 
 
-def _conclude(items: Iterable[Kept], wanted: Wanted, done: list[Removal], left: int, dry_run: bool) -> None:
+def _conclude(items: Iterable[Kept], wanted: RemovalRequest, done: list[Removal], left: int, dry_run: bool) -> None:
     freed = sum(one.freed for one in done)
     again = seconds(sum(cost(one.kept) for one in done))
     what = f"{pluralize(len(done), 'thing')}, {size(freed)}"

@@ -1,4 +1,4 @@
-"""The command that runs inside an image and prints what the image is. Pure: :mod:`reprokit.run.probe` runs it."""
+"""The command that runs inside an image and prints what the image is. Pure: :mod:`reprokit.run.measuring` runs it."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from reprokit.evidence.records import RunRecord
 from reprokit.run.admitting import HostPolicy, supply_of
 from reprokit.run.approving import approve
 from reprokit.run.confirming import Planner
-from reprokit.run.keeping import Holder, Keeper, Wanted, holders
+from reprokit.run.keeping import Holder, Keeper, RemovalRequest, holders
 from reprokit.run.listener import Display, Listener
 from reprokit.run.loading import load_all
 from reprokit.run.request import Request
@@ -180,7 +180,7 @@ class Invocation:
         def everything() -> list[Holder]:
             return holders(self._open_engine(request), self.folder)
 
-        return Keeper(Wanted(budget=budget, logs=False), everything, listener.note)
+        return Keeper(RemovalRequest(budget=budget, logs=False), everything, listener.note)
 
     def _open_store(self) -> Store:
         from reprokit.store.database import Store

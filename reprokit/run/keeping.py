@@ -207,7 +207,7 @@ class Fetched:
 
 
 class DebugFileCache:
-    """What :mod:`reprokit.run.debug_files` keeps, by build id."""
+    """What :mod:`reprokit.run.debuggers` keeps, by build id."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -311,7 +311,7 @@ YEAR = 365 * 86400.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class RemovalRequest:
     """What a collection is asked for. ``keep``: patterns of names, keys and cases that stay; sizes in bytes.
 
     ``older_than``: seconds. ``other_cache``: build cache that may be another program's goes too, where no image uses
@@ -341,7 +341,7 @@ class Stock:
         return next(holder for holder, one in self.held if one.key == kept.key)
 
 
-def stock(holders: Iterable[Holder], wanted: Wanted, cases: Callable[[], dict[str, set[str]]] = dict) -> Stock:
+def stock(holders: Iterable[Holder], wanted: RemovalRequest, cases: Callable[[], dict[str, set[str]]] = dict) -> Stock:
     """What there is, with what is known of its uses. ``cases``: key -> ids of the cases that an image is of.
 
     Raises EngineError.
@@ -362,7 +362,7 @@ def stock(holders: Iterable[Holder], wanted: Wanted, cases: Callable[[], dict[st
     return Stock(held=tuple(found))
 
 
-def _stays(kept: Kept, busy: Collection[str], wanted: Wanted) -> str:
+def _stays(kept: Kept, busy: Collection[str], wanted: RemovalRequest) -> str:
     if not {kept.key, *kept.also}.isdisjoint(busy):
         return "a run uses it"
     if kept.kind == LOG and not wanted.logs:
@@ -372,7 +372,7 @@ def _stays(kept: Kept, busy: Collection[str], wanted: Wanted) -> str:
     return f"--keep {chosen[0]}" if chosen else ""
 
 
-def planned_removals(found: Stock, wanted: Wanted, *, more: int = 0) -> RemovalPlan:
+def plan_collection(found: Stock, wanted: RemovalRequest, *, more: int = 0) -> RemovalPlan:
     """What is to be removed. ``more``: bytes that have to be free below the budget."""
     budget = None if wanted.budget is None else max(wanted.budget - more, 0)
     return plan_removals(found.items, now=time.time(), budget=budget, older_than=wanted.older_than)
@@ -406,12 +406,12 @@ class Keeper:
 
     def __init__(
         self,
-        wanted: Wanted | None = None,
+        wanted: RemovalRequest | None = None,
         holders: Callable[[], Sequence[Holder]] = tuple,
         note: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.uses = uses.Uses()
-        self._wanted = wanted or Wanted()
+        self._wanted = wanted or RemovalRequest()
         self._holders = holders
         self._note = note
         self._lock = threading.Lock()
@@ -469,7 +469,7 @@ class Keeper:
 
 def collect(
     holders: Sequence[Holder],
-    wanted: Wanted,
+    wanted: RemovalRequest,
     on_removed: Callable[[Removal], None],
     *,
     more: int = 0,
@@ -484,11 +484,11 @@ def collect(
         # One at a time: what another collection removes meanwhile would count as kept, and too much would go.
         with uses.collecting(cancel):
             found = stock(holders, wanted, cases)
-            todo = planned_removals(found, wanted, more=more)
+            todo = plan_collection(found, wanted, more=more)
             if not carry_out(todo, found, on_removed, cancel):
                 break
     else:
-        todo = planned_removals(stock(holders, wanted, cases), wanted, more=more)
+        todo = plan_collection(stock(holders, wanted, cases), wanted, more=more)
     uses.forget_before(time.time() - YEAR)
     return todo
 

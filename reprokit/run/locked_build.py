@@ -96,6 +96,7 @@ def unused_locks(tasks: Sequence[Task]) -> list[Path]:
 
 
 SHOWN = 5
+"""Packages that a refusal names."""
 _MISMATCH = re.compile(
     r"Expected sha256 ([0-9a-f]{64})(?:\s*(?:Expected|or) sha256 [0-9a-f]{64})*\s*Got\s+([0-9a-f]{64})"
 )
@@ -231,10 +232,6 @@ def build_locked(
         return engine.build(request, replace(own, secrets=secrets), on_progress, cancel)
     except BuildFailed as error:
         raise explain_by_lock(error, held.lock, held.entry) from error
-
-
-SHOWN = 5
-"""Packages that a refusal names."""
 
 
 def ensure_base(

@@ -59,7 +59,7 @@ class _Entry(BaseModel):
 
 
 def chosen_to_json(chosen: Iterable[Chosen]) -> list[dict[str, Any]]:
-    """The ``cases`` of an entry, which :func:`read` reads."""
+    """The ``cases`` of an entry, which :func:`read_chosen` reads."""
     found: list[dict[str, Any]] = []
     for one in chosen:
         tables: dict[tuple[str, ...], list[list[str]]] = {}
@@ -92,7 +92,7 @@ def read_every_job(text: str, where: str) -> dict[str, tuple[Chosen, ...]]:
 
 
 def chosen_from_json(tables: Sequence[Mapping[str, Any]], where: str = "the recorded request") -> tuple[Chosen, ...]:
-    """The inverse of :func:`to_json`. Raises UsageError for a cell that is named twice, or has no value for an axis."""
+    """As :func:`chosen_to_json` wrote it. Raises UsageError for a cell named twice, or without a value for an axis."""
     found: dict[tuple[str, str, bool], list[Cell]] = {}
     seen: set[tuple[str, frozenset[tuple[str, str]]]] = set()
     for number, table in enumerate(tables):

@@ -67,7 +67,7 @@ class Session(Invocation):
     _cluster: Cluster | None = None
 
     def start(self, request: Request, *, failed: bool = False, trust: Trust | None = None) -> int:
-        """Plan and run; returns the contract's exit status. ``failed``: see :func:`.last_time.only_failed`.
+        """Plan and run; returns the contract's exit status. ``failed``: see :func:`.narrow_to_failed`.
         ``trust``: how far its cases are trusted, None = by where they are read.
 
         Raises UsageError or CaseError, and EngineError where no engine answers, before anything is run or recorded.

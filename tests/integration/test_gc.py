@@ -20,7 +20,7 @@ from reprokit.engine import site
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import BUILD_CACHE, IMAGE, Build
 from reprokit.engine.wire import has_containerd_store
-from reprokit.run.keeping import Keeper, Wanted
+from reprokit.run.keeping import Keeper, RemovalRequest
 from tests.conftest import import_tiny, never
 from tests.private_engine import private_engine
 
@@ -163,7 +163,7 @@ def test_the_cache_of_a_failed_build_is_ours(own_engine: DockerEngine, base: str
 def test_the_budget_is_kept_while_images_are_built(own_engine: DockerEngine, base: str) -> None:
     each = 10 * copies(own_engine)
     budget = 6 * each * MB + MB
-    keeper = Keeper(Wanted(budget=budget), lambda: [own_engine])
+    keeper = Keeper(RemovalRequest(budget=budget), lambda: [own_engine])
     before, after = disk(own_engine), []
     for number in range(14):
         tag = f"reprokit/img:{number}"

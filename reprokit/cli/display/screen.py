@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Screen:
-    """Implements :class:`reprokit.run.display.Display` on a text stream, standard output by default.
+    """Implements :class:`reprokit.run.listener.Display` on a text stream, standard output by default.
 
     ``live``: a table that changes, where the stream is a terminal; not so where something else is shown there, too.
     """

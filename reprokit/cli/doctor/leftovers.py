@@ -12,7 +12,7 @@ from reprokit.core.files import used_bytes
 from reprokit.core.ownership import OwnerState
 from reprokit.core.text import pluralize, size
 from reprokit.evidence.origin import OwnerRecord
-from reprokit.run.keeping import TEMPORARY, Wanted, by_kind, holders, stock
+from reprokit.run.keeping import TEMPORARY, RemovalRequest, by_kind, holders, stock
 
 say = Voice("leftovers")
 
@@ -42,7 +42,7 @@ def check(ground: Ground) -> Iterator[Finding]:
 def _kept(ground: Ground) -> Iterator[Finding]:
     """What `reprokit gc` keeps within a budget, by kind."""
     store = ground.settings.store_folder(ground.folder)
-    found = stock(holders(ground.engine, store), Wanted())
+    found = stock(holders(ground.engine, store), RemovalRequest())
     for kind, (count, total) in by_kind(one for one in found.items if one.kind != TEMPORARY).items():
         yield say.info(f"{kind}: {count}, {size(total)}", "reprokit gc")
     if held := used_bytes(store):

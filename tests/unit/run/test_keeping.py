@@ -25,14 +25,14 @@ from reprokit.run.keeping import (
     Fetched,
     Keeper,
     Logs,
+    RemovalRequest,
     Scraps,
     SourceCache,
-    Wanted,
     collect,
     cost,
     holders,
+    plan_collection,
     plan_removals,
-    planned_removals,
     stock,
 )
 from reprokit.store.database import Store
@@ -244,7 +244,7 @@ def test_a_cache_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
 def test_collecting_removes_by_the_plan_and_remembers_what_it_freed() -> None:
     shelf = Shelf(image("a", used=0.0), image("b"))
     said: list[str] = []
-    left = collect([shelf], Wanted(budget=150), lambda one: said.append(one.kept.key))
+    left = collect([shelf], RemovalRequest(budget=150), lambda one: said.append(one.kept.key))
     assert (said, list(shelf.items), left.total) == (["a"], ["b"], 100)
     known = uses.last("a")
     assert known is not None
@@ -253,17 +253,15 @@ def test_collecting_removes_by_the_plan_and_remembers_what_it_freed() -> None:
 
 def test_what_is_used_or_to_be_kept_stays() -> None:
     shelf = Shelf(*(image(key, also=frozenset({f"{key}-too"})) for key in "abcd"))
-    wanted = Wanted(budget=0, keep=("c*",))
+    wanted = RemovalRequest(budget=0, keep=("c*",))
     with uses.Uses() as mine:
         mine.begin("a")
         mine.begin("b-too")
         left = collect([shelf], wanted, lambda one: None, cases=lambda: {"d": {"x-1"}})
         assert sorted(shelf.items) == ["a", "b", "c"]
         assert left.total == 300
-    assert (
-        planned_removals(stock([shelf], Wanted(budget=0, keep=("case-?",)), lambda: {"a": {"case-1"}}), wanted).bound
-        == 100
-    )
+    asked = RemovalRequest(budget=0, keep=("case-?",))
+    assert plan_collection(stock([shelf], asked, lambda: {"a": {"case-1"}}), wanted).bound == 100
 
 
 def test_what_begins_to_be_used_between_the_plan_and_its_turn_stays() -> None:
@@ -277,14 +275,14 @@ def test_what_begins_to_be_used_between_the_plan_and_its_turn_stays() -> None:
             return True
 
         shelf.on_discard = first
-        collect([shelf], Wanted(budget=0), lambda one: None)
+        collect([shelf], RemovalRequest(budget=0), lambda one: None)
         assert set(shelf.items) <= {"b"}
 
 
 def test_what_cannot_be_removed_is_left_and_two_collections_get_along(monkeypatch: pytest.MonkeyPatch) -> None:
     stuck = Shelf(image("a"), image("b"))
     stuck.on_discard = lambda kept: kept.key != "a"
-    assert collect([stuck], Wanted(budget=0), lambda one: None).total == 100
+    assert collect([stuck], RemovalRequest(budget=0), lambda one: None).total == 100
     shelf = Shelf(*(image(str(number), used=float(number)) for number in range(30)))
     shelf.on_discard = lambda kept: kept.key in shelf.items
     listed, delays = shelf.kept, iter((0.0, 0.5, 1.0))
@@ -295,7 +293,9 @@ def test_what_cannot_be_removed_is_left_and_two_collections_get_along(monkeypatc
         return found
 
     monkeypatch.setattr(shelf, "kept", slow)
-    several = [threading.Thread(target=collect, args=([shelf], Wanted(budget=500), lambda one: None)) for _ in range(3)]
+    several = [
+        threading.Thread(target=collect, args=([shelf], RemovalRequest(budget=500), lambda one: None)) for _ in range(3)
+    ]
     for one in several:
         one.start()
     for one in several:
@@ -313,15 +313,15 @@ def test_an_interrupted_collection_goes_on_the_next_time() -> None:
 
     shelf.on_discard = interrupted
     with pytest.raises(KeyboardInterrupt):
-        collect([shelf], Wanted(budget=100), lambda one: None)
+        collect([shelf], RemovalRequest(budget=100), lambda one: None)
     shelf.on_discard = lambda kept: True
-    assert collect([shelf], Wanted(budget=100), lambda one: None).total == 100
+    assert collect([shelf], RemovalRequest(budget=100), lambda one: None).total == 100
 
 
 def test_another_programs_build_cache_stays_unless_it_is_asked_for() -> None:
     shelf = Shelf(image("a", kind=OTHER_CACHE))
-    assert stock([shelf], Wanted(budget=0)).items == []
-    collect([shelf], Wanted(budget=0, other_cache=True), lambda one: None)
+    assert stock([shelf], RemovalRequest(budget=0)).items == []
+    collect([shelf], RemovalRequest(budget=0, other_cache=True), lambda one: None)
     assert not shelf.items
 
 
@@ -338,7 +338,7 @@ def test_sources_and_scraps_are_listed_and_removed(tmp_path: Path) -> None:
     dead = subprocess.Popen(["true"])
     dead.wait()
     shelves = [SourceCache(tmp_path / "cache/reprokit/sources"), Scraps(tmp_path / "store")]
-    found = stock(shelves, Wanted()).items
+    found = stock(shelves, RemovalRequest()).items
     assert sorted(one.kind for one in found) == [
         "compiled templates",
         "measurement",
@@ -348,10 +348,10 @@ def test_sources_and_scraps_are_listed_and_removed(tmp_path: Path) -> None:
     ]
     with uses.Uses() as mine:
         mine.begin(str(tmp_path / "cache/reprokit/sources/trees/abc"))
-        collect(shelves, Wanted(budget=0), lambda one: None)
-        assert [one.kind for one in stock(shelves, Wanted()).items if one.bytes] == ["source tree"]
-    collect(shelves, Wanted(budget=0), lambda one: None)
-    assert not any(one.bytes for one in stock(shelves, Wanted()).items)
+        collect(shelves, RemovalRequest(budget=0), lambda one: None)
+        assert [one.kind for one in stock(shelves, RemovalRequest()).items if one.bytes] == ["source tree"]
+    collect(shelves, RemovalRequest(budget=0), lambda one: None)
+    assert not any(one.bytes for one in stock(shelves, RemovalRequest()).items)
     assert (tmp_path / "cache/reprokit/templates").is_dir(), "a run may be about to write there"
 
 
@@ -361,12 +361,12 @@ def test_downloads_of_builds_are_listed_and_removed_and_what_is_under_way_stays(
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / place).write_text("x" * 5000)
     os.utime(tmp_path / "own/parts/old", (0, 0))
-    found = stock([Fetched(tmp_path)], Wanted()).items
+    found = stock([Fetched(tmp_path)], RemovalRequest()).items
     assert sorted(one.kind for one in found) == [*["download"] * 3, "part of a download"]
-    collect([Fetched(tmp_path)], Wanted(budget=0), lambda one: None)
-    assert not stock([Fetched(tmp_path)], Wanted()).items
+    collect([Fetched(tmp_path)], RemovalRequest(budget=0), lambda one: None)
+    assert not stock([Fetched(tmp_path)], RemovalRequest()).items
     assert (tmp_path / "own/parts/new").exists()
-    assert not stock([Fetched(tmp_path / "absent")], Wanted()).items
+    assert not stock([Fetched(tmp_path / "absent")], RemovalRequest()).items
 
 
 def test_logs_of_finished_runs_go_and_verdicts_stay(tmp_path: Path) -> None:
@@ -377,7 +377,7 @@ def test_logs_of_finished_runs_go_and_verdicts_stay(tmp_path: Path) -> None:
     (kept,) = logs.kept()
     assert (kept.kind, kept.cases) == (LOG, {"toy"})
     before = Store(folder).run("last")
-    collect([logs], Wanted(budget=0), lambda one: None)
+    collect([logs], RemovalRequest(budget=0), lambda one: None)
     assert logs.kept() == []
     assert Store(folder).run("last") == before
     assert not list(folder.rglob("*.log"))
@@ -491,7 +491,7 @@ def test_a_run_that_cannot_fit_says_so_before_it_starts(project: Project, monkey
 
 def test_a_build_waits_for_room_while_trials_run() -> None:
     shelf = Shelf(image("a"), image("b", stays=""))
-    keeper = Keeper(Wanted(budget=150), lambda: [shelf])
+    keeper = Keeper(RemovalRequest(budget=150), lambda: [shelf])
     uses.remember("new", size=100)
     with keeper.uses as mine:
         mine.begin("a")
@@ -515,7 +515,7 @@ def test_a_build_waits_for_room_while_trials_run() -> None:
 
 def test_a_build_of_unknown_size_is_taken_to_be_as_large_as_the_largest_of_the_run() -> None:
     shelf = Shelf()
-    keeper = Keeper(Wanted(budget=300), lambda: [shelf])
+    keeper = Keeper(RemovalRequest(budget=300), lambda: [shelf])
     most = []
     for number in range(6):
         with keeper.room(str(number), threading.Event()):
