@@ -164,7 +164,9 @@ class Runner:
         self._serve(filled, _Aim(built=lambda *found: images.append(found), fresh=fresh))
         return images
 
-    def use(self, tasks: Sequence[Task], work: TaskWork, image_of: Callable[[ImageSpec], ImageSpec] | None = None) -> None:
+    def use(
+        self, tasks: Sequence[Task], work: TaskWork, image_of: Callable[[ImageSpec], ImageSpec] | None = None
+    ) -> None:
         """Build the images of ``tasks``, and call ``work`` for each in place of its trials. Decides nothing but what
         stops a task: it then has a record.
 
