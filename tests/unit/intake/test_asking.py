@@ -120,7 +120,7 @@ def test_axes_are_asked_for_that_may_matter_with_this_machines_values(
 def test_an_axis_that_is_new_is_asked_for_and_is_an_option() -> None:
     mojo = dataclasses.replace(
         BY_NAME["clang"],
-        syntax=version_syntax("mojo", "Mojo versions."),
+        syntax=version_syntax("mojo", since="0.2.0", help="Mojo versions."),
         wording=dataclasses.replace(BY_NAME["clang"].wording, mentioned=re.compile(r"\bmojo\b")),
     )
     axes = (*AXES, mojo)
