@@ -15,10 +15,12 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import compress
 from typing import Any
 
 from reprokit.core import ownership
@@ -35,6 +37,8 @@ _STEP = "mount / from exec "
 _MOUNT = re.compile(r"cached mount (\S+)")
 _AT_ONCE = 100
 """Records that one request for pruning names."""
+_AT_A_TIME = 6
+"""Images that are removed side by side."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,23 +95,37 @@ class Disk:
         found.sort(key=lambda one: one.kind)  # what an image shares with its base is counted as the base's
         return [*found, *_cached(_private(records))]
 
-    def discard(self, kept: Kept) -> bool:
-        """As :meth:`reprokit.engine.protocol.Engine.discard`."""
-        if kept.kind in (BUILD_CACHE, OTHER_CACHE):
-            self._prune(kept.parts)
-            return not kept.parts.keys() & _private(self._records()).keys()
-        before = _private(self._records())
-        client = self._wire.client()
-        try:
+    def discard(self, several: Sequence[Kept]) -> list[Kept]:
+        """As :meth:`reprokit.engine.protocol.Engine.discard`: listed once, removed side by side, checked once."""
+        cached = [one for one in several if one.kind in (BUILD_CACHE, OTHER_CACHE)]
+        built = [one for one in several if one not in cached]
+        pruned = [number for one in cached for number in one.parts]
+        gone: list[Kept] = []
+        if built:
+            before = _private(self._records())
             with self._wire.errors():
-                found = next((one for one in client.images() if _key(one) == kept.key), None)
-            if found is not None and _kind(found.get("Labels") or {}) and not _other_name(found):
-                for name in _names(found) or [found["Id"]]:
-                    images.remove(self._wire, name)
+                found = {_key(one): one for one in self._wire.client().images()}
+            with ThreadPoolExecutor(_AT_A_TIME, "discard") as pool:
+                for kind in (IMAGE, BASE):  # an image before what it lies on
+                    some = [one for one in built if one.kind == kind]
+                    gone += compress(some, pool.map(lambda one: self._remove(found.get(one.key)), some))
+            after = _private(self._records())
+            pruned += [number for number in after.keys() - before.keys() if _is_ours(number, after)]
+        self._prune(pruned)
+        left = _private(self._records()).keys() if cached else ()
+        return [*gone, *(one for one in cached if one.parts.keys().isdisjoint(left))]
+
+    def _remove(self, image: Mapping[str, Any] | None) -> bool:
+        """Remove an image by our names; whether there is none, or no more."""
+        if image is None:
+            return True
+        if not _kind(image.get("Labels") or {}) or _other_name(image):
+            return False
+        try:
+            for name in _names(image) or [image["Id"]]:
+                images.remove(self._wire, name)
         except EngineError:  # a container uses it by now
             return False
-        after = _private(self._records())
-        self._prune([number for number in after.keys() - before.keys() if _is_ours(number, after)])
         return True
 
     def _images(self) -> list[dict[str, Any]]:

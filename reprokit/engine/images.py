@@ -14,7 +14,7 @@ from typing import Any
 from reprokit.core.errors import Cancelled, EngineError, ImageGone
 from reprokit.engine import failure
 from reprokit.engine.protocol import ImageInfo
-from reprokit.engine.wire import ANSWER_WITHIN, Wire, error_in, raise_for_status
+from reprokit.engine.wire import ANSWER_WITHIN, Wire, error_in, has_containerd_store, raise_for_status
 
 OURS = re.compile(r"(docker\.io/)?reprokit/")
 """How the names of our images begin; Podman writes the registry too."""
@@ -32,9 +32,16 @@ def find(wire: Wire, tag: str) -> ImageInfo | None:
     client = wire.client()
     with wire.errors():
         try:
-            return _described(tag, client.inspect_image(tag))
+            found = client.inspect_image(tag)
+            if has_containerd_store(wire.details()):
+                # Inspected, it says what its layers take compressed; listed, what `docker images` shows.
+                listed = client.images(filters={"reference": tag})
+                found["Size"] = max(
+                    [found.get("Size") or 0, *(one["Size"] for one in listed if one["Id"] == found["Id"])]
+                )
         except docker.errors.NotFound:
             return None
+    return _described(tag, found)
 
 
 def _described(tag: str, found: Mapping[str, Any]) -> ImageInfo:

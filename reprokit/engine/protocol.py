@@ -367,14 +367,14 @@ class Engine(Protocol):
             stands for them. A part that something else holds too is left out: removing ours would not free it.
         """
 
-    def discard(self, kept: Kept) -> bool:
-        """Remove what :meth:`kept` listed, and what only it needed, from the disk.
+    def discard(self, several: Sequence[Kept]) -> Sequence[Kept]:
+        """Remove what :meth:`kept` listed, and what only that needed, from the disk.
 
         Args:
-            kept: One of the things listed.
+            several: Things of the list. What lies on another of them is removed before that.
 
         Returns:
-            Whether it is gone; not so where something uses it.
+            Those that are gone; not so what something uses.
         """
 
 

@@ -6,6 +6,7 @@ import collections
 import contextlib
 import dataclasses
 import fnmatch
+import functools
 import os
 import threading
 import time
@@ -22,7 +23,7 @@ from reprokit.core.files import newest, used_bytes
 from reprokit.core.ownership import locked_if_free
 from reprokit.core.text import pluralize, size
 from reprokit.engine import registry
-from reprokit.engine.protocol import ENVIRONMENT, IMAGE, OTHER_CACHE, Engine, Kept
+from reprokit.engine.protocol import BASE, BUILD_CACHE, ENVIRONMENT, IMAGE, OTHER_CACHE, Engine, Kept
 from reprokit.run import uses
 from reprokit.run.task import Task
 from reprokit.store.delivery import undelivered
@@ -143,8 +144,19 @@ class Holder(Protocol):
     def kept(self) -> Sequence[Kept]:
         """What there is. Raises EngineError."""
 
-    def discard(self, kept: Kept) -> bool:
-        """Remove one thing of it; whether it is gone. Raises EngineError."""
+    def discard(self, several: Sequence[Kept]) -> Sequence[Kept]:
+        """Remove things of it; those that are gone. Raises EngineError."""
+
+
+class _Files:
+    """What is removed one by one."""
+
+    def discard(self, several: Sequence[Kept]) -> Sequence[Kept]:
+        """As :meth:`Holder.discard`."""
+        return [one for one in several if self._remove(one)]
+
+    def _remove(self, kept: Kept) -> bool:
+        raise NotImplementedError
 
 
 def holders(engine: Engine | None, store: Path) -> list[Holder]:
@@ -163,7 +175,7 @@ def holders(engine: Engine | None, store: Path) -> list[Holder]:
     ]
 
 
-class SourceCache:
+class SourceCache(_Files):
     """What :mod:`reprokit.run.sources` keeps: repositories, and trees exported from them."""
 
     def __init__(self, folder: Path) -> None:
@@ -176,7 +188,7 @@ class SourceCache:
         places += [(REPOSITORY, place) for folder in shared for place in folder.glob("*.git")]
         return [_of_place(kind, place) for kind, place in sorted(places) if place.is_dir()]
 
-    def discard(self, kept: Kept) -> bool:
+    def _remove(self, kept: Kept) -> bool:
         """Remove one, unless another process is just fetching it."""
         place = Path(kept.key)
         lock = place.parents[1] / "trees.lock" if kept.kind == TREE else place.with_suffix(".lock")
@@ -184,7 +196,7 @@ class SourceCache:
             return held and ownership.remove_tree(place)
 
 
-class Fetched:
+class Fetched(_Files):
     """Files of package indexes and archives that builds fetched through :mod:`reprokit.engine.site.gateway`."""
 
     def __init__(self, folder: Path) -> None:
@@ -199,14 +211,14 @@ class Fetched:
         found = [_of_place(DOWNLOAD, place) for place in downloads.kept_files(self._folder)]
         return found + [_of_place(REMAINS, place, 0.0) for place in downloads.remains(self._folder)]
 
-    def discard(self, kept: Kept) -> bool:
+    def _remove(self, kept: Kept) -> bool:
         """Remove one; a build that reads it goes on reading."""
         with contextlib.suppress(OSError):
             Path(kept.key).unlink(missing_ok=True)
         return not Path(kept.key).exists()
 
 
-class DebugFileCache:
+class DebugFileCache(_Files):
     """What :mod:`reprokit.run.debuggers` keeps, by build id."""
 
     def __init__(self, folder: Path) -> None:
@@ -216,14 +228,14 @@ class DebugFileCache:
         """A folder for each build id."""
         return [_of_place(DEBUG_FILE, place) for place in sorted(self._folder.glob("[0-9a-f]*")) if place.is_dir()]
 
-    def discard(self, kept: Kept) -> bool:
+    def _remove(self, kept: Kept) -> bool:
         """Remove one, unless another process is just fetching it."""
         place = Path(kept.key)
         with locked_if_free(place.with_suffix(".lock")) as held:
             return held and ownership.remove_tree(place)
 
 
-class Scraps:
+class Scraps(_Files):
     """Small files that are made again at once, and folders of processes that have exited."""
 
     def __init__(self, store: Path) -> None:
@@ -237,7 +249,7 @@ class Scraps:
         places += [(TEMPORARY, place, 0.0) for place in ownership.orphan_folders()]
         return [_of_place(kind, place, seconds) for kind, place, seconds in places]
 
-    def discard(self, kept: Kept) -> bool:
+    def _remove(self, kept: Kept) -> bool:
         """Remove one. The folder of the templates stays: a run may be about to write to it."""
         place = Path(kept.key)
         if kept.kind == TEMPORARY:
@@ -248,7 +260,7 @@ class Scraps:
         return not used_bytes(place)
 
 
-class Logs:
+class Logs(_Files):
     """The logs of the store's finished runs; what repeats a trial by hand, and the verdicts, stay."""
 
     def __init__(self, store: Path) -> None:
@@ -291,7 +303,7 @@ class Logs:
         store.close()
         return found
 
-    def discard(self, kept: Kept) -> bool:
+    def _remove(self, kept: Kept) -> bool:
         """Remove the logs of a run here, and leave a note of that where they are nowhere else."""
         try:
             remove_logs(self._folder, kept.key, note=files_of(self._folder) is None)
@@ -308,6 +320,9 @@ def _of_place(kind: str, place: Path, seconds: float | None = None) -> Kept:
 ROUNDS = 5
 """How often a collection plans again, where things were used or freed less than was thought."""
 YEAR = 365 * 86400.0
+ENGINES = {IMAGE, BASE, BUILD_CACHE, OTHER_CACHE}
+AT_ONCE = 50
+"""Removals after which runs that want to use something get their turn, and the user sees what is gone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,7 +353,11 @@ class Stock:
 
     def holder(self, kept: Kept) -> Holder:
         """What holds a thing."""
-        return next(holder for holder, one in self.held if one.key == kept.key)
+        return self._holders[kept.key]
+
+    @functools.cached_property
+    def _holders(self) -> dict[str, Holder]:
+        return {one.key: holder for holder, one in reversed(self.held)}
 
 
 def stock(holders: Iterable[Holder], wanted: RemovalRequest, cases: Callable[[], dict[str, set[str]]] = dict) -> Stock:
@@ -386,16 +405,32 @@ def carry_out(
     Each thing by itself is removed whole or listed again the next time. Raises EngineError, Cancelled.
     """
     done = 0
-    for removal in plan.removals:
-        kept = removal.kept
+    for holder, some in _batches(plan, found):
         with uses.removing(cancel):
-            if not {kept.key, *kept.also}.isdisjoint(uses.in_use()) or not found.holder(kept).discard(kept):
+            busy = uses.in_use()
+            free = [one.kept for one in some if busy.isdisjoint({one.kept.key, *one.kept.also})]
+            gone = {one.key for one in holder.discard(free)} if free else set()
+        for removal in some:
+            if removal.kept.key not in gone:
                 continue
-        if kept.kind in (IMAGE, ENVIRONMENT):
-            uses.remember(kept.key, size=removal.freed)
-        done += 1
-        on_removed(removal)
+            if removal.kept.kind in (IMAGE, ENVIRONMENT):
+                uses.remember(removal.kept.key, size=removal.freed)
+            done += 1
+            on_removed(removal)
     return done
+
+
+def _batches(plan: RemovalPlan, found: Stock) -> Iterator[tuple[Holder, list[Removal]]]:
+    """Removals that follow each other and go at once: an engine is asked what it has only once for all of them."""
+    batch: list[Removal] = []
+    for removal in plan.removals:
+        together = batch and ENGINES >= {batch[0].kept.kind, removal.kept.kind} and len(batch) < AT_ONCE
+        if batch and not (together and found.holder(batch[0].kept) is found.holder(removal.kept)):
+            yield found.holder(batch[0].kept), batch
+            batch = []
+        batch.append(removal)
+    if batch:
+        yield found.holder(batch[0].kept), batch
 
 
 class Keeper:

@@ -242,9 +242,10 @@ class ToyEngine:
             for tag, place in ((tag, self._folder(tag)) for tag in tags)
         ]
 
-    def discard(self, kept: Kept) -> bool:
-        self.remove_image(kept.key)
-        return self.image(kept.key) is None
+    def discard(self, several: Sequence[Kept]) -> list[Kept]:
+        for one in several:
+            self.remove_image(one.key)
+        return [one for one in several if self.image(one.key) is None]
 
     def _folder(self, tag: str) -> Path:
         return self._top / tag.rpartition(":")[2]

@@ -156,7 +156,7 @@ def test_the_cache_of_a_failed_build_is_ours(own_engine: DockerEngine, base: str
         build(own_engine, base, "reprokit/img:failed", blob("half", 5), "RUN false")
     (kept,) = [one for one in own_engine.kept() if one.kind == BUILD_CACHE]
     assert 5 * MB <= kept.bytes < 6 * MB
-    assert own_engine.discard(kept)
+    assert own_engine.discard([kept])
     assert not [one for one in own_engine.kept() if one.kind == BUILD_CACHE]
 
 

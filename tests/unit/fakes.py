@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -128,7 +128,8 @@ class FakeEngine:
                 for tag in dict.fromkeys(self.built)
             ]
 
-    def discard(self, kept: Kept) -> bool:
-        self.remove_image(kept.key)
-        self.discarded.append(kept.key)
-        return True
+    def discard(self, several: Sequence[Kept]) -> Sequence[Kept]:
+        for one in several:
+            self.remove_image(one.key)
+            self.discarded.append(one.key)
+        return several

@@ -202,6 +202,6 @@ class DockerEngine:
         """Images and base images of ours, and the build cache that no image uses. Raises EngineError."""
         return self._disk.kept()
 
-    def discard(self, kept: Kept) -> bool:
-        """Remove an image by our names, or build cache; whether it is gone. Raises EngineError."""
-        return self._disk.discard(kept)
+    def discard(self, several: Sequence[Kept]) -> Sequence[Kept]:
+        """Remove images by our names, and build cache; those that are gone. Raises EngineError."""
+        return self._disk.discard(several)

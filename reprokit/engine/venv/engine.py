@@ -96,9 +96,9 @@ class VenvEngine:
         """Environments, the interpreters that uv installed for them, and what pip downloaded."""
         return environments.list_kept()
 
-    def discard(self, kept: Kept) -> bool:
-        """Remove one of them; whether it is gone."""
-        return environments.discard(kept)
+    def discard(self, several: Sequence[Kept]) -> Sequence[Kept]:
+        """Remove some of them; those that are gone."""
+        return [one for one in several if environments.discard(one)]
 
     # An environment has one name, starts from this host, and stays on it.
 

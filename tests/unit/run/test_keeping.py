@@ -58,10 +58,11 @@ class Shelf:
     def kept(self) -> Sequence[Kept]:
         return list(self.items.values())
 
-    def discard(self, kept: Kept) -> bool:
-        if self.on_discard(kept):
-            del self.items[kept.key]
-        return kept.key not in self.items
+    def discard(self, several: Sequence[Kept]) -> Sequence[Kept]:
+        for one in several:
+            if self.on_discard(one):
+                del self.items[one.key]
+        return [one for one in several if one.key not in self.items]
 
 
 @pytest.fixture(autouse=True)
