@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import stat
 import tarfile
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reprokit.core import interrupts
-from reprokit.core.errors import Cancelled, EngineError
-from reprokit.engine.protocol import Build
+from reprokit.core.errors import Cancelled, EngineError, ReprokitError
+from reprokit.engine import images
+from reprokit.engine.protocol import Build, ImageInfo, Progress, say_downloads
 from reprokit.engine.site.gateway.access import parsed_host
 from reprokit.engine.site.links import ARCHIVES
-from reprokit.engine.wire import ANSWER_WITHIN, Wire, error_in, raise_for_status, raw_socket
+from reprokit.engine.wire import ANSWER_WITHIN, Wire, cut_on, error_in, raise_for_status
+
+if TYPE_CHECKING:
+    from reprokit.engine.site import Served, Site
 
 DOCKERFILE = "Dockerfile"
 _CHUNK = 256 * 1024
@@ -82,7 +84,31 @@ def _file(path: Path, size: int) -> Iterator[bytes]:
     yield bytes(-size % tarfile.BLOCKSIZE)
 
 
-_LOOK = 0.2  # seconds between looks at the cancel event
+def build_image(
+    wire: Wire,
+    build: Build,
+    site: Site,
+    on_progress: Callable[[Progress], None],
+    cancel: threading.Event,
+    send: Callable[[Served], ReprokitError | None],
+) -> ImageInfo:
+    """Build an image by ``send``, which returns why that failed; see :meth:`reprokit.engine.protocol.Engine.build`."""
+    if cancel.is_set():
+        raise Cancelled("cancelled before the build started")
+    reached = not wire.is_podman() or wire.is_local()
+    hosts, places = named_hosts(build), named_places(build)
+    with site.serving(build.trust, hosts=hosts, places=places, reached=reached) as served:
+        for warning in served.warnings:
+            on_progress(Progress(number=0, total=0, name="site settings", log=f"warning: {warning}\n"))
+        failed = send(served)
+        say_downloads(served.fetched, on_progress)
+        if failed:
+            raise failed
+    image = images.find(wire, build.tag)
+    if image is None:
+        text = f"the engine says that it built {build.tag}, yet has no such image: was it removed meanwhile?"
+        raise EngineError(text)
+    return image
 
 
 def post_build(
@@ -138,53 +164,6 @@ def post_build(
     if cancel.is_set():
         raise Cancelled("cancelled during the build")
     return ""
-
-
-@contextlib.contextmanager
-def cut_on(response: Any, cancel: threading.Event, silence: float | None = None) -> Iterator[Callable[[], None]]:
-    """A block that reads a streaming answer which ``cancel`` cuts off within a moment, even in mid-read.
-
-    ``silence``: seconds after which it is cut off too, counted from the last call of what the block gets; then
-    EngineError is raised. Without it a step may be silent for as long as it likes.
-    """
-    sock = raw_socket(response)
-    sock.settimeout(None)
-    done = threading.Event()
-    last = [time.monotonic()]
-    silent = threading.Event()
-
-    def heard() -> None:
-        last[0] = time.monotonic()
-
-    def watch() -> None:
-        import socket
-
-        while not done.wait(_LOOK):
-            if silence is not None and time.monotonic() - last[0] > silence:
-                silent.set()
-            if cancel.is_set() or silent.is_set():
-                with contextlib.suppress(OSError):
-                    sock.shutdown(socket.SHUT_RDWR)
-                return
-
-    watcher = threading.Thread(target=watch, name="cancel-watch", daemon=True)
-    watcher.start()
-    try:
-        yield heard
-    except Exception as error:
-        if silent.is_set():
-            raise _given_up(silence) from error
-        raise
-    else:
-        if silent.is_set():
-            raise _given_up(silence)
-    finally:
-        done.set()
-        watcher.join()
-
-
-def _given_up(silence: float | None) -> EngineError:
-    return EngineError(f"there was no answer for {silence:g} s, and it was given up")
 
 
 _URL = re.compile(r"https?://(?:[^/\s'\"@]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?")

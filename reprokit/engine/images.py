@@ -14,7 +14,7 @@ from typing import Any
 from reprokit.core.errors import Cancelled, EngineError, ImageGone
 from reprokit.engine import failure
 from reprokit.engine.protocol import ImageInfo
-from reprokit.engine.wire import ANSWER_WITHIN, Wire, error_in, has_containerd_store, raise_for_status
+from reprokit.engine.wire import ANSWER_WITHIN, Wire, cut_on, error_in, has_containerd_store, raise_for_status
 
 OURS = re.compile(r"(docker\.io/)?reprokit/")
 """How the names of our images begin; Podman writes the registry too."""
@@ -23,6 +23,84 @@ SILENCE = 600.0
 """Seconds without a word after which an exchange with a registry is given up; Podman is silent for a whole layer."""
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+class Images:
+    """The images of the engine at the end of ``wire``, as :class:`reprokit.engine.protocol.Engine` has them."""
+
+    is_podman = False
+
+    def __init__(self, wire: Wire) -> None:
+        self.wire = wire
+
+    def image(self, tag: str) -> ImageInfo | None:
+        """The image of that tag or id, or None."""
+        return find(self.wire, tag)
+
+    def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
+        """Pull an image; None when the registry has none of that name. Raises Cancelled, Unsupported, EngineError."""
+        name, tag = split(reference)
+        url, params = self.wire.url("/images/create"), {"fromImage": name, "tag": tag}
+        if self.is_podman and on_loopback(name):
+            # Docker speaks plain HTTP with a registry on its own loopback. Podman does where it is configured to.
+            url, params = self.wire.podman_url("/images/pull"), {"reference": reference, "tlsVerify": "false"}
+        error, _ = _exchanged(self.wire, url, params, reference, cancel)
+        if not error:
+            return find(self.wire, reference)
+        if failure.is_missing_image(error):
+            return None
+        raise failure.of_pull(error, reference)
+
+    def push(self, reference: str, cancel: threading.Event) -> str:
+        """Push an image to the registry of its name; its digest there. Raises Cancelled, EngineError."""
+        name, tag = split(reference)
+        params = {"tag": tag, **({"tlsVerify": "false"} if on_loopback(name) else {})}  # Podman's, as in :func:`pull`
+        error, lines = _exchanged(self.wire, self.wire.url(f"/images/{name}/push"), params, reference, cancel)
+        if error:
+            raise failure.of_push(error, reference)
+        return next((found[0] for line in reversed(lines) if (found := _DIGEST.search(line))), "")
+
+    def tag(self, image: str, name: str) -> ImageInfo:
+        """Give an image another name. Raises EngineError."""
+        repository, version = split(name)
+        with self.wire.errors():
+            self.wire.client().tag(image, repository, version)
+        found = self.image(name)
+        if found is None:
+            raise EngineError(f"the engine took the name {name} for {image}, and then had no such image")
+        return found
+
+    def remove_image(self, tag: str) -> None:
+        """Take a name from an image, and the image away if that was its last. Raises EngineError when it is in use."""
+        if not self.is_podman or self.image(tag) is not None:  # Podman 4.3 answers with an error where there is none
+            remove(self.wire, tag)
+
+    def save(self, image: str, target: Path, cancel: threading.Event) -> None:
+        """Write an image to a file, as ``docker save`` does. Raises ImageGone, Cancelled, EngineError."""
+        if self.image(image) is None:
+            raise ImageGone(f"the engine has the image {image} no more")
+        with self.wire.errors(), target.open("wb") as writer:
+            for part in self.wire.client().get_image(image):
+                if cancel.is_set():
+                    raise Cancelled(f"cancelled while {image} was saved")
+                writer.write(part)
+
+    def load(self, archive: Path, tag: str) -> ImageInfo:
+        """Take the one image of an archive, which has that name. Raises EngineError."""
+        return _imported(self.wire, self.wire.url("/images/load"), {"quiet": "true"}, archive, tag)
+
+    def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
+        """Make an image of one layer from a root file system archive (plain, gzip, bzip2, xz), streamed from disk."""
+        if self.is_podman:
+            # Over its own API: the Docker-compatible one drops the tag (podman issue 18597). Without a registry's name
+            # Podman would put its own before it. Labels are taken unchanged, except for quotes around the whole.
+            changes = [f"LABEL {key}={value}" for key, value in sorted(labels.items())]
+            named = {"reference": on_docker_hub(tag), "changes": changes}
+            return _imported(self.wire, self.wire.podman_url("/images/import"), named, tar, tag)
+        name, version = split(tag)
+        changes = [f"LABEL {_quoted(key)}={_quoted(value)}" for key, value in sorted(labels.items())]
+        query = {"fromSrc": "-", "repo": name, "tag": version, "changes": changes}
+        return _imported(self.wire, self.wire.url("/images/create"), query, tar, tag)
 
 
 def find(wire: Wire, tag: str) -> ImageInfo | None:
@@ -59,31 +137,6 @@ def _described(tag: str, found: Mapping[str, Any]) -> ImageInfo:
     )
 
 
-def pull(wire: Wire, reference: str, cancel: threading.Event, *, podman: bool = False) -> ImageInfo | None:
-    """Pull an image; None when the registry has none of that name. Raises Cancelled, Unsupported, EngineError."""
-    name, tag = split(reference)
-    url, params = wire.url("/images/create"), {"fromImage": name, "tag": tag}
-    if podman and on_loopback(name):
-        # Docker speaks plain HTTP with a registry on its own loopback. Podman does where it is configured to.
-        url, params = wire.podman_url("/images/pull"), {"reference": reference, "tlsVerify": "false"}
-    error, _ = _exchanged(wire, url, params, reference, cancel)
-    if not error:
-        return find(wire, reference)
-    if failure.is_missing_image(error):
-        return None
-    raise failure.of_pull(error, reference)
-
-
-def push(wire: Wire, reference: str, cancel: threading.Event) -> str:
-    """Push an image to the registry of its name; its digest there. Raises Cancelled, EngineError."""
-    name, tag = split(reference)
-    params = {"tag": tag, **({"tlsVerify": "false"} if on_loopback(name) else {})}  # Podman's, as in :func:`pull`
-    error, lines = _exchanged(wire, wire.url(f"/images/{name}/push"), params, reference, cancel)
-    if error:
-        raise failure.of_push(error, reference)
-    return next((found[0] for line in reversed(lines) if (found := _DIGEST.search(line))), "")
-
-
 def on_loopback(name: str) -> bool:
     """Whether the registry of an image's name is on the engine's own loopback."""
     host = name.partition("/")[0].rpartition(":")[0] or name.partition("/")[0]
@@ -95,8 +148,6 @@ def _exchanged(
 ) -> tuple[str, list[str]]:
     """Have the engine exchange an image with its registry: the error, '' for none, and the last lines of its words."""
     from docker.auth import resolve_repository_name
-
-    from reprokit.engine.building import cut_on
 
     client = wire.client()
     lines: deque[str] = deque(maxlen=5)
@@ -143,17 +194,6 @@ def _login(client: Any, registry: str) -> bytes | None:
     return header
 
 
-def tag(wire: Wire, image: str, name: str) -> ImageInfo:
-    """Give an image another name. Raises EngineError."""
-    repository, version = split(name)
-    with wire.errors():
-        wire.client().tag(image, repository, version)
-    found = find(wire, name)
-    if found is None:
-        raise EngineError(f"the engine took the name {name} for {image}, and then had no such image")
-    return found
-
-
 def remove(wire: Wire, tag: str) -> None:
     """Take a name from an image, and the image away if that was its last. Raises EngineError when it is in use."""
     import docker.errors
@@ -188,44 +228,9 @@ def _words(body: bytes) -> str:
         return body.decode("utf-8", errors="replace")
 
 
-def save(wire: Wire, image: str, target: Path, cancel: threading.Event) -> None:
-    """Write an image to a file, as ``docker save`` does. Raises ImageGone, Cancelled, EngineError."""
-    if find(wire, image) is None:
-        raise ImageGone(f"the engine has the image {image} no more")
-    with wire.errors(), target.open("wb") as writer:
-        for part in wire.client().get_image(image):
-            if cancel.is_set():
-                raise Cancelled(f"cancelled while {image} was saved")
-            writer.write(part)
-
-
-def load(wire: Wire, archive: Path, tag: str) -> ImageInfo:
-    """Take the one image of an archive, which has that name. Raises EngineError."""
-    return _imported(wire, wire.url("/images/load"), {"quiet": "true"}, archive, tag)
-
-
 def _quoted(text: str) -> str:
     """A word of a Dockerfile instruction in double quotes, where backslash, quote and dollar have a meaning."""
     return '"' + re.sub(r'(["\\$])', r"\\\1", text) + '"'
-
-
-def import_rootfs(wire: Wire, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
-    """Make an image of one layer from a root file system archive (plain, gzip, bzip2, xz), streamed from disk."""
-    name, version = split(tag)
-    changes = [f"LABEL {_quoted(key)}={_quoted(value)}" for key, value in sorted(labels.items())]
-    query = {"fromSrc": "-", "repo": name, "tag": version, "changes": changes}
-    return _imported(wire, wire.url("/images/create"), query, tar, tag)
-
-
-def import_into_podman(wire: Wire, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
-    """:func:`import_rootfs` over Podman's own API: the Docker-compatible one drops the tag (podman issue 18597)."""
-    # Without a registry's name Podman would put its own before it, and not find the image by the name that Docker's
-    # users say. Labels are taken unchanged, except for quotes around the whole.
-    query = {
-        "reference": on_docker_hub(tag),
-        "changes": [f"LABEL {key}={value}" for key, value in sorted(labels.items())],
-    }
-    return _imported(wire, wire.podman_url("/images/import"), query, tar, tag)
 
 
 def on_docker_hub(reference: str) -> str:

@@ -13,7 +13,8 @@ import platform
 import re
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ NEWEST_API = (1, 52)
 _CONTAINERD, _CONTAINERD_CONFIG = "/run/containerd/containerd.sock", Path("/etc/containerd/config.toml")
 """As a host's containerd has them by default: containerd's defaults/defaults_unix.go."""
 
+_LOOK_EVERY = 0.2  # seconds between looks at the cancel event
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _DEFAULT_SOCKET = "unix:///var/run/docker.sock"
 _ROOTLESS, _PLAIN = "rootless engine", "default socket"
@@ -308,6 +310,51 @@ def raw_socket(response: Any) -> Any:
     """The socket (or SSH channel) under an unread streaming response."""
     reader = response.raw._fp.fp
     return getattr(reader, "channel", None) or reader.raw._sock
+
+
+@contextlib.contextmanager
+def cut_on(response: Any, cancel: threading.Event, silence: float | None = None) -> Iterator[Callable[[], None]]:
+    """A block that reads a streaming answer which ``cancel`` cuts off within a moment, even in mid-read.
+
+    ``silence``: seconds after which it is cut off too, counted from the last call of what the block gets; then
+    EngineError is raised. Without it a step may be silent for as long as it likes.
+    """
+    sock = raw_socket(response)
+    sock.settimeout(None)
+    done = threading.Event()
+    last = [time.monotonic()]
+    silent = threading.Event()
+
+    def heard() -> None:
+        last[0] = time.monotonic()
+
+    def watch() -> None:
+        while not done.wait(_LOOK_EVERY):
+            if silence is not None and time.monotonic() - last[0] > silence:
+                silent.set()
+            if cancel.is_set() or silent.is_set():
+                with contextlib.suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
+                return
+
+    watcher = threading.Thread(target=watch, name="cancel-watch", daemon=True)
+    watcher.start()
+    try:
+        yield heard
+    except Exception as error:
+        if silent.is_set():
+            raise _given_up(silence) from error
+        raise
+    else:
+        if silent.is_set():
+            raise _given_up(silence)
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _given_up(silence: float | None) -> EngineError:
+    return EngineError(f"there was no answer for {silence:g} s, and it was given up")
 
 
 @contextlib.contextmanager

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from reprokit.case.trust import ALLOWANCES
 from reprokit.core import cache
-from reprokit.core.errors import BuildFailed, Cancelled, EngineError
+from reprokit.core.errors import BuildFailed, ReprokitError
 from reprokit.core.ownership import locked
 from reprokit.engine import building, failure
-from reprokit.engine.building import named_hosts, named_places
-from reprokit.engine.protocol import Build, ImageInfo, Progress, say_downloads
+from reprokit.engine.protocol import Build, ImageInfo, Progress
 from reprokit.engine.wire import Wire
 from reprokit.environment.steps import instructions, short_step
 
@@ -35,41 +34,32 @@ def build(
     """Build and tag an image; see :meth:`reprokit.engine.protocol.Engine.build`."""
     # Before gRPC is loaded: its handlers for fork() do nothing for us but print a line whenever a process is started.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
-    from reprokit.engine import images
     from reprokit.engine.docker import session
 
-    if cancel.is_set():
-        raise Cancelled("cancelled before the build started")
     gets = ALLOWANCES[build.trust]
-    with site.serving(build.trust, hosts=named_hosts(build), places=named_places(build)) as served:
-        for warning in served.warnings:
-            on_progress(Progress(number=0, total=0, name="site settings", log=f"warning: {warning}\n"))
+
+    def login(host: str) -> tuple[str, str]:
+        return credentials(wire, host) if gets.credentials else ("", "")
+
+    def send(served: Served) -> ReprokitError | None:
         trace = session.Trace(on_progress, served.redact)
 
-        def login(host: str) -> tuple[str, str]:
-            return credentials(wire, host) if gets.credentials else ("", "")
+        def take(message: Mapping[str, Any]) -> None:
+            if message.get("id") == "moby.buildkit.trace":
+                trace.feed(base64.b64decode(message["aux"]))
 
+        context = building.pack_context(build.dockerfile, build.context)
         with session.serve(wire, served.secrets, login, served.gateway) as session_id:
-            error = building.post_build(
-                wire,
-                parameters(build, served, session_id),
-                building.pack_context(build.dockerfile, build.context),
-                lambda message: _take(message, trace.feed),
-                cancel,
-            )
-        say_downloads(served.fetched, on_progress)
-        if error:
-            error = served.redact(error)
-            step, tail, cause = trace.failed()
-            elsewhere = "" if step else trace.ran_elsewhere(error)
-            failed = failure.of_build(cause or error, step=step or elsewhere, tail=(*tail, *served.refused))
-            raise RanElsewhere(failed) if elsewhere and isinstance(failed, BuildFailed) else failed
-    image = images.find(wire, build.tag)
-    if image is None:
-        raise EngineError(
-            f"the engine says that it built {build.tag}, yet has no such image: was it removed meanwhile?"
-        )
-    return image
+            error = building.post_build(wire, parameters(build, served, session_id), context, take, cancel)
+        if not error:
+            return None
+        error = served.redact(error)
+        step, tail, cause = trace.failed()
+        elsewhere = "" if step else trace.ran_elsewhere(error)
+        failed = failure.of_build(cause or error, step=step or elsewhere, tail=(*tail, *served.refused))
+        return RanElsewhere(failed) if elsewhere and isinstance(failed, BuildFailed) else failed
+
+    return building.build_image(wire, build, site, on_progress, cancel, send)
 
 
 def parameters(build: Build, served: Served, session_id: str) -> dict[str, str]:
@@ -92,11 +82,6 @@ def parameters(build: Build, served: Served, session_id: str) -> dict[str, str]:
         # The one export of cache that the Engine API offers: what the steps were, within the image itself.
         query["buildargs"] = json.dumps({"BUILDKIT_INLINE_CACHE": "1"})
     return query
-
-
-def _take(message: Mapping[str, Any], feed: Callable[[bytes], None]) -> None:
-    if message.get("id") == "moby.buildkit.trace":
-        feed(base64.b64decode(message["aux"]))
 
 
 def credentials(wire: Wire, host: str) -> tuple[str, str]:

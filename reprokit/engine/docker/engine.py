@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from reprokit.case.limits import LIMITS
 from reprokit.core import ownership
 from reprokit.core.errors import EngineError
-from reprokit.engine import container_spec, containers, images
+from reprokit.engine import container_spec, containers
 from reprokit.engine.container_spec import docker_run_line
 from reprokit.engine.disk import Disk
 from reprokit.engine.docker import ENTRY
 from reprokit.engine.docker.buildkit import FailedSteps
+from reprokit.engine.images import Images
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Kept, Progress, Slot, Trial
 from reprokit.engine.wire import Wire, endpoint
 from reprokit.engine.witness import Witnesses
@@ -39,7 +40,7 @@ def open_engine(environ: Mapping[str, str]) -> DockerEngine:
     return DockerEngine(wire=wire)
 
 
-class DockerEngine:
+class DockerEngine(Images):
     """A Docker Engine at the end of ``wire``, by default where the docker client finds it.
 
     ``environ`` stands in for the process's environment (DOCKER_HOST, DOCKER_CONTEXT, DOCKER_CERT_PATH ...). Nothing
@@ -51,7 +52,6 @@ class DockerEngine:
 
     entry = ENTRY
     name = "Docker Engine"
-    is_podman = False
     program = "docker"
     builder = "BuildKit"
     oldest = (20, 10)
@@ -60,19 +60,14 @@ class DockerEngine:
     gpus_by_cdi_alone = False
 
     def __init__(self, environ: Mapping[str, str] | None = None, wire: Wire | None = None) -> None:
-        self._wire = wire or Wire(environ)
-        self._witnesses = Witnesses(self._wire)
-        self._disk = Disk(self._wire)
+        super().__init__(wire or Wire(environ))
+        self._witnesses = Witnesses(self.wire)
+        self._disk = Disk(self.wire)
         self._failed_steps = FailedSteps()
-
-    @property
-    def wire(self) -> Wire:
-        """The connection to it, for those who look at more than they use."""
-        return self._wire
 
     def info(self) -> EngineInfo:
         """The engine's own description. Raises EngineError, with what to do, when none answers."""
-        version, details = self._wire.about(), self._wire.details()
+        version, details = self.wire.about(), self.wire.details()
         return EngineInfo(
             kind=self.entry.kind,
             capabilities=self.entry.capabilities,
@@ -82,14 +77,14 @@ class DockerEngine:
             architecture=str(version.get("Arch", "")),
             unenforced=self._unenforced() | BUILDS_UNLIMITED,
             memory=int(details.get("MemTotal") or 0),
-            storage=self._wire.storage(),
+            storage=self.wire.storage(),
             runtime=self._runtime(),
-            remote=self._wire.endpoint.url if self._wire.endpoint.is_remote else "",
+            remote=self.wire.endpoint.url if self.wire.endpoint.is_remote else "",
         )
 
     def ping(self) -> None:
         """Raise EngineError unless the engine answers within seconds."""
-        self._wire.ping()
+        self.wire.ping()
 
     def _runtime(self) -> str:
         """The runtime of its trials; '' = the engine's default."""
@@ -97,12 +92,8 @@ class DockerEngine:
 
     def _unenforced(self) -> frozenset[str]:
         """The limits that this engine does not hold, as a rootless one does not without delegated cgroups."""
-        about = self._wire.details()
+        about = self.wire.details()
         return frozenset(row.key for row in LIMITS if about.get(row.held.docker) is False)
-
-    def image(self, tag: str) -> ImageInfo | None:
-        """The image of that tag, or None when the engine has none."""
-        return images.find(self._wire, tag)
 
     def build(
         self, build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event
@@ -111,36 +102,8 @@ class DockerEngine:
         from reprokit.engine.docker import buildkit
 
         with self._witnesses.current().vouching():
-            attempt = partial(buildkit.build, self._wire, build, site, on_progress, cancel)
+            attempt = partial(buildkit.build, self.wire, build, site, on_progress, cancel)
             return self._failed_steps.build(build, attempt, cancel)
-
-    def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
-        """Pull an image; None when the registry has no such image. Raises Cancelled, Unsupported, EngineError."""
-        return images.pull(self._wire, reference, cancel, podman=self.is_podman)
-
-    def push(self, reference: str, cancel: threading.Event) -> str:
-        """Push an image to the registry of its name; its digest there. Raises Cancelled, EngineError."""
-        return images.push(self._wire, reference, cancel)
-
-    def tag(self, image: str, name: str) -> ImageInfo:
-        """Give an image that the engine holds another name. Raises EngineError."""
-        return images.tag(self._wire, image, name)
-
-    def remove_image(self, tag: str) -> None:
-        """Take a name from an image, and the image away if that was its last. Raises EngineError when it is in use."""
-        images.remove(self._wire, tag)
-
-    def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
-        """Make an image from a root file system archive. Raises EngineError."""
-        return images.import_rootfs(self._wire, tar, tag, labels)
-
-    def save(self, image: str, target: Path, cancel: threading.Event) -> None:
-        """Write an image to a file, as ``docker save`` does. Raises ImageGone, Cancelled, EngineError."""
-        images.save(self._wire, image, target, cancel)
-
-    def load(self, archive: Path, tag: str) -> ImageInfo:
-        """Take the one image of an archive, which has that name. Raises EngineError."""
-        return images.load(self._wire, archive, tag)
 
     def run(
         self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event, slot: Slot | None = None
@@ -151,7 +114,7 @@ class DockerEngine:
         when this returns.
         """
         return containers.run(
-            self._wire,
+            self.wire,
             trial,
             sink,
             cancel,
@@ -163,7 +126,7 @@ class DockerEngine:
 
     def repeat(self, trial: Trial, files: Path) -> str:
         """The ``docker run`` line of a trial. ``files``: holds a copy of the trial's files."""
-        cdi = containers.cdi_names(self._wire, trial, podman=self.is_podman)
+        cdi = containers.cdi_names(self.wire, trial, podman=self.is_podman)
         return docker_run_line(trial, files, self.program, cdi, self._runtime())
 
     def sweep(self) -> list[str]:
@@ -172,16 +135,16 @@ class DockerEngine:
 
         Images stay; containers of other hosts, of living processes and of others are not touched.
         """
-        client = self._wire.client()
-        own = containers.remove_left(client, self._witnesses.unremoved, self._wire.endpoint.url)
+        client = self.wire.client()
+        own = containers.remove_left(client, self._witnesses.unremoved, self.wire.endpoint.url)
         removed = [f"container {name} of this run" for name in own]
-        for container in containers.list_all(self._wire, label=ownership.PID):
+        for container in containers.list_all(self.wire, label=ownership.PID):
             labels = container.get("Labels") or {}
             if not ownership.is_orphan(labels):
                 continue
             # One that the engine cannot remove now (a busy mount) must not stop the run; the next sweep tries again.
             with suppress(EngineError):
-                if not containers.remove(client, container["Id"], self._wire.endpoint.url):
+                if not containers.remove(client, container["Id"], self.wire.endpoint.url):
                     continue
                 run, case = labels.get(ownership.RUN, ""), labels.get(ownership.CASE, "")
                 of = f" of run {run}, case {case}" if run or case else ""
@@ -190,7 +153,7 @@ class DockerEngine:
 
     def gpus_in_use(self) -> dict[str, str]:
         """UUID of a GPU -> the container of ours that has it, in words. Raises EngineError."""
-        found = containers.list_all(self._wire, label=ownership.GPUS)
+        found = containers.list_all(self.wire, label=ownership.GPUS)
         return {
             gpu: f"container {container['Id'][:12]} of run {container['Labels'].get(ownership.RUN, '')}"
             for container in found

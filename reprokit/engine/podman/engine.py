@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from reprokit.case.limits import LIMITS
 from reprokit.case.trust import ALLOWANCES
-from reprokit.core.errors import Cancelled, EngineError
-from reprokit.engine import building, container_spec, failure, images, private_socket
-from reprokit.engine.building import named_hosts, named_places
+from reprokit.core.errors import EngineError, ReprokitError
+from reprokit.engine import building, container_spec, failure, private_socket
 from reprokit.engine.container_spec import podman_limits
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.failure import LONGEST_LINE, START_PODMAN, TAIL
 from reprokit.engine.podman import ENTRY
-from reprokit.engine.protocol import Build, ImageInfo, Progress, say_downloads
+from reprokit.engine.protocol import Build, ImageInfo, Progress
 from reprokit.engine.wire import ANSWER_WITHIN, Endpoint, Wire, endpoint, endpoint_at, raise_for_status
 
 if TYPE_CHECKING:
@@ -57,9 +56,9 @@ class PodmanEngine(DockerEngine):
 
     def _unenforced(self) -> frozenset[str]:
         # Its answer to Docker's question is about the kernel, not about what a rootless service may use of it.
-        client = self._wire.client()
-        with self._wire.errors():
-            answer = client.get(self._wire.podman_url("/info"), timeout=ANSWER_WITHIN)
+        client = self.wire.client()
+        with self.wire.errors():
+            answer = client.get(self.wire.podman_url("/info"), timeout=ANSWER_WITHIN)
             raise_for_status(answer)
         controllers = answer.json()["host"].get("cgroupControllers")
         if controllers is None:
@@ -72,16 +71,7 @@ class PodmanEngine(DockerEngine):
         """Build with buildah and tag. Raises BuildFailed, Unsupported, Cancelled, EngineError."""
 
         with self._witnesses.current().vouching():
-            return build_with_buildah(self._wire, build, site, on_progress, cancel)
-
-    def remove_image(self, tag: str) -> None:
-        """Take a name from an image, and the image away if that was its last. Raises EngineError when it is in use."""
-        if self.image(tag) is not None:  # Podman 4.3 answers with an error of the server where there is none
-            super().remove_image(tag)
-
-    def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
-        """Make an image from a root file system archive. Raises EngineError."""
-        return images.import_into_podman(self._wire, tar, tag, labels)
+            return build_with_buildah(self.wire, build, site, on_progress, cancel)
 
 
 SYSTEM_SOCKET = Path("/run/podman/podman.sock")
@@ -154,39 +144,22 @@ def build_with_buildah(
     wire: Wire, build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event
 ) -> ImageInfo:
     """Build and tag an image; see :meth:`reprokit.engine.protocol.Engine.build`."""
-    from reprokit.engine import images
 
-    if cancel.is_set():
-        raise Cancelled("cancelled before the build started")
-    with site.serving(
-        build.trust,
-        hosts=named_hosts(build),
-        places=named_places(build),
-        reached=wire.is_local(),
-    ) as served:
-        for warning in served.warnings:
-            on_progress(Progress(number=0, total=0, name="site settings", log=f"warning: {warning}\n"))
+    def send(served: Served) -> ReprokitError | None:
         steps = Steps(on_progress, served.redact)
         volumes = wire.podman_version() >= _VOLUMES_SINCE
         dockerfile, files = adapt_to_buildah(build, gateway=served.gateway is not None, volumes=volumes)
         # A name that no context has; it tells nothing and reaches no layer.
         beside = {name: f".secret-{uuid.uuid4().hex}" for name in served.secrets}
-        files = {**files, **{beside[name]: secret for name, secret in served.secrets.items()}}
-        error = building.post_build(
-            wire,
-            buildah_parameters(build, served, beside, podman_limits(), volumes=volumes),
-            building.pack_context(dockerfile, files),
-            lambda message: steps.feed(str(message.get("stream") or "")),
-            cancel,
-        )
-        say_downloads(served.fetched, on_progress)
-        if error:
-            step, tail = steps.last()
-            raise failure.of_buildah(served.redact(error), step=step, tail=(*tail, *served.refused))
-    image = images.find(wire, build.tag)
-    if image is None:
-        raise EngineError(f"Podman says that it built {build.tag}, yet has no such image: was it removed meanwhile?")
-    return image
+        context = building.pack_context(dockerfile, files | {beside[name]: one for name, one in served.secrets.items()})
+        query = buildah_parameters(build, served, beside, podman_limits(), volumes=volumes)
+        error = building.post_build(wire, query, context, lambda one: steps.feed(str(one.get("stream") or "")), cancel)
+        if not error:
+            return None
+        step, tail = steps.last()
+        return failure.of_buildah(served.redact(error), step=step, tail=(*tail, *served.refused))
+
+    return building.build_image(wire, build, site, on_progress, cancel, send)
 
 
 def buildah_parameters(
