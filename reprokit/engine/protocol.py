@@ -29,26 +29,21 @@ ELSEWHERE = (
 
 @dataclass(frozen=True, kw_only=True)
 class EngineInfo:
-    """The engine as it describes itself, such as ``name`` "Docker Engine", ``version`` "20.10.24".
-
-    ``kind`` and ``capabilities``: as in the ENTRY of its package. ``unenforced``: which of "memory", "cpus", "pids",
-    "network" (none), "mounts" (read-only), "disk", "build memory" and "build pids" it would accept on this host and not
-    hold. ``memory``: bytes of its machine, 0 = not known. ``storage``: the folder of this host in which it keeps images
-    and containers; None = on another machine, or not known. ``runtime``: in which its trials run, '' = its default.
-    ``remote``: its address where that is another machine, which has none of this host's files and GPUs; else ''.
-    """
+    """The engine as it describes itself."""
 
     kind: str
-    name: str
-    version: str
+    name: str  # such as "Docker Engine"
+    version: str  # such as "20.10.24"
     capabilities: Capabilities = field(default_factory=Capabilities)
     kernel: str = ""
     architecture: str = ""
     unenforced: frozenset[str] = frozenset()
-    memory: int = 0
-    storage: Path | None = None
-    runtime: str = ""
-    remote: str = ""
+    """What it would accept on this host and not hold: keys of ``resources`` ("network": none), "mounts" (read-only),
+    "disk", "build memory" and "build pids"."""
+    memory: int = 0  # bytes of its machine, 0 = not known
+    storage: Path | None = None  # this host's folder of its images and containers; None = elsewhere, or not known
+    runtime: str = ""  # in which its trials run, '' = its default
+    remote: str = ""  # its address where that is another machine, which has none of this host's files and GPUs
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}" + (f", runtime {self.runtime}" if self.runtime else "")
@@ -56,54 +51,44 @@ class EngineInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageInfo:
-    """An image of the engine. ``id`` is ``sha256:...``; ``size`` in bytes; ``digest`` its registry digest or ''.
-
-    ``created``: when its last layer was made, RFC 3339.
-    """
+    """An image of the engine."""
 
     tag: str
-    id: str
-    size: int = 0
-    digest: str = ""
+    id: str  # "sha256:..."
+    size: int = 0  # bytes on the engine's disk
+    digest: str = ""  # of its registry, '' = none
     labels: Mapping[str, str] = field(default_factory=dict)
-    created: str = ""
+    created: str = ""  # when its last layer was made, RFC 3339
 
 
 @dataclass(frozen=True, kw_only=True)
 class Build:
-    """What is to be built: ``context`` maps a path in the context to bytes, or to a host file or folder.
-
-    ``fresh``: run every step, whatever the engine has of earlier builds. ``trust``: in the case that it is built for.
-    ``steps_of``: images of a registry, there or not, whose steps stand in for those of this build that are the same;
-    with any, the new image says which steps its layers are, for builds of others.
-    """
+    """What is to be built."""
 
     tag: str
     dockerfile: str
-    context: Mapping[str, bytes | Path]
+    context: Mapping[str, bytes | Path]  # a path in the context -> bytes, or a host file or folder
     labels: Mapping[str, str] = field(default_factory=dict)
     platform: str = ""
-    fresh: bool = False
-    trust: Trust = Trust.OWN
+    fresh: bool = False  # run every step, whatever the engine has of earlier builds
+    trust: Trust = Trust.OWN  # in the case that it is built for
     steps_of: Sequence[str] = ()
+    """Images of a registry, there or not, whose steps stand in for the same ones of this build; with any, the new image
+    says which steps its layers are, for builds of others."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """One piece of build progress: step ``number`` of ``total`` named ``name``; ``log`` holds output of that step.
-
-    ``took``: says that the step has ended, after so many seconds; None: it begins or goes on. ``download``: not a
-    step but a file that was fetched, from ``began`` on by the monotonic clock (None: it ends now).
-    """
+    """One piece of build progress: step ``number`` of ``total`` named ``name``."""
 
     number: int
     total: int
     name: str
-    log: str = ""
+    log: str = ""  # output of that step
     cached: bool = False
-    took: float | None = None
-    began: float | None = None
-    download: bool = False
+    took: float | None = None  # the step has ended, after so many seconds; None: it begins or goes on
+    began: float | None = None  # by the monotonic clock; None: it ends now
+    download: bool = False  # not a step but a file that was fetched
 
 
 def say_downloads(fetched: Iterable[tuple[str, float, float, int]], on_progress: Callable[[Progress], None]) -> None:
@@ -123,17 +108,7 @@ class Mount:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One execution in a fresh container. ``gpus``: device ids ("0", or a UUID); ``limits.gpus``: the number asked.
-    ``gpu_indices``: those of ``gpus`` on the host, where they are known.
-
-    ``files``: by their path below ``workdir``, put there before the command starts, owned by the unprivileged user.
-    ``trust``: in the case that it is a trial of. ``outputs``: gets what it wrote, once its program has ended.
-
-    ``terminal``: of a user, before the program in place of a log; the time limit then does not count.
-    ``capabilities``: of Linux, such as "SYS_PTRACE", beyond those of a trial, which has none. ``core_dumps``: it may
-    leave core files. ``traced``: the stacks of what crashes in it, and of what runs at its time limit, are passed on
-    behind its output, by the debuggers of its image.
-    """
+    """One execution in a fresh container."""
 
     image: str
     command: tuple[str, ...]
@@ -143,14 +118,17 @@ class Trial:
     labels: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
     files: Mapping[str, FileSpec] = field(default_factory=dict)
-    gpus: tuple[str, ...] = ()
-    gpu_indices: tuple[str, ...] = ()
-    trust: Trust = Trust.OWN
+    """By their path below ``workdir``, put there before the command starts, owned by the unprivileged user."""
+    gpus: tuple[str, ...] = ()  # device ids ("0", or a UUID); ``limits.gpus`` is the number asked
+    gpu_indices: tuple[str, ...] = ()  # those of ``gpus`` on the host, where they are known
+    trust: Trust = Trust.OWN  # in the case that it is a trial of
     terminal: Terminal | None = None
-    capabilities: tuple[str, ...] = ()
+    """Of a user, before the program in place of a log; the time limit then does not count."""
+    capabilities: tuple[str, ...] = ()  # of Linux, such as "SYS_PTRACE", beyond those of a trial, which has none
     core_dumps: bool = False
     traced: bool = False
-    outputs: Collector | None = None
+    """The stacks of what crashes, and of what runs at the time limit, follow the output, by the image's debuggers."""
+    outputs: Collector | None = None  # gets what it wrote, once its program has ended
 
 
 Slot = AbstractContextManager[object]
@@ -167,31 +145,13 @@ class Engine(Protocol):
     """
 
     def info(self) -> EngineInfo:
-        """Ask the engine what it is.
-
-        Returns:
-            Its description, as it is recorded with every run.
-
-        Raises:
-            EngineError: No engine answers; the text says how to get one.
-        """
+        """Ask the engine what it is, as it is recorded with every run. EngineError says how to get one."""
 
     def ping(self) -> None:
-        """Return at once where the engine answers.
-
-        Raises:
-            EngineError: It did not answer within seconds.
-        """
+        """Return at once where the engine answers; raise EngineError where it did not within seconds."""
 
     def image(self, tag: str) -> ImageInfo | None:
-        """Look an image (or what stands for one, such as a virtual environment) up.
-
-        Args:
-            tag: Its tag, or its id (``sha256:...``).
-
-        Returns:
-            The image, or None when the engine has none of that tag or id.
-        """
+        """Look an image (or what stands for one) up by its tag or id (``sha256:...``); None when there is none."""
 
     def build(
         self, build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event
@@ -204,9 +164,6 @@ class Engine(Protocol):
             on_progress: Called for each step as it starts, and for output as it comes.
             cancel: When it is set, the build is stopped at once.
 
-        Returns:
-            The image that was built.
-
         Raises:
             BuildFailed: A step of the Dockerfile or script failed; ``step`` names it, ``tail`` holds its last lines.
             Unsupported: The engine cannot build such a thing.
@@ -214,96 +171,41 @@ class Engine(Protocol):
         """
 
     def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
-        """Fetch a base image from its registry.
+        """Fetch a base image, named as behind FROM; None when its registry says that it has no such image.
 
-        Args:
-            reference: The image's name as a Dockerfile has it behind FROM.
-            cancel: When it is set, the download is stopped.
-
-        Returns:
-            The image, or None when the registry says that it has no such image.
-
-        Raises:
-            EngineError: No registry answers.
-            Cancelled: ``cancel`` was set.
+        Raises EngineError where no registry answers, Cancelled.
         """
 
     def push(self, reference: str, cancel: threading.Event) -> str:
         """Send an image to the registry that its name begins with, with the engine's own credentials.
 
-        Args:
-            reference: The image's name, such as ``registry.example.com/reprokit/own:amd64-5f0c``.
-            cancel: When it is set, the upload is stopped.
-
-        Returns:
-            The image's digest there, ``sha256:...``; '' where the engine does not say it.
-
-        Raises:
-            EngineError: The registry does not answer, or does not take it.
-            Unsupported: It makes no images.
-            Cancelled: ``cancel`` was set.
+        Returns its digest there, ``sha256:...``, or '' where the engine does not say it. Raises EngineError where the
+        registry does not answer or take it, Unsupported for an engine that makes no images, Cancelled.
         """
 
     def tag(self, image: str, name: str) -> ImageInfo:
-        """Give an image another name.
-
-        Args:
-            image: The id of an image that the engine has.
-            name: The new tag.
-
-        Returns:
-            The image under its new name.
-        """
+        """Give the image of that id another name; returns it under that."""
 
     def remove_image(self, tag: str) -> None:
-        """Take a name from an image, and remove the image if that was its last. No error when there is none.
+        """Take a name from an image, and remove it if that was its last. No error when there is none.
 
-        Args:
-            tag: The image's tag or id.
-
-        Raises:
-            EngineError: A container uses the image.
+        Raises EngineError where a container uses the image.
         """
 
     def save(self, image: str, target: Path, cancel: threading.Event) -> None:
-        """Write an image with all its layers to a file, as ``docker save`` does.
+        """Write an image with all its layers to a file, which is overwritten, as ``docker save`` does.
 
-        Args:
-            image: Its tag or id.
-            target: The file, which is overwritten.
-            cancel: When it is set, writing is stopped.
-
-        Raises:
-            ImageGone: The engine has no such image.
-            Unsupported: It makes no images.
-            Cancelled: ``cancel`` was set.
+        Raises ImageGone, Unsupported for an engine that makes no images, Cancelled.
         """
 
     def load(self, archive: Path, tag: str) -> ImageInfo:
-        """Take an image from an archive as ``docker save`` writes it, whose manifest has been checked.
+        """Take the one image of an archive as ``docker save`` writes it, whose manifest has been checked.
 
-        Args:
-            archive: The file, which holds one image.
-            tag: The one name that its manifest gives the image.
-
-        Returns:
-            The image.
-
-        Raises:
-            Unsupported: It makes no images.
+        ``tag``: the one name that its manifest gives it. Raises Unsupported for an engine that makes no images.
         """
 
     def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
-        """Make an image from an archive of a root file system.
-
-        Args:
-            tar: The archive, a file of this host.
-            tag: The image's tag.
-            labels: The image's labels.
-
-        Returns:
-            The image.
-        """
+        """Make an image from an archive of a root file system, a file of this host."""
 
     def run(
         self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event, slot: Slot | None = None
@@ -318,63 +220,40 @@ class Engine(Protocol):
                 ``limits.output`` asks for separate streams, whose order no one knows. Where the trial has a terminal,
                 all goes there instead.
             cancel: When it is set, the trial is stopped at once.
-            slot: Held while the program runs, and not while its container is made or removed: the engine need not
-                be idle in between.
+            slot: Held while the program runs, and not while its container is made or removed.
 
         Returns:
-            The exit status, and whether the time limit or the memory limit stopped a program. A program that was
-            killed by a signal ends with 128 + the signal. This is what the engine itself saw, from the start to the
-            end: that the output ended says nothing, and neither does what another daemon finds afterwards.
+            The exit status (128 + the signal that killed the program), and whether the time or memory limit stopped
+            one. This is what the engine itself saw, from the start to the end: that the output ended says nothing.
 
         Raises:
             Cancelled: ``cancel`` was set.
-            EngineLost: The engine did not see the program's own end, because it was stopped or restarted meanwhile,
-                another process stopped the container, or a connection was cut.
+            EngineLost: The engine did not see the program's own end: it was stopped or restarted meanwhile, another
+                process stopped the container, or a connection was cut.
             ImageGone: The engine has no such image.
             Unsupported: The engine cannot give the trial what it asks for, such as a GPU.
         """
 
     def repeat(self, trial: Trial, files: Path) -> str:
-        """Say how the trial is run by hand.
-
-        Args:
-            trial: The trial.
-            files: A folder of this host that holds a copy of the trial's files.
-
-        Returns:
-            A line for a shell that runs the trial without reprokit.
-        """
+        """Say in a line for a shell how to run the trial by hand. ``files``: a folder with a copy of its files."""
 
     def sweep(self) -> list[str]:
-        """Remove what runs of this host whose process has exited left behind, found by its ownership labels.
-
-        Returns:
-            What was removed, in words; empty when there was nothing.
-        """
+        """Remove what runs of this host whose process has exited left, by its ownership labels; returns it in words."""
 
     def gpus_in_use(self) -> Mapping[str, str]:
-        """Say which GPUs are used by what this engine runs, whichever run of reprokit started it.
-
-        Returns:
-            UUID of a GPU -> the container that has it, in words.
-        """
+        """UUID of a GPU -> the container of this engine that has it, in words, whichever run of reprokit started it."""
 
     def kept(self) -> Sequence[Kept]:
-        """List what the engine keeps on disk for reprokit, and for no one else.
+        """List what the engine keeps on disk for reprokit, and for no one else: what may go.
 
-        Returns:
-            Images and base images by their ownership labels, caches of builds that are certainly ours, or what
-            stands for them. A part that something else holds too is left out: removing ours would not free it.
+        Images by their labels, and caches of builds that are certainly ours. A part that something else holds too is
+        left out: removing ours would not free it.
         """
 
     def discard(self, several: Sequence[Kept]) -> Sequence[Kept]:
-        """Remove what :meth:`kept` listed, and what only that needed, from the disk.
+        """Remove what :meth:`kept` listed, and what only that needed; returns what is gone, not what something uses.
 
-        Args:
-            several: Things of the list. What lies on another of them is removed before that.
-
-        Returns:
-            Those that are gone; not so what something uses.
+        What lies on another thing of ``several`` is removed before that.
         """
 
 
@@ -386,27 +265,20 @@ ENVIRONMENT, INTERPRETER, DOWNLOADS = "environment", "interpreter", "downloads"
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """One thing that is kept on disk.
-
-    ``key``: its identity; for what runs use it is the key under which they mark it as in use. ``name``: for messages.
-    ``parts``: id -> bytes of what it consists of; what several share, such as layers, is named alike by all of them.
-    ``used``: when it was used last, seconds since 1970; ``times``: how often, as far as that is known. ``seconds``: how
-    long it takes to make it again, None where that is not known. ``needs``: keys of what it is made on, which cannot be
-    removed before it. ``stays``: why it must not be removed, or ''. ``also``: further keys under which it is used.
-    ``cases``: ids of the cases that it is of.
-    """
+    """One thing that is kept on disk."""
 
     kind: str
-    key: str
-    name: str
+    key: str  # under which runs mark what they use
+    name: str  # for messages
     parts: Mapping[str, int]
-    used: float
-    times: int = 1
-    seconds: float | None = None
-    needs: frozenset[str] = frozenset()
-    stays: str = ""
-    also: frozenset[str] = frozenset()
-    cases: frozenset[str] = frozenset()
+    """Id -> bytes of what it consists of; what several share, such as layers, is named alike by all of them."""
+    used: float  # when it was used last, seconds since 1970
+    times: int = 1  # how often it was used, as far as that is known
+    seconds: float | None = None  # that it takes to make it again, None = not known
+    needs: frozenset[str] = frozenset()  # keys of what it is made on, which cannot be removed before it
+    stays: str = ""  # why it must not be removed
+    also: frozenset[str] = frozenset()  # further keys under which it is used
+    cases: frozenset[str] = frozenset()  # ids of the cases that it is of
 
     @property
     def bytes(self) -> int:

@@ -49,55 +49,26 @@ class ImageShare(Protocol):
     """Where images come from that another machine has built. No method raises but Cancelled."""
 
     def bases(self, key: str, images: Sequence[Base], cancel: threading.Event) -> Mapping[str, ImageInfo] | None:
-        """Name what the image of another machine is built on, where that image is to be taken as it is.
+        """Name what the image of another machine is built on, by reference, where it is to be taken as it is.
 
-        Args:
-            key: The same for tasks that share the image, on all machines.
-            images: What it starts from.
-            cancel: When it is set, no one is asked any more.
-
-        Returns:
-            The base images of that machine, by reference, which give the image its name; None: images of others are
-            found by the base images of this machine.
+        ``key``: the same for tasks that share the image, on all machines. ``images``: what it starts from. None: images
+        of others are found by the base images of this machine.
         """
 
     def took(self, key: str, bases: Mapping[str, ImageInfo]) -> None:
         """Remember that the image was taken which is built on these."""
 
     def exchanged(self, image: SharedImage) -> bool:
-        """Say whether the store has fetched or pushed the image before, or never will.
-
-        Args:
-            image: What is asked about.
-
-        Returns:
-            Whether it is known there, or the registry is not asked any more.
-        """
+        """Say whether the store has fetched or pushed the image before, or never will."""
 
     def fetch(self, image: SharedImage, cancel: threading.Event) -> ImageInfo | None:
-        """Bring the image into the engine, under its tag.
-
-        Args:
-            image: What is looked for.
-            cancel: When it is set, the transfer is stopped.
-
-        Returns:
-            The image with the digest that it has there; None where it is not there, or not to be taken.
-        """
+        """Bring the image into the engine, under its tag; None where it is not there, or not to be taken."""
 
     def push(self, image: SharedImage, cancel: threading.Event) -> str:
-        """Offer an image of the engine to the others.
-
-        Args:
-            image: The image, which the engine has under its tag.
-            cancel: When it is set, the transfer is stopped.
-
-        Returns:
-            Its digest there; '' where that is not known or it was not taken.
-        """
+        """Offer an image of the engine to the others; its digest there, '' where it was not taken or is not known."""
 
     def steps(self, image: SharedImage) -> tuple[str, ...]:
-        """Name the images whose steps a build of this one may take over, whether they exist or not; empty for none."""
+        """Name the images whose steps a build of this one may take over, whether they exist or not."""
 
     def owe(self, image: SharedImage) -> None:
         """Remember that the image was built here and is not pushed yet: where that fails, a later run does it."""
