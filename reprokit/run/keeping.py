@@ -424,7 +424,7 @@ def _batches(plan: RemovalPlan, found: Stock) -> Iterator[tuple[Holder, list[Rem
     """Removals that follow each other and go at once: an engine is asked what it has only once for all of them."""
     batch: list[Removal] = []
     for removal in plan.removals:
-        together = batch and ENGINES >= {batch[0].kept.kind, removal.kept.kind} and len(batch) < AT_ONCE
+        together = batch and {batch[0].kept.kind, removal.kept.kind} <= ENGINES and len(batch) < AT_ONCE
         if batch and not (together and found.holder(batch[0].kept) is found.holder(removal.kept)):
             yield found.holder(batch[0].kept), batch
             batch = []
