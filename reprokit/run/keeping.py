@@ -6,7 +6,7 @@ import collections
 import contextlib
 import dataclasses
 import fnmatch
-import functools
+import itertools
 import os
 import threading
 import time
@@ -353,11 +353,7 @@ class Stock:
 
     def holder(self, kept: Kept) -> Holder:
         """What holds a thing."""
-        return self._holders[kept.key]
-
-    @functools.cached_property
-    def _holders(self) -> dict[str, Holder]:
-        return {one.key: holder for holder, one in reversed(self.held)}
+        return next(holder for holder, one in self.held if one.key == kept.key)
 
 
 def stock(holders: Iterable[Holder], wanted: RemovalRequest, cases: Callable[[], dict[str, set[str]]] = dict) -> Stock:
@@ -421,16 +417,11 @@ def carry_out(
 
 
 def _batches(plan: RemovalPlan, found: Stock) -> Iterator[tuple[Holder, list[Removal]]]:
-    """Removals that follow each other and go at once: an engine is asked what it has only once for all of them."""
-    batch: list[Removal] = []
-    for removal in plan.removals:
-        together = batch and {batch[0].kept.kind, removal.kept.kind} <= ENGINES and len(batch) < AT_ONCE
-        if batch and not (together and found.holder(batch[0].kept) is found.holder(removal.kept)):
-            yield found.holder(batch[0].kept), batch
-            batch = []
-        batch.append(removal)
-    if batch:
-        yield found.holder(batch[0].kept), batch
+    """Removals that go at once: an engine is asked what it has only once for all of them."""
+    for _, together in itertools.groupby(plan.removals, lambda one: one.kept.kind in ENGINES or one.kept.key):
+        some = list(together)
+        for at in range(0, len(some), AT_ONCE):
+            yield found.holder(some[at].kept), some[at : at + AT_ONCE]
 
 
 class Keeper:
