@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from reprokit.environment.model import HostPackage, Interpreter
@@ -58,7 +58,9 @@ class Gpu:
 class HostFacts:
     """``driver`` is None without an NVIDIA driver; ``cuda``: the newest CUDA version that it runs ('' = not known).
 
-    ``asked`` says what answered: "NVML", or '' (it is not there). ``note``: what is wrong, or why no GPU was seen.
+    ``asked`` says what answered: "NVML", "nvidia-smi" or '' (there is neither). ``note``: what is wrong, or why no GPU
+    was
+    seen, in words.
     """
 
     gpus: tuple[Gpu, ...] = ()
@@ -70,15 +72,15 @@ class HostFacts:
     note: str = ""
 
 
-def parse(text: str) -> tuple[tuple[Gpu, ...], str | None]:
-    """GPUs and driver from nvidia-smi's CSV with the columns QUERY (no header, no units), as the probe asks for it."""
+def parse(text: str, query: Sequence[str] = QUERY) -> tuple[tuple[Gpu, ...], str | None]:
+    """GPUs and driver from nvidia-smi's CSV (columns as in ``query``, some of QUERY; no header, no units)."""
     gpus: list[Gpu] = []
     driver: str | None = None
     for line in text.splitlines():
         fields = [field.strip() for field in line.split(",")]
-        if len(fields) != len(QUERY) or not fields[0].isdigit():
+        if len(fields) != len(query) or not fields[0].isdigit():
             continue
-        row = dict(zip(QUERY, fields, strict=True))
+        row = dict.fromkeys(QUERY, "") | dict(zip(query, fields, strict=True))
         driver, memory = row["driver_version"], row["memory.total"]
         # What a driver cannot tell is [N/A] or [Not Supported]; on unified-memory boards, their memory.
         size = int(memory) * MIB if memory.isdigit() else 0

@@ -67,9 +67,16 @@ def test_the_fake_driver_says_what_its_state_is(driver: Driver, state: dict[str,
 
 
 @pytest.mark.gpu
-def test_nvidia_smi_says_the_same_as_nvml() -> None:
+def test_nvidia_smi_says_the_same_as_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = discovery.facts()
     if not facts.gpus or not shutil.which("nvidia-smi"):
         pytest.skip(f"needs an NVIDIA GPU and nvidia-smi: {facts.note}")
+    monkeypatch.setattr(nvml, "installed", lambda: False)
+    other = discovery.facts()
+    assert other.asked == "nvidia-smi"
+    assert other.driver == facts.driver
+    assert [(gpu.uuid, gpu.name, gpu.compute) for gpu in other.gpus] == [
+        (gpu.uuid, gpu.name, gpu.compute) for gpu in facts.gpus
+    ]
     listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True).stdout
     assert all(gpu.uuid in listed for gpu in facts.gpus)

@@ -21,7 +21,7 @@ from typing import Any
 
 LIBRARY = "libnvidia-ml.so.1"
 SECONDS = 10.0
-"""How long NVML may take to answer. Without persistence mode a GPU takes a second or two to wake up."""
+"""How long NVML, or nvidia-smi, may take to answer. Without persistence mode a GPU takes a second or two to wake up."""
 
 GPU_IS_LOST = (15, 999)
 """NVML_ERROR_GPU_IS_LOST (fallen off the bus or otherwise inaccessible) and NVML_ERROR_UNKNOWN, which follows it."""

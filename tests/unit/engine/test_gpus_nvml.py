@@ -107,6 +107,17 @@ def test_an_nvml_that_hangs_is_given_up(
     assert discovery.facts().note == "NVML failed: no answer within 10 s"
 
 
+def test_without_the_library_nvidia_smi_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(nvml, "library", lambda: False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho '0, GPU-1, Tesla V100, 16384, 7.0, 470.82.01'; echo 'GPU is lost'; exit 15\n")
+    program.chmod(0o755)
+    facts = discovery.facts()
+    assert (facts.asked, [gpu.uuid for gpu in facts.gpus]) == ("nvidia-smi", ["GPU-1"])
+    assert facts.note == "nvidia-smi failed: GPU is lost"
+
+
 def test_xid_errors_are_heard_of_from_the_mark_on_and_of_the_gpus_asked_for(loaded: FakeNvml) -> None:
     loaded.gpus(*four_gpus())
     loaded.xid("GPU-0", 13)

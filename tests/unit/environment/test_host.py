@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import stat
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -63,20 +65,51 @@ def test_memory_that_is_not_reported_is_zero() -> None:
     assert gpus[0].memory == 0
 
 
-def test_facts_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+def _program(folder: Path, body: str) -> None:
+    path = folder / "nvidia-smi"
+    path.write_text("#!/bin/sh\n" + body)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def test_facts_without_a_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(nvml, "LIBRARY", "libno-such.so.1")
     found = discovery.facts()
     assert (found.gpus, found.driver, found.asked) == ((), None, "")
-    assert found.note == "libno-such.so.1 of the NVIDIA driver was not found"
+    assert found.note == "neither libno-such.so.1 nor nvidia-smi was found"
     assert found.kernel
 
 
-def test_a_driver_that_tells_no_compute_capability_has_gpus() -> None:
-    gpus, driver = host.parse("0, GPU-5a0e, Tesla V100-SXM2-16GB, 16160, [N/A], 470.82.01")
-    assert [(gpu.memory, gpu.compute) for gpu in gpus] == [(16160 << 20, "")]
-    preflight(asking(1, cuda="11.8"), HostFacts(gpus=gpus, driver=driver))
+def test_facts_with_a_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _program(tmp_path, f"printf '%s' '{H200}'")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    found = discovery.facts()
+    assert ([gpu.name for gpu in found.gpus], found.driver) == (["NVIDIA H200"], "570.124.06")
+
+
+def test_a_driver_whose_nvidia_smi_knows_no_compute_capability_has_gpus(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _program(
+        tmp_path,
+        'case "$*" in *compute_cap*) echo \'Field "compute_cap" is not a valid field to query.\'; exit 2;; esac\n'
+        "echo '0, GPU-5a0e, Tesla V100-SXM2-16GB, 16160, 470.82.01'\n",
+    )
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    found = discovery.facts()
+    assert [(gpu.name, gpu.memory, gpu.compute) for gpu in found.gpus] == [("Tesla V100-SXM2-16GB", 16160 << 20, "")]
+    assert (found.driver, found.note) == ("470.82.01", "")
+    preflight(asking(1, cuda="11.8"), found)
     with pytest.raises(Unsupported, match="driver >= 525"):
-        preflight(asking(1, cuda="12.0"), HostFacts(gpus=gpus, driver=driver))
+        preflight(asking(1, cuda="12.0"), found)
+
+
+def test_facts_with_a_broken_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _program(tmp_path, "echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    found = discovery.facts()
+    assert found.gpus == ()
+    assert found.note == "nvidia-smi failed: Failed to initialize NVML: Driver/library version mismatch"
 
 
 def test_a_cell_without_gpus_runs_anywhere() -> None:
