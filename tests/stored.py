@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from reprokit.evidence.origin import HostRecord
-from reprokit.store import writing
 from reprokit.store.database import Store
 
 
 def finish(store: Store, run_id: str, *, finished_at: str, exit_status: int, host: HostRecord) -> None:
     """The end of a run."""
-    with store.engine.begin() as connection:
-        writing.finish(connection, run_id, finished_at=finished_at, exit_status=exit_status, host=host.to_json())
+    end = {"finished_at": finished_at, "exit_status": exit_status, "host": host.to_json()}
+    store._write(run_id, [("finish", end)])

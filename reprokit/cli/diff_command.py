@@ -71,7 +71,7 @@ def command(before: str, after: str, as_json: bool, store_folder: Path | None) -
 def _store(folder: Path) -> Store:
     if not folder.is_dir():
         raise UsageError(f"nothing was run here yet: {folder} does not exist; run a case first, or name --store")
-    return Store(folder)
+    return options.open_store(folder)
 
 
 def _cell(folder: Path, text: str, left: str, number: int) -> EnvironmentFacts:

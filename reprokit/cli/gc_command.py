@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,8 @@ import click
 from reprokit.case import units
 from reprokit.cli import options
 from reprokit.core.errors import EngineError, UsageError
-from reprokit.core.terminal import echo, echo_data
+from reprokit.core.json_record import JsonDocument
+from reprokit.core.terminal import echo
 from reprokit.core.text import pluralize, seconds, size
 from reprokit.engine import kinds, registry, site
 from reprokit.run.keeping import (
@@ -32,7 +33,6 @@ from reprokit.run.keeping import (
 if TYPE_CHECKING:
     from reprokit.engine.protocol import Engine, Kept
 
-FORMAT = "reprokit-gc/v1"
 EXAMPLES = """\b
 Examples:
   reprokit gc                                # what is kept, and where
@@ -76,7 +76,7 @@ def _unit(name: str) -> Callable[[click.Context, click.Parameter, str | None], A
 @click.option("--keep", multiple=True, metavar="PATTERN", help="Keep what has this name, or is of this case: * and ?.")
 @click.option("--build-cache", is_flag=True, help="Also build cache that no image uses and that may not be reprokit's.")
 @click.option("-n", "--dry-run", is_flag=True, help="Only show what would be removed.")
-@click.option("--json", "as_json", is_flag=True, help=f"Print it as JSON (format {FORMAT}).")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON (format reprokit-gc/v1).")
 @options.engine_option
 @options.store_option
 def command(
@@ -125,7 +125,7 @@ def command(
         left = collect(places, wanted, removed, cases=lambda: _cases(store)).total
     is_over = wanted.budget is not None and left > wanted.budget
     if as_json:
-        echo_data(json.dumps(_json(found.items, plan, done, left, dry_run or not asked), indent=2, ensure_ascii=False))
+        options.echo_document(_result(found.items, plan, done, left, dry_run or not asked))
     elif asked:
         _conclude(found.items, wanted, done, left, dry_run)
     return 3 if is_over else 0
@@ -193,26 +193,72 @@ def _largest(items: Iterable[Kept]) -> list[Kept]:
     return sorted((one for one in items if one.stays), key=lambda one: -one.bytes)[:5]
 
 
-def _json(items: list[Kept], plan: RemovalPlan, done: list[Removal], left: int, dry_run: bool) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "dry_run": dry_run,
-        "budget": plan.budget,
-        "total": plan.total,
-        "left": left,
-        "kept": [{"kind": kind, "count": n, "bytes": total} for kind, (n, total) in by_kind(items).items()],
-        "stays": [{"kind": one.kind, "name": one.name, "why": one.stays} for one in items if one.stays],
-        "removed": [
-            {
-                "kind": one.kept.kind,
-                "name": one.kept.name,
-                "freed": one.freed,
-                "seconds": round(cost(one.kept), 3),
-                "seconds_known": one.kept.seconds is not None,
-                "last_used": one.kept.used,
-                "cases": sorted(one.kept.cases),
-            }
+@dataclass(frozen=True)
+class KeptKind:
+    """How much of a kind is kept."""
+
+    kind: str
+    count: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Stays:
+    """What cannot go, and why."""
+
+    kind: str
+    name: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Removed:
+    """What was, or would be, removed; `seconds` make it again."""
+
+    kind: str
+    name: str
+    freed: int
+    seconds: float
+    seconds_known: bool
+    last_used: float
+    cases: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GcResult(JsonDocument):
+    """What is kept on this disk, in bytes."""
+
+    FORMAT = "reprokit-gc/v1"
+
+    dry_run: bool
+    budget: int | None
+    total: int
+    left: int
+    kept: list[KeptKind]
+    stays: list[Stays]
+    removed: list[Removed]
+    rebuild_seconds: float
+
+
+def _result(items: list[Kept], plan: RemovalPlan, done: list[Removal], left: int, dry_run: bool) -> GcResult:
+    return GcResult(
+        dry_run=dry_run,
+        budget=plan.budget,
+        total=plan.total,
+        left=left,
+        kept=[KeptKind(kind, number, total) for kind, (number, total) in by_kind(items).items()],
+        stays=[Stays(one.kind, one.name, one.stays) for one in items if one.stays],
+        removed=[
+            Removed(
+                kind=one.kept.kind,
+                name=one.kept.name,
+                freed=one.freed,
+                seconds=round(cost(one.kept), 3),
+                seconds_known=one.kept.seconds is not None,
+                last_used=one.kept.used,
+                cases=sorted(one.kept.cases),
+            )
             for one in done
         ],
-        "rebuild_seconds": round(sum(cost(one.kept) for one in done), 3),
-    }
+        rebuild_seconds=round(sum(cost(one.kept) for one in done), 3),
+    )

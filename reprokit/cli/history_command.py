@@ -6,6 +6,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from reprokit.case.matrix import in_group, parse_group
 from reprokit.cli import options
 from reprokit.cli.display.plain import columns
 from reprokit.core.errors import UsageError
+from reprokit.core.json_record import JsonDocument
 from reprokit.core.ownership import OwnerState
 from reprokit.core.terminal import confirm, echo, echo_data
 from reprokit.core.text import pluralize
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from reprokit.store.database import Store
 
 FORMAT = "reprokit-history/v1"
-RUNS_FORMAT = "reprokit-runs/v1"
 
 
 @click.command(
@@ -94,24 +95,46 @@ def command(
 def _runs(store: Store, limit: int, as_json: bool) -> None:
     runs = store.outlines(limit)
     if as_json:
-        found = {"format": RUNS_FORMAT, "runs": [_run_json(*one) for one in runs]}
-        echo_data(json.dumps(found, indent=2, ensure_ascii=False))
+        options.echo_document(RunList([_listed(*one) for one in runs]))
         return
     for one in runs:
         echo(_line(*one))
 
 
-def _run_json(run: RunRecord, cells: Sequence[CellOutline]) -> dict[str, Any]:
-    return {
-        "id": run.id,
-        "started_at": run.started_at,
-        "finished_at": run.finished_at,
-        "exit_status": run.exit_status,
-        "engine": run.engine,
-        "search": run.request.search and run.request.search.kind,
-        "cases": list(dict.fromkeys(cell.case_id for cell in cells)),
-        "verdicts": Counter(str(cell.verdict) if cell.verdict else "undecided" for cell in cells),
-    }
+@dataclass(frozen=True, kw_only=True)
+class ListedRun:
+    """A run. `exit_status` is null while it is not finished; `search`: its kind, where it is one."""
+
+    id: str
+    started_at: str
+    finished_at: str | None
+    exit_status: int | None
+    engine: str
+    search: str | None
+    cases: list[str]
+    verdicts: dict[str, int]
+
+
+@dataclass(frozen=True)
+class RunList(JsonDocument):
+    """Runs, in the order in which `history` lists them."""
+
+    FORMAT = "reprokit-runs/v1"
+
+    runs: list[ListedRun]
+
+
+def _listed(run: RunRecord, cells: Sequence[CellOutline]) -> ListedRun:
+    return ListedRun(
+        id=run.id,
+        started_at=run.started_at,
+        finished_at=run.finished_at,
+        exit_status=run.exit_status,
+        engine=run.engine,
+        search=run.request.search.kind if run.request.search else None,
+        cases=list(dict.fromkeys(cell.case_id for cell in cells)),
+        verdicts=Counter(str(cell.verdict) if cell.verdict else "undecided" for cell in cells),
+    )
 
 
 def _line(run: RunRecord, cells: Sequence[CellRecord | CellOutline]) -> str:

@@ -19,7 +19,6 @@ from reprokit.core.terminal import echo, style
 from reprokit.core.text import pluralize
 from reprokit.report.labels import served_by, standing, summary
 from reprokit.run.loading import load_all
-from reprokit.store.database import Store
 
 if TYPE_CHECKING:
     from reprokit.case.facts import CaseFacts
@@ -50,7 +49,7 @@ def command(cases: tuple[str, ...], json_file: Path | None, store_folder: Path |
         cases = ("cases",)
     files = choose(load_all(cases), options.filter_of(given))
     folder = options.store_path(store_folder)
-    store = Store(folder) if folder.is_dir() else None
+    store = options.open_store(folder) if folder.is_dir() else None
     rows = [
         _Row(file=file, facts=facts(file.case), seen=store.last_seen(file.case.id) if store else None) for file in files
     ]

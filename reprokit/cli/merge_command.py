@@ -17,12 +17,11 @@ from reprokit.report.formats import FormatSources, run_format
 from reprokit.report.labels import failure_lines, summary
 from reprokit.run.invocation import now, workflow
 from reprokit.run.request import read_every_job
+from reprokit.store import merging
 from reprokit.store.database import Store
-from reprokit.store.merging import merge as merging
-from reprokit.store.merging.sources import find, read
 
 if TYPE_CHECKING:
-    from reprokit.store.merging.merge import MergeResult, Planned
+    from reprokit.store.merging import MergeResult, Planned
 
 
 @click.command(
@@ -66,10 +65,10 @@ def command(
     """
     options.check_writable("--json", json_file)
     options.check_writable("--junit", junit_file)
-    found = find(folders)
+    found = merging.find(folders)
     plan = _planned(planned) if planned else None
     store = Store(options.store_path(store_folder), up_to_date=True)
-    done = merging.merge((read(name, folder) for name, folder in found), store, plan, now())
+    done = merging.merge((merging.read(name, folder) for name, folder in found), store, plan, now())
     # Where the result goes to standard output, messages go to standard error.
     _print(done, err=Path("-") in (json_file, junit_file))
     _write(done, store, json_file, junit_file)

@@ -19,7 +19,7 @@ from reprokit.cli import case_argument
 from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.files import write
 from reprokit.core.near_match import near
-from reprokit.core.terminal import echo_data
+from reprokit.core.terminal import echo, echo_data
 from reprokit.engine import kinds, registry
 from reprokit.environment.axes import AXES, AXIS_NAMES
 from reprokit.environment.axis import Axis
@@ -29,6 +29,7 @@ from reprokit.environment.catalog import OURS
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from reprokit.core.json_record import JsonDocument
     from reprokit.evidence.records import RunRecord
     from reprokit.evidence.sequential import Trials
     from reprokit.run.request import Request
@@ -381,14 +382,27 @@ def obeyed_store(given: Path | None) -> Path:
     return folder
 
 
+def echo_document(done: JsonDocument) -> None:
+    """Print what ``--json`` asks for."""
+    echo_data(json.dumps(done.to_json(), indent=2, ensure_ascii=False))
+
+
 def store_of(given: Path | None) -> Store:
     """The store that is there. Raises UsageError when nothing was run yet."""
-    from reprokit.store.database import Store
-
     folder = store_path(given)
     if not folder.is_dir():
         raise UsageError(f"nothing was run here yet: {folder} does not exist")
-    return Store(folder)
+    return open_store(folder)
+
+
+def open_store(folder: Path) -> Store:
+    """The store in ``folder``; what damaged journals cost is said on standard error when it is added."""
+    from reprokit.store.database import Store
+
+    store = Store(folder)
+    for text in store.damage:
+        echo(f"warning: {text}: it is left out, and the rest is kept: see `reprokit store check`", err=True)
+    return store
 
 
 def known_cases(store: Store, given: Sequence[str]) -> list[str]:

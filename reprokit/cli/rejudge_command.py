@@ -146,8 +146,7 @@ def _judged(
 
 def _write(store: Store, found: Sequence[Again], file: CaseFile | None) -> None:
     """Record the new verdicts, each cell in one transaction."""
-    if file is not None:
-        store.know(file.digest, file.case.id, file.case.title, file.text)
+    texts = {file.digest: (file.case.id, file.case.title, file.text)} if file else {}
     for one in found:
         if one.stale:
-            store.decide(one.run.id, one.after)
+            store.decide(one.run.id, one.after, texts)

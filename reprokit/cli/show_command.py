@@ -21,7 +21,6 @@ from reprokit.evidence.spans import of_findings
 from reprokit.report import detail, explanation
 from reprokit.report.formats import FormatSources, run_format
 from reprokit.report.labels import failure_lines
-from reprokit.store.database import Store
 
 if TYPE_CHECKING:
     from reprokit.evidence.records import RunRecord
@@ -61,7 +60,7 @@ def command(
     folder = options.store_path(store_folder)
     if not folder.is_dir():
         raise UsageError(f"nothing was run here yet: {folder} does not exist; run a case first, or name --store")
-    store = Store(folder)
+    store = options.open_store(folder)
     record = store.run(run)
     if timings or trace_file:
         if cell is not None or part not in (None, "json"):

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import json
 import os
 from pathlib import Path
-from typing import Any
 
 import click
 
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
-from reprokit.core.terminal import echo, echo_data
+from reprokit.core.terminal import echo
 from reprokit.core.text import pluralize
 from reprokit.run.invocation import now
 from reprokit.store.database import Store
@@ -55,12 +52,12 @@ def command() -> None:
 @options.store_option
 def check(as_json: bool, store_folder: Path | None) -> int:
     """Check the database, the journals against it, and that the logs which records name exist."""
-    from reprokit.store.checking import check as looked_at
+    from reprokit.store.upkeep import check as looked_at
 
     folder = _folder(store_folder)
     done = looked_at(folder)
     if as_json:
-        _print("reprokit-store-check/v1", dataclasses.asdict(done))
+        options.echo_document(done)
         return 3 if done.problems else 0
     for text in (*done.problems, *done.notes):
         echo(text)
@@ -114,11 +111,11 @@ def import_(file: Path, as_json: bool, store_folder: Path | None) -> int:
         raise UsageError(f"{file} does not exist")
     done = taken_over(Store(options.store_path(store_folder), up_to_date=True), file, now())
     if as_json:
-        _print("reprokit-store-import/v1", {"added": done.changed, "problems": done.problems})
+        options.echo_document(done)
         return 3 if done.problems else 0
     for problem in done.problems:
         echo(f"left out: {problem}")
-    echo(f"{pluralize(done.changed, 'run')} added" if done.changed else "nothing new: the store has all of it")
+    echo(f"{pluralize(done.added, 'run')} added" if done.added else "nothing new: the store has all of it")
     return 3 if done.problems else 0
 
 
@@ -126,8 +123,8 @@ def import_(file: Path, as_json: bool, store_folder: Path | None) -> int:
 @_json_option
 @options.store_option
 def rebuild(as_json: bool, store_folder: Path | None) -> int:
-    """Make a new database from the journals of runs and from what the old one still has, which is kept beside it."""
-    from reprokit.store.rebuilding import rebuild as rebuilt
+    """Make a new database from the journals of runs; the old one is kept beside it."""
+    from reprokit.store.upkeep import rebuild as rebuilt
 
     if remote_of(options.store_path(store_folder)):
         count = _again(options.store_path(store_folder))
@@ -140,8 +137,7 @@ def rebuild(as_json: bool, store_folder: Path | None) -> int:
     folder = _folder(store_folder)
     done = rebuilt(folder, now().replace(":", "").replace("-", "").partition(".")[0])
     if as_json:
-        found = {"runs": done.runs, "lost": done.lost, "old": done.old and str(done.old)}
-        _print("reprokit-store-rebuild/v1", found)
+        options.echo_document(done)
         return 3 if done.lost else 0
     for text in done.lost:
         echo(f"lost: {text}")
@@ -169,7 +165,7 @@ def copy(source: Path, target: Path, as_json: bool) -> int:
 
     Each run is copied whole, read again and compared. Repeat it after an interruption: it goes on with what is missing.
     """
-    from reprokit.store.copying import copy as copied
+    from reprokit.store.upkeep import copy as copied
 
     source, target = source.expanduser().resolve(), target.expanduser().resolve()
     if not source.is_dir():
@@ -183,7 +179,7 @@ def copy(source: Path, target: Path, as_json: bool) -> int:
             place.check()
         done = copied(old, new)
     if as_json:
-        _print("reprokit-store-copy/v1", dataclasses.asdict(done))
+        options.echo_document(done)
         return 3 if done.problems else 0
     for problem in done.problems:
         echo(problem)
@@ -201,29 +197,19 @@ def copy(source: Path, target: Path, as_json: bool) -> int:
 @options.store_option
 def sync(as_json: bool, store_folder: Path | None) -> int:
     """Deliver what this host still keeps for the database and the place of files of a store on a server."""
-    from reprokit.store.delivery import deliver_all, undelivered
-    from reprokit.store.journal import path_of, pending
+    from reprokit.store.journal import path_of
+    from reprokit.store.upkeep import sync as delivered
 
     folder = _folder(store_folder)
-    before = {*pending(folder), *undelivered(folder)}
-    with contextlib.closing(Store(folder, up_to_date=True)) as store:
-        refused = {run_id: str(error) for run_id, error in store.refused.items()}
-    deliver_all(folder)
-    left = {*pending(folder), *undelivered(folder)} - refused.keys()
-    delivered = before - left - refused.keys()
+    done = delivered(folder)
     if as_json:
-        found = {"delivered": sorted(delivered), "not_ended": sorted(left), "refused": refused}
-        _print("reprokit-store-sync/v1", found)
-        return 3 if refused else 0
-    for run_id, why in refused.items():
+        options.echo_document(done)
+        return 3 if done.refused else 0
+    for run_id, why in done.refused.items():
         echo(f"run {run_id}: {why}: it stays in {path_of(folder, run_id)}; remove that folder to give it up")
-    open_ended = f"; {pluralize(len(left), 'run')} not ended" if left else ""
-    echo(f"{shown(folder)}: {pluralize(len(delivered), 'run')} delivered{open_ended}")
-    return 3 if refused else 0
-
-
-def _print(form: str, data: dict[str, Any]) -> None:
-    echo_data(json.dumps({"format": form, **data}, indent=2, ensure_ascii=False))
+    open_ended = f"; {pluralize(len(done.not_ended), 'run')} not ended" if done.not_ended else ""
+    echo(f"{shown(folder)}: {pluralize(len(done.delivered), 'run')} delivered{open_ended}")
+    return 3 if done.refused else 0
 
 
 def _folder(given: Path | None) -> Path:

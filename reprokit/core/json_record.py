@@ -8,7 +8,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 ABSENT = {"absent": True}
 """``metadata`` of a field that the JSON object lacks while it has its default; other fields are always written."""
@@ -27,6 +27,16 @@ class JsonRecord:
     def from_json(cls: type[T], data: Mapping[str, Any]) -> T:
         """The reverse of ``to_json``. Keys of newer versions are ignored; TypeError where a required one is missing."""
         return _record(cls, data)
+
+
+class JsonDocument(JsonRecord):
+    """Base of the records that a command prints on their own, under the name of their format and version."""
+
+    FORMAT: ClassVar[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as a JSON object, behind its format."""
+        return {"format": self.FORMAT, **super().to_json()}
 
 
 def _object(record: Any) -> dict[str, Any]:
@@ -87,23 +97,25 @@ def _decoder(hint: Any) -> Callable[[Any], Any]:
 
 def fits(value: Any, hint: Any) -> bool:
     """Whether a value, or a record with all that is in it, has the type that it is declared with."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if hint is Any:
-        return True
+    return _checker(hint)(value)
+
+
+@functools.cache
+def _checker(hint: Any) -> Callable[[Any], bool]:
+    origin = typing.get_origin(hint)
+    checks = [_checker(each) for each in typing.get_args(hint) if each is not ...]
     if origin in (typing.Union, types.UnionType):
-        return any(fits(value, each) for each in arguments)
+        return lambda value: any(check(value) for check in checks)
     if origin is tuple:
-        return isinstance(value, tuple) and all(fits(each, arguments[0]) for each in value)
+        return lambda value: isinstance(value, tuple) and all(map(checks[0], value))
     if origin is not None and issubclass(origin, Mapping):
-        return isinstance(value, Mapping) and all(
-            fits(key, arguments[0]) and fits(each, arguments[1]) for key, each in value.items()
-        )
+        return lambda value: isinstance(value, Mapping) and all(checks[0](k) and checks[1](v) for k, v in value.items())
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         hints = typing.get_type_hints(hint)
-        return isinstance(value, hint) and all(
-            fits(getattr(value, field.name), hints[field.name]) for field in dataclasses.fields(hint)
-        )
-    return isinstance(value, (int, float) if hint is float else hint)
+        fields = [(field.name, _checker(hints[field.name])) for field in dataclasses.fields(hint)]
+        return lambda value: isinstance(value, hint) and all(check(getattr(value, name)) for name, check in fields)
+    kinds = object if hint is Any else (int, float) if hint is float else hint
+    return lambda value: isinstance(value, kinds)
 
 
 E_ = TypeVar("E_", bound=Enum)

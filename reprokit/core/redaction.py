@@ -1,9 +1,5 @@
 """Texts without what is secret and without what says who and where someone is.
 
-Build logs, reports, drafts, shares and pages all go through :func:`scrub`; what it looks for is in
-:mod:`.private_patterns` and :mod:`.private_people`. Pure, but for :func:`of_this_host` and :func:`of_netrc`, which
-read what this host knows.
-
 A second implementation. Library: detect-secrets.
 Why not: it names lines of files that hold secrets, and replaces nothing; nor does it know people and places.
 Owner of ours: the room ``core``.

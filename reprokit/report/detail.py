@@ -16,8 +16,7 @@ from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.text import LineNumbers, clean
 from reprokit.evidence.usage import Usage
 from reprokit.report.labels import cell_name, expectation, ranges
-from reprokit.store import logs
-from reprokit.store.places import read_log
+from reprokit.store.places import read_log, why_removed
 
 BARS = 24
 """Bars of a histogram; of more decades, neighbours share one."""
@@ -183,7 +182,7 @@ def recorded(trial: TrialRecord, folder: Path) -> bytes:
     try:
         return read_log(folder, trial.log)
     except FileNotFoundError:
-        raise UsageError(logs.removed(folder, trial.log) or f"the log {path} is gone") from None
+        raise UsageError(why_removed(folder, trial.log) or f"the log {path} is gone") from None
 
 
 def mark(log: bytes, trial: TrialRecord, colour: bool) -> Sequence[str]:

@@ -17,9 +17,8 @@ from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, TrialRecord
 from reprokit.run.resuming import UNDECIDED
 from reprokit.run.task import Task
-from reprokit.store import logs
 from reprokit.store.errors import StoreError
-from reprokit.store.places import read_log
+from reprokit.store.places import read_log, why_removed
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
@@ -37,7 +36,7 @@ def outputs_of(folder: Path, trial: TrialRecord) -> Outputs:
     except OutputsRefused as error:
         raise NotKept(str(error)) from None
     except FileNotFoundError:
-        raise Gone(logs.removed(folder, trial.outputs) or f"its outputs {trial.outputs} are gone") from None
+        raise Gone(why_removed(folder, trial.outputs) or f"its outputs {trial.outputs} are gone") from None
     except (OSError, StoreError, ValueError) as error:
         raise Gone(f"its outputs {trial.outputs} cannot be read: {error}") from None
 

@@ -30,7 +30,7 @@ from reprokit.store.delivery import undelivered
 from reprokit.store.errors import StoreError
 from reprokit.store.files import files_of
 from reprokit.store.folder import has_database
-from reprokit.store.logs import logs_of, remove_logs
+from reprokit.store.places import logs_of, remove_logs
 
 LOG = "log"
 BYTES_A_SECOND = 20e6

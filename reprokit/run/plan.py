@@ -35,7 +35,7 @@ from reprokit.run.task import Task, expected_verdict, spec_of
 
 if TYPE_CHECKING:
     from reprokit.store.database import Store
-    from reprokit.store.merging.merge import Planned
+    from reprokit.store.merging import Planned
 
 
 def plan(files: Sequence[CaseFile], request: Request) -> list[Task]:
@@ -293,8 +293,8 @@ def planned_cells(jobs: Mapping[str, tuple[Chosen, ...]], workflow: WorkflowReco
 
     Raises UsageError, CaseError when the cases are not here as they were.
     """
-    from reprokit.store.merging.joining import Missing  # with the database, which a run does not need so soon
-    from reprokit.store.merging.merge import Planned
+    from reprokit.store.joining import Missing  # with the database, which a run does not need so soon
+    from reprokit.store.merging import Planned
 
     files = load_all(dict.fromkeys(one.path for chosen in jobs.values() for one in chosen))
     found = []

@@ -1,81 +1,55 @@
-"""A store in one file: a backup of all that is in its folder, and an export of runs that any version reads.
+"""A store, or runs of it, in one file: a tar archive of journals and logs, as they lie in the store's folder.
 
-A backup is a tar archive of the store's folder as it was at one moment, also while runs write. An export is a tar
-archive of JSON lines and logs; what is imported is validated as untrusted input, and merged as stores of jobs are.
+A backup is all of the folder but the database, which is made again from the journals; it is whole also while runs
+write. What is imported is read as untrusted input, and merged as stores of jobs are.
 """
 
 from __future__ import annotations
 
 import io
-import json
 import os
 import shutil
 import tarfile
-import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
-from typing import IO, Any, BinaryIO
+from typing import BinaryIO
 
-from reprokit.core import json_text
 from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.files import open_regular
+from reprokit.core.json_record import JsonDocument
 from reprokit.core.ownership import private_folder
 from reprokit.core.text import pluralize
-from reprokit.core.version import __version__
-from reprokit.evidence.records import RunRecord
-from reprokit.store.copying import snapshot
-from reprokit.store.database import Store
+from reprokit.store.database import Store, lines_of
 from reprokit.store.errors import StoreError
-from reprokit.store.files import files_of
-from reprokit.store.journal import FILE, PENDING, pending, recorded
-from reprokit.store.logs import logs_in
-from reprokit.store.merging.merge import MergeResult, merge
-from reprokit.store.merging.sources import StoreSource
-from reprokit.store.places import is_log, is_name, open_log
-from reprokit.store.sqlite_file import DATABASE, backup
-from reprokit.store.validating import unfit
+from reprokit.store.journal import FILE, PENDING, line_of, recorded
+from reprokit.store.merging import merge, read
+from reprokit.store.places import RUNS, is_log, logs_in, open_log
+from reprokit.store.sqlite_file import DATABASE
+from reprokit.store.upkeep import copy
 
-FORMAT = "reprokit-store/v1"
-LINES = "reprokit-store.jsonl"
-"""The first member of an export."""
-LONGEST_LINE = 64 << 20
-"""Bytes of a line of an export that is imported: a run with all its cells."""
+LARGEST_JOURNAL, LARGEST_JOURNALS = 256 << 20, 1 << 30
+"""Bytes of the journal of one run, and of all runs, of an archive that is imported."""
 LARGEST_LOG = 1 << 30
 
 
 def back_up(store: Store, target: Path) -> int:
-    """Write the store's folder to an archive; returns the number of runs. Raises UsageError, RecordError.
-
-    The database is copied first: of what runs write meanwhile, the journals have the rest, and are marked to be added.
-    """
-    folder = store.folder
-    if target.resolve().is_relative_to(folder.resolve()):
-        raise UsageError(f"{target} is in the store: name a file outside of {folder}")
-    marks, begun = set(pending(folder)), set(recorded(folder))
+    """Write the store's folder to an archive; returns the number of runs. Raises UsageError, RecordError."""
+    if target.resolve().is_relative_to(store.folder.resolve()):
+        raise UsageError(f"{target} is in the store: name a file outside of {store.folder}")
     with private_folder("backup") as scratch, _archive(target) as archive:
-        copy = scratch / DATABASE
-        if store.file is not None:
-            backup(store.file, copy)
-        else:  # what is restored is a store in a folder, which `reprokit store copy` brings to a server again
-            snapshot(store, scratch).close()
-        archive.add(copy, DATABASE)
-        known = {str(path.relative_to(folder)): path for path in _files(folder)}
-        for name in _elsewhere(store, known):
-            _add(archive, lambda name=name: os.fdopen(open_log(folder, name), "rb"), name)  # type: ignore[misc]
-        for path in known.values():
+        folder = store.folder
+        if store.file is None:  # other hosts have journals and logs of their own
+            with closing(Store(scratch, f"sqlite:///{scratch / DATABASE}")) as whole:
+                copy(store, whole)
+            folder = scratch
+        runs = recorded(folder)
+        for path in _files(folder):
             _add(archive, lambda path=path: open_regular(path), str(path.relative_to(folder)))  # type: ignore[misc]
-        for run_id in marks | set(pending(folder)) | (set(recorded(folder)) - begun):
+        for run_id in runs:
             archive.addfile(tarfile.TarInfo(f"{PENDING}/{run_id}"))
-    return len(store.runs(limit=None))
-
-
-def _elsewhere(store: Store, known: Collection[str]) -> Iterator[str]:
-    """The logs that other hosts of the store wrote."""
-    if store.file is None and files_of(store.folder):
-        for run in store.runs(limit=None):
-            yield from (log for log in logs_in(store.run(run.id)) if log not in known and is_log(log))
+    return len(runs)
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -83,7 +57,7 @@ def _files(folder: Path) -> Iterator[Path]:
     for place in sorted(folder.iterdir()):
         if place.is_symlink():
             continue
-        if place.is_dir() and place.name in ("runs", "measured"):
+        if place.is_dir() and place.name in (RUNS, "measured"):
             yield from (path for path in sorted(place.rglob("*")) if path.is_file() and not path.is_symlink())
         elif place.name in ("bases.json", ".gitignore"):
             yield place
@@ -98,11 +72,15 @@ def _add(archive: tarfile.TarFile, opened: Callable[[], BinaryIO], name: str) ->
     with stream:
         info = archive.gettarinfo(arcname=name, fileobj=stream)
         if PurePath(name).name == FILE:  # whole, even where its writer takes a half line back
-            text = stream.read(info.size)
-            info.size = len(text)
-            archive.addfile(info, io.BytesIO(text))
+            _add_text(archive, name, stream.read(info.size))
         else:
             archive.addfile(info, stream)
+
+
+def _add_text(archive: tarfile.TarFile, name: str, text: bytes) -> None:
+    info = tarfile.TarInfo(name)
+    info.size = len(text)
+    archive.addfile(info, io.BytesIO(text))
 
 
 @contextmanager
@@ -125,128 +103,72 @@ def _archive(target: Path) -> Iterator[tarfile.TarFile]:
 def export(store: Store, target: Path, runs: Iterable[str] = ()) -> int:
     """Write runs, all or these, with their logs; returns their number. Raises UsageError, RecordError."""
     ids = [store.run(one).id for one in runs] or [run.id for run in reversed(store.runs(limit=None))]
-    with tempfile.TemporaryFile() as lines, _archive(target) as archive:
-        logs: dict[str, None] = {}
-        _line(lines, {"format": FORMAT, "version": __version__})
+    with _archive(target) as archive:
         for run_id in ids:
             run = store.run(run_id)
-            for digest, (case_id, title, text) in store.texts(cell.case_digest for cell in run.cells).items():
-                _line(lines, {"kind": "case", "digest": digest, "id": case_id, "title": title, "text": text})
-            _line(lines, {"kind": "run", "run": run.to_json(), "findings": store.findings(run_id)})
-            logs |= dict.fromkeys(logs_in(run))
-        info = tarfile.TarInfo(LINES)
-        info.size = lines.tell()
-        lines.seek(0)
-        archive.addfile(info, lines)
-        for name in logs:
-            _add(archive, lambda name=name: os.fdopen(open_log(store.folder, name), "rb"), name)  # type: ignore[misc]
+            lines = lines_of(run, store.texts(cell.case_digest for cell in run.cells), store.findings(run_id))
+            _add_text(archive, f"{RUNS}/{run_id}/{FILE}", b"".join(line_of(*line) for line in lines))
+            for log in dict.fromkeys(logs_in(run)):
+                _add(archive, lambda log=log: os.fdopen(open_log(store.folder, log), "rb"), log)  # type: ignore[misc]
     return len(ids)
 
 
-def _line(stream: IO[bytes], data: Mapping[str, Any]) -> None:
-    stream.write(json.dumps(data, separators=(",", ":")).encode("ascii") + b"\n")
+@dataclass(frozen=True)
+class ImportResult(JsonDocument):
+    """What `store import` took over; `added`: runs that the store did not have like this."""
+
+    FORMAT = "reprokit-store-import/v1"
+
+    added: int
+    problems: list[str]
 
 
-@dataclass
-class _Content:
-    """What the lines of an export say, validated."""
+def import_(store: Store, source: Path, now: str) -> ImportResult:
+    """Add the runs of an archive to the store, as ``reprokit merge`` does. Raises UsageError where it has none.
 
-    runs: list[RunRecord] = field(default_factory=list)
-    texts: dict[str, tuple[str, str, str]] = field(default_factory=dict)
-    findings: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-
-
-def import_(store: Store, source: Path, now: str) -> MergeResult:
-    """Add the runs of an export to the store, as ``reprokit merge`` does. Raises UsageError where it is not an export.
-
-    Runs that cannot be taken over, and logs that no run names, are left out and listed in ``problems``.
+    Runs that cannot be taken over, and files that no run names, are left out and listed in ``problems``.
     """
-    with tempfile.TemporaryDirectory(dir=store.folder, prefix=".import-") as scratch:
+    with private_folder("import") as scratch:
+        folder = scratch.resolve()
         try:
-            with tarfile.open(source) as archive:
-                content = _content(archive, source)
-                _extract(archive, content, Path(scratch))
-        except (tarfile.TarError, EOFError, OSError) as error:
+            journals = _extract(source, folder, lambda name: name.endswith(f"/{FILE}"), LARGEST_JOURNAL)
+            if not journals:
+                raise UsageError(f"{source} is not an export of a store: `reprokit store export` writes one")
+            found = read(source.name, folder)
+            wanted = {log for run in found.runs for log in logs_in(run)} - journals
+            logs = _extract(source, folder, wanted.__contains__, LARGEST_LOG)
+            others = _count(source) - len(journals) - len(logs)
+        except (tarfile.TarError, EOFError, OSError, ValueError) as error:
             raise UsageError(f"{source} cannot be read as an export of a store: {error}") from error
-        found = StoreSource(
-            name=source.name,
-            folder=Path(scratch).resolve(),
-            runs=tuple(content.runs),
-            texts=content.texts,
-            findings=content.findings,
-        )
+        if others:
+            found = replace(
+                found, problems=(*found.problems, f"has {pluralize(others, 'file')} that no run names as its log")
+            )
         done = merge([found], store, None, now)
-    done.problems[:0] = content.problems
-    return done
+        return ImportResult(done.changed, done.problems)
 
 
-def _content(archive: tarfile.TarFile, source: Path) -> _Content:
-    first = archive.next()
-    lines = archive.extractfile(first) if first is not None and first.name == LINES and first.isreg() else None
-    header = _parsed(lines.readline(LONGEST_LINE)) if lines is not None else None
-    if lines is None or header is None or header.get("format") != FORMAT:
-        raise UsageError(f"{source} is not an export of a store ({FORMAT}): `reprokit store export` writes one")
-    content = _Content()
-    number = 1
-    while line := lines.readline(LONGEST_LINE):
-        number += 1
-        if not line.endswith(b"\n"):
-            raise UsageError(f"{source}: line {number} of {LINES} is longer than {LONGEST_LINE >> 20} MB, or not whole")
-        if why := _take(content, _parsed(line)):
-            content.problems.append(f"line {number}: {why}")
-    return content
+def _extract(source: Path, folder: Path, is_wanted: Callable[[str], bool], largest: int) -> set[str]:
+    """Write files of an archive to ``folder``, no link and nothing outside of its ``runs``; their names."""
+    found, left = set[str](), LARGEST_JOURNALS
+    with tarfile.open(source) as archive:
+        while (member := archive.next()) is not None:
+            stream = archive.extractfile(member) if member.isreg() else None
+            if stream is None or not is_log(member.name) or not is_wanted(member.name) or member.name in found:
+                continue
+            left -= member.size if largest == LARGEST_JOURNAL else 0
+            if member.size > largest or left < 0:
+                raise UsageError(f"{source}: {member.name} has {member.size} bytes, which is too large to be imported")
+            target = folder / member.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("wb") as copied:
+                shutil.copyfileobj(stream, copied)
+            found.add(member.name)
+    return found
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    try:
-        data = json_text.loads(line)
-    except ValueError:
-        return None
-    return data if isinstance(data, dict) else None
-
-
-def _take(content: _Content, data: dict[str, Any] | None) -> str:
-    """Take over what one line says; returns why it cannot be."""
-    if data is None:
-        return "not a JSON object"
-    if data.get("kind") == "case":
-        words = [data.get(key) for key in ("digest", "id", "title", "text")]
-        digest, case_id, title, text = (word if isinstance(word, str) else "" for word in words)
-        if not digest or len(digest) > 80 or not is_name(case_id, 200):
-            return "a case without a digest, or without an id that is a name"
-        content.texts[digest] = (case_id, title, text)
-        return ""
-    if data.get("kind") != "run":
-        return ""  # of a newer version
-    try:
-        run = RunRecord.from_json(data["run"])
-        why = unfit(run) or next(
-            (f"the log {log[:50]!r} is not a path in a store" for log in logs_in(run) if not is_log(log)), ""
-        )
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        return f"a run that cannot be read: {type(error).__name__}: {error}"
-    if why:
-        return f"a run that cannot be taken over: {why}"
-    content.runs.append(run)
-    findings = data.get("findings")
-    if isinstance(findings, dict):
-        content.findings[run.id] = {key: value for key, value in findings.items() if len(key) <= 400}
-    return ""
-
-
-def _extract(archive: tarfile.TarFile, content: _Content, folder: Path) -> None:
-    """Write the logs that the runs name to ``folder``; nothing else of the archive, and no link."""
-    wanted = {log for run in content.runs for log in logs_in(run)}
-    others = 0
-    while (member := archive.next()) is not None:
-        stream = archive.extractfile(member) if member.isreg() else None
-        if member.name not in wanted or not is_log(member.name) or member.size > LARGEST_LOG or stream is None:
-            others += 1
-            continue
-        target = folder / member.name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("wb") as log:
-            shutil.copyfileobj(stream, log)
-    if others:
-        content.problems.append(f"{pluralize(others, 'file')} that no run names as its log")
+def _count(source: Path) -> int:
+    """How many members, but folders and what a backup has beside runs, an archive has."""
+    with tarfile.open(source) as archive:
+        beside = (f"{PENDING}/", "measured/", "bases.json", ".gitignore")
+        return sum(not one.isdir() and not one.name.startswith(beside) for one in archive)

@@ -1,7 +1,4 @@
-"""The record of runs: SQLite in ``.reprokit/`` of the project by default, or a team's database on a server.
-
-Runs write journals (:mod:`reprokit.store.recorder`); whoever opens the store brings the database up to date with them.
-"""
+"""The record of runs: SQLite in ``.reprokit/`` of the project by default, or a team's database on a server."""
 
 from __future__ import annotations
 
@@ -12,29 +9,30 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Engine, Row, and_, func, or_, select
+from sqlalchemy import Connection, Engine, Row, and_, or_, select
 
 from reprokit.core.errors import UsageError
 from reprokit.core.json_record import member
 from reprokit.core.ownership import locked
 from reprokit.evidence.model import Verdict
-from reprokit.evidence.records import CellOutline, CellPlace, CellRecord, Result, RunRecord, TrialRecord
+from reprokit.evidence.records import CellOutline, CellPlace, CellRecord, Result, RunRecord
 from reprokit.store import summaries, tables, writing
 from reprokit.store.delivery import mark_of
 from reprokit.store.errors import StoreError, Trouble, unreadable
 from reprokit.store.files import files_of
 from reprokit.store.folder import make_folder
-from reprokit.store.journal import PENDING, Journal, path_of
-from reprokit.store.opening import open_database
+from reprokit.store.index import open_index
+from reprokit.store.journal import PENDING, CaseTexts, Journal, mark_pending, path_of
 from reprokit.store.places import LOCK, RUNS, below, remove_run
 from reprokit.store.remote import shown
-from reprokit.store.replay import replay
-from reprokit.store.rows import bare_run, cell_of, rows_of, trial_of
 from reprokit.store.summaries import Layout, Summary
+from reprokit.store.writing import bare_run, cell_of, rows_of
 
 Name = TypeVar("Name", str, CellPlace)
 SOME = 200
 """Runs or cells that one query names."""
+Line = tuple[str, Mapping[str, Any]]
+"""A line of a journal: its kind and its content."""
 
 
 class Store:
@@ -50,117 +48,104 @@ class Store:
         ``up_to_date``: raise StoreError instead.
         """
         self.folder = make_folder(folder)
-        self._opened = open_database(folder, url, up_to_date=up_to_date)
+        self._index = open_index(folder, url, up_to_date=up_to_date)
 
     @property
     def engine(self) -> Engine:
         """The SQLAlchemy engine, for queries of your own."""
-        return self._opened.engine
+        return self._index.engine
 
     @property
     def file(self) -> Path | None:
         """SQLite's file, or the copy of it that is read; None for another database."""
-        return self._opened.path
+        return self._index.path
 
     @property
     def where(self) -> str:
         """The database, for messages: a path, or an address without its password."""
-        return self._opened.where
+        return self._index.where
 
     @property
     def refused(self) -> Mapping[str, StoreError]:
         """Runs of this host that the database does not take, and why: they are in their journals alone."""
-        return self._opened.refused
+        return self._index.refused
+
+    @property
+    def damage(self) -> Sequence[str]:
+        """What journals had that no reprokit wrote, in words: it was set aside when they were added just now."""
+        return self._index.damage
 
     def close(self) -> None:
         """Give the database back."""
-        self._opened.close()
+        self._index.close()
 
     def faults(self) -> list[str]:
         """What is wrong with the database itself, in words; [] for nothing."""
         with self.engine.connect() as connection:
-            return self._opened.dialect.faults(connection)
+            return self._index.dialect.faults(connection)
 
     def check_writable(self) -> None:
         """Raise StoreError where this user may not write."""
         with self.engine.connect() as connection:
-            why = self._opened.dialect.check_writable(connection)
+            why = self._index.dialect.check_writable(connection)
         if why:
             raise StoreError(
                 f"the store's database {self.where} cannot be written: {why}; name another store with --store",
                 Trouble.READ_ONLY,
             )
 
-    def put(
-        self, run: RunRecord, texts: Mapping[str, tuple[str, str, str]], findings: Mapping[str, Any] | None = None
-    ) -> None:
+    def _write(self, run_id: str, lines: Iterable[Line]) -> None:
+        """Add lines to the journal of a run, and from there to the database. Raises RecordError, StoreError."""
+        path = path_of(self.folder, run_id)
+        with contextlib.ExitStack() as stack:
+            with contextlib.suppress(OSError):
+                stack.enter_context(locked(self.folder / LOCK))  # else its mark is removed meanwhile
+            mark_pending(self.folder, run_id)
+            with contextlib.closing(Journal(path)) as journal:
+                for kind, data in lines:
+                    journal.append(kind, data)
+            if self._index.catch_up(self.folder, run_id) and self._index.scratch is None:
+                below(self.folder, PENDING, run_id).unlink(missing_ok=True)
+
+    def put(self, run: RunRecord, texts: CaseTexts, findings: Mapping[str, Any] | None = None) -> None:
         """Write a run with all its cells, in place of what is there under its id.
 
         ``texts``: case digest -> (id, title, text). ``findings``: of a search, beside those that are there.
         """
-        with self._writing(run.id) as connection:
-            for digest, text in texts.items():
-                writing.know(connection, digest, *text)
-            summaries.drop(connection, run.id)
-            writing.put(connection, run)
-            for key, value in (findings or {}).items():
-                writing.find(connection, run.id, key, value)
-            if run.finished_at is not None:
-                summaries.keep(connection, run.id)
+        self._write(run.id, lines_of(run, texts, findings or {}))
 
-    @contextlib.contextmanager
-    def _writing(self, run_id: str) -> Iterator[Connection]:
-        """A transaction that is the only one to write the run, of all hosts."""
-        with self._opened.transaction() as connection:
-            self._opened.dialect.writing(connection, run_id)
-            yield connection
+    def decide(self, run_id: str, cell: CellRecord, texts: CaseTexts | None = None) -> None:
+        """Write a decided cell with its trials, in place of what is there. ``texts``: of the case that judged it."""
+        self._write(run_id, [*_case_lines(texts or {}), ("decide", {"cell": cell.to_json()})])
 
-    def has_journal(self, run_id: str) -> bool:
-        """Whether a run was written here by a journal, and not only copied."""
-        with self.engine.connect() as connection:
-            return writing.has_journal(connection, run_id)
-
-    def know(self, digest: str, case_id: str, title: str, text: str) -> None:
-        """Keep the text of a case."""
-        with self._opened.transaction() as connection:
-            writing.know(connection, digest, case_id, title, text)
-
-    def decide(self, run_id: str, cell: CellRecord) -> None:
-        """Write a decided cell with its trials, in place of what is there. The run's journal gets it first."""
-        journal = path_of(self.folder, run_id)
-        if known := journal.exists():
-            with contextlib.closing(Journal(journal)) as opened:
-                opened.append("decide", {"cell": cell.to_json()})
-        with self._writing(run_id) as connection:
-            if known:
-                replay(connection, self.folder, run_id)
-            else:
-                summaries.drop(connection, run_id)
-                writing.decide(connection, run_id, cell)
+    def find(self, run_id: str, key: str, value: Any) -> None:
+        """Keep what a search learned or found (JSON); what was kept under the key before is replaced."""
+        self._write(run_id, [("find", {"key": key, "value": value})])
 
     def replay(self, folder: Path, runs: Iterable[str]) -> None:
         """Add what the journals of these runs of the store in ``folder`` have, and this one does not."""
         for run_id in runs:
-            self._opened.catch_up(folder, run_id)
+            self._index.catch_up(folder, run_id)
+
+    def was_written(self, run_id: str) -> bool:
+        """Whether a run was decided, and not only put, by a journal that the database has."""
+        with self.engine.connect() as connection:
+            return writing.was_written(connection, run_id)
 
     def forget(self, run_id: str) -> None:
         """Remove a run with its cells, trials, findings, journal and logs."""
         mark = below(self.folder, PENDING, run_id)
         if files := files_of(self.folder):  # first: where that fails, it can be asked for again
             files.remove(f"{RUNS}/{run_id}")
-        with contextlib.ExitStack() as held:
+        with contextlib.ExitStack() as stack:
             with contextlib.suppress(OSError):
-                held.enter_context(locked(self.folder / LOCK))  # no one brings it back from its journal meanwhile
+                stack.enter_context(locked(self.folder / LOCK))  # no one brings it back from its journal meanwhile
             mark.unlink(missing_ok=True)
-            with self._writing(run_id) as connection:
+            with self._index.transaction() as connection:
+                self._index.dialect.writing(connection, run_id)
                 writing.forget(connection, run_id)
             remove_run(self.folder, run_id)
             mark_of(self.folder, run_id).unlink(missing_ok=True)
-
-    def find(self, run_id: str, key: str, value: Any) -> None:
-        """Keep what a search learned or found (JSON); what was kept under the key before is replaced."""
-        with self._writing(run_id) as connection:
-            writing.find(connection, run_id, key, value)
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[Connection]:
@@ -171,7 +156,7 @@ class Store:
             except (ValueError, TypeError, KeyError, AttributeError) as error:
                 raise unreadable(self.where, error) from error
 
-    def texts(self, digests: Iterable[str]) -> dict[str, tuple[str, str, str]]:
+    def texts(self, digests: Iterable[str]) -> CaseTexts:
         """Of cases that are known: digest -> (id, title, text)."""
         table, wanted = tables.cases.c, set(digests)
         with self._reading() as connection:
@@ -245,30 +230,20 @@ class Store:
         What was taken over from an earlier run is not a new result.
         """
         table = tables.cells.c
-        wanted = (
-            table.run_id,
-            table.number,
-            table.case_id,
-            table.cell_key,
-            table.variant,
-            table.verdict,
-            table.as_expected,
-        )
-        query = select(*wanted).where(table.reused_from.is_(None))
-        query = query.order_by(table.case_id, table.cell_key, table.variant)
+        key = table.case_id, table.cell_key, table.variant
+        query = select(table.run_id, table.number, *key, table.verdict, table.as_expected)
+        query = query.where(table.reused_from.is_(None))
+        query = query.order_by(*key)
         if cases:
             query = query.where(table.case_id.in_(cases))
         with self._reading() as connection:
-            rows = itertools.chain.from_iterable(
-                connection.execute(query.where(part)) for part in self._opened.dialect.parts
-            )
             words: dict[str | None, Verdict | None] = {None: None}
-            return [Result(*row[:5], _verdict(row[5], words), row[6]) for row in rows]
+            return [Result(*row[:5], _verdict(row[5], words), row[6]) for row in connection.execute(query)]
 
     def summaries(self, cases: Collection[str] = ()) -> tuple[dict[str, Layout], list[Summary]]:
         """What the cells of all runs came to, of all cases or of these; see :mod:`.summaries`."""
         with self._reading() as connection:
-            self._opened.dialect.reading(connection)
+            self._index.dialect.reading(connection)
             return summaries.read(connection, cases)
 
     def records(self, places: Collection[CellPlace], *, lean: bool = False) -> dict[CellPlace, CellRecord]:
@@ -280,23 +255,20 @@ class Store:
                 # By run: of pairs in a list, SQLite looks at every cell.
                 runs = itertools.groupby(some, lambda place: place[0])
                 of_runs = (and_(table.run_id == run, table.number.in_([at for _, at in each])) for run, each in runs)
-                query = rows_of(tables.cells, ("dockerfile", "repeat") if lean else ()).where(or_(*of_runs))
-                cells = connection.execute(query).all()
-                ids = [cell.id for cell in cells]
-                by_cell = {} if lean else _trials_by_cell(connection, tables.trials.c.cell_id.in_(ids))
-                for cell in cells:
-                    found[cell.run_id, cell.number] = cell_of(cell, tuple(by_cell.get(cell.id, ())))
+                left_out = ("dockerfile", "repeat", "trials") if lean else ()
+                for cell in connection.execute(rows_of(tables.cells, left_out).where(or_(*of_runs))):
+                    found[cell.run_id, cell.number] = cell_of(cell)
         return found
 
     def of_case(self, digest: str) -> list[tuple[RunRecord, CellRecord]]:
         """Every recorded cell of that state of a case with its run, the newest first, without trials."""
-        query = rows_of(tables.cells).join(tables.runs).where(tables.cells.c.case_digest == digest)
+        query = rows_of(tables.cells, ("trials",)).join(tables.runs).where(tables.cells.c.case_digest == digest)
         order = tables.runs.c.started_at.desc(), tables.runs.c.id.desc(), tables.cells.c.number
         with self._reading() as connection:
             rows = connection.execute(query.order_by(*order)).all()
             of_rows = rows_of(tables.runs).where(tables.runs.c.id.in_({row.run_id for row in rows}))
             runs = {row.id: bare_run(row) for row in connection.execute(of_rows)}
-            return [(runs[row.run_id], cell_of(row, ())) for row in rows]
+            return [(runs[row.run_id], cell_of(row)) for row in rows]
 
     def last_seen(self, case_id: str) -> tuple[RunRecord, list[CellRecord]] | None:
         """The newest run of a case with the case's cells in it, without trials; None when it was never run.
@@ -311,9 +283,9 @@ class Store:
             run = connection.execute(newest.order_by(*order).limit(1)).one_or_none()
             if run is None:
                 return None
-            cells = rows_of(tables.cells).where(tables.cells.c.run_id == run.id, tables.cells.c.case_id == case_id)
-            rows = connection.execute(cells.order_by(tables.cells.c.number))
-            return bare_run(run), [cell_of(row, ()) for row in rows]
+            cells = rows_of(tables.cells, ("trials",)).where(tables.cells.c.run_id == run.id)
+            rows = connection.execute(cells.where(tables.cells.c.case_id == case_id).order_by(tables.cells.c.number))
+            return bare_run(run), [cell_of(row) for row in rows]
 
     def last_path(self, case_id: str) -> tuple[str, str]:
         """The newest run of a case that was run, and the file or address that it was loaded from."""
@@ -325,15 +297,9 @@ class Store:
             return found.run_id, found.case_path
 
     def case_ids(self) -> list[str]:
-        """The ids of all cases that were ever run here. The index is asked for the next one, not for all cells."""
-        table, found = tables.cells.c, set[str]()
+        """The ids of all cases that were ever run here."""
         with self._reading() as connection:
-            for part in self._opened.dialect.parts:
-                walk = select(func.min(table.case_id).label("id")).where(part).cte("walk", recursive=True)
-                after = select(func.min(table.case_id)).where(part, table.case_id > walk.c.id).scalar_subquery()
-                walk = walk.union_all(select(after).where(walk.c.id.is_not(None)))
-                found |= set(connection.scalars(select(walk.c.id).where(walk.c.id.is_not(None))))
-        return sorted(found)
+            return sorted(connection.scalars(select(tables.cells.c.case_id).distinct()))
 
     def image_cases(self) -> dict[str, set[str]]:
         """Tag of an image -> ids of the cases whose cells ran in it."""
@@ -350,6 +316,17 @@ class Store:
             return connection.scalar(select(tables.cases.c.text).where(tables.cases.c.digest == digest)) or ""
 
 
+def lines_of(run: RunRecord, texts: CaseTexts, findings: Mapping[str, Any]) -> list[Line]:
+    """The lines of a journal that put a run into a store: see :meth:`Store.put`."""
+    found = (("find", {"key": key, "value": value}) for key, value in findings.items())
+    return [*_case_lines(texts), ("put", {"run": run.to_json()}), *found]
+
+
+def _case_lines(texts: CaseTexts) -> Iterator[Line]:
+    for digest, (case_id, title, text) in texts.items():
+        yield "case", {"digest": digest, "id": case_id, "title": title, "text": text}
+
+
 def _chunks(names: Collection[Name]) -> Iterator[Sequence[Name]]:
     """As many at a time as any database takes in one query."""
     ordered = sorted(names)
@@ -357,20 +334,8 @@ def _chunks(names: Collection[Name]) -> Iterator[Sequence[Name]]:
 
 
 def _run(connection: Connection, row: Row[Any]) -> RunRecord:
-    cells = connection.execute(
-        rows_of(tables.cells).where(tables.cells.c.run_id == row.id).order_by(tables.cells.c.number)
-    ).all()
-    of_run = select(tables.cells.c.id).where(tables.cells.c.run_id == row.id)
-    by_cell = _trials_by_cell(connection, tables.trials.c.cell_id.in_(of_run))
-    found = tuple(cell_of(cell, tuple(by_cell.get(cell.id, ()))) for cell in cells)
-    return replace(bare_run(row), cells=found)
-
-
-def _trials_by_cell(connection: Connection, where: ColumnElement[bool]) -> dict[int, list[TrialRecord]]:
-    by_cell: dict[int, list[TrialRecord]] = {}
-    for trial in connection.execute(select(tables.trials).where(where).order_by(tables.trials.c.number)):
-        by_cell.setdefault(trial.cell_id, []).append(trial_of(trial))
-    return by_cell
+    query = rows_of(tables.cells).where(tables.cells.c.run_id == row.id).order_by(tables.cells.c.number)
+    return replace(bare_run(row), cells=tuple(map(cell_of, connection.execute(query))))
 
 
 def _verdict(word: str | None, known: dict[str | None, Verdict | None]) -> Verdict | None:

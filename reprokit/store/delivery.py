@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from reprokit.core.files import write
-from reprokit.store.errors import StoreError
 from reprokit.store.files import THREADS, Files, files_of
 from reprokit.store.journal import entries, path_of
-from reprokit.store.places import below, is_log, is_name, log_path, unlinked
+from reprokit.store.places import below, is_log, log_path, names_in
 
 UPLOADS = "uploads"
 BATCH = 100
-"""Cells between two notes of how far it is."""
+"""Cells between two notes of how far a run is delivered."""
 
 
 def mark_of(folder: Path, run_id: str) -> Path:
@@ -29,28 +28,32 @@ def mark_of(folder: Path, run_id: str) -> Path:
 
 def undelivered(folder: Path) -> list[str]:
     """The runs of which files may not be delivered yet."""
-    try:
-        return sorted(path.name for path in unlinked(folder, UPLOADS).iterdir() if is_name(path.name))
-    except FileNotFoundError:
-        return []
+    return names_in(folder, UPLOADS)
 
 
-def deliver(folder: Path, run_id: str, *, ended: bool) -> None:
-    """Upload what the decided cells of a run name. ``ended``: its journal gets no more. Raises StoreError."""
+def deliver_all(folder: Path) -> int:
+    """Upload what runs of earlier commands left; returns how many runs. Raises StoreError."""
+    runs = undelivered(folder)
+    for run_id in runs:
+        deliver(folder, run_id)
+    return len(runs)
+
+
+def deliver(folder: Path, run_id: str) -> None:
+    """Upload what the decided cells of a run name, from where an earlier attempt stopped. Raises StoreError."""
     files, mark = files_of(folder), mark_of(folder, run_id)
     if files is None or not mark.exists():
         return
-    start = _start(mark)
+    start = end = _start(mark)
+    ended = False
     try:
         cells: list[Mapping[str, Any]] = []
-        end = start
         for entry in entries(path_of(folder, run_id), start):
             end = entry.end
-            if entry.kind == "finish":
-                ended = True
-            elif entry.kind == "resume":
-                ended = False
-            cells += [entry.data["cell"]] if entry.kind == "decide" and "cell" in entry.data else []
+            if entry.kind in ("finish", "resume"):
+                ended = entry.kind == "finish"
+            if entry.kind == "decide" and "cell" in entry.data:
+                cells.append(entry.data["cell"])
             if len(cells) == BATCH:
                 _upload(folder, files, cells)
                 write(mark, str(end))
@@ -62,14 +65,6 @@ def deliver(folder: Path, run_id: str, *, ended: bool) -> None:
         mark.unlink(missing_ok=True)
     elif end != start:
         write(mark, str(end))
-
-
-def deliver_all(folder: Path) -> int:
-    """The same of every run that earlier commands left; returns how many. Raises StoreError."""
-    runs = undelivered(folder)
-    for run_id in runs:
-        deliver(folder, run_id, ended=False)
-    return len(runs)
 
 
 def _start(mark: Path) -> int:
@@ -94,12 +89,3 @@ def _names(cell: Mapping[str, Any]) -> Iterator[str]:
         log = trial.get("log") if isinstance(trial, dict) else None
         if isinstance(log, str) and is_log(log):
             yield from (log, f"{log.removesuffix('.log')}.outputs.tar")
-
-
-def state(folder: Path) -> tuple[list[str], StoreError | None]:
-    """The runs that are still not delivered after another attempt, and why."""
-    try:
-        deliver_all(folder)
-    except StoreError as error:
-        return undelivered(folder), error
-    return [], None

@@ -39,7 +39,7 @@ class StoreError(UsageError):
 
 REBUILD = (
     "`reprokit store check` lists what is wrong; `reprokit store rebuild` makes a new database from the journals of "
-    "runs and from what can be read of this one, which is kept beside it"
+    "runs, and keeps this one beside it"
 )
 
 # In the order in which they are looked for; the words are SQLite's own (sqlite3ErrStr).
@@ -50,11 +50,7 @@ _KNOWN = (
         Trouble.BUSY,
         "is in use by another process ({error}): try again, or find the process with `fuser {where}`",
     ),
-    (
-        ("is full",),
-        Trouble.FULL,
-        "cannot be written ({error}): make room, or name another store with --store",
-    ),
+    (("is full",), Trouble.FULL, "cannot be written ({error}): make room, or name another store with --store"),
     (
         ("readonly", "read-only"),
         Trouble.READ_ONLY,
@@ -68,7 +64,7 @@ _KNOWN = (
 )
 
 
-def store_error(where: str | Path, error: BaseException) -> StoreError:
+def store_error(where: str | Path, error: BaseException | str) -> StoreError:
     """The message for what a database said. ``where``: its file or address."""
     said = " ".join(str(error).split())
     for words, trouble, text in _KNOWN:
@@ -96,17 +92,14 @@ def unreadable(where: str | Path, error: BaseException) -> StoreError:
     )
 
 
-def newer(where: str | Path, found: int, known: int) -> StoreError:
-    """The message for a store that a newer reprokit wrote."""
-    return StoreError(
-        f"the store's database {where} was written by a newer reprokit (version {found} of the tables, this one knows "
-        f"{known}): upgrade reprokit, or name another store with --store",
-        Trouble.NEWER,
-    )
-
-
-def older(where: str | Path, found: int, known: int, *, on_server: bool = False) -> StoreError:
-    """The message for a store of an earlier version of the tables, which is made again and not changed."""
+def other_version(where: str | Path, found: int, known: int, *, on_server: bool = False) -> StoreError:
+    """The message for tables of another version, which are made again and never changed."""
+    if found > known:
+        return StoreError(
+            f"the store's database {where} was written by a newer reprokit (version {found} of the tables, this one "
+            f"knows {known}): upgrade reprokit, or name another store with --store",
+            Trouble.NEWER,
+        )
     how = (
         "`dropdb` and `createdb` make it empty, and `reprokit store rebuild` on each host brings what its journals have"
         if on_server

@@ -1,6 +1,6 @@
-"""Where the files of a store on a server lie, for all of its hosts: a folder that they share, or a bucket.
+"""Where the logs of a store on a server lie, for all of its hosts: a folder that they share, or a bucket.
 
-Names are paths below the store, as its records have them (``runs/RUN/...``). Light: imports fsspec only for a bucket.
+Names are paths below the store, as its records have them (``runs/RUN/...``).
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from urllib.parse import unquote, urlsplit
 
 from reprokit.core.version import install_line
 from reprokit.store.errors import StoreError, Trouble
-from reprokit.store.remote import Remote, remote_of
+from reprokit.store.remote import remote_of
 
 INSTALL = install_line("s3")
 MARK = "reprokit-store.txt"
 """Written before each run, so that a place that takes nothing is found out while nothing is lost."""
+_MARK_TEXT = "Logs of the runs of a reprokit store lie below runs/.\n"
 CONNECT_SECONDS, READ_SECONDS, ATTEMPTS = 10, 30, 2
 THREADS = 8
 """Files that are uploaded side by side."""
@@ -28,9 +29,7 @@ THREADS = 8
 class Files(Protocol):
     """A place for files. All methods raise StoreError where it cannot be used."""
 
-    @property
-    def where(self) -> str:
-        """Its address, for messages."""
+    where: str  # its address, for messages
 
     def put(self, path: Path, name: str) -> None:
         """Store the file ``path`` under a name, whole or not at all, in place of what is there."""
@@ -49,7 +48,7 @@ class Files(Protocol):
 
 
 class FolderFiles:
-    """``file:///FOLDER``: a folder that the hosts share."""
+    """``file:///FOLDER``: a folder that the hosts share. See :class:`Files`."""
 
     def __init__(self, address: str) -> None:
         self.where = address
@@ -59,8 +58,7 @@ class FolderFiles:
         """By way of a file beside it."""
         target = self._folder / name
         scratch = target.with_name(f".{target.name}.{os.getpid()}")
-        with _translated(self.where):
-            self._find()
+        with self._mounted():
             try:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, scratch)
@@ -69,25 +67,22 @@ class FolderFiles:
                 scratch.unlink(missing_ok=True)
 
     def get(self, name: str, target: Path) -> None:
-        """See :class:`Files`."""
-        with _translated(self.where):
-            self._find()
+        """Write what is under a name to ``target``."""
+        with self._mounted():
+            pass
         with _translated(self.where, missing=name):
             shutil.copyfile(self._folder / name, target)
 
     def names(self, below: str) -> set[str]:
-        """See :class:`Files`."""
-        with _translated(self.where):
-            self._find()
+        """All names below this one."""
+        with self._mounted():
             found = (path for path in (self._folder / below).rglob("*") if path.is_file())
             return {path.relative_to(self._folder).as_posix() for path in found}
 
     def remove(self, below: str) -> None:
-        """See :class:`Files`."""
-        with _translated(self.where):
-            self._find()
-            with suppress(FileNotFoundError):  # there is nothing, or another host removes it, too
-                shutil.rmtree(self._folder / below)
+        """Remove all that is below this name."""
+        with self._mounted(), suppress(FileNotFoundError):  # there is nothing, or another host removes it, too
+            shutil.rmtree(self._folder / below)
 
     def check(self) -> None:
         """The folder itself must exist: a share that is not mounted is not made on this host's own disk."""
@@ -96,14 +91,17 @@ class FolderFiles:
                 raise FileNotFoundError(2, "the folder does not exist: make it, or mount it")
             (self._folder / MARK).write_text(_MARK_TEXT, encoding="utf-8")
 
-    def _find(self) -> None:
+    @contextmanager
+    def _mounted(self) -> Iterator[None]:
         """What is below a share that is not mounted any more is on this host's own disk, and takes nothing."""
-        if not (self._folder / MARK).is_file():
-            raise FileNotFoundError(2, f"it has no {MARK}, which each run writes there: mount it")
+        with _translated(self.where):
+            if not (self._folder / MARK).is_file():
+                raise FileNotFoundError(2, f"it has no {MARK}, which each run writes there: mount it")
+            yield
 
 
 class BucketFiles:
-    """``s3://BUCKET/PREFIX``, by fsspec; with the settings of the AWS tools (variables, profiles, AWS_ENDPOINT_URL)."""
+    """``s3://BUCKET/PREFIX``, by fsspec, with the settings of the AWS tools. See :class:`Files`."""
 
     def __init__(self, address: str, what: str = "the place of the store's files") -> None:
         self.where = address
@@ -137,18 +135,18 @@ class BucketFiles:
             self._system.put_file(str(path), f"{self._root}/{name}", **kinds)
 
     def get(self, name: str, target: Path) -> None:
-        """See :class:`Files`."""
+        """Write what is under a name to ``target``."""
         with _translated(self.where, missing=name, what=self._what):
             self._system.get_file(f"{self._root}/{name}", str(target))
 
     def names(self, below: str) -> set[str]:
-        """See :class:`Files`."""
+        """All names below this one."""
         with _translated(self.where, what=self._what):
             place = f"{self._root}/{below}".rstrip("/")
             return {found.removeprefix(f"{self._root}/") for found in self._system.find(f"{place}/")}
 
     def remove(self, below: str) -> None:
-        """See :class:`Files`."""
+        """Remove all that is below this name."""
         self.remove_all(self.names(below))
 
     def remove_all(self, names: Iterable[str]) -> None:
@@ -171,9 +169,6 @@ class BucketFiles:
             self._system.rm_file(f"{self._root}/{name}")
 
 
-_MARK_TEXT = "Logs of the runs of a reprokit store lie below runs/.\n"
-
-
 @contextmanager
 def _translated(where: str, missing: str = "", what: str = "the place of the store's files") -> Iterator[None]:
     """Whatever goes wrong as a StoreError. ``missing``: a name of which FileNotFoundError says that it is not there."""
@@ -181,37 +176,23 @@ def _translated(where: str, missing: str = "", what: str = "the place of the sto
         yield
     except StoreError:
         raise
-    except FileNotFoundError as error:
-        if missing:
-            raise FileNotFoundError(2, f"not in {where}", missing) from error
-        raise _unusable(what, where, error, "does not exist", "make it, or name another place") from error
-    except PermissionError as error:
-        raise _unusable(
-            what, where, error, "refuses this user", "ask its owner for the right to read and write"
-        ) from error
     except Exception as error:  # whatever a client of a network raises
-        credentials = type(error).__name__ in ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound")
-        hint = (
-            "give credentials, as AWS_ACCESS_KEY_ID or a profile"
-            if credentials
-            else "check the address and the network"
-        )
-        raise _unusable(what, where, error, "cannot be used", hint) from error
-
-
-def _unusable(place: str, where: str, error: BaseException, what: str, hint: str) -> StoreError:
-    said = " ".join(str(error).split())[:300]
-    return StoreError(f"{place}, {where}, {what} ({said}): {hint}", Trouble.UNREACHABLE)
-
-
-def make(remote: Remote) -> Files | None:
-    """The place for the files of a store on a server; None where each host keeps its own."""
-    if not remote.files:
-        return None
-    return FolderFiles(remote.files) if remote.files.startswith("file:") else BucketFiles(remote.files)
+        if isinstance(error, FileNotFoundError) and missing:
+            raise FileNotFoundError(2, f"not in {where}", missing) from error
+        trouble, hint = "cannot be used", "check the address and the network"
+        if isinstance(error, FileNotFoundError):
+            trouble, hint = "does not exist", "make it, or name another place"
+        elif isinstance(error, PermissionError):
+            trouble, hint = "refuses this user", "ask its owner for the right to read and write"
+        elif type(error).__name__ in ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound"):
+            hint = "give credentials, as AWS_ACCESS_KEY_ID or a profile"
+        said = " ".join(str(error).split())[:300]
+        raise StoreError(f"{what}, {where}, {trouble} ({said}): {hint}", Trouble.UNREACHABLE) from error
 
 
 def files_of(folder: Path) -> Files | None:
-    """The place for the files of the store in ``folder``; None where they are in the folder alone."""
+    """The place for the files of the store in ``folder``; None where each host keeps its own."""
     remote = remote_of(folder)
-    return make(remote) if remote else None
+    if not remote or not remote.files:
+        return None
+    return FolderFiles(remote.files) if remote.files.startswith("file:") else BucketFiles(remote.files)

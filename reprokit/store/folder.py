@@ -1,4 +1,4 @@
-"""The store's folder: where it is, and what lies in it beside the database. Light: imports no database."""
+"""The store's folder: where it is, and what lies in it beside runs and their database. Imports no database."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reprokit.core.errors import UsageError
 from reprokit.core.files import write
 from reprokit.core.ownership import locked
 from reprokit.environment.measured import Measured
-from reprokit.store.places import unlinked
+from reprokit.store.places import RUNS, unlinked
 from reprokit.store.remote import remote_of
 
 FOLDER = ".reprokit"
@@ -32,8 +32,8 @@ def find_folder(start: Path | None = None) -> Path:
 
 
 def has_database(folder: Path) -> bool:
-    """Whether the store in ``folder`` has a database: something was run, or it is on a server."""
-    return (folder / "reprokit.db").is_file() or remote_of(folder) is not None
+    """Whether the store in ``folder`` has something to read: something was run, or it is on a server."""
+    return (folder / "reprokit.db").is_file() or (folder / RUNS).is_dir() or remote_of(folder) is not None
 
 
 def make_folder(folder: Path) -> Path:
@@ -54,7 +54,7 @@ def make_folder(folder: Path) -> Path:
 
 
 class SeenBases:
-    """The digest that each base image of a registry had when this store met it first: the file ``bases.json``.
+    """The digest that each base image of a registry had when first seen (``bases.json``).
 
     What a case runs on then stays, also when the tag moves or is deleted, until a user asks for what it is now.
     """
@@ -104,7 +104,7 @@ class Measurements:
         """What that probe measured in that image, if it did."""
         try:
             return Measured.from_json(json_text.loads(self._path(image_id, probe).read_text(encoding="utf-8")))
-        except (OSError, ValueError):
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):  # none, or damaged
             return None
 
     def keep(self, image_id: str, probe: str, measured: Measured) -> None:

@@ -1,8 +1,7 @@
-"""The journal of a run: a file of JSON lines beside its logs, in which each record is before it is shown.
+"""The journal of a run: JSON lines beside its logs, in which each record is before it is shown. Imports no database.
 
-Each line begins with the CRC-32 of the rest, so that one that a full disk, a kill or a power cut left half written is
-recognised. A line is in the kernel when it is written: a killed process loses nothing. ``sync`` brings it to the disk.
-The database is made from journals, see :mod:`reprokit.store.replay`. Light: imports no database.
+Each line begins with the CRC-32 of the rest, so that a damaged or half-written one is recognised. A line is in the
+kernel when it is written: a killed process loses nothing. ``sync`` brings it to the disk.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from reprokit.core import json_text
 from reprokit.core.errors import RecordError
 from reprokit.core.files import open_regular
 from reprokit.store.errors import StoreError, Trouble
-from reprokit.store.places import RUNS, below, is_name, unlinked
+from reprokit.store.places import RUNS, below, is_name, names_in
 
 FILE = "journal.jsonl"
 PENDING = "pending"
@@ -33,6 +32,10 @@ HURRY_SECONDS = 5.0
 """The same after an interrupt."""
 WAIT_SECONDS = (0.05, 1.0)
 """The first and the longest wait between two attempts."""
+
+
+CaseTexts = Mapping[str, tuple[str, str, str]]
+"""Case digest -> (id, title, text)."""
 
 
 class Entry(NamedTuple):
@@ -50,25 +53,31 @@ def path_of(folder: Path, run_id: str) -> Path:
 
 def pending(folder: Path) -> list[str]:
     """The runs whose journals the database may not have whole."""
-    try:
-        return sorted(path.name for path in unlinked(folder, PENDING).iterdir() if is_name(path.name))
-    except FileNotFoundError:
-        return []
+    return names_in(folder, PENDING)
+
+
+def mark_pending(folder: Path, run_id: str) -> None:
+    """Remember that the database may not have a run's journal whole. The caller holds the store's lock."""
+    mark = below(folder, PENDING, run_id)
+    mark.parent.mkdir(exist_ok=True)
+    mark.touch()
 
 
 def recorded(folder: Path) -> list[str]:
     """The runs that have a journal, the oldest first."""
+    if (folder / RUNS).is_symlink():
+        return []
     found = folder.glob(f"{RUNS}/*/{FILE}")
-    return sorted(path.parent.name for path in found if is_name(path.parent.name) and not _is_linked(path, folder))
-
-
-def _is_linked(path: Path, folder: Path) -> bool:
-    return any(place.is_symlink() for place in (folder / RUNS, path.parent, path))
+    return sorted(
+        path.parent.name
+        for path in found
+        if is_name(path.parent.name) and not path.parent.is_symlink() and not path.is_symlink()
+    )
 
 
 def entries(path: Path, start: int = 0) -> Iterator[Entry]:
     """The lines from the byte ``start`` on, without a last one that is only half written."""
-    with _opened(path) as stream:
+    with _open(path) as stream:
         stream.seek(start)
         for line in stream:
             if not line.endswith(b"\n"):
@@ -77,7 +86,7 @@ def entries(path: Path, start: int = 0) -> Iterator[Entry]:
             yield Entry(*_content(line), start)
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open(path: Path) -> BinaryIO:
     try:
         return open_regular(path)
     except FileNotFoundError:
@@ -89,9 +98,16 @@ def _opened(path: Path) -> BinaryIO:
 def _content(line: bytes) -> tuple[str, Mapping[str, Any]]:
     head, _, body = line.rstrip(b"\n").partition(b",")
     if head == _head(body):
-        data = json_text.loads(b"{" + body)
-        return str(data.pop("kind")), data
+        with suppress(ValueError, KeyError, RecursionError):
+            data = json_text.loads(b"{" + body)
+            return str(data.pop("kind")), data
     return "", {}
+
+
+def line_of(kind: str, data: Mapping[str, Any]) -> bytes:
+    """A line of a journal."""
+    body = json.dumps({"kind": kind, **data}, separators=(",", ":"))[1:].encode("ascii")
+    return _head(body) + b"," + body + b"\n"
 
 
 def _head(body: bytes) -> bytes:
@@ -125,8 +141,7 @@ class Journal:
 
     def append(self, kind: str, data: Mapping[str, Any]) -> None:
         """Write one line whole; wait where the disk is full. Raises RecordError where that is of no use, ever after."""
-        body = json.dumps({"kind": kind, **data}, separators=(",", ":"))[1:].encode("ascii")
-        self._write(_head(body) + b"," + body + b"\n")
+        self._write(line_of(kind, data))
 
     def _write(self, line: bytes) -> None:
         began, wait = time.monotonic(), WAIT_SECONDS[0]

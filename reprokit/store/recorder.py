@@ -1,8 +1,7 @@
 """Keeps what one run decides: in its journal before anything is shown, and from there in the database.
 
 A thread syncs the journal to the disk once a second. Another one brings the database up to date every few seconds, and
-uploads logs where the store has a place for them, so that other programs see what is decided while the run goes on.
-Where one of both does not take it, nothing is lost: the journal and the logs are here, and the next run, or
+uploads logs where the store has a place for them. Where one of both does not take it, nothing is lost: the next run, or
 `reprokit store sync`, tries again. Importing this imports no database.
 """
 
@@ -22,8 +21,8 @@ from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.store import delivery, errors
 from reprokit.store.errors import PASSING, StoreError, Trouble
 from reprokit.store.files import files_of
-from reprokit.store.journal import PENDING, Journal, entries, path_of
-from reprokit.store.places import LOCK, below
+from reprokit.store.journal import CaseTexts, Journal, entries, mark_pending, path_of
+from reprokit.store.places import LOCK
 from reprokit.store.remote import remote_of
 from reprokit.store.sqlite_file import DATABASE, version
 
@@ -32,9 +31,6 @@ SYNC_SECONDS = 1.0
 UPDATE_SECONDS = 5.0
 LONGEST_SECONDS = 60.0
 """Between two attempts on a database that takes nothing."""
-
-CaseTexts = Mapping[str, tuple[str, str, str]]
-"""Case digest -> (id, title, text)."""
 
 
 class Recorder:
@@ -76,10 +72,9 @@ class Recorder:
                     self._append("begin", {"run": run.to_json()})
                 if known or resumed:  # what was decided stays as it is
                     self._append("resume", {"owner": run.owner.to_json()})
-                marks = [below(self._folder, PENDING, run.id)]
+                mark_pending(self._folder, run.id)
                 if files_of(self._folder):
-                    marks.append(delivery.mark_of(self._folder, run.id))
-                for mark in marks:
+                    mark = delivery.mark_of(self._folder, run.id)
                     mark.parent.mkdir(exist_ok=True)
                     mark.touch()
         except OSError as error:
@@ -96,8 +91,8 @@ class Recorder:
 
             with contextlib.closing(Store(self._folder, up_to_date=True)) as store:
                 store.check_writable()
-            if files := files_of(self._folder):
-                files.check()
+            if place := files_of(self._folder):
+                place.check()
                 delivery.deliver_all(self._folder)
             return
         try:
@@ -171,7 +166,7 @@ class Recorder:
             with contextlib.closing(Store(self._folder, up_to_date=True)) as store:
                 if error := store.refused.get(self._journal.path.parent.name):
                     raise error
-            delivery.deliver(self._folder, self._journal.path.parent.name, ended=False)
+            delivery.deliver(self._folder, self._journal.path.parent.name)
             self._failed = None
         except StoreError as error:
             self._failed = error

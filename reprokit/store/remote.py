@@ -1,8 +1,6 @@
 """A store on a server: its database, where its files go, and the folder of this host that has the rest.
 
-What a run decides is in that folder first, whatever becomes of the server: journals, and logs that are not uploaded
-yet. Every module takes a store by its folder, and asks here whether a server has its database. Light: imports no
-database.
+What a run decides is in that folder first, whatever becomes of the server. Imports no database.
 """
 
 from __future__ import annotations
@@ -33,14 +31,11 @@ _PASSWORDS = {"password", "sslpassword"}
 
 @dataclass(frozen=True, kw_only=True)
 class Remote:
-    """``address``: the database, without a password. ``files``: where logs go, '' for this host alone.
+    """A database on a server, and what belongs to it."""
 
-    ``spool``: the name of this host's folder in the database, which tells its journals from those of other hosts.
-    """
-
-    address: str
-    files: str
-    spool: str
+    address: str  # without a password
+    files: str  # where logs go; '' for this host alone
+    spool: str  # tells the journals of this host, in the database, from those of others
 
 
 def is_address(text: str) -> bool:
@@ -119,10 +114,7 @@ def shown(folder: Path) -> str:
 
 
 def journal_name(folder: Path, run_id: str) -> str:
-    """The name of a run's journal in the database.
-
-    A run that another host goes on with has a journal on each.
-    """
+    """The name of a run's journal in the database. A run that another host goes on with has a journal on each."""
     remote = remote_of(folder)
     return f"{run_id}@{remote.spool}" if remote else run_id
 

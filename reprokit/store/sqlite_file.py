@@ -17,10 +17,10 @@ from contextlib import closing
 from pathlib import Path
 
 from reprokit.core.files import open_regular
-from reprokit.store.errors import StoreError, foreign, newer, older, store_error
+from reprokit.store.errors import StoreError, foreign, other_version, store_error
 
 DATABASE = "reprokit.db"
-CURRENT = 6
+CURRENT = 8
 """The version of the tables that this reprokit writes, and the only one that it reads."""
 
 APPLICATION_ID = 0x52507274
@@ -48,7 +48,7 @@ def version(path: Path) -> int:
     if not application:
         return _without_tables(path)
     if found != CURRENT:
-        raise (newer if found > CURRENT else older)(path, found, CURRENT)
+        raise other_version(path, found, CURRENT)
     return found
 
 
@@ -130,7 +130,7 @@ def copy_files(path: Path, target: Path) -> None:
         if _stamps(path) == before:
             return
         time.sleep(0.1)
-    raise store_error(path, sqlite3.OperationalError("database is locked: it changed while it was copied"))
+    raise store_error(path, "database is locked: it changed while it was copied")
 
 
 def _stamps(path: Path) -> list[tuple[int, int]]:

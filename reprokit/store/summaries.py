@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, Text, case, cast, delete, func, insert, or_, select
+from sqlalchemy import Connection, Row, Text, cast, delete, insert, or_, select
 
 from reprokit.case.matrix import Cell
 from reprokit.core import json_text
@@ -22,7 +22,7 @@ from reprokit.evidence.model import Outcome
 from reprokit.evidence.records import RequestRecord, SearchRecord
 from reprokit.store import dialects, tables
 
-cells, trials, runs = tables.cells.c, tables.trials.c, tables.runs.c
+cells, runs = tables.cells.c, tables.runs.c
 layouts, summaries, summarised = tables.layouts.c, tables.summaries.c, tables.summarised.c
 PORTION = 2000
 """Cells of one layout: a case with more of them has several."""
@@ -67,25 +67,17 @@ def of_run(connection: Connection, run_id: str) -> Iterator[tuple[Summary, str, 
     """The summaries of a run from its cells, each with the id of the case and its layout as JSON."""
     request = connection.scalar(select(runs.request).where(runs.id == run_id))
     search = RequestRecord.from_json(request).search if request else None
-    matched = func.sum(case((trials.outcome == Outcome.REPRODUCED.value, 1), else_=0))
-    counted = select(trials.cell_id, matched, func.count()).join(tables.cells).where(cells.run_id == run_id)
-    tallies = {row: (hits, total) for row, hits, total in connection.execute(counted.group_by(trials.cell_id))}
     names = cells.id, cells.number, cells.case_id, cells.case_digest, cells.variant, cells.verdict, cells.as_expected
     # As texts: most of them need not be parsed.
-    wanted = select(
-        *names, cells.reused_from, cast(cells.cell, Text).label("cell"), cast(cells.details, Text).label("details")
-    )
+    texts = (cast(cells[name], Text).label(name) for name in ("cell", "details"))
+    wanted = select(*names, cells.reused_from, cells.trials, *texts)
     rows = connection.execute(wanted.where(cells.run_id == run_id).order_by(cells.case_id, cells.number)).all()
     for case_id, of_case in groupby(rows, lambda one: one.case_id):
-        yield from _of_case(run_id, case_id, list(of_case), tallies, search)
+        yield from _of_case(run_id, case_id, list(of_case), search)
 
 
 def _of_case(
-    run_id: str,
-    case_id: str,
-    rows: Sequence[Row[Any]],
-    tallies: Mapping[int, tuple[int, int]],
-    search: SearchRecord | None,
+    run_id: str, case_id: str, rows: Sequence[Row[Any]], search: SearchRecord | None
 ) -> Iterator[tuple[Summary, str, str]]:
     for at in range(0, len(rows), PORTION):
         marks: dict[Mark | None, str] = {}
@@ -94,7 +86,8 @@ def _of_case(
             layout.append(f"[{row.number},{json.dumps(row.variant)},{row.cell}]")
             mark = None
             if row.reused_from is None and (search is None or row.case_digest == search.digest):
-                mark = Mark(row.verdict, row.as_expected, _tested(row.details), *tallies.get(row.id, (0, 0)))
+                matched = sum(trial.get("outcome") == Outcome.REPRODUCED.value for trial in row.trials)
+                mark = Mark(row.verdict, row.as_expected, _tested(row.details), matched, len(row.trials))
             letters.append(marks.setdefault(mark, chr(_FIRST + len(marks))))
         text = f"[{','.join(layout)}]"
         digest = hashlib.sha256(f"{case_id}\n{text}".encode("utf-8", "replace")).hexdigest()

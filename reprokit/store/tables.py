@@ -19,7 +19,6 @@ from sqlalchemy import (
     Table,
     Text,
     TypeDecorator,
-    func,
 )
 from sqlalchemy.types import TypeEngine
 
@@ -52,7 +51,7 @@ class LongText(PortableText):
 
 
 ROW = BigInteger().with_variant(Integer, "sqlite")
-"""The number of a row: a team has more than 2^31 trials some day. SQLite's own are 64 bits wide."""
+"""The number of a row: a team has more than 2^31 trials some day."""
 
 metadata = MetaData()
 
@@ -64,6 +63,7 @@ journals = Table(
     metadata,
     Column("run_id", PortableText(40), primary_key=True),
     Column("size", BigInteger, nullable=False),  # how many bytes of the run's journal are in the tables
+    Column("copied", Boolean, nullable=False),  # whether all of it was put there, and nothing decided
 )
 
 runs = Table(
@@ -88,10 +88,6 @@ cases = Table(
     Column("text", LongText, nullable=False),
 )
 
-IN_TIME = ("case_id", "cell_key", "variant", "run_id", "number", "verdict", "as_expected", "reused_from")
-LONGEST_INDEXED = 2000
-"""Bytes of a case's id and of a cell together."""
-
 cells = Table(
     "cells",
     metadata,
@@ -115,19 +111,12 @@ cells = Table(
     Column("dockerfile", LongText, nullable=False, default=""),
     Column("repeat", LongText, nullable=False, default=""),  # the plain docker run line
     Column("details", JSON),  # base and sources that served, warnings, the failing build step
+    Column("trials", JSON, nullable=False),
     Index("cells_by_run", "run_id", "number", unique=True),
-    # All that history asks for: the rows, with their measured environments, are a hundred times as large.
     Column("reused_from", PortableText(60)),  # RUN:CELL that it was taken over from; NULL where it ran
-    Index("cells_in_time", *IN_TIME).ddl_if(dialect="sqlite"),
+    Index("cells_by_case", "case_id", "run_id").ddl_if(dialect="sqlite"),
+    Index("cells_by_case_hash", "case_id", postgresql_using="hash").ddl_if(dialect="postgresql"),  # of any length
 )
-
-_in_index = func.octet_length(cells.c.case_id) + func.octet_length(cells.c.cell_key) <= LONGEST_INDEXED
-SHORT_CELLS, LONG_CELLS = _in_index, ~_in_index
-"""The same on PostgreSQL, whose indexes take no row above 2.7 kB: a query of one of these is served by an index."""
-Index("cells_in_time_short", *(cells.c[name] for name in IN_TIME), postgresql_where=SHORT_CELLS).ddl_if(
-    dialect="postgresql"
-)
-Index("cells_in_time_long", cells.c.id, postgresql_where=LONG_CELLS).ddl_if(dialect="postgresql")
 
 summarised = Table(
     "summarised",
@@ -162,24 +151,4 @@ findings = Table(
     # What a search learned from outside (a cost, an index's releases), so that it goes the same way when it is
     # resumed; under ANSWER what it found in the end.
     Column("value", JSON, nullable=False),
-)
-
-trials = Table(
-    "trials",
-    metadata,
-    Column("id", ROW, primary_key=True),
-    Column("cell_id", ForeignKey("cells.id", ondelete="CASCADE"), nullable=False),
-    Column("number", Integer, nullable=False),
-    Column("outcome", PortableText(24), nullable=False),
-    Column("exit_code", Integer),
-    Column("seconds", Float, nullable=False),
-    Column("oom", Boolean, nullable=False),
-    Column("timed_out", Boolean, nullable=False),
-    Column("exception", JSON),
-    Column("reason", LongText, nullable=False),
-    Column("lines", JSON, nullable=False),  # log lines that the signature matched, from 1
-    Column("log", LongText, nullable=False),  # relative to the store's folder
-    Column("failure", JSON),  # how it failed
-    Column("usage", JSON),  # NULL where it was not measured
-    Index("trials_by_cell", "cell_id", "number", unique=True),
 )

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import insert
 
@@ -43,7 +44,7 @@ def queries(folder: Path, trials: int) -> Iterator[str]:
             with store.engine.begin() as connection:
                 connection.exec_driver_sql("ANALYZE")  # which autovacuum would do meanwhile
             began = time.perf_counter()
-            store._opened.summarise(3600)
+            store._index.summarise(3600)
             yield f"  {'all summaries, after an upgrade':34} {time.perf_counter() - began:8.1f} s"
             asked: dict[str, Callable[[], object]] = {
                 "the newest run": lambda store=store: store.run("last"),  # type: ignore[misc]
@@ -89,7 +90,7 @@ def fill(folder: Path, nights: int = NIGHTS, cells: int = CELLS, packages: int =
                     host={"engine": "Docker Engine 20.10.24", "engine_kind": "docker"},
                 )
             )
-            rows, trials = [], []
+            rows: list[dict[str, Any]] = []
             for number in range(cells):
                 if number % 20 == 0 and chance.random() < 0.02:
                     states[number] = {"reproduced": "not-reproduced"}.get(states[number], "reproduced")
@@ -115,23 +116,11 @@ def fill(folder: Path, nights: int = NIGHTS, cells: int = CELLS, packages: int =
                         "details": {"base": {"id": "sha256:" + 64 * "1"}},
                     }
                 )
-                for trial in range(3):
-                    outcome = (
-                        "reproduced" if verdict == "reproduced" or (verdict == "flaky" and not trial) else "passed"
-                    )
-                    trials.append(
-                        {
-                            "cell_id": rows[-1]["id"],
-                            "number": trial + 1,
-                            "outcome": outcome,
-                            "seconds": 0.1,
-                            "oom": False,
-                            "timed_out": False,
-                            "reason": "",
-                            "lines": [],
-                            "log": "",
-                        }
-                    )
+                judged = {"exit_code": 1, "seconds": 0.1, "oom": False, "timed_out": False, "reason": "", "log": ""}
+                shown = (1, 2, 3) if verdict == "reproduced" else (1,) if verdict == "flaky" else ()
+                rows[-1]["trials"] = [
+                    {"number": trial, "outcome": "reproduced" if trial in shown else "passed", **judged}
+                    for trial in (1, 2, 3)
+                ]
             connection.execute(insert(tables.cells), rows)
-            connection.execute(insert(tables.trials), trials)
     return store

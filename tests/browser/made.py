@@ -12,16 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from sqlalchemy import insert, select
 
 from reprokit.environment.measured import Measured
 from reprokit.evidence.details import BaseRecord, CellDetails, FailureRecord
 from reprokit.evidence.model import Frame, Outcome, Verdict
 from reprokit.evidence.origin import HostRecord
 from reprokit.evidence.records import CellRecord, ExceptionRecord, ImageRecord, RunRecord, TrialRecord
-from reprokit.store import tables
 from reprokit.store.database import Store
-from reprokit.store.rows import cell_row, trial_row
 from tests.stored import finish
 
 FIRST = datetime(2026, 1, 1, 2)
@@ -77,17 +74,10 @@ class Maker:
     def _write(self, run_id: str, records: Sequence[CellRecord], cells: Sequence[Made]) -> None:
         """All cells at once: ten thousand decisions of their own would take minutes."""
         kept: dict[str, str] = {}
-        with self.store.engine.begin() as connection:
-            connection.execute(insert(tables.cells), [cell_row(run_id, record) for record in records])
-            of_run = select(tables.cells.c.number, tables.cells.c.id).where(tables.cells.c.run_id == run_id)
-            rows = {row.number: row.id for row in connection.execute(of_run)}
-            trials = [
-                trial_row(rows[number], trial)
-                for number, made in enumerate(cells, 1)
-                for trial in self._trials(made, kept)
-            ]
-            if trials:
-                connection.execute(insert(tables.trials), trials)
+        whole = (
+            replace(record, trials=tuple(self._trials(made, kept))) for record, made in zip(records, cells, strict=True)
+        )
+        self.store._write(run_id, [("decide", {"cell": one.to_json()}) for one in whole])
 
     def _trials(self, made: Made, kept: dict[str, str]) -> Iterator[TrialRecord]:
         for number, (log, lines) in enumerate(made.logs, 1):

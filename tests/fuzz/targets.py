@@ -30,11 +30,10 @@ from reprokit.intake.bug import write_cases
 from reprokit.intake.draft import render as written
 from reprokit.intake.importing import kinds
 from reprokit.run import lock_file
-from reprokit.store.archive import LINES, import_
+from reprokit.store.archive import import_
 from reprokit.store.database import Store
 from reprokit.store.journal import FILE
-from reprokit.store.merging.merge import merge
-from reprokit.store.merging.sources import read
+from reprokit.store.merging import merge, read
 from reprokit.store.sqlite_file import DATABASE
 from tests.fuzz.oracle import holds, located
 
@@ -195,12 +194,19 @@ def _tables() -> bytes:
 
 
 def importing(data: bytes, folder: Path) -> None:
-    """An export of a store: the first lines are its index; the log of each run that it names is in the archive."""
+    """An export of a store: lines of journals, of which ``#run`` begins one; ``#log`` names a file beside them."""
     export = folder / "export.tar"
-    names = [line[5:] for line in _text(data).split("\n") if line.startswith("#log ")][:20]
-    body = b"".join(line + b"\n" for line in data.split(b"\n") if line and not line.startswith(b"#log "))
+    members: dict[str, bytes] = {}
+    name = f"runs/none/{FILE}"
+    for line in _text(data).split("\n"):
+        if line.startswith("#log ") and len(members) < 40:
+            members[line[5:]] = b"a log\n"
+        elif line.startswith("#run "):
+            name = f"runs/{line[5:]}/{FILE}"
+        elif line:
+            members[name] = members.get(name, b"") + _journal_line(line)
     with tarfile.open(export, "w") as archive:
-        for name, content in [(LINES, body), *((name, b"a log\n") for name in names)]:
+        for name, content in members.items():
             member = tarfile.TarInfo(name.replace("\0", ""))
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
@@ -210,6 +216,11 @@ def importing(data: bytes, folder: Path) -> None:
         _kept(store)
     finally:
         store.close()
+
+
+def _journal_line(line: str) -> bytes:
+    body = line.encode()[1:]  # what follows the brace
+    return b'{"crc32":"%08x"' % zlib.crc32(body) + b"," + body + b"\n"
 
 
 def merging(data: bytes, folder: Path) -> None:
@@ -222,8 +233,7 @@ def merging(data: bytes, folder: Path) -> None:
     (foreign / "runs" / name).mkdir(parents=True)
     with (foreign / "runs" / name / FILE).open("wb") as journal:
         for line in rest.split("\n"):
-            body = line.encode()[1:]  # what follows the brace
-            journal.write(b'{"crc32":"%08x"' % zlib.crc32(body) + b"," + body + b"\n")
+            journal.write(_journal_line(line))
     store = _store(folder)
     try:
         merge([read("foreign", foreign)], store, None, NOW)

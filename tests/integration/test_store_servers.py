@@ -22,7 +22,7 @@ from reprokit.core.errors import RecordError, UsageError
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
 from reprokit.report.html import writing
-from reprokit.store import copying, delivery, recorder, targets
+from reprokit.store import delivery, recorder, targets, upkeep
 from reprokit.store.database import Store
 from reprokit.store.errors import StoreError, Trouble
 from reprokit.store.journal import pending
@@ -247,11 +247,11 @@ def test_a_journal_that_the_database_refuses_is_in_the_way_of_no_other(
     address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = folder_of(address)
-    for run_id, code in (("run-1", 1), ("run-2", 2**40), ("run-3", 3)):
+    for run_id, number in (("run-1", 1), ("run-2", 2**40), ("run-3", 3)):
         recorder = begun(folder, run_id, cell(1))
-        recorder.decide(cell(1, verdict=Verdict.REPRODUCED, trials=(dataclasses.replace(TRIAL, exit_code=code),)))
+        recorder.decide(cell(number, verdict=Verdict.REPRODUCED, trials=(TRIAL,)))
         recorder.finish(**END)
-        if code == 2**40:
+        if number == 2**40:
             with pytest.raises(RecordError, match="refuses a value"):
                 recorder.close()
         else:
@@ -549,7 +549,7 @@ def test_a_store_is_copied_to_a_server_and_back_and_an_interrupted_copy_goes_on(
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        copying.copy(store, Store(target), stopped)
+        upkeep.copy(store, Store(target), stopped)
     assert [one.id for one in Store(target).runs()] == ["run-1"]
     monkeypatch.setenv("REPROKIT_FILES", bucket)
     assert invoke(["store", "copy", str(folder), address]) == 0
@@ -571,7 +571,7 @@ def test_a_run_that_was_gone_on_with_elsewhere_is_not_overwritten_by_a_copy(addr
     going.decide(decided(target, "run-1", 1))
     going.finish(**END)  # type: ignore[arg-type]
     assert going.close() == ""
-    done = copying.copy(store, Store(target))
+    done = upkeep.copy(store, Store(target))
     assert "stays there" in done.problems[0]
     assert numbers(Store(target), "run-1") == [1]
 
@@ -623,7 +623,7 @@ def test_a_database_that_cannot_be_used_is_refused_with_what_to_do(
     server.says(f'ALTER DATABASE "{database}" RESET default_transaction_read_only')
     server.says("UPDATE version SET number = 99", database=database)
     refused(address, "was written by a newer reprokit (version 99", "upgrade reprokit")
-    server.says("DROP TABLE trials", database=database)
+    server.says("DROP TABLE cases", database=database)
     refused(address, "its tables are another program's")
 
 

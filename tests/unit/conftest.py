@@ -16,7 +16,7 @@ from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from reprokit.core import ownership
 from reprokit.engine.site import authorities, network, pipconfig
-from reprokit.store.dialects import sqlite
+from reprokit.store import dialects
 
 ROOT = Path(__file__).parents[2]
 KEPT = ("PATH", "TMPDIR", "UPDATE_SNAPSHOTS")
@@ -75,5 +75,9 @@ def _statements_are_compiled_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SQLiteDialect_pysqlite, "__eq__", lambda one, other: type(one) is type(other))
         patch.setattr(SQLiteDialect_pysqlite, "__hash__", lambda one: hash(type(one)))
-        patch.setattr(sqlite, "create_engine", lambda at: create_engine(at).execution_options(compiled_cache=compiled))
+
+        def create(address: object, **given: Any) -> object:
+            return create_engine(address, **given).execution_options(compiled_cache=compiled)
+
+        patch.setattr(dialects, "create_engine", create)
         yield

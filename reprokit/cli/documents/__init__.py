@@ -5,14 +5,13 @@ A new command is listed here: a test compares the list with the commands.
 
 from __future__ import annotations
 
+import importlib
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from reprokit.core.errors import UsageError
+from reprokit.core.json_record import JsonDocument
 from reprokit.core.near_match import near
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -26,28 +25,30 @@ SCHEMAS = {
     "result": "Result",
     "search": "SearchDocument",
     "explanation": "Explanations",
-    "validate": "Validation",
+    "validate": "reprokit.cli.validate_command:Validation",
     "matrix": "Matrix",
     "list": "CaseList",
     "build": "Build",
     "locks": "Locks",
     "exec": "Executed",
-    "runs": "Runs",
+    "runs": "reprokit.cli.history_command:RunList",
     "timings": "RunTimings",
     "history": "History",
     "changes": "Changes",
     "diff": "Diff",
     "rejudge": "Rejudgement",
-    "store-check": "StoreCheck",
-    "store-import": "StoreImport",
-    "store-rebuild": "StoreRebuild",
-    "store-copy": "StoreCopy",
-    "store-sync": "StoreSync",
+    "store-check": "reprokit.store.upkeep:CheckResult",
+    "store-import": "reprokit.store.archive:ImportResult",
+    "store-rebuild": "reprokit.store.upkeep:RebuildResult",
+    "store-copy": "reprokit.store.upkeep:CopyResult",
+    "store-sync": "reprokit.store.upkeep:SyncResult",
     "doctor": "Doctor",
     "config": "Config",
-    "gc": "Gc",
+    "gc": "reprokit.cli.gc_command:GcResult",
 }
-"""Name -> its model in :mod:`.models`. Where a document has a format, it is reprokit-NAME/v1."""
+"""Name -> the record that is printed (``MODULE:CLASS``), or its model in :mod:`.models`.
+
+Where a document has a format, it is reprokit-NAME/v1."""
 
 PRINTED: dict[str, tuple[str, ...]] = {
     "run": ("result",),
@@ -106,25 +107,33 @@ WITHOUT = {
 """Command -> why it has no ``--json``."""
 
 
-def model(name: str) -> type[BaseModel]:
-    """The model of a document. Raises UsageError."""
-    from reprokit.cli.documents import models
+def _of_class(name: str) -> dict[str, Any]:
+    """The JSON Schema of the class of a document. Raises UsageError."""
+    from pydantic import TypeAdapter
 
     if name == FACTS:
         from reprokit.intake.facts import FactsDocument
 
-        return FactsDocument
+        return FactsDocument.model_json_schema(mode="validation")
     if name not in SCHEMAS:
         known = (CASE, FACTS, *SCHEMAS)
         raise UsageError(f"no schema {name!r}{near(name, known, prefix='; ')}; known: {', '.join(known)}")
-    found: type[BaseModel] = getattr(models, SCHEMAS[name])
-    return found
+    module, _, record = SCHEMAS[name].rpartition(":")
+    found = getattr(importlib.import_module(module or f"{__name__}.models"), record)
+    made = TypeAdapter(found).json_schema(mode="validation")
+    if issubclass(found, JsonDocument):
+        made["properties"] = {
+            "format": {"const": found.FORMAT, "title": "Format", "type": "string"},
+            **made["properties"],
+        }
+        made["required"] = ["format", *made["required"]]
+    return made
 
 
 def schema(name: str) -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of a document. Raises UsageError."""
     commands = ", ".join(f"reprokit {command}" for command, names in PRINTED.items() if name in names)
-    found = model(name).model_json_schema(mode="validation")
+    found = _of_class(name)
     for one in (found, *found.get("$defs", {}).values()):
         if "description" in one:
             # Of records, the first paragraph of the docstring: more is for programmers of reprokit.

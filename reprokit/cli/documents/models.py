@@ -333,36 +333,6 @@ class SearchDocument(Document):
 # --- without a run: validate, matrix, list
 
 
-class ProblemFound(Document):
-    """An error in a case file."""
-
-    path: str
-    line: int
-    column: int
-    message: str
-    hint: str
-
-
-class ValidCase(Document):
-    """A case without errors; `asks` with --asks alone."""
-
-    path: str
-    id: str
-    digest: str
-    cells: int
-    warnings: list[str]
-    asks: str = ""
-
-
-class Validation(Document):
-    """What `validate` found."""
-
-    format: Literal["reprokit-validate/v1"]
-    valid: bool
-    cases: list[ValidCase]
-    problems: list[ProblemFound]
-
-
 class MatrixCell(Document):
     """A cell of a case. `unsupported`: why this host cannot serve it."""
 
@@ -647,48 +617,6 @@ class Config(Document):
     builds: list[BuildSetting]
 
 
-class KeptKind(Document):
-    """How much of a kind is kept."""
-
-    kind: str
-    count: int
-    bytes: int
-
-
-class Stays(Document):
-    """What cannot go, and why."""
-
-    kind: str
-    name: str
-    why: str
-
-
-class Removed(Document):
-    """What was, or would be, removed; `seconds` make it again."""
-
-    kind: str
-    name: str
-    freed: int
-    seconds: float
-    seconds_known: bool
-    last_used: float
-    cases: list[str]
-
-
-class Gc(Document):
-    """What is kept on this disk, in bytes."""
-
-    format: Literal["reprokit-gc/v1"]
-    dry_run: bool
-    budget: int | None
-    total: int
-    left: int
-    kept: list[KeptKind]
-    stays: list[Stays]
-    removed: list[Removed]
-    rebuild_seconds: float
-
-
 # --- images, locks, the store, runs
 
 
@@ -750,77 +678,6 @@ class Locks(Document):
     format: Literal["reprokit-locks/v1"]
     locks: list[Lock]
     refused: list[NotLocked]
-
-
-class StoreCheck(Document):
-    """What `store check` looked at, and what is wrong."""
-
-    format: Literal["reprokit-store-check/v1"]
-    runs: int
-    journals: int
-    logs: int
-    problems: list[str]
-    notes: list[str]
-
-
-class StoreImport(Document):
-    """What `store import` took over; `added`: runs that the store did not have like this."""
-
-    format: Literal["reprokit-store-import/v1"]
-    added: int
-    problems: list[str]
-
-
-class StoreRebuild(Document):
-    """What `store rebuild` made; `old`: where the database is now that was there."""
-
-    format: Literal["reprokit-store-rebuild/v1"]
-    runs: int
-    lost: list[str]
-    old: str | None
-
-
-class StoreCopy(Document):
-    """What `store copy` did. `copied`, `same`: runs that were not there like this, and that were; of both together
-    `cells` and `trials` were compared by digest. `problems`: what was left out or differs."""
-
-    format: Literal["reprokit-store-copy/v1"]
-    copied: int
-    same: int
-    cells: int
-    trials: int
-    logs: int
-    problems: list[str]
-
-
-class StoreSync(Document):
-    """What `store sync` delivered: ids of runs. `not_ended`: runs that go on, of which there is more to come.
-    `refused`: runs that the database does not take, and why."""
-
-    format: Literal["reprokit-store-sync/v1"]
-    delivered: list[str]
-    not_ended: list[str]
-    refused: dict[str, str]
-
-
-class ListedRun(Document):
-    """A run. `exit_status` is null while it is not finished; `search`: its kind, where it is one."""
-
-    id: str
-    started_at: str
-    finished_at: str | None
-    exit_status: int | None
-    engine: str
-    search: str | None
-    cases: list[str]
-    verdicts: dict[str, int]
-
-
-class Runs(Document):
-    """Runs, in the order in which `history` lists them."""
-
-    format: Literal["reprokit-runs/v1"]
-    runs: list[ListedRun]
 
 
 # --- reprokit-timings/v1: show --timings --json

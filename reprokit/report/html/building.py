@@ -24,9 +24,8 @@ from reprokit.report.html.cell import MOST, Log, cell_data, judged, to_show, wit
 from reprokit.report.html.gathering import RecordedCase, known_cases
 from reprokit.report.html.overview import never_run, overview, row
 from reprokit.report.html.writing import CELLS, Clean, Folder, Packer, name, replacing
-from reprokit.store import logs
 from reprokit.store.errors import StoreError, Trouble
-from reprokit.store.places import log_path, read_log
+from reprokit.store.places import log_path, read_log, why_removed
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
@@ -141,7 +140,7 @@ def _log(store: Path, folder: Folder, path: str, trial: TrialRecord, clean: Clea
         if isinstance(error, StoreError) and error.trouble is Trouble.UNREACHABLE:
             built.away = True
             return Log(text="", note=AWAY)
-        return Log(text="", note=logs.removed(store, trial.log) or "the log is gone")
+        return Log(text="", note=why_removed(store, trial.log) or "the log is gone")
     kept: Set[int] | None = None
     shown, note = "", ""
     if len(text) > LOG_BYTES:

@@ -131,7 +131,7 @@ def _current(store: Store, history: CaseHistory, engines: set[str], last: RunRec
     chosen = {id(record) for record in explanation.newest(recorded, file_of(digest))}
     order = {(cell_key(one.cell), one.variant): at for at, one in enumerate(history.series)}
     found = [(run, record) for run, record in recorded if id(record) in chosen]
-    return sorted(found, key=lambda one: order[cell_key(one[1].cell), one[1].variant])
+    return sorted(found, key=lambda one: order.get((cell_key(one[1].cell), one[1].variant), len(order)))
 
 
 class _ByRun(Mapping[str, tuple[Result, ...]]):

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import event
@@ -24,7 +23,7 @@ from reprokit.report.history.series import gather
 from reprokit.report.html import gathering
 from reprokit.report.html.gathering import known_cases
 from reprokit.report.html.overview import row
-from reprokit.store import opening
+from reprokit.store import index
 from reprokit.store.database import Store
 from tests.documents import as_published
 from tests.unit.nights import CASE, Nights
@@ -196,7 +195,7 @@ def test_cells_of_a_search_count_unless_it_rewrote_the_case(nights: Nights) -> N
 def test_history_takes_as_many_queries_for_many_nights_as_for_few(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "SUMMARY_SECONDS", 600)
+    monkeypatch.setattr(index, "SUMMARY_SECONDS", 600)
 
     def queries(count: int) -> list[str]:
         nights = Nights(tmp_path / str(count))
@@ -213,20 +212,10 @@ def test_history_takes_as_many_queries_for_many_nights_as_for_few(
     assert not any("FROM cells" in one for one in many)
 
 
-def test_the_query_over_all_cells_reads_the_index_alone(nights: Nights) -> None:
-    nights.run({"2": "R"})
-    seen: list[Any] = []
-    event.listen(nights.store.engine, "before_cursor_execute", lambda *call: seen.append((call[2], call[3])))
-    nights.store.results(["nightly"])
-    with nights.store.engine.connect() as connection:
-        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {seen[0][0]}", seen[0][1]).all()
-    assert "USING COVERING INDEX cells_in_time" in str(plan)
-
-
 def test_a_run_is_forgotten_with_its_logs(nights: Nights, said: Said, tmp_path: Path) -> None:
     first, second = nights.run({"2": "R"}), nights.run({"2": "N"})
     logs = tmp_path / "store" / "runs" / second.id
-    logs.mkdir(parents=True)
+    logs.mkdir(parents=True, exist_ok=True)
     assert "there is no terminal to ask at: give --yes" in said("history", "--forget", second.id, status=2)
     assert "holds no run 'nope'" in said("history", "--forget", "nope", "--yes", status=2)
     assert "leave out CASE" in said("history", "nightly", "--forget", second.id, "--yes", status=2)

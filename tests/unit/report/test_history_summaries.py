@@ -19,7 +19,7 @@ from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, Sear
 from reprokit.evidence.sequential import Trials, figures
 from reprokit.report.history.series import gather
 from reprokit.report.history.transitions import State, state_of, transitions
-from reprokit.store import opening, summaries, tables
+from reprokit.store import index, summaries, tables
 from reprokit.store.database import Store
 from tests.unit.nights import Nights
 
@@ -27,7 +27,7 @@ from tests.unit.nights import Nights
 @pytest.fixture(autouse=True)
 def _all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also on a slow machine."""
-    monkeypatch.setattr(opening, "SUMMARY_SECONDS", 600)
+    monkeypatch.setattr(index, "SUMMARY_SECONDS", 600)
 
 
 SEEDS = range(12)
@@ -180,8 +180,10 @@ def test_what_changes_a_run_removes_its_summaries_and_the_next_command_makes_the
 def test_summaries_are_made_in_portions_and_a_store_without_says_the_same(tmp_path: Path, monkeypatch: Any) -> None:
     nights = Nights(tmp_path / "store")
     for _ in range(3):
-        nights.run({"1": "N", "2": "R"})
-    monkeypatch.setattr(opening, "SUMMARY_SECONDS", -1)
+        run = nights.run({"1": "N", "2": "R"})
+        with nights.store.engine.begin() as connection:
+            summaries.drop(connection, run.id)
+    monkeypatch.setattr(index, "SUMMARY_SECONDS", -1)
     for done in (1, 2, 3, 3):
         store = Store(tmp_path / "store")
         assert count(store, "summarised") == done

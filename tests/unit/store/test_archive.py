@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import json
 import os
 import tarfile
 import threading
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,8 @@ from reprokit.cli import invoke
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import RunRecord
 from reprokit.store import archive
-from reprokit.store.archive import FORMAT, LINES
 from reprokit.store.database import Store
+from reprokit.store.journal import FILE, line_of
 from tests.unit.store.test_journal import END, begun
 from tests.unit.store.test_store import TRIAL, cell
 
@@ -50,11 +50,11 @@ def test_a_backup_is_the_store_as_it_was(folder: Path, tmp_path: Path, capsys: p
     assert "b.tar.gz: 1 run; restore: mkdir FOLDER" in capsys.readouterr().out
     with tarfile.open("b.tar.gz") as kept:
         kept.extractall(tmp_path / "restored", **EXTRACT)
+    assert not list((tmp_path / "restored").glob("*.lock"))
     again = Store(tmp_path / "restored")
     assert again.run("last") == before
     assert (tmp_path / "restored" / LOG).read_text() == "boom\n"
     assert invoke(["store", "check", "--store", str(tmp_path / "restored")]) == 0
-    assert not list((tmp_path / "restored").glob("*.lock"))
 
 
 def test_a_backup_while_a_run_writes_has_all_that_was_decided_before_it(folder: Path, tmp_path: Path) -> None:
@@ -112,11 +112,10 @@ Member = tuple[str, bytes | str | None]
 """A name, and the content, the target of a link, or None for a folder."""
 
 
-def packed(path: Path, lines: list[Any], *members: Member) -> Path:
+def packed(path: Path, *members: Member) -> Path:
     """An export as an attacker may write it."""
-    text = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
     with tarfile.open(path, "w") as made:
-        for name, content in ((LINES, text), *members):
+        for name, content in members:
             info = tarfile.TarInfo(name)
             if isinstance(content, bytes):
                 info.size = len(content)
@@ -128,12 +127,17 @@ def packed(path: Path, lines: list[Any], *members: Member) -> Path:
     return path
 
 
-def hostile(change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """The line of a run with something changed."""
+def journal_of(run: dict[str, Any], run_id: str = "run-1") -> Member:
+    """The journal of a run."""
+    return f"runs/{run_id}/{FILE}", line_of("put", {"run": run})
+
+
+def hostile(change: Callable[[dict[str, Any]], Any]) -> Member:
+    """The journal of a run with something changed."""
     run = RunRecord(id="run-1", started_at="2026-01-01T00:00:00Z", version="0", finished_at="x", cells=(LOGGED,))
     data = run.to_json()
     change(data)
-    return {"kind": "run", "run": data, "findings": {}}
+    return journal_of(data)
 
 
 def at_run(**values: Any) -> Callable[[dict[str, Any]], None]:
@@ -177,12 +181,11 @@ def test_a_hostile_run_is_left_out_and_the_others_are_taken(
     change: Callable[[dict[str, Any]], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good = RunRecord(id="run-2", started_at="2026-01-01T00:00:00Z", version="0", cells=(cell(1),))
-    last = {"kind": "run", "run": good.to_json(), "findings": {}}
-    file = packed(tmp_path / "e.tar", [{"format": FORMAT}, hostile(change), last])
+    file = packed(tmp_path / "e.tar", hostile(change), journal_of(good.to_json(), "run-2"))
     before = set(tmp_path.rglob("*"))
     assert invoke(["store", "import", str(file), "--store", str(tmp_path / "s")]) == 3
     printed = capsys.readouterr()
-    assert "left out: line 2: a run that cannot be" in printed.out
+    assert "left out: e.tar " in printed.out
     assert "Traceback" not in printed.err
     assert [run.id for run in Store(tmp_path / "s").runs()] == ["run-2"]
     outside = {path for path in tmp_path.rglob("*") if not path.is_relative_to(tmp_path / "s")}
@@ -193,36 +196,29 @@ def test_what_an_archive_has_beside_the_logs_of_its_runs_is_not_extracted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "secret").write_text("secret")
-    line = hostile(lambda data: None)
     members: list[Member] = [
+        hostile(lambda data: None),
         ("../evil", b"x"),
         ("/tmp/evil-of-a-test", b"x"),
+        ("runs/../../x/journal.jsonl", b"x"),
         ("runs/run-1/other.log", b"x"),
         ("runs/link", str(tmp_path)),
         (LOG, str(tmp_path / "secret")),
     ]
-    file = packed(tmp_path / "e.tar", [{"format": FORMAT}, line], *members)
+    file = packed(tmp_path / "e.tar", *members)
     assert invoke(["store", "import", str(file), "--store", str(tmp_path / "s")]) == 3
     out = capsys.readouterr().out
-    assert "left out: 5 files that no run names as its log" in out
+    assert "left out: e.tar has 6 files that no run names as its log" in out
     assert "1 log of c cannot be read" in out
     assert not (tmp_path / "evil").exists()
     assert "secret" not in "".join(path.read_text("latin-1") for path in (tmp_path / "s" / "runs").rglob("*.log"))
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        [],
-        [{"format": "reprokit-store/v2"}],
-        [["a"]],
-        ["x"],
-    ],
-)
-def test_what_is_not_an_export_is_refused(lines: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = packed(tmp_path / "e.tar", lines)
-    assert invoke(["store", "import", str(file), "--store", str(tmp_path / "s")]) == 2
-    assert "is not an export of a store" in capsys.readouterr().err
+def test_what_is_not_an_export_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for members in ([], [("x", b"y")], [("runs/run-1/journal.jsonl", None)], [("runs/run-1/a.log", b"")]):
+        file = packed(tmp_path / "e.tar", *members)
+        assert invoke(["store", "import", str(file), "--store", str(tmp_path / "s")]) == 2
+        assert "is not an export of a store" in capsys.readouterr().err
     noise = tmp_path / "noise.tar"
     noise.write_bytes(b"x" * 5000)
     assert invoke(["store", "import", str(noise), "--store", str(tmp_path / "s")]) == 2
@@ -232,28 +228,18 @@ def test_what_is_not_an_export_is_refused(lines: list[Any], tmp_path: Path, caps
 def test_deep_and_endless_lines_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive, "LONGEST_LINE", 1 << 20)
-    deep, endless = b"[" * 500_000 + b"\n", b"x" * (2 << 20)
-    for text, status, said in ((deep, 3, "not a JSON object"), (endless, 2, "is longer than")):
-        with tarfile.open(tmp_path / "e.tar", "w") as made:
-            content = json.dumps({"format": FORMAT}).encode() + b"\n" + text
-            info = tarfile.TarInfo(LINES)
-            info.size = len(content)
-            made.addfile(info, io.BytesIO(content))
+    body = b'"kind":"put","run":' + b"[" * 500_000
+    deep = b'{"crc32":"%08x"' % zlib.crc32(body) + b"," + body + b"\n"
+    monkeypatch.setattr(archive, "LARGEST_JOURNAL", 1 << 20)
+    for text, status, words in ((deep, 3, "cannot be read whole"), (b"x" * (2 << 20), 2, "too large to be imported")):
+        packed(tmp_path / "e.tar", (f"runs/run-1/{FILE}", text))
         assert invoke(["store", "import", str(tmp_path / "e.tar"), "--store", str(tmp_path / "s")]) == status
         printed = capsys.readouterr()
-        assert said in printed.out + printed.err
-
-
-def test_a_run_of_an_artifact_whose_id_is_a_path_is_not_merged(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    bad = Store(tmp_path / "job" / ".reprokit")
-    bad.put(RunRecord(id="../../../x", started_at="2026-01-01T00:00:00Z", version="0", cells=(LOGGED,)), {})
-    bad.close()
-    assert invoke(["merge", str(tmp_path / "job"), "--store", str(tmp_path / "s")]) == 3
-    assert "its id '../../../x' is not a name" in capsys.readouterr().out
-    assert Store(tmp_path / "s").runs() == []
+        assert words in printed.out + printed.err
+    monkeypatch.setattr(archive, "LARGEST_LOG", 1)
+    packed(tmp_path / "e.tar", hostile(lambda data: None), (LOG, b"xx"))
+    assert invoke(["store", "import", str(tmp_path / "e.tar"), "--store", str(tmp_path / "s")]) == 2
+    assert "too large to be imported" in capsys.readouterr().err
 
 
 def test_the_journal_of_a_job_that_was_killed_is_merged(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ import pytest
 from reprokit.cli import invoke
 from reprokit.core.errors import UsageError
 from reprokit.store import places
-from reprokit.store.database import Store
 from reprokit.store.errors import StoreError
 from tests.unit.nights import Nights
 
@@ -49,7 +48,7 @@ COLUMNS = {
     "run": "UPDATE runs SET id = :to WHERE id = :run; UPDATE cells SET run_id = :to WHERE run_id = :run",
     "case": "UPDATE cells SET case_id = :to",
     "variant": "UPDATE cells SET variant = :to",
-    "log": "UPDATE trials SET log = :to",
+    "log": "UPDATE cells SET trials = json_set(trials, '$[0].log', :to)",
 }
 COMMANDS = [
     ["show", "last", "1"], ["show", "last", "1", "--log"], ["rejudge", "--all", "--write"], ["share", "-y"],
@@ -160,8 +159,9 @@ def link_runs(store: Path) -> None:
 
 
 def link_run(store: Path) -> None:
-    for run in Store(store).runs():
-        (store / "runs" / run.id).symlink_to(store.parent / "x")
+    for run in (store / "runs").glob("*-*"):
+        shutil.rmtree(run)
+        run.symlink_to(store.parent / "x")
 
 
 def link_log(store: Path) -> None:
@@ -170,13 +170,13 @@ def link_log(store: Path) -> None:
 
 
 def link_pending(store: Path) -> None:
+    shutil.rmtree(store / "pending")
     (store / "pending").symlink_to(store.parent)
 
 
 def link_mark(store: Path) -> None:
-    (store / "pending").mkdir()
-    for run in Store(store).runs():
-        (store / "pending" / run.id).symlink_to(store.parent / "secret")
+    for run in (store / "runs").glob("*-*"):
+        (store / "pending" / run.name).symlink_to(store.parent / "secret")
 
 
 def link_lock(store: Path) -> None:
@@ -194,9 +194,9 @@ def link_ignore(store: Path) -> None:
 
 
 def link_journal(store: Path) -> None:
-    for run in Store(store).runs():
-        (store / "runs" / run.id).mkdir()
-        (store / "runs" / run.id / "journal.jsonl").symlink_to(store.parent / "secret")
+    for journal in (store / "runs").glob("*/journal.jsonl"):
+        journal.unlink()
+        journal.symlink_to(store.parent / "secret")
 
 
 def pipe_log(store: Path) -> None:
@@ -205,9 +205,9 @@ def pipe_log(store: Path) -> None:
 
 
 def pipe_journal(store: Path) -> None:
-    for run in Store(store).runs():
-        (store / "runs" / run.id).mkdir()
-        os.mkfifo(store / "runs" / run.id / "journal.jsonl")
+    for journal in (store / "runs").glob("*/journal.jsonl"):
+        journal.unlink()
+        os.mkfifo(journal)
 
 
 def pipe_database(store: Path) -> None:

@@ -18,9 +18,8 @@ from reprokit.core.ownership import PID, PID_START, ownership, started
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.origin import HostRecord, OwnerRecord
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.store import journal
+from reprokit.store import dialects, journal
 from reprokit.store.database import Store
-from reprokit.store.dialects import sqlite
 from reprokit.store.journal import Journal, entries, path_of, pending
 from reprokit.store.recorder import Recorder
 from tests.unit.store.test_store import TRIAL, cell, run
@@ -171,13 +170,13 @@ def test_a_store_that_cannot_be_written_stops_a_run_before_it_begins(tmp_path: P
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not wait for a database that another process has."""
-    tune = sqlite._tune
+    tune = dialects._tune
 
     def quick(connection: sqlite3.Connection, record: object) -> None:
         tune(connection, record)
         connection.execute("PRAGMA busy_timeout=0")
 
-    monkeypatch.setattr(sqlite, "_tune", quick)
+    monkeypatch.setattr(dialects, "_tune", quick)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -217,7 +216,7 @@ def test_a_run_that_is_forgotten_does_not_come_back_from_its_journal(tmp_path: P
     assert not path_of(tmp_path, "run-1").exists()
 
 
-def test_a_run_of_an_earlier_version_has_a_journal_from_its_resumption_on(tmp_path: Path) -> None:
+def test_a_run_that_was_put_is_gone_on_with(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.put(run("run-1", DECIDED, cell(2)), {"sha256:1": ("c", "t", "text")})
     recorder = Recorder(tmp_path)

@@ -23,9 +23,9 @@ from reprokit.report import differences
 from reprokit.report.formats import Scrubber
 from reprokit.run.invocation import workflow
 from reprokit.store.database import Store
-from reprokit.store.merging.joining import Night, join, key_of, nights
-from reprokit.store.merging.merge import MergeResult, merge
-from reprokit.store.merging.sources import find, read_all
+from reprokit.store.joining import Night, join, key_of, nights
+from reprokit.store.journal import entries, line_of
+from reprokit.store.merging import MergeResult, find, merge, read_all
 from tests.documents import as_published
 
 NOW = "2026-01-09T00:00:00.000Z"
@@ -288,19 +288,19 @@ def test_a_store_that_cannot_be_read_is_named_and_the_others_are_merged(
 ) -> None:
     artifact(tmp_path / "in" / "job-good", run({"1": R}))
     bad = artifact(tmp_path / "in" / "job-bad", run({"2": N, "3": N}, run_id="20260101-020005-bbbb")) / ".reprokit"
-    database = bad / "reprokit.db"
+    [journal] = bad.glob("runs/*/journal.jsonl")
     if harm == "cut":
-        database.write_bytes(database.read_bytes()[: database.stat().st_size // 2])
+        journal.write_bytes(journal.read_bytes()[: journal.stat().st_size // 2])
     elif harm == "noise":
-        database.write_bytes(bytes(range(256)) * 100)
+        journal.write_bytes(bytes(range(256)) * 100)
     elif harm == "empty":
-        database.write_bytes(b"")
+        journal.write_bytes(b"")
     elif harm == "none":
         shutil.rmtree(bad)
     else:
-        with sqlite3.connect(database) as connection:
-            connection.execute("UPDATE cells SET details = '{'")
-        connection.close()
+        data = run({"2": N}, run_id=journal.parent.name).to_json()
+        data["cells"][0]["details"] = 5
+        journal.write_bytes(line_of("put", {"run": data}))
     before = {path: path.read_bytes() for path in bad.rglob("*") if path.is_file()}
     given = ["merge", str(tmp_path / "in"), "--store", str(tmp_path / "out"), "--json", str(tmp_path / "r.json")]
     assert invoke(given) == 3
@@ -312,29 +312,25 @@ def test_a_store_that_cannot_be_read_is_named_and_the_others_are_merged(
     assert {path: path.read_bytes() for path in bad.rglob("*") if path.is_file()} == before
 
 
-def test_what_a_killed_job_had_written_is_read(tmp_path: Path) -> None:
-    """A database in WAL mode whose last pages stand in the log beside it, as a killed job leaves it."""
-    source = artifact(tmp_path / "live", run({"1": R}))
-    with sqlite3.connect(source / ".reprokit" / "reprokit.db") as writer:
-        writer.execute("PRAGMA journal_mode=WAL")
-        writer.execute("PRAGMA wal_autocheckpoint=0")
-        writer.execute("UPDATE cells SET reason = 'from the log beside it'")
-        writer.commit()
-        shutil.copytree(source, tmp_path / "in" / "job")
-    writer.close()
-    assert (tmp_path / "in" / "job" / ".reprokit" / "reprokit.db-wal").stat().st_size
-    _, store = merged(tmp_path / "out", tmp_path / "in")
-    assert store.run("last").cells[0].reason == "from the log beside it"
+def test_the_database_of_an_artifact_is_not_read(tmp_path: Path) -> None:
+    job = artifact(tmp_path / "in" / "job", run({"1": R}))
+    with sqlite3.connect(job / ".reprokit" / "reprokit.db") as connection:
+        connection.execute("UPDATE cells SET reason = 'from the database'")
+    connection.close()
+    done, store = merged(tmp_path / "out", tmp_path / "in")
+    assert done.problems == []
+    assert store.run("last").cells[0].reason != "from the database"
 
 
 def test_an_artifact_names_no_file_outside_of_itself(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     job = artifact(tmp_path / "in" / "job", run({"1": R, "2": N}))
-    with sqlite3.connect(job / ".reprokit" / "reprokit.db") as connection:
-        connection.execute("UPDATE trials SET log = '../../../secret'")
-    connection.close()
+    [journal] = (job / ".reprokit").glob("runs/*/journal.jsonl")
+    [*_, put] = entries(journal)
+    put.data["run"]["cells"][0]["trials"][0]["log"] = "../../../secret"
+    journal.write_bytes(line_of("put", put.data))
     done, store = merged(tmp_path / "out", tmp_path / "in")
-    assert any("1 log of made-up cannot be read" in problem for problem in done.problems)
+    assert "the log '../../../secret' is not a path in a store" in done.problems[0]
     assert not [path for path in store.folder.rglob("*") if path.is_file() and path.read_bytes() == b"secret"]
 
 

@@ -1,7 +1,7 @@
-"""Opens the database of a store: checks whose it is, and adds what journals have, to a copy where it takes nothing.
+"""The database of a store: opened, checked whose it is, and brought up to date with what journals have.
 
-SQLite's is a file of the store's folder, which can be copied. Another one is on a server (:mod:`.remote`), and is read
-as it is where it takes nothing now.
+SQLite's is a file of the store's folder; where it takes nothing, a copy is read. Another one is on a server
+(:mod:`.remote`), and is read as it is where it takes nothing now.
 """
 
 from __future__ import annotations
@@ -24,20 +24,18 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError
 from reprokit.core.ownership import locked_if_free, lockless
 from reprokit.core.redaction import without_passwords
 from reprokit.store import dialects, errors, sqlite_file, summaries, tables
-from reprokit.store.dialects import Dialect
 from reprokit.store.errors import PASSING, StoreError, Trouble, store_error
-from reprokit.store.journal import pending
-from reprokit.store.places import LOCK
+from reprokit.store.journal import PENDING, pending
+from reprokit.store.places import LOCK, below
 from reprokit.store.remote import remote_of
-from reprokit.store.replay import lacks, replay, settle
 from reprokit.store.sqlite_file import CURRENT, DATABASE, wal_of
+from reprokit.store.writing import lacks, replay
 
 LOCK_SECONDS = 5.0
 SERVER_LOCK_SECONDS = 60.0
 """How long another process of this host may be at it; what it sends to a server takes longer than to a file."""
 CHECK_SECONDS = 0.5
 """How long a database is looked at for damage before a process first writes to it."""
-
 SUMMARY_SECONDS = 2.0
 """How long a command that opens a store makes summaries that it lacks."""
 STALE_DAYS = 2
@@ -47,18 +45,16 @@ _looked_at: set[Path] = set()
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenDatabase:
-    """An open database. ``path``: SQLite's file, None for another database. ``scratch``: where the file is a copy.
-
-    ``refused``: runs whose journals here have a value that it does not take. They are in the way of no others.
-    """
+class Index:
+    """An open database."""
 
     engine: Engine
-    dialect: Dialect
+    dialect: dialects.Sqlite
     where: str
-    path: Path | None
-    scratch: TemporaryDirectory[str] | None = None
-    refused: dict[str, StoreError] = field(default_factory=dict)
+    path: Path | None  # SQLite's file; None for another database
+    scratch: TemporaryDirectory[str] | None = None  # where the file is a copy
+    refused: dict[str, StoreError] = field(default_factory=dict)  # runs whose journals have a value that it won't take
+    damage: list[str] = field(default_factory=list)  # what journals had that was set aside, in words
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -68,7 +64,7 @@ class OpenDatabase:
             yield connection
 
     def catch_up(self, folder: Path, run_id: str) -> bool:
-        """Add what a journal has, in a transaction; see :func:`.replay.replay`.
+        """Add what a journal has, in a transaction; see :func:`.writing.replay`.
 
         Of two transactions that wait for each other a server ends one, which then does it again.
         """
@@ -76,7 +72,7 @@ class OpenDatabase:
             try:
                 with self.transaction() as connection:
                     self.dialect.writing(connection, run_id)
-                    return replay(connection, folder, run_id)
+                    return replay(connection, folder, run_id, self.damage)
             except StoreError as error:
                 if last or error.trouble is not Trouble.BUSY or self.path is not None:
                     raise
@@ -105,36 +101,16 @@ class OpenDatabase:
             self.scratch.cleanup()
 
 
-def open_database(folder: Path, url: str | None, *, up_to_date: bool) -> OpenDatabase:
+def open_index(folder: Path, url: str | None, *, up_to_date: bool) -> Index:
     """The database of the store in ``folder``, with all that its journals have; see :class:`.database.Store`."""
-    opened = _open(folder, url, up_to_date=up_to_date)
+    address = _address(folder, url)
+    opened = (_open_file if address.get_backend_name() == "sqlite" else _open_server)(address, folder, up_to_date)
     # What takes nothing now is read without. Rows that reprokit did not write are reported where they are read.
     with contextlib.suppress(StoreError, OSError, ValueError, TypeError, KeyError, AttributeError):
         if opened.scratch is None and opened.unsummarised():
             with locked_if_free(folder / LOCK, 0) as free:
                 if free:
                     opened.summarise(SUMMARY_SECONDS)
-    return opened
-
-
-def _open(folder: Path, url: str | None, *, up_to_date: bool) -> OpenDatabase:
-    address = _address(folder, url)
-    if address.get_backend_name() != "sqlite":
-        return _open_server(address, folder, up_to_date=up_to_date)
-    path = Path(address.database or "")
-    known = sqlite_file.version(path)
-    if why := _unwritable(path, folder, known):
-        if up_to_date or not known:
-            raise why
-        return _read_only(path, folder)
-    opened = _opened(address, str(path), path)
-    try:
-        _bring_up_to_date(opened, folder)
-    except StoreError as error:
-        opened.close()
-        if up_to_date or not known or error.trouble not in PASSING:
-            raise
-        return _copy(path, folder)
     return opened
 
 
@@ -152,28 +128,54 @@ def _address(folder: Path, url: str | None) -> URL:
         ) from error
 
 
-def _open_server(address: URL, folder: Path, *, up_to_date: bool) -> OpenDatabase:
+def _open_server(address: URL, folder: Path, up_to_date: bool) -> Index:
     """A database that is not a file: with all that this host's journals have, where it can be written."""
-    opened = _opened(address, address.difference_update_query(["password", "sslpassword"]).render_as_string(), None)
+    opened = _connect(address, address.difference_update_query(["password", "sslpassword"]).render_as_string(), None)
     try:
         _bring_up_to_date(opened, folder)
     except StoreError as error:
-        if up_to_date or error.trouble not in PASSING or not _has_our_tables(opened):
+        if up_to_date or error.trouble not in PASSING:
             raise
+        with opened.engine.connect() as connection:
+            if _version(connection, opened) != CURRENT:
+                raise
     return opened
 
 
-def _has_our_tables(opened: OpenDatabase) -> bool:
-    with opened.engine.connect() as connection:
-        return _version(connection, opened) == CURRENT
+def _open_file(address: URL, folder: Path, up_to_date: bool) -> Index:
+    path = Path(address.database or "")
+    known = sqlite_file.version(path)
+    if why := _unwritable(path, folder, known):
+        if up_to_date or not known:
+            raise why
+        return _read_only(path, folder)
+    opened = _connect(address, str(path), path)
+    try:
+        _bring_up_to_date(opened, folder)
+    except StoreError as error:
+        opened.close()
+        if up_to_date or not known or error.trouble not in PASSING:
+            raise
+        return _copy(path, folder)
+    return opened
 
 
-def _read_only(path: Path, folder: Path) -> OpenDatabase:
+def _unwritable(path: Path, folder: Path, known: int) -> StoreError | None:
+    """Why the database takes nothing, None where it does. ``known``: its version, 0 where it has no tables."""
+    if known and not sqlite_file.is_writable(path):
+        return store_error(path, "attempt to write a readonly database")
+    # Every run makes the lock. Made by another user who only reads, it would be in the owner's way.
+    if (not known or (folder / LOCK).exists()) and (why := lockless(folder / LOCK)):
+        return errors.lockless(folder, why)
+    return None
+
+
+def _read_only(path: Path, folder: Path) -> Index:
     """A store that may only be read: as it is where it is whole, else a copy. SQLite would write beside it."""
     wal = wal_of(path)
     if not (wal.exists() and wal.stat().st_size):
         address = make_url(f"sqlite:///file:{quote(str(path.absolute()))}?mode=ro&immutable=1&uri=true")
-        opened = _opened(address, str(path), path)
+        opened = _connect(address, str(path), path)
         with opened.engine.connect() as connection:
             if not any(lacks(connection, folder, run_id) for run_id in pending(folder)):
                 return opened
@@ -181,7 +183,7 @@ def _read_only(path: Path, folder: Path) -> OpenDatabase:
     return _copy(path, folder, files=True)
 
 
-def _copy(path: Path, folder: Path, *, files: bool = False) -> OpenDatabase:
+def _copy(path: Path, folder: Path, *, files: bool = False) -> Index:
     """A copy in a temporary folder, brought up to date. ``files``: of a database that SQLite may not open in place."""
     scratch = TemporaryDirectory(prefix="reprokit-store-")
     copy = Path(scratch.name) / DATABASE
@@ -189,52 +191,65 @@ def _copy(path: Path, folder: Path, *, files: bool = False) -> OpenDatabase:
         (sqlite_file.copy_files if files else sqlite_file.backup)(path, copy)
     except OSError as error:
         raise store_error(path, error) from error
-    opened = _opened(make_url(f"sqlite:///{copy}"), str(path), copy, scratch)
+    opened = _connect(make_url(f"sqlite:///{copy}"), str(path), copy, scratch)
     _bring_up_to_date(opened, folder, is_copy=True)
     return opened
 
 
-def _bring_up_to_date(opened: OpenDatabase, folder: Path, *, is_copy: bool = False) -> None:
+def _bring_up_to_date(opened: Index, folder: Path, *, is_copy: bool = False) -> None:
     """Make the tables where there are none, and add all that the journals have."""
     with opened.engine.connect() as connection:
         found = opened.dialect.version(connection) or _version(connection, opened)
         if found and not any(lacks(connection, folder, run_id) for run_id in pending(folder)):
             return
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         if not is_copy:
-            _hold(held, folder, opened.where, LOCK_SECONDS if opened.path is not None else SERVER_LOCK_SECONDS)
+            _lock(stack, folder, opened)
         if found and opened.path is not None:
-            _look_at(opened.path)
+            _look_for_damage(opened.path)
         if not found:
             with opened.transaction() as connection:
                 _make_tables(connection, opened)
         for run_id in pending(folder):
             try:
                 if opened.catch_up(folder, run_id) and not is_copy:
-                    settle(folder, run_id)
+                    below(folder, PENDING, run_id).unlink(missing_ok=True)
             except StoreError as error:
                 if error.trouble is not Trouble.VALUE:
                     raise
                 opened.refused[run_id] = error
 
 
-def _version(connection: Connection, opened: OpenDatabase) -> int:
+def _lock(stack: contextlib.ExitStack, folder: Path, opened: Index) -> None:
+    """Let no other process of this host do the same. Raises StoreError where one is at it for long."""
+    seconds = LOCK_SECONDS if opened.path is not None else SERVER_LOCK_SECONDS
+    with contextlib.suppress(OSError):  # of another user, say: the database's own lock must do
+        if not stack.enter_context(locked_if_free(folder / LOCK, seconds)):
+            raise store_error(opened.where, f"{folder / LOCK} is locked")
+
+
+def _look_for_damage(path: Path) -> None:
+    """Raise StoreError for a database that is visibly damaged; once in a process, and not for long."""
+    if path not in _looked_at and (found := sqlite_file.faults(path, seconds=CHECK_SECONDS)):
+        raise store_error(path, sqlite3.DatabaseError(f"malformed: {found[0]}"))
+    _looked_at.add(path)
+
+
+def _version(connection: Connection, opened: Index) -> int:
     """:data:`CURRENT`, or 0 where there are no tables yet. Raises StoreError where they are of another version."""
     names = set(inspect(connection).get_table_names())
-    ours = {tables.runs.name, tables.cells.name, tables.trials.name, tables.cases.name, tables.version.name}
+    ours = {tables.runs.name, tables.cells.name, tables.cases.name, tables.version.name}
     if not names & ours:
         return 0
     if not names >= ours:
         raise errors.foreign(opened.where, f"its tables are another program's ({', '.join(sorted(names)[:3])})")
     found = int(connection.scalar(select(tables.version.c.number)) or 0)
-    if found > CURRENT:
-        raise errors.newer(opened.where, found, CURRENT)
-    if found < CURRENT:
-        raise errors.older(opened.where, found, CURRENT, on_server=opened.path is None)
+    if found != CURRENT:
+        raise errors.other_version(opened.where, found, CURRENT, on_server=opened.path is None)
     return found
 
 
-def _make_tables(connection: Connection, opened: OpenDatabase) -> None:
+def _make_tables(connection: Connection, opened: Index) -> None:
     """Make the tables, all or nothing: the caller commits."""
     opened.dialect.making_tables(connection)
     if not _version(connection, opened):  # another process may have made them
@@ -243,33 +258,7 @@ def _make_tables(connection: Connection, opened: OpenDatabase) -> None:
         opened.dialect.set_version(connection, CURRENT)
 
 
-def _hold(held: contextlib.ExitStack, folder: Path, where: str, seconds: float) -> None:
-    """Let no other process of this host do the same. Raises StoreError where one is at it for long."""
-    with contextlib.suppress(OSError):  # of another user, say: the database's own lock must do
-        if not held.enter_context(locked_if_free(folder / LOCK, seconds)):
-            raise store_error(where, sqlite3.OperationalError(f"{folder / LOCK} is locked"))
-
-
-def _look_at(path: Path) -> None:
-    """Raise StoreError for a database that is visibly damaged; once in a process, and not for long."""
-    if path not in _looked_at and (found := sqlite_file.faults(path, seconds=CHECK_SECONDS)):
-        raise store_error(path, sqlite3.DatabaseError(f"malformed: {found[0]}"))
-    _looked_at.add(path)
-
-
-def _unwritable(path: Path, folder: Path, known: int) -> StoreError | None:
-    """Why the database takes nothing, None where it does. ``known``: its version, 0 where it has no tables."""
-    if known and not sqlite_file.is_writable(path):
-        return store_error(path, sqlite3.OperationalError("attempt to write a readonly database"))
-    # Every run makes the lock. Made by another user who only reads, it would be in the owner's way.
-    if (not known or (folder / LOCK).exists()) and (why := lockless(folder / LOCK)):
-        return errors.lockless(folder, why)
-    return None
-
-
-def _opened(
-    address: URL, where: str, path: Path | None, scratch: TemporaryDirectory[str] | None = None
-) -> OpenDatabase:
+def _connect(address: URL, where: str, path: Path | None, scratch: TemporaryDirectory[str] | None = None) -> Index:
     dialect = dialects.of(address.get_backend_name())
 
     def translate(context: ExceptionContext) -> None:
@@ -279,4 +268,4 @@ def _opened(
 
     engine = dialect.engine(address)
     event.listen(engine, "handle_error", translate)
-    return OpenDatabase(engine=engine, dialect=dialect, where=where, path=path, scratch=scratch)
+    return Index(engine=engine, dialect=dialect, where=where, path=path, scratch=scratch)

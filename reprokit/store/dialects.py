@@ -1,36 +1,91 @@
-"""PostgreSQL, by psycopg 3: many hosts write at once, and the server or the network may go away at any time."""
+"""What differs between the databases that a store can have. No other module has SQL of one of them.
+
+All else is SQLAlchemy Core, in which the same statements serve every database.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
+import sqlite3
+from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, func, select, text
 
 from reprokit.core.version import install_line
 from reprokit.store import tables
-from reprokit.store.errors import StoreError, Trouble
+from reprokit.store.errors import StoreError, Trouble, store_error
+from reprokit.store.sqlite_file import APPLICATION_ID
+
+
+class Sqlite:
+    """One file, one writer at a time: a transaction that writes is the only one."""
+
+    def engine(self, address: URL) -> Engine:
+        """An engine whose connections are set up for us. Raises StoreError where the driver is not installed."""
+        engine = create_engine(address)
+        event.listen(engine, "connect", _tune)
+        return engine
+
+    def error(self, where: str, error: BaseException) -> StoreError:
+        """The message for what the database said. ``where``: its file or address."""
+        return store_error(where, error)
+
+    def version(self, connection: Connection) -> int | None:
+        """The version of the tables where it is known without a look at them, else None."""
+        return int(connection.exec_driver_sql("PRAGMA user_version").scalar() or 0)
+
+    def set_version(self, connection: Connection, number: int) -> None:
+        """Note the version and whose the database is, where it has a place for that beside the tables."""
+        connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.exec_driver_sql(f"PRAGMA user_version = {int(number)}")
+
+    def begin(self, connection: Connection) -> None:
+        """Begin a transaction that writes, by hand: else the driver commits each change of a table by itself."""
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    def making_tables(self, connection: Connection) -> None:
+        """Wait until no other transaction makes the tables, and let none do so until the end of this one."""
+
+    def writing(self, connection: Connection, run_id: str) -> None:
+        """The same of the rows of that run."""
+
+    def reading(self, connection: Connection) -> None:
+        """Begin a transaction in which all queries see the database as it is at one moment."""
+        connection.exec_driver_sql("BEGIN")
+
+    def check_writable(self, connection: Connection) -> str:
+        """Why this user may not write the tables, in words; '' where that is possible or is found out elsewhere."""
+        return ""
+
+    def faults(self, connection: Connection) -> list[str]:
+        """What is wrong with the database itself, in words; [] for nothing."""
+        found = [str(text) for (text,) in connection.exec_driver_sql("PRAGMA integrity_check(20)")]
+        return [text for text in found if text != "ok"]
+
+
+def _tune(connection: Any, _: Any) -> None:
+    """WAL mode, in which other commands read meanwhile."""
+    with contextlib.suppress(sqlite3.OperationalError):  # a store that may only be read stays in the mode it has
+        connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute("PRAGMA busy_timeout=5000")
+    connection.execute("PRAGMA foreign_keys=ON")
+
 
 INSTALL = install_line("postgres")
-
 CONNECT_SECONDS = 10
 SILENT_SECONDS = 30
-"""How long packets may not be acknowledged until a connection counts as lost. A server that takes them and does not go
-on with a transaction is waited for."""
+"""How long packets may not be acknowledged until a connection counts as lost."""
 LOCK_SECONDS = 30
 """How long a transaction waits for another one."""
-
 ENCODINGS = ("UTF8", "SQL_ASCII")
 """Of databases that take every text. The second one keeps bytes as they are."""
-
 _SETTINGS = (
     f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'; SET LOCAL idle_in_transaction_session_timeout = '10min'; "
     "SET LOCAL jit = off"  # compiling takes longer than any of our queries
 )
-
-_DATA = "22"
-"""The class of states that are about a value."""
-
 _MAKING_TABLES = 0x52507274
 """The advisory lock of whoever makes the tables; those of runs are other numbers."""
 
@@ -71,10 +126,8 @@ _KNOWN = (
 )
 
 
-class Postgres:
-    """See :class:`reprokit.store.dialects.Dialect`."""
-
-    parts = (tables.SHORT_CELLS, tables.LONG_CELLS)
+class Postgres(Sqlite):
+    """PostgreSQL, by psycopg 3: many hosts write at once, and the server or the network may go away at any time."""
 
     def engine(self, address: URL) -> Engine:
         """Without a pool: each use is one connection, which is given back."""
@@ -96,16 +149,17 @@ class Postgres:
             raise StoreError(
                 f"a store on PostgreSQL needs the package psycopg, which is not installed: {INSTALL}", Trouble.OTHER
             ) from error
-        event.listen(engine, "begin", _settings)
+        # For each transaction: a pooler takes no settings at the start of a connection.
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(_SETTINGS))
         return engine
 
     def error(self, where: str, error: BaseException) -> StoreError:
         """By its SQLSTATE, else by its words."""
-        said, state = _short(str(error)), getattr(error, "sqlstate", None) or ""
+        said, state = _shorten(str(error)), getattr(error, "sqlstate", None) or ""
         for states, words, trouble, sentence in _KNOWN:
             if state in states or (not state and re.search(words, said, re.IGNORECASE)):
                 return StoreError(f"the store's database {where} {sentence.format(error=said)}", trouble)
-        if state.startswith(_DATA) or (not state and type(error).__name__ == "DataError"):
+        if state.startswith("22") or (not state and type(error).__name__ == "DataError"):
             return StoreError(f"the store's database {where} refuses a value ({said})", Trouble.VALUE)
         return StoreError(
             f"the store's database {where} cannot be used ({said}): see the log of the server, or name another store "
@@ -147,7 +201,7 @@ class Postgres:
         """A standby, or a user who may only read."""
         if connection.scalar(text("SHOW transaction_read_only")) == "on":
             return "transactions are read-only on this server, or for this user"
-        for table in (tables.runs, tables.cells, tables.trials, tables.journals):
+        for table in (tables.runs, tables.cells, tables.journals):
             for right in ("INSERT", "UPDATE", "DELETE"):
                 if not connection.scalar(select(func.has_table_privilege(table.name, right))):
                     return f"this user has no {right} on the table {table.name}"
@@ -155,27 +209,22 @@ class Postgres:
 
     def faults(self, connection: Connection) -> list[str]:
         """What should be impossible, and a restored dump or a hand may have done: rows without what they belong to."""
-        found = []
-        for child, parent, column, key in (
-            (tables.cells, tables.runs, tables.cells.c.run_id, tables.runs.c.id),
-            (tables.trials, tables.cells, tables.trials.c.cell_id, tables.cells.c.id),
-        ):
-            lonely = select(func.count()).select_from(child.outerjoin(parent, column == key)).where(key.is_(None))
-            if count := connection.scalar(lonely):
-                found.append(f"{count} rows of {child.name} belong to nothing in {parent.name}")
-        return found
+        runs, cells = tables.runs, tables.cells
+        joined = cells.outerjoin(runs, cells.c.run_id == runs.c.id)
+        count = connection.scalar(select(func.count()).select_from(joined).where(runs.c.id.is_(None)))
+        return [f"{count} rows of {cells.name} belong to nothing in {runs.name}"] if count else []
 
 
-def _settings(connection: Connection) -> None:
-    """For this transaction: a pooler takes no settings at the start of a connection."""
-    connection.exec_driver_sql(_SETTINGS)
-
-
-def _short(said: str) -> str:
+def _shorten(said: str) -> str:
     """What the server said, in one line, without the help that psycopg adds, and each sentence once."""
     lines = (re.sub(r"^(connection failed: )?", "", line).strip() for line in said.splitlines())
     kept = dict.fromkeys(line for line in lines if line and not line.startswith(("Multiple connection", "- host:")))
     return " ".join(kept)[:400]
 
 
-DIALECT = Postgres()
+_SQLITE, _POSTGRES = Sqlite(), Postgres()
+
+
+def of(backend: str) -> Sqlite:
+    """The dialect of a backend as SQLAlchemy names it."""
+    return _SQLITE if backend == "sqlite" else _POSTGRES
