@@ -104,7 +104,7 @@ def share(
 
 def _head(subject: Subject, run: RunRecord | None) -> str:
     if run is None:
-        return f"## {prose(subject.title)}\n\n**Not run yet here:** this is the case alone, without tables.\n"
+        return f"## {prose(subject.title)}\n\n**Not run yet here:** this is the case alone, without verdicts.\n"
     same = ", ".join(tables.fixed_axes(run.cells)) if len(run.cells) > 1 else ""
     always = f" In every cell: {same}." if same else ""
     said = summary(run.cells).removesuffix("; nothing departs")  # who reads it does not know from what

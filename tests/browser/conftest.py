@@ -21,7 +21,7 @@ DESKTOP, PHONE, NARROW = (1280, 800), (390, 844), (320, 700)
 HERE = "http://127.0.0.1"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it is open, no other test of this worker can run an event loop
 def chromium() -> Iterator[Any]:
     """The system's Chromium, or the one that ``$CHROMIUM`` names."""
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright, of the extra test")
