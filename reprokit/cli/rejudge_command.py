@@ -145,8 +145,11 @@ def _judged(
 
 
 def _write(store: Store, found: Sequence[Again], file: CaseFile | None) -> None:
-    """Record the new verdicts, each cell in one transaction."""
+    """Record the new verdicts, those of a run in one transaction."""
     texts = {file.digest: (file.case.id, file.case.title, file.text)} if file else {}
+    by_run: dict[str, list[CellRecord]] = {}
     for one in found:
         if one.stale:
-            store.decide(one.run.id, one.after, texts)
+            by_run.setdefault(one.run.id, []).append(one.after)
+    for run_id, cells in by_run.items():
+        store.decide(run_id, *cells, texts=texts)

@@ -123,7 +123,7 @@ def import_(file: Path, as_json: bool, store_folder: Path | None) -> int:
 @_json_option
 @options.store_option
 def rebuild(as_json: bool, store_folder: Path | None) -> int:
-    """Make a new database from the journals of runs; the old one is kept beside it."""
+    """Make a new database from the journals of runs, and what only the old one has; that is kept beside it."""
     from reprokit.store.upkeep import rebuild as rebuilt
 
     if remote_of(options.store_path(store_folder)):

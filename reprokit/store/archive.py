@@ -13,6 +13,7 @@ import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path, PurePath
 from typing import BinaryIO
 
@@ -23,7 +24,7 @@ from reprokit.core.ownership import private_folder
 from reprokit.core.text import pluralize
 from reprokit.store.database import Store, lines_of
 from reprokit.store.errors import StoreError
-from reprokit.store.journal import FILE, PENDING, line_of, recorded
+from reprokit.store.journal import FILE, PENDING, line_of, path_of, recorded
 from reprokit.store.merging import merge, read
 from reprokit.store.places import RUNS, is_log, logs_in, open_log
 from reprokit.store.sqlite_file import DATABASE
@@ -44,8 +45,13 @@ def back_up(store: Store, target: Path) -> int:
             with closing(Store(scratch, f"sqlite:///{scratch / DATABASE}")) as whole:
                 copy(store, whole)
             folder = scratch
+        else:
+            for run_id in {run.id for run in store.runs(limit=None)} - set(recorded(folder)):
+                store.record(run_id)  # its folder was removed by hand
         runs = recorded(folder)
-        for path in _files(folder):
+        journals = [path_of(folder, run_id) for run_id in runs]
+        # First: the logs of all that they have decided are there, also of a run that goes on meanwhile.
+        for path in chain(journals, (one for one in _files(folder) if one.name != FILE)):
             _add(archive, lambda path=path: open_regular(path), str(path.relative_to(folder)))  # type: ignore[misc]
         for run_id in runs:
             archive.addfile(tarfile.TarInfo(f"{PENDING}/{run_id}"))
@@ -102,7 +108,7 @@ def _archive(target: Path) -> Iterator[tarfile.TarFile]:
 
 def export(store: Store, target: Path, runs: Iterable[str] = ()) -> int:
     """Write runs, all or these, with their logs; returns their number. Raises UsageError, RecordError."""
-    ids = [store.run(one).id for one in runs] or [run.id for run in reversed(store.runs(limit=None))]
+    ids = list(dict.fromkeys(store.run(one).id for one in runs)) or [run.id for run in reversed(store.runs(limit=None))]
     with _archive(target) as archive:
         for run_id in ids:
             run = store.run(run_id)

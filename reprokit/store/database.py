@@ -29,10 +29,8 @@ from reprokit.store.summaries import Layout, Summary
 from reprokit.store.writing import bare_run, cell_of, rows_of
 
 Name = TypeVar("Name", str, CellPlace)
-SOME = 200
-"""Runs or cells that one query names."""
-Line = tuple[str, Mapping[str, Any]]
-"""A line of a journal: its kind and its content."""
+SOME = 200  # runs or cells that one query names
+Line = tuple[str, Mapping[str, Any]]  # a line of a journal: its kind and its content
 
 
 class Store:
@@ -100,8 +98,8 @@ class Store:
         with contextlib.ExitStack() as stack:
             with contextlib.suppress(OSError):
                 stack.enter_context(locked(self.folder / LOCK))  # else its mark is removed meanwhile
-            mark_pending(self.folder, run_id)
             with contextlib.closing(Journal(path)) as journal:
+                mark_pending(self.folder, run_id)
                 for kind, data in lines:
                     journal.append(kind, data)
             if self._index.catch_up(self.folder, run_id) and self._index.scratch is None:
@@ -114,9 +112,15 @@ class Store:
         """
         self._write(run.id, lines_of(run, texts, findings or {}))
 
-    def decide(self, run_id: str, cell: CellRecord, texts: CaseTexts | None = None) -> None:
-        """Write a decided cell with its trials, in place of what is there. ``texts``: of the case that judged it."""
-        self._write(run_id, [*_case_lines(texts or {}), ("decide", {"cell": cell.to_json()})])
+    def record(self, run_id: str) -> None:
+        """Give the journal of a run what the database alone has of it. Raises RecordError."""
+        run = self.run(run_id)
+        texts = self.texts(cell.case_digest for cell in run.cells)
+        self._write(run_id, lines_of(run, texts, self.findings(run_id), kind="begin"))
+
+    def decide(self, run_id: str, *cells: CellRecord, texts: CaseTexts | None = None) -> None:
+        """Write decided cells with their trials, in place of what is there. ``texts``: of the case that judged them."""
+        self._write(run_id, [*_case_lines(texts or {}), *(("decide", {"cell": cell.to_json()}) for cell in cells)])
 
     def find(self, run_id: str, key: str, value: Any) -> None:
         """Keep what a search learned or found (JSON); what was kept under the key before is replaced."""
@@ -316,10 +320,10 @@ class Store:
             return connection.scalar(select(tables.cases.c.text).where(tables.cases.c.digest == digest)) or ""
 
 
-def lines_of(run: RunRecord, texts: CaseTexts, findings: Mapping[str, Any]) -> list[Line]:
-    """The lines of a journal that put a run into a store: see :meth:`Store.put`."""
+def lines_of(run: RunRecord, texts: CaseTexts, findings: Mapping[str, Any], kind: str = "put") -> list[Line]:
+    """The lines of a journal that put a run into a store: see :meth:`Store.put`; ``begin``: only what this lacks."""
     found = (("find", {"key": key, "value": value}) for key, value in findings.items())
-    return [*_case_lines(texts), ("put", {"run": run.to_json()}), *found]
+    return [*_case_lines(texts), (kind, {"run": run.to_json()}), *found]
 
 
 def _case_lines(texts: CaseTexts) -> Iterator[Line]:

@@ -17,8 +17,7 @@ from reprokit.store.journal import entries, path_of
 from reprokit.store.places import below, is_log, log_path, names_in
 
 UPLOADS = "uploads"
-BATCH = 100
-"""Cells between two notes of how far a run is delivered."""
+BATCH = 100  # cells between two notes of how far a run is delivered
 
 
 def mark_of(folder: Path, run_id: str) -> Path:
@@ -31,12 +30,10 @@ def undelivered(folder: Path) -> list[str]:
     return names_in(folder, UPLOADS)
 
 
-def deliver_all(folder: Path) -> int:
-    """Upload what runs of earlier commands left; returns how many runs. Raises StoreError."""
-    runs = undelivered(folder)
-    for run_id in runs:
+def deliver_all(folder: Path) -> None:
+    """Upload what runs of earlier commands left. Raises StoreError."""
+    for run_id in undelivered(folder):
         deliver(folder, run_id)
-    return len(runs)
 
 
 def deliver(folder: Path, run_id: str) -> None:

@@ -76,10 +76,8 @@ def _tune(connection: Any, _: Any) -> None:
 
 INSTALL = install_line("postgres")
 CONNECT_SECONDS = 10
-SILENT_SECONDS = 30
-"""How long packets may not be acknowledged until a connection counts as lost."""
-LOCK_SECONDS = 30
-"""How long a transaction waits for another one."""
+SILENT_SECONDS = 30  # how long packets may not be acknowledged until a connection counts as lost
+LOCK_SECONDS = 30  # how long a transaction waits for another one
 ENCODINGS = ("UTF8", "SQL_ASCII")
 """Of databases that take every text. The second one keeps bytes as they are."""
 _SETTINGS = (

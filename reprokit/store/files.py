@@ -22,8 +22,7 @@ MARK = "reprokit-store.txt"
 """Written before each run, so that a place that takes nothing is found out while nothing is lost."""
 _MARK_TEXT = "Logs of the runs of a reprokit store lie below runs/.\n"
 CONNECT_SECONDS, READ_SECONDS, ATTEMPTS = 10, 30, 2
-THREADS = 8
-"""Files that are uploaded side by side."""
+THREADS = 8  # files that are uploaded side by side
 
 
 class Files(Protocol):
@@ -67,20 +66,17 @@ class FolderFiles:
                 scratch.unlink(missing_ok=True)
 
     def get(self, name: str, target: Path) -> None:
-        """Write what is under a name to ``target``."""
         with self._mounted():
             pass
         with _translated(self.where, missing=name):
             shutil.copyfile(self._folder / name, target)
 
     def names(self, below: str) -> set[str]:
-        """All names below this one."""
         with self._mounted():
             found = (path for path in (self._folder / below).rglob("*") if path.is_file())
             return {path.relative_to(self._folder).as_posix() for path in found}
 
     def remove(self, below: str) -> None:
-        """Remove all that is below this name."""
         with self._mounted(), suppress(FileNotFoundError):  # there is nothing, or another host removes it, too
             shutil.rmtree(self._folder / below)
 
@@ -135,18 +131,15 @@ class BucketFiles:
             self._system.put_file(str(path), f"{self._root}/{name}", **kinds)
 
     def get(self, name: str, target: Path) -> None:
-        """Write what is under a name to ``target``."""
         with _translated(self.where, missing=name, what=self._what):
             self._system.get_file(f"{self._root}/{name}", str(target))
 
     def names(self, below: str) -> set[str]:
-        """All names below this one."""
         with _translated(self.where, what=self._what):
             place = f"{self._root}/{below}".rstrip("/")
             return {found.removeprefix(f"{self._root}/") for found in self._system.find(f"{place}/")}
 
     def remove(self, below: str) -> None:
-        """Remove all that is below this name."""
         self.remove_all(self.names(below))
 
     def remove_all(self, names: Iterable[str]) -> None:

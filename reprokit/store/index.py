@@ -34,12 +34,9 @@ from reprokit.store.writing import lacks, replay
 LOCK_SECONDS = 5.0
 SERVER_LOCK_SECONDS = 60.0
 """How long another process of this host may be at it; what it sends to a server takes longer than to a file."""
-CHECK_SECONDS = 0.5
-"""How long a database is looked at for damage before a process first writes to it."""
-SUMMARY_SECONDS = 2.0
-"""How long a command that opens a store makes summaries that it lacks."""
-STALE_DAYS = 2
-"""After which a run that has not ended is taken for one that was killed."""
+CHECK_SECONDS = 0.5  # how long a database is looked at for damage before a process first writes to it
+SUMMARY_SECONDS = 2.0  # how long a command that opens a store makes summaries that it lacks
+STALE_DAYS = 2  # after which a run that has not ended is taken for one that was killed
 
 _looked_at: set[Path] = set()
 

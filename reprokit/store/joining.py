@@ -14,8 +14,7 @@ from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.origin import HostRecord, JobRecord, WorkflowRecord
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, exit_status
 
-CellKey = tuple[str, str, str]
-"""What names a cell of a night: case, key of the cell, variant."""
+CellKey = tuple[str, str, str]  # what names a cell of a night: case, key of the cell, variant
 
 CellPosition = tuple[str, str, int, str, str]
 """The position of a cell in a run: path and id of its case, place in the matrix, key, variant."""
@@ -87,7 +86,8 @@ def join(
         for cell in run.cells:
             job = job_of(run, cell)
             decided = (cell.verdict not in (None, Verdict.CANCELLED)) + _is_conclusive(cell)
-            rank = (True, decided, int(job.attempt or 0), job.started_at) if job else (False, decided, 0, "")
+            attempt = int(job.attempt[:9]) if job and job.attempt.isdecimal() else 0
+            rank = (job is not None, decided, attempt, job.started_at if job else "")
             before = chosen.get(key_of(cell))
             if before is None or rank > before[0]:
                 chosen[key_of(cell)] = rank, _from_job(cell, job), run

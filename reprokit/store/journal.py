@@ -26,16 +26,12 @@ FILE = "journal.jsonl"
 PENDING = "pending"
 """The folder of the store that has an empty file for each run whose journal the database may not have whole."""
 
-PATIENCE_SECONDS = 30.0
-"""How long a record waits for a disk that is full."""
-HURRY_SECONDS = 5.0
-"""The same after an interrupt."""
-WAIT_SECONDS = (0.05, 1.0)
-"""The first and the longest wait between two attempts."""
+PATIENCE_SECONDS = 30.0  # how long a record waits for a disk that is full
+HURRY_SECONDS = 5.0  # the same after an interrupt
+WAIT_SECONDS = (0.05, 1.0)  # the first and the longest wait between two attempts
 
 
-CaseTexts = Mapping[str, tuple[str, str, str]]
-"""Case digest -> (id, title, text)."""
+CaseTexts = Mapping[str, tuple[str, str, str]]  # case digest -> (id, title, text)
 
 
 class Entry(NamedTuple):

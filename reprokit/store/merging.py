@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -74,12 +74,6 @@ def _name(path: Path, store: Path) -> str:
     return "/".join(parts) or str(path)
 
 
-def read_all(paths: Iterable[Path]) -> Iterator[StoreSource]:
-    """Every store in these folders, one after the other."""
-    for name, folder in find(paths):
-        yield read(name, folder)
-
-
 def read(name: str, folder: Path) -> StoreSource:
     """What the journals of a store hold. What cannot be read is left out, and is one of its ``problems``."""
     runs, problems = [], []
@@ -101,7 +95,9 @@ def read(name: str, folder: Path) -> StoreSource:
             texts |= store.texts(cell.case_digest for cell in run.cells)
             findings[run.id] = store.findings(run.id)
     if not runs and not problems:
-        problems = ["holds no run: the job was stopped before it ran anything"]
+        why = "its database is not read, and it has no journals: take all of the store's folder"
+        has_database = (folder / DATABASE).exists()
+        problems = [f"holds no run: {why if has_database else 'the job was stopped before it ran anything'}"]
     return StoreSource(
         name=name, folder=folder, runs=tuple(runs), texts=texts, findings=findings, problems=tuple(problems)
     )
@@ -117,6 +113,8 @@ def why_unfit(run: RunRecord) -> str:
         except ValueError:
             return f"{at[:50]!r} is not a time"
     for cell in run.cells:
+        if cell.number < 1:
+            return f"the number {cell.number} of a cell is not above 0"
         if not is_name(cell.case_id, LONGEST_CASE):
             return f"the id {cell.case_id[:50]!r} of a case is not a name"
         if cell.variant not in VARIANTS:
@@ -296,18 +294,18 @@ class _Merger:
         for trial in cell.trials:
             name = trial.log.rpartition("/")[2]
             log = f"{folder}/{name if is_name(name) else f'trial-{trial.number}.log'}"
-            lost += not _copy(source.folder, trial.log, below(self._store.folder, *log.split("/")))
+            lost += not copy_log(source.folder, trial.log, below(self._store.folder, *log.split("/")))
             trials.append(dataclasses.replace(trial, log=log))
             if cell.details.comparison is not None:
                 outputs = below(self._store.folder, *trials[-1].outputs.split("/"))
-                lost += not _copy(source.folder, trial.outputs, outputs)
+                lost += not copy_log(source.folder, trial.outputs, outputs)
         if lost:
             self._done.problems.append(f"{source.name}: {pluralize(lost, 'log')} of {cell.case_id} cannot be read")
         return dataclasses.replace(cell, trials=tuple(trials))
 
 
-def _copy(folder: Path, relative: str, target: Path) -> bool:
-    """Copy a log, whole or not at all; whether it is available. What an artifact names outside of itself is not."""
+def copy_log(folder: Path, relative: str, target: Path) -> bool:
+    """Copy a log, whole or not at all; whether it is available, and in ``folder``. Raises UsageError."""
     try:
         log = os.fdopen(open_log(folder, relative), "rb")
     except (OSError, StoreError):

@@ -21,8 +21,7 @@ LONGEST_NAME, LONGEST_PATH = 255, 1000
 RUNS = "runs"
 LOCK = "reprokit.lock"
 """The file in the store's folder that is locked by the process that brings the database up to date."""
-NOTE = "logs-removed.txt"
-"""The file of a run's folder that says when its logs were removed."""
+NOTE = "logs-removed.txt"  # the file of a run's folder that says when its logs were removed
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -29,8 +29,7 @@ from reprokit.store.sqlite_file import DATABASE, version
 IMPORT_SECONDS = 0.2
 SYNC_SECONDS = 1.0
 UPDATE_SECONDS = 5.0
-LONGEST_SECONDS = 60.0
-"""Between two attempts on a database that takes nothing."""
+LONGEST_SECONDS = 60.0  # between two attempts on a database that takes nothing
 
 
 class Recorder:

@@ -20,11 +20,9 @@ from reprokit.core.files import open_regular
 from reprokit.store.errors import StoreError, foreign, other_version, store_error
 
 DATABASE = "reprokit.db"
-CURRENT = 8
-"""The version of the tables that this reprokit writes, and the only one that it reads."""
+CURRENT = 8  # the version of the tables that this reprokit writes, and the only one that it reads
 
-APPLICATION_ID = 0x52507274
-"""``RPrt``, see https://www.sqlite.org/pragma.html#pragma_application_id."""
+APPLICATION_ID = 0x52507274  # ``RPrt``, see https://www.sqlite.org/pragma.html#pragma_application_id
 
 COPY_ATTEMPTS = 5
 _MAGIC = b"SQLite format 3\0"

@@ -24,8 +24,7 @@ from reprokit.store import dialects, tables
 
 cells, runs = tables.cells.c, tables.runs.c
 layouts, summaries, summarised = tables.layouts.c, tables.summaries.c, tables.summarised.c
-PORTION = 2000
-"""Cells of one layout: a case with more of them has several."""
+PORTION = 2000  # cells of one layout: a case with more of them has several
 _FIRST = ord("0")
 """The first letter. Letters stay below the code points that no encoding has."""
 

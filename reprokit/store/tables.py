@@ -50,8 +50,7 @@ class LongText(PortableText):
     cache_ok = True
 
 
-ROW = BigInteger().with_variant(Integer, "sqlite")
-"""The number of a row: a team has more than 2^31 trials some day."""
+ROW = BigInteger().with_variant(Integer, "sqlite")  # the number of a row: a team has more than 2^31 trials some day
 
 metadata = MetaData()
 

@@ -9,7 +9,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,8 @@ from reprokit.store.delivery import deliver_all, undelivered
 from reprokit.store.errors import StoreError, Trouble, foreign
 from reprokit.store.files import files_of
 from reprokit.store.journal import entries, path_of, pending, recorded
-from reprokit.store.places import LOCK, RUNS, log_path, logs_in, open_log, unlinked
+from reprokit.store.merging import copy_log
+from reprokit.store.places import LOCK, RUNS, log_path, logs_in, unlinked
 from reprokit.store.remote import remote_of
 from reprokit.store.sqlite_file import DATABASE, version, wal_of
 
@@ -47,11 +48,12 @@ class CheckResult(JsonDocument):
 def check(folder: Path) -> CheckResult:
     """Look at everything in the store in ``folder``; change nothing but what opening a store does."""
     done = CheckResult(0, 0, 0, [], [])
-    known: dict[str, RunRecord] | None = None
+    known: dict[str, set[int]] | None = None  # the decided cells of each run in the database
     try:
         with contextlib.closing(Store(folder)) as store:
             done.problems += [f"{store.where}: {text}" for text in store.faults()]
-            known = {run.id: run for run in _check_runs(store, done)}
+            runs = _check_runs(store, done)
+            known = {run.id: {cell.number for cell in run.cells if cell.verdict is not None} for run in runs}
     except StoreError as error:
         done.problems.append(str(error))
     for run_id in recorded(folder):
@@ -65,7 +67,7 @@ def check(folder: Path) -> CheckResult:
             continue
         if run_id not in known:
             done.problems.append(f"run {run_id} is in its journal and not in the database: {_ADDS} it")
-        elif lost := decided - {cell.number for cell in known[run_id].cells if cell.verdict is not None}:
+        elif lost := decided - known[run_id]:
             text = f"run {run_id}: {pluralize(len(lost), 'cell')} decided in its journal and not in the database"
             done.problems.append(f"{text}: {_ADDS} {'it' if len(lost) == 1 else 'them'}")
     return done
@@ -136,7 +138,8 @@ class RebuildResult(JsonDocument):
 def rebuild(folder: Path, stamp: str) -> RebuildResult:
     """Make the database of the store in ``folder`` again from its journals. ``stamp``: the time, to name the old one.
 
-    Raises UsageError where the old one is a newer reprokit's, or another program's.
+    What only the old one has is written to them first, where it can be read. Raises UsageError where the old one is a
+    newer reprokit's, or another program's, and where the folder is read-only.
     """
     done, database = RebuildResult(0, [], None), unlinked(folder, DATABASE)
     if database.exists() and not database.is_file():
@@ -149,6 +152,9 @@ def rebuild(folder: Path, stamp: str) -> RebuildResult:
     lock = unlinked(folder, LOCK)
     if why := lockless(lock):
         raise errors.lockless(folder, why)
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"the store {folder} is read-only: copy it to another folder, and name that with --store")
+    _record_what_is_lacking(folder)
     with locked(lock), tempfile.TemporaryDirectory(dir=folder, prefix=".rebuild-") as scratch:
         with contextlib.closing(Store(Path(scratch), f"sqlite:///{scratch}/{DATABASE}")) as new:
             new.replay(folder, recorded(folder))
@@ -160,6 +166,19 @@ def rebuild(folder: Path, stamp: str) -> RebuildResult:
             done.old = str(_set_aside(database, stamp))
         (Path(scratch) / DATABASE).replace(database)
     return done
+
+
+def _record_what_is_lacking(folder: Path) -> None:
+    """Write to the journals what the database alone has: of runs whose folder was removed, or a line is damaged."""
+    known = recorded(folder)
+    with contextlib.suppress(StoreError), contextlib.closing(Store(folder, up_to_date=True)) as store:
+        for run in store.runs(limit=None):
+            is_whole = False  # a run is there, and no damaged line after it
+            with contextlib.suppress(StoreError):
+                for entry in entries(path_of(folder, run.id)) if run.id in known else ():
+                    is_whole = entry.kind in ("begin", "put") or (is_whole and entry.kind != "")
+                if not is_whole:
+                    store.record(run.id)
 
 
 def _runs_in(database: Path) -> list[str]:
@@ -200,7 +219,7 @@ class CopyResult(JsonDocument):
     problems: list[str]
 
 
-def copy(source: Store, target: Store, progress: Callable[[str], None] = lambda text: None) -> CopyResult:
+def copy(source: Store, target: Store) -> CopyResult:
     """Add every run of ``source`` to ``target``, the oldest first; doing it again, or after it was stopped, goes on.
 
     A run that the target has, and that was written there as well, stays as it is there. Raises StoreError.
@@ -224,7 +243,6 @@ def copy(source: Store, target: Store, progress: Callable[[str], None] = lambda 
             if _digest(target, target.run(run.id)) != wanted:
                 done.problems.append(f"run {run.id} is not the same in {target.where}: please report this")
             done.copied += 1
-            progress(run.id)
         done.cells += len(run.cells)
         done.trials += sum(len(cell.trials) for cell in run.cells)
     return done
@@ -247,22 +265,13 @@ def _copy_logs(source: Store, target: Store, run: RunRecord, done: CopyResult) -
     for log in dict.fromkeys(logs_in(run)):
         if log in there or (files is None and log_path(target.folder, log).is_file()):
             continue
-        try:
-            opened = os.fdopen(open_log(source.folder, log), "rb")
-        except (OSError, StoreError):
-            lost += 1
-            continue
-        with opened, tempfile.TemporaryDirectory(dir=target.folder, prefix=".copy-") as scratch:
-            path = Path(scratch) / "log"
-            with path.open("wb") as stream:
-                shutil.copyfileobj(opened, stream)
-            if files:
+        with tempfile.TemporaryDirectory(dir=target.folder, prefix=".copy-") as scratch:
+            path = Path(scratch) / "log" if files else log_path(target.folder, log)
+            found = copy_log(source.folder, log, path)
+            if found and files:
                 files.put(path, log)
-            else:
-                place = log_path(target.folder, log)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                path.replace(place)
-        copied += 1
+        copied += found
+        lost += not found
     if lost:
         done.problems.append(f"run {run.id}: {pluralize(lost, 'log')} cannot be read in {source.where}")
     return copied

@@ -45,8 +45,7 @@ from reprokit.store.remote import journal_name
 runs, cells = tables.runs.c, tables.cells.c
 findings, journals = tables.findings.c, tables.journals.c
 
-COPIES = ("put", "case", "find")
-"""Kinds of lines that say what another store recorded."""
+COPIES = ("put", "case", "find")  # kinds of lines that say what another store recorded
 
 
 def lacks(connection: Connection, folder: Path, run_id: str) -> bool:
@@ -191,6 +190,10 @@ def begin(connection: Connection, run: RunRecord) -> None:
     if not _is_there(connection, run.id):
         put(connection, run)
         return
+    if run.version and not connection.scalar(select(runs.version).where(runs.id == run.id)):
+        values = replace(run, cells=()).to_json()  # the real one, after a stand-in
+        del values["cells"]
+        _set(connection, tables.runs, {"id": run.id}, values)
     there = connection.execute(select(cells.number, cells.verdict).where(cells.run_id == run.id))
     verdicts = {number: verdict for number, verdict in there}  # noqa: C416 - a Row is not a tuple of two for mypy
     for cell in run.cells:
@@ -268,6 +271,8 @@ def bare_run(row: Row[Any]) -> RunRecord:
 
 
 def cell_of(row: Row[Any]) -> CellRecord:
-    """A cell from its row."""
+    """A cell from its row. Raises ValueError for one that reprokit did not write so."""
     plain, parts = _split(row)
-    return replace(CellRecord.from_json(plain), **parts)
+    cell = replace(CellRecord.from_json(plain), **parts)
+    _check(fits(cell.trials, tuple[TrialRecord, ...]))
+    return cell

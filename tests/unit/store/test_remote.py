@@ -169,9 +169,14 @@ def test_what_two_hosts_decided_of_a_run_is_kept_whichever_delivers_first(
     second.finish(**END)  # type: ignore[arg-type]
     stop(second)
     store = Store(tmp_path / "database")
-    for folder in (resumed, began) if resumed_first else (began, resumed):
+    judged = remote.folder_of(f"{ADDRESS}3")  # where it was judged again, whose journal may come first
+    with contextlib.closing(Journal(path_of(judged, "run-1"))) as journal:
+        journal.append("decide", {"cell": cell(2, verdict=Verdict.FLAKY).to_json()})
+    for folder in (judged, resumed, began) if resumed_first else (judged, began, resumed):
         store.replay(folder, ["run-1"])
     found = store.run("run-1")
+    assert (found.version, found.started_at) == (run("run-1").version, run("run-1").started_at)
+    assert not found.owner.imported
     assert [one.verdict for one in found.cells] == [Verdict.REPRODUCED, Verdict.FLAKY]
     assert (found.exit_status, len(found.cells[0].trials)) == (0, 1)
     store.close()

@@ -22,6 +22,7 @@ from reprokit.evidence.records import (
 from reprokit.evidence.usage import Usage
 from reprokit.store.database import Store
 from reprokit.store.folder import Measurements, find_folder
+from reprokit.store.journal import entries, path_of
 
 
 def cell(number: int, **values: object) -> CellRecord:
@@ -67,6 +68,9 @@ def test_what_was_decided_is_read_back_whole_and_the_rest_is_undecided(tmp_path:
     )
     store.decide("run-1", decided)
     store.decide("run-1", decided)  # a repeat replaces, it does not double
+    lines = len(list(entries(path_of(store.folder, "run-1"))))
+    store.decide("run-1", decided, cell(2), texts={"sha256:1": ("c", "t", "text")})
+    assert len(list(entries(path_of(store.folder, "run-1")))) == lines + 3  # one of them the text
     again = Store(tmp_path / "s").run("last")
     assert again.cells == (decided, cell(2))
     assert store.case_text("sha256:1") == "text"

@@ -191,12 +191,22 @@ def test_a_run_over_a_damaged_database_is_kept_and_a_rebuilt_one_has_all(
     assert invoke(["store", "check"]) == 0
 
 
-def test_what_a_rebuilt_database_lacks_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first, second = (one.id for one in Store(folder).runs())
-    shutil.rmtree(folder / "runs" / first)
+def test_a_rebuilt_database_has_what_only_the_old_one_had_and_what_it_lacks_is_named(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = [Store(folder).run(one.id) for one in Store(folder).runs()]
+    shutil.rmtree(folder / "runs" / whole[0].id)
+    journal = path_of(folder, whole[1].id)
+    journal.write_bytes(journal.read_bytes().replace(b'"kind"', b'"kinc"'))
+    assert invoke(["store", "rebuild"]) == 3  # the damaged lines stay, and are named
+    assert [Store(folder).run(one.id) for one in Store(folder).runs()] == whole
+    size = journal.stat().st_size
+    shutil.rmtree(folder / "runs" / whole[0].id)
+    execute(folder / "reprokit.db", f"UPDATE cells SET details = '{{' WHERE run_id = '{whole[0].id}'")
     assert invoke(["store", "rebuild"]) == 3
-    assert f"lost: run {first}: it has no journal" in capsys.readouterr().out
-    assert [one.id for one in Store(folder).runs()] == [second]
+    assert f"lost: run {whole[0].id}: it has no journal" in capsys.readouterr().out
+    assert [one.id for one in Store(folder).runs()] == [whole[1].id]
+    assert journal.stat().st_size == size
 
 
 def test_a_record_that_cannot_be_read_is_made_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
