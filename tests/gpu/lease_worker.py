@@ -28,7 +28,9 @@ def work(folder: Path, gpus: tuple[Gpu, ...]) -> None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            note(folder / "twice", gpu.uuid)
+            note(folder / "twice", f"{gpu.uuid} {os.pread(file, 20, 0).decode()}")
+        else:
+            os.pwrite(file, str(os.getpid()).ljust(20).encode(), 0)
     time.sleep(random.uniform(0.005, 0.05))
     note(folder / "ran", ",".join(gpu.uuid for gpu in gpus))
     for file in files:

@@ -37,12 +37,14 @@ def test_of_eight_processes_that_are_killed_no_two_hold_a_gpu_and_none_keeps_one
 
     chance = random.Random(20)
     running = [start() for _ in range(PROCESSES)]
+    killed: set[int] = set()
     try:
         for _ in range(KILLS):
             before = ran().total()
             assert within(60, lambda before=before: ran().total() > before), "leases go on after each kill"  # type: ignore[misc]
             at = chance.randrange(PROCESSES)
             running[at].kill()
+            killed.add(running[at].pid)
             running[at].wait()
             running[at] = start()
         assert within(60, lambda: set(ran()) == {gpu.uuid for gpu in gpus}), f"held so far: {ran()}"
@@ -52,7 +54,9 @@ def test_of_eight_processes_that_are_killed_no_two_hold_a_gpu_and_none_keeps_one
         for process in running:
             process.kill()
             process.wait()
-    assert not (tmp_path / "twice").exists()
+    # The kernel closes the files of a killed process one after the other: its lease may end just before its witness.
+    seen = (tmp_path / "twice").read_text().split("\n") if (tmp_path / "twice").exists() else []
+    assert [line for line in seen if line and int(line.split()[1]) not in killed] == []
     everything = Leases(tmp_path / "leases", run="last", in_use=lambda gpu, died: "").claim(gpus, len(gpus))
     assert within(60, everything.attempt), f"still waits for {everything.waits_for()}"
     everything.close()
