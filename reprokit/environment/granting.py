@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from reprokit.case.cellspec import Limits
-from reprokit.case.limits import LIMITS, LimitRow, shown_bytes
+from reprokit.case.limits import LIMITS, PIDS, LimitRow, shown_bytes
 from reprokit.case.trust import ALLOWANCES, Trust, limited_by
 from reprokit.core.errors import Unsupported
 
@@ -81,10 +81,14 @@ class Caps:
         timeout = limits.timeout
         if self.timeout is not None and timeout == Limits().timeout:
             timeout = min(timeout, self.timeout)
+        pids = limits.pids
+        if pids is None and self.pids is not None and self.pids < PIDS:  # what a trial has otherwise
+            pids = self.pids
         return replace(
             limits,
             memory=self.memory if limits.memory is None else limits.memory,
             cpus=self.cpus if limits.cpus is None else limits.cpus,
+            pids=pids,
             timeout=timeout,
             disk=self.disk,
             build_time=self.build_time,

@@ -22,6 +22,8 @@ def test_what_a_case_leaves_open_is_capped() -> None:
     modest = Limits(memory=GIB, cpus=1.0, timeout=60.0)
     assert caps.grant(modest) == modest
     assert Caps(timeout=7200.0).grant(Limits()) == Limits()
+    assert Caps(pids=100).grant(Limits()) == Limits(pids=100)
+    assert Caps(pids=5000).grant(Limits()) == Limits()
 
 
 @pytest.mark.parametrize(
