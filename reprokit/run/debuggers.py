@@ -246,27 +246,29 @@ class DebugImages:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: dict[str, tuple[str, str]] = {}
+        self._found: dict[tuple[str, str], tuple[str, str]] = {}
 
     def over(self, engine: Engine, image: str, trust: Trust, cancel: threading.Event) -> tuple[str, str]:
         """The name of ``image`` with debuggers and ''; or ``image`` itself, and why it cannot have them.
 
-        Raises Cancelled, EngineError.
+        Raises Cancelled, ImageGone, EngineError.
         """
-        with self._lock:
-            if image not in self._found:
-                self._found[image] = self._made(engine, image, trust, cancel)
-            return self._found[image]
-
-    @staticmethod
-    def _made(engine: Engine, image: str, trust: Trust, cancel: threading.Event) -> tuple[str, str]:
         info = engine.image(image)
         if info is None:
             raise ImageGone(f"the image {image} is gone")
+        with self._lock:
+            key = image, info.id
+            # gc removes it where it is not in use: it is built again, from the engine's cache.
+            if key not in self._found or engine.image(self._found[key][0]) is None:
+                self._found[key] = self._made(engine, info, trust, cancel)
+            return self._found[key]
+
+    @staticmethod
+    def _made(engine: Engine, image: ImageInfo, trust: Trust, cancel: threading.Event) -> tuple[str, str]:
         try:
-            made = with_debuggers(engine, info, trust=trust, on_progress=lambda progress: None, cancel=cancel)
+            made = with_debuggers(engine, image, trust=trust, on_progress=lambda progress: None, cancel=cancel)
         except Unsupported as error:
-            return image, str(error)
+            return image.tag, str(error)
         return made.tag, ""
 
 

@@ -11,7 +11,7 @@ from reprokit.case.trust import Trust
 from reprokit.core.errors import BuildFailed, Unsupported
 from reprokit.engine.kinds import Capabilities
 from reprokit.engine.protocol import Build, ImageInfo
-from reprokit.run.debuggers import with_debuggers
+from reprokit.run.debuggers import DebugImages, with_debuggers
 from tests.dockerfile_grammar import parse
 from tests.unit.fakes import FakeEngine
 
@@ -33,6 +33,12 @@ def test_the_layer_is_built_once_for_an_image_and_leaves_the_image_alone() -> No
     assert builds[0].tag == first.tag
     stage, *others = parse(builds[0].dockerfile)
     assert (stage.keyword, stage.text, others[-1].text) == ("FROM", "reprokit/img:one", "repro")
+    engine.built.append(IMAGE.tag)
+    images, event = DebugImages(), threading.Event()
+    name, _ = images.over(engine, IMAGE.tag, Trust.OWN, event)
+    engine.remove_image(name)  # as gc does
+    assert images.over(engine, IMAGE.tag, Trust.OWN, event) == (name, "")
+    assert name in engine.built
 
 
 def test_an_image_that_cannot_have_debuggers_is_said_to() -> None:
