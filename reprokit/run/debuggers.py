@@ -260,16 +260,12 @@ class DebugImages:
             key = image, info.id
             # gc removes it where it is not in use: it is built again, from the engine's cache.
             if key not in self._found or engine.image(self._found[key][0]) is None:
-                self._found[key] = self._made(engine, info, trust, cancel)
+                try:
+                    made = with_debuggers(engine, info, trust=trust, on_progress=lambda progress: None, cancel=cancel)
+                    self._found[key] = made.tag, ""
+                except Unsupported as error:
+                    self._found[key] = image, str(error)
             return self._found[key]
-
-    @staticmethod
-    def _made(engine: Engine, image: ImageInfo, trust: Trust, cancel: threading.Event) -> tuple[str, str]:
-        try:
-            made = with_debuggers(engine, image, trust=trust, on_progress=lambda progress: None, cancel=cancel)
-        except Unsupported as error:
-            return image.tag, str(error)
-        return made.tag, ""
 
 
 def with_debuggers(

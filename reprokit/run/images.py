@@ -27,9 +27,6 @@ from reprokit.run.task import BundledImage, Task
 if TYPE_CHECKING:
     from reprokit.environment.lock import PinnedEnvironment
 
-DOWNLOADS = ("uv-python.sh", "conda_packages.py")
-"""Scripts of build steps that fetch interpreters, compilers or libraries, and do nothing else."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class ImageSpec:
