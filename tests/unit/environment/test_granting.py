@@ -17,13 +17,11 @@ def test_without_caps_the_case_decides() -> None:
 
 
 def test_what_a_case_leaves_open_is_capped() -> None:
-    caps = Caps(memory=4 * GIB, cpus=2.0, timeout=600.0)
-    assert caps.grant(Limits()) == Limits(memory=4 * GIB, cpus=2.0, timeout=600.0)
-    modest = Limits(memory=GIB, cpus=1.0, timeout=60.0)
+    caps = Caps(memory=4 * GIB, cpus=2.0, pids=100, timeout=600.0)
+    assert caps.grant(Limits()) == Limits(memory=4 * GIB, cpus=2.0, pids=100, timeout=600.0)
+    modest = Limits(memory=GIB, cpus=1.0, pids=60, timeout=60.0)
     assert caps.grant(modest) == modest
-    assert Caps(timeout=7200.0).grant(Limits()) == Limits()
-    assert Caps(pids=100).grant(Limits()) == Limits(pids=100)
-    assert Caps(pids=5000).grant(Limits()) == Limits()
+    assert Caps(timeout=7200.0, pids=5000).grant(Limits()) == Limits()
 
 
 @pytest.mark.parametrize(
