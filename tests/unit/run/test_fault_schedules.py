@@ -65,6 +65,7 @@ class Fault(enum.StrEnum):
     KILLED = "killed"
 
 
+RARER = (Fault.INTERRUPT, Fault.LOST, Fault.REFUSED)
 Schedule = dict[int, Fault]
 """The place of a call in the order in which calls are made, beginning with 0 -> what goes wrong there."""
 
@@ -250,13 +251,7 @@ def test_whatever_goes_wrong_nothing_is_false_lost_or_repeated(schedule: Schedul
 
 
 @pytest.mark.system
-@pytest.mark.parametrize(
-    "fault",
-    [
-        Fault.KILLED,
-        *(pytest.param(one, marks=pytest.mark.nightly) for one in (Fault.INTERRUPT, Fault.LOST, Fault.REFUSED)),
-    ],
-)
+@pytest.mark.parametrize("fault", [Fault.KILLED, *(pytest.param(one, marks=pytest.mark.nightly) for one in RARER)])
 def test_at_every_call(fault: Fault) -> None:
     for place in range(30):
         check({place: fault}, 2)
