@@ -215,7 +215,7 @@ def test_an_image_of_the_case_is_taken_as_it_is(engine: DockerEngine) -> None:
     assert base.id == own.id
     image = built(engine, spec)
     measured = run_probe(engine, image, cancel=threading.Event())
-    assert compare(spec.cell, measured) == ["the cell asks for python 3.11, the image measures Python 3.9.2"]
+    assert compare(spec.cell, measured) == ["the cell asks for python 3.9, the image measures Python 3.11.2"]
 
 
 def test_a_mirror_of_debian_serves_a_step_and_stays_out_of_the_image(engine: DockerEngine, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -82,21 +81,23 @@ def test_killed_and_resumed_it_repeats_nothing_and_gives_the_same_answer(user: U
         assert kill is signal.SIGKILL or "continue with: reprokit isolate --resume" in rest
     assert "no answer yet" in user.types("show")
     assert "nothing to resume" in user.types("run", "--resume", status=2)
-    database = tmp_path / "another store" / "reprokit.db"
-    before = _trials(database)
+    before = _trials(tmp_path / "another store")
     assert 6 <= len(before) < cells
     resumed = user.types("isolate", "--resume")
     assert resumed[resumed.index(REQUIRED) :].splitlines()[:-1] == whole[whole.index(REQUIRED) :].splitlines()[:-1]
-    after = _trials(database)
+    after = _trials(tmp_path / "another store")
     assert after[: len(before)] == before
     assert len(after) == len({key for key, *_ in after}) == cells
     assert len(user.types("history").splitlines()) == 1
 
 
-def _trials(database: Path) -> list[tuple[str, int, float]]:
-    """Cell, row and duration of each trial: a row written again has another number."""
-    with sqlite3.connect(database) as connection:
-        query = (
-            "SELECT cell_key, trials.id, trials.seconds FROM trials JOIN cells ON cells.id = cell_id ORDER BY trials.id"
-        )
-        return list(connection.execute(query))
+def _trials(store: Path) -> list[tuple[str, float]]:
+    """Cell and duration of each trial, as the journal of the one run has them."""
+    [journal] = store.glob("runs/*/journal.jsonl")
+    found = []
+    for line in map(json.loads, journal.read_text().splitlines()):
+        if line["kind"] == "decide":
+            cell = line["cell"]
+            key = json.dumps([cell["cell"], cell["variant"]], sort_keys=True)
+            found += [(key, trial["seconds"]) for trial in cell["trials"]]
+    return found
