@@ -14,6 +14,7 @@ import tarfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -544,12 +545,10 @@ def test_a_store_is_copied_to_a_server_and_back_and_an_interrupted_copy_goes_on(
     for name in ("run-1", "run-2", "run-3"):
         store.put(run(name, decided(folder, name, 1), cell(2)), {"sha256:1": ("c", "t", "text")}, {"answer": [name]})
     target = folder_of(address, bucket)
-
-    def stopped(run_id: str) -> None:
-        raise KeyboardInterrupt
-
+    interrupted = Store(target)
+    monkeypatch.setattr(interrupted, "findings", Mock(side_effect=KeyboardInterrupt))  # read once a run is there
     with pytest.raises(KeyboardInterrupt):
-        upkeep.copy(store, Store(target), stopped)
+        upkeep.copy(store, interrupted)
     assert [one.id for one in Store(target).runs()] == ["run-1"]
     monkeypatch.setenv("REPROKIT_FILES", bucket)
     assert invoke(["store", "copy", str(folder), address]) == 0
