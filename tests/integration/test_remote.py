@@ -251,8 +251,8 @@ def test_a_service_ends_with_a_process_that_is_killed(no_service: Path) -> None:
         "import os, signal\n"
         "from pathlib import Path\n"
         "from reprokit.engine import registry\n"
-        "from reprokit.engine.podman import finding\n"
-        f"finding.SYSTEM_SOCKET = Path({str(no_service)!r}, 'absent')\n"
+        "from reprokit.engine.podman import engine\n"
+        f"engine.SYSTEM_SOCKET = Path({str(no_service)!r}, 'absent')\n"
         "print(registry.make('podman').info().name, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
