@@ -71,7 +71,7 @@ def test_nvidia_smi_says_the_same_as_nvml(monkeypatch: pytest.MonkeyPatch) -> No
     facts = discovery.facts()
     if not facts.gpus or not shutil.which("nvidia-smi"):
         pytest.skip(f"needs an NVIDIA GPU and nvidia-smi: {facts.note}")
-    monkeypatch.setattr(nvml, "installed", lambda: False)
+    monkeypatch.setattr(nvml, "library", lambda: False)
     other = discovery.facts()
     assert other.asked == "nvidia-smi"
     assert other.driver == facts.driver

@@ -163,7 +163,7 @@ def test_what_is_on_this_host_is_refused(engine_there: DockerEngine, tiny: str, 
 
 def test_a_connection_that_ends_is_not_a_finding(far: Far, engine_there: DockerEngine, tiny: str) -> None:
     with pytest.raises(EngineLost):
-        run(engine_there, tiny, "echo up; sleep 5; exit 1", far.hang_up)
+        run(engine_there, tiny, "echo up; sleep 20; exit 1", far.hang_up)
     engine_there.ping()
     assert run(engine_there, tiny, "echo again; exit 3", lambda: None).exit_code == 3
     engine_there.sweep()
