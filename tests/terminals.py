@@ -4,8 +4,11 @@ but for an end that never comes.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import select
+import struct
 import subprocess
 import sys
 import termios
@@ -43,6 +46,34 @@ class User:
             self.seen += data
         before, _, self.seen = self.seen.partition(text)
         return before
+
+
+class Master:
+    """The master of a pseudo-terminal as a :class:`reprokit.core.tty.Peer`."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def fileno(self) -> int:
+        """Its descriptor."""
+        return self._descriptor
+
+    def recv(self, size: int, /) -> bytes:
+        """What the program wrote; nothing once no process has the terminal open."""
+        try:
+            return os.read(self._descriptor, size)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            return b""
+
+    def send(self, data: bytes, /) -> int:
+        """Type something."""
+        return os.write(self._descriptor, data)
+
+    def resize(self, size: os.terminal_size) -> None:
+        """Tell the program's side its size."""
+        fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", size.lines, size.columns, 0, 0))
 
 
 class ProgramUser(User):

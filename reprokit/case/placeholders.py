@@ -10,9 +10,6 @@ from reprokit.case.tree import Loc
 MARK = "TODO(reprokit)"
 COMMAND = f"{MARK}: write the command that fails"
 OUTPUT = f"{MARK}: write how it fails"
-RESULT = f"{MARK}: write what is printed where the result is wrong"
-SLOW = f"{MARK}: write expect.slower_than in the place of this"
-LEAK = f"{MARK}: write expect.leaks in the place of this"
 
 _COMMAND = "write the command that fails, such as: python repro.py"
 _FAILURE = (

@@ -90,7 +90,7 @@ def backup(file: Path, store_folder: Path | None) -> int:
 @click.argument("runs", nargs=-1, metavar="[RUN]...")
 @options.store_option
 def export(file: Path, runs: tuple[str, ...], store_folder: Path | None) -> int:
-    """Write runs, all or those named, with their logs to one archive of JSON lines that `import` reads."""
+    """Write runs, all or those named, with their logs to one archive that `import` reads."""
     from reprokit.store.archive import export as written
 
     options.check_writable("FILE", file)

@@ -164,9 +164,9 @@ def _read(place: _Place, api: str) -> Issue:
     title = str(found.get("title") or "")
     if place.comment or place.review:
         where = ("pulls", "comments", place.review) if place.review else ("issues", "comments", place.comment)
-        body = _part(place, place.url, _mapping(place, repository.get(*where)))
+        body = _part(place.url, _mapping(place, repository.get(*where)))
         return Issue(url=place.url, title=title, body=body)
-    body = _part(place, place.url, found)
+    body = _part(place.url, found)
 
     def comments() -> Iterator[IssuePart]:
         for number, one in enumerate(repository.all("issues", place.number, "comments"), 1):
@@ -174,7 +174,7 @@ def _read(place: _Place, api: str) -> Issue:
                 return
             one = _mapping(place, one)
             anchor = f"note_{one.get('id')}" if "gitee" in place.server else f"issuecomment-{one.get('id')}"
-            yield _part(place, f"{place.url.partition('#')[0]}#{anchor}", one)
+            yield _part(f"{place.url.partition('#')[0]}#{anchor}", one)
 
     return Issue(url=place.url, title=title, body=body, _more=_in_words(place, comments))
 
@@ -195,7 +195,7 @@ def _gitlab(place: _Place) -> Issue:
         found = _mapping(place, json_text.loads(fetch.get(address, "application/json").data))
     except ValueError:
         raise UsageError(f"{place.url}: {urlsplit(address).netloc} does not answer as GitLab does; {INSTEAD}") from None
-    body = _part(place, place.url, {**found, "body": found.get("description"), "user": found.get("author")})
+    body = _part(place.url, {**found, "body": found.get("description"), "user": found.get("author")})
     return Issue(url=place.url, title=str(found.get("title") or ""), body=body)
 
 
@@ -205,7 +205,7 @@ def _mapping(place: _Place, found: Any) -> Mapping[str, Any]:
     return found
 
 
-def _part(place: _Place, url: str, found: Mapping[str, Any]) -> IssuePart:
+def _part(url: str, found: Mapping[str, Any]) -> IssuePart:
     text = str(found.get("body") or "").replace("\r\n", "\n")
     if len(text.encode("utf-8", "replace")) > fetch.MAX_BYTES:
         raise fetch.too_large(url)

@@ -7,12 +7,9 @@ Owner of ours: the room ``core``.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import select
 import signal
-import struct
 import sys
 import termios
 import tty
@@ -64,34 +61,6 @@ class Peer(Protocol):
 
     def send(self, data: bytes, /) -> int:
         """Type something; returns how many bytes were taken."""
-
-
-class Master:
-    """The master of a pseudo-terminal as a :class:`Peer`."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def fileno(self) -> int:
-        """Its descriptor."""
-        return self._descriptor
-
-    def recv(self, size: int, /) -> bytes:
-        """What the program wrote; nothing once no process has the terminal open."""
-        try:
-            return os.read(self._descriptor, size)
-        except OSError as error:
-            if error.errno != errno.EIO:
-                raise
-            return b""
-
-    def send(self, data: bytes, /) -> int:
-        """Type something."""
-        return os.write(self._descriptor, data)
-
-    def resize(self, size: os.terminal_size) -> None:
-        """Tell the program's side its size."""
-        fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", size.lines, size.columns, 0, 0))
 
 
 @contextmanager

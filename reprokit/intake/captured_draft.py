@@ -60,7 +60,7 @@ class CaptureDrafting:
         data: dict[str, Any] = {
             "id": self._id(failure),
             "title": self._title(failure, command),
-            "description": self._description(command),
+            "description": self._description(),
             "report": {"environments": [self._reported()]},
             "environment": self._environment(),
             "matrix": self._matrix(),
@@ -297,7 +297,7 @@ class CaptureDrafting:
         ending = "timed-out" if "timed_out" in failure else how or f"exit-{failure.get('exit_code')}"
         return slug(f"{Path(ran).stem}-{ending}") or "captured"
 
-    def _description(self, command: str) -> str:
+    def _description(self) -> str:
         ending = self.seen.ran.ending
         how = "was stopped at its time limit" if ending.timed_out else f"ended with exit status {ending.exit_code}"
         lines = self.scrubbed(self._without_folder(clean(self.seen.ran.log)), "the output").strip("\n").split("\n")

@@ -248,7 +248,7 @@ def _search(session: SearchSession, found: Mapping[str, Any]) -> Search[SearchAn
     for note in found["notes"]:
         session.note(note)
     if found["reported"]:
-        pair = yield from _roles(session, cells)
+        pair = yield from _roles(cells)
     else:
         pair = (cells[0], cells[1])
     bad, good = pair
@@ -297,7 +297,7 @@ def _closer(session: SearchSession, found: Isolation) -> Iterator[str]:
             yield f"to search the releases between {axis} {good} and {bad}, add --axis {axis}={good}..{bad}"
 
 
-def _roles(session: SearchSession, cells: Sequence[Cell]) -> Search[tuple[Cell, Cell]]:
+def _roles(cells: Sequence[Cell]) -> Search[tuple[Cell, Cell]]:
     """Run all environments of a report to find a failing and a passing one: the report does not say which is which.
 
     Returns the closest such pair, or the first two where there is none; the answer then says so.

@@ -93,7 +93,7 @@ WITHOUT = {
     "share": "writes Markdown",
     "shell": "is for people at a terminal: `reprokit exec --json` is for programs",
     "store backup": "writes an archive of the store",
-    "store export": "writes an archive of JSON lines",
+    "store export": "writes an archive of journals and logs",
     "schema": "prints a JSON Schema",
     "completion": "prints a shell script",
     "mcp": "speaks a protocol of its own",

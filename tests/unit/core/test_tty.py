@@ -13,7 +13,7 @@ import pytest
 
 from reprokit.core import tty
 from reprokit.core.errors import Cancelled, UsageError
-from tests.terminals import PATIENCE, TerminalUser, User, users_terminal
+from tests.terminals import PATIENCE, Master, TerminalUser, User, users_terminal
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def attached(
     master, slave = os.openpty()
     raw.setraw(slave)
     sizes: list[tuple[int, int]] = []
-    peer = tty.Master(master)
+    peer = Master(master)
 
     def resize(size: os.terminal_size) -> None:
         peer.resize(size)
@@ -66,12 +66,12 @@ def test_what_is_longer_than_a_terminal_holds_arrives_whole() -> None:
 
 def test_the_program_gets_each_size() -> None:
     with users_terminal() as user:
-        tty.Master(user.master).resize(os.terminal_size((120, 40)))
+        Master(user.master).resize(os.terminal_size((120, 40)))
         with attached(user) as (relay, program, sizes):
             program.types(b"$")
             user.sees(b"$")
             assert os.get_terminal_size(program.master) == (120, 40)
-            tty.Master(user.master).resize(os.terminal_size((90, 20)))
+            Master(user.master).resize(os.terminal_size((90, 20)))
             os.write(user.changed, b"0")
             os.close(program.master)
             relay.result(PATIENCE)
