@@ -175,9 +175,7 @@ def know(connection: Connection, digest: str, case_id: str, title: str, text: st
 def put(connection: Connection, run: RunRecord) -> None:
     """Write a run with its cells, in place of what is there under its id."""
     connection.execute(delete(tables.cells).where(cells.run_id == run.id))
-    values = replace(run, cells=()).to_json()
-    del values["cells"]
-    _set(connection, tables.runs, {"id": run.id}, values)
+    _set(connection, tables.runs, {"id": run.id}, _run_row(run))
     if run.cells:
         connection.execute(insert(tables.cells), [_cell_row(run.id, cell) for cell in run.cells])
 
@@ -191,9 +189,7 @@ def begin(connection: Connection, run: RunRecord) -> None:
         put(connection, run)
         return
     if run.version and not connection.scalar(select(runs.version).where(runs.id == run.id)):
-        values = replace(run, cells=()).to_json()  # the real one, after a stand-in
-        del values["cells"]
-        _set(connection, tables.runs, {"id": run.id}, values)
+        _set(connection, tables.runs, {"id": run.id}, _run_row(run))  # the real one, after a stand-in
     there = connection.execute(select(cells.number, cells.verdict).where(cells.run_id == run.id))
     verdicts = {number: verdict for number, verdict in there}  # noqa: C416 - a Row is not a tuple of two for mypy
     for cell in run.cells:
@@ -231,6 +227,12 @@ def _set(connection: Connection, table: Table, key: Mapping[str, Any], values: M
     keys = {f"key_{name}": value for name, value in key.items()}
     if not connection.execute(update(table).where(*where), {**values, **keys}).rowcount:
         connection.execute(insert(table), values)
+
+
+def _run_row(run: RunRecord) -> dict[str, Any]:
+    values = replace(run, cells=()).to_json()
+    del values["cells"]
+    return values
 
 
 def _cell_row(run_id: str, cell: CellRecord) -> dict[str, Any]:
