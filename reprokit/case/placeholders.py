@@ -14,7 +14,7 @@ OUTPUT = f"{MARK}: write how it fails"
 _COMMAND = "write the command that fails, such as: python repro.py"
 _FAILURE = (
     "write how it fails, such as {exception: ValueError, message: the text}, {signal: SIGSEGV}, {timed_out: true}, or "
-    "{output: a line that it prints only then}; for what is slow or leaks, see docs/performance.md"
+    "{output: a line that it prints only then}; for what is slow or leaks, see docs/compare.md"
 )
 _VALUE = "write a value that the axis has, or remove the axis"
 

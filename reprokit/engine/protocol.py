@@ -136,7 +136,7 @@ Slot = AbstractContextManager[object]
 
 
 class Engine(Protocol):
-    """Everything that reprokit asks of an engine. ``docs/new-engine.md`` says how to write one.
+    """Everything that reprokit asks of an engine. ``docs/dev/new-engine.md`` says how to write one.
 
     All methods are safe to call from several threads at once. Any of them may raise EngineError, which says that the
     engine failed or went away and what to do about it: such a cell gets the verdict ``engine-error``, never a finding.

@@ -1,4 +1,4 @@
-"""The toy engine, added as ``docs/new-engine.md`` says, serves a case as the others do."""
+"""The toy engine, added as ``docs/dev/new-engine.md`` says, serves a case as the others do."""
 
 from __future__ import annotations
 

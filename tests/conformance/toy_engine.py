@@ -1,4 +1,4 @@
-"""A toy engine that follows ``docs/new-engine.md``: folders for images, plain processes of this host for trials.
+"""A toy engine that follows ``docs/dev/new-engine.md``: folders for images, plain processes of this host for trials.
 
 It keeps no limit but the time, and says so; all else behaves as the protocol has it.
 """

@@ -16,6 +16,7 @@ from reprokit.engine import kinds
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted(path for path in (ROOT / "docs").glob("*.md") if ".zh-CN" not in path.name)]
 ENGLISH_ONLY = [ROOT / name for name in ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
+ENGLISH_ONLY += sorted((ROOT / "docs" / "dev").glob("*.md"))
 FENCE = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
@@ -27,7 +28,7 @@ def chinese(path: Path) -> Path:
 def blocks(path: Path) -> list[tuple[str, str]]:
     """The fenced blocks with their language, without comments, which are in the reader's."""
     return [
-        (language, "\n".join(re.sub(r"\s+#\s.*", "", line) for line in body.splitlines()))
+        (language, re.sub(r"(?m)(?:^|\s+)# \S.*", "", body))
         for _, language, body in FENCE.findall(path.read_text(encoding="utf-8"))
     ]
 
@@ -65,6 +66,19 @@ def test_links_lead_somewhere(path: Path) -> None:
 @pytest.mark.parametrize("path", [ROOT / "README.md", ROOT / "README.zh-CN.md"], ids=lambda path: path.name)
 def test_the_readme_is_short(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def test_the_pages_are_read_in_an_hour() -> None:
+    assert sum(len(path.read_text(encoding="utf-8").split()) for path in DOCUMENTS) <= 22_000
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in DOCUMENTS if path.name != "first-case.md"], ids=lambda path: path.name
+)
+def test_code_blocks_are_not_cut_on_the_site(path: Path) -> None:
+    """But in the guide, whose blocks are what programs print."""
+    shown = [line for _, _, body in FENCE.findall(path.read_text(encoding="utf-8")) for line in body.splitlines()]
+    assert [line for line in shown if len(line) > 88] == []
 
 
 def test_the_format_reference_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Code, messages, documents and the names of tests use the words of the glossary."""
+"""Code, messages, documents and the names of tests use the words of ``docs/dev/words.md``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CODE = sorted((ROOT / "reprokit").rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 PAGES = [
     *(path for path in ROOT.glob("*.md") if ".zh-CN" not in path.name),
-    *(path for path in sorted((ROOT / "docs").glob("*.md")) if ".zh-CN" not in path.name and path.stem != "glossary"),
+    *(path for path in sorted((ROOT / "docs").rglob("*.md")) if ".zh-CN" not in path.name and path.stem != "words"),
 ]
 RULED_OUT = re.compile(
     r"(?i:\b(?:can(?:not)? be had|mend(?:s|ed|ing)?|nobody|somebody|anybody|strangers?|lent|end(?:s|ed) well|met first"
@@ -24,9 +24,9 @@ RULED_OUT = re.compile(
     r"|(?i:(?<!there )\b(?:is|are|was|were) no (?!(?:one|longer|more|less|wider|shorter|larger|better)\b))"
     r"|(?<![Tt]here )\b(?:is|are|was|were) none\b"
 )
-"""Of what the glossary rules out, what no sentence needs; `there is no`, `there is none` and None are fine."""
+"""Of what that page rules out, what no sentence needs; `there is no`, `there is none` and None are fine."""
 NEEDED = {
-    "reprokit/case/trust.py": {"stranger"},  # a word of records, as the glossary says
+    "reprokit/case/trust.py": {"stranger"},  # a word of records, as that page says
     "reprokit/core/private_people.py": {"nobody"},  # the user of Unix, here and below
     "reprokit/intake/unbundling.py": {"stranger"},  # in the tags of images
     "tests/unit/engine/test_gpus_leases.py": {"nobody"},
@@ -71,7 +71,7 @@ def test_code_uses_the_words_of_the_glossary(room: tuple[str, ...]) -> None:
         for line, text in texts(path)
         if (words := ruled_out(text) - NEEDED.get(name, set()))
     ]
-    assert not wrong, "docs/glossary.md says what to write instead:\n" + "\n".join(wrong)
+    assert not wrong, "docs/dev/words.md says what to write instead:\n" + "\n".join(wrong)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)

@@ -90,8 +90,8 @@ class Settings:
     build_hosts: tuple[str, ...] = field(
         default=(), metadata=known(keys.list_of(keys.read_host), unset="none besides indexes and archives")
     )
-    """hosts (`git.corp.example`, `10.1.2.3:8443`) that every build may reach, wherever they are; without it, the build
-    gateway reaches no address of this host or of private networks but the indexes and archives named here.
+    """hosts (`git.corp.example`, `10.1.2.3:8443`) that every build may reach; of this host and of private networks,
+    builds reach no other address but the indexes and archives named here.
     """
     debuginfod: tuple[str, ...] = field(
         default=(), metadata=known(keys.list_of(keys.read_web_address), unset="those of $DEBUGINFOD_URLS")
@@ -166,9 +166,8 @@ class Settings:
     files: str = field(default="", metadata=known(keys.read_log_place, unset="the host that ran them"))
     """where the logs of a team's store go: `file:///FOLDER` or `s3://BUCKET/PREFIX`."""
     reader: str = field(default="", metadata=known(keys.read_command, users_own=True))
-    """a program that states the facts of bug reports for `new --from`, such as `llm -m qwen3` ([Write a
-    case](write-a-case.md)); read from your own file, a variable or `REPROKIT_CONFIG`, and refused in a
-    project's.
+    """a program that states the facts of bug reports for [`new --from`](draft-a-case.md), such as `llm -m qwen3`;
+    refused in a project's file.
     """
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     """Key that is set, ``datasets.NAME`` for one of several -> ``FILE:LINE`` or the name of a variable."""

@@ -321,14 +321,12 @@ AXIS = Axis(
     title="CUDA",
     syntax=version_syntax("cuda", since=FIRST_RELEASE, help="CUDA versions, or none for no CUDA in the image."),
     guide="""\
-The toolkit at `/usr/local/cuda`: NVIDIA's image where a registry has it, else NVIDIA's wheels, else the distribution's
-package `nvidia-cuda-toolkit`, which `environment.apt` can ask for by name, else the libraries of conda-forge's package
-`cudatoolkit` (9.2 to 11.8), which has neither `nvcc` nor headers. Without this axis there is none. Where a registry no
-longer has an image, the next of these serves the cell. A version means the same libraries whoever provides it, each by
-its plain name (`libcusolver.so`): cuBLAS, cuFFT, cuRAND, cuSOLVER, cuSPARSE, NPP, nvJPEG, CUPTI, nvRTC and, since 12,
-nvJitLink. Each is opened in the built image, and a cell whose image lacks one is `environment-mismatch`. From wheels
-they are some GB (2.3 for 11.8): with `cuda_libraries` in `environment`, a case that only compiles does without.
-Measured by `nvcc`, else `ptxas`, the toolkit's version file or the runtime library.
+The toolkit at `/usr/local/cuda`: of NVIDIA's image, NVIDIA's wheels, the distribution's package `nvidia-cuda-toolkit`,
+or conda-forge's `cudatoolkit` (9.2 to 11.8, without `nvcc` and headers), the first that has the version. Without this
+axis there is none. A version means the same libraries whoever provides it, each by its plain name (`libcusolver.so`):
+cuBLAS, cuFFT, cuRAND, cuSOLVER, cuSPARSE, NPP, nvJPEG, CUPTI, nvRTC and, since 12, nvJitLink. A cell whose image lacks
+one is `environment-mismatch`. From wheels they are some GB: a case that only compiles does without by `cuda_libraries`
+in `environment`. Measured by `nvcc`, else `ptxas`, the toolkit's version file or the runtime library.
 """,
     after=("os",),
     resolve=resolve,

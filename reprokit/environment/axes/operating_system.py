@@ -142,13 +142,10 @@ The base image: the official image of the release from a registry, or one that i
 packages (`--base bootstrap`). Without this axis it is `debian-12`. `environment.image` takes any other image.
 Measured by `/etc/os-release`.
 
-Debian 11 to 13, the LTS releases of Ubuntu from 16.04 on, and Ubuntu 25.04 and 25.10 come both ways, and were built.
-From a registry alone come `debian-10` and Ubuntu 17.04 to 24.10 without LTS, whose packages moved to an archive, and
-distributions with RPM packages: CentOS 7 to 10 (from 8 on also Stream), RHEL 8 to 10 (the UBI images), Rocky and
-AlmaLinux 8 to 10, Oracle Linux 7 to 9, Amazon Linux 2 and 2023, and Fedora 28 to 44. There the packages are those of
-`environment.dnf`, and a lock is not available. Their images were not built by this project: steps were seen with a
-dnf and a repository of its own, versions and addresses are what others measured
-(`reprokit/environment/data/releases.yaml`).
+Debian 11 to 13, the LTS releases of Ubuntu from 16.04 on, and Ubuntu 25.04 and 25.10 come both ways. From a registry
+alone come `debian-10`, other releases of Ubuntu from 17.04 on, and distributions with RPM packages. These are CentOS 7
+to 10, RHEL 8 to 10 (UBI), Rocky and AlmaLinux 8 to 10, Oracle Linux 7 to 9, Amazon Linux 2 and 2023, and Fedora 28 to
+44. Their packages are those of `environment.dnf`, and a lock is not available. This project has not built their images.
 """,
     after=(),
     resolve=resolve,
