@@ -1,7 +1,7 @@
 """Writes cases/README.md from catalogue.yaml, the cases and their verdicts.
 
-Run ``python -m docs.scripts.catalogue [--check]``. ``reprokit index`` lists the cases of any folder; this groups ours
-by what an engineer sees, and says from which documents they come.
+Run ``python -m docs.scripts.catalogue [--check]``. ``reprokit list --write`` lists the cases of any folder; this groups
+ours by what an engineer sees, and says from which documents they come.
 """
 
 from __future__ import annotations

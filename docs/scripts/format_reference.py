@@ -131,8 +131,9 @@ def pages() -> Iterator[tuple[Path, str]]:
 
 @cache
 def json_schema() -> dict[str, Any]:
-    """What ``reprokit schema`` prints."""
-    document: dict[str, Any] = json.loads(CliRunner().invoke(cli, ["schema"], catch_exceptions=False).stdout)
+    """What ``reprokit integrate schema`` prints."""
+    done = CliRunner().invoke(cli, ["integrate", "schema"], catch_exceptions=False)
+    document: dict[str, Any] = json.loads(done.stdout)
     return document
 
 

@@ -20,44 +20,59 @@ from reprokit.core.version import __version__
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-COMMANDS = {
-    "run": "Build and run the cells of cases, and judge whether the failure reproduces.",
-    "new": "Draft a case from a bug report: a file, an issue, standard input.",
-    "capture": "Run a command that fails on this machine, and write a case from what it shows.",
-    "collect": "Print the environment of this machine for a bug report, and run what fails.",
-    "import": "Write cases of the bugs in a data set that others collected: BugsInPy, SWE-bench.",
-    "validate": "Check case files; report every error of every file at once, with its position.",
-    "matrix": "Show the cells of a case, after selection.",
-    "render": "Write the Dockerfile and build context of cells to a folder.",
-    "export": "Write a cell as a folder that editors open as a development container.",
-    "build": "Build the images of cells without running them.",
-    "shell": "Open a shell in the container of a cell, with the command of the case at hand.",
-    "exec": "Run a command in the container of one cell, or of many, and show what differs.",
-    "isolate": "Find which differences between a failing and a passing cell are the cause.",
-    "bisect": "Find the release or commit since which a case is broken or fixed.",
-    "reduce": "Find the smallest case that still fails in the same way, and write it.",
-    "explain": "Explain which difference between the decided cells matters.",
-    "lock": "Record every version and hash that cells are built from, in a file beside the case.",
-    "diff": "Show how the environments of two cells, or of two runs, differ.",
-    "list": "List cases with their last results.",
-    "index": "Write the catalogue page of a folder of cases.",
-    "merge": "Merge the stores of several jobs into one, with a run of all their cells.",
-    "history": "List runs, or the cells of a case over time and what changed when.",
-    "changes": "Show which cells have changed since a date or a run: appeared, gone, back.",
-    "store": "Check, back up, export, import and rebuild the record of runs.",
-    "rejudge": "Judge recorded cells again from their logs, and list which verdicts would change.",
-    "show": "Show a recorded run, or one cell of it with its log and environment.",
-    "report": "Write a report: pages that open from the disk, or one run in another format.",
-    "share": "Write the Markdown of an issue: verdicts, what they explain, and the case to run.",
-    "bundle": "Write a recorded cell with its image to an archive that needs Docker or Podman alone.",
-    "gc": "Remove what reprokit keeps on this disk, until it fits into a budget.",
-    "doctor": "Check this host for problems, and suggest fixes.",
-    "config": "Show the configuration: each value, and where it comes from.",
-    "schema": "Print the JSON Schema of case files, for editors.",
-    "completion": "Print or install what completes commands in bash, zsh and fish.",
-    "mcp": "Serve these commands to a coding agent, over the Model Context Protocol.",
-    "github": "Steps that workflows on GitHub Actions call.",
+GROUPS = {
+    "Start": {
+        "new": "Draft a case from a bug report, a failing command or a data set.",
+        "collect": "Print this machine's environment for a report; run what fails.",
+        "validate": "Check case files, and list their cells.",
+    },
+    "Run": {
+        "run": "Build and run the cells of cases; judge which reproduce.",
+        "shell": "Open a shell in the container of a cell.",
+        "exec": "Run a command in the containers of cells; show what differs.",
+        "render": "Write the Dockerfiles of cells, or a development container.",
+        "lock": "Record every version and hash that cells are built from.",
+    },
+    "Look": {
+        "list": "List cases with their last results; write their catalogue.",
+        "show": "Show a recorded run, or one cell of it, and what explains it.",
+        "history": "List runs, a case over time, or what has changed since when.",
+        "diff": "Show how the environments of two cells or runs differ.",
+        "report": "Write pages that open from the disk, JUnit, CSV, Markdown ...",
+    },
+    "Find the cause": {
+        "isolate": "Find which differences of a failing cell are the cause.",
+        "bisect": "Find the release or commit that broke or fixed a case.",
+        "reduce": "Find the smallest case that still fails in the same way.",
+    },
+    "Pass on": {
+        "share": "Write the Markdown of an issue, with the case to run.",
+        "bundle": "Write a cell with its image, to run without reprokit.",
+    },
+    "Keep": {
+        "store": "Check, back up, merge and judge again the record of runs.",
+        "gc": "Remove what reprokit keeps on this disk, to fit a budget.",
+        "config": "Show the configuration, and where each value comes from.",
+        "doctor": "Check this host for problems, and suggest fixes.",
+        "integrate": "For editors, shells, coding agents and GitHub Actions.",
+    },
 }
+"""The commands in the order in which a user needs them."""
+COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
+RENAMED = {
+    "build": "run --build-only",
+    "capture": "new -- COMMAND",
+    "changes": "history --since WHEN",
+    "explain": "show --why",
+    "export": "render --devcontainer",
+    "import": "new --data-set KIND",
+    "index": "list --write FILE",
+    "matrix": "validate --cells",
+    "merge": "store merge",
+    "rejudge": "store rejudge",
+    **{name: f"integrate {name}" for name in ("completion", "github", "mcp", "schema")},
+}
+"""What the commands of earlier versions are now."""
 
 _SPEED = {"PYDANTIC_DISABLE_PLUGINS": "__all__"}
 """Without this, pydantic looks for plugins and reads the metadata of every installed package."""
@@ -84,6 +99,8 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click's, with a near match for a typo."""
+        if args and args[0] in RENAMED:
+            ctx.fail(f"`reprokit {args[0]}` is now `reprokit {RENAMED[args[0]]}`")
         if args and args[0] not in COMMANDS:
             from reprokit.core.near_match import near
 
@@ -97,16 +114,21 @@ class Commands(click.Group):
         found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands, without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands in their groups, without importing them."""
+        width = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            formatter.write(f"{title}:\n")
+            for name, text in commands.items():
+                formatter.write(f"  {name:{width}}  {text}\n")
 
 
 @click.command(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="A bug is one YAML file. `reprokit run ptxas-unknown-arch`, which comes with reprokit, is a good first one.",
+    options_metavar="",
+    epilog="`reprokit COMMAND --help` tells more, `reprokit --version` the version. `reprokit run ptxas-unknown-arch`, "
+    "a case that comes with reprokit, is a good first one.",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="reprokit")
 @click.pass_context

@@ -65,7 +65,7 @@ class _Defaults:
         if not default:
             raise UsageError(
                 "there is no terminal to ask at; give --title and --command, and other options as known, or use "
-                "`reprokit new --from report.md`, or `reprokit capture -- COMMAND` on the machine where it fails"
+                "`reprokit new --from report.md`, or `reprokit new -- COMMAND` on the machine where it fails"
             )
         return check(default)
 

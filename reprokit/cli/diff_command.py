@@ -15,7 +15,6 @@ from reprokit.core.terminal import echo, echo_data, style
 from reprokit.report import differences
 from reprokit.report.history.changes import recorded_facts
 from reprokit.run import lock_file
-from reprokit.store.database import Store
 
 if TYPE_CHECKING:
     from reprokit.report.differences import EnvironmentFacts
@@ -33,7 +32,7 @@ Examples:
 )
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="B")
-@click.option("--json", "as_json", is_flag=True, help="The differences as JSON.")
+@options.json_option("The differences as JSON.")
 @options.store_option
 def command(before: str, after: str, as_json: bool, store_folder: Path | None) -> int:
     """Show how two environments differ, package by package, the most relevant differences first.
@@ -44,9 +43,8 @@ def command(before: str, after: str, as_json: bool, store_folder: Path | None) -
     cells = [options.cell_of_run(text) for text in (before, after)]
     if (cells[0] is None) != (cells[1] is None):
         raise UsageError(f"{before} and {after}: name two runs, or two cells (RUN:NUMBER)")
-    folder = options.store_path(store_folder)
     if cells[0] is None or cells[1] is None:
-        store = _store(folder)
+        store = options.store_of(store_folder)
         runs = [store.run(text) for text in (before, after)]
         sides = [
             {differences.key_of(cell): recorded_facts(store.case_text, run, cell) for cell in run.cells} for run in runs
@@ -55,7 +53,7 @@ def command(before: str, after: str, as_json: bool, store_folder: Path | None) -
         heads = [f"run {run.id}, {run.started_at}, {run.host.engine or 'no engine'}" for run in runs]
         lines = differences.run_text(heads[0], heads[1], found)
     else:
-        old, new = _cell(folder, before, *cells[0]), _cell(folder, after, *cells[1])
+        old, new = _cell(store_folder, before, *cells[0]), _cell(store_folder, after, *cells[1])
         found = [differences.CellPair(before=old, after=new, differences=differences.compare(old, new))]
         lines = differences.cell_text(old, new)
     if as_json:
@@ -68,13 +66,7 @@ def command(before: str, after: str, as_json: bool, store_folder: Path | None) -
     return 0
 
 
-def _store(folder: Path) -> Store:
-    if not folder.is_dir():
-        raise UsageError(f"nothing was run here yet: {folder} does not exist; run a case first, or name --store")
-    return options.open_store(folder)
-
-
-def _cell(folder: Path, text: str, left: str, number: int) -> EnvironmentFacts:
+def _cell(store_folder: Path | None, text: str, left: str, number: int) -> EnvironmentFacts:
     if is_lock(left):
         lock = lock_file.load(Path(left))
         if lock is None:
@@ -82,6 +74,6 @@ def _cell(folder: Path, text: str, left: str, number: int) -> EnvironmentFacts:
         if not 1 <= number <= len(lock.entries):
             raise UsageError(f"{left} has no environment {number}; it has 1 to {len(lock.entries)}")
         return differences.of_entry(text, lock.entries[number - 1])
-    store = _store(folder)
+    store = options.store_of(store_folder)
     run = store.run(left)
     return recorded_facts(store.case_text, run, run.cell(number))

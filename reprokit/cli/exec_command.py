@@ -23,28 +23,13 @@ from reprokit.report import outputs
 if TYPE_CHECKING:
     from reprokit.run.by_hand import Used
 
-PROGRAM = "reprokit.exec.program"
 MOST = 4 * 1024 * 1024
 """Bytes of the output of one of several cells that are kept; what is beyond is cut."""
 
 
-class WithProgram(click.Command):
-    """A command line whose words behind ``--`` are another program's."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click's, of the words before ``--``."""
-        at = args.index("--") if "--" in args else len(args)
-        ctx.meta[PROGRAM] = args[at + 1 :]
-        return super().parse_args(ctx, args[:at])
-
-    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """With the program's place."""
-        formatter.write_usage(ctx.command_path, f"{' '.join(self.collect_usage_pieces(ctx))} -- COMMAND...")
-
-
 @click.command(
     "exec",
-    cls=WithProgram,
+    cls=options.WithProgram,
     epilog="""\b
 Examples:
   reprokit exec cases/ptxas_unknown_arch.yaml cuda=11.8 -- ptxas --version
@@ -62,9 +47,7 @@ built or served here, 130 interrupted.
 @opening.container_options
 @options.jobs_option
 @click.option("-i", "--stdin", is_flag=True, help="Give the command what is on standard input; to each cell the same.")
-@click.option(
-    "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write what each cell wrote."
-)
+@options.json_file_option("Write what each cell wrote.")
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> int:
     """Run COMMAND in the container of a cell, in place of the command of its case, with everything else as in a trial.
@@ -74,7 +57,7 @@ def command(context: click.Context, /, **given: Any) -> int:
     """
     from reprokit.run.by_hand import ByHand
 
-    program: list[str] = context.meta[PROGRAM]
+    program = options.program_of(context)
     if not program:
         raise UsageError("no command: reprokit exec CASE [CELL] -- COMMAND, such as: -- pip list")
     json_file, wants_stdin = given.pop("json_file"), given.pop("stdin")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from reprokit.cli.display.plain import columns
 from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo, style
 from reprokit.core.text import pluralize
+from reprokit.report import catalogue
 from reprokit.report.labels import served_by, standing, summary
 from reprokit.run.loading import load_all
 
@@ -30,18 +32,46 @@ Examples:
   reprokit list cases/ --tag loss
   reprokit list --framework paddle --needs no-gpu
   reprokit list --needs gpu --json -
+  reprokit run cases/ --fix --json result.json; reprokit list --write cases/README.md --results result.json
+  reprokit list --write bugs/README.md --check    # for CI: is the page up to date?
 """
+DIFF_LINES = 30
 
 
 @click.command("list", epilog=EXAMPLES)
 @options.cases_argument(required=False)
 @options.filter_options
+@options.json_file_option("Write all of it as JSON (- to print).")
 @click.option(
-    "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write all of it as JSON (- to print)."
+    "--write",
+    "page",
+    type=options.FILE,
+    metavar="FILE",
+    help="Write the catalogue page of the folder that FILE is in: the symptom of each case, the versions with which it "
+    "fails, its last results, and what it needs. The last verdicts are kept in verdicts.json beside it.",
 )
+@click.option(
+    "--results",
+    multiple=True,
+    type=options.FILE,
+    help="With --write: first copy the verdicts of a result file of `reprokit run --json` to verdicts.json.",
+)
+@click.option("--check", is_flag=True, help="With --write: write nothing; exit with 1 if the page is not up to date.")
 @options.store_option
-def command(cases: tuple[str, ...], json_file: Path | None, store_folder: Path | None, **given: Any) -> int:
+def command(
+    cases: tuple[str, ...],
+    json_file: Path | None,
+    page: Path | None,
+    results: tuple[Path, ...],
+    check: bool,
+    store_folder: Path | None,
+    **given: Any,
+) -> int:
     """List cases (the folder cases/ by default): cells, what they need, and their last results."""
+    if page is not None:
+        options.refuse("--write lists the folder that FILE is in", "cases", *given, "json_file")
+        return _catalogue(page, results, check=check)
+    options.refuse("no page is named with --write", "results", "check")
     options.check_writable("--json", json_file)
     if not cases:
         if not Path("cases").is_dir():
@@ -127,3 +157,58 @@ def _print(rows: list[_Row]) -> None:
         else:
             echo(f"{line(values)}  {title}")
     echo(f"{pluralize(len(rows), 'case')}, {pluralize(sum(len(row.facts.cells) for row in rows), 'cell')}")
+
+
+def _catalogue(path: Path, results: Sequence[Path], *, check: bool) -> int:
+    if check:
+        options.refuse("--check writes nothing", "results")
+    folder = path.parent
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder: name a file in the folder of cases")
+    library = _library(folder, results)
+    text = catalogue.page(library)
+    if check:
+        return _check(path, text)
+    if path.is_file() and catalogue.WRITTEN not in path.read_text(encoding="utf-8", errors="replace"):
+        raise UsageError(f"{path} was not written by reprokit list --write: move it away")
+    if results:
+        options.write_file(folder / catalogue.VERDICTS_FILE, catalogue.dump_verdicts(library.verdicts))
+    options.write_file(path, text)
+    cells = sum(len(facts.cells) for facts in library.facts.values())
+    echo(f"{path}: {pluralize(len(library.files), 'case')}, {pluralize(cells, 'cell')}")
+    return 0
+
+
+def _library(folder: Path, results: Sequence[Path]) -> catalogue.Library:
+    files = load_all([str(folder)])
+    known = {file.case.id: facts(file.case) for file in files}
+    seen = catalogue.read_verdicts(folder / catalogue.VERDICTS_FILE)
+    for path in results:
+        merged = catalogue.merge_verdicts(seen, path, files, known)
+        seen = merged.verdicts
+        echo(f"{path}: verdicts of {pluralize(len(merged.taken), 'case')} copied")
+        for names, why in (
+            (merged.outdated, "not copied, since the case was changed after the run"),
+            (merged.strange, f"not copied, since {folder} has no such case"),
+        ):
+            if names:
+                echo(f"{path}: {why}: {', '.join(names)}")
+    return catalogue.Library(folder=folder, files=files, facts=known, verdicts=seen)
+
+
+def _check(path: Path, text: str) -> int:
+    there = path.read_text(encoding="utf-8") if path.is_file() else ""
+    if there == text:
+        echo(f"{path}: up to date")
+        return 0
+    lines = list(
+        difflib.unified_diff(there.splitlines(), text.splitlines(), str(path), "as it would be", "", "", 0, "")
+    )
+    room = columns()
+    for line in lines[:DIFF_LINES]:
+        echo(line if len(line) <= room else f"{line[: room - 1]}…")
+    if len(lines) > DIFF_LINES:
+        echo(f"... and {len(lines) - DIFF_LINES} more lines")
+    what = "is not up to date" if path.is_file() else "does not exist"
+    echo(f"{path} {what}: run `reprokit list --write {path}` and commit the result", err=True)
+    return 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,22 +12,31 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reprokit.case import units
 from reprokit.case.matrix import count
 from reprokit.case.trust import Trust
-from reprokit.cli import dialogue, options
+from reprokit.cli import OWN_VARIABLES, dialogue, options
 from reprokit.cli.trying import try_draft
+from reprokit.core import files
 from reprokit.core.errors import CaseError, UsageError
+from reprokit.core.near_match import near
 from reprokit.core.terminal import echo, echo_data
 from reprokit.core.text import pluralize
 from reprokit.engine import site
+from reprokit.environment.axes import AXIS_NAMES
 from reprokit.environment.cases import load_text, schema_line
+from reprokit.intake import captured_run
+from reprokit.intake.captured_draft import CaptureDrafting
 from reprokit.intake.draft import render, summary
 from reprokit.intake.drafting import draft, request
 from reprokit.intake.facts import ask_reader, read_file
+from reprokit.intake.importing import kinds
 from reprokit.intake.report_text import read_report
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
+    from reprokit.intake.bug import BugEntry
+    from reprokit.intake.captured_run import CommandRun
     from reprokit.intake.draft import Draft
     from reprokit.intake.facts import Fact
 
@@ -34,21 +45,49 @@ _LISTED = 50
 """Most failures of a report that are listed."""
 
 
-@click.command(
-    "new",
-    epilog="Examples: reprokit new; reprokit new --from report.md -o case.yaml; reprokit new --from - < mail.txt; "
-    "reprokit new --from https://github.com/o/r/issues/1; reprokit new --from report.md --all -o cases/; "
-    "reprokit new --from report.md --ask | llm > facts.json; "
-    "reprokit new --from report.md --facts facts.json; "
-    "reprokit new --from report.md --reader 'llm -m qwen3'",
-)
+_KINDS = kinds()
+_TAKES = "What PATH is. " + " ".join(f"{kind.name}: {kind.takes}." for kind in _KINDS.values())
+DESCRIBING = ("title", "shell", *AXIS_NAMES, "failure", "exit_code")
+READING = ("source", "each", "facts", "ask", "reader", "tries", "yes", "no_input")
+SECTIONS = {
+    "From a report (or from answers at the terminal)": (*READING, *DESCRIBING, "pip"),
+    "From a command that fails": ("line", "timeout"),
+    "From a data set of bugs": ("kind", "specs", "without"),
+    "Where to": ("output", "force"),
+}
+EXAMPLES = """\b
+Examples:
+  reprokit new                                             # asks
+  reprokit new --from report.md -o case.yaml               # from a report: a file, - (standard input), an issue
+  reprokit new --from https://github.com/o/r/issues/1
+  reprokit new --from report.md --all -o cases/            # each failure that it shows
+  reprokit new --from report.md --ask | llm > facts.json; reprokit new --from report.md --facts facts.json
+  reprokit new --from report.md --reader 'llm -m qwen3'
+  reprokit new -o crash.yaml -- python train.py --epochs 1 # runs what fails here
+  reprokit new --run 'make && ./crash'
+  reprokit new --data-set bugsinpy BugsInPy thefuck:1 tqdm -o bugs; reprokit run bugs --fix
+  reprokit new --data-set swe-bench lite.jsonl pallets__flask-4992 --specs specs.json -o bugs
+"""
+
+
+class _Command(options.WithProgram, options.Sections):
+    program = "[-- COMMAND...]"
+
+
+@click.command("new", cls=_Command, sections=SECTIONS, epilog=EXAMPLES)
+@click.argument("words", nargs=-1, metavar="[PATH [BUG]...]")
 @click.option(
     "--from", "source", metavar="FILE|-|URL", help="The bug report to draft from: a file, standard input, an issue."
 )
 @click.option("--title", metavar="TEXT", help="What goes wrong, in one line.")
 @click.option("--command", "shell", metavar="TEXT", help="The command that fails.")
 @options.axis_options("The axis {axis.name} of the matrix; - leaves it out.")
-@click.option("--pip", multiple=True, metavar="REQUIREMENT", help="A Python package; may be given several times.")
+@click.option(
+    "--pip",
+    multiple=True,
+    metavar="REQUIREMENT",
+    help="A Python package (several: all); with --data-set, in place of what the bugs name of it, or beside it.",
+)
 @click.option(
     "--failure",
     metavar="FILE|N",
@@ -74,10 +113,67 @@ _LISTED = 50
     "--try", "tries", is_flag=True, help="With --from: build and run the draft, and mark in it what that confirmed."
 )
 @click.option("--yes", is_flag=True, help="With --try: run it unread, as an untrusted case.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the case to this file.")
-@click.option("--force", is_flag=True, help="Overwrite the file.")
 @click.option("--no-input", is_flag=True, help="Ask nothing, as where there is no terminal.")
-def command(
+@click.option("--run", "line", metavar="COMMAND", help="Run this line in a shell; or -- COMMAND... without one.")
+@click.option("--timeout", metavar="TIME", help="Stop it after this time, such as 90s or 5m; never by default.")
+@click.option("--data-set", "kind", metavar="KIND", help=_TAKES)
+@click.option(
+    "--specs",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A JSON file: " + "; ".join(f"{kind.name}: {kind.specs}" for kind in _KINDS.values() if kind.specs) + ".",
+)
+@click.option("--without", multiple=True, metavar="PACKAGE", help="Leave out a Python package that bugs name.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="The file to write [default: in this folder, named after the failure; of --from, standard output where no one "
+    "is at a terminal]; with --all and --data-set, the folder.",
+)
+@click.option("--force", is_flag=True, help="Overwrite what exists.")
+@click.pass_context
+def command(context: click.Context, /, words: tuple[str, ...], **given: Any) -> int:
+    """Draft a case from a bug report (in English or Chinese), answers at the terminal, a failing command or a data set.
+
+    With --from, comments of the draft say which lines each part comes from, and what the report does not say. Without
+    it, you are asked for every option that is not given, with defaults from this machine. At a terminal, what was read
+    is shown, you are asked for what is missing, the case is written to a file in this folder, and it is run if you
+    want: where it does not reproduce, you see what differs from the report. Elsewhere, a draft of --from goes to
+    standard output. Where a text shows several failures, they are listed: --failure N drafts one of them, --all each.
+    Tokens, home directories and host names are left out either way.
+
+    Some reports only a reader understands. --reader asks a program for the facts; --ask prints what it is asked, and
+    the answer of a language model is --facts of the same report. Each fact is held against the report: what it does not
+    have is left out, and said so. Nothing of an answer is executed, and reprokit itself sends nothing anywhere.
+
+    With -- COMMAND or --run, a command that fails on this machine is run, and the case is made from what it shows.
+    Input, output and Ctrl-C are passed through, and the exit status is that of the command, also when it succeeds and
+    no case is written. 127: there is no such command, 126: it cannot be executed, 2: wrong usage of `new` itself,
+    before anything was run. Messages of reprokit go to standard error.
+
+    With --data-set, cases of the bugs of a data set at PATH are written, of all without BUG: each fails at the buggy
+    commit, and passes with the fix. Nothing is fetched or executed. An entry that cannot become a valid case is
+    reported, and the others are written.
+    """
+    program = options.program_of(context)
+    if line := given.pop("line"):
+        program = program or _program(line)
+    timeout, kind = given.pop("timeout"), given.pop("kind")
+    specs, without = given.pop("specs"), given.pop("without")
+    if program:
+        options.refuse("a command is run", *READING, *DESCRIBING, "pip", "words", "kind", "specs", "without")
+        return _capture(program, given["output"], given["force"], timeout)
+    options.refuse("no command is given with --", "timeout")
+    if kind is not None:
+        options.refuse("--data-set has all of it", *READING, *DESCRIBING)
+        return _import(kind, words, given["output"] or Path(), specs, given["pip"], without, force=given["force"])
+    if words:
+        raise UsageError(f"{shlex.join(words)}: to run what fails: reprokit new -- {shlex.join(words)}")
+    options.refuse("without --data-set", "specs", "without")
+    return _draft(**given)
+
+
+def _draft(
     source: str | None,
     output: Path | None,
     force: bool,
@@ -90,19 +186,6 @@ def command(
     yes: bool,
     **answers: Any,
 ) -> int:
-    """Draft a case from a bug report, in English or Chinese, or from answers at the terminal.
-
-    With --from, comments of the draft say which lines each part comes from, and what the report does not say. Without
-    it, you are asked for every option that is not given, with defaults from this machine. At a terminal, what was read
-    is shown, you are asked for what is missing, the case is written to a file in this folder, and it is run if you
-    want: where it does not reproduce, you see what differs from the report. Elsewhere, a draft of --from goes to
-    standard output. -o names another file. Where a text shows several failures, they are listed: --failure N drafts one
-    of them, --all each. Tokens, home directories and host names are left out either way.
-
-    Some reports only a reader understands. --reader asks a program for the facts; --ask prints what it is asked, and
-    the answer of a language model is --facts of the same report. Each fact is held against the report: what it does not
-    have is left out, and said so. Nothing of an answer is executed, and reprokit itself sends nothing anywhere.
-    """
     if (tries and (source is None or each or ask)) or (yes and not tries):
         raise UsageError("--try, with or without --yes, runs the draft of one report: give --from, not --ask or --all")
     if reader and (source is None or each or ask or facts):
@@ -232,3 +315,111 @@ def _summary(made: Draft, case: CaseFile, origin: str, output: Path | None) -> I
         yield f"left out as secret or personal: {'; '.join(summary(made.omitted))}"
     if output is not None:
         yield f"next: review {output}, then reprokit validate {output} and reprokit run {output}"
+
+
+def _program(line: str) -> list[str]:
+    """The words of a line, or a shell with a line that only a shell understands."""
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise UsageError(f"--run {line}: {error}") from None
+    return ["sh", "-c", line] if set(line) & set("|&;<>()$`*?[#~=%!{\n") else words
+
+
+def _capture(words: Sequence[str], output: Path | None, force: bool, timeout: str | None) -> int:
+    """Run what fails on this machine, and write a case; the exit status is that of the command."""
+    try:
+        seconds = units.duration(timeout) if timeout else None
+    except ValueError as error:
+        raise UsageError(f"--timeout {timeout}: expected {error}") from None
+    if output and output.exists() and not force:
+        raise UsageError(f"{output} exists already; nothing was run; name another file with -o, or add --force")
+    try:
+        environ = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
+        ran = captured_run.run(words, environ=environ, timeout=seconds)
+    except captured_run.CannotStart as error:
+        echo(f"reprokit: {error}; no case is written", err=True)
+        return error.status
+    status = ran.ending.exit_code or 0
+    if ran.interrupted:
+        echo("reprokit: interrupted; no case is written", err=True)
+        return status or 130
+    if not status and not ran.ending.timed_out:
+        echo(f"reprokit: {shlex.join(words)} succeeded; no case is written", err=True)
+        return 0
+    _write_captured(words, ran, output, environ)
+    return status
+
+
+def _write_captured(words: Sequence[str], ran: CommandRun, output: Path | None, environ: Mapping[str, str]) -> None:
+    found = CaptureDrafting(captured_run.look(words, ran, Path.cwd(), environ)).draft()
+    path = output or files.unused(str(found.data["id"]), ".yaml")
+    text = schema_line(path) + render(found)
+    try:
+        files.write(path, text)
+    except OSError as error:
+        echo(f"{text}reprokit: {path} cannot be written: {error.strerror}; the case is above", err=True)
+        return
+    how = "timed out" if ran.ending.timed_out else f"ended with exit status {ran.ending.exit_code}"
+    lines = [f"reprokit: the command {how}; the case is {path}"]
+    if found.omitted:
+        lines.append("  left out, since it looks secret or private:")
+        lines += [f"    {line}" for line in summary(found.omitted)]
+    if found.missing:
+        lines += ["  missing:", *(f"    {sentence}" for sentence in found.missing)]
+    try:
+        load_text(str(path), text)
+        lines.append(f"  next: reprokit run {shlex.quote(str(path))}")
+    except CaseError as error:
+        lines += ["  fix by hand first:", *(f"    {problem}" for problem in error.problems)]
+    echo("\n".join(lines), err=True)
+
+
+def _import(
+    kind: str,
+    words: Sequence[str],
+    out: Path,
+    specs: Path | None,
+    pip: Sequence[str],
+    without: Sequence[str],
+    *,
+    force: bool,
+) -> int:
+    """Write cases of the bugs in a data set."""
+    from reprokit.intake.bug import PipChanges, WrongBug, requirement, write_cases
+
+    if kind not in _KINDS:
+        raise UsageError(f"no kind of data set {kind!r}{near(kind, _KINDS, prefix='; ')}; known: {', '.join(_KINDS)}")
+    if not words or not Path(words[0]).exists():
+        raise UsageError(f"--data-set {kind}: name where it is: {_KINDS[kind].takes}")
+    place, bugs = Path(words[0]), words[1:]
+    if specs and not _KINDS[kind].specs:
+        raise UsageError(f"--specs: {kind} says itself how its bugs are installed")
+    try:
+        changes = PipChanges(
+            instead=tuple(requirement(one, "--pip") for one in pip),
+            without=tuple(requirement(one, "--without").name for one in without),
+        )
+    except WrongBug as error:
+        raise UsageError(str(error)) from None
+    written, refused = 0, 0
+    sources: dict[str, None] = {}
+    entries: Iterable[BugEntry] = _KINDS[kind].entries(place, bugs, specs)
+    if bugs:  # so that one that the data set does not have is refused before anything is written
+        entries = list(entries)
+    for one in write_cases(entries, out, force=force, changes=changes):
+        if one.file is None:
+            refused += 1
+            echo(f"{one.key}: not written: {one.why_not}", err=True)
+        else:
+            written += 1
+            sources.update(dict.fromkeys(one.sources))
+            echo(str(one.file))
+    if not written and not refused:
+        raise UsageError(f"{place} has no bugs")
+    echo(f"{pluralize(written, 'case')} written to {out}; {pluralize(refused, 'bug')} not written", err=True)
+    if written:
+        stand_ins = "".join(f" --source {name}=DIR" for name in list(sources)[:4]) + " ..." * (len(sources) > 4)
+        run = f"reprokit run {shlex.quote(str(out))} --fix"
+        echo(f"next: {run}; without access to the git hosts, add{stand_ins}", err=True)
+    return 2 if refused or not written else 0

@@ -36,6 +36,47 @@ if TYPE_CHECKING:
     from reprokit.store.database import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
+PROGRAM = "reprokit.program"
+
+
+class Sections(click.Command):
+    """A command whose help has its options in ``sections``: title -> their names."""
+
+    def __init__(self, *args: Any, sections: Mapping[str, Sequence[str]], **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.sections = sections
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """As click's, section by section; what no section names is in the last one."""
+        own = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
+        records = {one.name: record for one in own if (record := one.get_help_record(ctx))}
+        *_, last = self.sections
+        for title, names in self.sections.items():
+            with formatter.section(title):
+                chosen = [records.pop(name) for name in names]
+                formatter.write_dl(chosen + (list(records.values()) if title == last else []))
+
+
+class WithProgram(click.Command):
+    """A command line whose words behind ``--`` are another program's."""
+
+    program = "-- COMMAND..."
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click's, of the words before ``--``."""
+        at = args.index("--") if "--" in args else len(args)
+        ctx.meta[PROGRAM] = args[at + 1 :]
+        return super().parse_args(ctx, args[:at])
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """With the program's place."""
+        return [*super().collect_usage_pieces(ctx), self.program]
+
+
+def program_of(context: click.Context) -> list[str]:
+    """The words behind ``--``."""
+    words: list[str] = context.meta[PROGRAM]
+    return words
 
 
 def cases_argument(required: bool = True) -> Callable[[F], F]:
@@ -173,47 +214,39 @@ def stand_in_options(function: F) -> F:
     )(function)
 
 
-def base_option(function: F) -> F:
-    """--base."""
-    return click.option(
-        "--base",
-        "base_images",
-        type=click.Choice(["auto", "registry", "bootstrap"]),
-        default=None,
-        help="Where base images come from: a registry, or the distribution's packages. "
-        "auto takes a registry if one answers.",
-    )(function)
-
-
-def engine_option(function: F) -> F:
-    """--engine."""
-    return click.option(
-        "--engine",
-        type=click.Choice(kinds.CHOICES),
-        default=None,
-        help="What builds and runs. auto: the container engine that DOCKER_HOST, the docker context or the default "
-        "socket leads to, else a Podman service, started if need be. "
-        + " ".join(f"{one.kind}: {one.help}." for one in registry.entries()),
-    )(function)
-
-
-def locked_option(function: F) -> F:
-    """--locked."""
-    return click.option(
-        "--locked",
-        is_flag=True,
-        help="Build from the locks beside the cases and from nothing else; refuse a lock that is missing or stale. "
-        "Without it, a lock is not used.",
-    )(function)
-
-
-def refresh_option(function: F) -> F:
-    """--refresh-bases."""
-    return click.option(
-        "--refresh-bases",
-        is_flag=True,
-        help="Take base images of a registry as they are now. Otherwise each stays as it was first seen.",
-    )(function)
+base_option = click.option(
+    "--base",
+    "base_images",
+    type=click.Choice(["auto", "registry", "bootstrap"]),
+    default=None,
+    help="Where base images come from: a registry, or the distribution's packages. "
+    "auto takes a registry if one answers.",
+)
+engine_option = click.option(
+    "--engine",
+    type=click.Choice(kinds.CHOICES),
+    default=None,
+    help="What builds and runs; see `reprokit run --help`.",
+)
+ENGINES = (
+    "auto: the container engine that DOCKER_HOST, the docker context or the default socket leads to, else a Podman "
+    "service, started if need be. " + " ".join(f"{one.kind}: {one.help}." for one in registry.entries())
+)
+"""What the values of --engine mean, for the help of one command."""
+locked_option = click.option(
+    "--locked",
+    is_flag=True,
+    help="Build from the locks beside the cases and from nothing else; refuse a lock that is missing or stale. "
+    "Without it, a lock is not used.",
+)
+refresh_option = click.option(
+    "--refresh-bases",
+    is_flag=True,
+    help="Take base images of a registry as they are now. Otherwise each stays as it was first seen.",
+)
+verbose_option = click.option(
+    "-v", "--verbose", is_flag=True, help="Stream the output of builds and cells; a slow reader misses lines."
+)
 
 
 def trust_options(function: F) -> F:
@@ -236,19 +269,6 @@ def _digests(ctx: click.Context, param: click.Parameter, given: tuple[str, ...])
         if not re.fullmatch(r"(sha256:)?[0-9a-f]{64}", text):
             raise click.BadParameter(f"{text}: expected sha256: and 64 hexadecimal digits, as `validate --asks` prints")
     return tuple(f"sha256:{text.removeprefix('sha256:')}" for text in given)
-
-
-def store_option(function: F) -> F:
-    """--store."""
-    return click.option(
-        "--store",
-        "store_folder",
-        is_eager=True,  # the ids of cases are looked up in it
-        type=StoreType(),
-        default=None,
-        help="Where runs are recorded: a folder, or postgresql://USER@HOST/DATABASE [default: .reprokit in the "
-        "project, or $REPROKIT_STORE].",
-    )(function)
 
 
 class TargetType(click.Path):
@@ -290,22 +310,31 @@ class StoreType(click.Path):
         return super().convert(value, param, ctx)
 
 
+store_option = click.option(
+    "--store",
+    "store_folder",
+    is_eager=True,  # the ids of cases are looked up in it
+    type=StoreType(),
+    default=None,
+    help="Where runs are recorded: a folder, or postgresql://USER@HOST/DATABASE [default: .reprokit in the "
+    "project, or $REPROKIT_STORE].",
+)
+
+
 def _jobs() -> int:
     from reprokit.run.request import default_jobs
 
     return default_jobs()
 
 
-def jobs_option(function: F) -> F:
-    """--jobs."""
-    return click.option(
-        "-j",
-        "--jobs",
-        type=click.IntRange(min=1),
-        default=_jobs,
-        show_default="the number of CPUs",
-        help="Builds, and trials, at a time.",
-    )(function)
+jobs_option = click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=_jobs,
+    show_default="the number of CPUs",
+    help="Builds, and trials, at a time.",
+)
 
 
 def selection_of(options: dict[str, Any]) -> Selection:
@@ -387,12 +416,17 @@ def echo_document(done: JsonDocument) -> None:
     echo_data(json.dumps(done.to_json(), indent=2, ensure_ascii=False))
 
 
-def store_of(given: Path | None) -> Store:
-    """The store that is there. Raises UsageError when nothing was run yet."""
+def existing_store(given: Path | None) -> Path:
+    """As :func:`store_path`. Raises UsageError when nothing was run yet."""
     folder = store_path(given)
     if not folder.is_dir():
-        raise UsageError(f"nothing was run here yet: {folder} does not exist")
-    return open_store(folder)
+        raise UsageError(f"nothing was run here yet: {folder} does not exist; run a case first, or name --store")
+    return folder
+
+
+def store_of(given: Path | None) -> Store:
+    """The store that is there. Raises UsageError when nothing was run yet."""
+    return open_store(existing_store(given))
 
 
 def open_store(folder: Path) -> Store:
@@ -439,6 +473,14 @@ def typed(option: str) -> bool:
     return click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE
 
 
+def refuse(reason: str, *names: str) -> None:
+    """Raise UsageError for what the user typed of these options and arguments, which ``reason`` rules out."""
+    params = [one for one in click.get_current_context().command.params if one.name in names and typed(one.name)]
+    if params:
+        words = (one.opts[-1] if isinstance(one, click.Option) else (one.metavar or "").strip("[].") for one in params)
+        raise UsageError(f"{reason}: leave out {', '.join(words)}")
+
+
 def check_writable(option: str, path: Path | None) -> None:
     """Before hours of work: can the file be written at its end? Raises UsageError."""
     if path is None or path == Path("-"):
@@ -448,11 +490,20 @@ def check_writable(option: str, path: Path | None) -> None:
         raise UsageError(f"{option} {path}: {there} cannot be written; name another file")
 
 
+FILE = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
+
+
 def json_file_option(help_text: str) -> Callable[[F], F]:
     """The option --json FILE of a command that also says what it does: for :func:`write_json`."""
-    return click.option(
-        "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True), help=help_text
-    )
+    return click.option("--json", "json_file", type=FILE, help=help_text)
+
+
+def json_option(help_text: str) -> Callable[[F], F]:
+    """The option --json of a command that prints JSON instead."""
+    return click.option("--json", "as_json", is_flag=True, help=help_text)
+
+
+junit_option = click.option("--junit", "junit_file", type=FILE, help="Write JUnit XML.")
 
 
 def write_json(path: Path | None, data: Mapping[str, Any] | Sequence[Any]) -> None:

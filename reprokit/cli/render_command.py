@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
 import click
 
+from reprokit.case.matrix import label
 from reprokit.cli import options
-from reprokit.run import rendering
+from reprokit.core.errors import UsageError
+from reprokit.core.terminal import echo
+from reprokit.run import by_hand, rendering
 from reprokit.run.loading import load_all
 from reprokit.run.plan import plan
+from reprokit.run.request import Request
 
 
-@click.command("render", epilog="Example: reprokit render cases/ptxas_unknown_arch.yaml --cuda 12.0 -o out/")
+@click.command(
+    "render",
+    epilog="""\b
+Examples:
+  reprokit render cases/ptxas_unknown_arch.yaml --cuda 12.0 -o out/
+  reprokit render cases/ptxas_unknown_arch.yaml --devcontainer --only cuda=11.7,arch=sm_90 -o ptxas/
+""",
+)
 @options.cases_argument()
+@click.option("--devcontainer", is_flag=True, help="Write one cell as a folder that editors open as a container.")
 @options.selection_options
 @options.filter_options
-@click.option("--fix", is_flag=True, help="The fixed variant too.")
+@click.option("--fix", is_flag=True, help="The fixed variant too; with --devcontainer, instead.")
 @options.stand_in_options
 @options.base_option
 @options.locked_option
@@ -26,15 +39,35 @@ from reprokit.run.plan import plan
     "-o",
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
-    help="The folder to write to; without it, the Dockerfiles are printed.",
+    help="The folder to write to, new or empty with --devcontainer; without it, the Dockerfiles are printed.",
 )
-def command(cases: tuple[str, ...], output: Path | None, **given: Any) -> int:
+def command(cases: tuple[str, ...], devcontainer: bool, output: Path | None, **given: Any) -> int:
     """Write the Dockerfile and build context of every image that the cells need, one folder each.
 
-    Each folder builds with plain `docker build FOLDER`. Cells that share an image share a folder.
+    Each folder builds with plain `docker build FOLDER`. Cells that share an image share a folder. These images contain
+    the files of the case. `reprokit run` instead copies the files that no build step reads into each container, so that
+    more cells share an image.
 
-    These images contain the files of the case. `reprokit run` instead copies the files that no build step reads into
-    each container, so that more cells share an image.
+    --devcontainer writes the Dockerfile of one cell with the files of its case and devcontainer.json. The editor mounts
+    nothing of this host into the container, except real data that --dataset names. Nothing is run or asked.
     """
+    fix = given["fix"]
     request = options.request_of({**given, "cases": cases})
-    return rendering.render_all(plan(load_all(cases), request), request, output)
+    if not devcontainer:
+        return rendering.render_all(plan(load_all(cases), request), request, output)
+    if output is None:
+        raise UsageError("--devcontainer writes a folder: name a new or empty one with -o")
+    return _write_devcontainer(request, output, fix=fix)
+
+
+def _write_devcontainer(request: Request, output: Path, *, fix: bool) -> int:
+    tasks = by_hand.tasks_named(request, None, fix=fix)
+    if len(tasks) != 1:
+        words = ["reprokit", "render", *request.cases, "--devcontainer", "-o", str(output), "--only"]
+        raise by_hand.ambiguous_cell(tasks, words)
+    [task] = tasks
+    rendering.write_devcontainer(task, request, output)
+    echo(f"{output}: {task.case.id}, {label(task.cell)}: open this folder in a container with your editor")
+    echo(f"the command of the case: {by_hand.command_text(task.spec.command)}")
+    echo(f"without an editor: docker build {shlex.quote(str(output / rendering.PLACE))}")
+    return 0

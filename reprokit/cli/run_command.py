@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,18 +21,41 @@ from reprokit.environment.axes import AXIS_NAMES
 
 if TYPE_CHECKING:
     from reprokit.run.request import Request
-    from reprokit.run.run_session import Session
+    from reprokit.run.run_session import BuildResult, Session
 
+BUILD_FORMAT = "reprokit-build/v1"
 REUSED = "7d"
 NO_CASE = (
     "no CASE given (a file, a folder, the id of a case, a Markdown file, - or a URL); "
     f"`reprokit run {EXAMPLE}` runs the case that comes with reprokit"
 )
 SELECTION = (*AXIS_NAMES, "axis", "only", "skip")
-WHOLE = (
-    *SELECTION,
-    *("tags", "frameworks", "needs", "fix", "sources", "base_images", "refresh_bases", "locked"),
-    *("failed", "watch", "resume", "cells", "reuse", "on"),
+CASES = ("tags", "frameworks", "needs")
+BUILDING = ("datasets", "sources", "base_images", "locked", "refresh_bases")
+SECTIONS = {
+    "Select": (*SELECTION, *CASES, "fix", "cells_file", "failed", "reuse", "resume", "watch"),
+    "Trials": ("trials", "confirm", "backtrace"),
+    "Build": (*BUILDING, "build_only"),
+    "Where": ("engine", "on", "jobs", "store_folder", "yes", "reviewed"),
+    "Output": ("json_file", "junit_file", "verbose", "timings", "trace_file"),
+}
+MODES = {
+    "build_only": (
+        "--build-only runs nothing",
+        (
+            *("cells_file", "failed", "reuse", "resume", "watch", "on"),
+            *("trials", "confirm", "backtrace", "junit_file", "timings", "trace_file"),
+        ),
+    ),
+    "watch": ("--watch begins with all cells", ("failed", "resume", "cells_file")),
+    "reuse": ("--reuse takes over what did not change", ("failed", "resume", "watch")),
+    "failed": ("--failed chooses the cells", ("resume", "cells_file")),
+}
+"""Options that rule out others: why, and which."""
+OF_RUN = (*SELECTION, *CASES, *BUILDING, "fix", "cells_file", "trials", "confirm", "backtrace", "engine", "reviewed")
+NOT_OF_BUNDLE = (
+    *(*SELECTION, *CASES, "fix", "sources", "base_images", "refresh_bases", "locked", "build_only"),
+    *("failed", "watch", "resume", "cells_file", "reuse", "on"),
 )
 """What chooses or builds cells, and says nothing of a bundle."""
 EXAMPLES = """\b
@@ -44,13 +66,14 @@ Examples:
   reprokit run cases/ --tag flaky --trials max=60    # until it is decided whether 10 % of trials fail
   reprokit run cases/ --tag quick --needs no-network --fix
   reprokit run cases/dataloader_shm.yaml --fix       # the fixed variant beside the case
-  reprokit run --cells entry.json                    # the cells of one job of `reprokit matrix --github`
+  reprokit run --cells entry.json                    # the cells of one job of `reprokit integrate github matrix`
   reprokit run bug-report.md -v                      # a Markdown file that holds a case
   reprokit run https://github.com/OWNER/NAME/issues/1   # shows what the untrusted case does, and asks first
   reprokit run cases/at_check_removed.yaml --locked  # exactly the versions of `reprokit lock`
   reprokit run cases/ --failed                       # what departed or was inconclusive last time
   reprokit run cases/ --reuse=2d                     # cells that ran in the last two days do not run again
   reprokit run bug.yaml --watch                      # again whenever bug.yaml is saved
+  reprokit run cases/ --cuda 11.8 --build-only       # the images, so that a run need not build them
   reprokit run cases/ --timings --trace trace.json   # where the time went; Perfetto opens the trace
   reprokit run bug.tar.gz                            # a bundle, with its image: nothing is built
   reprokit run cases/ --on ray://head:10001          # on the nodes of a Ray cluster
@@ -60,9 +83,10 @@ Examples:
 Exit status: 0 all as expected, 1 a verdict departs from what the case expects, 2 wrong usage or case file,
 3 something is inconclusive (no GPU, build failed ...), 130 interrupted.
 """
+ENGINES = "--engine " + options.ENGINES
 
 
-@click.command("run", epilog=EXAMPLES)
+@click.command("run", cls=options.Sections, sections=SECTIONS, epilog=f"{EXAMPLES}\n{ENGINES}")
 @options.cases_argument(required=False)
 @options.selection_options
 @options.filter_options
@@ -72,7 +96,7 @@ Exit status: 0 all as expected, 1 a verdict departs from what the case expects, 
     "cells_file",
     type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
     metavar="FILE",
-    help="Run exactly the cells that an entry of `reprokit matrix --github` names (JSON), instead of CASE.",
+    help="Run exactly the cells that an entry of `reprokit integrate github matrix` names (JSON), instead of CASE.",
 )
 @options.confirm_option
 @click.option("--fix", is_flag=True, help="Run the fixed variant beside the case.")
@@ -85,6 +109,7 @@ Exit status: 0 all as expected, 1 a verdict departs from what the case expects, 
 @options.base_option
 @options.locked_option
 @options.refresh_option
+@click.option("--build-only", is_flag=True, help="Build and measure the images, and run nothing.")
 @options.engine_option
 @options.jobs_option
 @click.option(
@@ -94,8 +119,8 @@ Exit status: 0 all as expected, 1 a verdict departs from what the case expects, 
     help="Run the cells on the nodes of a Ray cluster, each with its own engine: ray is the cluster of this machine, "
     "or RAY_ADDRESS; ray://HOST:10001 reaches one from outside.",
 )
-@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the result file.")
-@click.option("--junit", "junit_file", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML.")
+@options.json_file_option("Write the result file; with --build-only, which images were built, for which cells.")
+@options.junit_option
 @click.option(
     "--failed", is_flag=True, help="Only cells that departed or were inconclusive in the last run of their case."
 )
@@ -110,12 +135,7 @@ Exit status: 0 all as expected, 1 a verdict departs from what the case expects, 
     "--watch", is_flag=True, help="Run again what an edit of a case, a source or a data set touches; Ctrl-C ends."
 )
 @click.option("--resume", is_flag=True, help="Continue the last run that was stopped or has inconclusive cells.")
-@click.option(
-    "-v",
-    "--verbose",
-    is_flag=True,
-    help="Stream the output of builds and cells; a slow reader misses lines.",
-)
+@options.verbose_option
 @timings_options
 @options.trust_options
 @options.store_option
@@ -125,88 +145,92 @@ def command(**given: Any) -> int:
     CASE is a YAML file, a folder of them, the id of a case that was run, lies below this folder or comes with
     reprokit, a Markdown file that holds a case, - (standard input) or a URL.
     """
-    json_file, junit_file = given.pop("json_file"), given.pop("junit_file")
-    resume, verbose, failed = given.pop("resume"), given.pop("verbose"), given.pop("failed")
-    watched, timings, trace_file = given.pop("watch"), given.pop("timings"), given.pop("trace_file")
-    if watched and (failed or resume or given["cells_file"]):
-        raise UsageError("--watch begins with all cells: leave out --failed, --resume and --cells")
-    reuse = _read_reuse(given)
-    if reuse is not None and (failed or resume or watched):
-        raise UsageError("--reuse takes over what did not change: leave out --failed, --resume and --watch")
-    given["reuse"] = reuse
-    if failed and (resume or given["cells_file"]):
-        raise UsageError("--failed chooses the cells: leave out --resume and --cells")
-    cells_file = given.pop("cells_file")
+    files = {"json": given.pop("json_file"), "junit": given.pop("junit_file")}
+    timings, trace_file = given.pop("timings"), given.pop("trace_file")
+    verbose, build_only = given.pop("verbose"), given.pop("build_only")
+    resume, failed, watched = given.pop("resume"), given.pop("failed"), given.pop("watch")
+    cells_file, given["reuse"] = given.pop("cells_file"), _read_reuse(given)
+    for mode, (reason, names) in MODES.items():
+        if options.typed(mode):
+            options.refuse(reason, *names)
     store_folder = options.obeyed_store(given.pop("store_folder"))
     _check_on(given)
-    options.check_writable("--json", json_file)
-    options.check_writable("--junit", junit_file)
-    options.check_writable("--trace", trace_file)
+    for option, path in (*files.items(), ("trace", trace_file)):
+        options.check_writable(f"--{option}", path)
     from reprokit.cli.display.screen import Screen
     from reprokit.run.run_session import Session
     from reprokit.search.repeating import planner
 
-    modes = {"failed": failed, "watch": watched, "resume": resume, "cells": cells_file}
-    bundled = _is_bundle({**given, **modes})
-
+    is_bundled = _is_bundle(given["cases"])
+    if not (given["cases"] or cells_file or resume):
+        raise click.UsageError(NO_CASE)
     # Where the result goes to standard output, messages go to standard error.
-    stream = sys.stderr if Path("-") in (json_file, junit_file) else sys.stdout
+    stream = sys.stderr if Path("-") in files.values() else sys.stdout
 
-    files = {"json": json_file, "junit": junit_file}
-    write = partial(_write, store_folder=store_folder, files=files, timings=timings, trace_file=trace_file)
-
-    def run(request: Request) -> int:
+    def start(begin: Callable[[Session], int]) -> int:
         session = Session(store_folder, display=Screen(stream, verbose=verbose), confirming=planner)
         try:
-            return session.start(request)
+            return begin(session)
         finally:
-            write(session)
+            # The decided cells are written to the file even if the run failed.
+            _write(session, store_folder, files, timings, trace_file)
 
-    if watched and not given["cases"]:
-        raise click.UsageError(NO_CASE)
     if watched:
         from reprokit.run.watching import watch
 
-        return watch(options.request_of(given), run, lambda text: echo(text, err=True))
-    session = Session(store_folder, display=Screen(stream, verbose=verbose), confirming=planner)
-    try:
-        if resume:
-            jobs = given["jobs"] if options.typed("jobs") else None
-            others = [name for name in SELECTION if given[name]] + (["cells"] if cells_file else [])
-            others += [
-                name
-                for name in (
-                    "tags",
-                    "frameworks",
-                    "needs",
-                    "trials",
-                    "confirm",
-                    "fix",
-                    "backtrace",
-                    "datasets",
-                    "sources",
-                    "base_images",
-                    "refresh_bases",
-                    "engine",
-                    "reviewed",
-                )
-                if given[name]
-            ]
-            if others and not given["cases"]:
-                raise UsageError(
-                    "--resume continues with the options of that run: leave out the other options, or name CASE"
-                )
-            return session.resume(options.request_of(given) if given["cases"] else None, jobs, given["on"])
-        if bundled:
-            return _run_bundle(session, options.request_of(given))
-        if cells_file:
-            return session.start(_request_of(cells_file, given))
-        if not given["cases"]:
-            raise click.UsageError(NO_CASE)
-        return session.start(options.request_of(given), failed=failed)
-    finally:
-        # The decided cells are written to the file even if the run failed.
-        write(session)
+        def again(request: Request) -> int:
+            return start(lambda session: session.start(request))
+
+        return watch(options.request_of(given), again, lambda text: echo(text, err=True))
+    if build_only:
+        return start(lambda session: _build(session, options.request_of(given), files["json"]))
+    if resume:
+        return start(lambda session: _resume(session, given))
+    if is_bundled:
+        return start(lambda session: _run_bundle(session, options.request_of(given)))
+    if cells_file:
+        return start(lambda session: session.start(_request_of(cells_file, given)))
+    return start(lambda session: session.start(options.request_of(given), failed=failed))
+
+
+def _build(session: Session, request: Request, json_file: Path | None) -> int:
+    done = session.build(request)
+    options.write_json(json_file, _images(done))
+    return done.exit_status
+
+
+def _images(done: BuildResult) -> dict[str, Any]:
+    return {
+        "format": BUILD_FORMAT,
+        "images": [
+            {
+                "tag": ready.image.tag,
+                "id": ready.image.id,
+                "built": ready.built,
+                "seconds": round(ready.seconds, 3),
+                "size": ready.image.size,
+                "cells": [{"case": one.case.id, "cell": dict(one.cell), "variant": one.variant} for one in tasks],
+            }
+            for ready, tasks in done.built
+        ],
+        "failed": [
+            {
+                "case": one.case_id,
+                "cell": dict(one.cell),
+                "variant": one.variant,
+                "verdict": str(one.verdict),
+                "reason": one.reason,
+            }
+            for one in done.failed
+        ],
+    }
+
+
+def _resume(session: Session, given: dict[str, Any]) -> int:
+    if not given["cases"]:
+        options.refuse("--resume without CASE continues with the options of that run", *OF_RUN)
+    jobs = given["jobs"] if options.typed("jobs") else None
+    return session.resume(options.request_of(given) if given["cases"] else None, jobs, given["on"])
 
 
 def _read_reuse(given: dict[str, Any]) -> float | None:
@@ -243,10 +267,7 @@ def _request_of(path: Path, given: dict[str, Any]) -> Request:
     """The Request for the cells that a file names. Raises UsageError."""
     from reprokit.run.request import read_chosen
 
-    if others := [name for name in ("cases", *SELECTION, "tags", "frameworks", "needs", "fix") if given[name]]:
-        words = {"cases": "CASE", "tags": "--tag", "frameworks": "--framework"}
-        options_given = ", ".join(words.get(name, f"--{name}") for name in others)
-        raise UsageError(f"--cells {path} names the cells and their variants: leave out {options_given}")
+    options.refuse(f"--cells {path} names the cells and their variants", "cases", *SELECTION, *CASES, "fix")
     try:
         text = sys.stdin.read() if path == Path("-") else path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -256,18 +277,15 @@ def _request_of(path: Path, given: dict[str, Any]) -> Request:
     return dataclasses.replace(options.request_of(given), chosen=chosen)
 
 
-def _is_bundle(given: dict[str, Any]) -> bool:
+def _is_bundle(cases: Sequence[str]) -> bool:
     """Whether CASE is a bundle. Raises UsageError for what does not go together with one."""
     from reprokit.run.request import is_bundle
 
-    if not any(is_bundle(case) for case in given["cases"]):
+    if not any(is_bundle(case) for case in cases):
         return False
-    if len(given["cases"]) > 1:
+    if len(cases) > 1:
         raise UsageError("a bundle runs alone: name no other CASE")
-    if unfit := [name for name in WHOLE if given[name]]:
-        words = {"tags": "tag", "frameworks": "framework", "sources": "source", "base_images": "base"}
-        named = words.get(unfit[0], unfit[0].replace("_", "-"))
-        raise UsageError(f"a bundle is one cell with its image: leave out --{named}")
+    options.refuse("a bundle is one cell with its image", *NOT_OF_BUNDLE)
     return True
 
 

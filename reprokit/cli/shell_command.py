@@ -32,7 +32,7 @@ def command(**given: Any) -> int:
     """Open a shell in the container of a cell, exactly as its trials run: image, files, data, variables, limits, GPUs.
 
     CASE is what `reprokit run` takes, or a recorded cell such as `last:3`. CELL is K=V,K=V, or a number of
-    `reprokit matrix CASE`; it can be left out where one cell matches. The command of the case is ready in the
+    `reprokit validate --cells CASE`; it can be left out where one cell matches. The command of the case is ready in the
     history. Where the image cannot be built, the shell is in what the last good step left.
     """
     from reprokit.run.by_hand import ByHand, ambiguous_cell

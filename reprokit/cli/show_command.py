@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import shlex
 import sys
 from collections.abc import Mapping
@@ -21,9 +22,14 @@ from reprokit.evidence.spans import of_findings
 from reprokit.report import detail, explanation
 from reprokit.report.formats import FormatSources, run_format
 from reprokit.report.labels import failure_lines
+from reprokit.run.loading import load
 
 if TYPE_CHECKING:
     from reprokit.evidence.records import RunRecord
+    from reprokit.report.explanation import Explained
+    from reprokit.store.database import Store
+
+FORMAT = "reprokit-explanation/v1"
 
 
 @click.command(
@@ -35,16 +41,28 @@ Examples:
   reprokit show 20260101-1 3 --dockerfile
   reprokit show last 3 --log > trial.log
   reprokit show last --timings     # where the time went, and what would have to get faster
+  reprokit show --why              # under which conditions the cases of the last run reproduce
+  reprokit show cases/ptxas_unknown_arch.yaml --why  # by the newest verdict of each cell, from any run
 """,
 )
-@click.argument("run", default="last", metavar="[RUN]")
+@click.argument("run", default="last", metavar="[RUN|CASE]")
 @click.argument("cell", required=False, type=int, metavar="[CELL]")
 @click.option("--trial", type=click.IntRange(min=1), default=1, show_default=True, help="Which trial's log.")
 @click.option("--log", "part", flag_value="log", help="Only the complete log, as it was recorded.")
 @click.option("--dockerfile", "part", flag_value="dockerfile", help="Only the Dockerfile.")
 @click.option("--environment", "part", flag_value="environment", help="Only the environment, as measured.")
 @click.option("--repeat", "part", flag_value="repeat", help="Only the docker run line that repeats the trial by hand.")
-@click.option("--json", "part", flag_value="json", help="The result file of the run; with --timings, its times.")
+@click.option(
+    "--why",
+    is_flag=True,
+    help="Under which conditions cases reproduce: the smallest that hold in the cells that do and in no other.",
+)
+@click.option(
+    "--json",
+    "part",
+    flag_value="json",
+    help="The result file of the run; with --timings, its times; with --why, the conditions.",
+)
 @timings_options
 @options.store_option
 def command(
@@ -52,15 +70,24 @@ def command(
     cell: int | None,
     trial: int,
     part: str | None,
+    why: bool,
     timings: bool,
     trace_file: Path | None,
     store_folder: Path | None,
 ) -> int:
-    """Show a recorded run (its id, the beginning of it, or `last`), or one cell of it by its number."""
-    folder = options.store_path(store_folder)
-    if not folder.is_dir():
-        raise UsageError(f"nothing was run here yet: {folder} does not exist; run a case first, or name --store")
-    store = options.open_store(folder)
+    """Show a recorded run (its id, the beginning of it, or `last`), or one cell of it by its number.
+
+    --why also takes a case file, a folder of them, or the id of a case, whose newest verdicts are used together. Only
+    decided cells count; where several explanations fit, it lists them, with cells whose results would distinguish them.
+    """
+    store = options.store_of(store_folder)
+    folder = store.folder
+    if why:
+        options.refuse("--why is about whole cases", "cell", "trial", "timings", "trace_file")
+        if part not in (None, "json"):
+            raise UsageError(f"--why is about whole cases: leave out --{part}")
+        _explain(store, run, as_json=part == "json")
+        return 0
     record = store.run(run)
     if timings or trace_file:
         if cell is not None or part not in (None, "json"):
@@ -116,3 +143,35 @@ def _table(record: RunRecord) -> None:
 
 def _search(kind: str, answer: Mapping[str, Any] | None, **_: Any) -> None:
     echo("\n".join(answer["words"]) if answer else f"no answer yet; continue with: reprokit {kind} --resume")
+
+
+def _explain(store: Store, what: str, *, as_json: bool) -> None:
+    cases = _explained(store, what)
+    if as_json:
+        report = [{"id": one.id, "explanation": explanation.to_json(one)} for one in cases]
+        echo_data(json.dumps({"format": FORMAT, "cases": report}, indent=2, ensure_ascii=False))
+        return
+    for number, one in enumerate(cases):
+        echo("\n" * (number > 0) + "\n".join(explanation.full(one)))
+
+
+def _explained(store: Store, what: str) -> list[Explained]:
+    """The explanations of a run, or of cases. Raises UsageError where none is recorded or no cells can be compared."""
+    file_of = explanation.files_in(store)
+    if Path(what).exists():
+        wanted = [(file.case.id, file.digest) for file in load(what)]
+    elif what in store.case_ids():
+        last = store.last_seen(what)
+        if last is None:
+            raise UsageError(f"the case {what!r} was only used in searches: name the run of one, or the case's file")
+        wanted = [(what, last[1][0].case_digest)]
+    else:
+        cases = explanation.of_run(store.run(what), file_of)
+        several = [one for one in cases if len(one.records) > 1]
+        if len(cases) > 1 and not several:
+            raise UsageError(f"run {what}: no case of it has two cells to compare")
+        return several or cases
+    found = [records for _, digest in wanted if (records := explanation.newest(store.of_case(digest), file_of(digest)))]
+    if not found:
+        raise UsageError(f"no run of the current text of the case {wanted[0][0]!r} is recorded; run it first")
+    return [explanation.of_records(records, file_of) for records in found]

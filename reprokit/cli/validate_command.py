@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import click
 
 from reprokit.case.files import CaseFile
-from reprokit.case.matrix import count
+from reprokit.case.matrix import count, label
 from reprokit.cli import options
-from reprokit.core.errors import CaseError, Problem
+from reprokit.core.errors import CaseError, Problem, UsageError
 from reprokit.core.json_record import ABSENT, JsonDocument
-from reprokit.core.terminal import echo
+from reprokit.core.terminal import echo, echo_data
 from reprokit.core.text import pluralize
+from reprokit.environment.axes import AXIS_NAMES
 from reprokit.run.admitting import site_catalog
 from reprokit.run.case_warnings import warnings
 from reprokit.run.loading import load_all
+
+SELECTION = (*AXIS_NAMES, "axis", "only", "skip", "tags", "frameworks", "needs", "base_images")
 
 
 @click.command(
@@ -25,15 +32,31 @@ from reprokit.run.loading import load_all
 Examples:
   reprokit validate cases/ bug-report.md
   reprokit validate https://github.com/OWNER/NAME/issues/1 --asks   # before you run an untrusted case
+  reprokit validate cases/cityscapes_rmi.yaml --cells --cuda 11.8
 """,
 )
 @options.cases_argument()
 @click.option("--asks", is_flag=True, help="List what building and running the cases would do, and their digests.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print it as JSON (format reprokit-validate/v1), problems included."
+    "--cells",
+    is_flag=True,
+    help="List the cells instead, after selection, with their expected verdicts, why this host cannot serve one, and "
+    "versions that conflict where the case allows that. The options below select cells.",
 )
-def command(cases: tuple[str, ...], asks: bool, as_json: bool) -> int:
+@options.json_option(
+    "Print it as JSON (format reprokit-validate/v1), problems included; with --cells, an array of objects {case, cell, "
+    "expected, unsupported, notes}."
+)
+@options.selection_options
+@options.filter_options
+@options.base_option
+@options.store_option
+def command(cases: tuple[str, ...], asks: bool, cells: bool, as_json: bool, **given: Any) -> int:
     """Check case files. Every error of every file is reported at once, with file:line:column and a near match."""
+    if cells:
+        options.refuse("--cells lists cells", "asks")
+        return _list_cells(cases, as_json, given)
+    options.refuse("only --cells selects", *SELECTION)
     if as_json:
         return _as_json(cases, asks)
     files, catalog = load_all(cases), site_catalog()
@@ -118,3 +141,43 @@ def _as_json(cases: tuple[str, ...], asks: bool) -> int:
     )
     options.echo_document(found)
     return status
+
+
+def _list_cells(cases: Sequence[str], as_json: bool, given: dict[str, Any]) -> int:
+    from reprokit.case.filters import choose
+    from reprokit.engine import site
+    from reprokit.engine.gpus import discovery
+    from reprokit.run.admitting import supply_of
+    from reprokit.run.case_warnings import predict
+    from reprokit.run.plan import cells_of
+    from reprokit.run.request import Request
+    from reprokit.run.task import expected_verdict
+
+    supply = supply_of(Request(cases=tuple(cases), base_images=given["base_images"] or site.settings().base_images))
+    selection, wanted = options.selection_of(given), options.filter_of(given)
+    request = Request(cases=tuple(cases), selection=selection)
+    cells = list(cells_of(choose(load_all(cases), wanted), request))
+    if not cells:
+        raise UsageError("the selection is empty: --only, --skip and the axis options leave no cell")
+    facts = discovery.leasable(discovery.facts(), site.settings().gpus, os.environ)  # as run does
+    rows = [
+        (file.case.id, cell, expected_verdict(file, cell), predict(file, cell, supply, facts)) for file, cell in cells
+    ]
+    if as_json:
+        objects = [
+            {
+                "case": name,
+                "cell": cell,
+                "expected": promised and promised.value,
+                "unsupported": prediction.unsupported or None,
+                "notes": list(prediction.notes),
+            }
+            for name, cell, promised, prediction in rows
+        ]
+        echo_data(json.dumps(objects, ensure_ascii=False))
+        return 0
+    for name, cell, promised, prediction in rows:
+        columns = [f"{name}: {label(cell)}", f"({promised} expected)" if promised else "", str(prediction)]
+        echo("  ".join(filter(None, columns)))
+    echo(pluralize(len(rows), "cell"))
+    return 0

@@ -81,7 +81,7 @@ def read(name: str, data: bytes) -> dict[str, Tensor]:
     try:
         return _READERS.get(suffix, _text)(data)
     except ImportError:
-        again = "then judge the run again: reprokit rejudge RUN"
+        again = "then judge the run again: reprokit store rejudge RUN"
         raise Unreadable(f"is not read without the extra 'compare': {install_line('compare')}; {again}") from None
 
 

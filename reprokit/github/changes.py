@@ -95,7 +95,7 @@ def plan(
     night: NightLinks = NightLinks(),
     most: int = MOST,
 ) -> list[Action]:
-    """What to do about the changes of ``reprokit changes --json``, given our existing issues. Pure.
+    """What to do about the changes of ``reprokit history --since 7d --json``, given our existing issues. Pure.
 
     ``most``: new issues at most. Only confirmed changes count (see :mod:`reprokit.report.history.transitions`), and new
     cells are not changes.

@@ -74,14 +74,16 @@ def read_reply(folder: Path) -> Reply:
     try:
         return from_json(json_text.loads((folder / "reply.json").read_text(encoding="utf-8")))
     except (OSError, ValueError, AttributeError):
-        raise UsageError(f"{folder / 'reply.json'}: not a reply of `reprokit github check-issue`") from None
+        raise UsageError(f"{folder / 'reply.json'}: not a reply of `reprokit integrate github check-issue`") from None
 
 
 def pinned(folder: Path, digest: str) -> Path:
     """The path of case.yaml of an earlier job, whose sha256 must be ``digest``. Raises UsageError for another text."""
     case = folder / "case.yaml"
     if not re.fullmatch("[0-9a-f]{64}", digest):
-        raise UsageError("CASE_DIGEST is not a sha256: pass the output `digest` of `reprokit github check-issue`")
+        raise UsageError(
+            "CASE_DIGEST is not a sha256: pass the output `digest` of `reprokit integrate github check-issue`"
+        )
     try:
         found = hashlib.sha256(case.read_bytes()).hexdigest()
     except OSError as error:

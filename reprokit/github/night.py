@@ -115,7 +115,7 @@ def _more(count: int) -> str:
 def changed(found: Sequence[Mapping[str, Any]]) -> str:
     """Changes as Markdown, with a note on those that do not count yet; new cells are only counted.
 
-    ``found``: ``changes`` of what ``reprokit changes --json`` prints.
+    ``found``: ``changes`` of what ``reprokit history --since 7d --json`` prints.
     """
     transitions = [one for one in found if one["from"] is not None]
     new = len(found) - len(transitions)
@@ -150,9 +150,11 @@ def _changes(path: Path) -> dict[str, Any]:
     try:
         found = json_text.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: expected the output of `reprokit changes --json`: {error}") from None
+        raise UsageError(f"{path}: expected the output of `reprokit history --since 7d --json`: {error}") from None
     if not isinstance(found, dict) or found.get("format") != "reprokit-changes/v1":
-        raise UsageError(f"{path}: expected the output of `reprokit changes --json` (format reprokit-changes/v1)")
+        raise UsageError(
+            f"{path}: expected the output of `reprokit history --since 7d --json` (format reprokit-changes/v1)"
+        )
     return found
 
 

@@ -72,7 +72,7 @@ class CaptureDrafting:
             "expect": {"failure": failure, "reproduces": "all"},
         }
         self.notes[("expect", "reproduces")] = ("It failed on this machine, whose environment the matrix has.",)
-        self.notes[()] = ("Written by `reprokit capture` from a command that failed.",)
+        self.notes[()] = ("Written by `reprokit new` from a command that failed.",)
         data = {key: value for key, value in data.items() if value}
         return Draft(data=data, notes=self.notes, missing=tuple(self.missing), omitted=tuple(self.omitted))
 

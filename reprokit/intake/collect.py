@@ -437,7 +437,7 @@ def packages():
 
 
 def as_json():
-    """What this Python is, and its distributions with what they need, for `reprokit capture`."""
+    """What this Python is, and its distributions with what they need, for `reprokit new`."""
     found = {}
     for one in packages():
         scripts = (

@@ -154,9 +154,7 @@ def parse_answer(text: str, name: str) -> list[Fact | str]:
     if rows and all(isinstance(one, str) for one in facts):
         wrong, rows = [str(one) for one in facts], []
     if not rows:
-        advice = (
-            "`reprokit schema facts` prints what the file holds, and `reprokit new --from REPORT --ask` asks for it"
-        )
+        advice = "`reprokit integrate schema facts` prints its schema, `reprokit new --from REPORT --ask` asks for it"
         raise UsageError("\n".join([*(f"{name}: {one}" for one in wrong), advice]))
     known = {"lines", *(key for kind in _KINDS.values() for key in kind.model_fields)}
     unknown = sorted({str(key) for row in rows if isinstance(row, Mapping) for key in row} - known)

@@ -118,7 +118,8 @@ def read_verdicts(path: Path) -> Verdicts:
     """The file, or nothing seen where there is none. Raises UsageError."""
     if not path.exists():
         return Verdicts()
-    found = _load(path, Verdicts, f"restore it, or delete it and run reprokit index --results ({VERDICTS_FORMAT})")
+    again = f"restore it, or delete it and run reprokit list --write FILE --results ({VERDICTS_FORMAT})"
+    found = _load(path, Verdicts, again)
     assert isinstance(found, Verdicts)
     return found
 
@@ -216,7 +217,7 @@ def _load(path: Path, kind: type[_Model], hint: str) -> _Model:
 PAGE_FILE = "README.md"
 WRITTEN = "<!-- Written by `"
 """What a page that may be replaced begins its note with."""
-NOTE = f"{WRITTEN}reprokit index`: edit the cases instead, then run it again. -->"
+NOTE = f"{WRITTEN}reprokit list --write`: edit the cases instead, then run it again. -->"
 HEADER = ("what one sees", "fails with", "last seen", "needs")
 NEED_WORDS = {"gpu": "GPU", "network": "network", "source": "git tree", "data": "data", "root": "root"}
 MAIN = 2

@@ -178,7 +178,7 @@ def at_the_end(cases: Sequence[Explained], run_id: str) -> Iterator[str]:
         yield from (f"{name}{line}" for line in short(one))
     if left := len(compared) - len(shown):
         more = pluralize(left, "more case") if shown else f"{left} cases reproduce in some cells and not in others"
-        yield f"{more}: reprokit explain {run_id}"
+        yield f"{more}: reprokit show --why {run_id}"
 
 
 def short(explained: Explained) -> Iterator[str]:

@@ -110,7 +110,9 @@ def tasks_named(
     if number:
         planned = [task for task in plan(load_all(request.cases), request) if task.variant == "case"]
         if number > len(planned):
-            raise UsageError(f"there is no cell {number}: `reprokit matrix` lists them, from 1 to {len(planned)}")
+            raise UsageError(
+                f"there is no cell {number}: `reprokit validate --cells` lists them, from 1 to {len(planned)}"
+            )
         wanted = planned[number - 1].cell
     tasks = planning(load_all(request.cases), replace(request, fix=fix))
     variant = "fix" if fix else "case"

@@ -241,7 +241,7 @@ def _engine(name: str) -> Engine:
 
 
 def workflow(environment: Mapping[str, str]) -> WorkflowRecord | None:
-    """Which run of GitHub Actions this is a job of, None for none; ``reprokit merge`` makes one run of its jobs."""
+    """Which run of GitHub Actions this is a job of, None for none; ``store merge`` makes one run of its jobs."""
     if environment.get("GITHUB_ACTIONS") != "true" or not environment.get("GITHUB_RUN_ID"):
         return None
     return WorkflowRecord(

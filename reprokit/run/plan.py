@@ -289,7 +289,7 @@ def narrow_to(request: Request, tasks: Sequence[Task]) -> Request:
 
 
 def planned_cells(jobs: Mapping[str, tuple[Chosen, ...]], workflow: WorkflowRecord | None) -> Planned:
-    """The cells that the jobs of a matrix were to run, for ``reprokit merge --planned``, from what each job names.
+    """The cells that the jobs of a matrix were to run, for ``store merge --planned``, from what each job names.
 
     Raises UsageError, CaseError when the cases are not here as they were.
     """

@@ -77,7 +77,7 @@ def read_chosen(text: str, where: str) -> tuple[Chosen, ...]:
         entry = _Entry.model_validate(json_text.loads(text))
     except ValueError as error:
         raise UsageError(
-            f"{where}: {_wrong_entry(error)}; expected an entry of what `reprokit matrix --github` prints"
+            f"{where}: {_wrong_entry(error)}; expected an entry of what `reprokit integrate github matrix ` prints"
         ) from None
     return chosen_from_json([table.model_dump() for table in entry.cases], where)
 
@@ -87,7 +87,7 @@ def read_every_job(text: str, where: str) -> dict[str, tuple[Chosen, ...]]:
     try:
         entries = {str(entry["name"]): entry for entry in json_text.loads(text)["include"]}
     except (ValueError, KeyError, TypeError):
-        raise UsageError(f"{where}: expected what `reprokit matrix --github` prints") from None
+        raise UsageError(f"{where}: expected what `reprokit integrate github matrix ` prints") from None
     return {name: read_chosen(json.dumps(entry), f"{where}: {name}") for name, entry in entries.items()}
 
 

@@ -130,7 +130,7 @@ class ImportResult(JsonDocument):
 
 
 def import_(store: Store, source: Path, now: str) -> ImportResult:
-    """Add the runs of an archive to the store, as ``reprokit merge`` does. Raises UsageError where it has none.
+    """Add the runs of an archive to the store, as ``reprokit store merge`` does. Raises UsageError where it has none.
 
     Runs that cannot be taken over, and files that no run names, are left out and listed in ``problems``.
     """

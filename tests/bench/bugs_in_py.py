@@ -1,4 +1,4 @@
-"""Bugs of BugsInPy, both sides of each: ``reprokit import`` and ``run --fix``, against that project's own programs.
+"""Bugs of BugsInPy, both sides of each: ``new --data-set`` and ``run --fix``, against that project's own programs.
 
 The peer is ``framework/bin`` of a clone of https://github.com/soarsmu/BugsInPy, unchanged: ``bugsinpy-checkout``,
 ``-compile`` and ``-test`` for the buggy and the fixed commit, both at the same time. It makes virtual environments of
@@ -121,7 +121,7 @@ def _make_peer() -> None:
 
     engine = registry.make("docker")
     if engine.image(BASE) is None:
-        sys.exit(f"the engine has no {BASE}: 'reprokit build CASE --os debian-11 --base bootstrap' makes it")
+        sys.exit(f"the engine has no {BASE}: 'reprokit run --build-only CASE --os debian-11 --base bootstrap' makes it")
     text = f"FROM {BASE}\nRUN apt-get update && apt-get install -y {PACKAGES}\n"
     build = Build(tag=PEER, dockerfile=text, context={}, labels=dict([LABEL.split("=")]))
     engine.build(build, site.current(), lambda progress: None, threading.Event())
@@ -131,7 +131,7 @@ def _imported(folder: Path, data: Path, name: str) -> Bug:
     project, _, number = name.partition(":")
     cases = folder / f"cases-{project}-{number}"
     newer = [word for one in PINNED.get(project, ()) for word in ("--pip", one)]
-    _said([*REPROKIT, "import", "bugsinpy", str(data), name, "--out", str(cases), *newer])
+    _said([*REPROKIT, "new", "--data-set", "bugsinpy", str(data), name, "-o", str(cases), *newer])
     described = (data / "projects" / project / "project.info").read_text(encoding="utf-8")
     found = re.search(r'github_url="([^"]+)"', described)
     assert found is not None, f"BugsInPy does not say where {project} is"
@@ -152,7 +152,7 @@ def _layers_of_debian(bug: Bug, source: Path, folder: Path) -> None:
         target = folder / f"debian-{bug.name}"
         target.mkdir()
         (target / case.name).write_text(json.dumps(found), encoding="utf-8")
-        words = ["build", str(target), *(word for word in SEEN if word not in ("--confirm", "never"))]
+        words = ["run", "--build-only", str(target), *(word for word in SEEN if word not in ("--confirm", "never"))]
         subprocess.run([*REPROKIT, *words, *_stand_ins(bug, source)], capture_output=True, check=False)
 
 

@@ -45,7 +45,7 @@ def test_what_fails_here_fails_in_a_container_as_it_was_captured(user: User, nam
     for path, text in texts.items():
         (user.folder / path).parent.mkdir(exist_ok=True)
         user.write(path, text)
-    said = user.types("capture", "-o", "captured.yaml", "--", *words, status=status)
+    said = user.types("new", "-o", "captured.yaml", "--", *words, status=status)
     assert "next: reprokit run captured.yaml" in said
     assert "all as expected" in user.types("run", "captured.yaml")
     assert [cell["verdict"] for cell in user.cells()] == ["reproduced"]

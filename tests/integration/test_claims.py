@@ -69,7 +69,7 @@ def test_a_failure_that_depends_on_an_axis_is_said_to_after_a_few_trials(user: U
     assert [cell["verdict"] for cell in cells].count("reproduced") == 1
     assert "exactly when" not in said(user, "k == 'b'", "--confirm", "never")
     assert "in one trial each: failed in the 1 cell with k = b, passed in the other 3 cells" in user.types("show")
-    assert "in one trial each, it failed where" in user.types("explain")
+    assert "in one trial each, it failed where" in user.types("show", "--why")
     assert "In one trial each: failed in the 1 cell with k = b" in user.types("share")
 
 
@@ -82,9 +82,9 @@ def test_a_fix_is_judged_where_the_case_reproduced_and_nowhere_else(user: User) 
     words = ("--engine", "venv", "--fix", "--confirm", "never")
     user.write("flake.yaml", CASE.format(fails="k in 'ab' and 'FIXED' not in os.environ") + fix)
     user.types("run", "flake.yaml", *words)
-    assert "with the fix: gone in 2 of the 2 cells where it reproduced" in user.types("explain")
+    assert "with the fix: gone in 2 of the 2 cells where it reproduced" in user.types("show", "--why")
     user.write("flake.yaml", CASE.format(fails="k == 'z'") + fix)
     text = user.types("run", "flake.yaml", *words)
     assert "passed (1 trial)" in text
     assert text.count("failure rate of up to 95 %") == 1
-    assert "it cannot be judged: the case reproduced in none of its cells" in user.types("explain")
+    assert "it cannot be judged: the case reproduced in none of its cells" in user.types("show", "--why")

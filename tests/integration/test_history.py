@@ -33,10 +33,10 @@ def test_a_bug_that_an_older_release_does_not_have_is_gone_and_comes_back(user: 
     assert "reproducing -> gone: name=bool\n" in shown
     assert "      numpy  - 1.26.4  + 1.23.5\n" in shown
     assert "text (environment)" in shown
-    [gone] = [one for one in json.loads(user.types("changes", "--since", "1h", "--json"))["changes"] if one["before"]]
+    [gone] = [one for one in json.loads(user.types("history", "--since", "1h", "--json"))["changes"] if one["before"]]
     assert (gone["cell"]["name"], gone["words"], gone["confirmed"]) == ("bool", "reproducing -> gone", True)
     assert next((one["name"], one["before"]) for one in gone["changed"]) == ("numpy", "1.26.4")
-    user.types("changes", "--since", "1h", "--exit-code", status=1)
+    user.types("history", "--since", "1h", "--exit-code", status=1)
     user.write("case.yaml", NUMPY)
     user.types("run", "case.yaml")
-    assert "gone -> back: name=bool" in user.types("changes", "--since", gone["confirmed_by"]["run"])
+    assert "gone -> back: name=bool" in user.types("history", "--since", gone["confirmed_by"]["run"])

@@ -19,7 +19,7 @@ def test_the_buggy_commit_fails_and_the_fix_passes(user: User) -> None:
         "requirements.txt": f"six==1.16.0\n-e git+https://github.com/example/greet@{made.buggy}#egg=greet\n",
     }
     bug_datasets.bugsinpy(user.folder / "data", made, files=files)
-    user.types("import", "bugsinpy", "data", "greet:1", "--out", "bugs")
+    user.types("new", "--data-set", "bugsinpy", "data", "greet:1", "-o", "bugs")
     sources = [f"--source={name}={made.folder}" for name in ("greet", "greet-tests")]
     user.types("run", "bugs", "--fix", "--os", "debian-12", "--python", "3.11", *sources)
     assert [cell["verdict"] for cell in user.cells()] == ["reproduced", "not-reproduced"]

@@ -39,7 +39,7 @@ def test_a_wheel_is_whole(tmp_path: Path) -> None:
     assert str(tmp_path) in run(sys.executable, "-c", path + "import reprokit; print(reprokit)")
     code = path + "from reprokit.cli import main; main()"
     assert "validate" in run(sys.executable, "-c", code, "--help")
-    assert json.loads(run(sys.executable, "-c", code, "schema"))["properties"]["matrix"]
+    assert json.loads(run(sys.executable, "-c", code, "integrate", "schema"))["properties"]["matrix"]
     rendered = run(sys.executable, "-c", code, "render", "tiny.yaml", "--base", "registry")
     assert "gcc-12" in rendered
     assert "nvidia-cuda-nvcc-cu11==11.8.89" in rendered

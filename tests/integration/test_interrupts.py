@@ -39,7 +39,7 @@ def until(true: Callable[[], object]) -> None:
 def user(engine: DockerEngine, tmp_path: Path) -> Iterator[User]:
     user = User(tmp_path)
     user.write("case.yaml", CASE)
-    user.types("build", "case.yaml")
+    user.types("run", "--build-only", "case.yaml")
     yield user
     for container in ours():
         subprocess.run(["docker", "rm", "-f", container], capture_output=True, check=False)

@@ -203,7 +203,7 @@ def test_what_a_foreign_store_or_lock_says_of_an_image_reaches_no_locked_build(u
         assert [line.pop("crc32") for line in lines]
         path.write_bytes(b"".join(line_of(line.pop("kind"), line) for line in lines))
         assert tag in path.read_text()
-    user.types("merge", str(other.folder / "store"))
+    user.types("store", "merge", str(other.folder / "store"))
     locked = user.types("run", "six.yaml", "--locked")
     assert all(image["built"] for image in images(user).values())
     assert "1 reproduced" in locked, "nothing of the other case is in the image"

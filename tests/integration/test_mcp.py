@@ -32,9 +32,9 @@ SLOW = "schema: reprokit/v1\nid: slow-mcp\ntitle: Slow\nmatrix: {os: [debian-12]
 
 
 def session(user: User, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
-    """The structured answers of these calls, over one connection to ``reprokit mcp``."""
+    """The structured answers of these calls, over one connection to ``reprokit integrate mcp``."""
     parameters = StdioServerParameters(
-        command=sys.executable, args=["-m", "reprokit", "mcp"], cwd=user.folder, env=user.environment
+        command=sys.executable, args=["-m", "reprokit", "integrate", "mcp"], cwd=user.folder, env=user.environment
     )
 
     async def talk() -> list[Any]:
@@ -79,7 +79,7 @@ def test_a_report_comes_to_a_verdict_and_a_cause(user: User) -> None:
 @pytest.mark.nightly
 def test_minutes_end_a_run_and_leave_nothing(user: User) -> None:
     user.write("slow.yaml", SLOW)
-    user.types("build", "slow.yaml")
+    user.types("run", "--build-only", "slow.yaml")
     [ran] = session(user, ("run", {"case": "slow.yaml", "minutes": 0.3}))
     assert ran["exit_status"] == 130
     assert "resume" in ran["note"]

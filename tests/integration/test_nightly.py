@@ -60,7 +60,7 @@ class Nights:
     def change(self, text: str) -> None:
         """Commit another text of the case, with the page that lists it."""
         (self.source / "cases" / "alias.yaml").write_text(text)
-        line = [sys.executable, "-m", "reprokit", "index"]
+        line = [sys.executable, "-m", "reprokit", "list", "--write", "cases/README.md"]
         subprocess.run(line, cwd=self.source, check=True, capture_output=True, env={"PYTHONPATH": str(REPOSITORY)})
 
     def night(self, **values: object) -> Replay:

@@ -73,7 +73,7 @@ def busy() -> Iterator[None]:
 
 def test_a_pipe_that_no_one_reads_does_not_stop_a_trial(user: User, engine: str) -> None:
     write(user, engine, "(yes 'so much to say' || true) | head -c 60000000; exit 3", "5s")
-    user.types("build", "case.yaml", "--engine", engine)
+    user.types("run", "--build-only", "case.yaml", "--engine", engine)
     with unread(user, "run", "-v", "case.yaml", "--engine", engine) as process:
         time.sleep(12)  # the trial would have waited for us beyond its time limit
         shown = process.communicate()[0].decode()
@@ -97,7 +97,7 @@ def test_half_a_gigabyte_on_a_busy_host_is_not_a_time_out(user: User, engine: st
 
 def test_two_interrupts_end_a_run_whose_output_no_one_reads(user: User, engine: str) -> None:
     case_id = write(user, engine, "exec yes 'so much to say'", "10m")
-    user.types("build", "case.yaml", "--engine", engine)
+    user.types("run", "--build-only", "case.yaml", "--engine", engine)
     with unread(user, "run", "-v", "case.yaml", "--engine", engine, "--trials", "2") as process:
         logs: list[Path] = []
         while not logs or logs[0].stat().st_size < 5_000_000:

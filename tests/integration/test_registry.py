@@ -61,7 +61,8 @@ def test_a_release_is_pulled_and_one_that_is_missing_is_said(tmp_path: Path, reg
     user = user_of(registry, tmp_path, local)
     user.write("case.yaml", CASE)
     pushed = f"{registry}/debian:bookworm-slim"
-    user.types("build", "case.yaml", "--os", "debian-12", "--base", "bootstrap")  # makes sure of a base to push
+    # Makes sure of a base to push.
+    user.types("run", "--build-only", "case.yaml", "--os", "debian-12", "--base", "bootstrap")
     made = subprocess.run(
         ["docker", "create", "reprokit/base:debian-12", "true"], capture_output=True, text=True, check=True
     ).stdout.strip()
@@ -99,7 +100,7 @@ expect: {reproduces: none}
 def test_a_toolkit_whose_image_is_gone_comes_from_wheels(tmp_path: Path, registry: str) -> None:
     user = user_of(registry, tmp_path, "ubuntu:22.04")
     user.write("case.yaml", WITHOUT_TAG.replace(', cuda: ["11.8"]', "").replace("ptxas --version", "true"))
-    user.types("build", "case.yaml", "--base", "bootstrap")  # makes sure of a base to push
+    user.types("run", "--build-only", "case.yaml", "--base", "bootstrap")  # makes sure of a base to push
     pushed = f"{registry}/ubuntu:22.04"
     docker("tag", "reprokit/base:ubuntu-22.04", pushed)
     docker("push", pushed)
@@ -198,7 +199,7 @@ def test_a_base_stays_what_it_was_when_its_tag_moves_or_goes(tmp_path: Path, reg
     local = "debian:bookworm-slim"
     user = user_of(registry, tmp_path, local)
     user.write("case.yaml", CASE.replace("[debian-12, debian-13]", "[debian-12]"))
-    user.types("build", "case.yaml", "--base", "bootstrap")  # makes sure of a base to push
+    user.types("run", "--build-only", "case.yaml", "--base", "bootstrap")  # makes sure of a base to push
     kept: list[str] = []
 
     def forgotten() -> None:

@@ -273,7 +273,7 @@ def test_a_run_that_is_stopped_leaves_nothing_and_goes_on(
     user: User, engine: docker.DockerClient, how: signal.Signals
 ) -> None:
     user.write("case.yaml", SLOW)
-    found = re.search(r"reprokit/img:\w+", user.types("build", "case.yaml"))
+    found = re.search(r"reprokit/img:\w+", user.types("run", "--build-only", "case.yaml"))
     assert found
     neighbour = engine.containers.run(
         found[0],
@@ -320,10 +320,10 @@ def test_the_flagship_without_a_gpu_is_unsupported_at_once_and_renders(user: Use
     assert "https://www.paddlepaddle.org.cn/packages/stable/cu120/" in rendered
 
 
-@pytest.mark.parametrize("words", [("render",), ("export", "--devcontainer", "--only", "how=bad")])
+@pytest.mark.parametrize("words", [("render",), ("render", "--devcontainer", "--only", "how=bad")])
 def test_a_written_folder_builds_with_plain_docker_build(user: User, words: tuple[str, ...]) -> None:
     user.write("case.yaml", TRACEBACK)
-    user.types("build", "case.yaml")
+    user.types("run", "--build-only", "case.yaml")
     user.types(*words, "case.yaml", "-o", "out")
     folders = list((user.folder / "out").iterdir())
     assert len(folders) == 1

@@ -35,7 +35,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> User:
     """A case of 24 cells whose image is built."""
     user = User(tmp_path_factory.mktemp("built"))
     write(user, 24)
-    user.types("build", "case.yaml")
+    user.types("run", "--build-only", "case.yaml")
     return user
 
 

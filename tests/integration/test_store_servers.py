@@ -686,7 +686,7 @@ def test_a_server_that_is_stopped_in_mid_run_leaves_every_verdict_on_record(
     user.write(
         "case.yaml", CASE.replace("id: stored", "id: stored-on-a-server") % ", ".join(f'"{n}"' for n in range(24))
     )
-    user.types("build", "case.yaml")
+    user.types("run", "--build-only", "case.yaml")
     process = user.starts("run", "case.yaml", "--jobs", "1")
     assert process.stdout is not None
     seen = iter(process.stdout.readline, "")

@@ -169,7 +169,7 @@ def test_a_second_machine_builds_nothing_and_both_have_one_history(
         ("podman", "good", 1),
         ("podman", "bad", 1),
     ]
-    assert invoke(["changes", "--json"]) == 0
+    assert invoke(["history", "--since", "7d", "--json"]) == 0
     changes = json.loads(capsys.readouterr().out)
     found = [change for change in changes["changes"] if change["before"]]
     assert [(one["cell"]["how"], one["engine"], one["words"]) for one in found] == [

@@ -62,7 +62,7 @@ def kept(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> environments.
     """An environment with nothing but its Python."""
     user = User(tmp_path_factory.mktemp("kept"))
     user.write("case.yaml", CASE.format(id="kept"))
-    user.types("build", "case.yaml", "--engine", "venv")
+    user.types("run", "--build-only", "case.yaml", "--engine", "venv")
     (tag,) = [one.key for one in environments.list_kept() if one.key.startswith("reprokit/venv:")]
     found = environments.find(tag)
     assert found is not None

@@ -125,9 +125,9 @@ def test_targets_of_make_exist(path: Path) -> None:
         ("reprokit gc --budget 20G", ""),
         ("reprokit run CASE --fix", ""),
         ("reprokit run CASE --fixed", "--fixed"),
-        ("reprokit github run-cells", ""),
-        ("reprokit github run-sells", "run-sells"),
-        ("reprokit capture -- python train.py --epochs 1", ""),
+        ("reprokit integrate github run-cells", ""),
+        ("reprokit integrate github run-sells", "run-sells"),
+        ("reprokit new -- python train.py --epochs 1", ""),
         ("reprokit --help", ""),
     ],
 )

@@ -153,7 +153,7 @@ class _Tools:
         self, what: Annotated[str, Field(pattern=_NO_OPTION, description="A run, or a case")] = "last"
     ) -> dict[str, Any]:
         """Under which conditions the case reproduces, as far as the decided cells show it."""
-        return _object(await call("explain", what, "--json", "-", *self._store, minutes=5))
+        return _object(await call("show", what, "--why", "--json", *self._store, minutes=5))
 
     async def isolate(
         self,
@@ -199,7 +199,7 @@ class _Tools:
         return {**found, "cells": [{**cell, "output": _shortened(cell["output"])} for cell in found["cells"]]}
 
     async def _cells(self, case: str, only: Only, axes: Axes) -> list[Any]:
-        words = ["matrix", case, "--json", *_selection(only, axes), *self._store]
+        words = ["validate", case, "--cells", "--json", *_selection(only, axes), *self._store]
         found = _data(await call(*words, minutes=5))
         assert isinstance(found, list)
         return found

@@ -1,4 +1,4 @@
-"""What each command prints as JSON, as models: their JSON Schema is what `reprokit schema NAME` prints.
+"""What each command prints as JSON, as models: their JSON Schema is what `reprokit integrate schema NAME` prints.
 
 A key with a default may be missing; every other key is always there. Newer versions may add keys.
 """

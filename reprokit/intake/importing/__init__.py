@@ -1,7 +1,7 @@
 """The kinds of data sets: one module for each, with one :class:`~reprokit.intake.bug.DatasetKind`.
 
-To add one, add a module and its test: `reprokit import`, its help and its messages go by this list. A kind never
-fetches anything: git and pip get what a case names when it is run.
+To add one, add a module and its test: `reprokit new --data-set`, its help and its messages go by this list. A kind
+never fetches anything: git and pip get what a case names when it is run.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ def case_data(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
     values (-1: without it), ``verdict`` and ``expected`` in the overview's verdicts, ``fits`` is 1 as expected, 0
     departs or -1, ``number`` -1 in the matrix but not run as the case is now, and ``strip`` has a letter of
     :data:`LETTERS` for each of the ``nights``, ids of runs. ``former``: how many cells more were run when the case was
-    another. ``pages``: night -> the number of each cell, 0 without a page. ``changes``: as ``reprokit changes --json``,
-    those that are alike as one.
+    another. ``pages``: night -> the number of each cell, 0 without a page. ``changes``: as ``history`` has them
+    with --since and --json, those that are alike as one.
     """
     case = known.file.case if known.file else None
     return {
@@ -195,7 +195,7 @@ def _run(known: RecordedCase, run_id: str) -> dict[str, Any]:
 
 
 def _explanation(known: RecordedCase) -> dict[str, Any]:
-    """What ``reprokit explain`` says of the case, with the lines to type for cells that would decide it."""
+    """What ``reprokit show --why`` says of the case, with the lines to type for cells that would decide it."""
     shown = explanation.to_json(known.explained)
     return {
         "claim": shown["claim"],

@@ -30,7 +30,7 @@ class RecordedCase:
 
     ``current``: the newest verdict of each cell of the matrix and variant, of the case as it ran last and the engine
     that served it last, in the matrix's order; a conclusive verdict wins over a newer inconclusive one, as in
-    ``reprokit explain CASE``. Its records are lean: without trials, Dockerfile and repeat line.
+    ``reprokit show --why CASE``. Its records are lean: without trials, Dockerfile and repeat line.
     """
 
     id: str

@@ -91,8 +91,8 @@ def test_a_pipe_as_a_case_does_not_hang(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "good.yaml").write_text(HEAD)
     os.mkfifo(tmp_path / ("good.lock.yaml" if way == "lock" else "x.yaml"))
-    words = {"named": ["validate", "x.yaml"], "folder": ["validate", "."], "id": ["matrix", "other-id"]}
-    assert invoke(words.get(way, ["build", "--locked", "good.yaml"])) in (2, 3)
+    words = {"named": ["validate", "x.yaml"], "folder": ["validate", "."], "id": ["validate", "--cells", "other-id"]}
+    assert invoke(words.get(way, ["run", "--build-only", "--locked", "good.yaml"])) in (2, 3)
     said = capsys.readouterr().err
     assert "a defect of reprokit" not in said
     if way != "id":
@@ -124,7 +124,7 @@ DEEP = "[" * 100_000 + "]" * 100_000
 
 @pytest.mark.parametrize(
     "command",
-    [["run", "--cells", "deep.json"], ["merge", "s", "--planned", "deep.json"], ["config"], ["show"]],
+    [["run", "--cells", "deep.json"], ["store", "merge", "s", "--planned", "deep.json"], ["config"], ["show"]],
     ids=lambda words: words[0],
 )
 def test_deep_nesting_is_refused(

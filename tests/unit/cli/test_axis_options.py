@@ -14,16 +14,11 @@ from reprokit.environment.axes import AXIS_NAMES
 from reprokit.store.database import Store
 
 
-@pytest.mark.parametrize("command", ["run", "matrix", "render", "build", "bisect"])
+@pytest.mark.parametrize("command", ["run", "validate", "render", "new", "bisect"])
 def test_every_axis_is_an_option(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke([command, "--help"]) == 0
     said = capsys.readouterr().out
     assert [name for name in AXIS_NAMES if f"--{name} A,B" not in said] == []
-
-
-def test_a_value_that_is_not_a_version_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoke(["matrix", "cases/cmake_minimum_removed.yaml", "--cmake", "newest"]) == 2
-    assert "--cmake newest: expected a version (digits and dots) or none" in capsys.readouterr().err
 
 
 @pytest.mark.system
@@ -39,7 +34,7 @@ def test_the_last_value_of_a_list_is_completed() -> None:
     assert done.stdout.splitlines()[:2] == ["plain,3.31,4.0", "plain,3.31,4.1"]
 
 
-@pytest.mark.parametrize("command", ["run", "matrix", "render", "build", "lock", "bisect", "reduce"])
+@pytest.mark.parametrize("command", ["run", "validate", "render", "lock", "bisect", "reduce"])
 @pytest.mark.parametrize(("option", "value"), [("--os", "debian-99"), ("--python", "3.99"), ("--axis", "gcc=99")])
 def test_a_value_that_no_release_has_is_wrong_usage(
     command: str,
@@ -52,7 +47,7 @@ def test_a_value_that_no_release_has_is_wrong_usage(
     monkeypatch.setenv("REPROKIT_STORE", str(tmp_path / "store"))
     case = str(Path("cases/cmake_minimum_removed.yaml").resolve())
     monkeypatch.chdir(tmp_path)
-    more = ["--axis", "cmake=3.27..4.0"] if command == "bisect" else []
+    more = {"bisect": ["--axis", "cmake=3.27..4.0"], "validate": ["--cells"]}.get(command, [])
     assert invoke([command, case, option, value, *more]) == 2
     said = capsys.readouterr().err
     assert f"there is no {({'--os': 'OS debian-99', '--python': 'Python 3.99'}).get(option, 'GCC 99')}" in said
@@ -84,7 +79,7 @@ def test_a_case_may_have_such_a_value_and_is_warned(tmp_path: Path, capsys: pyte
     assert f"{path}:5:26: warning: there is no OS debian-99" in said
     assert f"{path}:5:53: warning: CUDA 14.0 is newer than this reprokit knows" in said
     assert "warning: the case calls nvcc, which needs a host compiler, and nothing brings one: add the axis gcc" in said
-    assert invoke(["matrix", str(path), "--os", "debian-99", "--cuda", "13.0", "--base", "bootstrap"]) == 0
+    assert invoke(["validate", "--cells", str(path), "--os", "debian-99", "--cuda", "13.0", "--base", "bootstrap"]) == 0
     assert "unsupported: os debian-99 is not among the available releases" in capsys.readouterr().out
 
 
@@ -112,7 +107,7 @@ def test_the_library_has_nothing_to_warn_of(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_an_unknown_axis_is_reported_with_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoke(["matrix", "cases/cmake_minimum_removed.yaml", "--axis", "cmak=3"]) == 2
+    assert invoke(["validate", "--cells", "cases/cmake_minimum_removed.yaml", "--axis", "cmak=3"]) == 2
     said = capsys.readouterr().err
     assert "--axis cmak: the case has no axis 'cmak'; did you mean 'cmake'?; it has: os, python, " in said
     assert "any case may have: gcc, cuda, cudnn" in said

@@ -33,13 +33,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("command", ["validate", "matrix", "list"])
+@pytest.mark.parametrize("command", ["validate", "list"])
 def test_an_id_is_accepted_where_a_path_is(command: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke([command, "the-one"]) == 0
     assert "the-one" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", ["run", "build", "render", "lock", "isolate", "bisect", "reduce"])
+@pytest.mark.parametrize("command", ["run", "render", "lock", "isolate", "bisect", "reduce"])
 def test_an_unknown_id_is_reported_with_a_near_match(
     command: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -63,14 +63,14 @@ def test_the_id_of_a_case_that_was_run_elsewhere_is_its_file(
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
-    assert invoke(["matrix", "the-two"]) == 0
+    assert invoke(["validate", "--cells", "the-two"]) == 0
     assert "the-two: n=1" in capsys.readouterr().out
     (here / "deep" / "two.yml").unlink()
-    assert invoke(["matrix", "the-two"]) == 2
+    assert invoke(["validate", "--cells", "the-two"]) == 2
     assert "the case was run from deep/two.yml, which does not hold it any more" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["validate", "matrix", "render"])
+@pytest.mark.parametrize("command", ["validate", "render"])
 def test_the_case_that_comes_with_reprokit_needs_no_checkout(
     command: str, here: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -85,7 +85,7 @@ def test_a_case_of_the_users_own_comes_before_the_one_that_comes_with_reprokit(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def cells() -> int:
-        assert invoke(["matrix", case_argument.EXAMPLE]) == 0
+        assert invoke(["validate", "--cells", case_argument.EXAMPLE]) == 0
         return capsys.readouterr().out.count("\n")
 
     theirs = cells()

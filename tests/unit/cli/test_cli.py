@@ -9,9 +9,10 @@ import sys
 import textwrap
 from pathlib import Path
 
+import click
 import pytest
 
-from reprokit.cli import COMMANDS, invoke
+from reprokit.cli import COMMANDS, GROUPS, RENAMED, cli, invoke
 from reprokit.store.database import Store
 from tests.unit.fakes import FakeEngine
 from tests.unit.run.test_runner import CASE, toy
@@ -38,6 +39,33 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
     assert "Usage: reprokit" in capsys.readouterr().out
 
 
+def test_the_help_fits_on_one_screen_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    assert [line for line in lines if line in {f"{group}:" for group in GROUPS}] == [f"{group}:" for group in GROUPS]
+    assert [line.split()[0] for line in lines if line.startswith("  ") and line.split()[0] in COMMANDS] == [*COMMANDS]
+
+
+def test_the_options_of_run_are_in_sections(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["run", "--help"]) == 0
+    said = capsys.readouterr().out
+    places = [said.index(f"{section}:\n") for section in ("Select", "Trials", "Build", "Where", "Output")]
+    assert places == sorted(places)
+    assert " ".join(said.split()).count("service, started if need be") == 1
+    command = cli.get_command(click.Context(cli), "run")
+    assert command is not None
+    assert all(option.opts[-1] in said for option in command.params if isinstance(option, click.Option))
+
+
+@pytest.mark.parametrize("name", RENAMED)
+def test_an_old_name_is_answered_with_the_new_one(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke([name, "--json", "x"]) == 2
+    assert f"`reprokit {name}` is now `reprokit {RENAMED[name]}`" in capsys.readouterr().err
+    assert name not in COMMANDS
+
+
 def test_help_imports_no_heavy_module() -> None:
     code = (
         "import sys; from reprokit.cli import invoke; invoke(['--help']);"
@@ -61,7 +89,7 @@ def test_help_imports_no_heavy_module() -> None:
         (["run", "toy.yaml", "--source", "s=."], "--source s"),
         (["run", "toy.yaml", "--tag", "gpu"], "no case has the tag"),
         (["run", "--resume"], "nothing to resume"),
-        (["run", "--resume", "--trials", "3"], "leave out the other options"),
+        (["run", "--resume", "--trials", "3"], "continues with the options of that run: leave out --trials"),
         (["isolate", "--resume", "--engine", "podman"], "leave out the other options"),
         (["reduce", "--resume", "--source", "a=."], "leave out the other options"),
         (["run", "toy.yaml", "--trials", "0"], "'--trials': 0: expected a whole number, at least 1"),
@@ -71,6 +99,18 @@ def test_help_imports_no_heavy_module() -> None:
         (["run", "toy.yaml", "--trials", "rate=1"], "expected a rate above 0 and below 1 such as 0.1"),
         (["run", "--resume", "-"], "leave out the -"),
         (["run", "toy.yaml", "--json", "toy.yaml/r.json"], "cannot be written"),
+        (["run", "toy.yaml", "--failed", "--resume"], "--failed chooses the cells: leave out --resume"),
+        (["run", "toy.yaml", "--watch", "--failed"], "--watch begins with all cells: leave out --failed"),
+        (["run", "--watch"], "no CASE given"),
+        (["run", "toy.yaml", "--build-only", "--trials", "3"], "--build-only runs nothing: leave out --trials"),
+        (["exec", "toy.yaml", "1"], "no command: reprokit exec CASE [CELL] -- COMMAND"),
+        (["exec", "toy.yaml", "1", "--"], "no command: reprokit exec CASE [CELL] -- COMMAND"),
+        (["validate", "toy.yaml", "--cuda", "12.0"], "only --cells selects: leave out --cuda"),
+        (["render", "toy.yaml", "--devcontainer"], "name a new or empty one with -o"),
+        (["run", "toy.yaml", "--gcc", "12,abc"], "--gcc abc: expected a version (digits and dots) or none"),
+        (["run", "toy.yaml", "--axis", "gcc=abc"], "--gcc abc: expected a version (digits and dots) or none"),
+        (["history", "--exit-code"], "name since when, with --since"),
+        (["report", "-o", "site"], "nothing was run here yet"),
         (["show"], "nothing was run here yet"),
         (["history", "x"], "nothing was run here yet"),
         (["list"], "no folder cases/"),
@@ -79,9 +119,9 @@ def test_help_imports_no_heavy_module() -> None:
         (["run", ".", "--tag", ""], "--tag: no word is given"),
         (["list", ".", "--framework", " , "], "--framework: no word is given"),
         (["list", ".", "--needs", ""], "--needs: no word is given"),
-        (["index"], "cases is not a folder"),
-        (["index", ".", "--check", "--results", "r.json"], "leave out --results"),
-        (["index", ".", "--results", "toy.yaml"], "toy.yaml"),
+        (["list", "--write", "cases/README.md"], "cases is not a folder"),
+        (["list", "--write", "r.md", "--check", "--results", "r.json"], "leave out --results"),
+        (["list", "--write", "r.md", "--results", "toy.yaml"], "toy.yaml"),
     ],
 )
 def test_wrong_usage_exits_with_2_and_a_hint_and_leaves_no_files(
@@ -178,16 +218,9 @@ def test_rendering_writes_a_folder_per_image_and_replaces_only_its_own(
 
 
 def test_the_matrix_is_shown_with_the_expected_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoke(["matrix", "toy.yaml", "--axis", "a=2,3", "--json"]) == 0
+    assert invoke(["validate", "--cells", "toy.yaml", "--axis", "a=2,3", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [(row["cell"]["a"], row["expected"]) for row in rows] == [("2", "reproduced")] * 2 + [("3", None)] * 2
-
-
-@pytest.mark.parametrize("words", [["--gcc", "12,abc"], ["--axis", "gcc=abc"]])
-def test_a_known_axis_takes_only_versions(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoke(["matrix", "toy.yaml", *words]) == 2
-    assert "--gcc abc: expected a version (digits and dots) or none" in capsys.readouterr().err
-    assert invoke(["matrix", "toy.yaml", "--gcc", "12.x,none", "--python", "3.*"]) == 0
 
 
 def test_the_matrix_shows_unavailable_cells_and_conflicting_versions(
@@ -204,13 +237,13 @@ def test_the_matrix_shows_unavailable_cells_and_conflicting_versions(
     """
     (folder / "compilers.yaml").write_text(textwrap.dedent(text))
     conflict = "gcc 12 is not supported by nvcc 11.8: at most GCC 11"
-    assert invoke(["matrix", "compilers.yaml", "--base", "bootstrap"]) == 0
+    assert invoke(["validate", "--cells", "compilers.yaml", "--base", "bootstrap"]) == 0
     lines = {line.split("  ")[0].partition("gcc=")[2]: line for line in capsys.readouterr().out.splitlines()[:-1]}
     assert lines["11 say=a"].endswith("(not-reproduced expected)")
     assert lines["12 say=a"].endswith(f"  conflict tolerated, the case expects its failure here: {conflict}")
     assert lines["12 say=b"].endswith(f"  unsupported: {conflict}")
     assert "  unsupported: gcc 13 " in lines["13 say=a"]
-    assert invoke(["matrix", "compilers.yaml", "--base", "bootstrap", "--json"]) == 0
+    assert invoke(["validate", "--cells", "compilers.yaml", "--base", "bootstrap", "--json"]) == 0
     rows = {(row["cell"]["gcc"], row["cell"]["say"]): row for row in json.loads(capsys.readouterr().out)}
     assert rows["11", "a"]["unsupported"] is None
     assert "nearest: gcc 11 on debian-12" in rows["12", "b"]["unsupported"]
@@ -222,7 +255,19 @@ def test_a_sites_own_compatibility_table_counts(
 ) -> None:
     (folder / "own.yaml").write_text('cuda: {gcc: {"13.0": {most: "11"}}}\n')
     monkeypatch.setenv("REPROKIT_COMPATIBILITY", str(folder / "own.yaml"))
-    argv = ["matrix", "toy.yaml", "--os", "debian-12", "--cuda", "13.0", "--gcc", "12", "--base", "bootstrap"]
+    argv = [
+        "validate",
+        "--cells",
+        "toy.yaml",
+        "--os",
+        "debian-12",
+        "--cuda",
+        "13.0",
+        "--gcc",
+        "12",
+        "--base",
+        "bootstrap",
+    ]
     assert invoke(argv) == 0
     assert "unsupported: gcc 12 is not supported by nvcc 13.0: at most GCC 11" in capsys.readouterr().out
     monkeypatch.delenv("REPROKIT_COMPATIBILITY")
@@ -232,13 +277,6 @@ def test_a_sites_own_compatibility_table_counts(
     monkeypatch.setenv("REPROKIT_COMPATIBILITY", str(folder / "wrong.yaml"))
     assert invoke(argv) == 2
     assert "wrong.yaml:1: cuda: unknown key 'gc' (did you mean 'gcc'?)" in capsys.readouterr().err
-
-
-def test_images_are_built_without_a_run(engine: FakeEngine, capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoke(["build", "toy.yaml", "--base", "registry"]) == 0
-    assert "4 cells" in capsys.readouterr().out
-    assert not engine.trials
-    assert len(engine.built) == 1
 
 
 def test_a_result_goes_through_a_link_and_into_a_pipe(
@@ -271,10 +309,10 @@ def test_options_for_several_cases_need_only_fit_some_of_them(folder: Path, caps
     (folder / "other.yaml").write_text(other)
 
     def shown(*words: str) -> list[str]:
-        assert invoke(["matrix", ".", *words]) == 0
+        assert invoke(["validate", "--cells", ".", *words]) == 0
         return [line.split("  ")[0] for line in capsys.readouterr().out.splitlines()[:-1]]
 
     assert shown("--skip", "a=1,b=x") == ["other: z=q", "toy: a=1 b=y", "toy: a=2 b=x", "toy: a=2 b=y"]
     assert shown("--only", "a=1") == ["toy: a=1 b=x", "toy: a=1 b=y"]
     assert shown("--axis", "z=r") == ["other: z=r"]
-    assert invoke(["matrix", ".", "--skip", "aa=1"]) == 2
+    assert invoke(["validate", "--cells", ".", "--skip", "aa=1"]) == 2

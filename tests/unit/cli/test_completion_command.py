@@ -18,7 +18,7 @@ source ./script
 complete_words() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _reprokit_completion reprokit; echo ${COMPREPLY[@]}; }
 complete_words reprokit bis
 complete_words reprokit run --ref
-complete_words reprokit matrix --cuda 11.
+complete_words reprokit validate --cells --cuda 11.
 complete_words reprokit run --only
 """,
     "zsh": """
@@ -31,13 +31,13 @@ typeset -a words
 commands[reprokit]=reprokit
 ask reprokit bis
 ask reprokit run --ref
-ask reprokit matrix --cuda 11.
+ask reprokit validate --cells --cuda 11.
 """,
     "fish": """
 source ./script
 complete -C "reprokit bis"
 complete -C "reprokit run --ref"
-complete -C "reprokit matrix --cuda 11."
+complete -C "reprokit validate --cells --cuda 11."
 """,
 }
 
@@ -55,8 +55,8 @@ def test_a_shell_completes_commands_options_and_values(
     reprokit.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m reprokit "$@"\n')
     reprokit.chmod(0o755)
     monkeypatch.setenv("PATH", str(reprokit.parent), prepend=":")
-    script = subprocess.run(["reprokit", "completion", shell], capture_output=True, text=True, check=True).stdout
-    (tmp_path / "script").write_text(script)
+    words = ["reprokit", "integrate", "completion", shell]
+    (tmp_path / "script").write_bytes(subprocess.run(words, capture_output=True, check=True).stdout)
     done = subprocess.run([program, "-c", ASKING[shell]], cwd=tmp_path, capture_output=True, text=True, check=False)
     said = done.stdout
     assert "bisect" in said, (said, done.stderr)
@@ -81,9 +81,9 @@ def test_it_is_installed_where_the_shell_looks(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert invoke(["completion", shell]) == 0
+    assert invoke(["integrate", "completion", shell]) == 0
     script = capsys.readouterr().out.strip()
-    assert invoke(["completion", shell, "--install"]) == 0
+    assert invoke(["integrate", "completion", shell, "--install"]) == 0
     said = capsys.readouterr().out
     assert str(tmp_path / path) in said
     assert then.format(tmp_path / path) in said
@@ -91,7 +91,7 @@ def test_it_is_installed_where_the_shell_looks(
     assert "_REPROKIT_COMPLETE" in script
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "data"))
-    assert invoke(["completion", shell, "--install"]) == 0
+    assert invoke(["integrate", "completion", shell, "--install"]) == 0
     assert str(tmp_path / "data") in capsys.readouterr().out
 
 
@@ -104,9 +104,4 @@ def test_the_commands_are_completed_without_importing_them() -> None:
         "except SystemExit: print([name for name in sys.modules if name.endswith('_command')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout.splitlines() == ["plain,build", "plain,bisect", "plain,bundle", "[]"]
-
-
-def test_an_unknown_shell_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoke(["completion", "tcsh"]) == 2
-    assert "'bash', 'zsh', 'fish'" in capsys.readouterr().err
+    assert done.stdout.splitlines() == ["plain,bisect", "plain,bundle", "[]"]

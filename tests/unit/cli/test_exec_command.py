@@ -98,12 +98,6 @@ def test_standard_input_that_cannot_be_given(
     assert "standard input is closed" in capsys.readouterr().err
 
 
-def test_without_a_command_it_says_how_one_is_given(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["exec", "toy.yaml", "1"], ["exec", "toy.yaml", "1", "--"]):
-        assert invoke(words) == 2
-        assert "no command: reprokit exec CASE [CELL] -- COMMAND" in capsys.readouterr().err
-
-
 def test_a_recorded_cell_is_named_alone(capsys: pytest.CaptureFixture[str]) -> None:
     invoke(["run", "toy.yaml"])
     assert invoke(["exec", "last:3", "--", "lib"]) == 2
@@ -120,16 +114,6 @@ def test_folders_to_write_are_named_before_anything_is_built(
     (tmp_path / "src").mkdir()
     assert invoke(["exec", "toy.yaml", "1", "--writable", "src", "--writable", "src=deep/er", "--", "lib"]) == 1
     assert [one.target for one in engine.trials[-1].mounts] == ["/workspace/src", "/workspace/deep/er"]
-
-
-def test_a_run_chooses_its_cells_in_one_way(capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoke(["run", "toy.yaml", "--failed", "--resume"]) == 2
-    assert invoke(["run", "toy.yaml", "--watch", "--failed"]) == 2
-    said = capsys.readouterr().err
-    assert "--failed chooses the cells: leave out --resume and --cells" in said
-    assert "--watch begins with all cells: leave out --failed, --resume and --cells" in said
-    assert invoke(["run", "--watch"]) == 2
-    assert "no CASE given" in capsys.readouterr().err
 
 
 def test_a_shell_without_a_terminal_names_the_command_that_needs_none(

@@ -23,11 +23,11 @@ def written(more: str = "", shown: str = 'a "b" $HOME') -> None:
 
 
 def export(*words: str) -> int:
-    return invoke(["export", "--devcontainer", "toy.yaml", *words, "--base", "registry"])
+    return invoke(["render", "toy.yaml", "--devcontainer", *words, "--base", "registry"])
 
 
 def test_an_editor_finds_the_cell_and_nothing_of_this_host(capsys: pytest.CaptureFixture[str]) -> None:
-    assert export("a=2,b=x", "-o", "out") == 0
+    assert export("--only", "a=2,b=x", "-o", "out") == 0
     folder = Path("out/.devcontainer")
     assert [one.name for one in Path("out").iterdir()] == [".devcontainer"]
     about = json.loads((folder / "devcontainer.json").read_text())
@@ -49,14 +49,9 @@ def test_an_editor_finds_the_cell_and_nothing_of_this_host(capsys: pytest.Captur
     assert "docker build out/.devcontainer" in said
 
 
-def test_a_cell_is_named_by_its_number_too() -> None:
-    assert export("2", "-o", "out") == 0
-    assert json.loads(Path("out/.devcontainer/devcontainer.json").read_text())["name"] == "toy: a=1 b=y"
-
-
 def test_several_cells_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert export("a=2", "-o", "out") == 2
-    assert "reprokit export --devcontainer" in capsys.readouterr().err
+    assert export("--only", "a=2", "-o", "out") == 2
+    assert "reprokit render toy.yaml --devcontainer -o out --only a=2,b=x" in capsys.readouterr().err
     assert not Path("out").exists()
 
 
@@ -64,7 +59,7 @@ def test_a_folder_that_is_in_use_is_left_alone(capsys: pytest.CaptureFixture[str
     kept = Path("out/.devcontainer/Dockerfile")
     kept.parent.mkdir(parents=True)
     kept.write_text("FROM mine")
-    assert export("1", "-o", "out") == 2
+    assert export("--only", "a=1,b=x", "-o", "out") == 2
     assert kept.read_text() == "FROM mine"
     assert "out is not an empty folder" in capsys.readouterr().err
 
@@ -72,7 +67,7 @@ def test_a_folder_that_is_in_use_is_left_alone(capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize("value", ["${localEnv:TOKEN}", "${env:TOKEN}", "x${ LOCALENV:T}", "${localWorkspaceFolder}"])
 def test_what_an_editor_would_fill_in_from_the_host_is_refused(value: str, capsys: pytest.CaptureFixture[str]) -> None:
     written(shown=value)
-    assert export("1", "-o", "out") == 2
+    assert export("--only", "a=1,b=x", "-o", "out") == 2
     assert "your host" in capsys.readouterr().err
     assert not Path("out").exists()
 
@@ -80,6 +75,6 @@ def test_what_an_editor_would_fill_in_from_the_host_is_refused(value: str, capsy
 def test_real_data_is_mounted_where_it_is_named() -> None:
     written("datasets: {data: {path: d}}")
     Path("real").mkdir()
-    assert export("1", "-o", "out", "--dataset", "data=real") == 0
+    assert export("--only", "a=1,b=x", "-o", "out", "--dataset", "data=real") == 0
     about = json.loads(Path("out/.devcontainer/devcontainer.json").read_text())
     assert about["mounts"] == [f"type=bind,source={Path('real').absolute()},target=/workspace/d,readonly"]

@@ -1,4 +1,4 @@
-"""``reprokit mcp`` without an engine: what agents may do, and what is refused."""
+"""``reprokit integrate mcp`` without an engine: what agents may do, and what is refused."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_without_the_extra_it_says_what_to_install(
     for name in [name for name in sys.modules if name.partition(".")[0] == "mcp"] + ["reprokit.cli.agents.server"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "mcp", None)
-    assert invoke(["mcp"]) == 2
+    assert invoke(["integrate", "mcp"]) == 2
     assert "pip install 'reprokit-harness[mcp]'" in capsys.readouterr().err
 
 

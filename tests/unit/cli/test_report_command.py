@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.cli import invoke
 from tests.unit.nights import CASE, Nights
 from tests.unit.report.test_html import data, nights, report
 
@@ -96,14 +95,6 @@ def test_what_cannot_be_written_is_reported(
     assert report(*arguments) == 2
     assert words in capsys.readouterr().err
     assert not Path("site").exists()
-
-
-def test_without_a_store_there_is_nothing_to_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert invoke(["report", "-o", "site", "--store", "none"]) == 2
-    assert "nothing was run here yet" in capsys.readouterr().err
 
 
 @pytest.mark.system

@@ -126,9 +126,9 @@ def test_a_table_of_rich_holds_no_code_but_its_own(name: str, tmp_path: Path) ->
 
 
 COMMANDS = [
-    ["show"], ["show", "last", "1"], ["history"], ["history", "nightly"], ["changes", "--since", "2025-01-01"],
-    ["list"], ["rejudge", "--all"], ["explain", "last"], ["diff", "last:1", "last:2"],
-    ["report", "--format", "gha", "-o", "-"], ["merge", "store", "--store", "other"],
+    ["show"], ["show", "last", "1"], ["history"], ["history", "nightly"], ["history", "--since", "2025-01-01"],
+    ["list"], ["store", "rejudge", "--all"], ["show", "--why", "last"], ["diff", "last:1", "last:2"],
+    ["report", "--format", "gha", "-o", "-"], ["store", "merge", "store", "--store", "other"],
 ]  # fmt: skip
 
 

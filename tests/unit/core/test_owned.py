@@ -88,7 +88,7 @@ def test_under_sudo_the_files_of_the_calling_user_are_the_users_own(
     assert other_owner(tmp_path / "absent", {}) == ""
 
 
-@pytest.mark.parametrize("command", [["run", "c.yaml"], ["build", "c.yaml"], ["isolate", "c.yaml"]], ids=" ".join)
+@pytest.mark.parametrize("command", [["run", "c.yaml"], ["lock", "c.yaml"], ["isolate", "c.yaml"]], ids=" ".join)
 def test_a_store_of_another_user_that_was_only_found_decides_nothing(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

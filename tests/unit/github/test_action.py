@@ -104,5 +104,5 @@ def test_a_job_of_a_night_reports_a_wrong_entry(
     for entry, words, message in (("x", "", "not JSON"), ("{}", "", "Field required"), ("{}", "'", "ARGUMENTS: No")):
         monkeypatch.setenv("ENTRY", entry)
         monkeypatch.setenv("ARGUMENTS", words)
-        assert invoke(["github", "run-cells", "--store", str(tmp_path / "store")]) == 2
+        assert invoke(["integrate", "github", "run-cells", "--store", str(tmp_path / "store")]) == 2
         assert message in capsys.readouterr().err

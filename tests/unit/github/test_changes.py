@@ -29,7 +29,7 @@ R, N, O = "reproducing", "not-reproducing", "other-failure"  # noqa: E741
 def change(
     old: str | None, new: str, at: int, *, case: str = "numpy-alias", n: str = "1", **values: Any
 ) -> dict[str, Any]:
-    """A change as ``reprokit changes --json`` has it, counted in the night of that day."""
+    """A change as ``reprokit history --since 7d --json`` has it, counted in the night of that day."""
     when = f"2026-01-{at:02d}T02:00:00.000Z"
     record = {
         "run": f"r{at}",

@@ -216,7 +216,7 @@ def test_a_template_that_loops_is_stopped(
     )
     monkeypatch.setenv("GITHUB_EVENT_PATH", str(event))
     monkeypatch.delenv("GITHUB_OUTPUT", raising=False)
-    assert invoke(["github", "check-issue", "-o", str(tmp_path / "review")]) == 0
+    assert invoke(["integrate", "github", "check-issue", "-o", str(tmp_path / "review")]) == 0
     assert "state=invalid" in capsys.readouterr().out
     reply = json.loads((tmp_path / "review" / "reply.json").read_text())
     assert TOO_LONG in reply["markdown"]

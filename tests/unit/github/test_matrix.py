@@ -41,7 +41,7 @@ fix: {summary: none, env: {A: B}}
 
 
 def entries(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
-    assert invoke(["matrix", "--github", "--base", "registry", *arguments]) == 0
+    assert invoke(["integrate", "github", "matrix", "--base", "registry", *arguments]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1  # it is written into an output as NAME=VALUE
     include: list[dict[str, Any]] = json.loads(lines[0])["include"]
@@ -158,9 +158,8 @@ def test_an_entry_names_its_cells_without_shell_syntax(tmp_path: Path, capsys: p
 
 def test_an_empty_matrix_has_no_job(capsys: pytest.CaptureFixture[str]) -> None:
     path = str(CASES / "ptxas_unknown_arch.yaml")
-    assert (
-        invoke(["matrix", "--github", "--base", "registry", path, "--skip", "arch=sm_35", "--skip", "arch=sm_90"]) == 2
-    )
+    skipped = ["--skip", "arch=sm_35", "--skip", "arch=sm_90"]
+    assert invoke(["integrate", "github", "matrix", "--base", "registry", path, *skipped]) == 2
     assert "the selection is empty" in capsys.readouterr().err
 
 

@@ -191,7 +191,7 @@ def test_without_a_terminal_it_names_the_alternatives(tmp_path: Path, monkeypatc
     error = str(run().exception)
     assert "no terminal" in error
     assert "--from" in error
-    assert "reprokit capture" in error
+    assert "reprokit new" in error
     assert "--python x: expected a version" in str(run("--title", "a", "--command", "b", "--python", "x").exception)
     assert "with --from" in str(run("--from", "x.md", "--title", "a").exception)
     assert not list(tmp_path.iterdir())

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from reprokit.case.templates import render_text
-from reprokit.cli.capture_command import command as capture
+from reprokit.cli.new_command import command as new
 from reprokit.environment.cases import load_text
 from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Ending
@@ -335,13 +335,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*words: str) -> Result:
-    return CliRunner().invoke(capture, list(words), standalone_mode=False)
+    return CliRunner().invoke(new, list(words), standalone_mode=False)
 
 
 @pytest.mark.system
 def test_the_exit_status_is_the_commands_and_the_case_is_in_this_folder(folder: Path) -> None:
     (folder / "go.sh").write_text("echo broken >&2\nexit 3\n")
-    first = run("sh", "go.sh", "-o", "not-ours")
+    first = run("--", "sh", "go.sh", "-o", "not-ours")
     assert first.return_value == 3
     assert sorted(path.name for path in folder.glob("*.yaml")) == ["go-exit-3.yaml"]
     case = load_text("x.yaml", (folder / "go-exit-3.yaml").read_text()).case
@@ -349,39 +349,49 @@ def test_the_exit_status_is_the_commands_and_the_case_is_in_this_folder(folder: 
     assert case.files == {"go.sh": "echo broken >&2\nexit 3\n"}
     assert (case.expect.failure.exit_code, case.expect.failure.output) == (3, "broken")
     assert "next: reprokit run go-exit-3.yaml" in first.stderr
-    assert run("sh", "go.sh").return_value == 3
+    assert run("--", "sh", "go.sh").return_value == 3
     assert (folder / "go-exit-3-2.yaml").exists()
 
 
 def test_a_command_that_succeeds_or_does_not_exist_leaves_no_case(folder: Path) -> None:
     assert run("--", "true").return_value == 0
-    nothing = run("no-such-program-here", "x")
+    nothing = run("--", "no-such-program-here", "x")
     assert nothing.return_value == 127
     assert "no such command" in nothing.stderr
     (folder / "plain.txt").write_text("")
-    assert run("./plain.txt").return_value == 126
+    assert run("--", "./plain.txt").return_value == 126
     assert not list(folder.glob("*.yaml"))
 
 
 def test_an_unknown_option_is_refused_only_before_the_command(folder: Path) -> None:
     assert "--nope" in str(run("--nope", "true").exception)
-    assert run("true", "--nope").return_value == 0
+    assert run("--", "true", "--nope").return_value == 0
+    assert "reprokit new -- false x" in str(run("false", "x").exception)
+
+
+@pytest.mark.system
+def test_a_line_is_run_by_a_shell_where_it_needs_one(folder: Path) -> None:
+    assert run("--run", "false | true && exit 5", "-o", "a.yaml").return_value == 5
+    assert "&& exit 5" in load_text("a.yaml", (folder / "a.yaml").read_text()).case.command
+    assert run("--run", "ls 'no such'", "-o", "b.yaml").return_value == 2
+    assert load_text("b.yaml", (folder / "b.yaml").read_text()).case.command == "ls 'no such'"
+    assert run("--run", "'a").exception
 
 
 @pytest.mark.system
 def test_an_existing_file_is_not_overwritten_and_nothing_is_run(folder: Path) -> None:
     (folder / "x.yaml").write_text("mine")
-    refused = run("-o", "x.yaml", "sh", "-c", "touch ran; exit 1")
+    refused = run("-o", "x.yaml", "--", "sh", "-c", "touch ran; exit 1")
     assert "x.yaml exists already" in str(refused.exception)
     assert not (folder / "ran").exists()
-    assert run("-o", "x.yaml", "--force", "sh", "-c", "exit 1").return_value == 1
+    assert run("-o", "x.yaml", "--force", "--", "sh", "-c", "exit 1").return_value == 1
     assert (folder / "x.yaml").read_text() != "mine"
 
 
 @pytest.mark.system
 def test_a_case_that_cannot_be_written_is_not_lost(folder: Path) -> None:
     (folder / "plain").write_text("")
-    done = run("-o", "plain/x.yaml", "sh", "-c", "exit 4")
+    done = run("-o", "plain/x.yaml", "--", "sh", "-c", "exit 4")
     assert done.return_value == 4
     assert "schema: reprokit/v1" in done.stderr
     assert "plain/x.yaml cannot be written" in done.stderr
@@ -391,7 +401,7 @@ def test_a_case_that_cannot_be_written_is_not_lost(folder: Path) -> None:
 def test_a_printed_secret_is_in_no_case(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "correct-horse-77")
     (folder / "go.sh").write_text('echo "key is $SOME_API_KEY"\nexit 1\n')
-    done = run("sh", "go.sh")
+    done = run("--", "sh", "go.sh")
     text = next(folder.glob("*.yaml")).read_text()
     assert "correct-horse-77" not in text + done.stderr
     assert "the environment variable SOME_API_KEY" in text
@@ -441,7 +451,7 @@ def test_what_a_case_cannot_hold_is_reported(folder: Path) -> None:
 
 @pytest.mark.system
 def test_code_on_the_command_line_counts(folder: Path) -> None:
-    run(sys.executable, "-c", "import yaml; raise SystemExit('no')")
+    run("--", sys.executable, "-c", "import yaml; raise SystemExit('no')")
     case = load_text("x.yaml", next(folder.glob("*.yaml")).read_text()).case
     assert case.environment.pip[0].startswith("PyYAML==")
     assert case.command == """python -c 'import yaml; raise SystemExit('"'"'no'"'"')'"""

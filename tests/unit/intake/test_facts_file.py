@@ -40,7 +40,7 @@ def test_a_wrong_answer_says_where_and_what_to_do(text: str, said: str) -> None:
     with pytest.raises(UsageError) as refused:
         load(text)
     assert said in str(refused.value)
-    assert "`reprokit schema facts`" in str(refused.value)
+    assert "`reprokit integrate schema facts`" in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""``reprokit import``: what it writes, what it refuses, and what a hostile data set cannot do. No engine."""
+"""``reprokit new --data-set``: what it writes, what it refuses, and what a hostile data set cannot do. No engine."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def both(file: str) -> tuple[Case, CellSpec, CellSpec]:
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """What is said of an import that writes nothing."""
-    assert invoke(["import", *words]) == 2
+    assert invoke(["new", "--data-set", *words]) == 2
     assert not list(Path().glob("*.yaml"))
     assert not Path("hacked").exists()
     return capsys.readouterr().err
@@ -62,7 +62,7 @@ class TestBugsInPy:
         self, project: Project, capsys: pytest.CaptureFixture[str]
     ) -> None:
         bug_datasets.bugsinpy(Path("data"), project, files={"setup.sh": "python setup.py install; touch a\r\n"})
-        assert invoke(["import", "bugsinpy", "data", "greet:1", "--out", "bugs"]) == 0
+        assert invoke(["new", "--data-set", "bugsinpy", "data", "greet:1", "-o", "bugs"]) == 0
         said = capsys.readouterr()
         assert said.out == "bugs/bugsinpy-greet-1.yaml\n"
         assert "--source greet=DIR --source greet-tests=DIR" in said.err
@@ -80,7 +80,7 @@ class TestBugsInPy:
     def test_requirements_in_any_encoding(self, project: Project, encoding: str) -> None:
         text = "attrs==19.3.0\r\nsix==1.15.0\r\n"
         bug_datasets.bugsinpy(Path("data"), project, files={"requirements.txt": text.encode(encoding)})
-        assert invoke(["import", "bugsinpy", "data"]) == 0
+        assert invoke(["new", "--data-set", "bugsinpy", "data"]) == 0
         _, buggy, _ = both("bugsinpy-greet-1.yaml")
         [step] = buggy.environment.pip_steps
         assert (step.requirements, step.options) == (("attrs==19.3.0", "six==1.15.0"), ("--no-deps",))
@@ -97,7 +97,8 @@ class TestBugsInPy:
             "py==1.8.1",
         ]
         bug_datasets.bugsinpy(Path("data"), project, files={"requirements.txt": "\n".join(lines)})
-        assert invoke(["import", "bugsinpy", "data", "--pip", "ATTRS>19", "--pip", "mock", "--without", "PY"]) == 0
+        changes = ["--pip", "ATTRS>19", "--pip", "mock", "--without", "PY"]
+        assert invoke(["new", "--data-set", "bugsinpy", "data", *changes]) == 0
         _, buggy, _ = both("bugsinpy-greet-1.yaml")
         step, added = buggy.environment.pip_steps
         assert step.requirements == ("six>=1.15; python_version < '4'", "ATTRS>19")
@@ -113,7 +114,7 @@ class TestBugsInPy:
     def test_a_sequence_of_tests_pytest_without_a_version_and_tox(self, project: Project) -> None:
         commands = "pytest tests/a.py::T::test_a[x y]\n\npython3 -m pytest tests/a.py::test_b;tox tests/b.py::test_c\n"
         bug_datasets.bugsinpy(Path("data"), project, files={"run_test.sh": commands})
-        assert invoke(["import", "bugsinpy", "data"]) == 0
+        assert invoke(["new", "--data-set", "bugsinpy", "data"]) == 0
         case, buggy, _ = both("bugsinpy-greet-1.yaml")
         assert isinstance(case.command, str)
         assert [shlex.split(line) for line in case.command.splitlines()] == [
@@ -129,7 +130,7 @@ class TestBugsInPy:
         info = f'python_version="3.8.3"pythonpath="x/build/lib/;x"\nbuggy_commit_id="{project.buggy}"\n'
         info += f'fixed_commit_id="{project.fixed}"\ntest_file="{TEST}"'
         bug_datasets.bugsinpy(Path("data"), project, files={"bug.info": info})
-        assert invoke(["import", "bugsinpy", "data"]) == 0
+        assert invoke(["new", "--data-set", "bugsinpy", "data"]) == 0
         _, buggy, _ = both("bugsinpy-greet-1.yaml")
         assert buggy.env == {"PYTHONPATH": "/workspace/greet/build/lib:/workspace/greet"}
 
@@ -138,7 +139,7 @@ class TestBugsInPy:
     ) -> None:
         bug_datasets.bugsinpy(Path("data"), project)
         bug_datasets.bugsinpy(Path("data"), project, name="worse", files={"bug.info": "", "run_test.sh": "x"})
-        assert invoke(["import", "bugsinpy", "data"]) == 2
+        assert invoke(["new", "--data-set", "bugsinpy", "data"]) == 2
         said = capsys.readouterr()
         assert said.out == "bugsinpy-greet-1.yaml\n"
         assert "worse:1: not written: data/projects/worse/bugs/1/bug.info: " in said.err
@@ -147,16 +148,16 @@ class TestBugsInPy:
     def test_a_file_that_exists_is_kept(self, project: Project, capsys: pytest.CaptureFixture[str]) -> None:
         bug_datasets.bugsinpy(Path("data"), project)
         Path("bugsinpy-greet-1.yaml").write_text("mine")
-        assert invoke(["import", "bugsinpy", "data"]) == 2
+        assert invoke(["new", "--data-set", "bugsinpy", "data"]) == 2
         assert "overwrite it with --force" in capsys.readouterr().err
         assert Path("bugsinpy-greet-1.yaml").read_text() == "mine"
-        assert invoke(["import", "bugsinpy", "data", "--force"]) == 0
+        assert invoke(["new", "--data-set", "bugsinpy", "data", "--force"]) == 0
         both("bugsinpy-greet-1.yaml")
 
     def test_two_bugs_never_get_one_file(self, project: Project, capsys: pytest.CaptureFixture[str]) -> None:
         bug_datasets.bugsinpy(Path("data"), project, name="a-b")
         bug_datasets.bugsinpy(Path("data"), project, name="a_b")
-        assert invoke(["import", "bugsinpy", "data", "--force"]) == 2
+        assert invoke(["new", "--data-set", "bugsinpy", "data", "--force"]) == 2
         assert "a_b:1: not written: its case would have the id bugsinpy-a-b-1" in capsys.readouterr().err
 
     @pytest.mark.parametrize(
@@ -180,7 +181,7 @@ class TestBugsInPy:
         self, project: Project, capsys: pytest.CaptureFixture[str]
     ) -> None:
         bug_datasets.bugsinpy(Path("data"), project)
-        assert "greet has no bug '2'" in refused(capsys, "bugsinpy", "data", "greet:1", "greet:2", "--out", "bugs")
+        assert "greet has no bug '2'" in refused(capsys, "bugsinpy", "data", "greet:1", "greet:2", "-o", "bugs")
         assert not Path("bugs").exists()
 
 
@@ -230,7 +231,7 @@ def test_a_link_out_of_the_data_set_is_refused(project: Project, capsys: pytest.
 def test_texts_of_a_data_set_are_neither_templates_nor_shell(project: Project) -> None:
     """What the data set's own program would run as words is run as these words."""
     bug_datasets.bugsinpy(Path("data"), project, files={"run_test.sh": OTHER, "setup.sh": OTHER})
-    assert invoke(["import", "bugsinpy", "data"]) == 0
+    assert invoke(["new", "--data-set", "bugsinpy", "data"]) == 0
     assert not Path("hacked").exists()
     _, buggy, _ = both("bugsinpy-greet-1.yaml")
     line = buggy.command[-1].splitlines()[1]
@@ -247,7 +248,7 @@ class TestSweBench:
         return "rows.jsonl"
 
     def test_the_patches_and_the_tests_of_a_row(self, project: Project, tmp_path: Path) -> None:
-        assert invoke(["import", "swe-bench", self.written(tmp_path, bug_datasets.row(project))]) == 0
+        assert invoke(["new", "--data-set", "swe-bench", self.written(tmp_path, bug_datasets.row(project))]) == 0
         case, buggy, fixed = both("swe-bench-example-greet-7.yaml")
         assert case.title == "A greeting has no comma"
         assert case.report is not None
@@ -275,7 +276,7 @@ class TestSweBench:
         Path("specs.json").write_text(json.dumps({"example/greet": {"1.0": recipe}}))
         ids = json.dumps([f"{TEST}::GreetingTest::test_comma"])
         row = bug_datasets.row(project, FAIL_TO_PASS=ids, PASS_TO_PASS="[]")
-        assert invoke(["import", "swe-bench", self.written(tmp_path, row), "--specs", "specs.json"]) == 0
+        assert invoke(["new", "--data-set", "swe-bench", self.written(tmp_path, row), "--specs", "specs.json"]) == 0
         case, buggy, _ = both("swe-bench-example-greet-7.yaml")
         assert case.matrix.axes["python"] == ("3.9",)
         assert [step.requirements for step in buggy.environment.pip_steps] == [
@@ -285,14 +286,14 @@ class TestSweBench:
         assert buggy.environment.setup.splitlines()[-2:] == ["sed -i s/{{/x/ a", "python -m pip install ."]
         assert "export LANG=C.UTF-8\nmapfile" in buggy.command[-1]
         named = bug_datasets.row(project, install_config=recipe | {"packages": "requirements.txt"}, FAIL_TO_PASS=ids)
-        assert invoke(["import", "swe-bench", self.written(tmp_path, named), "--force"]) == 0
+        assert invoke(["new", "--data-set", "swe-bench", self.written(tmp_path, named), "--force"]) == 0
         _, buggy, _ = both("swe-bench-example-greet-7.yaml")
         assert "for list in requirements.txt " in buggy.environment.setup
         assert "pip install six==1.15.0\n" in buggy.environment.setup
 
     def test_bare_names_are_selected_in_the_files_of_the_patch(self, project: Project, tmp_path: Path) -> None:
         row = bug_datasets.row(project, FAIL_TO_PASS=["test_comma", "test_b"], PASS_TO_PASS=["test_is_text"])
-        assert invoke(["import", "swe-bench", self.written(tmp_path, row)]) == 0
+        assert invoke(["new", "--data-set", "swe-bench", self.written(tmp_path, row)]) == 0
         case, buggy, _ = both("swe-bench-example-greet-7.yaml")
         assert f'python -m pytest {TEST} -k "${{tests[@]}}"' in case.command
         assert buggy.files["fail_to_pass.txt"].text == "test_comma or test_b\n"
@@ -355,12 +356,12 @@ class TestSweBench:
         row = bug_datasets.row(project)
         text = {"lines": json.dumps(row), "list": json.dumps([row], indent=1), "one": json.dumps(row, indent=1)}[form]
         Path("rows.json").write_text(f"{mark}{text}\r\n", encoding="utf-8")
-        assert invoke(["import", "swe-bench", "rows.json", "example__greet-7"]) == 0
+        assert invoke(["new", "--data-set", "swe-bench", "rows.json", "example__greet-7"]) == 0
 
     def test_a_signature_has_the_first_of_many_tests(self, project: Project, tmp_path: Path) -> None:
         names = [f"test_{number}_{'x' * (number % 7)}" for number in range(2000)]
         row = bug_datasets.row(project, FAIL_TO_PASS=[f"{TEST}::{name}" for name in names])
-        assert invoke(["import", "swe-bench", self.written(tmp_path, row)]) == 0
+        assert invoke(["new", "--data-set", "swe-bench", self.written(tmp_path, row)]) == 0
         case, buggy, _ = both("swe-bench-example-greet-7.yaml")
         assert "(?:test_0_|test_1_x|" in str(case.expect.failure.output)
         assert len(buggy.files["fail_to_pass.txt"].text.splitlines()) == 2000
@@ -424,7 +425,7 @@ def test_the_signature_is_the_test_and_not_an_environment_that_lacks_something(
     project: Project, log: str, matches: bool
 ) -> None:
     bug_datasets.bugsinpy(Path("data"), project)
-    assert invoke(["import", "bugsinpy", "data", "--force"]) == 0
+    assert invoke(["new", "--data-set", "bugsinpy", "data", "--force"]) == 0
     case, _, _ = both("bugsinpy-greet-1.yaml")
     judged = judge(case.expect.failure, Ending(exit_code=1, seconds=1.0), log)
     assert (judged.outcome == "reproduced") is matches
@@ -522,9 +523,9 @@ def test_the_files_that_git_says_are_changed(folder: Path) -> None:
 
 
 def test_every_kind_says_what_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoke(["import", "--help"]) == 0
-    said = capsys.readouterr().out
+    assert invoke(["new", "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
     for kind in kinds().values():
-        assert f"KIND {kind.name}:" in said
+        assert f"{kind.name}: PATH is" in said
     with pytest.raises(UsageError, match="is not a BugsInPy"):
         list(kinds()["bugsinpy"].entries(Path(), (), None))

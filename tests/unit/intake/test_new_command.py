@@ -45,14 +45,14 @@ def test_a_file_is_written_once(capsys: pytest.CaptureFixture[str], monkeypatch:
 def test_a_draft_beside_the_schema_names_it_for_editors(capsys: pytest.CaptureFixture[str]) -> None:
     line = "# yaml-language-server: $schema=reprokit.schema.json\n"
     Path("report.md").write_text(CONSOLE, encoding="utf-8")
-    assert invoke(["schema"]) == 0
+    assert invoke(["integrate", "schema"]) == 0
     Path("cases").mkdir()
     Path("cases/reprokit.schema.json").write_text(capsys.readouterr().out, encoding="utf-8")
     for target, named in (("cases/one.yaml", True), ("one.yaml", False)):
         assert invoke(["new", "--from", "report.md", "-o", target]) == 0
         assert Path(target).read_text(encoding="utf-8").startswith(line) is named
         assert invoke(["validate", target]) == 0
-    assert invoke(["capture", "-o", "cases/two.yaml", "--", "false"]) == 1
+    assert invoke(["new", "-o", "cases/two.yaml", "--", "false"]) == 1
     assert Path("cases/two.yaml").read_text(encoding="utf-8").startswith(line)
 
 

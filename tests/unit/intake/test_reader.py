@@ -67,7 +67,7 @@ def test_the_facts_of_a_reader_are_in_the_draft_and_what_the_report_does_not_say
     ("text", "said"),
     [
         ("sys.exit('no model qwen3\\n' + 'x' * 10 + ' ghp_' + 'A1b2C3d4' * 5)", ["exit status 1", "no model qwen3"]),
-        ("print('I cannot help with that.')", ["Expecting value", "reprokit schema facts"]),
+        ("print('I cannot help with that.')", ["Expecting value", "reprokit integrate schema facts"]),
         ("", ["it printed nothing"]),
         ("time.sleep(600)", ["took more than 1 s"]),
         ("while True: print('x' * 1000)", ["printed more than 10000 bytes"]),

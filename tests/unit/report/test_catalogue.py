@@ -168,9 +168,9 @@ def test_every_command_that_takes_several_cases_has_the_filters(
     assert capsys.readouterr().out.endswith("2 cases, 5 cells\n")
     assert invoke(["list", "--tag", "arrays, loss", "--json", "l.json"]) == 0
     assert len(json.loads(Path("l.json").read_text())) == len(choose(load("cases"), Filter(tags=("arrays", "loss"))))
-    assert invoke(["matrix", "cases", "--framework", "numpy"]) == 0
+    assert invoke(["validate", "--cells", "cases", "--framework", "numpy"]) == 0
     assert capsys.readouterr().out.endswith("1 cell\n")
-    for name in ("run", "build", "render"):
+    for name in ("run", "render", "lock"):
         assert invoke([name, "cases", "--needs", "x"]) == 2
         assert "--needs x: no such need" in capsys.readouterr().err
 
@@ -261,9 +261,9 @@ def test_verdicts_are_merged_by_case_cell_and_variant(folder: Path) -> None:
 
 def test_verdicts_of_another_text_are_not_taken_and_old_ones_are_kept_as_old(folder: Path) -> None:
     path = result_of(folder, {"old-torch": [seen("reproduced")]})
-    assert invoke(["index", "--results", str(path)]) == 0
+    assert invoke(["list", "--write", "cases/README.md", "--results", str(path)]) == 0
     (folder / "old_torch.yaml").write_text(TORCH + "\n")
-    assert invoke(["index", "--results", str(path)]) == 0
+    assert invoke(["list", "--write", "cases/README.md", "--results", str(path)]) == 0
     assert "| not run since it changed |" in (folder / "README.md").read_text()
     assert "old-torch" in json.loads((folder / "verdicts.json").read_text())["cases"]
 
@@ -281,7 +281,7 @@ def test_the_file_of_verdicts_is_read_as_it_was_written(folder: Path) -> None:
 @pytest.mark.parametrize("text", ["{", "[]", '{"format": "x"}', '{"cases": {"a": {"digest": 1, "cells": []}}}'])
 def test_a_damaged_file_of_verdicts_is_reported(folder: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "verdicts.json").write_text(text)
-    assert invoke(["index"]) == 2
+    assert invoke(["list", "--write", "cases/README.md"]) == 2
     assert "restore it, or delete it" in capsys.readouterr().err
 
 
@@ -295,7 +295,7 @@ def test_a_strange_result_file_is_reported(
     data = json.loads(path.read_text())
     (data if key in data else data["cases"][0]["cells"][0]["image"])[key] = value
     path.write_text(json.dumps(data))
-    assert invoke(["index", "--results", str(path)]) == 2
+    assert invoke(["list", "--write", "cases/README.md", "--results", str(path)]) == 2
     said = capsys.readouterr().err
     assert message in said
     assert "expected a file that `reprokit run --json` writes" in said
@@ -332,7 +332,7 @@ def test_what_was_last_seen_is_said_in_words(folder: Path, cells: list[dict[str,
 
 def test_the_page_is_a_table_of_the_cases(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = result_of(folder, {"old-torch": [seen("reproduced"), seen("not-reproduced", "fix")]})
-    assert invoke(["index", "cases/", "--results", str(path)]) == 0
+    assert invoke(["list", "--write", "cases/README.md", "--results", str(path)]) == 0
     printed = capsys.readouterr().out
     assert f"{path}: verdicts of 1 case copied" in printed
     assert f"{Path('cases/README.md')}: 3 cases, 7 cells\n" in printed
@@ -351,26 +351,26 @@ def test_the_page_is_a_table_of_the_cases(folder: Path, capsys: pytest.CaptureFi
 def test_the_page_is_the_same_wherever_and_however_often_it_is_made(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert invoke(["index"]) == 0
+    assert invoke(["list", "--write", "cases/README.md"]) == 0
     text = (folder / "README.md").read_bytes()
-    assert invoke(["index", "--check"]) == 0
+    assert invoke(["list", "--write", "cases/README.md", "--check"]) == 0
     monkeypatch.chdir(folder)
-    assert invoke(["index", ".", "--check"]) == 0
+    assert invoke(["list", "--write", "README.md", "--check"]) == 0
     monkeypatch.chdir(tmp_path)
     shutil.copytree(folder, tmp_path / "elsewhere" / "cases")
-    assert invoke(["index", str(tmp_path / "elsewhere" / "cases")]) == 0
+    assert invoke(["list", "--write", str(tmp_path / "elsewhere" / "cases" / "README.md")]) == 0
     assert (tmp_path / "elsewhere" / "cases" / "README.md").read_bytes() == text
 
 
 def test_the_check_says_what_differs_and_writes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoke(["index", "--check"]) == 1
-    assert "does not exist: run `reprokit index cases`" in capsys.readouterr().err
+    assert invoke(["list", "--write", "cases/README.md", "--check"]) == 1
+    assert "does not exist: run `reprokit list --write cases/README.md`" in capsys.readouterr().err
     assert not (folder / "README.md").exists()
-    invoke(["index"])
+    invoke(["list", "--write", "cases/README.md"])
     before = (folder / "README.md").read_text()
     (folder / "arrays.yaml").write_text(NUMPY.replace("Plain", "Plainer"))
     capsys.readouterr()
-    assert invoke(["index", "--check"]) == 1
+    assert invoke(["list", "--write", "cases/README.md", "--check"]) == 1
     said = capsys.readouterr()
     assert "+| [Plainer](arrays.yaml)" in said.out
     assert "is not up to date" in said.err
@@ -379,15 +379,15 @@ def test_the_check_says_what_differs_and_writes_nothing(folder: Path, capsys: py
 
 def test_a_page_that_a_user_wrote_is_not_replaced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "README.md").write_text("# Ours\n")
-    assert invoke(["index"]) == 2
-    assert "was not written by reprokit index" in capsys.readouterr().err
+    assert invoke(["list", "--write", "cases/README.md"]) == 2
+    assert "was not written by reprokit list --write" in capsys.readouterr().err
     assert (folder / "README.md").read_text() == "# Ours\n"
 
 
 def test_a_page_that_cannot_be_written_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "README.md").mkdir()
-    assert invoke(["index"]) == 2
-    assert "README.md: cannot be written: Is a directory" in capsys.readouterr().err
+    assert invoke(["list", "--write", "cases/README.md"]) == 2
+    assert "'cases/README.md' is a directory" in capsys.readouterr().err
 
 
 def test_markdown_in_texts_is_not_markup() -> None:

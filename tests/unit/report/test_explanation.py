@@ -264,12 +264,12 @@ def test_a_run_over_many_cases_explains_those_that_depart_and_says_how_to_see_th
     ]
     quiet = [CellRecord(**{**vars(one), "expected": one.verdict}) for one in cells]
     assert list(explanation.at_the_end(explanation.of_run(run_of(*quiet)), "r")) == [
-        "9 cases reproduce in some cells and not in others: reprokit explain r"
+        "9 cases reproduce in some cells and not in others: reprokit show --why r"
     ]
     lines = list(explanation.at_the_end(explanation.of_run(run_of(*quiet[:16], *cells[16:])), "r"))
     assert lines == [
         "case8: reproduces exactly when a = reproduced (in the 2 cells decided)",
-        "8 more cases: reprokit explain r",
+        "8 more cases: reprokit show --why r",
     ]
     few = list(explanation.at_the_end(explanation.of_run(run_of(*quiet[:4])), "r"))
     assert [line.split(":")[0] for line in few] == ["case0", "case1"]
@@ -350,20 +350,21 @@ def test_a_run_ends_with_the_explanation_and_its_record_has_it(store: Path, caps
 def test_the_newest_verdicts_of_a_case_are_explained_together(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ran(store, "a=6")
     ran(store, "a=1")
-    assert invoke(["explain"]) == 0
+    assert invoke(["show", "--why"]) == 0
     assert "no claim" in capsys.readouterr().out
     for name in ("toy", "toy.yaml"):
-        assert invoke(["explain", name, "--json", "why.json"]) == 0
+        assert invoke(["show", "--why", name]) == 0
         assert "\n  a = 6\n" in capsys.readouterr().out
-    data = as_published("explanation", json.loads(Path("why.json").read_text()))
+    assert invoke(["show", "--why", "toy", "--json"]) == 0
+    data = as_published("explanation", json.loads(capsys.readouterr().out))
     assert (data["format"], data["cases"][0]["explanation"]["claim"]) == ("reprokit-explanation/v1", "exact")
     Path("toy.yaml").write_text(TOY + "\n")
-    assert invoke(["explain", "toy.yaml"]) == 2
+    assert invoke(["show", "--why", "toy.yaml"]) == 2
     assert "no run of the current text of the case 'toy' is recorded; run it first" in capsys.readouterr().err
-    assert invoke(["explain", "nothing"]) == 2
+    assert invoke(["show", "--why", "nothing"]) == 2
     assert "holds no run 'nothing'" in capsys.readouterr().err
-    assert invoke(["explain", "toy", "--json", "toy.yaml/why.json"]) == 2
-    assert "toy.yaml cannot be written" in capsys.readouterr().err
+    assert invoke(["show", "last", "1", "--why"]) == 2
+    assert "--why is about whole cases: leave out CELL" in capsys.readouterr().err
 
 
 def test_a_verdict_that_depends_on_the_gpu_says_so() -> None:

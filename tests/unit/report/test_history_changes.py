@@ -1,4 +1,4 @@
-"""``reprokit changes``: what has changed since when, over all cases."""
+"""``reprokit history --since``: what has changed since when, over all cases."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nights:
 @pytest.fixture
 def said(capsys: pytest.CaptureFixture[str]) -> Said:
     def said(*words: str, status: int = 0) -> str:
-        assert invoke(["changes", *words]) == status
+        assert invoke(["history", *(() if "--since" in words else ("--since", "7d")), *words]) == status
         seen = capsys.readouterr()
         return seen.out + seen.err
 

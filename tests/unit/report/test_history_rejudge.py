@@ -1,4 +1,4 @@
-"""``reprokit rejudge``: recorded cells judged again, from logs that a run has left."""
+"""``reprokit store rejudge``: recorded cells judged again, from logs that a run has left."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run(folder: Path) -> None:
 @pytest.fixture
 def said(capsys: pytest.CaptureFixture[str]) -> Said:
     def said(*words: str, status: int = 0) -> str:
-        assert invoke(["rejudge", *words]) == status
+        assert invoke(["store", "rejudge", *words]) == status
         seen = capsys.readouterr()
         return seen.out + seen.err
 

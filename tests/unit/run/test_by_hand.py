@@ -79,7 +79,7 @@ def test_a_cell_is_named_by_its_values_or_its_number(desk: Desk, cell: str | Non
 def test_a_cell_that_is_not_there_is_said(desk: Desk) -> None:
     with pytest.raises(UsageError, match="axis 'a' has no such value"):
         desk.tasks("a=9")
-    with pytest.raises(UsageError, match="there is no cell 5: `reprokit matrix` lists them, from 1 to 4"):
+    with pytest.raises(UsageError, match="there is no cell 5: `reprokit validate --cells` lists them, from 1 to 4"):
         desk.tasks("5")
     desk.request = dataclasses.replace(desk.request, selection=Selection(only=({"a": ("1",)},)))
     with pytest.raises(UsageError, match="leave out one of them"):

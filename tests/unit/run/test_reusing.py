@@ -244,7 +244,7 @@ def test_it_does_not_go_with_what_chooses_cells_by_earlier_runs(
     other: str, project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert invoke(["run", str(project.case), "--reuse", other]) == 2
-    assert "leave out --failed, --resume and --watch" in capsys.readouterr().err
+    assert f"--reuse takes over what did not change: leave out {other}" in capsys.readouterr().err
 
 
 def test_what_is_not_an_age_is_refused_and_a_case_behind_it_is_a_case(

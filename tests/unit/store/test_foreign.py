@@ -51,14 +51,14 @@ COLUMNS = {
     "log": "UPDATE cells SET trials = json_set(trials, '$[0].log', :to)",
 }
 COMMANDS = [
-    ["show", "last", "1"], ["show", "last", "1", "--log"], ["rejudge", "--all", "--write"], ["share", "-y"],
+    ["show", "last", "1"], ["show", "last", "1", "--log"], ["store", "rejudge", "--all", "--write"], ["share", "-y"],
     ["report", "--format", "md", "-o", "out.md"], ["store", "check"], ["store", "export", "out.tar"],
     ["store", "rebuild"], ["history", "--forget", "last", "-y"],
 ]  # fmt: skip
 """On an untrusted store itself; another is given it to merge."""
 OTHERS = [
-    ["show"], ["show", "--json"], ["list"], ["history"], ["history", "nightly"], ["changes", "--since", "2025-01-01"],
-    ["explain", "last"], ["report", "-o", "out"], ["report", "--format", "junit", "-o", "out.xml"],
+    ["show"], ["show", "--json"], ["list"], ["history"], ["history", "nightly"], ["history", "--since", "2025-01-01"],
+    ["show", "--why", "last"], ["report", "-o", "out"], ["report", "--format", "junit", "-o", "out.xml"],
     ["store", "backup", "out.tar"],
 ]  # fmt: skip
 """Which make no path of what a record names, and are tried with the worst name only."""
@@ -148,7 +148,7 @@ def test_what_a_foreign_database_names_stays_in_its_store(
         plant(store / "reprokit.db", COLUMNS[column], NAMES[name])
     except sqlite3.IntegrityError:
         pytest.skip("the tables do not take it")
-    harmless(["merge", str(store), "--store", "own", "--keep", "1"], place, capsys)
+    harmless(["store", "merge", str(store), "--store", "own", "--keep", "1"], place, capsys)
     for command in (*(OTHERS if name == "far" else ()), *COMMANDS):
         harmless([*command, "--store", str(store)], place, capsys)
 
@@ -250,7 +250,7 @@ def test_links_and_pipes_of_a_foreign_store_lead_nowhere(
 ) -> None:
     store = place / "a/b/store"
     spoil(store)
-    harmless(["merge", str(store), "--store", "own", "--keep", "1"], place, capsys)
+    harmless(["store", "merge", str(store), "--store", "own", "--keep", "1"], place, capsys)
     if spoil is not endless_wal:  # SQLite reads it as it is
         for command in (["store", "backup", "out.tar"], *COMMANDS):
             harmless([*command, "--store", str(store)], place, capsys)

@@ -302,7 +302,8 @@ def test_a_store_that_cannot_be_read_is_named_and_the_others_are_merged(
         data["cells"][0]["details"] = 5
         journal.write_bytes(line_of("put", {"run": data}))
     before = {path: path.read_bytes() for path in bad.rglob("*") if path.is_file()}
-    given = ["merge", str(tmp_path / "in"), "--store", str(tmp_path / "out"), "--json", str(tmp_path / "r.json")]
+    places = [str(tmp_path / "in"), "--store", str(tmp_path / "out")]
+    given = ["store", "merge", *places, "--json", str(tmp_path / "r.json")]
     assert invoke(given) == 3
     out = capsys.readouterr().out
     assert "skipped: job-bad " in out
@@ -332,7 +333,7 @@ def test_old_runs_are_forgotten_with_their_logs(tmp_path: Path) -> None:
     for night in range(3):
         one = run({"1": R, "2": N}, workflow=str(night), run_id=f"20260101-02000{night}-aaaa", second=night)
         artifact(tmp_path / "in" / str(night), one)
-    line = ["merge", str(tmp_path / "in"), "--store", str(tmp_path / "out"), "--keep", "2"]
+    line = ["store", "merge", str(tmp_path / "in"), "--store", str(tmp_path / "out"), "--keep", "2"]
     assert invoke(line) == 0
     assert not (tmp_path / "out" / "reprokit.db-wal").exists()  # a copy of the folder needs no more than its files
     store = Store(tmp_path / "out")
@@ -345,9 +346,9 @@ def test_old_runs_are_forgotten_with_their_logs(tmp_path: Path) -> None:
 def test_what_is_not_a_folder_or_the_store_itself_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert invoke(["merge", str(tmp_path / "nowhere"), "--store", str(tmp_path / "out")]) == 2
+    assert invoke(["store", "merge", str(tmp_path / "nowhere"), "--store", str(tmp_path / "out")]) == 2
     job = artifact(tmp_path / "job", run({"1": R}))
-    assert invoke(["merge", str(job), "--store", str(job / ".reprokit")]) == 2
+    assert invoke(["store", "merge", str(job), "--store", str(job / ".reprokit")]) == 2
     assert "is the store that is merged into" in capsys.readouterr().err
 
 
@@ -382,7 +383,7 @@ def test_planned_cells_that_no_job_recorded_are_cancelled_until_one_does(
     for name, value in (("ACTIONS", "true"), ("RUN_ID", "77"), ("RUN_ATTEMPT", "1"), ("REPOSITORY", "o/r")):
         monkeypatch.setenv(f"GITHUB_{name}", value)
     (tmp_path / "none").mkdir()
-    line = ["merge", "--planned", str(matrix), "--store", str(tmp_path / "out")]
+    line = ["store", "merge", "--planned", str(matrix), "--store", str(tmp_path / "out")]
     assert invoke([*line, str(tmp_path / "none")]) == 3
     assert "lost: job-b: 2 cells that no job recorded" in capsys.readouterr().out
     store = Store(tmp_path / "out")
@@ -407,7 +408,8 @@ def test_planned_cells_of_a_case_that_was_edited_are_refused(
     (tmp_path / "cases" / "made_up.yaml").write_text(TEXT.replace("Four", "Five"))
     monkeypatch.chdir(tmp_path)
     artifact(tmp_path / "job", run({"1": R}))
-    assert invoke(["merge", str(tmp_path / "job"), "--planned", str(matrix), "--store", str(tmp_path / "out")]) == 2
+    places = [str(tmp_path / "job"), "--store", str(tmp_path / "out")]
+    assert invoke(["store", "merge", *places, "--planned", str(matrix)]) == 2
     assert "is not what the cells were chosen from" in capsys.readouterr().err
 
 
@@ -467,7 +469,7 @@ def test_what_a_run_of_another_store_asks_for_is_not_resumed(
     theirs.put(record, {})
     theirs.close()
     for _ in range(2):  # doing it again changes nothing
-        assert invoke(["merge", str(tmp_path / "theirs"), "--store", str(tmp_path / "own")]) in (0, 3)
+        assert invoke(["store", "merge", str(tmp_path / "theirs"), "--store", str(tmp_path / "own")]) in (0, 3)
     assert [run.owner.imported for run in Store(tmp_path / "own").runs()] == [True]
     capsys.readouterr()
     assert invoke(["run", "--resume", "--store", str(tmp_path / "own")]) == 2

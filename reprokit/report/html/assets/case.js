@@ -207,7 +207,7 @@
 
   const howTo = (data) => section("Run it", copyable([
     `reprokit run ${quoted(data.path)}${data.fix !== null ? " --fix" : ""}`,
-    `reprokit explain ${data.id}`,
+    `reprokit show --why ${data.id}`,
   ].join("\n"), "Lines to run the case", true));
   const quoted = (text) => (/^[\w./@%+=:,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
   reprokit.parts.quoted = quoted;

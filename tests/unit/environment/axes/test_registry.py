@@ -108,7 +108,7 @@ def test_a_new_axis_is_one_file(tmp_path: Path) -> None:
     words = [sys.executable, "-c", textwrap.dedent(program), case]
     done = subprocess.run(words, capture_output=True, text=True, env=environ, cwd=tmp_path, timeout=120)
     assert done.stdout == "as one file says\n", done.stderr
-    listed = [sys.executable, "-m", "reprokit", "matrix", "--help"]
+    listed = [sys.executable, "-m", "reprokit", "validate", "--help"]
     done = subprocess.run(listed, capture_output=True, text=True, env=environ, cwd=tmp_path, timeout=120)
     assert "--madeup A,B" in done.stdout, done.stderr
 

@@ -1,16 +1,19 @@
-"""``reprokit github``: what the steps of workflows call. Texts come from files and variables, never from a shell."""
+"""``reprokit integrate github``: steps of workflows. Texts come from files and variables, not from a shell."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shlex
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import click
 
+from reprokit.case.filters import choose
 from reprokit.cli import invoke, options
 from reprokit.core.errors import UsageError
 from reprokit.core.files import write
@@ -18,12 +21,18 @@ from reprokit.core.github_api import from_environment
 from reprokit.core.terminal import echo, echo_data
 from reprokit.core.workflow_commands import add_summary, quoted, set_outputs
 from reprokit.core.workflow_commands import command as workflow_command
+from reprokit.engine import site
 from reprokit.environment.cases import load_text
 from reprokit.github import action, issue, used_runner
 from reprokit.github.commenting import admit, answer
 from reprokit.github.event import pinned, read_event, read_reply, read_result, run_url
 from reprokit.github.reply import Reply, of_review, refused, running, verdict
 from reprokit.report.formats import FormatSources, Scrubber, run_format
+from reprokit.run.admitting import supply_of
+from reprokit.run.loading import load_all
+from reprokit.run.plan import cells_of
+from reprokit.run.plan import plan as tasks_of
+from reprokit.run.request import Request
 from reprokit.store.database import Store
 
 
@@ -185,3 +194,65 @@ def _write_reply(folder: Path, reply: Reply, text: str) -> None:
     write(folder / "reply.json", json.dumps(reply.to_json()))
     if reply.state in ("valid", "running", "refused"):
         write(folder / "case.yaml", text)
+
+
+@command.command("matrix")
+@options.cases_argument()
+@options.selection_options
+@options.filter_options
+@options.base_option
+@click.option("--fix", is_flag=True, help="Also the fixed variants of cases that have one.")
+@click.option(
+    "--max-jobs",
+    type=click.IntRange(min=1, max=256),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="At most so many jobs (Actions accepts 256; 20 run at a time on its free plan).",
+)
+@click.option("--runner", default="ubuntu-24.04", show_default=True, metavar="LABEL,...", help="Hosted runners.")
+@click.option(
+    "--gpu-runner",
+    default="none",
+    show_default=True,
+    metavar="LABEL,...|none",
+    help="Runners for cells that need a GPU. none: no such runners, the cells become unsupported.",
+)
+@options.store_option
+def matrix_command(
+    cases: tuple[str, ...],
+    base_images: str | None,
+    fix: bool,
+    max_jobs: int,
+    runner: str,
+    gpu_runner: str,
+    store_folder: Path | None,
+    **given: Any,
+) -> int:
+    """Print the cells as JSON for `strategy.matrix`, grouped by their images; each job is: reprokit run --cells."""
+    from reprokit.github.matrix import Runners, known, plan
+
+    supply = supply_of(Request(cases=cases, base_images=base_images or site.settings().base_images))
+    runners = Runners(
+        hosted=_labels("--runner", runner),
+        gpu=() if gpu_runner == "none" else _labels("--gpu-runner", gpu_runner),
+        most=max_jobs,
+    )
+    files = load_all(cases)
+    selection, wanted = options.selection_of(given), options.filter_of(given)
+    # --fix adds the variants of the cases that have a fix; it does not limit the cases to those.
+    request = Request(cases=cases, selection=selection, filter=wanted)
+    chosen = cells_of(choose(files, wanted), request) if fix else ()
+    fix = any(file.fixed is not None and file.case.fix_applies(cell) for file, cell in chosen)
+    tasks = tasks_of(files, dataclasses.replace(request, fix=fix))
+    found = plan(tasks, supply, known(files, options.store_path(store_folder)), runners)
+    echo_data(found.text())
+    echo(str(found), err=True)
+    return 0
+
+
+def _labels(option: str, text: str) -> tuple[str, ...]:
+    labels = tuple(filter(None, (label.strip() for label in text.split(","))))
+    if not labels:
+        raise UsageError(f"{option}: give at least one label")
+    return labels
