@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from reprokit.cli import options
 from reprokit.cli.display.plain import columns
 from reprokit.core.errors import UsageError
+from reprokit.core.json_record import JsonDocument, JsonRecord
 from reprokit.core.near_match import near
 from reprokit.core.redaction import without_passwords
 from reprokit.core.terminal import echo, echo_data, style
 from reprokit.engine.site import settings
 from reprokit.engine.site.config import KEYS, config_files
-from reprokit.engine.site.reaching import reaching
+from reprokit.engine.site.reaching import Reaching, reaching
 
 if TYPE_CHECKING:
     from reprokit.engine.site import Settings
 
-FORMAT = "reprokit-config/v1"
 EXAMPLES = """\b
 Examples:
   reprokit config                      # every key, its value, and where it comes from
@@ -34,6 +36,26 @@ Keys are set in reprokit.toml of the project (or of a folder above it), in
 ~/.config/reprokit/reprokit.toml, or by variables such as REPROKIT_REGISTRY.
 A variable overrides the project's file, and that overrides the user's.
 """
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownSetting(JsonRecord):
+    """The value of a key, and where it comes from."""
+
+    value: Any
+    origin: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration(JsonDocument):
+    """The whole configuration; `config KEY --json` prints one setting, or those below a key."""
+
+    FORMAT = "reprokit-config/v1"
+
+    files: tuple[str, ...]
+    settings: Mapping[str, ShownSetting]
+    builds: tuple[Reaching, ...]
+    """what reaches builds from this host"""
 
 
 @click.command("config", epilog=EXAMPLES)
@@ -48,13 +70,8 @@ def command(key: str | None, as_json: bool) -> int:
     host = reaching(found)
     files = config_files(os.environ, Path.cwd())
     if as_json:
-        document = {
-            "format": FORMAT,
-            "files": [str(path) for path in files],
-            "settings": {name: {"value": value, "origin": origin} for name, value, origin in rows(found)},
-            "builds": [{"name": one.name, "value": one.value, "origin": one.origin} for one in host],
-        }
-        _print_json(document)
+        shown = {name: ShownSetting(value=value, origin=origin) for name, value, origin in rows(found)}
+        options.echo_document(Configuration(files=tuple(map(str, files)), settings=shown, builds=host))
         return 0
     echo(f"read: {', '.join(map(_short, files))}" if files else "no reprokit.toml is read")
     echo()
@@ -98,7 +115,7 @@ def _one(found: Settings, key: str, as_json: bool) -> None:
         raise UsageError(f"no key {key!r} ({hint})")
     if as_json:
         shown = {name: {"value": value, "origin": origin} for name, (value, origin) in (below or listed).items()}
-        _print_json(shown if below else shown[key])
+        echo_data(json.dumps(shown if below else shown[key], indent=2, ensure_ascii=False))
         return
     for name, (value, _) in below.items():
         echo_data(f"{name.removeprefix(f'{key}.')}={value}")
@@ -124,10 +141,6 @@ def _short(text: str | Path) -> str:
         if folder != "/" and str(text).startswith(f"{folder}/"):
             return instead + str(text)[len(folder) + 1 :]
     return str(text)
-
-
-def _print_json(data: Any) -> None:
-    echo_data(json.dumps(data, indent=2, ensure_ascii=False))
 
 
 def _table(header: tuple[str, str, str], lines: Sequence[tuple[str, str, str]]) -> None:

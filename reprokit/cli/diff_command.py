@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import click
 from reprokit.case.read import is_lock
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
-from reprokit.core.terminal import echo, echo_data, style
+from reprokit.core.terminal import echo, style
 from reprokit.report import differences
 from reprokit.report.history.changes import recorded_facts
 from reprokit.run import lock_file
@@ -57,8 +56,7 @@ def command(before: str, after: str, as_json: bool, store_folder: Path | None) -
         found = [differences.CellPair(before=old, after=new, differences=differences.compare(old, new))]
         lines = differences.cell_text(old, new)
     if as_json:
-        report = {"format": differences.FORMAT, "pairs": [differences.pair_json(one) for one in found]}
-        echo_data(json.dumps(report, indent=2, ensure_ascii=False))
+        options.echo_document(differences.describe_pairs(found))
         return 0
     for line in lines:
         head = line and not line.startswith((" ", "- ", "+ "))

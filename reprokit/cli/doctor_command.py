@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from typing import TYPE_CHECKING
 
 import click
 
-from reprokit.cli import doctor
+from reprokit.cli import doctor, options
 from reprokit.cli.display.plain import columns
-from reprokit.core.terminal import echo, echo_data, style
+from reprokit.cli.doctor.finding import Findings
+from reprokit.core.terminal import echo, style
 from reprokit.core.text import pluralize
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ def command(as_json: bool) -> int:
     """
     findings = doctor.examine(doctor.survey())
     if as_json:
-        document = {"format": doctor.FORMAT, "findings": [finding.json() for finding in findings]}
-        echo_data(json.dumps(document, indent=2, ensure_ascii=False))
+        options.echo_document(Findings(tuple(findings)))
     else:
         for line in lines(findings, min(columns(), WIDEST)):
             echo(line)

@@ -81,12 +81,12 @@ def command(context: click.Context, /, **given: Any) -> int:
             case=one.task.case.id,
             cell=one.task.cell,
             exit_code=one.ending.exit_code if one.ending else None,
-            text=one.output.decode(errors="replace"),
+            output=one.output.decode(errors="replace"),
             timed_out=one.ending is not None and one.ending.timed_out,
         )
         for one in used
     ]
-    options.write_json(json_file, outputs.to_json(program, found))
+    options.write_json(json_file, outputs.Executed(command=tuple(program), cells=tuple(found)))
     for each in found:
         if each.timed_out:
             echo(f"{outputs.name_of(each, found)}: stopped at its time limit", err=True)

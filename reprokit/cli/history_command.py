@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,10 +19,10 @@ from reprokit.cli.display.plain import columns
 from reprokit.core.errors import UsageError
 from reprokit.core.json_record import JsonDocument
 from reprokit.core.ownership import OwnerState
-from reprokit.core.terminal import confirm, echo, echo_data, style
+from reprokit.core.terminal import confirm, echo, style
 from reprokit.core.text import pluralize
 from reprokit.report.history import timeline
-from reprokit.report.history.changes import change_json, describe, moment, series_key
+from reprokit.report.history.changes import describe, describe_changes, describe_history, moment
 from reprokit.report.history.series import gather
 from reprokit.report.labels import case_names, served_by, summary
 
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
     from reprokit.report.history.changes import CellChange
     from reprokit.report.history.series import CaseHistory, Series
     from reprokit.store.database import Store
-
-FORMAT = "reprokit-history/v1"
-CHANGES_FORMAT = "reprokit-changes/v1"
 
 
 @click.command(
@@ -101,7 +97,9 @@ def command(
         options.refuse("--since names the runs", "limit", "yes")
         changes = _changes(store, gather(store, options.known_cases(store, cases), keep), since)
         if as_json:
-            echo_data(json.dumps(changes.json(), indent=2, ensure_ascii=False))
+            options.echo_document(
+                describe_changes(changes.history, changes.since, changes.runs, changes.found, changes.blind)
+            )
         else:
             changes.print(verbose)
         return int(exit_code and any(map(_counts, changes.found)))
@@ -120,7 +118,7 @@ def command(
         raise UsageError(f"--only: no cell of {known} that was run matches")
     shown = [run for run in history.runs if run in history.seen][-limit:]
     if as_json:
-        echo_data(json.dumps(_json(store, history, shown), indent=2, ensure_ascii=False))
+        options.echo_document(describe_history(store, history, shown))
     else:
         _print(store, known, history, shown, verbose)
     return 0
@@ -216,37 +214,6 @@ def _print(store: Store, case_id: str, history: CaseHistory, shown: Sequence[str
         echo(f"{pluralize(earlier, 'earlier transition')}: -n {len(history.runs)} shows all")
 
 
-def _json(store: Store, history: CaseHistory, shown: Sequence[str]) -> dict[str, Any]:
-    every = [(one, each) for one in history.series for each in one.transitions]
-    changes = describe(store, history, every)
-
-    def seen(run_id: str) -> dict[str, str]:
-        return {"run": run_id, "at": history.runs[run_id].started_at}
-
-    def cell(one: Series) -> dict[str, Any]:
-        ends = one.shown or (None, None)
-        return {
-            **series_key(one),
-            "first_seen": ends[0] and seen(ends[0].run_id),
-            "last_seen": ends[1] and seen(ends[1].run_id),
-            "first_run": seen(one.results[0].run_id),
-            "last_run": seen(one.results[-1].run_id),
-            "state": one.standing.new.value if one.standing else None,
-            "results": [
-                {
-                    **seen(each.run_id),
-                    "number": each.number,
-                    "verdict": each.verdict.value if each.verdict else None,
-                    "as_expected": each.as_expected,
-                }
-                for each in one.results.of(shown)
-            ],
-            "transitions": [change_json(change) for change in changes if change.series is one],
-        }
-
-    return {"format": FORMAT, "cells": [cell(one) for one in history.series]}
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Changes:
     """What has changed since a time in these runs, and the series that have no verdict now."""
@@ -256,23 +223,6 @@ class _Changes:
     runs: list[str]
     found: list[CellChange]
     blind: list[Series]
-
-    def json(self) -> dict[str, Any]:
-        """The changes as JSON data."""
-
-        def unjudged(one: Series) -> dict[str, Any]:
-            assert one.blind is not None
-            first, last = one.results[one.blind], one.results[-1]
-            since = {"run": first.run_id, "at": self.history.runs[first.run_id].started_at}
-            return {**series_key(one), "verdict": str(last.verdict), "since": since, "run": last.run_id}
-
-        return {
-            "format": CHANGES_FORMAT,
-            "since": self.since,
-            "runs": self.runs,
-            "changes": [change_json(change) for change in self.found],
-            "inconclusive": [unjudged(one) for one in self.blind],
-        }
 
     def print(self, verbose: bool) -> None:
         """Print how many there are, and those of each case."""

@@ -16,6 +16,7 @@ from reprokit.case.filters import choose
 from reprokit.cli import options
 from reprokit.cli.display.plain import columns
 from reprokit.core.errors import UsageError
+from reprokit.core.json_record import JsonRecord
 from reprokit.core.terminal import echo, style
 from reprokit.core.text import pluralize
 from reprokit.report import catalogue
@@ -83,10 +84,41 @@ def command(
     rows = [
         _Row(file=file, facts=facts(file.case), seen=store.last_seen(file.case.id) if store else None) for file in files
     ]
-    options.write_json(json_file, [row.json() for row in rows])
+    options.write_json(json_file, [row.listed() for row in rows])
     if json_file != Path("-"):
         _print(rows)
     return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastRun(JsonRecord):
+    """The newest run of a case."""
+
+    run_id: str
+    started_at: str
+    case_changed_since: bool
+    engine: str | None
+    summary: str
+    departures: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedCase(JsonRecord):
+    """A case with its last result."""
+
+    id: str
+    path: str
+    digest: str
+    title: str
+    tags: tuple[str, ...]
+    cells: int
+    frameworks: Mapping[str, tuple[str, ...]]
+    needs: tuple[str, ...]
+    last_run: LastRun | None
+    """null where it was never run"""
+
+
+CaseList = tuple[ListedCase, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,26 +142,30 @@ class _Row:
         run, cells = self.seen
         return f"{run.started_at[:10]} {'changed since' if self.changed else standing(cells)}{served_by(run.engine)}"
 
-    def json(self) -> Mapping[str, Any]:
-        """The row as JSON data."""
-        case, seen = self.file.case, None
+    def listed(self) -> ListedCase:
+        """The row for programs."""
+        case, last = self.file.case, None
         if self.seen is not None:
             run, cells = self.seen
-            departs = sum(cell.as_expected is False for cell in cells)
-            seen = {"run_id": run.id, "started_at": run.started_at, "case_changed_since": self.changed}
-            seen["engine"] = run.engine or None
-            seen |= {"summary": summary(cells), "departures": departs}
-        return {
-            "id": case.id,
-            "path": self.file.path,
-            "digest": self.file.digest,
-            "title": case.title,
-            "tags": list(case.tags),
-            "cells": len(self.facts.cells),
-            "frameworks": {name: list(versions) for name, versions in self.facts.frameworks.items()},
-            "needs": list(self.facts.needs),
-            "last_run": seen,
-        }
+            last = LastRun(
+                run_id=run.id,
+                started_at=run.started_at,
+                case_changed_since=self.changed,
+                engine=run.engine or None,
+                summary=summary(cells),
+                departures=sum(cell.as_expected is False for cell in cells),
+            )
+        return ListedCase(
+            id=case.id,
+            path=self.file.path,
+            digest=self.file.digest,
+            title=case.title,
+            tags=tuple(case.tags),
+            cells=len(self.facts.cells),
+            frameworks=self.facts.frameworks,
+            needs=self.facts.needs,
+            last_run=last,
+        )
 
 
 def _print(rows: list[_Row]) -> None:

@@ -10,11 +10,9 @@ import click
 
 from reprokit.cli import options
 from reprokit.cli.display.screen import Screen
+from reprokit.cli.documents.records import describe_locks
 from reprokit.core.errors import UsageError
-from reprokit.run.lock_making import LockResult
 from reprokit.run.run_session import Session
-
-FORMAT = "reprokit-locks/v1"
 
 
 @click.command(
@@ -62,29 +60,5 @@ def command(json_file: Path | None, **given: Any) -> int:
     stream = sys.stderr if json_file == Path("-") else sys.stdout
     session = Session(store_folder, display=Screen(stream, verbose=verbose))
     done = session.lock(options.request_of(given), upgrade=upgrade, check=check)
-    options.write_json(json_file, _json(done))
+    options.write_json(json_file, describe_locks(done))
     return done.exit_status
-
-
-def _json(done: LockResult) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "locks": [
-            {
-                "case": one.tasks[0].case.id,
-                "path": str(one.path),
-                "state": "written" if one.path in done.written else "stale" if one.todo else "fresh",
-                "faults": list(one.faults),
-            }
-            for one in done.wishes
-        ],
-        "refused": [
-            {
-                "case": one.tasks[0].case.id,
-                "cells": [dict(task.cell) for task in one.tasks],
-                "reason": one.reason,
-                "lasting": one.lasting,
-            }
-            for one in done.refused
-        ],
-    }

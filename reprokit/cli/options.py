@@ -29,7 +29,7 @@ from reprokit.environment.catalog import OURS
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from reprokit.core.json_record import JsonDocument
+    from reprokit.core.json_record import JsonDocument, JsonRecord
     from reprokit.evidence.records import RunRecord
     from reprokit.evidence.sequential import Trials
     from reprokit.run.request import Request
@@ -413,7 +413,7 @@ def obeyed_store(given: Path | None) -> Path:
 
 def echo_document(done: JsonDocument) -> None:
     """Print what ``--json`` asks for."""
-    echo_data(json.dumps(done.to_json(), indent=2, ensure_ascii=False))
+    write_json(Path("-"), done)
 
 
 def existing_store(given: Path | None) -> Path:
@@ -506,9 +506,10 @@ def json_option(help_text: str) -> Callable[[F], F]:
 junit_option = click.option("--junit", "junit_file", type=FILE, help="Write JUnit XML.")
 
 
-def write_json(path: Path | None, data: Mapping[str, Any] | Sequence[Any]) -> None:
+def write_json(path: Path | None, done: JsonDocument | Sequence[JsonRecord]) -> None:
     """Write JSON to the file that --json names, as :func:`write_file` does; None = to none."""
     if path is not None:
+        data = [one.to_json() for one in done] if isinstance(done, Sequence) else done.to_json()
         write_file(path, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
 
 

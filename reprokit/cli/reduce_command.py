@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,8 +23,8 @@ from reprokit.search.reduce_parts import KINDS
 
 if TYPE_CHECKING:
     from reprokit.run.request import Request
-    from reprokit.search.queries import Search
-    from reprokit.search.search_session import SearchAnswer, SearchSession
+    from reprokit.search.queries import Search, SearchAnswer
+    from reprokit.search.search_session import SearchSession
 
 _EXTRA = f"install the extra 'reduce': {install_line('reduce')}"
 _KINDS = "there are env, command, resources, files, datasets, setup, sources, pip, apt, dnf, image, axes and contents"
@@ -88,7 +87,9 @@ def command(**given: Any) -> int:
 
 def _asked(notes: list[str], case: str, given: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
     arguments = _arguments(given, given.pop("output") or Path(_name(case)), notes)
-    return options.request_of({**given, "cases": (case,), "needs": (), "frameworks": (), "tags": ()}), asdict(arguments)
+    return options.request_of(
+        {**given, "cases": (case,), "needs": (), "frameworks": (), "tags": ()}
+    ), arguments.to_json()
 
 
 def _arguments(given: dict[str, Any], out: Path, notes: list[str]) -> ReductionRequest:

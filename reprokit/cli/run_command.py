@@ -21,9 +21,8 @@ from reprokit.environment.axes import AXIS_NAMES
 
 if TYPE_CHECKING:
     from reprokit.run.request import Request
-    from reprokit.run.run_session import BuildResult, Session
+    from reprokit.run.run_session import Session
 
-BUILD_FORMAT = "reprokit-build/v1"
 REUSED = "7d"
 NO_CASE = (
     "no CASE given (a file, a folder, the id of a case, a Markdown file, - or a URL); "
@@ -195,35 +194,11 @@ def command(**given: Any) -> int:
 
 def _build(session: Session, request: Request, json_file: Path | None) -> int:
     done = session.build(request)
-    options.write_json(json_file, _images(done))
+    if json_file is not None:
+        from reprokit.cli.documents.records import describe_build
+
+        options.write_json(json_file, describe_build(done))
     return done.exit_status
-
-
-def _images(done: BuildResult) -> dict[str, Any]:
-    return {
-        "format": BUILD_FORMAT,
-        "images": [
-            {
-                "tag": ready.image.tag,
-                "id": ready.image.id,
-                "built": ready.built,
-                "seconds": round(ready.seconds, 3),
-                "size": ready.image.size,
-                "cells": [{"case": one.case.id, "cell": dict(one.cell), "variant": one.variant} for one in tasks],
-            }
-            for ready, tasks in done.built
-        ],
-        "failed": [
-            {
-                "case": one.case_id,
-                "cell": dict(one.cell),
-                "variant": one.variant,
-                "verdict": str(one.verdict),
-                "reason": one.reason,
-            }
-            for one in done.failed
-        ],
-    }
 
 
 def _resume(session: Session, given: dict[str, Any]) -> int:

@@ -16,8 +16,7 @@ from reprokit.search.search_session import SearchSession
 
 if TYPE_CHECKING:
     from reprokit.run.request import Request
-    from reprokit.search.queries import Search
-    from reprokit.search.search_session import SearchAnswer
+    from reprokit.search.queries import Search, SearchAnswer
 
 F = TypeVar("F", bound=Callable[..., Any])
 

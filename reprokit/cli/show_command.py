@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import io
-import json
 import shlex
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,6 +18,7 @@ from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo, echo_data
 from reprokit.evidence.spans import of_findings
 from reprokit.report import detail, explanation
+from reprokit.report.explanation import ExplainedCase, Explanations, explain_case
 from reprokit.report.formats import FormatSources, run_format
 from reprokit.report.labels import failure_lines
 from reprokit.run.loading import load
@@ -27,9 +26,8 @@ from reprokit.run.loading import load
 if TYPE_CHECKING:
     from reprokit.evidence.records import RunRecord
     from reprokit.report.explanation import Explained
+    from reprokit.search.queries import SearchResult
     from reprokit.store.database import Store
-
-FORMAT = "reprokit-explanation/v1"
 
 
 @click.command(
@@ -102,7 +100,7 @@ def command(
             raise UsageError(f"--{part} needs a cell: reprokit show {run} CELL --{part}")
         _table(record)
         if record.searches:
-            _search(**FormatSources.of(store, record).more["search"])
+            _search(FormatSources.of(store, record).search)
         else:
             cases = explanation.of_run(record, explanation.files_in(store))
             echo("".join(f"{line}\n" for line in explanation.at_the_end(cases, record.id)), nl=False)
@@ -141,15 +139,18 @@ def _table(record: RunRecord) -> None:
         echo(line)
 
 
-def _search(kind: str, answer: Mapping[str, Any] | None, **_: Any) -> None:
-    echo("\n".join(answer["words"]) if answer else f"no answer yet; continue with: reprokit {kind} --resume")
+def _search(search: SearchResult | None) -> None:
+    if search and search.answer:
+        echo("\n".join(search.answer.words))
+    elif search:
+        echo(f"no answer yet; continue with: reprokit {search.kind} --resume")
 
 
 def _explain(store: Store, what: str, *, as_json: bool) -> None:
     cases = _explained(store, what)
     if as_json:
-        report = [{"id": one.id, "explanation": explanation.to_json(one)} for one in cases]
-        echo_data(json.dumps({"format": FORMAT, "cases": report}, indent=2, ensure_ascii=False))
+        found = (ExplainedCase(id=one.id, explanation=explain_case(one)) for one in cases)
+        options.echo_document(Explanations(cases=tuple(found)))
         return
     for number, one in enumerate(cases):
         echo("\n" * (number > 0) + "\n".join(explanation.full(one)))

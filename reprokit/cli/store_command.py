@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -16,7 +15,7 @@ import click
 
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
-from reprokit.core.terminal import echo, echo_data
+from reprokit.core.terminal import echo
 from reprokit.core.text import pluralize
 from reprokit.run.invocation import now
 from reprokit.store.database import Store
@@ -376,7 +375,7 @@ def rejudge(
     if write:
         _record(store, found, file)
     if as_json:
-        echo_data(json.dumps(rejudging.rejudged_json(found, skipped, written=write), indent=2, ensure_ascii=False))
+        options.echo_document(rejudging.describe_rejudged(found, skipped, written=write))
     else:
         for line in rejudging.rejudged_lines(found, skipped, written=write):
             echo(line)

@@ -11,7 +11,7 @@ import click
 
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
-from reprokit.core.terminal import echo, echo_data
+from reprokit.core.terminal import echo
 
 if TYPE_CHECKING:
     from reprokit.evidence.records import RunRecord
@@ -54,6 +54,6 @@ def show(
     if trace_file is not None:
         options.write_file(trace_file, json.dumps(timings.trace(run, parts)) + "\n")
     if table and as_json:
-        echo_data(json.dumps(timings.document(run, parts), indent=2, ensure_ascii=False))
+        options.echo_document(timings.describe_times(run, parts))
     elif table:
         echo("\n".join(timings.lines(run, parts)), err=err)

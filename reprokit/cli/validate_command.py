@@ -164,17 +164,13 @@ def _list_cells(cases: Sequence[str], as_json: bool, given: dict[str, Any]) -> i
         (file.case.id, cell, expected_verdict(file, cell), predict(file, cell, supply, facts)) for file, cell in cells
     ]
     if as_json:
-        objects = [
-            {
-                "case": name,
-                "cell": cell,
-                "expected": promised and promised.value,
-                "unsupported": prediction.unsupported or None,
-                "notes": list(prediction.notes),
-            }
-            for name, cell, promised, prediction in rows
+        from reprokit.cli.documents.records import MatrixCell
+
+        listed = [
+            MatrixCell(case=name, cell=cell, expected=promised, unsupported=one.unsupported or None, notes=one.notes)
+            for name, cell, promised, one in rows
         ]
-        echo_data(json.dumps(objects, ensure_ascii=False))
+        echo_data(json.dumps([one.to_json() for one in listed], ensure_ascii=False))
         return 0
     for name, cell, promised, prediction in rows:
         columns = [f"{name}: {label(cell)}", f"({promised} expected)" if promised else "", str(prediction)]

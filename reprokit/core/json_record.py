@@ -16,8 +16,26 @@ ABSENT = {"absent": True}
 T = TypeVar("T")
 
 
+def key_of(name: str) -> str:
+    """The key of a field: ``from`` for ``from_``."""
+    return name.removesuffix("_")
+
+
 class JsonRecord:
-    """Base of the dataclasses whose fields are the keys of a JSON object, in that order."""
+    """Base of the dataclasses whose fields are the keys of a JSON object, in that order.
+
+    A key that is a word of Python is a field with ``_`` behind it. A string below a field is its documentation, which
+    `reprokit integrate schema` prints.
+    """
+
+    # Without an annotation, which would make it a field to those who ask for the types of fields.
+    __pydantic_config__ = {"alias_generator": key_of, "use_attribute_docstrings": True}  # noqa: RUF012
+
+    @classmethod
+    def pick(cls: type[T], source: object, **given: Any) -> T:
+        """A record of what ``source`` has by the names of the fields, but for what is ``given``."""
+        names = [name for name, *_ in _keys(cls) if name not in given]  # type: ignore[arg-type]
+        return cls(**{name: getattr(source, name) for name in names}, **given)
 
     def to_json(self) -> dict[str, Any]:
         """The record as a JSON object, which shares nothing with it that can be changed."""
@@ -41,11 +59,18 @@ class JsonDocument(JsonRecord):
 
 def _object(record: Any) -> dict[str, Any]:
     values = {}
-    for field in dataclasses.fields(record):
-        value = getattr(record, field.name)
-        if not (field.metadata.get("absent") and value == field.default):
-            values[field.name] = _encoded(value)
+    for name, key, may_lack, default in _keys(record.__class__):
+        value = getattr(record, name)
+        if not (may_lack and value == default):
+            values[key] = _encoded(value)
     return values
+
+
+@functools.cache
+def _keys(cls: Any) -> tuple[tuple[str, str, bool, Any], ...]:
+    """Of each field its name and key, and whether the JSON object lacks it while it has the default."""
+    fields = dataclasses.fields(cls)
+    return tuple((each.name, key_of(each.name), "absent" in each.metadata, each.default) for each in fields)
 
 
 def _encoded(value: Any) -> Any:
@@ -63,7 +88,7 @@ def _encoded(value: Any) -> Any:
 
 
 def _record(cls: Callable[..., T], data: Mapping[str, Any]) -> T:
-    return cls(**{name: decode(data[name]) for name, decode in _decoders(cls) if name in data})
+    return cls(**{name: decode(data[key_of(name)]) for name, decode in _decoders(cls) if key_of(name) in data})
 
 
 @functools.cache
@@ -85,7 +110,7 @@ def _decoder(hint: Any) -> Callable[[Any], Any]:
     if origin is tuple:
         each = _decoder(arguments[0])
         return tuple if each is _same else lambda value: tuple(each(one) for one in value)
-    if origin is not None and issubclass(origin, Mapping):
+    if isinstance(origin, type) and issubclass(origin, Mapping):
         one = _decoder(arguments[1])
         return _same if one is _same else lambda value: {key: one(each) for key, each in value.items()}
     if hasattr(hint, "from_json"):
@@ -108,7 +133,7 @@ def _checker(hint: Any) -> Callable[[Any], bool]:
         return lambda value: any(check(value) for check in checks)
     if origin is tuple:
         return lambda value: isinstance(value, tuple) and all(map(checks[0], value))
-    if origin is not None and issubclass(origin, Mapping):
+    if isinstance(origin, type) and issubclass(origin, Mapping):
         return lambda value: isinstance(value, Mapping) and all(checks[0](k) and checks[1](v) for k, v in value.items())
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         hints = typing.get_type_hints(hint)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-FORMAT = "reprokit-timings/v1"
 KEY = "timings"
 """The beginning of the keys under which a run's findings hold its timings: one for each time that it was resumed."""
 KINDS = {

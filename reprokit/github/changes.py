@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reprokit.case.matrix import cell_key, label
 from reprokit.core import json_text
@@ -23,6 +23,7 @@ from reprokit.report.markdown.text import code, size, table
 
 if TYPE_CHECKING:
     from reprokit.core.github_api import Repository
+    from reprokit.report.history.changes import DescribedChange
 
 LABEL = "reprokit-nightly"
 MARK = "reprokit-changes"
@@ -90,19 +91,19 @@ class NightLinks:
 
 
 def plan(
-    changes: Sequence[Mapping[str, Any]],
+    changes: Sequence[DescribedChange],
     issues: Sequence[CaseIssue],
     night: NightLinks = NightLinks(),
     most: int = MOST,
 ) -> list[Action]:
-    """What to do about the changes of ``reprokit history --since 7d --json``, given our existing issues. Pure.
+    """What to do about changes, given our existing issues. Pure.
 
     ``most``: new issues at most. Only confirmed changes count (see :mod:`reprokit.report.history.transitions`), and new
     cells are not changes.
     """
     own_last = sorted(issues, key=lambda one: not one.together)
     homes = {name: issue for issue in own_last if issue.open for name in issue.cases}
-    moved: dict[str, tuple[Followed, list[Mapping[str, Any]]]] = {}
+    moved: dict[str, tuple[Followed, list[DescribedChange]]] = {}
     for name, news in _news(changes, issues).items():
         home = homes.get(name)
         moved[name] = _follow(home.cases[name] if home else Followed(), news), news
@@ -121,31 +122,35 @@ def plan(
     return [_action(issue, {name: moved[name] for name in names}, night) for issue, names in touched.values()]
 
 
-def _news(changes: Iterable[Mapping[str, Any]], issues: Sequence[CaseIssue]) -> dict[str, list[Mapping[str, Any]]]:
+def _news(changes: Iterable[DescribedChange], issues: Sequence[CaseIssue]) -> dict[str, list[DescribedChange]]:
     """The changes that are in no issue yet, by case, the oldest first."""
     upto: dict[str, str] = {}
     for issue in issues:
         for name, followed in issue.cases.items():
             upto[name] = max(upto.get(name, ""), followed.upto)
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    counted = [one for one in changes if one["confirmed"] and one["from"] is not None]
-    for one in sorted(counted, key=lambda one: (one["case"], one["confirmed_by"]["at"], _key(one))):
-        if one["confirmed_by"]["at"] > upto.get(one["case"], ""):
-            found.setdefault(one["case"], []).append(one)
+    found: dict[str, list[DescribedChange]] = {}
+    counted = [one for one in changes if one.confirmed and one.from_ is not None]
+    for one in sorted(counted, key=lambda one: (one.case, _settled_at(one), _key(one))):
+        if _settled_at(one) > upto.get(one.case, ""):
+            found.setdefault(one.case, []).append(one)
     return found
 
 
-def _key(change: Mapping[str, Any]) -> str:
-    parts = (cell_key(change["cell"]), change["variant"], change["engine"])
+def _settled_at(change: DescribedChange) -> str:
+    return change.confirmed_by.at if change.confirmed_by else ""
+
+
+def _key(change: DescribedChange) -> str:
+    parts = (cell_key(change.cell), change.variant, change.engine)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
-def _name(change: Mapping[str, Any]) -> str:
-    fix = " [fix]" if change["variant"] == "fix" else ""
-    return f"{label(change['cell'])}{fix}{served_by(change['engine'])}"
+def _name(change: DescribedChange) -> str:
+    fix = " [fix]" if change.variant == "fix" else ""
+    return f"{label(change.cell)}{fix}{served_by(change.engine)}"
 
 
-def _follow(followed: Followed, news: Sequence[Mapping[str, Any]]) -> Followed:
+def _follow(followed: Followed, news: Sequence[DescribedChange]) -> Followed:
     """What is followed after new changes: a cell that is as before is not followed any more."""
     cells, full = dict(followed.cells), followed.full
     for one in news:
@@ -153,18 +158,16 @@ def _follow(followed: Followed, news: Sequence[Mapping[str, Any]]) -> Followed:
         full = full or (key not in cells and len(cells) >= MOST_CELLS)
         if key not in cells and full:
             continue
-        was = cells[key].was if key in cells else one["from"]
+        was = cells[key].was if key in cells else str(one.from_)
         cells.pop(key, None)
-        if one["to"] != was:
+        if one.to != was:
             name = _name(one) if len(cells) < NAMED else ""
-            cells[key] = ChangedCell(was=was, now=one["to"], since=one["after"]["at"][:10], name=name[:200])
-    upto = max([followed.upto, *(one["confirmed_by"]["at"] for one in news)])
+            cells[key] = ChangedCell(was=was, now=str(one.to), since=one.after.at[:10], name=name[:200])
+    upto = max([followed.upto, *map(_settled_at, news)])
     return Followed(cells=cells, upto=upto, full=full and bool(cells))
 
 
-def _action(
-    issue: CaseIssue, moved: Mapping[str, tuple[Followed, list[Mapping[str, Any]]]], night: NightLinks
-) -> Action:
+def _action(issue: CaseIssue, moved: Mapping[str, tuple[Followed, list[DescribedChange]]], night: NightLinks) -> Action:
     cases = {**issue.cases, **{name: followed for name, (followed, _) in moved.items()}}
     news = [one for _, some in moved.values() for one in some]
     done = not any(followed.cells for followed in cases.values())
@@ -211,7 +214,7 @@ def _words(cell: ChangedCell) -> str:
     return f"{cell.was.replace('-', ' ')}, now {cell.now.replace('-', ' ')}"
 
 
-def body(issue: CaseIssue, news: Sequence[Mapping[str, Any]], night: NightLinks, all_known: bool = True) -> str:
+def body(issue: CaseIssue, news: Sequence[DescribedChange], night: NightLinks, all_known: bool = True) -> str:
     """The issue's text: its data in the first line, then tables for people.
 
     ``news``: the changes of this night; ``all_known``: the issue follows every changed cell.
@@ -295,12 +298,12 @@ def _row(cell: ChangedCell) -> list[str]:
     return [code(cell.name, table=True), cell.was.replace("-", " "), f"**{cell.now.replace('-', ' ')}**", cell.since]
 
 
-def _differences(news: Sequence[Mapping[str, Any]], most: int = 30) -> str:
+def _differences(news: Sequence[DescribedChange], most: int = 30) -> str:
     """What changed between the last record of the old state and the first of the new one, each fact once."""
     rows: dict[tuple[str, ...], None] = {}
     for one in news:
-        for fact in one["changed"]:
-            shown = (fact["concern"], fact["name"], fact["before"] or "", fact["after"] or "")
+        for fact in one.changed:
+            shown = (fact.concern, fact.name, fact.before or "", fact.after or "")
             rows[tuple(code(str(text), 120, table=True) for text in shown)] = None
     if not rows:
         return ""
@@ -315,19 +318,19 @@ def _ways(issue: CaseIssue, night: NightLinks) -> str:
     return "\n" + "".join(lines) if lines else ""
 
 
-def _comment(news: Sequence[Mapping[str, Any]], done: bool, night: NightLinks, all_known: bool) -> str:
+def _comment(news: Sequence[DescribedChange], done: bool, night: NightLinks, all_known: bool) -> str:
     where = f" ([the night]({night.url}))" if night.url else ""
-    several = len({one["case"] for one in news}) > 1
+    several = len({one.case for one in news}) > 1
     lines = [f"- {_line(one, several)}" for one in news[:NAMED]]
     lines += [f"- and {len(news) - NAMED} more"] if len(news) > NAMED else []
     heading = _as_before(all_known) if done else "This changed"
     return "\n".join([f"{heading}{where}:", "", *lines]) + "\n" + (_differences(news) if not done else "")
 
 
-def _line(change: Mapping[str, Any], several: bool) -> str:
-    name = f"{change['case']}: {_name(change)}" if several else _name(change)
-    reason = code(change["after"].get("reason") or "", 160)
-    return f"{code(name)}: {change['words']}" + (f": {reason}" if reason else "")
+def _line(change: DescribedChange, several: bool) -> str:
+    name = f"{change.case}: {_name(change)}" if several else _name(change)
+    reason = code(change.after.reason, 160)
+    return f"{code(name)}: {change.words}" + (f": {reason}" if reason else "")
 
 
 def ours(repository: Repository) -> Iterator[CaseIssue]:

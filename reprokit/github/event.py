@@ -12,7 +12,7 @@ from typing import Any
 
 from reprokit.core import json_text
 from reprokit.core.errors import UsageError
-from reprokit.github.reply import Reply, from_json
+from reprokit.github.reply import Reply, parse_reply
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ def run_url(environ: Mapping[str, str]) -> str:
 def read_reply(folder: Path) -> Reply:
     """The reply in reply.json of an earlier job. Raises UsageError when there is none."""
     try:
-        return from_json(json_text.loads((folder / "reply.json").read_text(encoding="utf-8")))
+        return parse_reply(json_text.loads((folder / "reply.json").read_text(encoding="utf-8")))
     except (OSError, ValueError, AttributeError):
         raise UsageError(f"{folder / 'reply.json'}: not a reply of `reprokit integrate github check-issue`") from None
 

@@ -18,6 +18,7 @@ from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.github import changes
 from reprokit.github.event import run_url
+from reprokit.report.history.changes import ChangeList, DescribedChange
 from reprokit.report.labels import cell_name, summary
 from reprokit.report.markdown.text import code, line, table
 from reprokit.store.database import Store
@@ -68,11 +69,11 @@ def newest(artifacts: Sequence[Mapping[str, Any]], branch: str) -> Mapping[str, 
 def summarise(store_folder: Path, changes_file: Path) -> None:
     """Write the newest run, and what changed, into the job's summary."""
     run = Store(store_folder).run("last")
-    found = _changes(changes_file)["changes"]
-    tonight = [one for one in found if (one["confirmed_by"] or one["after"])["run"] == run.id]
+    found = _changes(changes_file)
+    tonight = [one for one in found if (one.confirmed_by or one.after).run == run.id]
     if lost := [cell for cell in run.cells if run.request.merged is not None and not cell.details.job]:
         echo(workflow_commands.command("warning", f"{pluralize(len(lost), 'cell')} left no record: see the summary"))
-    workflow_commands.add_summary(f"{night(run)}\n{changed(tonight)}")
+    workflow_commands.add_summary(f"{night(run)}\n{list_changes(tonight)}")
 
 
 def night(run: RunRecord) -> str:
@@ -112,21 +113,18 @@ def _more(count: int) -> str:
     return f"\nand {count - SHOWN} more\n" if count > SHOWN else ""
 
 
-def changed(found: Sequence[Mapping[str, Any]]) -> str:
-    """Changes as Markdown, with a note on those that do not count yet; new cells are only counted.
-
-    ``found``: ``changes`` of what ``reprokit history --since 7d --json`` prints.
-    """
-    transitions = [one for one in found if one["from"] is not None]
+def list_changes(found: Sequence[DescribedChange]) -> str:
+    """Changes as Markdown, with a note on those that do not count yet; new cells are only counted."""
+    transitions = [one for one in found if one.from_ is not None]
     new = len(found) - len(transitions)
     if not transitions:
         return "Nothing has changed" + (f"; {pluralize(new, 'new cell')}.\n" if new else ".\n")
     rows = []
     for one in transitions[:SHOWN]:
-        fix = " [fix]" if one["variant"] == "fix" else ""
-        name = " ".join(f"{axis}={value}" for axis, value in one["cell"].items()) + fix
-        counts = "" if one["confirmed"] else "seen once, does not count yet"
-        rows.append([code(one["case"], table=True), code(name, table=True), one["words"], counts])
+        fix = " [fix]" if one.variant == "fix" else ""
+        name = " ".join(f"{axis}={value}" for axis, value in one.cell.items()) + fix
+        counts = "" if one.confirmed else "seen once, does not count yet"
+        rows.append([code(one.case, table=True), code(name, table=True), one.words, counts])
     return "What changed:\n\n" + table(["case", "cell", "", ""], rows) + _more(len(transitions))
 
 
@@ -136,7 +134,7 @@ def changed(found: Sequence[Mapping[str, Any]]) -> str:
 def issues(changes_file: Path, most: int) -> None:
     """Open, update and close the issues about changed verdicts."""
     repository = github_api.from_environment()
-    found = _changes(changes_file)["changes"]
+    found = _changes(changes_file)
     here = all(os.environ.get(f"GITHUB_{key}") for key in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
     tonight = changes.NightLinks(url=run_url(os.environ) if here else "", report=os.environ.get("REPORT_URL", ""))
     actions = changes.plan(found, list(changes.ours(repository)), tonight, most)
@@ -146,16 +144,14 @@ def issues(changes_file: Path, most: int) -> None:
         echo("no issue has to be opened, updated or closed")
 
 
-def _changes(path: Path) -> dict[str, Any]:
+def _changes(path: Path) -> tuple[DescribedChange, ...]:
     try:
         found = json_text.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        if found["format"] != ChangeList.FORMAT:
+            raise ValueError(f"its format is {found['format']}")
+        return ChangeList.from_json(found).changes
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise UsageError(f"{path}: expected the output of `reprokit history --since 7d --json`: {error}") from None
-    if not isinstance(found, dict) or found.get("format") != "reprokit-changes/v1":
-        raise UsageError(
-            f"{path}: expected the output of `reprokit history --since 7d --json` (format reprokit-changes/v1)"
-        )
-    return found
 
 
 def run() -> int:

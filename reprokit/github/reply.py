@@ -10,6 +10,7 @@ from typing import Any
 from reprokit.case.matrix import count
 from reprokit.case.review import Level, asks
 from reprokit.core.errors import Problem
+from reprokit.core.json_record import JsonRecord
 from reprokit.core.text import pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
@@ -31,7 +32,7 @@ FINAL = frozenset({"running", "verdict", "failed"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reply:
+class Reply(JsonRecord):
     """An answer to an issue. ``digest``: of the text that it answers. ``markdown``: '' for no comment."""
 
     state: str
@@ -49,13 +50,9 @@ class Reply:
         marker = f"<!-- reprokit-case state={self.state} digest={self.digest} -->\n"
         return marker + _cut(self.markdown, MAX_COMMENT - len(marker))
 
-    def to_json(self) -> dict[str, str]:
-        """The reply as JSON, to be passed from job to job."""
-        return {"state": self.state, "digest": self.digest, "markdown": self.markdown}
 
-
-def from_json(data: Mapping[str, Any]) -> Reply:
-    """The inverse of :meth:`Reply.to_json`. Raises ValueError for anything else."""
+def parse_reply(data: Mapping[str, Any]) -> Reply:
+    """A reply that another job passed on. Raises ValueError for anything else."""
     state, digest, markdown = (data.get(key) for key in ("state", "digest", "markdown"))
     if state not in STATES or not isinstance(markdown, str) or not re.fullmatch("[0-9a-f]{64}", str(digest)):
         raise ValueError("not a reply")

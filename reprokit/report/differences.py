@@ -5,19 +5,19 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from packaging.utils import canonicalize_name
 
 from reprokit.case.matrix import cell_key
+from reprokit.core.json_record import JsonDocument, JsonRecord
 from reprokit.environment.lock import GROUPS, LockEntry
 from reprokit.environment.measured import FURTHER, Measured
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report.labels import cell_name, expectation
 
-FORMAT = "reprokit-diff/v1"
 FRAMEWORKS = re.compile(
     r"(torch(vision|audio|text)?|triton|paddle\w*(-gpu)?|tensorflow(-\w+)?|jax(lib)?|mxnet(-.*)?|keras|onnx(runtime.*)?)$"
 )
@@ -81,8 +81,8 @@ class EnvironmentFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Difference:
-    """A fact that differs; None on the side that lacks it."""
+class Difference(JsonRecord):
+    """A fact that differs; null on the side that lacks it."""
 
     concern: str
     name: str
@@ -327,12 +327,37 @@ def run_text(before: str, after: str, found: Sequence[CellPair]) -> Iterable[str
     )
 
 
-def side_json(side: EnvironmentFacts | None) -> dict[str, str] | None:
-    """A side without its facts, for ``--json``."""
-    return None if side is None else {"name": side.name, "title": side.title, "verdict": side.verdict}
+@dataclass(frozen=True, kw_only=True)
+class DiffSide(JsonRecord):
+    """A cell of a run, or an environment of a lock."""
+
+    name: str
+    title: str
+    verdict: str
 
 
-def pair_json(pair: CellPair) -> dict[str, Any]:
-    """A pair with what differs, for ``--json``."""
-    differences = [asdict(one) for one in pair.differences]
-    return {"before": side_json(pair.before), "after": side_json(pair.after), "differences": differences}
+@dataclass(frozen=True, kw_only=True)
+class DiffPair(JsonRecord):
+    """Two sides and what differs; a side is null where only the other has the cell."""
+
+    before: DiffSide | None
+    after: DiffSide | None
+    differences: tuple[Difference, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diff(JsonDocument):
+    """What `diff` compared."""
+
+    FORMAT = "reprokit-diff/v1"
+
+    pairs: tuple[DiffPair, ...]
+
+
+def describe_pairs(found: Sequence[CellPair]) -> Diff:
+    """The pairs without the facts that are the same, for ``--json``."""
+
+    def side(facts: EnvironmentFacts | None) -> DiffSide | None:
+        return None if facts is None else DiffSide.pick(facts)
+
+    return Diff(pairs=tuple(DiffPair.pick(one, before=side(one.before), after=side(one.after)) for one in found))

@@ -1,17 +1,18 @@
-"""What the decided cells of a case explain, in words and as JSON."""
+"""What the decided cells of a case explain, in words and as records."""
 
 from __future__ import annotations
 
 import io
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 from reprokit.case.matrix import Cell, Selection, as_group, cell_key, count, expand, in_matrix, label, matches
 from reprokit.core.errors import ReprokitError
+from reprokit.core.json_record import JsonDocument, JsonRecord
 from reprokit.core.text import pluralize
 from reprokit.environment.axes import AXIS_NAMES
 from reprokit.environment.cases import select
@@ -21,7 +22,7 @@ from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import CellRecord, RunRecord, cuda_providers
 from reprokit.evidence.strength import Tally, excludes, total, trials_each
 from reprokit.run.loading import load
-from reprokit.search.conditions import gap, words
+from reprokit.search.conditions import Conjunction, gap, words
 from reprokit.search.explain import DiscriminatingCell, Explanation, Statement, explain
 from reprokit.search.repeating import MOST_TRIALS, Support, tally_of, trials_of
 
@@ -411,62 +412,150 @@ def _facts(record: CellRecord) -> dict[str, str]:
     return {name: str(value) for name, value in facts.items() if value}
 
 
-def to_json(explained: Explained) -> dict[str, Any]:
-    """``explanation`` of a case in the result file."""
-    found = explained.explanation
-    cells = explained.cells
+@dataclass(frozen=True, kw_only=True)
+class AxisRequirement(JsonRecord):
+    """What an axis must be."""
+
+    axis: str
+    op: str
+    values: tuple[str | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReproducingCondition(JsonRecord):
+    """One condition under which a case reproduces, and the cells that show it."""
+
+    words: str
+    axes: tuple[AxisRequirement, ...]
+    reproducing: tuple[Cell, ...]
+    near: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RivalExplanation(JsonRecord):
+    """Another explanation that fits as well: any of `conditions`, each of them a list that holds as a whole."""
+
+    words: str
+    conditions: tuple[tuple[AxisRequirement, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TellingCell(JsonRecord):
+    """A cell whose result would tell explanations apart."""
+
+    cell: Cell
+    in_matrix: bool
+    command: str | None
+    if_reproduced: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UndecidedCell(JsonRecord):
+    """A cell that was not run, or is inconclusive."""
+
+    cell: Cell
+    verdict: Verdict | None
+    predicted: Reading | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplanationTrials(JsonRecord):
+    """How many trials carry an explanation."""
+
+    each: tuple[int, int]
+    """the fewest and the most of a cell"""
+    total: int
+    repeats: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseExplanation(JsonRecord):
+    """Under which conditions a case reproduces."""
+
+    claim: str
+    words: str
+    strength: Literal["supported", "open"]
+    trials: ExplanationTrials
+    decided: int
+    minimal: bool
+    conditions: tuple[ReproducingCondition, ...]
+    rivals: tuple[RivalExplanation, ...]
+    more_rivals: int
+    tell_apart: tuple[TellingCell, ...]
+    undecided: tuple[UndecidedCell, ...]
+    undecided_more: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainedCase(JsonRecord):
+    """A case with its explanation."""
+
+    id: str
+    explanation: CaseExplanation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanations(JsonDocument):
+    """Under which conditions cases reproduce."""
+
+    FORMAT = "reprokit-explanation/v1"
+
+    cases: tuple[ExplainedCase, ...]
+
+
+def explain_case(explained: Explained) -> CaseExplanation:
+    """What the decided cells of a case explain, for programs."""
+    found, cells = explained.explanation, explained.cells
     answers = (found.found, *found.rivals)
-    return {
-        "claim": found.claim.value,
-        "words": found.why or words(found.found),
-        "strength": "supported" if explained.supported else "open",
-        "trials": {
-            "each": [min(explained.trials, default=0), max(explained.trials, default=0)],
-            "total": sum(explained.trials),
-            "repeats": sum(record.details.repeats for record in explained.records),
-        },
-        "decided": found.decided,
-        "minimal": found.minimal,
-        "conditions": [
-            {
-                "words": words((one.conjunction,)),
-                "axes": [each.to_json() for each in one.conjunction],
-                "reproducing": [cells[at] for at in one.reproducing],
-                "near": [cells[at] for at in one.near],
-            }
+    ran = [at for at in found.undecided if at < len(explained.records)]
+    listed = [*ran, *found.undecided[len(ran) : len(ran) + MOST_LISTED]]
+    lines = [run_line(explained, each) for each in found.tell_apart]
+    return CaseExplanation(
+        claim=found.claim.value,
+        words=found.why or words(found.found),
+        strength="supported" if explained.supported else "open",
+        trials=ExplanationTrials(
+            each=(min(explained.trials, default=0), max(explained.trials, default=0)),
+            total=sum(explained.trials),
+            repeats=sum(record.details.repeats for record in explained.records),
+        ),
+        decided=found.decided,
+        minimal=found.minimal,
+        conditions=tuple(
+            ReproducingCondition(
+                words=words((one.conjunction,)),
+                axes=_requirements(one.conjunction),
+                reproducing=tuple(cells[at] for at in one.reproducing),
+                near=tuple(cells[at] for at in one.near),
+            )
             for one in found.conditions
-        ],
-        "rivals": [
-            {"words": words(rival), "conditions": [[each.to_json() for each in one] for one in rival]}
-            for rival in found.rivals
-        ],
-        "more_rivals": found.more_rivals,
-        "tell_apart": [
-            {
-                "cell": each.cell,
-                "in_matrix": each.at is not None,
-                "command": shlex.join(["reprokit", *line]) if (line := run_line(explained, each)) else None,
-                "if_reproduced": [words(answers[index]) for index in each.kept],
-            }
-            for each in found.tell_apart
-        ],
-        "undecided": [_undecided_json(explained, at) for at in _listed(explained)],
-        "undecided_more": len(found.undecided) - len(_listed(explained)),
-    }
+        ),
+        rivals=tuple(
+            RivalExplanation(words=words(rival), conditions=tuple(map(_requirements, rival))) for rival in found.rivals
+        ),
+        more_rivals=found.more_rivals,
+        tell_apart=tuple(
+            TellingCell(
+                cell=each.cell,
+                in_matrix=each.at is not None,
+                command=shlex.join(["reprokit", *line]) if line else None,
+                if_reproduced=tuple(words(answers[index]) for index in each.kept),
+            )
+            for each, line in zip(found.tell_apart, lines, strict=True)
+        ),
+        undecided=tuple(_undecided_cell(explained, at) for at in listed),
+        undecided_more=len(found.undecided) - len(listed),
+    )
 
 
-def _listed(explained: Explained) -> list[int]:
-    """The undecided cells that the result file lists: of those that were not run only some."""
-    open_ones = explained.explanation.undecided
-    ran = [at for at in open_ones if _ran(explained, at)]
-    return [*ran, *open_ones[len(ran) : len(ran) + MOST_LISTED]]
+def _requirements(conjunction: Conjunction) -> tuple[AxisRequirement, ...]:
+    return tuple(AxisRequirement(axis=each.axis, op=each.op, values=each.named) for each in conjunction)
 
 
-def _undecided_json(explained: Explained, at: int) -> Mapping[str, Any]:
-    verdict: Verdict | None = explained.records[at].verdict if _ran(explained, at) else None
+def _undecided_cell(explained: Explained, at: int) -> UndecidedCell:
     predicted = (explained.explanation.predicted or {}).get(at)
-    return {
-        "cell": explained.cells[at],
-        "verdict": verdict.value if verdict else None,
-        "predicted": None if predicted is None else str(Reading.FAIL if predicted else Reading.PASS),
-    }
+    return UndecidedCell(
+        cell=explained.cells[at],
+        verdict=explained.records[at].verdict if at < len(explained.records) else None,
+        predicted=None if predicted is None else Reading.FAIL if predicted else Reading.PASS,
+    )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from reprokit.case.matrix import label
+from reprokit.core.json_record import ABSENT, JsonRecord
 from reprokit.core.text import build_times, first_line, pluralize, seconds
 from reprokit.engine import registry
 from reprokit.evidence.details import FailureRecord
-from reprokit.evidence.model import Verdict
+from reprokit.evidence.model import Frame, Verdict
 from reprokit.evidence.records import CellOutline, CellRecord, ImageRecord
 from reprokit.evidence.sequential import CONFIDENCE, failure_rate_bound
 
@@ -128,16 +128,24 @@ _SIGNATURE = (Verdict.REPRODUCED, Verdict.FLAKY)
 
 
 @dataclass(frozen=True, kw_only=True)
-class FailureGroup:
-    """The cells, by number, that failed in one way."""
+class FailureGroup(JsonRecord):
+    """A way of failing that cells share: its fingerprint, as in `details.failure` of those cells."""
 
-    verdict: Verdict  # different-failure or reproduced
-    failure: FailureRecord
+    verdict: Verdict
+    """different-failure or reproduced"""
+    known: str | None
+    """the id of the case's known failure that it is"""
+    version: str
+    id: str
+    kind: str
+    frames: tuple[str, ...]
+    message: str
+    cause: str
+    title: str
+    trials: tuple[int, ...] = field(default=(), metadata=ABSENT)
+    stack: tuple[Frame, ...] = field(default=(), metadata=ABSENT)
     cells: tuple[int, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """As it stands in a result file."""
-        return {"verdict": self.verdict.value, "known": None, **self.failure.to_json(), "cells": list(self.cells)}
+    """the cells, by number"""
 
 
 def failure_groups(cells: Iterable[CellRecord]) -> tuple[FailureGroup, ...]:
@@ -152,9 +160,10 @@ def failure_groups(cells: Iterable[CellRecord]) -> tuple[FailureGroup, ...]:
             found.setdefault(key, []).append((cell.number, failure))
     ordered = sorted(found.items(), key=lambda item: (item[0][0], -len(item[1]), item[1][0][0]))
     return tuple(
-        FailureGroup(
+        FailureGroup.pick(
+            members[0][1],
             verdict=Verdict.REPRODUCED if by_signature else Verdict.DIFFERENT_FAILURE,
-            failure=members[0][1],
+            known=members[0][1].known or None,
             cells=tuple(number for number, _ in members),
         )
         for (by_signature, *_), members in ordered
@@ -180,9 +189,9 @@ def failure_lines(cells: Sequence[CellRecord]) -> Iterator[str]:
 
 def _listed(found: Sequence[FailureGroup]) -> Iterator[str]:
     for group in found[:MOST]:
-        known = f"known as {group.failure.known}: " if group.failure.known else ""
+        known = f"known as {group.known}: " if group.known else ""
         which = f"{pluralize(len(group.cells), 'cell')} ({ranges(group.cells)})"
-        yield f"  {which}: {known}{group.failure.title} [{group.failure.id}]"
+        yield f"  {which}: {known}{group.title} [{group.id}]"
     if len(found) > MOST:
         yield f"  ... and {pluralize(len(found) - MOST, 'other')}; --json has them all"
 

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from reprokit.case.matrix import label
+from reprokit.core.json_record import JsonDocument, JsonRecord
 
-FORMAT = "reprokit-exec/v1"
 WIDEST = 48
 """Columns of a value; what is longer is cut."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written:
+class Written(JsonRecord):
     """What a command wrote in a cell."""
 
     case: str
     cell: Mapping[str, str]
-    exit_code: int | None  # None where it never started there
-    text: str
-    timed_out: bool = False
+    exit_code: int | None
+    """null where it never started there"""
+    timed_out: bool
+    output: str
 
 
-def to_json(command: Sequence[str], written: Sequence[Written]) -> dict[str, Any]:
-    """All of it, for programs."""
-    cells = [
-        {"case": one.case, "cell": dict(one.cell), "exit_code": one.exit_code}
-        | {"timed_out": one.timed_out, "output": one.text}
-        for one in written
-    ]
-    return {"format": FORMAT, "command": list(command), "cells": cells}
+@dataclass(frozen=True, kw_only=True)
+class Executed(JsonDocument):
+    """What `exec` ran."""
+
+    FORMAT = "reprokit-exec/v1"
+
+    command: tuple[str, ...]
+    cells: tuple[Written, ...]
 
 
 def name_of(one: Written, all_of: Sequence[Written]) -> str:
@@ -50,14 +50,14 @@ def table(written: Sequence[Written], width: int) -> str:
     ran = [one for one in written if one.exit_code is not None]
     lines = [f"{name_of(one, written)}: exit status {one.exit_code}" for one in ran]
     lines += [f"{name_of(one, written)}: did not run" for one in written if one.exit_code is None]
-    named = [_named(one.text) for one in ran]
-    if len({one.text for one in ran}) == 1:
-        lines += ["", "All wrote the same:" if len(ran) > 1 else "Output:", ran[0].text.rstrip("\n")]
+    named = [_named(one.output) for one in ran]
+    if len({one.output for one in ran}) == 1:
+        lines += ["", "All wrote the same:" if len(ran) > 1 else "Output:", ran[0].output.rstrip("\n")]
     elif ran and all(each is not None for each in named):
         lines += ["", *_differences([name_of(one, written) for one in ran], [each or {} for each in named], width)]
     else:
-        for text in dict.fromkeys(one.text for one in ran):
-            who = ", ".join(name_of(one, written) for one in ran if one.text == text)
+        for text in dict.fromkeys(one.output for one in ran):
+            who = ", ".join(name_of(one, written) for one in ran if one.output == text)
             lines += ["", f"--- {who}", text.rstrip("\n")]
     return "".join(f"{line}\n" for line in lines)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
+from reprokit.core.json_record import JsonDocument, JsonRecord
 from reprokit.core.text import pluralize
 from reprokit.evidence.records import RunRecord
-from reprokit.evidence.spans import FORMAT, KINDS, MOST, PARTS, Span, Timings, by_cell, by_image, critical_path, sums
+from reprokit.evidence.spans import KINDS, MOST, PARTS, Span, Timings, by_cell, by_image, critical_path, sums
 from reprokit.report.labels import cell_name
 
 NONE = "no times are recorded of run {}: it was merged, or was killed before its end"
@@ -18,42 +20,108 @@ COLUMNS = ("waiting", "base", "build", "measuring", "start", "program", "judging
 """Kinds that the table has a column for."""
 
 
-def document(run: RunRecord, parts: Sequence[Timings]) -> dict[str, Any]:
-    """``reprokit-timings/v1``: seconds by kind, in all, of each image and cell, and what the run's end waited for."""
-    return {"format": FORMAT, "run_id": run.id, "parts": [_part(run, timings) for timings in parts]}
+@dataclass(frozen=True, kw_only=True)
+class TimedPart(JsonRecord):
+    """A step of a build, or a file that it fetched."""
+
+    name: str
+    seconds: float
 
 
-def _part(run: RunRecord, timings: Timings) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class TimedImage(JsonRecord):
+    """An image, its cells by their numbers, and the seconds of each kind that it took."""
+
+    cells: tuple[int, ...]
+    seconds: Mapping[str, float]
+    steps: tuple[TimedPart, ...]
+    downloads: tuple[TimedPart, ...]
+    """files that this host did not have"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedCell(JsonRecord):
+    """A cell, and the seconds of each kind that it took, with all of the image that it shares."""
+
+    number: int
+    case: str
+    cell: Mapping[str, str]
+    variant: Literal["case", "fix"]
+    seconds: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticalSpan(JsonRecord):
+    """What the next of the critical path waited for. `cells` is empty where it was about the whole run."""
+
+    kind: str
+    name: str
+    cells: tuple[int, ...]
+    trial: int | None
+    start: float
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedRun(JsonRecord):
+    """A run from when it was begun or resumed."""
+
+    began: str
+    seconds: float
+    sum: Mapping[str, float]
+    """seconds of each kind, over all that ran side by side"""
+    images: tuple[TimedImage, ...]
+    cells: tuple[TimedCell, ...]
+    critical_path: tuple[CriticalSpan, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunTimings(JsonDocument):
+    """Where the time of a run went: a part for each time that it was begun or resumed."""
+
+    FORMAT = "reprokit-timings/v1"
+
+    run_id: str
+    parts: tuple[TimedRun, ...]
+
+
+def describe_times(run: RunRecord, parts: Sequence[Timings]) -> RunTimings:
+    """Seconds by kind, in all, of each image and cell, and what the run's end waited for."""
+    return RunTimings(run_id=run.id, parts=tuple(_timed_run(run, timings) for timings in parts))
+
+
+def _timed_run(run: RunRecord, timings: Timings) -> TimedRun:
     cells = {cell.number: cell for cell in run.cells}
     known = [(cells[number], seconds) for number, seconds in by_cell(timings).items() if number in cells]
-    return {
-        "began": timings.began,
-        "seconds": round(timings.seconds, 3),
-        "sum": _rounded(sums(timings.spans)),
-        "images": [
-            {
-                "cells": list(numbers),
-                "seconds": _rounded(sums(spans)),
-                "steps": [_named(one) for one in spans if one.kind == "step"],
-                "downloads": [_named(one) for one in spans if one.kind == "download"],
-            }
+    return TimedRun(
+        began=timings.began,
+        seconds=round(timings.seconds, 3),
+        sum=_rounded(sums(timings.spans)),
+        images=tuple(
+            TimedImage(
+                cells=numbers,
+                seconds=_rounded(sums(spans)),
+                steps=_timed_parts(spans, "step"),
+                downloads=_timed_parts(spans, "download"),
+            )
             for numbers, spans in zip(timings.images, by_image(timings), strict=True)
-        ],
-        "cells": [
-            {"number": one.number, "case": one.case_id, "cell": dict(one.cell), "variant": one.variant}
-            | {"seconds": _rounded(seconds)}
-            for one, seconds in known
-        ],
-        "critical_path": [
-            {"kind": one.kind, "name": one.name, "cells": list(_cells_of(timings, one)), "trial": one.trial or None}
-            | {"start": round(one.start, 3), "seconds": round(one.seconds, 3)}
+        ),
+        cells=tuple(TimedCell.pick(one, case=one.case_id, seconds=_rounded(seconds)) for one, seconds in known),
+        critical_path=tuple(
+            CriticalSpan.pick(
+                one,
+                cells=_cells_of(timings, one),
+                trial=one.trial or None,
+                start=round(one.start, 3),
+                seconds=round(one.seconds, 3),
+            )
             for one in critical_path(timings)
-        ],
-    }
+        ),
+    )
 
 
-def _named(span: Span) -> dict[str, Any]:
-    return {"name": span.name, "seconds": round(span.seconds, 3)}
+def _timed_parts(spans: Sequence[Span], kind: str) -> tuple[TimedPart, ...]:
+    return tuple(TimedPart(name=one.name, seconds=round(one.seconds, 3)) for one in spans if one.kind == kind)
 
 
 def _rounded(seconds: Mapping[str, float]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""``reprokit bisect``: a bisection along an axis or the commits of a source, and its answer in words and as JSON."""
+"""``reprokit bisect``: a bisection along an axis or the commits of a source, and its answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import dataclasses
 import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from reprokit.case.matrix import cell_key
 from reprokit.core.text import first_line, pluralize
@@ -14,15 +13,15 @@ from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.strength import Tally, total, trials_each
 from reprokit.search.bisect_line import BisectLine, along_axis, along_source, with_axis
 from reprokit.search.bisection import Bisection, bisect
-from reprokit.search.queries import Candidate, Query
+from reprokit.search.queries import BisectAnswer, Candidate, Query
 from reprokit.search.releases import Gap, Policy, some
-from reprokit.search.search_session import SearchAnswer, SearchSession
+from reprokit.search.search_session import SearchSession
 
 _SHOWS = {Reading.PASS: "passes", Reading.FAIL: "fails", Reading.UNRESOLVED: "is unresolved"}
 _SHOWED = {Reading.PASS: "passed", Reading.FAIL: "failed"}
 
 
-def make(session: SearchSession) -> Generator[Query, tuple[Reading, ...], SearchAnswer]:
+def make(session: SearchSession) -> Generator[Query, tuple[Reading, ...], BisectAnswer]:
     """The search that ``session.arguments`` ask for: an axis or a source, the two ends, and which releases to try.
 
     Raises UsageError as :func:`along_axis` and :func:`along_source` do.
@@ -60,7 +59,7 @@ def _line(session: SearchSession) -> BisectLine:
 
 def _search(
     session: SearchSession, line: BisectLine, candidates: list[Candidate], before: Mapping[str, str]
-) -> Generator[Query, tuple[Reading, ...], SearchAnswer]:
+) -> Generator[Query, tuple[Reading, ...], BisectAnswer]:
     for note in opening(line):
         session.note(note)
 
@@ -118,8 +117,8 @@ def answer(
     reasons: dict[int, str],
     before: Mapping[str, str],
     tallies: Mapping[int, Tally],
-) -> SearchAnswer:
-    """The result of a bisection in words and as JSON.
+) -> BisectAnswer:
+    """The result of a bisection.
 
     ``tallies``: place -> its trials. ``reasons``: place -> why it is unresolved. ``before``: value -> its reading in
     the last run of the case. Exit status 0: a boundary between two neighbours. 1: both ends have the same reading, so
@@ -129,34 +128,15 @@ def answer(
     values = line.values
     gap = line.untried(values[found.last], values[found.next])
     open_places = bool(found.unclear or gap.reasons)
-    data: dict[str, Any] = {
-        "axis": line.axis,
-        "of": line.of,
-        "values": list(values),
-        "left_out": dict(line.left_out),
-        "notes": list(line.notes),
-        "readings": {values[place]: str(reading) for place, reading in sorted(found.readings.items())},
-        "change": None,
-        "last": values[found.last],
-        "since": None,
-        "unclear": [values[place] for place in found.unclear],
-        "untried": dict(gap.left_out),
-        "unknown": list(line.unknown),
-        "confirmed": found.confirmed,
-        "trials": {values[place]: dataclasses.asdict(tally) for place, tally in sorted(tallies.items())},
-    }
+    flaky = any(tally.failed and tally.passed for tally in tallies.values())
+    decided = found.found and not open_places and (found.confirmed or not flaky)
     if not found.found:
         words, status = _nothing(line, found, reasons, _each(found, tallies))
     else:
-        data["change"] = "broken" if found.broken_since else "fixed"
-        flaky = any(tally.failed and tally.passed for tally in tallies.values())
-        decided = not open_places and (found.confirmed or not flaky)
-        data["since" if decided else "next"] = values[found.next]
         each = "" if found.confirmed else _each(found, tallies)
         words, status = _boundary(line, found, gap, reasons, each), 0 if decided else 3
     words += _strength(found, tallies)
     if odd := against(line, found, before):
-        data["against"] = odd
         was = "; ".join(
             f"{names} {shown}" for names, shown in _grouped({value: _SHOWED[Reading(before[value])] for value in odd})
         )
@@ -165,7 +145,26 @@ def answer(
         )
     skipped = f", {len(found.skipped)} skipped" if found.skipped else ""
     words.append(f"{len(found.readings)} of {len(values)} {line.things} run{skipped}")
-    return SearchAnswer(words=tuple(words), data=data, exit_status=status)
+    return BisectAnswer(
+        words=tuple(words),
+        exit_status=status,
+        axis=line.axis,
+        of=line.of,
+        values=values,
+        left_out=line.left_out,
+        notes=line.notes,
+        readings={values[place]: reading for place, reading in sorted(found.readings.items())},
+        change=None if not found.found else "broken" if found.broken_since else "fixed",
+        last=values[found.last],
+        since=values[found.next] if decided else None,
+        unclear=tuple(values[place] for place in found.unclear),
+        untried=gap.left_out,
+        unknown=line.unknown,
+        confirmed=found.confirmed,
+        trials={values[place]: tally for place, tally in sorted(tallies.items())},
+        next=values[found.next] if found.found and not decided else "",
+        against=tuple(odd),
+    )
 
 
 def _each(found: Bisection, tallies: Mapping[int, Tally]) -> str:

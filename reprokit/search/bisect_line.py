@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, label, no_axis
@@ -157,16 +156,6 @@ class BisectLine(Releases):
     def cell(self, value: str) -> Cell:
         """The cell with that value."""
         return {**self.rest, self.axis: value}
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON object that :meth:`from_json` reads."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> BisectLine:
-        """The inverse of :meth:`to_json`."""
-        fields: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
-        return cls(**fields)
 
 
 def along_axis(

@@ -134,10 +134,6 @@ class AxisCondition:
         named = ", ".join(map(text, self.named))
         return f"{self.axis} {self.op} {{{named}}}" if "in" in self.op else f"{self.axis} {self.op} {named}"
 
-    def to_json(self) -> dict[str, Any]:
-        """The condition as JSON, as in the result file."""
-        return {"axis": self.axis, "op": self.op, "values": list(self.named)}
-
 
 Conjunction = tuple[AxisCondition, ...]
 """All of these; at most one per axis."""

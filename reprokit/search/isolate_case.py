@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import operator
@@ -27,9 +26,9 @@ from reprokit.run.task import expected_verdict
 from reprokit.search.conditions import values_between
 from reprokit.search.isolate_summary import IsolationText
 from reprokit.search.isolation import Isolation, changes_between, isolate
-from reprokit.search.queries import Candidate, Query, Search
+from reprokit.search.queries import Candidate, Query, Search, SearchAnswer
 from reprokit.search.releases import AxisRange, Policy, Releases, find_releases, pinned
-from reprokit.search.search_session import SearchAnswer, SearchSession
+from reprokit.search.search_session import SearchSession
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,7 +258,7 @@ def _search(session: SearchSession, found: Mapping[str, Any]) -> Search[SearchAn
     def between(axis: str, base: Cell) -> Sequence[str]:
         found = session.recall(f"line {axis}", lambda: _between(session, axis, base, good, bad))
         if found["asked"]:
-            asked[axis] = Releases(**found["asked"])
+            asked[axis] = Releases.from_json(found["asked"])
         values: list[str] = found["values"]
         return values
 
@@ -278,8 +277,7 @@ def _search(session: SearchSession, found: Mapping[str, Any]) -> Search[SearchAn
     report = IsolationText(
         found=result, record=lambda cell: session.record_of(Candidate(cell=cell)), matrix=size, asked=asked
     )
-    words = [*report.words(), *_closer(session, result)]
-    return SearchAnswer(words=tuple(words), data=report.json(), exit_status=report.exit_status)
+    return report.answer(_closer(session, result))
 
 
 def _closer(session: SearchSession, found: Isolation) -> Iterator[str]:
@@ -385,4 +383,4 @@ def _between(session: SearchSession, axis: str, base: Cell, good: Cell, bad: Cel
     values += given.get("values", ())
     versions = bool((found and found.packages) or pinned(file, base, axis, bad[axis]))
     line = values_between(axis, values, good[axis], bad[axis], versions=versions)
-    return {"values": line, "asked": found and dataclasses.asdict(found)}
+    return {"values": line, "asked": found and found.to_json()}

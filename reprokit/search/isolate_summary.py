@@ -1,10 +1,9 @@
-"""What an isolation found, in words and as JSON. Pure."""
+"""What an isolation found, in words and as an answer. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from reprokit.case.matrix import Cell, label
 from reprokit.core.text import pluralize
@@ -12,7 +11,8 @@ from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.records import CellRecord, cuda_providers
 from reprokit.evidence.strength import trials_each
-from reprokit.search.isolation import RIVALS, AxisDifference, Boundary, Hypothesis, Isolation, certificate, union
+from reprokit.search.isolation import RIVALS, Boundary, Hypothesis, Isolation, certificate, union
+from reprokit.search.queries import AxisBoundary, AxisDifference, IsolateAnswer, NamedCell
 from reprokit.search.releases import Releases
 from reprokit.search.repeating import tally_of
 
@@ -23,7 +23,7 @@ SHOWN = 3
 
 @dataclass(frozen=True, kw_only=True)
 class IsolationText:
-    """An isolation as text and JSON."""
+    """An isolation as text, and as the answer of the search."""
 
     found: Isolation
     record: Callable[[Cell], CellRecord | None]  # None if the cell was not run
@@ -57,38 +57,38 @@ class IsolationText:
         lines += filter(None, [cuda_providers(cells, [change.axis for change in self.found.changes])])
         return (*lines, self._counts())
 
-    def json(self) -> dict[str, Any]:
-        """The same as JSON, in the format reprokit-search/v1."""
+    def answer(self, more: Iterable[str]) -> IsolateAnswer:
+        """The answer of the search; ``more``: lines behind its words."""
         found = self.found
         decided = found.ends_hold and len(found.explanations) == 1
-        return {
-            "decided": decided,
-            "confirmed": found.confirmed,
-            "ends": {"bad": self._cell_json(found.bad), "good": self._cell_json(found.good)},
-            "differ": [change.to_json() for change in found.changes],
-            # Each list is enough on its own; empty where nothing is decided.
-            "changes": _sets_json(found, found.explanations[0]) if decided else [],
-            "rivals": [] if decided else [_sets_json(found, one) for one in found.plausible[:RIVALS]],
-            "closest": [self._cell_json(found.cell(mix)) for mix in found.pair] if found.pair else [],
-            "boundary": [
-                {
-                    "axis": one.axis,
-                    "values": list(one.values),
-                    "good": one.values[one.found.last],
-                    "bad": one.values[one.found.next],
-                    "unjudged": [one.values[place] for place in one.found.unclear],
-                    "open": list(self._open_places(one)),
-                    "confirmed": one.found.confirmed,
-                }
+        unknown = (mix for mix, seen in found.readings.items() if seen is Reading.UNRESOLVED)
+        return IsolateAnswer(
+            words=(*self.words(), *more),
+            exit_status=self.exit_status,
+            decided=decided,
+            confirmed=found.confirmed,
+            ends={"bad": self._named_cell(found.bad), "good": self._named_cell(found.good)},
+            differ=found.changes,
+            changes=_name_sets(found, found.explanations[0]) if decided else (),
+            rivals=() if decided else tuple(_name_sets(found, one) for one in found.plausible[:RIVALS]),
+            closest=tuple(self._named_cell(found.cell(mix)) for mix in found.pair or ()),
+            boundary=tuple(
+                AxisBoundary(
+                    axis=one.axis,
+                    values=one.values,
+                    good=one.values[one.found.last],
+                    bad=one.values[one.found.next],
+                    unjudged=tuple(one.values[place] for place in one.found.unclear),
+                    open=self._open_places(one),
+                    confirmed=one.found.confirmed,
+                )
                 for one in found.boundaries
                 if one.found.found
-            ],
-            "unknown": [
-                self._cell_json(found.cell(mix)) for mix, seen in found.readings.items() if seen is Reading.UNRESOLVED
-            ],
-            "mixes": 1 << len(found.changes),
-            "matrix": self.matrix,
-        }
+            ),
+            unknown=tuple(self._named_cell(found.cell(mix)) for mix in unknown),
+            mixes=1 << len(found.changes),
+            matrix=self.matrix,
+        )
 
     def _counts(self) -> str:
         mixes = pluralize(1 << len(self.found.changes), "mix", "mixes")
@@ -215,10 +215,9 @@ class IsolationText:
         shown = cell if whole_cell else {name: value for name, value in cell.items() if name in differ}
         return (f"#{record.number} " if record else "") + label(shown)
 
-    def _cell_json(self, cell: Cell) -> dict[str, Any]:
+    def _named_cell(self, cell: Cell) -> NamedCell:
         record = self.record(cell)
-        verdict = str(record.verdict) if record else None
-        return {"cell": dict(cell), "number": record.number if record else None, "verdict": verdict}
+        return NamedCell.pick(record, cell=cell) if record else NamedCell(cell=cell, number=None, verdict=None)
 
 
 def _named(changes: Sequence[AxisDifference]) -> str:
@@ -231,8 +230,8 @@ def _change(change: AxisDifference) -> str:
     return f"{change.axis} {change.good} -> {change.bad or 'none'}"
 
 
-def _sets_json(found: Isolation, explanation: Hypothesis) -> list[list[dict[str, str | None]]]:
-    return [[change.to_json() for change in found.named(mix)] for mix in explanation]
+def _name_sets(found: Isolation, explanation: Hypothesis) -> tuple[tuple[AxisDifference, ...], ...]:
+    return tuple(tuple(found.named(mix)) for mix in explanation)
 
 
 def _more(mixes: Sequence[int]) -> str:

@@ -23,7 +23,7 @@ from operator import itemgetter
 from reprokit.case.matrix import Cell
 from reprokit.evidence.reading import Reading
 from reprokit.search.bisection import Bisection, bisect
-from reprokit.search.queries import Candidate, Query, Search
+from reprokit.search.queries import AxisDifference, Candidate, Query, Search
 from reprokit.search.repeating import KnownTrials, Separation, confirm
 
 Hypothesis = tuple[int, ...]
@@ -169,19 +169,6 @@ RIVALS = 6
 """Most rival explanations that are reported."""
 SETTLED = 0.98
 """Once one explanation has this share of all weight, only cells that confirm or refute it are run."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class AxisDifference:
-    """An axis in which the two cells differ, with its value in either; None where a cell does not have the axis."""
-
-    axis: str
-    good: str | None
-    bad: str | None
-
-    def to_json(self) -> dict[str, str | None]:
-        """As in the answer of a search."""
-        return {"axis": self.axis, "good": self.good, "bad": self.bad}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""How a search asks for cells: a generator yields candidates and is sent their readings. Pure.
+"""How a search asks for cells, and what it answers: a generator yields candidates and is sent their readings. Pure.
 
 It has to be deterministic: given the same readings, costs and values from ``SearchSession.recall``, it asks for the
 same candidates in the same order. A killed search is resumed by running it again over the cells that were decided.
@@ -6,12 +6,16 @@ same candidates in the same order. A killed search is resumed by running it agai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from reprokit.case.matrix import Cell
+from reprokit.core.json_record import ABSENT, JsonDocument, JsonRecord
+from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading
+from reprokit.evidence.records import SearchRecord
+from reprokit.evidence.strength import Tally
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
@@ -51,3 +55,194 @@ def drive(search: Search[T], answer: Callable[[Query], tuple[Reading, ...]]) -> 
             result: T = end.value
             return result
         readings = answer(query)
+
+
+# What a search answers: printed with ``--json``, kept in the store, in result files.
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchAnswer(JsonRecord):
+    """The result of a search."""
+
+    words: tuple[str, ...]
+    """for people, in lines"""
+    exit_status: int = 0
+    """of the command"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxisDifference(JsonRecord):
+    """An axis in which the two cells differ, with its value in either; null where a cell does not have the axis."""
+
+    axis: str
+    good: str | None
+    bad: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedCell(JsonRecord):
+    """A cell, its number in the search, and its verdict; null where it was not run."""
+
+    cell: Mapping[str, str]
+    number: int | None
+    verdict: Verdict | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxisBoundary(JsonRecord):
+    """Where along the values of an axis the failure begins."""
+
+    axis: str
+    values: tuple[str, ...]
+    good: str
+    bad: str
+    unjudged: tuple[str, ...]
+    open: tuple[str, ...]
+    """why it may be at another value"""
+    confirmed: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class IsolateAnswer(SearchAnswer):
+    """What `isolate` answered."""
+
+    decided: bool
+    confirmed: bool
+    ends: Mapping[Literal["bad", "good"], NamedCell]
+    differ: tuple[AxisDifference, ...]
+    changes: tuple[tuple[AxisDifference, ...], ...]
+    """each list is enough on its own; empty where nothing is decided"""
+    rivals: tuple[tuple[tuple[AxisDifference, ...], ...], ...]
+    closest: tuple[NamedCell, ...]
+    boundary: tuple[AxisBoundary, ...]
+    unknown: tuple[NamedCell, ...]
+    mixes: int
+    """how many mixes of the two cells there are"""
+    matrix: int
+    """how many cells the case has"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BisectAnswer(SearchAnswer):
+    """What `bisect` answered."""
+
+    axis: str
+    of: str
+    values: tuple[str, ...]
+    left_out: Mapping[str, str]
+    """value -> why"""
+    notes: tuple[str, ...]
+    readings: Mapping[str, Reading]
+    change: Literal["broken", "fixed"] | None
+    last: str
+    since: str | None
+    """null where it is not decided"""
+    unclear: tuple[str, ...]
+    untried: Mapping[str, str]
+    unknown: tuple[str, ...]
+    confirmed: bool
+    trials: Mapping[str, Tally]
+    next: str = field(default="", metadata=ABSENT)
+    """the first value known to differ, where `since` is not decided"""
+    against: tuple[str, ...] = field(default=(), metadata=ABSENT)
+    """values whose reading in the last run of the case contradicts this"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellWithout(JsonRecord):
+    """What a case without one of its parts came to; empty where that was not tried."""
+
+    number: int | None = field(default=None, metadata=ABSENT)
+    verdict: Verdict | None = field(default=None, metadata=ABSENT)
+    reason: str | None = field(default=None, metadata=ABSENT)
+    trials: int | None = field(default=None, metadata=ABSENT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReducedPart(JsonRecord):
+    """A part of a case that `reduce` kept."""
+
+    kind: str
+    name: str
+    matters: bool | None
+    """null where that is not known"""
+    without: CellWithout
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReduceAnswer(SearchAnswer):
+    """What `reduce` answered."""
+
+    cell: Mapping[str, str]
+    kept: tuple[ReducedPart, ...]
+    did_not_matter: Mapping[str, tuple[str, ...]]
+    """kind -> the parts that were removed"""
+    stopped: bool
+    """at a limit of cells or time"""
+    cells_run: int
+    seconds: float
+    versions: Mapping[str, tuple[str, str]]
+    """Python packages whose version is another without a pin: before, after"""
+    file: str
+    """the case that was written"""
+    verdict: Verdict
+    text: str
+
+
+KnownAnswer = IsolateAnswer | BisectAnswer | ReduceAnswer | SearchAnswer
+"""The last where nothing could be searched."""
+_ANSWERS: Mapping[str, type[SearchAnswer]] = {"isolate": IsolateAnswer, "bisect": BisectAnswer, "reduce": ReduceAnswer}
+SearchKind = Literal["isolate", "bisect", "reduce"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchResult(SearchRecord):
+    """That a run is a search, and what it answered."""
+
+    answer: KnownAnswer | None
+
+
+def read_answer(kind: str, data: Mapping[str, Any]) -> SearchAnswer:
+    """The answer of a search of that kind, as the store has it; the words alone where it is of another version."""
+    try:
+        return _ANSWERS.get(kind, SearchAnswer).from_json(data)
+    except TypeError:  # a key is missing
+        return SearchAnswer.from_json(data)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchedCase(JsonRecord):
+    """The case of a search."""
+
+    id: str
+    path: str
+    digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchedCell(JsonRecord):
+    """A cell that a search ran."""
+
+    number: int
+    digest: str
+    """of the text of the case that it ran, which `reduce` changes"""
+    cell: Mapping[str, str]
+    verdict: Verdict
+    reading: Reading
+    reason: str
+    trials: Tally
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchDocument(JsonDocument):
+    """A search with its cells."""
+
+    FORMAT = "reprokit-search/v1"
+
+    kind: SearchKind
+    run_id: str
+    case: SearchedCase
+    arguments: Mapping[str, Any]
+    cells: tuple[SearchedCell, ...]
+    answer: KnownAnswer | None
+    """null while it has none"""

@@ -14,6 +14,7 @@ from reprokit.case.matrix import Cell, label
 from reprokit.case.measures import MEASURES
 from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.files import write
+from reprokit.core.json_record import JsonRecord
 from reprokit.core.text import one_line, pluralize
 from reprokit.core.version import __version__
 from reprokit.environment.cases import load_text
@@ -24,11 +25,11 @@ from reprokit.evidence.records import CellRecord
 from reprokit.evidence.sequential import failure_rate_bound
 from reprokit.run.plan import cells_of
 from reprokit.run.task import expected_verdict
-from reprokit.search.queries import Candidate, Query, Search
+from reprokit.search.queries import Candidate, CellWithout, Query, ReduceAnswer, ReducedPart, Search, SearchAnswer
 from reprokit.search.reduce_parts import KINDS
 from reprokit.search.reduce_text import FailedTrial, first_reduction, header, tightened, what_runs, written_candidate
 from reprokit.search.reduction import KeptPart, Reduced, Trying, reduced
-from reprokit.search.search_session import SearchAnswer, SearchSession
+from reprokit.search.search_session import SearchSession
 from reprokit.store.places import read_log
 
 COUNTED = ("env", "resources", "files", "datasets", "sources", "pip", "apt", "dnf", "image", "axes")
@@ -65,7 +66,7 @@ class ReductionText:
     digest: str
     cell: Mapping[str, str]
     result: Reduced
-    why: Mapping[tuple[str, str], Mapping[str, Any]]  # (kind, name) of a part -> the record without it
+    why: Mapping[tuple[str, str], CellWithout]  # (kind, name) of a part -> the record without it
     rate: float = 1.0  # the share of the first cell's trials that showed the failure
     fix_left_out: bool = False
     stopped: bool = False
@@ -116,15 +117,14 @@ class ReductionText:
         trials where the failure is flaky: they may have missed it.
         """
         why = self.why.get((part.kind, part.name))
-        if not why or why["verdict"] == Verdict.FLAKY:
-            return bool(why) and self.rate == 1
-        return why["verdict"] == Verdict.NOT_REPRODUCED and failure_rate_bound(why["trials"]) <= self.rate
+        if why is None or why.trials is None or why.verdict is Verdict.FLAKY:
+            return why is not None and self.rate == 1
+        return why.verdict is Verdict.NOT_REPRODUCED and failure_rate_bound(why.trials) <= self.rate
 
     def _without(self, part: KeptPart) -> str:
         why = self.why.get((part.kind, part.name))
-        if why:
-            verdict = _WITHOUT.get(why["verdict"], why["verdict"])
-            return f"without it {verdict}: {one_line(why['reason'], 120)}"
+        if why and why.verdict:
+            return f"without it {_WITHOUT.get(why.verdict, why.verdict)}: {one_line(why.reason or '', 120)}"
         # There may be no valid case without it, such as an axis that a template uses.
         return "not tried any more" if self.stopped else ""
 
@@ -140,25 +140,30 @@ class ReductionText:
         moved = ", ".join(f"{name} {before} -> {after}" for name, (before, after) in self.versions.items())
         return [f"versions that changed, since nothing pins them any more: {moved}"] if moved else []
 
-    def to_json(self) -> dict[str, Any]:
-        """The result as JSON, for the answer of the search."""
-        return {
-            "cell": dict(self.cell),
-            "kept": [
-                {
-                    "kind": part.kind,
-                    "name": part.name,
-                    "matters": True if self.matters(part) else None,  # None: not known
-                    "without": dict(self.why.get((part.kind, part.name), {})),
-                }
+    def answer(self, more: Sequence[str], exit_status: int, file: str, verdict: Verdict, text: str) -> ReduceAnswer:
+        """The answer of the search; ``more``: lines behind its words. ``text``, for ``file``, gave ``verdict``."""
+        return ReduceAnswer(
+            words=(*self.lines(), *more),
+            exit_status=exit_status,
+            cell=self.cell,
+            kept=tuple(
+                ReducedPart(
+                    kind=part.kind,
+                    name=part.name,
+                    matters=True if self.matters(part) else None,
+                    without=self.why.get((part.kind, part.name), CellWithout()),
+                )
                 for part in self.result.kept
-            ],
-            "did_not_matter": self.result.gone,
-            "stopped": self.stopped,
-            "cells_run": self.cells,
-            "seconds": round(self.seconds, 1),
-            "versions": {name: list(pair) for name, pair in self.versions.items()},
-        }
+            ),
+            did_not_matter={kind: tuple(names) for kind, names in self.result.gone.items()},
+            stopped=self.stopped,
+            cells_run=self.cells,
+            seconds=round(self.seconds, 1),
+            versions=self.versions,
+            file=file,
+            verdict=verdict,
+            text=text,
+        )
 
 
 SHOWN = 5
@@ -166,7 +171,7 @@ SHOWN = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReductionRequest:
+class ReductionRequest(JsonRecord):
     """The arguments of a reduction, as recorded."""
 
     out: str  # the file to write
@@ -174,11 +179,6 @@ class ReductionRequest:
     max_cells: int = 0  # stops it early; 0 for no such limit
     seconds: float = 0.0  # stops it early
     keep_matrix: bool = False  # all cells stay in the case
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ReductionRequest:
-        """The inverse of ``dataclasses.asdict``, for what a record holds."""
-        return cls(**{**data, "kinds": tuple(data["kinds"])})
 
 
 @dataclass(kw_only=True)
@@ -330,7 +330,11 @@ def _final_check(
         digest=session.file.digest,
         cell=found.cell,
         result=result,
-        why={(kept.kind, kept.name): _why(session, trying.decider(kept.without)) for kept in result.kept},
+        why={
+            (kept.kind, kept.name): without
+            for kept in result.kept
+            if (without := _without(session, trying.decider(kept.without)))
+        },
         rate=sum(trial.outcome is Outcome.REPRODUCED for trial in first.trials) / len(first.trials),
         fix_left_out="fix" in result.data and smaller.file.case.fix is None,
         stopped=trying.stopped,
@@ -344,16 +348,15 @@ def _final_check(
     assert record is not None
     report.cells, report.seconds = len(spent.asked), spent.seconds
     holds = trying.holds(final, reading)
-    data = {**report.to_json(), "file": arguments.out, "verdict": str(record.verdict), "text": text}
+    assert record.verdict is not None
     if holds:
         # Before the answer is recorded: a search that is killed in between writes it again.
         place, why = _written(Path(arguments.out), text, folder)
         status = RecordError.exit_status if why else 0
-        data["file"] = str(place)
-        return SearchAnswer(words=(*report.lines(), f"written: {place}{why}"), data=data, exit_status=status)
+        return report.answer([f"written: {place}{why}"], status, str(place), record.verdict, text)
     gave = f"the reduced case, run once more, gave {record.verdict} ({record.reason}): nothing was written"
     hint = "if the failure is flaky, give the case more trials and reduce it again"
-    return SearchAnswer(words=(*report.lines(), gave, hint), data=data, exit_status=_departs([record]))
+    return report.answer([gave, hint], _departs([record]), arguments.out, record.verdict, text)
 
 
 def _departs(records: Sequence[CellRecord]) -> int:
@@ -371,9 +374,6 @@ def _written(out: Path, text: str, folder: Path) -> tuple[Path, str]:
     return out, ""
 
 
-def _why(session: SearchSession, decider: Candidate | None) -> Mapping[str, Any]:
+def _without(session: SearchSession, decider: Candidate | None) -> CellWithout | None:
     record = session.record_of(decider) if decider else None
-    if record is None:
-        return {}
-    verdict = str(record.verdict)
-    return {"number": record.number, "verdict": verdict, "reason": record.reason, "trials": len(record.trials)}
+    return None if record is None else CellWithout.pick(record, trials=len(record.trials))

@@ -18,6 +18,7 @@ from reprokit.case.matrix import Partial
 from reprokit.case.model import TEMPLATED
 from reprokit.case.templates import RenderError, inspect, render_text
 from reprokit.core.errors import UsageError
+from reprokit.core.json_record import JsonRecord
 from reprokit.core.near_match import near
 from reprokit.environment import versions
 from reprokit.environment.axes import AXIS_NAMES, BY_NAME
@@ -41,7 +42,7 @@ class Policy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Releases:
+class Releases(JsonRecord):
     """The values between two ends, both included, in order."""
 
     of: str  # the package or axis

@@ -17,7 +17,6 @@ import itertools
 import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -44,7 +43,16 @@ from reprokit.run.resuming import UNDECIDED, is_over, out_of_sight
 from reprokit.run.runner import Runner
 from reprokit.run.sources import SourceError, SourceTrees
 from reprokit.run.task import Task
-from reprokit.search.queries import Candidate, Query, Search, drive
+from reprokit.search.queries import (
+    Candidate,
+    Query,
+    Search,
+    SearchAnswer,
+    SearchDocument,
+    SearchedCase,
+    SearchedCell,
+    drive,
+)
 from reprokit.search.repeating import KnownTrials, known_trials, tally_of
 from reprokit.store.folder import SeenBases, make_folder
 
@@ -121,19 +129,8 @@ def _build(runner: Runner, task: Task) -> None:
         runner.build([task])
 
 
-FORMAT = "reprokit-search/v1"
-
 TaskKey = tuple[str, str]
 """Case digest and cell: a search decides each pair once."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SearchAnswer:
-    """The result of a search."""
-
-    words: tuple[str, ...]  # lines to print
-    data: Mapping[str, Any] = field(default_factory=dict)  # the same as JSON
-    exit_status: int = 0  # of the command
 
 
 class SearchSession(Invocation):
@@ -283,30 +280,20 @@ class SearchSession(Invocation):
         """Show a line to the user."""
         self._listener.note(text)
 
-    def result(self) -> dict[str, Any]:
-        """The search as a JSON object: its arguments, cells, and answer (None while it has none)."""
+    def result(self) -> SearchDocument:
+        """The search with its cells, and its answer if it has one."""
         assert self.record is not None
         assert self.record.request.search is not None
-        return {
-            "format": FORMAT,
-            "kind": self.record.request.search.kind,
-            "run_id": self.record.id,
-            "case": {"id": self.file.case.id, "path": self.file.path, "digest": self.file.digest},
-            "arguments": dict(self.arguments),
-            "cells": [
-                {
-                    "number": cell.number,
-                    "digest": cell.case_digest,
-                    "cell": dict(cell.cell),
-                    "verdict": str(cell.verdict),
-                    "reading": str(reading(cell.verdict)),
-                    "reason": cell.reason,
-                    "trials": dataclasses.asdict(tally_of(cell)),
-                }
+        return SearchDocument.pick(
+            self,
+            kind=self.record.request.search.kind,
+            run_id=self.record.id,
+            case=SearchedCase.pick(self.file, id=self.file.case.id),
+            cells=tuple(
+                SearchedCell.pick(cell, digest=cell.case_digest, reading=reading(cell.verdict), trials=tally_of(cell))
                 for cell in self._cells()
-            ],
-            "answer": _answer_json(self.answer) if self.answer else None,
-        }
+            ),
+        )
 
     def _go(self, search: Search[SearchAnswer], record: RunRecord, begun: str) -> int:
         self.record = record
@@ -326,7 +313,7 @@ class SearchSession(Invocation):
                 finally:
                     engine = runner.engine_info
                 status = self.answer.exit_status
-                self._recorder.find(ANSWER, _answer_json(self.answer))
+                self._recorder.find(ANSWER, self.answer.to_json())
         except KeyboardInterrupt:
             status = 130
         except ReprokitError as error:
@@ -528,7 +515,3 @@ def _unanswered(store: Store, kind: str, cases: Sequence[str]) -> RunRecord | No
     if unseen:
         raise UsageError(f"nothing to resume: {out_of_sight(unseen[0])}")
     return None
-
-
-def _answer_json(answer: SearchAnswer) -> dict[str, Any]:
-    return {"words": list(answer.words), "exit_status": answer.exit_status, **answer.data}

@@ -1,12 +1,15 @@
 """The rooms below ``store`` compute: they start no process, open no connection, handle no signal and write no file.
 
 ``core`` alone has atomic files, locks, HTTP, the confined child and the terminal, for the rooms above it.
+And data between functions are records, in all rooms: one that takes or gives a dict of anything handles JSON of others.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -47,11 +50,7 @@ def effects(tree: ast.AST) -> Iterator[str]:
                 yield f"opens for writing: {ast.unparse(node)}"
 
 
-MODES = {f"{mode}{kind}{plus}" for mode in "wax" for kind in ("", "b", "t") for plus in ("", "+")} | {
-    "r+",
-    "r+b",
-    "w+b",
-}
+MODES = {"r+", "r+b", "w+b", *(f"{one}{kind}{plus}" for one in "wax" for kind in ("", "b", "t") for plus in ("", "+"))}
 
 
 def _texts(call: ast.Call) -> Iterator[object]:
@@ -88,3 +87,42 @@ def test_each_kind_of_effect_is_found(text: str, said: str) -> None:
 def test_reading_and_the_names_of_signals_do_not_count() -> None:
     text = "import signal\nsignal.Signals(9).name\npath.open('rb')\nopen(x)\nPath(x).read_text()"
     assert list(effects(ast.parse(text))) == []
+
+
+LOOSE = re.compile(r"(dict|Mapping)\[str, (Any|object)\]")
+ALLOWED = {
+    "api.py": "keyword arguments",
+    "case/*": "a case before it is checked, as YAML gives it; JSON Schema",
+    "cli/*": "options by name, as click gives them; JSON Schema",
+    "core/github_api.py": "JSON of GitHub",
+    "engine/*": "JSON of container engines and of NVML",
+    "environment/*": "constants of frameworks, values of axes; JSON Schema",
+    "evidence/s*.py": "trials, as a case has them; findings of a run, by key",
+    "github/[enr]*.py": "JSON of GitHub, and what an untrusted job left",
+    "intake/*": "a draft of a case",
+    "report/[dht]*": "data of pages; the Trace Event Format",
+    "run/re*.py": "devcontainer.json, entries of a matrix of GitHub Actions",
+    "search/*": "cases as YAML gives them, arguments of a search",
+    "store/*": "findings of a run, by key; lines of journals",
+}
+"""Modules whose public functions may, and why. Let it shrink."""
+
+
+def loose_functions() -> Iterator[str]:
+    """``MODULE: NAME`` of each, but for those that read and write JSON themselves."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        classes = [one for one in tree.body if isinstance(one, ast.ClassDef) and not one.name.startswith("_")]
+        for one in (one for body in (tree.body, *(one.body for one in classes)) for one in body):
+            if isinstance(one, ast.FunctionDef) and not one.name.startswith("_") and not one.name.endswith("_json"):
+                given = (*one.args.posonlyargs, *one.args.args, *one.args.kwonlyargs)
+                kinds = [each.annotation for each in given if each.annotation] + [one.returns or one]
+                if any(LOOSE.search(ast.unparse(each)) for each in kinds if each is not one):
+                    yield f"{path.relative_to(PACKAGE).as_posix()}: {one.name}"
+
+
+def test_only_json_of_others_is_a_dict_of_anything_between_functions() -> None:
+    found = list(loose_functions())
+    rows = {one: [each for each in ALLOWED if fnmatch(one.partition(":")[0], each)] for one in found}
+    assert [one for one in found if not rows[one]] == [], "make it a record"
+    assert {each for some in rows.values() for each in some} == set(ALLOWED), "a row is about nothing: remove it"

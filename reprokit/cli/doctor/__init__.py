@@ -14,9 +14,8 @@ from reprokit.cli.doctor.finding import Finding, Status
 from reprokit.cli.doctor.ground import CheckTimedOut, Ground, later, survey
 from reprokit.core.errors import ReprokitError
 
-__all__ = ["CHECKS", "FORMAT", "Finding", "Ground", "Status", "examine", "exit_status", "survey"]
+__all__ = ["CHECKS", "Finding", "Ground", "Status", "examine", "exit_status", "survey"]
 
-FORMAT = "reprokit-doctor/v1"
 SECONDS = 20.0
 """How long a check may take."""
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import Enum
+
+from reprokit.core.json_record import JsonDocument, JsonRecord
 
 
 class Status(str, Enum):
@@ -17,17 +19,23 @@ class Status(str, Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
-    """One finding. ``check``: the name of the check; ``fix``: the suggested fix, a command or a sentence, or ''."""
+class Finding(JsonRecord):
+    """A finding of a check."""
 
     check: str
     status: Status
     text: str
     fix: str = ""
+    """the suggested fix: a command, a sentence, or empty"""
 
-    def json(self) -> dict[str, str]:
-        """The finding as JSON data of ``reprokit-doctor/v1``."""
-        return {**asdict(self), "status": self.status.value}
+
+@dataclass(frozen=True)
+class Findings(JsonDocument):
+    """What `doctor` found."""
+
+    FORMAT = "reprokit-doctor/v1"
+
+    findings: tuple[Finding, ...]
 
 
 @dataclass(frozen=True)

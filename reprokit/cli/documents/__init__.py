@@ -10,7 +10,6 @@ import re
 from typing import Any
 
 from reprokit.core.errors import UsageError
-from reprokit.core.json_record import JsonDocument
 from reprokit.core.near_match import near
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -22,33 +21,31 @@ FACTS = "facts"
 """The name of the schema of what ``new --facts`` reads."""
 
 SCHEMAS = {
-    "result": "Result",
-    "search": "SearchDocument",
-    "explanation": "Explanations",
+    "result": "reprokit.report.formats.json:RunResult",
+    "search": "reprokit.search.queries:SearchDocument",
+    "explanation": "reprokit.report.explanation:Explanations",
     "validate": "reprokit.cli.validate_command:Validation",
-    "matrix": "Matrix",
-    "list": "CaseList",
-    "build": "Build",
-    "locks": "Locks",
-    "exec": "Executed",
+    "matrix": "reprokit.cli.documents.records:CellList",
+    "list": "reprokit.cli.list_command:CaseList",
+    "build": "reprokit.cli.documents.records:ImageList",
+    "locks": "reprokit.cli.documents.records:Locks",
+    "exec": "reprokit.report.outputs:Executed",
     "runs": "reprokit.cli.history_command:RunList",
-    "timings": "RunTimings",
-    "history": "History",
-    "changes": "Changes",
-    "diff": "Diff",
-    "rejudge": "Rejudgement",
+    "timings": "reprokit.report.timings:RunTimings",
+    "history": "reprokit.report.history.changes:History",
+    "changes": "reprokit.report.history.changes:ChangeList",
+    "diff": "reprokit.report.differences:Diff",
+    "rejudge": "reprokit.report.history.rejudging:Rejudgement",
     "store-check": "reprokit.store.upkeep:CheckResult",
     "store-import": "reprokit.store.archive:ImportResult",
     "store-rebuild": "reprokit.store.upkeep:RebuildResult",
     "store-copy": "reprokit.store.upkeep:CopyResult",
     "store-sync": "reprokit.store.upkeep:SyncResult",
-    "doctor": "Doctor",
-    "config": "Config",
+    "doctor": "reprokit.cli.doctor.finding:Findings",
+    "config": "reprokit.cli.config_command:Configuration",
     "gc": "reprokit.cli.gc_command:GcResult",
 }
-"""Name -> the record that is printed (``MODULE:CLASS``), or its model in :mod:`.models`.
-
-Where a document has a format, it is reprokit-NAME/v1."""
+"""Name -> the record that is printed, ``MODULE:CLASS``. Where a document has a format, it is reprokit-NAME/v1."""
 
 PRINTED: dict[str, tuple[str, ...]] = {
     "run": ("build", "result"),
@@ -111,15 +108,16 @@ def _of_class(name: str) -> dict[str, Any]:
     if name not in SCHEMAS:
         known = (CASE, FACTS, *SCHEMAS)
         raise UsageError(f"no schema {name!r}{near(name, known, prefix='; ')}; known: {', '.join(known)}")
-    module, _, record = SCHEMAS[name].rpartition(":")
-    found = getattr(importlib.import_module(module or f"{__name__}.models"), record)
+    module, _, record = SCHEMAS[name].partition(":")
+    found = getattr(importlib.import_module(module), record)
     made = TypeAdapter(found).json_schema(mode="validation")
-    if issubclass(found, JsonDocument):
-        made["properties"] = {
-            "format": {"const": found.FORMAT, "title": "Format", "type": "string"},
-            **made["properties"],
-        }
+    if form := getattr(found, "FORMAT", None):
+        made["properties"] = {"format": {"const": form, "title": "Format", "type": "string"}, **made["properties"]}
         made["required"] = ["format", *made["required"]]
+    if measured := made.get("$defs", {}).get("Measured"):
+        measured["properties"].pop("further")
+        measured |= {"required": list(measured["properties"]), "additionalProperties": True}
+        measured["description"] += " Further axes stand beside these keys, each with its version."
     return made
 
 

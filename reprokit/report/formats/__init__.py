@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +18,7 @@ from reprokit.report.explanation import FileOf, files_in
 
 if TYPE_CHECKING:
     from reprokit.report.html.building import Built, PagesRequest
+    from reprokit.search.queries import SearchResult
     from reprokit.store.database import Store
 
 
@@ -36,14 +37,18 @@ class FormatSources:
 
     folder: Path  # of the store
     file_of: FileOf = lambda digest: None
-    more: Mapping[str, Any] = field(default_factory=dict)  # keys of the result file: what a search asked and answered
+    search: SearchResult | None = None  # where the run is one
 
     @classmethod
     def of(cls, store: Store, run: RunRecord) -> FormatSources:
         """The sources for a recorded run."""
-        search = run.request.search
-        more = {"search": {**search.to_json(), "answer": store.findings(run.id).get(ANSWER)}} if search else {}
-        return cls(folder=store.folder, file_of=files_in(store), more=more)
+        search = None
+        if asked := run.request.search:
+            from reprokit.search.queries import SearchResult, read_answer
+
+            answer = store.findings(run.id).get(ANSWER)
+            search = SearchResult.pick(asked, answer=answer and read_answer(asked.kind, answer))
+        return cls(folder=store.folder, file_of=files_in(store), search=search)
 
 
 @dataclass(frozen=True, kw_only=True)

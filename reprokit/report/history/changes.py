@@ -8,17 +8,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from reprokit.case.render import render
 from reprokit.core.errors import ReprokitError
+from reprokit.core.json_record import JsonDocument, JsonRecord
 from reprokit.environment.cases import recorded_case
+from reprokit.evidence.details import FailureRecord
+from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import differences
 from reprokit.report.differences import Difference, EnvironmentFacts
 from reprokit.report.history.rejudging import judged_by
 from reprokit.report.history.series import CaseHistory, Series
-from reprokit.report.history.transitions import Transition
+from reprokit.report.history.transitions import State, Transition
 
 if TYPE_CHECKING:
     from reprokit.store.database import Store
@@ -166,40 +169,166 @@ def describe(store: Store, history: CaseHistory, chosen: Sequence[tuple[Series, 
     return [change(series, one) for series, one in chosen]
 
 
-def change_json(change: CellChange) -> dict[str, Any]:
-    """A change as JSON: enough to open an issue from it."""
-    one, series = change.transition, change.series
-    return {
-        **series_key(series),
-        "from": one.old.value if one.old else None,
-        "to": one.new.value,
-        "words": one.words,
-        "confirmed": one.confirmed,
-        "before": _record_json(change.before),
-        "after": _record_json(change.after),
-        "confirmed_by": change.settled and {"run": change.settled.id, "at": change.settled.started_at},
-        "seen": one.seen,
-        "chance": one.chance,
-        "changed": [dataclasses.asdict(each) for each in change.differences],
-    }
+@dataclass(frozen=True, kw_only=True)
+class CellOverTime(JsonRecord):
+    """What names a cell over time: results of different engines are kept apart."""
+
+    case: str
+    cell: Mapping[str, str]
+    variant: Literal["case", "fix"]
+    engine: str
 
 
-def series_key(series: Series) -> dict[str, Any]:
-    """What names a series, as JSON."""
-    cell = dict(series.cell)
-    return {"case": series.case_id, "cell": cell, "variant": series.variant, "engine": series.engine}
+@dataclass(frozen=True, kw_only=True)
+class RunMoment(JsonRecord):
+    """A run and when it began."""
+
+    run: str
+    at: str
 
 
-def _record_json(record: Record | None) -> Mapping[str, Any] | None:
-    if record is None:
-        return None
-    run, cell = record
-    return {
-        "run": run.id,
-        "at": run.started_at,
-        "number": cell.number,
-        "verdict": cell.verdict and cell.verdict.value,
-        "reason": cell.reason,
-        "failure": cell.details.failure and cell.details.failure.to_json(),
-        "case_digest": cell.case_digest,
-    }
+@dataclass(frozen=True, kw_only=True)
+class SeenCell(RunMoment):
+    """A result on one side of a change."""
+
+    number: int
+    verdict: Verdict | None
+    reason: str
+    failure: FailureRecord | None
+    case_digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescribedChange(CellOverTime):
+    """A change of a cell over time: enough to open an issue from it."""
+
+    from_: State | None
+    """null where the cell is new"""
+    to: State
+    words: str
+    confirmed: bool
+    before: SeenCell | None
+    after: SeenCell
+    confirmed_by: RunMoment | None
+    seen: int
+    """how many results in a row say so"""
+    chance: float | None
+    changed: tuple[Difference, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnjudgedCell(CellOverTime):
+    """A cell without a conclusive verdict now."""
+
+    verdict: Verdict
+    since: RunMoment
+    run: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeList(JsonDocument):
+    """What changed since a moment."""
+
+    FORMAT = "reprokit-changes/v1"
+
+    since: str
+    runs: tuple[str, ...]
+    changes: tuple[DescribedChange, ...]
+    inconclusive: tuple[UnjudgedCell, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PastResult(RunMoment):
+    """A result of a cell."""
+
+    number: int
+    verdict: Verdict | None
+    as_expected: bool | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PastCell(CellOverTime):
+    """A cell over time. `first_seen` and `last_seen`: of the failure."""
+
+    first_seen: RunMoment | None
+    last_seen: RunMoment | None
+    first_run: RunMoment
+    last_run: RunMoment
+    state: State | None
+    results: tuple[PastResult, ...]
+    transitions: tuple[DescribedChange, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class History(JsonDocument):
+    """The cells of one case over time."""
+
+    FORMAT = "reprokit-history/v1"
+
+    cells: tuple[PastCell, ...]
+
+
+def describe_change(change: CellChange) -> DescribedChange:
+    """A change for programs."""
+    one = change.transition
+    return DescribedChange.pick(
+        one,
+        **_name_series(change.series),
+        from_=one.old,
+        to=one.new,
+        before=change.before and _seen_cell(*change.before),
+        after=_seen_cell(*change.after),
+        confirmed_by=change.settled and _moment_of(change.settled),
+        changed=change.differences,
+    )
+
+
+def _name_series(series: Series) -> dict[str, Any]:
+    return {"case": series.case_id, "cell": series.cell, "variant": series.variant, "engine": series.engine}
+
+
+def _moment_of(run: RunRecord) -> RunMoment:
+    return RunMoment(run=run.id, at=run.started_at)
+
+
+def _seen_cell(run: RunRecord, cell: CellRecord) -> SeenCell:
+    return SeenCell.pick(cell, run=run.id, at=run.started_at, failure=cell.details.failure)
+
+
+def describe_changes(
+    history: CaseHistory, since: str, runs: Sequence[str], changes: Sequence[CellChange], blind: Sequence[Series]
+) -> ChangeList:
+    """What changed since a moment. ``blind``: the cells without a conclusive verdict."""
+    unjudged = ((one, one.results[one.blind or 0], one.results[-1]) for one in blind)
+    return ChangeList(
+        since=since,
+        runs=tuple(runs),
+        changes=tuple(map(describe_change, changes)),
+        inconclusive=tuple(
+            UnjudgedCell.pick(last, **_name_series(one), since=_moment_of(history.runs[first.run_id]), run=last.run_id)
+            for one, first, last in unjudged
+        ),
+    )
+
+
+def describe_history(store: Store, history: CaseHistory, shown: Sequence[str]) -> History:
+    """All cells, their results in the runs ``shown``, and their changes."""
+    moments = {run.id: _moment_of(run) for run in history.runs.values()}
+    changes = describe(store, history, [(one, each) for one in history.series for each in one.transitions])
+    return History(
+        cells=tuple(
+            PastCell(
+                **_name_series(one),
+                first_seen=moments[one.shown[0].run_id] if one.shown else None,
+                last_seen=moments[one.shown[1].run_id] if one.shown else None,
+                first_run=moments[one.results[0].run_id],
+                last_run=moments[one.results[-1].run_id],
+                state=one.standing.new if one.standing else None,
+                results=tuple(
+                    PastResult.pick(each, run=each.run_id, at=moments[each.run_id].at) for each in one.results.of(shown)
+                ),
+                transitions=tuple(describe_change(change) for change in changes if change.series is one),
+            )
+            for one in history.series
+        )
+    )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 from reprokit.case.matrix import cell_key
+from reprokit.core.json_record import JsonDocument, JsonRecord
 from reprokit.core.terminal import style
 from reprokit.core.text import pluralize
 from reprokit.evidence.comparing import Outputs, Reference, compared
@@ -196,7 +197,6 @@ def _judgement(cell: CellRecord, digest: str, by: str, now: str) -> RejudgementR
     return RejudgementRecord(at=now, by=by, before=was)
 
 
-FORMAT = "reprokit-rejudge/v1"
 Skipped = tuple[RunRecord, CellRecord, CannotJudge]
 """A cell that could not be judged again, and why."""
 
@@ -227,35 +227,93 @@ def rejudged_lines(found: Sequence[Again], skipped: Sequence[Skipped], *, writte
     yield f"{cells} of {pluralize(runs, 'run')} judged again: {len(changed) or 'none'} {how}{hint}"
 
 
-def rejudged_json(found: Sequence[Again], skipped: Sequence[Skipped], *, written: bool) -> dict[str, Any]:
-    """The same as JSON, with both records of each cell that changed."""
+@dataclass(frozen=True, kw_only=True)
+class Judged(JsonRecord):
+    """What a record says."""
 
-    def place(run: RunRecord, cell: CellRecord) -> dict[str, Any]:
-        about = {"run": run.id, "number": cell.number, "case": cell.case_id}
-        return {**about, "cell": dict(cell.cell), "variant": cell.variant}
+    verdict: Verdict | None
+    reason: str
+    rules: str
+    as_expected: bool | None
 
-    def said(cell: CellRecord) -> dict[str, Any]:
-        verdict = cell.verdict and cell.verdict.value
-        return {"verdict": verdict, "reason": cell.reason, "rules": cell.rules, "as_expected": cell.as_expected}
 
-    def outcome(trial: TrialRecord) -> dict[str, str]:
-        return {"outcome": trial.outcome.value, "reason": trial.reason}
+@dataclass(frozen=True, kw_only=True)
+class JudgedTrial(JsonRecord):
+    """What a trial was judged to be."""
 
-    return {
-        "format": FORMAT,
-        "written": written,
-        "judged": len(found),
-        "changed": [
-            {
-                **place(one.run, one.before),
-                "before": said(one.before),
-                "after": said(one.after),
-                "trials": [
-                    {"number": new.number, "before": outcome(old), "after": outcome(new)} for old, new in one.trials
-                ],
-            }
+    outcome: Outcome
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RejudgedTrial(JsonRecord):
+    """A trial that is judged otherwise now."""
+
+    number: int
+    before: JudgedTrial
+    after: JudgedTrial
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedCell(JsonRecord):
+    """A cell of a run."""
+
+    run: str
+    number: int
+    case: str
+    cell: Mapping[str, str]
+    variant: Literal["case", "fix"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RejudgedCell(RecordedCell):
+    """A cell that is judged otherwise now."""
+
+    before: Judged
+    after: Judged
+    trials: tuple[RejudgedTrial, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotJudgedCell(RecordedCell):
+    """A cell that cannot be judged again."""
+
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rejudgement(JsonDocument):
+    """What judging recorded cells again came to."""
+
+    FORMAT = "reprokit-rejudge/v1"
+
+    written: bool
+    judged: int
+    changed: tuple[RejudgedCell, ...]
+    not_judged: tuple[NotJudgedCell, ...]
+
+
+def describe_rejudged(found: Sequence[Again], skipped: Sequence[Skipped], *, written: bool) -> Rejudgement:
+    """The same for programs, with both records of each cell that changed."""
+    return Rejudgement(
+        written=written,
+        judged=len(found),
+        changed=tuple(
+            RejudgedCell.pick(
+                one.before,
+                run=one.run.id,
+                case=one.before.case_id,
+                before=Judged.pick(one.before),
+                after=Judged.pick(one.after),
+                trials=tuple(
+                    RejudgedTrial(number=new.number, before=JudgedTrial.pick(old), after=JudgedTrial.pick(new))
+                    for old, new in one.trials
+                ),
+            )
             for one in found
             if one.differs
-        ],
-        "not_judged": [{**place(run, cell), "why": str(error)} for run, cell, error in skipped],
-    }
+        ),
+        not_judged=tuple(
+            NotJudgedCell.pick(cell, run=run.id, case=cell.case_id, why=str(error)) for run, cell, error in skipped
+        ),
+    )

@@ -11,7 +11,7 @@ from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, Result, RunRecord
 from reprokit.report import differences, explanation
 from reprokit.report.history import timeline
-from reprokit.report.history.changes import CellChange, change_json
+from reprokit.report.history.changes import CellChange, describe_change
 from reprokit.report.history.series import Series
 from reprokit.report.html import writing
 from reprokit.report.html.gathering import RecordedCase
@@ -196,7 +196,7 @@ def _run(known: RecordedCase, run_id: str) -> dict[str, Any]:
 
 def _explanation(known: RecordedCase) -> dict[str, Any]:
     """What ``reprokit show --why`` says of the case, with the lines to type for cells that would decide it."""
-    shown = explanation.to_json(known.explained)
+    shown = explanation.explain_case(known.explained).to_json()
     return {
         "claim": shown["claim"],
         "lead": "no claim:" if shown["claim"] == "none" else explanation.lead(known.explained),
@@ -215,7 +215,7 @@ def _explanation(known: RecordedCase) -> dict[str, Any]:
 def _change_data(alike: Sequence[CellChange], known: RecordedCase) -> dict[str, Any]:
     """Changes that are alike, as one."""
     _, name = timeline.names(known.history.series)
-    change = change_json(alike[0])
+    change = describe_change(alike[0]).to_json()
     kept = ("words", "confirmed", "seen", "chance", "before", "after", "changed")
     cells = [name(one.series) for one in sorted(alike, key=lambda one: one.after[1].number)[:FEW]]
     return {**{key: change[key] for key in kept}, "count": len(alike), "cells": cells}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from reprokit.engine.protocol import EngineInfo
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.origin import HostRecord
 from reprokit.report.catalogue import Verdicts, merge_verdicts
-from reprokit.report.formats import json as result
+from reprokit.report.formats.json import result
 from reprokit.run.loading import load_all
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
@@ -116,7 +117,7 @@ def test_a_containers_verdict_is_not_replaced_by_a_virtual_environments(folder: 
     for engine in ("venv", "Docker Engine", "venv"):
         session = run(folder, engine)
         assert session.record is not None
-        (folder / "result.json").write_text(result.dumps(session.record, folder / "store"))
+        (folder / "result.json").write_text(json.dumps(result(session.record, folder / "store").to_json()))
         seen = merge_verdicts(seen, folder / "result.json", files, known).verdicts
         engines.append([one.engine for one in seen.cases["two-cells"].cells])
     assert engines == [["venv", "venv"], ["", ""], ["", ""]]

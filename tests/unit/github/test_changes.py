@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from reprokit.evidence.origin import JobRecord
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord
 from reprokit.github import changes, night
 from reprokit.github.changes import Action, CaseIssue, carry_out, ours, parse, plan
+from reprokit.report.differences import Difference
+from reprokit.report.history.changes import DescribedChange, RunMoment, SeenCell
+from reprokit.report.history.transitions import State
 from reprokit.report.markdown.text import size
 from tests.unit.github.server import BOT, TOKEN, Forge
 from tests.unit.limits import examples
@@ -28,35 +32,27 @@ R, N, O = "reproducing", "not-reproducing", "other-failure"  # noqa: E741
 
 def change(
     old: str | None, new: str, at: int, *, case: str = "numpy-alias", n: str = "1", **values: Any
-) -> dict[str, Any]:
-    """A change as ``reprokit history --since 7d --json`` has it, counted in the night of that day."""
-    when = f"2026-01-{at:02d}T02:00:00.000Z"
-    record = {
-        "run": f"r{at}",
-        "at": when,
-        "number": 1,
-        "verdict": "x",
-        "reason": HOSTILE,
-        "failure": None,
-        "case_digest": "",
-    }
-    return {
-        "case": case,
-        "cell": {"os": "debian-12", "n": n},
-        "variant": "case",
-        "engine": "docker",
-        "from": old,
-        "to": new,
-        "words": f"{old} -> {new}",
-        "confirmed": True,
-        "before": record,
-        "after": record,
-        "confirmed_by": {"run": f"r{at}", "at": when},
-        "seen": 2,
-        "chance": None,
-        "changed": [{"concern": "frameworks", "name": "numpy", "before": "1.26.4", "after": HOSTILE}],
-        **values,
-    }
+) -> DescribedChange:
+    """A change, counted in the night of that day."""
+    settled = RunMoment(run=f"r{at}", at=f"2026-01-{at:02d}T02:00:00.000Z")
+    record = SeenCell.pick(settled, number=1, verdict=None, reason=HOSTILE, failure=None, case_digest="")
+    one = DescribedChange(
+        case=case,
+        cell={"os": "debian-12", "n": n},
+        variant="case",
+        engine="docker",
+        from_=State(old) if old else None,
+        to=State(new),
+        words=f"{old} -> {new}",
+        confirmed=True,
+        before=record,
+        after=record,
+        confirmed_by=settled,
+        seen=2,
+        chance=None,
+        changed=(Difference(concern="frameworks", name="numpy", before="1.26.4", after=HOSTILE),),
+    )
+    return replace(one, **values)
 
 
 @pytest.fixture
@@ -65,7 +61,7 @@ def forge() -> Iterator[Forge]:
         yield forge
 
 
-def tonight(forge: Forge, *found: dict[str, Any], most: int = changes.MOST) -> list[str]:
+def tonight(forge: Forge, *found: DescribedChange, most: int = changes.MOST) -> list[str]:
     """A night's issues; and again, which must change nothing."""
     repository = Repository(forge.name, TOKEN, url=forge.url)
     here = changes.NightLinks(url="https://example.org/run", report="https://example.org/report")
@@ -186,9 +182,8 @@ def test_a_night_in_which_everything_changes_fits_issues(forge: Forge, cases: in
         f"Nightly runs: {min(100, cases - start)} cases changed" for start in range(0, cases, 100)
     ]
     assert all(size(issue["body"]) < 65_536 for issue in forge.issues.values())
-    back = [
-        {**one, "from": N, "to": R, **{key: change(N, R, 3)[key] for key in ("after", "confirmed_by")}} for one in found
-    ]
+    later = change(N, R, 3)
+    back = [replace(later, case=one.case, cell=one.cell) for one in found]
     done = tonight(forge, *back)
     assert {line.split(" ")[0] for line in done} == {"closed"}
 
@@ -204,13 +199,13 @@ def test_an_issue_is_open_exactly_while_a_cell_differs_from_before(
     issues: list[CaseIssue] = []
     now = [R, R]
     settled = [R, R]
-    history: list[dict[str, Any]] = []
+    history: list[DescribedChange] = []
     for day, seen in enumerate(nights, 2):
         history += [
             change(old, new, day, n=str(at)) for at, (old, new) in enumerate(zip(now, seen, strict=True)) if old != new
         ]
         now = list(seen)
-        recent = [one for one in history if int(one["after"]["at"][8:10]) > day - window]
+        recent = [one for one in history if int(one.after.at[8:10]) > day - window]
         for action in plan(recent, issues):
             issues = _done(issues, action)
         assert plan(recent, issues) == []
@@ -294,9 +289,9 @@ def test_the_summary_lists_departing_and_inconclusive_cells() -> None:
     assert text.startswith("### 3 cells in 2 jobs: 2 cancelled, 1 not-reproduced; 1 departs")
     assert "| 2 | cancelled | `the job x left no record of it` |" in text
     assert "\n## no" not in text
-    text = night.changed([change(R, N, 2, confirmed=False), change(None, R, 2)])
+    text = night.list_changes([change(R, N, 2, confirmed=False), change(None, R, 2)])
     assert "does not count yet" in text
-    assert night.changed([change(None, R, 2)]) == "Nothing has changed; 1 new cell.\n"
+    assert night.list_changes([change(None, R, 2)]) == "Nothing has changed; 1 new cell.\n"
 
 
 def test_a_file_without_changes_is_refused(

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from reprokit.case.templates import TOO_LONG
 from reprokit.cli import invoke
 from reprokit.github.issue import LABEL, MAX_BODY, MAX_CELLS, MAX_TEXT, digest_of, label_of, review
-from reprokit.github.reply import MARKER, MAX_COMMENT, from_json, of_review, verdict
+from reprokit.github.reply import MARKER, MAX_COMMENT, of_review, parse_reply, verdict
 from tests.unit.limits import examples
 
 CASE = """\
@@ -198,9 +198,9 @@ def test_a_verdict_shows_the_table_and_survives_false_results() -> None:
 @given(st.dictionaries(st.sampled_from(["state", "digest", "markdown"]), st.text() | st.none()))
 def test_an_invalid_reply_from_another_job_is_refused(data: dict[str, str | None]) -> None:
     with pytest.raises(ValueError, match="not a reply"):
-        from_json(data)
+        parse_reply(data)
     good = of_review(review(form(CASE)))
-    assert from_json(good.to_json()) == good
+    assert parse_reply(good.to_json()) == good
 
 
 LOOP = "{{% for {0} in range(9999) %}}{1}{{% endfor %}}"

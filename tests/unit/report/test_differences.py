@@ -139,7 +139,7 @@ def test_two_runs_tell_a_difference_once_for_all_cells_that_share_it_and_verdict
         "",
         "3 cells in both: 1 the same, 1 with another verdict, 2 with another environment",
     ]
-    assert [len(differences.pair_json(pair)["differences"]) for pair in found] == [1, 1, 0, 0]
+    assert [len(pair.differences) for pair in differences.describe_pairs(found).pairs] == [1, 1, 0, 0]
 
 
 def test_a_lock_and_a_cell_are_compared_by_what_both_know() -> None:

@@ -25,7 +25,7 @@ from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.usage import GpuRecord, Usage
 from reprokit.report import explanation
 from reprokit.report.formats import junit
-from reprokit.report.formats.json import dumps, result
+from reprokit.report.formats.json import result
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
 from tests.documents import as_published
@@ -120,7 +120,7 @@ def test_of_a_large_matrix_the_result_lists_some_cells_that_were_not_run() -> No
     assert list(explanation.short(explained)) == [
         "reproduces exactly when a = 0 (in the 2 cells decided; 1 unsupported; 997 more in the matrix)"
     ]
-    data = explanation.to_json(explained)
+    data = explanation.explain_case(explained).to_json()
     assert data["undecided"][0] == {"cell": {"a": "500"}, "verdict": "unsupported", "predicted": None}
     assert (len(data["undecided"]), data["undecided_more"]) == (101, 897)
     assert full(records, text)[-1] == "  not foreseeable: 998, with values that no decided cell has"
@@ -133,7 +133,7 @@ def test_rivals_come_with_a_line_that_runs_the_very_cell_that_tells_them_apart()
         cell(2, BAD, os="debian-12", cuda="12.0", cudnn="8.9"),
     ]
     explained = explanation.of_records(records, {"x": file}.get)
-    data = explanation.to_json(explained)
+    data = explanation.explain_case(explained).to_json()
     assert (data["claim"], data["words"]) == ("one-of", "cuda = 12.0")
     assert [rival["words"] for rival in data["rivals"]] == ["cudnn = 8.9"]
     [telling] = data["tell_apart"]
@@ -162,9 +162,9 @@ def test_a_cell_beyond_the_matrix_is_asked_for_by_options_where_they_lead_to_it(
     text = f"schema: reprokit/v1\nid: x\ntitle: t\nmatrix: {matrix}\ncommand: x\n"
     records = [cell(1, GOOD, a="1", b="x"), cell(2, BAD, a="2", b="y")]
     [file] = load("-", stdin=io.StringIO(text))
-    [telling] = explanation.to_json(explanation.of_records(records, {"x": file}.get))["tell_apart"]
-    assert telling["in_matrix"] is False
-    assert telling["command"] == (command and shlex.join(["reprokit", "run", "x.yaml", *command]))
+    [telling] = explanation.explain_case(explanation.of_records(records, {"x": file}.get)).tell_apart
+    assert telling.in_matrix is False
+    assert telling.command == (command and shlex.join(["reprokit", "run", "x.yaml", *command]))
     if command is None:
         assert "once it is in the matrix, under include" in "\n".join(full(records, text))
 
@@ -198,7 +198,7 @@ def test_a_statement_is_as_strong_as_its_trials() -> None:
     [weak] = said(60, 60 // 10, Verdict.FLAKY)[:1]
     assert weak.startswith("in 6 to 60 trials each: failed in the 1 cell with a = 1, in 20 of 60 trials, passed in")
     records = [cell(1, BAD, trials=1, a="1"), cell(2, GOOD, trials=1, a="2")]
-    data = explanation.to_json(explanation.of_records(records))
+    data = explanation.explain_case(explanation.of_records(records)).to_json()
     assert (data["claim"], data["strength"]) == ("exact", "open")
     assert data["trials"] == {"each": [1, 1], "total": 2, "repeats": 0}
     assert full(records)[1] == "in one trial each, it failed where"
@@ -278,15 +278,10 @@ def test_a_run_over_many_cases_explains_those_that_depart_and_says_how_to_see_th
 def test_without_a_difference_a_run_says_nothing_and_its_result_makes_no_claim() -> None:
     run = run_of(cell(1, BAD, a="1"), cell(2, BAD, a="2"), cell(3, Verdict.UNSUPPORTED, a="3"))
     assert list(explanation.at_the_end(explanation.of_run(run), "r")) == []
-    [case] = result(run, Path("store"))["cases"]
-    found = case["explanation"]
-    assert (found["claim"], found["words"], found["decided"], found["conditions"]) == (
-        "none",
-        "both cells decided reproduce: no difference between them matters",
-        2,
-        [],
-    )
-    assert found["undecided"] == [{"cell": {"a": "3"}, "verdict": "unsupported", "predicted": None}]
+    found = result(run, Path("store")).cases[0].explanation
+    assert (found.claim, found.decided, found.conditions) == ("none", 2, ())
+    assert found.words == "both cells decided reproduce: no difference between them matters"
+    assert [(one.cell, one.verdict) for one in found.undecided] == [({"a": "3"}, Verdict.UNSUPPORTED)]
 
 
 # As a user sees it
@@ -338,7 +333,7 @@ def test_a_run_ends_with_the_explanation_and_its_record_has_it(store: Path, caps
     assert invoke(["show", "--json"]) == 0
     assert session.record is not None
     shown = as_published("result", json.loads(capsys.readouterr().out))
-    assert shown == json.loads(dumps(session.record, store, session.files.get)), "as --json had it"
+    assert shown == result(session.record, store, session.files.get).to_json(), "as --json had it"
     assert shown["cases"][0]["explanation"]["words"] == "a = 6"
     suite = ET.fromstring(junit.junit(session.record)).find("testsuite")
     assert suite is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
@@ -17,9 +16,9 @@ from reprokit.environment.cases import load
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.evidence.records import RunRecord
 from reprokit.report import detail
-from reprokit.report.formats import json as result
 from reprokit.report.formats import junit
-from reprokit.report.labels import failure_groups, ranges
+from reprokit.report.formats.json import result
+from reprokit.report.labels import ranges
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
 from reprokit.store.database import Store
@@ -115,25 +114,21 @@ def test_a_summary_lists_no_more_than_people_read(tmp_path: Path) -> None:
 
 
 def test_the_record_keeps_them_and_reports_say_them(tmp_path: Path) -> None:
-    project = Project(tmp_path)
-    record = Store(tmp_path / "store").run(project.record.id)
-    assert [group.cells for group in failure_groups(record.cells)] == [(1, 3, 5), (6,), (2,), (4,)]
-    written = json.loads(result.dumps(record, tmp_path))
-    assert [(one["verdict"], one["kind"], one["cells"], one["known"]) for one in written["failures"]] == [
-        ("different-failure", "TypeError", [1, 3, 5], None),
-        ("different-failure", "exit-status", [6], None),
-        ("reproduced", "RuntimeError", [2], None),
-        ("reproduced", "RuntimeError", [4], None),
+    record = Store(tmp_path / "store").run(Project(tmp_path).record.id)
+    written = result(record, tmp_path).to_json()["failures"]
+    assert [(one["verdict"], one["kind"], one["cells"]) for one in written] == [
+        ("different-failure", "TypeError", [1, 3, 5]),
+        ("different-failure", "exit-status", [6]),
+        ("reproduced", "RuntimeError", [2]),
+        ("reproduced", "RuntimeError", [4]),
     ]
-    assert set(written["failures"][0]) == {
-        *("verdict", "known", "version", "id", "kind", "frames", "message", "cause", "title", "cells")
-    }
+    assert " ".join(written[0]) == "verdict known version id kind frames message cause title cells"
     [line] = {
         (element.get("message") or "").rpartition(" ")[2]
         for element in ET.fromstring(junit.junit(record).partition("\n")[2]).iter("failure")
         if "TypeError" in (element.get("message") or "")
     }
-    identity = written["failures"][0]["id"]
+    identity = written[0]["id"]
     assert line == f"{identity}]"
     shown = detail.cell(record, record.cells[0], tmp_path / "store", 1, colour=False)
     assert f"\nfailure {identity}: TypeError: promotion of 1 at 0x7ffd00000001 at net.py:forward\n" in shown
@@ -157,7 +152,7 @@ def test_trials_that_fail_in_several_ways_are_all_kept(tmp_path: Path) -> None:
 def test_a_cell_that_passes_has_no_failure(tmp_path: Path) -> None:
     project = Project(tmp_path, behave=lambda trial, sink: Ending(exit_code=0, seconds=0.1))
     assert not any(cell.details.failure for cell in project.record.cells)
-    assert result.result(project.record, tmp_path)["failures"] == []
+    assert result(project.record, tmp_path).failures == ()
 
 
 def test_a_known_failure_is_recognised_and_expected_only_where_the_case_says_so(tmp_path: Path) -> None:
@@ -173,8 +168,8 @@ def test_a_known_failure_is_recognised_and_expected_only_where_the_case_says_so(
     ]
     assert project.status == 1
     assert any(line.startswith("  3 cells (1, 3, 5): known as promotion: TypeError: ") for line in project.said)
-    [first, *_] = result.result(project.record, tmp_path)["failures"]
-    assert (first["known"], first["cells"]) == ("promotion", [1, 3, 5])
+    [first, *_] = result(project.record, tmp_path).failures
+    assert (first.known, first.cells) == ("promotion", (1, 3, 5))
 
 
 @pytest.mark.parametrize("answer", ["passes", "fails otherwise", "shows the bug"])

@@ -117,10 +117,8 @@ def test_json_has_every_result_and_what_changed(nights: Nights, said: Said) -> N
     [cell] = data["cells"]
     assert data["format"] == "reprokit-history/v1"
     assert (cell["case"], cell["cell"], cell["engine"]) == ("nightly", {"os": "debian-12", "numpy": "2"}, "docker")
-    assert (cell["first_seen"]["at"], cell["last_seen"]["run"]) == (
-        "2026-01-01T02:00:00.000Z",
-        "20260102-020000-0002",
-    )
+    assert cell["first_seen"]["at"] == "2026-01-01T02:00:00.000Z"
+    assert cell["last_seen"]["run"] == "20260102-020000-0002"
     assert [one["verdict"] for one in cell["results"]] == ["reproduced", "reproduced", "not-reproduced"]
     once = cell["transitions"][-1]
     assert (once["from"], once["to"], once["confirmed"], once["seen"]) == ("reproducing", "not-reproducing", False, 1)

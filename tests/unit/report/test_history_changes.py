@@ -103,17 +103,10 @@ def test_json_is_enough_to_open_an_issue_from(nights: Nights, said: Said) -> Non
     data = as_published("changes", json.loads(said(*ALL, "--json")))
     new, gone = data["changes"]
     assert (new["from"], new["to"], new["before"], new["changed"]) == (None, "reproducing", None, [])
-    assert (gone["case"], gone["cell"]["numpy"], gone["from"], gone["to"]) == (
-        "nightly",
-        "2",
-        "reproducing",
-        "not-reproducing",
-    )
-    assert (gone["before"]["run"], gone["after"]["run"], gone["confirmed_by"]["run"]) == (
-        data["runs"][1],
-        data["runs"][2],
-        data["runs"][4],
-    )
+    assert (gone["case"], gone["cell"]["numpy"]) == ("nightly", "2")
+    assert (gone["from"], gone["to"]) == ("reproducing", "not-reproducing")
+    runs = [gone[side]["run"] for side in ("before", "after", "confirmed_by")]
+    assert runs == [data["runs"][at] for at in (1, 2, 4)]
     assert (gone["confirmed"], gone["words"], gone["seen"]) == (True, "reproducing -> gone", 2)
     assert [one["name"] for one in gone["changed"]] == ["release"]
     [blind] = data["inconclusive"]

@@ -102,11 +102,8 @@ def test_a_certain_failure_costs_a_few_trials_and_keeps_its_plain_sentence(proje
     assert project.session.record is not None
     [kept] = [Store(project.folder / "store").run(project.session.record.id)]
     assert kept.cells == project.session.record.cells
-    [case] = result(kept, project.folder / "store")["cases"]
-    assert (case["explanation"]["strength"], case["explanation"]["trials"]["repeats"]) == (
-        "supported",
-        sum(project.ran.values()) - 3,
-    )
+    found = result(kept, project.folder / "store").cases[0].explanation
+    assert (found.strength, found.trials.repeats) == ("supported", sum(project.ran.values()) - 3)
 
 
 def test_a_flake_is_found_and_its_cells_say_so(tmp_path: Path) -> None:

@@ -34,8 +34,8 @@ from reprokit.evidence.model import Ending, Verdict
 from reprokit.evidence.origin import HostRecord
 from reprokit.evidence.records import CellRecord
 from reprokit.evidence.sequential import Trials
-from reprokit.report.formats import json as result
 from reprokit.report.formats import junit
+from reprokit.report.formats.json import result
 from reprokit.run import building, loading
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
@@ -279,7 +279,7 @@ def test_trials_stop_when_the_cell_is_decided_and_the_record_says_the_rate(proje
     }
     store = Store(project.folder / "store")
     assert store.run("last").cells[2].details.trials == failing.details.trials
-    written = json.loads(result.dumps(project.session.record, project.folder / "store"))
+    written = result(project.session.record, project.folder / "store").to_json()
     assert written["cases"][0]["cells"][2]["details"]["trials"]["interval"][1] == 1
     assert "failed with the signature (95 % interval 40 to 100 %)" in junit.junit(project.session.record)
 
@@ -548,7 +548,7 @@ def test_wrong_names_are_refused_before_anything_runs(project: Project, values: 
 
 def test_the_result_file_is_what_the_contract_describes(project: Project) -> None:
     project.run()
-    data = json.loads(result.dumps(project.session.record, project.folder / "store"))
+    data = result(project.session.record, project.folder / "store").to_json()
     assert data["format"] == "reprokit-result/v1"
     assert data["exit_status"] == 0
     assert set(data["host"]) == {"engine", "engine_kind", "kernel", "driver", "gpus"}

@@ -84,7 +84,7 @@ class Project:
 
     @property
     def answer(self) -> dict[str, Any]:
-        found = as_published("search", json.loads(json.dumps(self.session.result())))["answer"]
+        found = as_published("search", json.loads(json.dumps(self.session.result().to_json())))["answer"]
         assert isinstance(found, dict)
         return found
 

@@ -74,7 +74,7 @@ class Project:
         given = {"bad": None, "good": None, "reported": False, "axes": {}, "policy": {}, "max_cells": None}
         session = SearchSession(self.store, display=Screen(self.output), engine=lambda: self.engine)
         status = session.start("isolate", self.request, {**given, **arguments}, make)
-        self.result = as_published("search", json.loads(json.dumps(session.result())))
+        self.result = as_published("search", json.loads(json.dumps(session.result().to_json())))
         return status
 
     @property
@@ -353,11 +353,10 @@ def test_stopped_anywhere_it_takes_the_same_path_although_images_exist_by_then(
     stopped.engine.trials.clear()
     session = SearchSession(stopped.store, display=Screen(stopped.output), engine=lambda: stopped.engine)
     assert session.resume("isolate", (), make) == 0
-    shown = [
-        [(cell["cell"], cell["verdict"]) for cell in result["cells"]] for result in (whole.result, session.result())
-    ]
+    result = session.result().to_json()
+    shown = [[(cell["cell"], cell["verdict"]) for cell in one["cells"]] for one in (whole.result, result)]
     assert shown[0] == shown[1]
-    assert session.result()["answer"] == whole.result["answer"]
+    assert result["answer"] == whole.result["answer"]
     assert len(stopped.engine.trials) == count - stop
     assert not set(done) & {trial.env["CELL"] + trial.image for trial in stopped.engine.trials}
 

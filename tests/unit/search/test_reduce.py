@@ -282,7 +282,7 @@ def test_the_reduced_case_has_the_same_failure_and_lists_what_did_not_matter(pro
     status, session = project.reduce()
     assert status == 0
     assert session.answer is not None
-    text = session.answer.data["text"]
+    text = session.answer.to_json()["text"]
     assert text.startswith("# Reduced from toy (sha256:")
     assert "# environment variables: 1 of 3 kept; did not matter: B, C\n" in text
     assert "#   kept: A (without it the program fails in another way)\n" in text
@@ -294,8 +294,8 @@ def test_the_reduced_case_has_the_same_failure_and_lists_what_did_not_matter(pro
     output = project.output.getvalue()
     assert "  kept: A (without it the program fails in another way: exit status 1 with ValueError: slipped" in output
     assert "EXPECTED" not in output
-    assert session.answer.data["did_not_matter"]["env"] == ["B", "C"]
-    assert session.answer.data["cells_run"] == len(project.engine.trials)
+    assert session.answer.to_json()["did_not_matter"]["env"] == ["B", "C"]
+    assert session.answer.to_json()["cells_run"] == len(project.engine.trials)
     cells = Store(project.store).run("last").cells
     assert [cell.details.tried for cell in cells][:2] == ["", "env: without A, B, C"]
     assert labels(cells)[2] == "env: without A, B, C"
@@ -323,10 +323,10 @@ def test_a_needed_part_is_distinguished_from_one_that_could_not_be_removed(proje
         in output
     )
     assert "  matters: B (without it not-reproduced: the only trial passed" in output
-    matters = {part["name"]: part["matters"] for part in session.answer.data["kept"]}
+    matters = {part["name"]: part["matters"] for part in session.answer.to_json()["kept"]}
     assert matters == {"A": None, "B": True, "cowsay": None}
-    assert "#   kept: cowsay (without it the image cannot be built)\n" in session.answer.data["text"]
-    assert "#   matters: B\n" in session.answer.data["text"]
+    assert "#   kept: cowsay (without it the image cannot be built)\n" in session.answer.to_json()["text"]
+    assert "#   matters: B\n" in session.answer.to_json()["text"]
 
 
 def test_a_few_passing_trials_of_a_flaky_failure_prove_nothing(project: Project) -> None:
@@ -340,7 +340,7 @@ def test_a_few_passing_trials_of_a_flaky_failure_prove_nothing(project: Project)
         project.case.write_text(CASE + f"trials: {trials}\n")
         _, session = project.reduce(kinds=("env",))
         assert session.answer is not None
-        assert {part["name"]: part["matters"] for part in session.answer.data["kept"]} == {"A": None, "B": matters}
+        assert {part["name"]: part["matters"] for part in session.answer.to_json()["kept"]} == {"A": None, "B": matters}
 
 
 def test_names_with_characters_that_a_comment_cannot_hold_are_still_listed(project: Project) -> None:
@@ -349,7 +349,7 @@ def test_names_with_characters_that_a_comment_cannot_hold_are_still_listed(proje
     status, session = project.reduce()
     assert status == 0
     assert session.answer is not None
-    assert "# pieces of the command: did not matter: echo  ; x;" in session.answer.data["text"]
+    assert "# pieces of the command: did not matter: echo  ; x;" in session.answer.to_json()["text"]
 
 
 def test_the_limit_applies_to_the_search_for_a_cell_that_reproduces(project: Project) -> None:
@@ -366,18 +366,18 @@ def test_the_file_is_written_before_the_answer_is_recorded(project: Project) -> 
     """A killed search leaves a file or can be resumed. If the file cannot be written, it goes to the store."""
     _, session = project.reduce()
     assert session.answer is not None
-    assert project.case.with_name("small.yaml").read_text() == session.answer.data["text"]
+    assert project.case.with_name("small.yaml").read_text() == session.answer.to_json()["text"]
     status, session = project.reduce(out=str(project.case / "small.yaml"))
     assert status == 3
     assert session.answer is not None
     assert "small.yaml cannot be written: " in session.answer.words[-1]
-    assert (project.store / "small.yaml").read_text() == session.answer.data["text"]
+    assert (project.store / "small.yaml").read_text() == session.answer.to_json()["text"]
 
 
 def test_the_matrix_can_be_kept(project: Project) -> None:
     _, session = project.reduce("a=2", keep_matrix=True)
     assert session.answer is not None
-    small = load_text("small.yaml", session.answer.data["text"]).case
+    small = load_text("small.yaml", session.answer.to_json()["text"]).case
     assert small.matrix.axes["a"] == ("1", "2")
     assert small.expect.reproduces == ({"a": "2"},)
 
@@ -409,7 +409,7 @@ def test_a_steady_failure_does_not_become_a_flaky_one(project: Project) -> None:
     project.case.write_text(CASE + "trials: 3\n")
     _, session = project.reduce()
     assert session.answer is not None
-    assert "B: 1" in session.answer.data["text"]
+    assert "B: 1" in session.answer.to_json()["text"]
 
 
 def test_a_reduced_case_that_does_not_reproduce_is_not_written(project: Project) -> None:
@@ -421,7 +421,7 @@ def test_a_reduced_case_that_does_not_reproduce_is_not_written(project: Project)
     for _ in range(2):
         status, session = project.reduce()
         assert session.answer is not None
-        holds = session.answer.data["verdict"] == "reproduced"
+        holds = session.answer.to_json()["verdict"] == "reproduced"
         assert (status == 0) == holds
         assert any("nothing was written" in line for line in session.answer.words) != holds
 
@@ -432,7 +432,7 @@ def test_limits_stop_it_early_and_are_reported(project: Project, limit: dict[str
     assert status == 0
     assert session.answer is not None
     assert len(project.engine.trials) <= 6
-    assert session.answer.data["stopped"]
+    assert session.answer.to_json()["stopped"]
     assert any("limit of cells or time was reached" in line for line in session.answer.words)
 
 
@@ -461,7 +461,7 @@ def test_killed_anywhere_a_resumed_reduction_ends_the_same_and_repeats_nothing(
         status, resumed = again.resume()
         assert status == 0
         assert resumed.answer is not None
-        assert resumed.answer.data["text"] == whole.answer.data["text"]
+        assert resumed.answer.to_json()["text"] == whole.answer.to_json()["text"]
         assert len(again.engine.trials) == cells + 1  # the one that was stopped
         run = Store(again.store).run("last")
         assert [cell.number for cell in run.cells] == list(range(1, cells + 1))

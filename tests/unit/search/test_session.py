@@ -21,8 +21,8 @@ from reprokit.evidence.reading import Reading, reading
 from reprokit.run import loading
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
-from reprokit.search.queries import Candidate, Query, Search
-from reprokit.search.search_session import SearchAnswer, SearchSession
+from reprokit.search.queries import Candidate, Query, Search, SearchAnswer
+from reprokit.search.search_session import SearchSession
 from reprokit.store.database import Store
 from tests.unit.fakes import FakeEngine
 
@@ -89,7 +89,7 @@ def walk(session: SearchSession) -> Search[SearchAnswer]:
     seen: list[Reading] = []
     for a in map(str, range(1, session.arguments["far"] + 1)):
         seen += yield Query(candidates=(cell(a),))
-    return SearchAnswer(words=(f"seen {', '.join(seen)}",), data={"seen": seen}, exit_status=0)
+    return SearchAnswer(words=(f"seen {', '.join(seen)}",))
 
 
 def test_a_verdict_is_read_as_fail_pass_or_unresolved() -> None:
@@ -114,9 +114,9 @@ def test_a_search_is_recorded_as_a_run_of_the_cells_it_asked_for(project: Projec
     assert run.request.search.arguments == {"far": 3}
     assert store.findings(run.id)["answer"]["words"] == ["seen good, bad, unknown"]
     assert store.case_text(run.cells[0].case_digest) == CASE
-    result = session.result()
+    result = session.result().to_json()
     assert [c["reading"] for c in result["cells"]] == ["good", "bad", "unknown"]
-    assert result["answer"]["seen"] == ["good", "bad", "unknown"]
+    assert result["answer"] == {"words": ["seen good, bad, unknown"], "exit_status": 0}
     output = project.output.getvalue()
     assert "[2] a=2 package=bash: reproduced" in output
     assert "seen good, bad, unknown" in output
@@ -159,7 +159,7 @@ def test_a_resumed_search_continues_and_repeats_nothing(project: Project) -> Non
     assert status == 0
     assert len(project.engine.trials) == before + 1
     assert asked == ["far"]
-    assert [c["reading"] for c in session.result()["cells"]] == ["good", "bad", "unknown"]
+    assert [c["reading"] for c in session.result().to_json()["cells"]] == ["good", "bad", "unknown"]
     run = Store(project.store).run("last")
     assert [c.cell["a"] for c in run.cells] == ["1", "2", "3"]
     assert len(Store(project.store).runs()) == 1
@@ -219,7 +219,7 @@ def test_a_search_stopped_by_a_lost_engine_can_be_resumed(project: Project) -> N
     project.engine = FakeEngine(toy)
     status, session = project.resume(walk)
     assert status == 0
-    assert [c["reading"] for c in session.result()["cells"]] == ["good", "bad", "unknown"]
+    assert [c["reading"] for c in session.result().to_json()["cells"]] == ["good", "bad", "unknown"]
 
 
 def test_without_an_engine_no_search_is_recorded(project: Project) -> None:
