@@ -126,7 +126,8 @@ def render(
     workdir = posixpath.normpath(spec.workdir)
     copied = []
     for number, (name, tree) in enumerate(sorted(sources.items())):
-        place = f"sources/{name if re.fullmatch(r'[A-Za-z0-9._-]+', name) else number}"
+        # A name is the case's: ".." would put its tree in the place of our Dockerfile, and "0" that of another name.
+        place = f"sources/{name if re.fullmatch(r'[A-Za-z][A-Za-z0-9._-]{,100}', name) else number}"
         context[place] = tree.archive
         copied.append({"context": place + "/", "target": posixpath.join(workdir, tree.path) + "/"})
     modes: dict[str, list[str]] = {}

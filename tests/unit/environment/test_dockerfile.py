@@ -152,6 +152,16 @@ def test_every_file_that_a_step_mounts_is_in_the_context(tmp_path: Path) -> None
     assert {name: content for name, content in found.context.items() if not name.startswith("reprokit/")} == copied
 
 
+def test_no_name_of_a_source_leads_to_another_place_of_the_context(tmp_path: Path) -> None:
+    names = ["..", ".", "../Dockerfile", "a/../..", "0", "1", "2", "-", "", "plain-1.0", "n" * 300, "缺陷"]
+    trees = {name: tmp_path / str(number) for number, name in enumerate(names)}
+    spec = cell({}, sources={name: SourceSpec(git="g", ref="r", path=f"at{n}") for n, name in enumerate(names)})
+    places = [place for place in rendered(spec, **trees).context if place.startswith("sources/")]
+    assert len(places) == len(names)
+    assert "sources/plain-1.0" in places
+    assert all(re.fullmatch(r"sources/([0-9]+|[A-Za-z][A-Za-z0-9._-]{,100})", place) for place in places)
+
+
 def test_files_with_permissions_of_their_own_get_them_and_others_leave_the_image_as_it_was() -> None:
     plain = cell({}, files={"a/b": "x", "c": "#!/bin/sh"})
     given = cell({}, files={"a/b": FileSpec(text="x", mode=0o644), "c": FileSpec(text="#!/bin/sh", mode=0o755)})
