@@ -117,7 +117,7 @@ class CellRecord(JsonRecord):
     @property
     def marked_reason(self) -> str:
         """The reason, behind where the record was taken over from, if it was."""
-        return f"reused from {self.reused_from}: {self.reason}" if self.reused_from else self.reason
+        return mark_reused(self.reason, self.reused_from)
 
     @property
     def as_expected(self) -> bool | None:
@@ -233,6 +233,11 @@ class Result(NamedTuple):
     def place(self) -> CellPlace:
         """Where the whole record is."""
         return self.run_id, self.number
+
+
+def mark_reused(reason: str, reused_from: str | None) -> str:
+    """The reason of a record, behind where it was taken over from (``RUN:CELL``), if it was."""
+    return f"reused from {reused_from}: {reason}" if reused_from else reason
 
 
 class CellOutline(NamedTuple):

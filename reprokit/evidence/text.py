@@ -13,6 +13,7 @@ _CONTROL = re.compile(
     r"|[@-Z\\^_=>])"
 )
 _CONTROL_BYTES = re.compile(_CONTROL.pattern.encode())
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 CUT_MARK = re.compile(r"^\[reprokit: \d+ bytes (?:\((\d+) lines\)|of a line) cut\]$", re.MULTILINE)
 """The line of a log file where output is missing: so many whole lines, or a part of the line around it."""
 
@@ -38,18 +39,22 @@ class LineNumbers:
         return line + next((added for cut, added in reversed(self.cuts) if cut < line), 0)
 
 
-def clean(text: str) -> str:
+def clean(text: str, *, colours: bool = False) -> str:
     """Return ``text`` without terminal control sequences, NUL bytes and carriage returns before line ends.
 
-    No line end is added or removed, so line numbers stay true.
+    No line end is added or removed, so line numbers stay true. ``colours``: sequences that choose a colour stay.
     """
     if "\r\n" in text:
         # Line by line: a regular expression takes quadratic time over carriage returns that no line end follows.
         *lines, rest = text.split("\n")
         text = "\n".join([*(line.rstrip("\r") for line in lines), rest])
     if "\x1b" in text:
-        text = _CONTROL.sub("", text)
+        text = _CONTROL.sub(_colour if colours else "", text)
     return text.replace("\x00", "")  # a dying DataLoader worker prints NUL bytes in the middle of its last words
+
+
+def _colour(sequence: re.Match[str]) -> str:
+    return sequence[0] if _COLOUR.fullmatch(sequence[0]) else ""
 
 
 def clean_bytes(data: bytes) -> bytes:

@@ -15,7 +15,7 @@ from reprokit.core.errors import UsageError
 from reprokit.core.json_record import member
 from reprokit.core.ownership import locked
 from reprokit.evidence.model import Verdict
-from reprokit.evidence.records import CellOutline, CellPlace, CellRecord, Result, RunRecord
+from reprokit.evidence.records import CellOutline, CellPlace, CellRecord, Result, RunRecord, mark_reused
 from reprokit.store import summaries, tables, writing
 from reprokit.store.delivery import mark_of
 from reprokit.store.errors import StoreError, Trouble, unreadable
@@ -264,6 +264,22 @@ class Store:
                 left_out = ("dockerfile", "repeat", "trials") if lean else ()
                 for cell in connection.execute(rows_of(tables.cells, left_out).where(or_(*of_runs))):
                     found[cell.run_id, cell.number] = cell_of(cell)
+        return found
+
+    def failed(self, runs: Collection[str]) -> dict[CellPlace, tuple[str | None, bool | None, str]]:
+        """The cells of these runs that did not pass as expected: the verdict, whether it is as expected, the reason."""
+        table = tables.cells.c
+        passed = and_(table.verdict == Verdict.NOT_REPRODUCED.value, table.as_expected.is_not(False))
+        query = select(table.run_id, table.number, table.verdict, table.as_expected, table.reason, table.reused_from)
+        query = query.where(or_(table.verdict.is_(None), ~passed))
+        found: dict[CellPlace, tuple[str | None, bool | None, str]] = {}
+        with self._reading() as connection:
+            for some in _chunks(runs):
+                for row in connection.execute(
+                    query.where(table.run_id.in_(some), or_(table.verdict.is_(None), ~passed))
+                ):
+                    reason = mark_reused(row.reason, row.reused_from)
+                    found[row.run_id, row.number] = row.verdict, row.as_expected, reason
         return found
 
     def of_case(self, digest: str) -> list[tuple[RunRecord, CellRecord]]:

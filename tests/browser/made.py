@@ -240,7 +240,7 @@ def hostile(maker: Maker) -> str:
         tags=[HOSTILE],
     )
     long = "begin\n" + "L" * 1_000_000 + "\nend\n"
-    odd = f"{HOSTILE}\n\x1b[31mred\x1b[0m\x07bell\n\u2066isolated\u2069\nok\n"
+    odd = f"{HOSTILE}\n\x1b[31mred\x1b[0m\x07bell\n\x1b[8;30;40mconcealed\x1b[0m\n\u2066isolated\u2069\nok\n"
     logs = [(odd, (1,)), (long, (2,)), (CUT, (3,))]
     cells = [Made(cell={"x": value}, verdict=Verdict.REPRODUCED, reason=HOSTILE, logs=logs) for value in values]
     return maker.night(about, cells)

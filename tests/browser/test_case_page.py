@@ -126,6 +126,28 @@ def test_the_pointer_tells_of_a_cell(look: Look) -> None:
     assert "ValueError: no such thing" in said
 
 
+def test_the_page_begins_with_what_is_known(look: Look) -> None:
+    page = look("/case/grid").page
+    names, texts = (page.locator(f".statement {tag}").all_inner_texts() for tag in ("dt", "dd"))
+    said = dict(zip(names, texts, strict=True))
+    assert page.locator(".statement .lead").inner_text() == "In one trial each, it failed where numpy = 2.0.2"
+    assert said["Expected"] == "fails in all cells"
+    assert "python=3.11 numpy=2.0.2 mode=b: flaky; reproduced was expected" in said["Seen"]
+    assert said["How it fails"].startswith("ValueError: no such thing\n6 cells: ")
+    assert said["Last change"].startswith("2 runs ago, in 2026-01-04 02:00; none since")
+    assert "not reproduced → reproduced: python=3.9 numpy=2.0.2 mode=b" in said["Last change"]
+
+
+def test_history_has_first_what_changed_then_what_departs_then_what_reproduces(look: Look) -> None:
+    page = look("/case/grid").page
+    page.wait_for_selector(".course")
+    names = page.locator(".course .cell-name").all_inner_texts()
+    assert names[0] == "python=3.9 numpy=2.0.2 mode=b"
+    assert names[1:3] == ["python=3.11 numpy=1.26.4 mode=b", "python=3.11 numpy=2.0.2 mode=b"]
+    assert all("numpy=2.0.2" in name for name in names[3:7])
+    assert names[7] == "python=3.9 numpy=1.26.4 mode=a"
+
+
 def test_history_tells_what_changed_and_links_the_nights_that_have_pages(look: Look, site: Site) -> None:
     page = look("/case/grid").page
     page.wait_for_selector(".course")
@@ -139,6 +161,11 @@ def test_history_tells_what_changed_and_links_the_nights_that_have_pages(look: L
     ]
     strip.last.click()
     page.wait_for_selector(".log")
+    page.go_back()
+    page.wait_for_selector(".course")
+    strip.nth(1).click()  # of a run whose cells have no pages
+    page.wait_for_selector(".cell-head")
+    assert page.locator(".verdict").inner_text().split() == ["·", "not-reproduced", "departs"]
 
 
 def test_a_phone_shows_the_same(look: Look) -> None:

@@ -41,12 +41,14 @@ def test_a_log_is_folded_around_what_matched(look: Look, site: Site) -> None:
 def test_a_line_is_named_by_an_address(look: Look, site: Site) -> None:
     looking = look(site.cell("grid", 5))
     page = looking.page
-    page.get_by_label("Line 101, matched").click()
+    page.locator("[data-line='101'] .no").click()
     assert looking.route.endswith("?at=L101")
     looking.go(site.cell("grid", 5) + "?trial=2&at=L7")
     assert lines(page)[:15] == list(range(1, 16))
     assert page.locator(".chosen .no").inner_text() == "7"
     assert page.locator(".trial[aria-pressed=true]").inner_text().split()[:2] == ["R", "2"]
+    whole = page.get_by_role("group", name="The line that prints the whole log")
+    assert whole.inner_text() == f"reprokit show {site.runs['grid']} 5 --log --trial 2"
 
 
 def test_the_lines_of_a_log_that_was_cut_have_the_numbers_of_the_whole_output(look: Look, site: Site) -> None:
@@ -54,7 +56,7 @@ def test_the_lines_of_a_log_that_was_cut_have_the_numbers_of_the_whole_output(lo
     page = looking.page
     assert lines(page) == [1, 2, 102, 103]
     assert "103 lines, 1 matched" in page.locator(".log-bar").inner_text()
-    page.get_by_label("Line 102, matched").click()
+    page.locator(".hit .no").click()
     looking.go(looking.route)
     assert page.locator(".chosen .text").inner_text() == "what matched"
 
@@ -116,7 +118,7 @@ def test_keys_lead_to_the_next_cell_the_fix_and_the_matrix(look: Look, site: Sit
     for key, number in (("n", 7), ("p", 5), ("x", 6), ("x", 5)):
         page.keyboard.press(key)
         # The page itself: its address changes first.
-        page.wait_for_selector(f".cell-head .mono:text-is('{site.runs['grid']}:{number}')")
+        page.wait_for_selector(f".cell-head code:text-is('reprokit shell {site.runs['grid']}:{number}')")
         assert looking.route == site.cell("grid", number)
     page.keyboard.press("m")
     page.wait_for_selector("[role=grid]")
@@ -124,21 +126,56 @@ def test_keys_lead_to_the_next_cell_the_fix_and_the_matrix(look: Look, site: Sit
 
 def test_lines_are_copied(look: Look, site: Site) -> None:
     page = look(site.cell("grid", 5), permissions=["clipboard-read", "clipboard-write"]).page
-    part = page.get_by_role("region", name="Repeat it by hand")
+    part = page.get_by_role("region", name="Repeat it")
     part.get_by_role("button").first.click()
     part.get_by_text("Copied").wait_for()
     text = page.evaluate("navigator.clipboard.readText()")
-    assert text.splitlines()[1] == "DOCKER_BUILDKIT=1 docker build -t repro-5 repro-5/*/"
+    assert text == "reprokit run cases/grid.yaml --only os=debian-12,python=3.9,numpy=2.0.2,mode=a"
 
 
 def test_a_cell_of_an_earlier_night_says_that_it_is(look: Look, site: Site) -> None:
     before = site.cell("grid", 5).replace("20260106-020000-0006", "20260105-020000-0005")
     page = look(before).page
-    assert (
-        page.locator(".notice")
-        .inner_text()
-        .startswith("What counts for this cell now is of another run: reproduced, 2026-01-06")
+    notice = page.locator(".notice").inner_text()
+    assert notice.startswith("What counts for this cell now is of another run: reproduced, 2026-01-06")
+
+
+def test_the_page_begins_with_the_case_its_signature_its_command_and_a_shell(look: Look, site: Site) -> None:
+    said = look(site.cell("grid", 5)).page.locator(".cell-head").inner_text()
+    assert said.startswith("A function of a package fails on new versions")
+    assert "exception: ValueError" in said
+    assert "python go.py" in said
+    assert f"reprokit shell {site.runs['grid']}:5" in said
+
+
+def test_words_are_found_in_a_log(look: Look, site: Site) -> None:
+    looking = look(site.cell("grid", 5))
+    page = looking.page
+    page.keyboard.press("/")
+    page.keyboard.type("STEP 1")  # 1 and 10 to 19
+    status = page.get_by_role("region", name="3 trials").get_by_role("status")
+    assert status.inner_text() == "1 of 11"
+    assert 2 in lines(page)
+    page.keyboard.press("Enter")
+    assert (status.inner_text(), page.locator(".chosen .no").inner_text()) == ("2 of 11", "11")
+    assert looking.route.endswith("?at=L11")
+    page.get_by_role("searchbox").fill("no such words")
+    assert status.inner_text() == "not found"
+
+
+def test_a_log_has_its_colours_and_hides_nothing_by_them(look: Look, site: Site) -> None:
+    page = look(site.cell("hostile", 1)).page
+    red = page.locator(".log .ansi-1")
+    assert red.inner_text() == "red"
+    assert red.evaluate("(one) => getComputedStyle(one).color") != page.locator(".log .text").first.evaluate(
+        "(one) => getComputedStyle(one).color"
     )
+    hidden = page.locator(".log .text", has_text="concealed").locator("span")
+    behind = page.locator(".log").evaluate("(one) => getComputedStyle(one).backgroundColor")
+    looks = hidden.evaluate("(one) => [getComputedStyle(one).color, getComputedStyle(one).backgroundColor]")
+    assert looks[0] not in (behind, "rgba(0, 0, 0, 0)")  # neither concealed, nor black on black
+    assert looks[1] == "rgba(0, 0, 0, 0)"
+    assert "\u001b" not in page.locator(".log").inner_text()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

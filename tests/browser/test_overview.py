@@ -122,10 +122,3 @@ def test_filters_unfold_on_a_phone(look: Look) -> None:
     page.get_by_role("button", name="Filters").click()
     assert page.get_by_label("Tag").is_visible()
     assert violations(page) == []
-
-
-def test_paper_is_white(look: Look) -> None:
-    page = look(theme="dark").page
-    page.emulate_media(media="print")
-    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)"
-    assert not page.get_by_role("searchbox").is_visible()

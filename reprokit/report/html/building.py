@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import itertools
-import re
-from collections.abc import Callable, Collection, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence, Set
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reprokit.core.private_patterns import PEM
 from reprokit.core.version import __version__
 from reprokit.evidence.records import TrialRecord
-from reprokit.evidence.spans import PARTS, Span, Timings, critical_path, of_findings, sums
-from reprokit.evidence.text import CUT_MARK
+from reprokit.evidence.spans import PARTS, Timings, critical_path, of_findings, sums
 from reprokit.evidence.text import clean as plain
 from reprokit.report.html.case import case_data
-from reprokit.report.html.cell import MOST, Log, cell_data, judged, to_show, within
+from reprokit.report.html.cell import LOG_BYTES, MOST, Log, cell_data, judged, last_states, same_lines, thinned
 from reprokit.report.html.gathering import RecordedCase, known_cases
-from reprokit.report.html.overview import never_run, overview, row
+from reprokit.report.html.overview import never_run, overview, row, run_data
 from reprokit.report.html.writing import CELLS, Clean, Folder, Packer, name, replacing
 from reprokit.store.errors import StoreError, Trouble
 from reprokit.store.places import log_path, read_log, why_removed
@@ -32,18 +28,8 @@ if TYPE_CHECKING:
     from reprokit.store.database import Store
 
 ASSETS = Path(__file__).parent / "assets"
-RUNS = 2
-"""The newest runs of a case whose cells get a page each, beside the cells that the newest verdicts are of."""
-LOG_BYTES = 256 * 1024
-"""Of a log that is copied: its beginning and its end."""
-ALL_LOGS = 200 * 1024**2
-"""Bytes of logs in a report, after which they are left out: a site on GitHub Pages has 1 GB."""
-LINE = 48 * 1024
-"""Characters of one line of a log that is not copied whole."""
-WORD = 4096
-"""Characters of the longest word that is looked for whole; what is secret in a longer one shows in fewer."""
-CONTEXT = 5
-"""Lines beside those that are shown which are looked at as well, to tell what is private in these."""
+RUNS = 2  # the newest runs of a case whose cells get a page each, beside the cells that the newest verdicts are of
+ALL_LOGS = 200 * 1024**2  # bytes of logs in a report, after which they are left out: a site on GitHub Pages has 1 GB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +55,7 @@ class Built:
     away: bool = field(default=False, repr=False)  # the logs of other hosts cannot be read; a try may take a minute
 
 
+OVERWRITTEN = "what carriage returns overwrote is left out"
 AWAY = "the log could not be read: the place of the store's files did not answer"
 
 
@@ -77,129 +64,87 @@ def build(store: Store, target: Path, request: PagesRequest, clean: Clean) -> Bu
 
     ``clean``: what every text passes.
     """
-    built = Built()
-
-    @functools.cache
-    def timing(run_id: str) -> dict[str, Any] | None:
-        timings = of_findings(store.findings(run_id))
-        return timing_data(run_id, timings[-1]) if timings else None
-
     with replacing(target, clean) as folder:
-        packer = Packer(folder, clean)
+        making = _Making(store, folder, request, clean)
         rows: list[dict[str, Any]] = []
         files = {file.case.id: file for file in request.files}
         for known in known_cases(store, request.cases):
             elsewhere = bool(request.files) and not request.cases and known.id not in files
             rows.append(row(known, files.pop(known.id, None), elsewhere=elsewhere))
-            _case(store, folder, packer, known, request, clean, built, timing)
+            making.write_case(known)
         rows += [never_run(file) for file in files.values()]
         folder.data("overview", overview(rows, __version__))
+        for key, data in run_data(store, request.cases):
+            folder.data(key, data)
         _assets(folder)
+        built = making.built
         built.cases, built.files, built.bytes = len(rows), folder.files, folder.bytes
     return built
 
 
-def _case(
-    store: Store,
-    folder: Folder,
-    packer: Packer,
-    known: RecordedCase,
-    request: PagesRequest,
-    clean: Clean,
-    built: Built,
-    timing: Callable[[str], dict[str, Any] | None],
-) -> None:
-    newest = {run.id for run in known.runs[-request.runs :]} if request.runs else set()
-    pages = {(run.id, record.number) for run, record in known.current}
-    paged = [run for run in known.results if run in newest or run in request.also]
-    pages |= {(run, one.number) for run in paged for one in known.results[run]}
-    last = next((run for run in reversed(known.runs) if run.id in known.results and not run.searches), known.runs[-1])
-    data = case_data(known, lambda run, number: (run, number) in pages)
-    folder.data(f"case/{name(known.id)}", {**data, "timing": timing(last.id)})
-    for (run_id, part), numbers in itertools.groupby(sorted(pages), lambda page: (page[0], page[1] // CELLS)):
-        run = known.history.runs[run_id]
-        path = f"{name(run.id)}/{name(known.id)}/{part}"
-        records = store.records(list(numbers))
+class _Making:
+    """A report that is being written."""
 
-        def log(number: int, trial: TrialRecord, path: str = path) -> Log:
-            return _log(store.folder, folder, f"{path}/{number}-{trial.number}.txt", trial, clean, built)
+    def __init__(self, store: Store, folder: Folder, request: PagesRequest, clean: Clean) -> None:
+        self.built = Built()
+        self._store = store
+        self._folder = folder
+        self._packer = Packer(folder, clean)
+        self._request = request
+        self._clean = clean
+        self._timings = functools.cache(lambda run_id: of_findings(store.findings(run_id)))
 
-        cells = sorted(records.values(), key=lambda record: record.number)
-        packer.write(
-            f"cells/{path}", {one.number: cell_data(known, run, one, partial(log, one.number)) for one in cells}
-        )
-        built.cells += len(cells)
+    def write_case(self, known: RecordedCase) -> None:
+        """The page of a case, and those of its cells that have one."""
+        newest = {run.id for run in known.runs[-self._request.runs :]} if self._request.runs else set()
+        paged = [run.id for run in known.runs if run.id in newest or run.id in self._request.also]
+        pages = {(run.id, record.number) for run, record in known.current}
+        pages |= {(run, one.number) for run in paged for one in known.results(run)}
+        last = next((run for run in reversed(known.runs) if not run.searches), known.runs[-1])
+        timings = self._timings(last.id)
+        numbers = {one.number for one in known.results(last.id)}
+        timing = timing_data(last.id, timings[-1], numbers) if timings else None
+        data = case_data(known, lambda run, number: (run, number) in pages)
+        self._folder.data(f"case/{name(known.id)}", {**data, "whole": paged, "timing": timing})
+        for (run_id, part), places in groupby(sorted(pages), lambda page: (page[0], page[1] // CELLS)):
+            run = known.history.runs[run_id]
+            path = f"{name(run.id)}/{name(known.id)}/{part}"
+            records = self._store.records(list(places))
+            cells = sorted(records.values(), key=lambda record: record.number)
+            self._packer.write(
+                f"cells/{path}",
+                {one.number: cell_data(known, run, one, partial(self._log, f"{path}/{one.number}")) for one in cells},
+            )
+            self.built.cells += len(cells)
 
-
-def _log(store: Path, folder: Folder, path: str, trial: TrialRecord, clean: Clean, built: Built) -> Log:
-    try:
-        if built.away and not log_path(store, trial.log).is_file():
-            return Log(text="", note=AWAY)
-        text = read_log(store, trial.log).decode("utf-8", "replace")
-    except (OSError, StoreError) as error:
-        if isinstance(error, StoreError) and error.trouble is Trouble.UNREACHABLE:
-            built.away = True
-            return Log(text="", note=AWAY)
-        return Log(text="", note=why_removed(store, trial.log) or "the log is gone")
-    kept: Set[int] | None = None
-    shown, note = "", ""
-    if len(text) > LOG_BYTES:
-        text, shown, note, kept = thinned(text, judged(trial), clean)
-    else:
-        text = shown = same_lines(text, clean)
-        if len(text) <= MOST and plain(text) == text:
-            return Log(text=text, whole=True)
-    if built.logs > ALL_LOGS:
-        built.left_out += 1
-        return Log(text=text, note="the whole log is not in this report, for its size", kept=kept)
-    folder.text(f"data/logs/{path}", shown)
-    built.logs += len(shown)
-    return Log(text=text, file=f"logs/{path}", note=note, kept=kept)
-
-
-def thinned(text: str, judged: Set[int], clean: Clean) -> tuple[str, str, str, Set[int]]:
-    """A long log cleaned where it is shown, its other lines emptied; as it is copied; what is said of that; and the
-    numbers of the lines that hold what they held. Cleaning takes most of the time that a report takes.
-    """
-    lines = PEM.sub(lambda key: "<private-key>" + "\n" * key[0].count("\n"), text).split("\n")
-    head, tail = LOG_BYTES // 4, LOG_BYTES - LOG_BYTES // 4
-    wanted = to_show(lines, judged, head, tail)
-    near = {at + by for at in wanted for by in range(-CONTEXT, CONTEXT + 1)}
-    near |= {at for at, line in enumerate(lines) if CUT_MARK.fullmatch(line)}  # by these, lines are numbered
-    found = same_lines("\n".join(_cut(line) if at in near else "" for at, line in enumerate(lines)), clean)
-    parts = found.split("\n")
-    first, last = within(lines, head), within(lines[::-1], tail)
-    shown, note = found, ""
-    if first + last < len(lines):
-        left = sum(len(line) + 1 for line in lines[first:-last])
-        note = f"{left:,} characters of {len(text):,} are left out in the middle"
-        shown = "\n".join([*parts[:first], f"[... {note} ...]", *parts[-last:]])
-    return found, shown, note, {at + 1 for at in wanted}
-
-
-def _cut(line: str) -> str:
-    """A line, of a very long one the beginning: no word that may be a secret is cut in two and goes unrecognised."""
-    if len(line) <= LINE:
-        return line
-    last = re.search(r"[\w+/=.~-]*\Z", line[LINE - WORD : LINE])
-    start = line[: LINE - len(last[0])] if last and len(last[0]) < WORD else line[:LINE]
-    return f"{start} ... {len(line) - len(start)} more characters"
-
-
-def same_lines(text: str, clean: Clean) -> str:
-    """A text cleaned, with as many lines as before: what the judge looked at is known by its line.
-
-    A key of several lines becomes one; empty lines then stand for the others, behind all that lies between the first
-    place and the last where lines were lost.
-    """
-    found, lines = clean(text).split("\n"), text.split("\n")
-    lost = len(lines) - len(found)
-    if lost <= 0:
-        return "\n".join(found)
-    end = 0  # of the lines at the end, as many as stayed what they are
-    while end < len(found) and found[-1 - end] in (lines[-1 - end], clean(lines[-1 - end])):
-        end += 1
-    return "\n".join([*found[: len(found) - end], *[""] * lost, *found[len(found) - end :]])
+    def _log(self, path: str, trial: TrialRecord) -> Log:
+        built, store = self.built, self._store.folder
+        try:
+            if built.away and not log_path(store, trial.log).is_file():
+                return Log(text="", note=AWAY)
+            recorded = read_log(store, trial.log).decode("utf-8", "replace")
+        except (OSError, StoreError) as error:
+            if isinstance(error, StoreError) and error.trouble is Trouble.UNREACHABLE:
+                built.away = True
+                return Log(text="", note=AWAY)
+            return Log(text="", note=why_removed(store, trial.log) or "the log is gone")
+        text = last_states(recorded, judged(trial))
+        note = OVERWRITTEN if plain(text) != plain(recorded) else ""
+        kept: Set[int] | None = None
+        if len(text) > LOG_BYTES:
+            text, shown, left, kept = thinned(text, judged(trial), self._clean)
+            note = "; ".join(filter(None, (left, note)))
+        else:
+            text = shown = same_lines(text, self._clean)
+            if len(text) <= MOST:
+                return Log(text=text, note=note, whole=True)
+        if built.logs > ALL_LOGS:
+            built.left_out += 1
+            return Log(text=text, note="the whole log is not in this report, for its size", kept=kept)
+        file = f"logs/{path}-{trial.number}.txt"
+        self._folder.text(f"data/{file}", plain(shown))
+        built.logs += len(shown)
+        return Log(text=text, file=file, note=note, kept=kept)
 
 
 def _assets(folder: Folder) -> None:
@@ -214,49 +159,22 @@ def _assets(folder: Folder) -> None:
     folder.text(".nojekyll", "")  # GitHub Pages then serves files as they are
 
 
-BINS = 300
-"""Parts that the time of a run is cut into: what took less shows where it took most of one."""
-ROWS = 40
-"""Workers that are shown at most, those that did most."""
-PATH = 15
-"""Spans of the critical path that are listed, the longest."""
+PATH = 15  # spans of the critical path that are listed, the longest
 
 
-def timing_data(run_id: str, timings: Timings) -> dict[str, Any]:
-    """``timing`` of a case, null where no times are recorded.
-
-    ``rows``: ``[worker, [[from, count, kind], ...]]`` in ``bins``; ``more``: how many workers more there were.
-    """
-    workers: dict[str, list[Span]] = {}
-    for one in timings.spans:
-        if one.kind not in PARTS and one.kind != "waiting":
-            workers.setdefault(one.worker, []).append(one)
-    busiest = sorted(workers, key=lambda name: -sum(one.seconds for one in workers[name]))[:ROWS]
-    size = max(timings.seconds, max((one.end for one in timings.spans), default=0.0), 0.001) / BINS
-    path = sorted(critical_path(timings), key=lambda one: -one.seconds)[:PATH]
+def timing_data(run_id: str, timings: Timings, numbers: Set[int]) -> dict[str, Any]:
+    """``timing`` of a case: what its own cells took, by their ``numbers``, and the images that these were built for."""
+    images = {at for at, cells in enumerate(timings.images) if numbers & {*cells}}
+    own = [one for one in timings.spans if one.cell in numbers or (one.image in images and not one.cell)]
+    start = min((one.start for one in own), default=0.0)
+    path = sorted(critical_path(replace(timings, spans=tuple(own))), key=lambda one: -one.seconds)[:PATH]
     return {
         "run": run_id,
         "began": timings.began,
-        "seconds": round(timings.seconds, 3),
-        "bins": BINS,
-        "rows": [[name, _row(workers[name], size)] for name in sorted(busiest)],
-        "more": len(workers) - len(busiest),
-        "sum": {kind: round(seconds, 1) for kind, seconds in sums(timings.spans).items()},
+        "seconds": round(max((one.end for one in own), default=start) - start, 3),
+        "sum": {kind: round(seconds, 1) for kind, seconds in sums(own).items() if kind not in PARTS},
         "path": [
-            [one.kind, one.name, round(one.start, 1), round(one.seconds, 1), one.cell]
+            [one.kind, one.name, round(one.start - start, 1), round(one.seconds, 1), one.cell]
             for one in sorted(path, key=lambda one: one.start)
         ],
     }
-
-
-def _row(spans: Sequence[Span], size: float) -> list[list[Any]]:
-    """What took most of each bin, equal ones that follow each other as one, without bins in which nothing was done."""
-    filled: list[dict[str, float]] = [{} for _ in range(BINS)]
-    for one in spans:
-        first, last = int(one.start / size), min(int(one.end / size), BINS - 1)
-        for at in range(min(first, BINS - 1), last + 1):
-            took = min(one.end, (at + 1) * size) - max(one.start, at * size)
-            filled[at][one.kind] = filled[at].get(one.kind, 0.0) + took
-    kinds = [max(bin_, key=lambda kind: bin_[kind]) if bin_ else "" for bin_ in filled]
-    groups = [(kind, list(group)) for kind, group in groupby(range(BINS), key=lambda at: kinds[at])]
-    return [[some[0], len(some), kind] for kind, some in groups if kind]

@@ -3,61 +3,41 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from reprokit.case.emit import inline
 from reprokit.case.matrix import cell_key, label
 from reprokit.evidence.model import Verdict
-from reprokit.evidence.records import CellRecord, Result, RunRecord
+from reprokit.evidence.records import CellRecord
 from reprokit.report import differences, explanation
 from reprokit.report.history import timeline
 from reprokit.report.history.changes import CellChange, describe_change
 from reprokit.report.history.series import Series
 from reprokit.report.html import writing
 from reprokit.report.html.gathering import RecordedCase
-from reprokit.report.html.overview import VERDICTS, fix, shown
+from reprokit.report.html.overview import VERDICTS, fix, letter, run_row, shown
 from reprokit.search.conditions import values_in_order
 
-HasPage = Callable[[str, int], bool]
-"""Whether the cell of that number of that run has a page of its own in this report."""
-NIGHTS = 60
-"""Runs of which every verdict is shown."""
-RUNS = 200
-"""Runs that are listed."""
-FEW = 20
-"""Cells that are named of a change that many share."""
-LETTERS = dict(zip(VERDICTS, "RFNXTMIBEU!C?", strict=True))
-"""A verdict in a strip of nights, in lower case where it is not as expected; a blank: not run."""
+if TYPE_CHECKING:
+    from reprokit.case.model import Case
 
-T = TypeVar("T", bound=Hashable)
-
-
-class Once(Generic[T]):
-    """Values that are listed once and named by their position."""
-
-    def __init__(self, values: Iterable[T] = ()) -> None:
-        self._at = {value: at for at, value in enumerate(values)}
-
-    def at(self, value: T) -> int:
-        """The position of a value, which is added where it is new."""
-        return self._at.setdefault(value, len(self._at))
-
-    @property
-    def values(self) -> list[T]:
-        """All of them, in the order of their positions."""
-        return list(self._at)
+HasPage = Callable[[str, int], bool]  # whether the cell of that number of that run has a page of its own in this report
+NIGHTS = 60  # runs of which every verdict is shown
+RUNS = 200  # runs that are listed
+NAMED = 4  # partial cells that are named of those in which a failure is expected
+FEW = 20  # cells that are named of a change that many share
 
 
 def case_data(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
-    """``data/case/NAME.js``, but for ``timing``: see :func:`.building.timing_data`.
+    """``data/case/NAME.js``, but for ``timing`` (:func:`.building.timing_data`) and ``whole``, runs with all pages.
 
-    Cells come as columns with an entry for each: ten thousand cells stay small, and are read at once. Words that repeat
-    (reasons, states) are listed once, and cells name their position. Of the columns ``at`` has positions in the axis'
-    values (-1: without it), ``verdict`` and ``expected`` in the overview's verdicts, ``fits`` is 1 as expected, 0
-    departs or -1, ``number`` -1 in the matrix but not run as the case is now, and ``strip`` has a letter of
-    :data:`LETTERS` for each of the ``nights``, ids of runs. ``former``: how many cells more were run when the case was
-    another. ``pages``: night -> the number of each cell, 0 without a page. ``changes``: as ``history`` has them
-    with --since and --json, those that are alike as one.
+    Cells come as columns with an entry for each, so that ten thousand are small. Words that repeat (reasons, states)
+    are listed once, and cells name their position. Of the columns ``at`` has positions in the axis' values (-1: without
+    it), ``verdict`` and ``expected`` in the overview's verdicts, ``fits`` is 1 as expected, 0 departs or -1, ``number``
+    -1 in the matrix but not run as the case is now, and ``strip`` has a letter of :data:`.overview.LETTERS` for each of
+    the ``nights``, ids of runs. ``former``: how many cells more were run when the case was another. ``changes``:
+    as ``history`` has them with --since and --json, those that are alike as one.
     """
     case = known.file.case if known.file else None
     return {
@@ -71,6 +51,8 @@ def case_data(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
         "digest": known.digest,
         "text": known.file.text if known.file else "",
         "fix": str(case.fix.get("summary") or "") if case and case.fix is not None else None,
+        "expected": _expected(case) if case else "",
+        "signature": _signature(case) if case else [],
         "engine": known.engine,
         "blind": known.blind,
         **_matrix(known, has_page),
@@ -81,22 +63,37 @@ def case_data(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
     }
 
 
+def _expected(case: Case) -> str:
+    """In which cells the case says that its failure shows: all, none, unknown, or the first of them."""
+    found = case.expect.reproduces
+    if isinstance(found, str):
+        return found
+    more = f"; and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    return "; ".join(map(label, found[:NAMED])) + more
+
+
+def _signature(case: Case) -> list[list[str]]:
+    """How the failure looks, by the keys of the case."""
+    asked = case.expect.model_dump(exclude_unset=True, exclude={"reproduces", "known"})
+    keys = {**asked.pop("failure", {}), **asked} or {"exit_code": "nonzero"}
+    return [[key, value if isinstance(value, str) else inline(value)] for key, value in keys.items()]
+
+
 def _matrix(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
     """Axes, cells as columns, and the lists that they name."""
     unrun = explanation.not_run(known.file, known.explained.records) if known.file else []
     axes = _axes(known, [*(record.cell for _, record in known.current), *unrun])
     places = {name: {value: at for at, value in enumerate(values)} for name, values in axes.items()}
-    runs = Once(dict.fromkeys([*(run.id for run in known.runs[-RUNS:]), *(run.id for run, _ in known.current)]))
+    chosen = dict.fromkeys([*(run.id for run in known.runs[-RUNS:]), *(run.id for run, _ in known.current)])
+    runs = {run_id: at for at, run_id in enumerate(chosen)}
     nights = [run.id for run in known.plain_runs[-NIGHTS:]]
-    reasons, states, failures = Once[str](), Once[str](), Once[tuple[str, bool]]()
-    titles: dict[tuple[str, bool], Mapping[str, Any]] = {}
+    reasons: dict[str, int] = {}
+    states: dict[str, int] = {}
+    failures: dict[tuple[str, bool], tuple[int, dict[str, Any]]] = {}
     stamp = timeline.stamps(known.runs)
     rows: list[dict[str, Any]] = []
-    numbers: list[list[int]] = []
     for run, record in known.current:
         series = known.courses.get((cell_key(record.cell), record.variant))
-        found = _by_night(series, nights)
-        numbers.append([result.number if result and has_page(result.run_id, result.number) else 0 for result in found])
         rows.append(
             {
                 "axes": record.cell,
@@ -104,13 +101,13 @@ def _matrix(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
                 "verdict": VERDICTS.index(shown(record.verdict)),
                 "expected": VERDICTS.index(shown(record.expected)) if record.expected else -1,
                 "fits": {True: 1, False: 0, None: -1}[record.as_expected],
-                "reason": reasons.at(record.marked_reason),
-                "state": states.at(timeline.now(known.history, series, stamp)) if series else -1,
-                "failure": _failure(failures, titles, record),
-                "run": runs.at(run.id),
+                "reason": _place(reasons, record.marked_reason),
+                "state": _place(states, timeline.now(known.history, series, stamp)) if series else -1,
+                "failure": _failure(failures, record),
+                "run": runs[run.id],
                 "number": record.number,
                 "page": int(has_page(run.id, record.number)),
-                "strip": "".join(map(_letter, found)).rstrip(),
+                "strip": _strip(series, nights),
             }
         )
     for cell in unrun:
@@ -121,14 +118,13 @@ def _matrix(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
                 **dict.fromkeys(("verdict", "expected", "fits", "reason", "failure", "run", "number"), -1),
                 "axes": cell,
                 "variant": 0,
-                "state": states.at(state) if state else -1,
+                "state": _place(states, state) if state else -1,
                 "page": 0,
-                "strip": "".join(map(_letter, _by_night(series, nights))).rstrip(),
+                "strip": _strip(series, nights),
             }
         )
     here = {(cell_key(row["axes"]), row["variant"]) for row in rows}
     former = sum((cell, int(variant == "fix")) not in here for cell, variant in known.courses)
-    paged = {night: column for night, column in enumerate(zip(*numbers, strict=True)) if any(column)}
     return {
         "axes": [{"name": name, "values": values} for name, values in axes.items()],
         "cells": {
@@ -136,19 +132,19 @@ def _matrix(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
             **{name: [row[name] for row in rows] for name in rows[0] if name != "axes"},
         },
         "former": former,
-        "reasons": reasons.values,
-        "states": states.values,
-        "failures": [{**titles[one], "other": one[1]} for one in failures.values],
-        "runs": [_run(known, run) for run in runs.values],
+        "reasons": list(reasons),
+        "states": list(states),
+        "failures": [data for _, data in failures.values()],
+        "runs": [{**run_row(known.history.runs[run]), "found": _found(known, run)} for run in runs],
         "nights": nights,
-        "pages": paged,
     }
 
 
-def _by_night(series: Series | None, nights: Sequence[str]) -> list[Result | None]:
+def _strip(series: Series | None, nights: Sequence[str]) -> str:
     """What a cell came to in each of the nights."""
-    found = {result.run_id: result for result in series.results.of(nights)} if series else {}
-    return [found.get(night) for night in nights]
+    found = {one.run_id: one for one in series.results.of(nights) if one.verdict} if series else {}
+    letters = [letter(found[night].verdict, found[night].as_expected) if night in found else " " for night in nights]
+    return "".join(letters).rstrip()
 
 
 def _axes(known: RecordedCase, cells: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
@@ -161,37 +157,24 @@ def _axes(known: RecordedCase, cells: Sequence[Mapping[str, str]]) -> dict[str, 
     return {name: (values_in_order(name, values) if name != "os" else []) or values for name, values in used.items()}
 
 
-def _failure(
-    failures: Once[tuple[str, bool]], titles: dict[tuple[str, bool], Mapping[str, Any]], record: CellRecord
-) -> int:
-    """The position of the way in which a cell failed, whose words ``titles`` keeps; -1 where it did not."""
+def _place(known: dict[str, int], text: str) -> int:
+    """The position of a text among those that are listed once."""
+    return known.setdefault(text, len(known))
+
+
+def _failure(failures: dict[tuple[str, bool], tuple[int, dict[str, Any]]], record: CellRecord) -> int:
+    """The position of the way in which a cell failed; -1 where it did not."""
     one = record.details.failure
     if not one:
         return -1
-    key = one.id, record.verdict is Verdict.DIFFERENT_FAILURE
-    titles.setdefault(key, {"id": one.id, "title": one.title, "known": one.known or None})
-    return failures.at(key)
+    other = record.verdict is Verdict.DIFFERENT_FAILURE
+    data = {"id": one.id, "title": one.title, "known": one.known or None, "other": other}
+    return failures.setdefault((one.id, other), (len(failures), data))[0]
 
 
-def _letter(result: Result | None) -> str:
-    if result is None or result.verdict is None:
-        return " "
-    letter = LETTERS[shown(result.verdict)]
-    return letter.lower() if result.as_expected is False else letter
-
-
-def _run(known: RecordedCase, run_id: str) -> dict[str, Any]:
-    """A run, with how many cells of the case came to which verdict."""
-    run: RunRecord = known.history.runs[run_id]
-    found = Counter(one.verdict.value if one.verdict else "undecided" for one in known.results.get(run_id, ()))
-    return {
-        "id": run.id,
-        "at": run.started_at,
-        "engine": run.host.engine or "",
-        "version": run.version,
-        "search": run.request.search.kind if run.request.search else "",
-        "found": dict(found),
-    }
+def _found(known: RecordedCase, run_id: str) -> dict[str, int]:
+    """How many cells of the case came to which verdict in a run."""
+    return Counter(one.verdict.value if one.verdict else "undecided" for one in known.results(run_id))
 
 
 def _explanation(known: RecordedCase) -> dict[str, Any]:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import shlex
+import re
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-from reprokit.case.matrix import matches as covers
+from reprokit.core.private_patterns import PEM
 from reprokit.core.text import pluralize
 from reprokit.environment import comparing
 from reprokit.evidence.native import HEAD, NONE, Stacks, ThreadStack, split
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
-from reprokit.evidence.text import LineNumbers, clean
+from reprokit.evidence.text import CUT_MARK, LineNumbers
+from reprokit.evidence.text import clean as plain
 from reprokit.report.detail import comparison_data, used
 from reprokit.report.history.changes import recorded_facts
 from reprokit.report.html.gathering import RecordedCase
+from reprokit.report.html.writing import Clean
 
 PACKAGES = (
     "frameworks",
@@ -28,12 +29,12 @@ PACKAGES = (
     "other packages (rpm)",
 )
 """The concerns whose facts are many, and the same in all cells of an image: they are shared."""
-MOST = 200_000
-"""Characters of a log that come with the page; of a longer one its ends, and what was judged."""
-AROUND = 50
-"""Of a longer one: lines around what was judged."""
-NAME, ONLY = 0, 1
-"""In a line of ``byHand``: what a page names by the cell's number, and the cell as an option takes it."""
+LOG_BYTES = 256 * 1024  # of a log that is copied: its beginning and its end
+MOST = 200_000  # characters of a log that come with the page; of a longer one its ends, and what was judged
+AROUND = 50  # of a longer one: lines around what was judged
+LINE = 48 * 1024  # characters of one line of a log that is not copied whole
+WORD = 4096  # characters of the longest word that is looked for whole; what is secret in a longer one shows in fewer
+CONTEXT = 5  # lines beside those that are shown which are looked at as well, to tell what is private in these
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +53,7 @@ def cell_data(
 ) -> dict[str, Any]:
     """A cell of ``data/cells/RUN/NAME/K.js``; the log of a trial is ``logNUMBER``, see :func:`excerpt`.
 
-    ``facts`` and ``packages``: concern -> name -> value, as ``reprokit diff`` compares them. ``byHand``: lines that
-    build the image and repeat a trial on any machine, each as pieces of text, :data:`NAME` and :data:`ONLY`: without
-    these, cells of an image have the same.
+    ``facts`` and ``packages``: concern -> name -> value, as ``reprokit diff`` compares them.
     """
     text = known.file.text if known.file else ""
     facts = dict(recorded_facts(lambda digest: text if digest == known.digest else "", run, record).facts)
@@ -97,7 +96,6 @@ def cell_data(
         "measured": record.environment is not None,
         "dockerfile": record.dockerfile,
         "repeat": record.repeat,
-        "byHand": _by_hand(known, record),
         "trials": trials,
         **logs,
     }
@@ -123,49 +121,6 @@ def _asked(record: CellRecord) -> list[dict[str, Any]]:
     ]
 
 
-def _by_hand(known: RecordedCase, record: CellRecord) -> list[list[str | int]]:
-    """See :func:`cell_data`. [] where that is not all that it takes, as with data of the machine that ran it.
-
-    The image that ``reprokit render`` writes holds the files of the case, which a trial has mounted.
-    """
-    tag = record.image.tag if record.image else ""
-    if not tag or not record.repeat or record.dockerfile.startswith("#!") or not _in_matrix(known, record):
-        return []
-    run = _run_line(record.repeat, tag, f"-{record.case_id}-{record.variant}/files/")
-    fix = record.variant == "fix"
-    only: list[str | int] = [" --only ", ONLY] if record.cell else []
-    render = [f"reprokit render {shlex.quote(record.case_path)}", *only, f"{' --fix' if fix else ''} -o ", NAME]
-    # The case's folder comes first where the fix has another image; where both have the same, there is but one.
-    folder: list[str | int] = [' "$(ls -d ', NAME, '/*/ | tail -n 1)"'] if fix else [" ", NAME, "/*/"]
-    # Until Docker 23, BuildKit has to be asked for.
-    build = ["DOCKER_BUILDKIT=1 docker build -t ", NAME, *folder]
-    return [render, build, list(run)] if run else []
-
-
-@lru_cache(maxsize=1024)  # most cells of an image have the same
-def _run_line(repeat: str, tag: str, files: str) -> tuple[str | int, ...]:
-    """The line that repeats a trial, with NAME in place of the image; () where it mounts more than ``files``."""
-    words = shlex.split(repeat)
-    mounts = [word for word in words if word.startswith("--mount=")]
-    kept = [word for word in words if word not in mounts]
-    if any(files not in word for word in mounts) or tag not in kept:
-        return ()
-    at = kept.index(tag)
-    return (f"{shlex.join(kept[:at])} ", NAME, f" {shlex.join(kept[at + 1 :])}")
-
-
-def _in_matrix(known: RecordedCase, record: CellRecord) -> bool:
-    """Whether ``--only`` leads to the cell."""
-    cell = dict(record.cell)
-    if known.file is None or record.case_digest != known.digest or any("," in value for value in cell.values()):
-        return False
-    matrix = known.file.case.matrix
-    if cell in [dict(one) for one in matrix.include]:
-        return True
-    crossed = cell.keys() == matrix.axes.keys() and all(cell[axis] in values for axis, values in matrix.axes.items())
-    return crossed and not any(covers(cell, one) for one in matrix.exclude)
-
-
 def _trial(trial: TrialRecord, log: Log) -> dict[str, Any]:
     return {
         "number": trial.number,
@@ -184,6 +139,46 @@ def _trial(trial: TrialRecord, log: Log) -> dict[str, Any]:
     }
 
 
+MOST_THREADS = 32  # threads whose stacks come with the page; the log has all of them
+
+
+def stacks_of(log: str) -> dict[str, Any] | None:
+    """The stacks in a log, innermost frame first; None where none were asked for. ``missing``: why not all are there.
+
+    At the time limit those of the last look, each with how often it was seen there.
+    """
+    if HEAD not in log and NONE not in log:
+        return None
+    _, stacks = split(plain(log))
+    threads = [one for one in (stacks.samples[-1] if stacks.samples else stacks.threads) if one.frames]
+    if not threads and not stacks.missing:
+        return None
+    where = "at the time limit" if stacks.samples else "of the crash"
+    return {
+        "title": f"Stacks {where}: {pluralize(len(threads), 'thread')}" if threads else "No stacks",
+        "threads": [{"name": _name(one, stacks), "frames": _frames(one)} for one in threads[:MOST_THREADS]],
+        "more": max(len(threads) - MOST_THREADS, 0),
+        "missing": stacks.missing,
+    }
+
+
+def _name(stack: ThreadStack, stacks: Stacks) -> str:
+    name = f"{stack.name} of {stack.program}" if stack.name not in ("", stack.program) else stack.program
+    words = f"{name}, process {stack.process}, thread {stack.thread}"
+    if stack.signal:
+        return f"{words}: {stack.signal}"
+    if not stack.sample:
+        return words
+    same = sum(
+        any(one.thread == stack.thread and one.frames == stack.frames for one in look) for look in stacks.samples
+    )
+    return f"{words}: the same in {same} of {pluralize(len(stacks.samples), 'look')}"
+
+
+def _frames(stack: ThreadStack) -> list[list[str]]:
+    return [[one.function, f"{one.file}:{one.line}" if one.line else one.file] for one in stack.frames]
+
+
 def judged(trial: TrialRecord) -> set[int]:
     """The lines, from 1, that the judge looked at."""
     return {*trial.lines, *(trial.exception.lines if trial.exception else ())}
@@ -195,7 +190,7 @@ def excerpt(text: str, judged: Set[int], most: int = MOST, kept: Set[int] | None
     A log of up to ``most`` characters is one part; of a longer one come a quarter of ``most`` from its beginning, as
     much from its end, and what is around the lines that were ``judged``, as far as it is ``kept``: see :class:`Log`.
     """
-    cleaned = clean(text)
+    cleaned = plain(text, colours=True)
     if not cleaned:
         return {"lines": 0, "parts": [], "cuts": []}
     lines = cleaned.removesuffix("\n").split("\n")
@@ -232,42 +227,63 @@ def within(lines: Sequence[str], most: int) -> int:
     return len(lines)
 
 
-MOST_THREADS = 32
-"""Threads whose stacks come with the page; the log has all of them."""
+def last_states(text: str, judged: Set[int]) -> str:
+    """A log whose lines are as a terminal leaves them where carriage returns overwrote them, as progress bars do.
 
-
-def stacks_of(log: str) -> dict[str, Any] | None:
-    """The stacks in a log, innermost frame first; None where none were asked for. ``missing``: why not all are there.
-
-    At the time limit those of the last look, each with how often it was seen there.
+    Lines that were ``judged`` stay whole: what matched may have been overwritten.
     """
-    if HEAD not in log and NONE not in log:
-        return None
-    _, stacks = split(clean(log))
-    threads = [one for one in (stacks.samples[-1] if stacks.samples else stacks.threads) if one.frames]
-    if not threads and not stacks.missing:
-        return None
-    where = "at the time limit" if stacks.samples else "of the crash"
-    return {
-        "title": f"Stacks {where}: {pluralize(len(threads), 'thread')}" if threads else "No stacks",
-        "threads": [{"name": _name(one, stacks), "frames": _frames(one)} for one in threads[:MOST_THREADS]],
-        "more": max(len(threads) - MOST_THREADS, 0),
-        "missing": stacks.missing,
-    }
-
-
-def _name(stack: ThreadStack, stacks: Stacks) -> str:
-    name = f"{stack.name} of {stack.program}" if stack.name not in ("", stack.program) else stack.program
-    words = f"{name}, process {stack.process}, thread {stack.thread}"
-    if stack.signal:
-        return f"{words}: {stack.signal}"
-    if not stack.sample:
-        return words
-    same = sum(
-        any(one.thread == stack.thread and one.frames == stack.frames for one in look) for look in stacks.samples
+    if "\r" not in text:
+        return text
+    lines = text.split("\n")
+    return "\n".join(
+        line if "\r" not in line or at in judged else _last_state(line) for at, line in enumerate(lines, 1)
     )
-    return f"{words}: the same in {same} of {pluralize(len(stacks.samples), 'look')}"
 
 
-def _frames(stack: ThreadStack) -> list[list[str]]:
-    return [[one.function, f"{one.file}:{one.line}" if one.line else one.file] for one in stack.frames]
+def _last_state(line: str) -> str:
+    return next((state for state in reversed(line.split("\r")) if plain(state).strip()), "")
+
+
+def thinned(text: str, judged: Set[int], clean: Clean) -> tuple[str, str, str, Set[int]]:
+    """A long log cleaned where it is shown, its other lines emptied; as it is copied; what is said of that; and the
+    numbers of the lines that hold what they held. Cleaning takes most of the time that a report takes.
+    """
+    lines = PEM.sub(lambda key: "<private-key>" + "\n" * key[0].count("\n"), text).split("\n")
+    head, tail = LOG_BYTES // 4, LOG_BYTES - LOG_BYTES // 4
+    wanted = to_show(lines, judged, head, tail)
+    near = {at + by for at in wanted for by in range(-CONTEXT, CONTEXT + 1)}
+    near |= {at for at, line in enumerate(lines) if CUT_MARK.fullmatch(line)}  # by these, lines are numbered
+    found = same_lines("\n".join(_cut(line) if at in near else "" for at, line in enumerate(lines)), clean)
+    parts = found.split("\n")
+    first, last = within(lines, head), within(lines[::-1], tail)
+    shown, note = found, ""
+    if first + last < len(lines):
+        left = sum(len(line) + 1 for line in lines[first:-last])
+        note = f"{left:,} characters of {len(text):,} are left out in the middle"
+        shown = "\n".join([*parts[:first], f"[... {note} ...]", *parts[-last:]])
+    return found, shown, note, {at + 1 for at in wanted}
+
+
+def _cut(line: str) -> str:
+    """A line, of a very long one the beginning: no word that may be a secret is cut in two and goes unrecognised."""
+    if len(line) <= LINE:
+        return line
+    last = re.search(r"[\w+/=.~-]*\Z", line[LINE - WORD : LINE])
+    start = line[: LINE - len(last[0])] if last and len(last[0]) < WORD else line[:LINE]
+    return f"{start} ... {len(line) - len(start)} more characters"
+
+
+def same_lines(text: str, clean: Clean) -> str:
+    """A text cleaned, with as many lines as before: what the judge looked at is known by its line.
+
+    A key of several lines becomes one; empty lines then stand for the others, behind all that lies between the first
+    place and the last where lines were lost.
+    """
+    found, lines = clean(text).split("\n"), text.split("\n")
+    lost = len(lines) - len(found)
+    if lost <= 0:
+        return "\n".join(found)
+    end = 0  # of the lines at the end, as many as stayed what they are
+    while end < len(found) and found[-1 - end] in (lines[-1 - end], clean(lines[-1 - end])):
+        end += 1
+    return "\n".join([*found[: len(found) - end], *[""] * lost, *found[len(found) - end :]])

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from reprokit.store.database import Store
 
 Recorded = tuple[RunRecord, CellRecord]
-CHANGES = 30
-"""The newest transitions of a case that its page shows, with what changed around each."""
+CHANGES = 30  # the newest transitions of a case that its page shows, with what changed around each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +39,6 @@ class RecordedCase:
     engine: str
     file: CaseFile | None  # the case as it ran last; None where this version cannot read it
     runs: tuple[RunRecord, ...]  # in which the case has results, searches too, the oldest first, without cells
-    results: Mapping[str, tuple[Result, ...]]  # of each run, in the order of its cells
     history: CaseHistory  # the series of this case alone
     current: tuple[Recorded, ...]
     explained: Explained  # what the cells of ``current`` explain
@@ -53,6 +51,11 @@ class RecordedCase:
         ranks = {run_id: at for at, run_id in enumerate(self.history.runs)}
         found.sort(key=lambda pair: (ranks[pair[0].results[pair[1].after].run_id], _first(pair[0], ranks)))
         return tuple(reversed(describe(self.store, self.history, found[-CHANGES:])))
+
+    def results(self, run_id: str) -> tuple[Result, ...]:
+        """What the cells came to in a run, in their order."""
+        found = (one for series in self.history.series for one in series.results.of([run_id]))
+        return tuple(sorted(found, key=lambda one: one.number))
 
     @cached_property
     def plain_runs(self) -> tuple[RunRecord, ...]:
@@ -107,7 +110,6 @@ def _known(store: Store, case_id: str, history: CaseHistory, file_of: FileOf) ->
         engine=last.engine,
         file=file,
         runs=runs,
-        results=_ByRun(history, [run.id for run in runs]),
         history=history,
         current=tuple(current),
         explained=explanation.of_records(records, file_of),
@@ -132,30 +134,6 @@ def _current(store: Store, history: CaseHistory, engines: set[str], last: RunRec
     order = {(cell_key(one.cell), one.variant): at for at, one in enumerate(history.series)}
     found = [(run, record) for run, record in recorded if id(record) in chosen]
     return sorted(found, key=lambda one: order.get((cell_key(one[1].cell), one[1].variant), len(order)))
-
-
-class _ByRun(Mapping[str, tuple[Result, ...]]):
-    """The results of a case in each run, by their numbers. Few runs are asked for, of as many as there are."""
-
-    def __init__(self, history: CaseHistory, runs: Sequence[str]) -> None:
-        self._history = history
-        self._found: dict[str, tuple[Result, ...] | None] = dict.fromkeys(runs)
-
-    def __getitem__(self, run_id: str) -> tuple[Result, ...]:
-        found = self._found[run_id]
-        if found is None:
-            results = (one for series in self._history.series for one in series.results.of([run_id]))
-            found = self._found[run_id] = tuple(sorted(results, key=lambda one: one.number))
-        return found
-
-    def __contains__(self, run_id: object) -> bool:
-        return run_id in self._found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
-
-    def __len__(self) -> int:
-        return len(self._found)
 
 
 def _first(series: Series, ranks: Mapping[str, int]) -> tuple[int, int]:

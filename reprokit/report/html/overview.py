@@ -1,10 +1,10 @@
-"""The overview: a row per case. Pure."""
+"""The overview: a row per case; and every run that is recorded, in few bytes. Pure, but for reading the store."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.facts import CaseFacts, facts
@@ -20,21 +20,26 @@ from reprokit.report.html import writing
 from reprokit.report.html.gathering import RecordedCase
 from reprokit.search.conditions import words
 from reprokit.search.explain import Statement
+from reprokit.store.summaries import Layout, Summary
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
+    from reprokit.store.database import Store
 
-NIGHTS = 14
-"""Runs of a case in its strip."""
-VERDICTS = (*(verdict.value for verdict in Verdict), "undecided")
-"""What positions in columns of verdicts mean."""
-STATUS = ("departs", "inconclusive", "as-expected", "no-expectation")
-"""What the cells of a case together are, the most pressing first."""
+NIGHTS = 14  # runs of a case in its strip
+VERDICTS = (*(verdict.value for verdict in Verdict), "undecided")  # what positions in columns of verdicts mean
+LETTERS = dict(zip(VERDICTS, "RFNXTMIBEU!C?", strict=True))  # verdicts in strips of runs, where a blank is: not run
 
 
-def shown(verdict: Verdict | None) -> str:
+def shown(verdict: str | None) -> str:
     """One of ``VERDICTS``; for a word that only a newer reprokit knows ``undecided``: its cell's page has the word."""
-    return verdict.value if verdict in VERDICTS else "undecided"
+    return str(verdict) if verdict in VERDICTS else "undecided"
+
+
+def letter(verdict: str | None, as_expected: bool | None) -> str:
+    """A verdict as one of :data:`LETTERS`, in lower case where it is not as expected."""
+    found = LETTERS[shown(verdict)]
+    return found.lower() if as_expected is False else found
 
 
 def status(as_expected: Sequence[tuple[Verdict | None, bool | None]]) -> str:
@@ -83,7 +88,7 @@ def row(known: RecordedCase, file: CaseFile | None = None, *, elsewhere: bool = 
         "departs": sum(record.as_expected is False for record in records),
         "flip": _flip(known),
         "failures": [title[:200] for title in dict.fromkeys(titles)][:5],
-        "strip": [_square(run, known.results[run.id], cells) for run in known.plain_runs[-NIGHTS:]],
+        "strip": [_square(run, known.results(run.id), cells) for run in known.plain_runs[-NIGHTS:]],
         "last": {"run": last.id, "at": last.started_at, "engine": "" if usual else last.engine},
         "changed": file is not None and file.digest != known.digest,
         "elsewhere": elsewhere,
@@ -143,6 +148,18 @@ def fix(known: RecordedCase) -> dict[str, Any] | None:
     return dataclasses.asdict(fix_of(known.explained)) if known.explained.fixed else None
 
 
+def run_row(run: RunRecord) -> dict[str, Any]:
+    """A run, without what it found."""
+    return {
+        "id": run.id,
+        "at": run.started_at,
+        "ended": run.finished_at,
+        "engine": run.host.engine or "",
+        "version": run.version,
+        "search": run.request.search.kind if run.request.search else "",
+    }
+
+
 def _square(run: RunRecord, results: Sequence[Result], now: Set[str]) -> dict[str, Any]:
     """A run in the strip; ``now``: the keys of the cells that there are now."""
     found = [(result.verdict, result.as_expected) for result in results]
@@ -166,3 +183,66 @@ def _counts(results: Sequence[Result]) -> str:
     )
     departs = sum(result.as_expected is False for result in results)
     return f"{text}; {departs} depart{'s' * (departs == 1)}" if departs else text
+
+
+BLOCK = 100  # runs of one file: ten thousand are few files, and a link to one of them reads little
+LONGEST = 300  # characters of a reason, of which the record has all
+
+
+def run_data(store: Store, cases: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """``data/runs.js``, whose ``run`` has the ids of all runs, the oldest first, and ``data/runs/K.js`` of each block:
+
+    ``layouts``: cells of a case that runs had, as columns: number, 1 for the fix, and of each axis the position of the
+    value (-1: without it). Of a run's ``cases``, ``verdict`` has a letter for each cell of the ``layout``, and
+    ``reasons`` the position of each in the block's, with the numbers of the cells; what passed as expected has none.
+    """
+    layouts, summaries = store.summaries(cases)
+    of_run: dict[str, list[Summary]] = {}
+    for one in summaries:
+        of_run.setdefault(one.run_id, []).append(one)
+    runs = [run for run in reversed(store.runs(limit=None)) if run.id in of_run]
+    yield "runs", {"run": " ".join(run.id for run in runs)}
+    for at in range(0, len(runs), BLOCK):
+        yield f"runs/{at // BLOCK}", _block(store, runs[at : at + BLOCK], of_run, layouts)
+
+
+def _block(
+    store: Store, runs: Sequence[RunRecord], of_run: Mapping[str, Sequence[Summary]], layouts: Mapping[str, Layout]
+) -> dict[str, Any]:
+    failed = store.failed([run.id for run in runs])
+    used: dict[str, int] = {}
+    reasons: dict[str, int] = {}
+    rows = []
+    for run in runs:
+        cases = []
+        for one in sorted(of_run[run.id], key=lambda one: layouts[one.layout].cells[:1]):
+            letters, why = "", dict[int, list[int]]()
+            for number, *_ in layouts[one.layout].cells:
+                verdict, fits, reason = failed.get((run.id, number), (Verdict.NOT_REPRODUCED, None, ""))
+                letters += letter(verdict, fits)
+                if reason:
+                    short = reason if len(reason) <= LONGEST else f"{reason[:LONGEST]} ..."
+                    why.setdefault(reasons.setdefault(short, len(reasons)), []).append(number)
+            layout = used.setdefault(one.layout, len(used))
+            cases.append({"layout": layout, "verdict": letters, "reasons": list(why.items())})
+        rows.append({**run_row(run), "cases": cases})
+    return {"layouts": [_columns(layouts[one]) for one in used], "reasons": list(reasons), "runs": rows}
+
+
+def _columns(layout: Layout) -> dict[str, Any]:
+    names = dict.fromkeys(name for _, _, cell in layout.cells for name in cell)
+    values = {name: {cell[name]: 0 for _, _, cell in layout.cells if name in cell} for name in names}
+    places = {name: {value: at for at, value in enumerate(found)} for name, found in values.items()}
+    return {
+        "case": layout.case_id,
+        "numbers": [number for number, _, _ in layout.cells],
+        "fix": [int(variant == "fix") for _, variant, _ in layout.cells],
+        "axes": [
+            {
+                "name": name,
+                "values": list(values[name]),
+                "at": [places[name][cell[name]] if name in cell else -1 for _, _, cell in layout.cells],
+            }
+            for name in names
+        ],
+    }

@@ -21,12 +21,10 @@ FORMAT = "reprokit-report/v1"
 MARKER = "reprokit-report.json"
 OURS = ("data", "assets", "index.html", ".nojekyll", MARKER)
 """What a report consists of, in the order in which it is put in place. Anything else beside it is not ours."""
-LAST = ("data/overview.js", "index.html")
-"""What leads to all other files."""
+LAST = ("data/overview.js", "index.html")  # what leads to all other files
 STAGE = ".reprokit-new-"
 
-Clean = Callable[[str], str]
-"""What every text of the data passes through before it is written."""
+Clean = Callable[[str], str]  # what every text of the data passes through before it is written
 NAMES = ("id", "name", "case", "run", "verdict", "expected", "outcome", "status", "variant")
 """Keys of what pages find each other by, and of words of ours: these stay what they are."""
 FREE = ("cell", "facts", "packages", "image")
@@ -151,12 +149,10 @@ def _swap(stage: Path, target: Path) -> None:
             new.rename(there)
 
 
-SHARED_FROM = 1500
-"""Characters from which on a value of a cell is written once for all cells that have the same."""
+SHARED_FROM = 1500  # characters from which on a value of a cell is written once for all cells that have the same
 CELLS = 100
 """Cells whose numbers lie so close that one file has them: a file is small, and ten thousand cells are few files."""
-KEPT = 50_000
-"""Values that are remembered with what they became."""
+KEPT = 50_000  # values that are remembered with what they became
 _PLAIN = (str, int, float, type(None))
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode

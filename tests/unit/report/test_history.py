@@ -245,7 +245,7 @@ def test_cells_that_the_matrix_does_not_have_count_only_where_it_has_none_of_the
     nights.run({"1": "N", "2": "R", "9": "?"})
     known = next(known_cases(nights.store))
     assert [record.cell["numpy"] for _, record in known.current] == ["1", "2"]
-    assert "would reproduce" not in said("explain", "nightly")
+    assert "would reproduce" not in said("show", "--why", "nightly")
     nights.store.forget("last")
     for run in nights.store.runs():
         nights.store.forget(run.id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,13 @@ from hypothesis import strategies as st
 from reprokit.cli import invoke
 from reprokit.evidence.origin import OwnerRecord
 from reprokit.evidence.records import RequestRecord
+from reprokit.evidence.spans import Span, Timings, of_findings
 from reprokit.report.html import building, gathering, overview, writing
+from reprokit.report.html.building import timing_data
+from tests.unit.fakes import FakeEngine
 from tests.unit.nights import CASE, Nights
+from tests.unit.run.test_runner import CASE as TOY
+from tests.unit.run.test_runner import toy
 
 
 def data(site: Path, key: str) -> Any:
@@ -69,6 +75,13 @@ def test_a_report_has_every_case_with_its_last_nights(nights: Nights) -> None:
     paged = [data(Path("site"), f"cells/{square['run']}/nightly/0") for square in row["strip"][-2:]]
     assert [one["cells"] for one in paged] == [[1, 2], [1, 2]]  # of the two newest runs
     assert len(list(Path("site/data/cells").iterdir())) == 2
+    ids = data(Path("site"), "runs")["run"].split()
+    block = data(Path("site"), "runs/0")
+    assert [run["id"] for run in block["runs"]] == ids
+    assert [run["cases"][0]["verdict"] for run in block["runs"]] == ["NR"] * 19 + ["Nn"]
+    assert block["runs"][0]["cases"] == [{"layout": 0, "verdict": "NR", "reasons": [[0, [2]]]}]  # why it failed
+    assert block["reasons"] == ["as made up"]
+    assert (block["layouts"][0]["numbers"], len(block["layouts"])) == ([1, 2], 1)
 
 
 def test_the_same_store_makes_the_same_report(nights: Nights) -> None:
@@ -132,38 +145,6 @@ def test_every_id_has_a_name_that_is_safe_anywhere(text: str) -> None:
 def test_ids_that_differ_have_names_that_differ() -> None:
     ids = ["a", "A", "a/b", "a-b", "..", "x" * 101, "con", "", "案例"]
     assert len({writing.name(one).lower() for one in ids}) == len(ids)
-
-
-def _luminance(colour: str) -> float:
-    """Relative luminance as WCAG 2 defines it."""
-    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
-    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def _contrast(one: str, other: str) -> float:
-    dark, light = sorted((_luminance(one), _luminance(other)))
-    return (light + 0.05) / (dark + 0.05)
-
-
-def _themes() -> dict[str, dict[str, str]]:
-    css = (Path(building.__file__).parent / "assets" / "base.css").read_text(encoding="utf-8")
-    light, dark = (dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", part)) for part in css.split('[data-theme="dark"]'))
-    return {"light": light, "dark": dark}
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_text_is_readable_on_its_colour(theme: str) -> None:
-    colours = _themes()[theme]
-    assert colours.keys() == _themes()["light"].keys()
-    pairs = [(name, name.removesuffix("-ink")) for name in colours if name.endswith("-ink")]
-    pairs += [(ink, back) for ink in ("ink", "ink-2", "link") for back in ("bg", "surface", "raised", "code")]
-    pairs += [("s-as-expected-ink", "bg"), ("s-as-expected-ink", "surface")]
-    low = {pair: found for pair in pairs if (found := _contrast(colours[pair[0]], colours[pair[1]])) < 4.5}
-    assert not low
-    for back in ("bg", "surface", "raised"):  # borders of controls, and what has the focus
-        assert _contrast(colours["line-strong"], colours[back]) >= 3
-        assert _contrast(colours["focus"], colours[back]) >= 3
 
 
 def test_every_verdict_has_a_colour_and_a_letter() -> None:
@@ -273,3 +254,43 @@ def test_a_case_that_the_folder_does_not_have_says_so(nights: Nights) -> None:
     assert {name: row["elsewhere"] for name, row in rows.items()} == {"nightly": False, "renamed": True}
     assert report("renamed", "-o", "site") == 0  # what was asked for by name needs no folder
     assert not data(Path("site"), "overview")["cases"][0]["elsewhere"]
+
+
+def test_the_times_are_of_the_cells_of_the_case_alone() -> None:
+    images = ((1, 2), (3,))
+    spans = [
+        Span("preparing", 0, 5.0),
+        Span("build", 5, 10.0, image=0),
+        Span("step", 6, 3.0, image=0, name="RUN pip install"),
+        Span("build", 5, 90.0, image=1),
+        *(Span("program", 15 + number, 2.0, cell=number) for number in (1, 2, 3)),
+    ]
+    whole = Timings(began="2026-01-01T00:00:00.000Z", seconds=100.0, images=images, spans=tuple(spans))
+    found = timing_data("r", whole, {1})
+    assert found["sum"] == {"build": 10.0, "program": 2.0}
+    assert found["seconds"] == 13.0
+    assert [(kind, start) for kind, _, start, _, _ in found["path"]] == [("build", 0.0), ("program", 11.0)]
+    assert timing_data("r", whole, {4})["path"] == []
+
+
+def test_the_times_of_a_run_are_read_once_for_all_its_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REPROKIT_BASE_IMAGES", "registry")
+    for name in ("toy", "other"):
+        Path(f"{name}.yaml").write_text(TOY.replace("id: toy", f"id: {name}"))
+    engine = FakeEngine(toy)
+    monkeypatch.setattr("reprokit.run.invocation._engine", lambda name: engine)
+    invoke(["run", "toy.yaml", "other.yaml", "--store", "store"])
+    read: list[object] = []
+
+    def counted(findings: Mapping[str, Any]) -> tuple[Timings, ...]:
+        read.append(findings)
+        return of_findings(findings)
+
+    monkeypatch.setattr("reprokit.report.html.building.of_findings", counted)
+    assert invoke(["report", "-o", "site", "--store", "store"]) == 0
+    assert {"build", "program", "judging"} <= set(data(Path("site"), "case/toy")["timing"]["sum"])
+    times = [data(Path("site"), f"case/{name}")["timing"] for name in ("toy", "other")]
+    assert times[0]["run"] == times[1]["run"]
+    assert not {cell for *_, cell in times[0]["path"]} & {cell for *_, cell in times[1]["path"] if cell}
+    assert len(read) == 1

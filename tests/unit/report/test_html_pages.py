@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reprokit.case.matrix import as_group
 from reprokit.core.redaction import scrub
 from reprokit.environment.measured import Measured
-from reprokit.evidence.records import CellRecord, ImageRecord, RunRecord
+from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.evidence.text import LineNumbers
 from reprokit.report.history.series import gather
-from reprokit.report.html.building import PagesRequest, build, thinned
+from reprokit.report.html.building import PagesRequest, build
 from reprokit.report.html.case import case_data
-from reprokit.report.html.cell import NAME, ONLY, Log, cell_data, excerpt
+from reprokit.report.html.cell import MOST_THREADS, Log, cell_data, excerpt, last_states, stacks_of, thinned
 from reprokit.report.html.gathering import RecordedCase, known_cases
-from reprokit.report.html.overview import VERDICTS
+from reprokit.report.html.overview import VERDICTS, row
+from reprokit.report.html.writing import Folder, Packer, cleaned, script
 from tests.unit.nights import CASE, Nights
 
 
@@ -36,9 +35,9 @@ def known(nights: Nights) -> RecordedCase:
     return one
 
 
-def page(nights: Nights, has_page: Any = lambda run, number: True) -> dict[str, Any]:
+def page(nights: Nights) -> dict[str, Any]:
     """The case's page."""
-    return case_data(known(nights), has_page)
+    return case_data(known(nights), lambda run, number: True)
 
 
 def cell(nights: Nights, number: int, text: str = "", **changes: Any) -> dict[str, Any]:
@@ -64,16 +63,6 @@ def test_cells_are_columns_with_a_letter_for_each_night(nights: Nights) -> None:
     ]
     assert len(data["nights"]) == 6
     assert data["runs"][0]["found"] == {"not-reproduced": 1, "reproduced": 1}
-
-
-def test_only_nights_with_pages_have_numbers(nights: Nights) -> None:
-    for _ in range(3):
-        nights.run({"1": "N", "2": "R"})
-    last = nights.store.run("last").id
-    data = page(nights, lambda run, number: run == last)
-    assert data["pages"] == {2: (1, 2)}
-    assert data["cells"]["page"] == [1, 1]
-    assert page(nights, lambda run, number: False)["pages"] == {}
 
 
 def test_a_cell_that_the_matrix_has_and_no_run_had_is_there_without_a_verdict(nights: Nights) -> None:
@@ -133,41 +122,6 @@ def test_what_was_asked_for_stands_beside_what_was_measured(nights: Nights) -> N
     ]
 
 
-IMAGE = ImageRecord(tag="reprokit/img:abc", id="sha256:1")
-FILES = "--mount=type=bind,source=/home/me/store/runs/r/001-nightly-case/files/go.py,target=/workspace/go.py,readonly"
-
-
-def by_hand(nights: Nights, repeat: str, **changes: Any) -> list[str]:
-    """The lines by hand of a cell that ``repeat`` repeats, as the page puts them together."""
-    data = cell(nights, 2, image=IMAGE, repeat=repeat, dockerfile="FROM x", **changes)
-    pieces = {NAME: f"repro-{data['number']}", ONLY: as_group(data["cell"])}
-    return ["".join(pieces.get(one, one) for one in line) for line in data["byHand"]]
-
-
-def test_lines_by_hand_need_nothing_of_the_machine_that_ran_it(nights: Nights) -> None:
-    nights.run({"1": "N", "2": "R"})
-    lines = by_hand(nights, f"docker run --rm {FILES} reprokit/img:abc bash -c 'python go.py'")
-    assert lines == [
-        "reprokit render nightly.yaml --only os=debian-12,numpy=2 -o repro-2",
-        "DOCKER_BUILDKIT=1 docker build -t repro-2 repro-2/*/",
-        "docker run --rm repro-2 bash -c 'python go.py'",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("repeat", "changes"),
-    [
-        ("docker run --mount=type=bind,source=/data/big,target=/workspace/data reprokit/img:abc go", {}),
-        ("docker run reprokit/img:abc go", {"cell": {"os": "debian-12", "numpy": "9"}}),  # of an option, not the case
-        ("docker run reprokit/img:abc go", {"case_digest": "sha256:other"}),
-        ("", {}),
-    ],
-)
-def test_there_are_none_where_lines_would_not_do(nights: Nights, repeat: str, changes: Mapping[str, Any]) -> None:
-    nights.run({"1": "N", "2": "R"})
-    assert by_hand(nights, repeat, **changes) == []
-
-
 def test_packages_are_apart_from_the_few_facts(nights: Nights) -> None:
     nights.run({"1": "N", "2": "R"})
     data = cell(nights, 2)
@@ -176,12 +130,17 @@ def test_packages_are_apart_from_the_few_facts(nights: Nights) -> None:
     assert "packages beneath the frameworks" not in data["facts"]
 
 
-def test_a_log_comes_without_colours_and_whole_while_it_is_small(nights: Nights) -> None:
+def test_a_log_comes_with_its_colours_and_whole_while_it_is_small(nights: Nights) -> None:
     nights.run({"1": "N", "2": "R"})
-    data = cell(nights, 2, "\x1b[31mred\x1b[0m\n\nend\n")
-    assert data["log1"] == {"lines": 3, "parts": [[1, "red\n\nend"]], "cuts": []}
+    data = cell(nights, 2, "\x1b[31mred\x1b[0m\n\x1b[2J\x1b]0;title\x07\nend\n")  # no more of a terminal's language
+    assert data["log1"] == {"lines": 3, "parts": [[1, "\x1b[31mred\x1b[0m\n\nend"]], "cuts": []}
     assert excerpt("", set()) == {"lines": 0, "parts": [], "cuts": []}
     assert excerpt("a\n[reprokit: 9 bytes (4 lines) cut]\nf\n", set())["cuts"] == [(2, 3)]
+
+
+def test_a_line_that_was_overwritten_comes_as_a_terminal_leaves_it() -> None:
+    text = "10 %\r90 %\r100 %\x1b[K\r\x1b[K\nwindows\r\n\r\nValueError: no\rbar\n"
+    assert last_states(text, {4}) == "100 %\x1b[K\nwindows\n\nValueError: no\rbar\n"  # what was judged stays
 
 
 LINES = st.lists(st.text(st.characters(exclude_characters="\n\r\x1b\x00", exclude_categories=["Cs"]), max_size=40))
@@ -199,15 +158,6 @@ def test_every_line_of_an_excerpt_is_that_line_of_the_log(lines: list[str], judg
     assert all(whole[number - 1] == line for number, line in shown.items())
     assert judged & set(range(1, len(whole) + 1)) <= shown.keys()
     assert not whole or {1, len(whole)} <= shown.keys()
-
-
-def test_of_a_long_log_the_ends_and_what_was_judged_are_kept() -> None:
-    lines = [f"line {number}" for number in range(1, 100_001)]
-    found = excerpt("\n".join(lines), {50_000})
-    assert found["parts"][0][0] == 1
-    assert found["parts"][1][0] == 50_000 - 50
-    assert found["parts"][-1][1].endswith("line 100000")
-    assert sum(len(part[1]) for part in found["parts"]) < 200_000
 
 
 def test_a_line_of_a_long_log_is_cut_with_a_word_about_it() -> None:
@@ -290,3 +240,150 @@ def test_series_of_other_cases_do_not_matter(nights: Nights) -> None:
     assert len(gather(nights.store).series) == 3
     pages = [case_data(one, lambda run, number: True) for one in known_cases(nights.store)]
     assert [one["cells"]["number"] for one in pages] == [[1, 2], [1, -1]]
+
+
+FIXED = CASE + "fix: {summary: Another call, command: python fixed.py}\n"
+
+
+def test_a_case_of_which_the_newest_night_decided_nothing_is_inconclusive(nights: Nights) -> None:
+    nights.run({"1": "N", "2": "R"})
+    assert row(known(nights))["status"] == "as-expected"
+    nights.run({"1": "?", "2": "?"})
+    one = row(known(nights))
+    assert (one["status"], one["blind"]) == ("inconclusive", 2)
+    assert one["tally"] == {"not-reproduced": 1, "reproduced": 1}  # what is known still is
+    assert page(nights)["blind"] == 2
+    nights.run({"1": "N", "2": "N"})
+    nights.run({"1": "?", "2": "?"})
+    assert row(known(nights))["status"] == "departs"
+
+
+def test_a_night_of_a_part_of_the_matrix_says_so(nights: Nights) -> None:
+    nights.run({"1": "N", "2": "R"})
+    nights.run({"2": "R"})
+    nights.run({"3": "R"}, case=CASE.replace('"2"]', '"2", "3"]'))
+    nights.run({"1": "N", "2": "R"})
+    strip = row(known(nights))["strip"]
+    assert [(one["words"], one["whole"]) for one in strip] == [
+        ("1 not-reproduced, 1 reproduced", True),
+        ("1 of 2 cells: 1 reproduced", False),
+        ("other cells: 1 reproduced; 1 departs", False),
+        ("1 not-reproduced, 1 reproduced", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("with_it", "expected"),
+    [
+        ("NN", (2, 2, 0)),
+        ("N?", (2, 1, 0)),
+        ("NO", (2, 1, 0)),  # what fails otherwise is not fixed
+        ("??", (2, 0, 0)),
+        ("NR", (2, 1, 1)),
+        ("N", (1, 1, 0)),  # the other was run without it alone
+    ],
+)
+def test_in_how_many_cells_a_fix_was_decided(nights: Nights, with_it: str, expected: tuple[int, int, int]) -> None:
+    nights.run({"1": "R", "2": "R"}, case=FIXED)
+    assert row(known(nights))["fix"] is None
+    nights.run(dict(zip("12", with_it, strict=False)), case=FIXED, variant="fix")
+    found = row(known(nights))["fix"]
+    assert (found["cells"], found["gone"], found["left"]) == expected
+    assert page(nights)["explanation"]["fix"] == found
+
+
+def test_cells_that_were_not_run_since_the_case_was_edited_have_their_past(nights: Nights) -> None:
+    nights.run({"1": "N", "2": "R", "4": "R"})
+    nights.run({"1": "N"}, case=CASE.replace("Run every night", "Another title"))
+    data = page(nights)
+    cells = data["cells"]
+    assert cells["number"] == [1, -1]
+    assert cells["strip"] == ["NN", "R"]
+    assert data["states"][cells["state"][1]] == "reproducing since 2026-01-01; not run since the case was edited"
+    assert data["former"] == 1  # numpy 4
+
+
+def test_what_a_claim_does_not_rest_on_is_said_beside_it(nights: Nights) -> None:
+    nights.run({"1": "N", "2": "R", "3": "?"}, case=CASE.replace('"2"]', '"2", "3", "4"]'))
+    explanation = page(nights)["explanation"]
+    assert (explanation["decided"], explanation["open"]) == (2, ["1 build-failed", "1 more in the matrix"])
+
+
+def test_variables_named_as_our_own_keys_are_cleaned() -> None:
+    def clean(text: str) -> str:
+        return text.replace("secret", "-")
+
+    value = {
+        "id": "secret",
+        "cell": {"run": "secret", "name": "secret"},
+        "facts": {"environment variables": {"status": "secret"}},
+        "asked": [{"name": "secret", "asked": "secret"}],
+    }
+    assert cleaned(value, clean) == {
+        "id": "secret",
+        "cell": {"run": "-", "name": "-"},
+        "facts": {"environment variables": {"status": "-"}},
+        "asked": [{"name": "secret", "asked": "-"}],
+    }
+
+
+def test_what_cells_share_is_cleaned_by_where_it_stands(tmp_path: Path) -> None:
+    packer = Packer(Folder(tmp_path, str), lambda text: text.replace("secret", "-"))
+    packer.write("k", {1: {"build": {"name": "secret"}, "facts": {"name": "secret"}}})
+    assert '"values":[{"name":"secret"},{"name":"-"}]' in (tmp_path / "data" / "k.js").read_text()
+
+
+def test_no_key_of_data_is_what_an_object_inherits_from() -> None:
+    assert (
+        script("k", {"__proto__": ['"__proto__":']})
+        == r"""reprokit.data("k",{["__proto__"]:["\"__proto__\":"]});""" + "\n"
+    )
+    key = 'a,"__proto__'  # its end is part of another key
+    assert script("k", {"a": 1, "__proto__": {key: 2}}) == (
+        r"""reprokit.data("k",{"a":1,["__proto__"]:{"a,\"__proto__":2}});""" + "\n"
+    )
+
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "stacks"
+
+
+def test_no_stacks_no_section() -> None:
+    assert stacks_of("fine\n") is None
+
+
+def test_the_thread_that_crashed_comes_first_with_both_kinds_of_frames() -> None:
+    found = stacks_of((GOLDEN / "c-extension.log").read_text())
+    assert found is not None
+    assert found["threads"][0]["name"].endswith(": SIGSEGV")
+    calls = [call for call, _ in found["threads"][0]["frames"]]
+    assert calls[0] == "PyObject_Size"
+    assert calls[-1] == "<module>"
+    assert (found["more"], found["missing"]) == (0, "")
+
+
+def test_of_a_hang_the_last_look_is_shown_with_how_often_it_was_the_same() -> None:
+    found = stacks_of((GOLDEN / "hang-queue.log").read_text())
+    assert found is not None
+    assert found["title"].startswith("Stacks at the time limit: ")
+    assert any(one["name"].endswith("the same in 3 of 3 looks") for one in found["threads"])
+
+
+def test_why_there_are_none() -> None:
+    found = stacks_of("fine\n[reprokit: no stacks: ptrace is refused]\n")
+    assert found == {"title": "No stacks", "threads": [], "more": 0, "missing": "ptrace is refused"}
+
+
+def test_a_page_has_a_bounded_number_of_threads() -> None:
+    text = (GOLDEN / "hang-queue.log").read_text()
+    head, *lines = text[text.rindex("[reprokit: stacks of process") :].splitlines()
+    thread = [line for line in lines if line.startswith("    ")][:2]
+    many = "".join(f"Thread {number} (idle)\n" + "\n".join(thread) + "\n" for number in range(1, 101))
+    found = stacks_of(f"x\n{head}\n{many}{lines[-1]}\n")
+    assert found is not None
+    assert (len(found["threads"]), found["more"]) == (MOST_THREADS, 100 - MOST_THREADS)
+
+
+@pytest.mark.parametrize("cut", range(0, 3000, 97))
+def test_a_cut_log_is_not_a_defect(cut: int) -> None:
+    text = (GOLDEN / "c-extension.log").read_text()
+    stacks_of(text[:-cut] if cut else text)

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -220,8 +221,9 @@ def test_a_report_waits_once_for_files_that_are_away_and_does_not_call_logs_gone
     get = FolderFiles.get
     monkeypatch.setattr(FolderFiles, "get", lambda *given: (asked.append(given[1]), get(*given)))
     trials = [dataclasses.replace(TRIAL, log=f"runs/run-1/c/trial-{number}.log") for number in (1, 2)]
-    built = building.Built()
-    notes = [building._log(folder, Folder(tmp_path, str), "log", trial, str, built).note for trial in trials]
+    store = SimpleNamespace(folder=folder)
+    making = building._Making(store, Folder(tmp_path, str), building.PagesRequest(), str)  # type: ignore[arg-type]
+    notes = [making._log("log", trial).note for trial in trials]
     assert notes == [building.AWAY] * 2
     assert asked == [trials[0].log]
 

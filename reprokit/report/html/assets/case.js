@@ -1,8 +1,9 @@
 // The page of a case.
 "use strict";
 (() => {
-  const { h, KINDS, href, time } = reprokit;
-  const { section, fold, copyable, prose, address, many, verdictWords: words } = reprokit.parts;
+  const { h, KINDS, time } = reprokit;
+  const { section, fold, copyable, prose, address, many, growing, scrolled, table, quoted, runLink, verdictWords: words } = reprokit.parts;
+  const NAMED = 3; // cells, and ways of failing, that are named at the top
   const ROWS = 200;
   const WIDE = 20; // values across from which on the matrix has the page's width to itself
 
@@ -29,7 +30,7 @@
     const node = h("div", { class: "case" },
       head(model),
       h("div", { class: picture.wide ? "columns-of wide" : "columns-of" },
-        h("div", { class: "main-column" }, explanation(data), section("Matrix", picture.node), past, failures(model), reprokit.parts.timing(data), runs(data)),
+        h("div", { class: "main-column" }, statement(model), section("Matrix", picture.node), past, reprokit.parts.timing(data), runs(data)),
         h("div", { class: "side-column" }, description(data), howTo(data),
           data.text ? section("The case file", fold(`${data.path}, ${many(data.text.trimEnd().split("\n").length, "line")}`, () => copyable(data.text, "The case file"))) : null)));
     // What is below the fold can wait until the matrix is painted.
@@ -56,18 +57,72 @@
         h("li", null, many(current.length, "cell")),
         mix.departs ? h("li", { class: "alarm" }, `${mix.departs.toLocaleString("en")} not as expected`) : null,
         data.blind ? h("li", null, `${many(data.blind, "cell")} inconclusive since`) : null,
-        h("li", { class: "dim" }, "last run ", time(last.at), " UTC", last.engine ? `, ${last.engine.split(" ")[0]}` : ""),
+        h("li", { class: "dim" }, "last run ", h("a", { href: reprokit.href(`/run/${last.id}`) }, time(last.at)), " UTC", last.engine ? `, ${last.engine.split(" ")[0]}` : ""),
         data.report ? h("li", null, "reported at ", address(data.report)) : null));
   };
 
-  const explanation = (data) => {
+  // What is known of the bug: the statement, what was expected and seen, how it fails, and what the last run changed.
+  const statement = (model) => {
+    const { data } = model;
     const { lead, words: said, lines, decided, open, fix, commands } = data.explanation;
     return h("div", { class: "statement" },
       h("p", { class: "lead" }, h("span", { class: "dim" }, `${lead[0].toUpperCase()}${lead.slice(1)} `), h("strong", null, said)),
       h("p", { class: "dim" }, decided ? `From ${many(decided, "decided cell")}` : "Nothing is decided", open.length ? `; not decided: ${open.join("; ")}.` : "."),
-      fix ? h("p", null, h("span", { class: "dim" }, "With the fix: "), fix.words) : null,
+      reprokit.parts.facts([
+        ["Expected", `${{ all: "fails in all cells", none: "fails in no cell", unknown: "not stated where it fails" }[data.expected] || `fails where ${data.expected}`}`],
+        ["Seen", seen(model)],
+        ["How it fails", failures(model)],
+        ["Last change", lastChange(model)],
+        ["With the fix", fix ? fix.words : null],
+      ]),
       commands.length ? h("div", null, h("p", null, "What would tell them apart:"), commands.map((one) => copyable(one.line, `Run ${one.cell}`, true))) : null,
       lines.length ? fold("The cells behind it", () => h("pre", { tabindex: "0" }, lines.join("\n"))) : null);
+  };
+
+  const cellLink = (model, at) => {
+    const name = model.name(at) + (model.cells.variant[at] ? " [fix]" : "");
+    return model.href(at) ? h("a", { href: model.href(at) }, name) : name;
+  };
+  const listed = (model, cells) => [cells.slice(0, NAMED).map((at, place) => [place ? ", " : "", cellLink(model, at)]), cells.length > NAMED ? ` and ${cells.length - NAMED} more` : ""];
+
+  const seen = (model) => {
+    const all = [...model.kinds.keys()];
+    const mix = model.mix(all.filter((at) => !model.cells.variant[at]));
+    const departing = all.filter((at) => model.cells.fits[at] === 0);
+    const item = (at) => h("li", null, cellLink(model, at), `: ${words(model.kinds[at])}; ${words(reprokit.overview.verdicts[model.cells.expected[at]])} was expected`);
+    return h("div", null, KINDS.filter((kind) => mix[kind]).map((kind) => `${mix[kind].toLocaleString("en")} ${words(kind)}`).join(", "),
+      departing.length ? h("ul", { class: "named" }, departing.slice(0, NAMED).map(item), departing.length > NAMED ? h("li", null, `and ${departing.length - NAMED} more not as expected`) : null) : null);
+  };
+
+  const failures = (model) => {
+    const { data } = model;
+    const groups = data.failures.map((failure, at) => ({ ...failure, cells: [...data.cells.failure.keys()].filter((one) => data.cells.failure[one] === at) }));
+    groups.sort((one, other) => Number(one.other) - Number(other.other) || other.cells.length - one.cells.length);
+    const item = (one) => h("li", null, one.other ? [reprokit.badge("different-failure", null), " "] : null, one.known ? `known as ${one.known}: ` : null, h("span", { class: "mono message" }, one.title),
+      h("div", { class: "dim" }, `${many(one.cells.length, "cell")}: `, listed(model, one.cells), ` · fingerprint ${one.id}`));
+    if (!groups.length) return h("span", null, "not seen; the signature is ", signature(data));
+    return h("div", null, h("ul", { class: "named" }, groups.slice(0, NAMED).map(item)),
+      groups.length > NAMED ? fold(`${groups.length - NAMED} other ways`, () => h("ul", { class: "named" }, groups.slice(NAMED).map(item))) : null);
+  };
+
+  const signature = (data) => h("span", { class: "mono message" }, data.signature.map(([key, value]) => `${key}: ${value}`).join("\n"));
+  reprokit.parts.signature = signature;
+
+  const lastChange = (model) => {
+    const { nights, runs } = model.data;
+    if (nights.length < 2) return "one run so far: nothing to compare";
+    const turned = [...model.kinds.keys()].map((at) => [at, model.turn(at)]).filter(([, turn]) => turn);
+    const newest = Math.max(-1, ...turned.map(([, turn]) => turn.night));
+    if (newest < 0) return `no cell in ${many(nights.length, "run")}`;
+    const run = runs.find((one) => one.id === nights[newest]);
+    const ways = new Map();
+    for (const [at, { night, before, after }] of turned) {
+      const way = `${words(before)} → ${words(after)}`;
+      if (night === newest) ways.set(way, [...(ways.get(way) || []), at]);
+    }
+    const ago = nights.length - 1 - newest;
+    return h("div", null, ago ? `${many(ago, "run")} ago, in ` : "by the last run, ", runLink(nights[newest], run ? run.at.slice(0, 16).replace("T", " ") : nights[newest]), ago ? "; none since" : null,
+      h("ul", { class: "named" }, [...ways].map(([way, cells]) => h("li", null, h("strong", null, way), ": ", listed(model, cells)))));
   };
 
   // Controls, and the picture or the table below them. `onChange(f)`: f is called when other cells pass the filters.
@@ -97,7 +152,14 @@
           }
         },
       });
-      area.replaceChildren(h("div", { class: "scroll" }, grid));
+      const scroll = h("div", { class: "scroll" }, grid);
+      area.replaceChildren(scroll);
+      // On a narrow screen the first column with a failure is in sight.
+      requestAnimationFrame(() => {
+        const failing = grid.querySelector(".sq.off") || grid.querySelector(".sq.fails");
+        const beyond = failing ? failing.getBoundingClientRect().right - scroll.getBoundingClientRect().right : 0;
+        if (beyond > 0) scroll.scrollLeft += beyond + 8;
+      });
     };
     const changed = (change) => {
       change();
@@ -161,43 +223,17 @@
 
   // The same as text, for reading and for screen readers; the first rows, more at a click.
   const tableOf = (model, cells) => {
-    const body = h("tbody");
-    const button = h("button", { class: "tool", type: "button" });
-    let shown = 0;
-    const add = () => {
-      for (const at of cells.slice(shown, shown + ROWS)) {
-        const to = model.href(at), kind = model.kinds[at];
-        const reason = model.data.reasons[model.cells.reason[at]] || "";
-        body.append(h("tr", null,
-          model.telling.map((axis) => h("td", null, model.value(axis, at))),
-          h("td", null, kind === "not-run" ? "not run" : to ? h("a", { href: to }, reprokit.badge(kind, model.fits(at))) : reprokit.badge(kind, model.fits(at))),
-          h("td", { class: "reason" }, reason)));
-      }
-      shown = Math.min(cells.length, shown + ROWS);
-      button.textContent = `${Math.min(ROWS, cells.length - shown)} more of ${(cells.length - shown).toLocaleString("en")}`;
-      button.hidden = shown >= cells.length;
+    const row = (at) => {
+      const to = model.href(at), kind = model.kinds[at];
+      const badge = kind === "not-run" ? "not run" : reprokit.badge(kind, model.fits(at));
+      return h("tr", null, h("td", null, to ? h("a", { href: to }, badge) : badge), model.telling.map((axis) => h("td", null, model.value(axis, at))),
+        h("td", { class: "reason" }, model.data.reasons[model.cells.reason[at]] || ""));
     };
-    button.addEventListener("click", add);
-    add();
-    const table = h("table", { class: "cells" },
-      h("caption", { class: "hidden" }, `${many(cells.length, "cell")}, each with its verdict`),
-      h("thead", null, h("tr", null, model.telling.map((axis) => h("th", { scope: "col" }, axis.label)), h("th", { scope: "col" }, "verdict"), h("th", { scope: "col" }, "reason"))),
-      body);
-    return h("div", null, reprokit.parts.scrolled("Cells as a table", table), button);
+    const list = table(["verdict", ...model.telling.map((axis) => axis.label), "reason"], []);
+    list.prepend(h("caption", { class: "hidden" }, `${many(cells.length, "cell")}, each with its verdict`));
+    const button = growing(list.tBodies[0], cells, row, { first: ROWS, more: ROWS, word: "cell" });
+    return h("div", null, scrolled("Cells as a table", list), button);
   };
-
-  const failures = (model) => {
-    const { data } = model;
-    if (!data.failures.length) return null;
-    const groups = data.failures.map((failure, at) => ({ ...failure, cells: [...data.cells.failure.keys()].filter((one) => data.cells.failure[one] === at) }));
-    groups.sort((one, other) => Number(other.other) - Number(one.other) || other.cells.length - one.cells.length);
-    const item = (one) => h("li", null,
-      h("p", null, one.other ? reprokit.badge("different-failure", null) : h("span", { class: "badge v-reproduced" }, "the signature"), one.known ? ` known as ${one.known}: ` : " ", h("span", { class: "mono" }, one.title)),
-      h("p", { class: "dim" }, `${many(one.cells.length, "cell")}${one.cells.length > 3 ? ", such as" : ":"} `,
-        one.cells.slice(0, 3).map((at, place) => [place ? ", " : "", model.href(at) ? h("a", { href: model.href(at) }, cellName(model, at)) : cellName(model, at)]), ` · fingerprint ${one.id}`));
-    return section("How it fails", h("ul", { class: "failures" }, groups.map(item)));
-  };
-  const cellName = (model, at) => model.name(at) + (model.cells.variant[at] ? " [fix]" : "");
 
   const description = (data) => {
     const tags = data.tags.length ? h("p", { class: "dim" }, `Tags: ${data.tags.join(", ")}`) : null;
@@ -208,16 +244,13 @@
   const howTo = (data) => section("Run it", copyable([
     `reprokit run ${quoted(data.path)}${data.fix !== null ? " --fix" : ""}`,
     `reprokit show --why ${data.id}`,
-  ].join("\n"), "Lines to run the case", true));
-  const quoted = (text) => (/^[\w./@%+=:,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
-  reprokit.parts.quoted = quoted;
+  ].join("\n"), "Lines to run the case", true), h("p", { class: "dim" }, "Signature: ", signature(data)));
 
   const runs = (data) => {
     const list = data.runs.filter((run) => Object.keys(run.found).length).sort((one, other) => (one.at < other.at ? 1 : -1));
-    const row = (run) => h("tr", null, h("td", null, time(run.at)), h("td", { class: "mono" }, run.id),
+    const row = (run) => h("tr", null, h("td", null, time(run.at)), h("td", null, runLink(run.id)),
       h("td", null, KINDS.filter((kind) => run.found[kind]).map((kind, at) => `${at ? ", " : ""}${run.found[kind]} ${words(kind)}`).join("")),
       h("td", null, run.search || run.engine));
-    return section("Runs", fold(many(list.length, "run"), () => reprokit.parts.scrolled("Runs", h("table", { class: "cells" },
-      h("thead", null, h("tr", null, ["began (UTC)", "run", "found", "by"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", null, list.map(row)))), list.length <= 5));
+    return section("Runs", fold(many(list.length, "run"), () => scrolled("Runs", table(["began (UTC)", "run", "found", "by"], list.map(row))), list.length <= 5));
   };
 })();

@@ -2,17 +2,18 @@
 "use strict";
 (() => {
   const { h, href, time, SHOWS, SURE } = reprokit;
-  const { section, fold, copyable, facts, seconds, many, scrolled, side, verdictWords: words } = reprokit.parts;
+  const { section, fold, copyable, facts, seconds, many, scrolled, quoted, runLink, side, signature, verdictWords: words } = reprokit.parts;
   const LINES = 12; // differences that are shown unfolded
 
   reprokit.view("/case/:id/cell/:cell", async ({ params, query }) => {
     const [, run, number] = params.cell.match(/^(.*)-(\d+)$/) || [];
     if (!run) throw new Error(`${params.cell} names no cell: expected a run and a number`);
     const model = await reprokit.modelOf(params.id);
+    if (!model.hasPage(run, Number(number))) return outline(model, run, Number(number));
     const cell = await reprokit.load(`cell/${run}/${model.data.name}/${number}`);
     const here = model.locate(cell.cell, cell.variant === "fix" ? 1 : 0);
     const name = nameOf(model, cell);
-    const trials = trialsOf(cell, params, query);
+    const trials = trialsOf(cell, query);
     const apart = h("div");
     const node = h("div", { class: "cell" },
       head(model, cell, here, name),
@@ -21,7 +22,7 @@
       trials.node,
       apart,
       h("div", { class: "beside" }, environment(cell), image(cell)),
-      byHand(cell),
+      repeat(model, cell, here),
       past(model, here));
     const shown = () => {
       if (trials.show) trials.show();
@@ -30,30 +31,60 @@
     return { title: `${name} · ${cell.case}`, crumbs: [[cell.case, href(`/case/${cell.case}`)], [name, ""]], node, shown };
   });
 
+  // Of a cell of an older run: what the report keeps of every run, and how to see the rest.
+  const outline = async (model, id, number) => {
+    const { run } = await reprokit.runOf(id);
+    const cell = run.cases.filter((one) => one.id === model.data.id).flatMap((one) => one.cells).find((one) => one.number === number);
+    if (!cell) throw new Error(`run ${id} has no cell ${number} of ${model.data.id}`);
+    const here = model.locate(cell.cell, cell.variant);
+    const name = nameOf(model, { ...cell, variant: cell.variant ? "fix" : "case" });
+    const node = h("div", { class: "cell" },
+      h("header", { class: "cell-head" },
+        titleOf(model),
+        h("h1", null, name),
+        h("p", { class: "verdict" }, reprokit.badge(cell.verdict, cell.departs ? false : null)),
+        cell.reason ? h("p", { class: "reason-why" }, cell.reason) : null,
+        newer(model, here),
+        facts([["run", runLink(id)], ["began", h("span", null, time(run.at), " UTC")], ["by", run.engine], ["in all cells", common(model, cell)], ["signature", signature(model.data)]]),
+        h("p", { class: "dim" }, "Of a run of this age the report keeps verdicts and reasons. The store has the log and the environment for as long as it keeps the run:"),
+        copyable([`reprokit show ${id} ${number}`, `reprokit shell ${id}:${number}`, `reprokit report ${id} -o site/`].join("\n"), "Lines that show the cell", true)),
+      past(model, here));
+    return { title: `${name} · ${model.data.id}`, crumbs: [[model.data.id, href(`/case/${model.data.id}`)], [name, ""]], node };
+  };
+
+  const titleOf = (model) => h("p", { class: "of-case" }, h("a", { href: href(`/case/${model.data.id}`), lang: reprokit.lang(model.data.title) }, model.data.title || model.data.id));
+  const common = (model, cell) => model.common.filter((axis) => Object.hasOwn(cell.cell, axis.name)).map((axis) => `${axis.name}=${cell.cell[axis.name]}`).join(" ");
+  const newer = (model, here) => here >= 0 && model.href(here)
+    ? h("p", { class: "notice" }, "What counts for this cell now is of another run: ", h("a", { href: model.href(here) }, words(model.kinds[here])), ", ", time(model.data.runs[model.cells.run[here]].at), " UTC.") : null;
+
   const nameOf = (model, cell) => {
     const telling = model.telling.filter((axis) => Object.hasOwn(cell.cell, axis.name)).map((axis) => `${axis.name}=${cell.cell[axis.name]}`);
     return (telling.join(" ") || "the only cell") + (cell.variant === "fix" ? " [fix]" : "");
   };
 
   const head = (model, cell, here, name) => {
-    const common = model.common.filter((axis) => Object.hasOwn(cell.cell, axis.name)).map((axis) => `${axis.name}=${cell.cell[axis.name]}`);
-    const newer = here >= 0 && model.href(here) && !(model.data.runs[model.cells.run[here]].id === cell.run && model.cells.number[here] === cell.number);
+    const own = model.find(cell.run, cell.number) === here;
+    const command = (cell.facts.command || {}).command;
     return h("header", { class: "cell-head" },
+      titleOf(model),
       h("div", { class: "row-of" }, h("h1", null, name), neighbours(model, here, cell)),
       h("p", { class: "verdict" }, reprokit.badge(cell.verdict, cell.asExpected), " ",
         h("span", { class: cell.asExpected === false ? "alarm" : "dim" }, expectation(cell))),
       h("p", { class: "reason-why" }, cell.reason || "not decided: the run was stopped, or was still going when this was written"),
-      newer ? h("p", { class: "notice" }, "What counts for this cell now is of another run: ", h("a", { href: model.href(here) }, words(model.kinds[here])), ", ", time(model.data.runs[model.cells.run[here]].at), " UTC.") : null,
+      own ? null : newer(model, here),
       cell.rejudged.map((again) => h("p", { class: "dim" }, "Judged again ", time(again.at), `; before, by rules ${again.rules}: ${words(again.verdict)}.`)),
       facts([
-        ["run", h("span", { class: "mono" }, `${cell.run}:${cell.number}`)],
+        ["signature", signature(model.data)],
+        ["command", command ? h("span", { class: "mono message" }, command) : null],
+        ["run", h("span", { class: "mono" }, runLink(cell.run), `:${cell.number}`)],
         ["began", h("span", null, time(cell.at), " UTC")],
         ["by", cell.engine],
-        ["in all cells", common.length ? common.join(" ") : null],
+        ["in all cells", common(model, cell)],
         ["took", seconds(cell.seconds)],
         ["tried", cell.tried ? cell.tried : null],
         ["failure", cell.failures.length > 1 || cell.failures.some((one) => one.known) ? h("span", null, cell.failures.map((one, at) => [at ? "; " : "", one.title || one.id, one.known ? ` (known as ${one.known})` : "", one.trials ? `, trials ${one.trials.join(", ")}` : ""])) : null],
-      ]));
+      ]),
+      copyable(`reprokit shell ${cell.run}:${cell.number}`, "The line that opens a shell in the cell", true));
   };
 
   const expectation = (cell) => {
@@ -105,16 +136,16 @@
       seen.more > 0 ? h("p", { class: "dim" }, `${many(seen.more, "tensor")} more`) : null);
   };
 
-  const trialsOf = (cell, params, query) => {
+  const trialsOf = (cell, query) => {
     if (!cell.trials.length) return { node: null };
     const first = cell.trials.find((trial) => trial.outcome === cell.verdict) || cell.trials.find((trial) => trial.lines.length) || cell.trials[0];
     let trial = cell.trials.find((one) => String(one.number) === query.trial) || first;
     let line = Number((/^L(\d+)$/.exec(query.at || "") || [])[1] || 0);
-    const path = `/case/${params.id}/cell/${params.cell}`;
     const state = () => ({ trial: trial === first ? "" : trial.number, at: line ? `L${line}` : "" });
     const body = h("div");
     const bar = h("div", { class: "trials", role: "group", "aria-label": "Trials" });
-    let view = null;
+    let view = null, search = null;
+    reprokit.key("/", "find in the log", () => { if (search.isConnected) search.select(); });
 
     const draw = () => {
       bar.replaceChildren(...cell.trials.map((one) => h("button", { type: "button", class: "trial", "aria-pressed": String(one === trial), on: { click: () => { trial = one; line = 0; reprokit.setQuery(state()); draw(); bar.querySelector("[aria-pressed=true]").focus(); view.show(); } } },
@@ -124,7 +155,6 @@
       const gone = !excerpt.lines && !trial.file;
       view = reprokit.parts.logView(excerpt, trial, {
         wanted: line,
-        to: (number) => href(path, { ...state(), at: `L${number}` }),
         on: (number) => { line = number; reprokit.setQuery(state()); reprokit.announce("The line is in the address"); },
         label: `Log of trial ${trial.number}`,
       });
@@ -132,6 +162,13 @@
       const setWrap = (on) => { view.node.classList.toggle("wrap", on); wrap.setAttribute("aria-pressed", String(on)); };
       wrap.addEventListener("click", () => { wraps = !wrapped(); setWrap(wraps); });
       setWrap(wrapped());
+      const found = h("span", { class: "dim", role: "status" });
+      const look = (by, keep) => { found.textContent = view.search(box.value, by, keep); };
+      const box = h("input", { type: "search", class: "find-in", placeholder: "Find in the log", "aria-label": "Find in the log", spellcheck: "false", autocomplete: "off", on: {
+        input: () => look(1),
+        keydown: (event) => { if (event.key === "Enter") look(event.shiftKey ? -1 : 1, true); },
+      } });
+      search = box;
       body.replaceChildren(
         trial.reason === cell.reason ? "" : h("p", { class: "reason-why" }, trial.reason),
         trial.used ? h("p", { class: "dim" }, trial.used) : "",
@@ -139,10 +176,13 @@
           gone ? null : h("span", { class: "dim" }, excerpt.lines ? `${many(view.lines, "line")}${trial.lines.length ? `, ${trial.lines.length} matched` : ""}` : "no output"),
           excerpt.lines > 60 ? h("button", { type: "button", class: "chip-button", on: { click: () => view.all() } }, "unfold all") : null,
           excerpt.lines ? wrap : null,
-          trial.file ? h("a", { href: `data/${trial.file}` }, trial.note ? "its beginning and end" : "the whole log") : null,
-          trial.file || trial.note || !excerpt.lines ? null : h("button", { type: "button", class: "chip-button", on: { click: () => save(excerpt, `${cell.case}-${cell.number}-${trial.number}.log`) } }, "save the log"),
+          excerpt.lines > 1 ? [box, found] : null,
+          trial.file ? h("a", { href: `data/${trial.file}` }, trial.note ? "what the report has of it" : "the whole log") : null,
+          trial.file || trial.note || !excerpt.lines ? null : h("button", { type: "button", class: "chip-button", on: { click: () => save(view.text, `${cell.case}-${cell.number}-${trial.number}.log`) } }, "save the log"),
           trial.note ? h("span", { class: "dim" }, trial.note) : null),
-        gone ? "" : view.node, exception(trial) || "", stacks(trial) || "");
+        gone ? "" : view.node,
+        gone ? "" : copyable(`reprokit show ${cell.run} ${cell.number} --log${trial.number > 1 ? ` --trial ${trial.number}` : ""}`, "The line that prints the whole log", true),
+        exception(trial) || "", stacks(trial) || "");
     };
     draw();
     if (cell.trials.length > 1) {
@@ -158,9 +198,9 @@
   };
 
   // A log that the page has whole has no file of its own.
-  const save = (excerpt, name) => {
+  const save = (text, name) => {
     const link = h("a", { download: name });
-    link.href = URL.createObjectURL(new Blob([`${excerpt.parts[0][1]}\n`], { type: "text/plain" }));
+    link.href = URL.createObjectURL(new Blob([`${text}\n`], { type: "text/plain" }));
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
   };
@@ -249,7 +289,7 @@
     const count = Object.values(cell.packages).reduce((sum, values) => sum + Object.keys(values).length, 0);
     return section("Environment",
       rows.length ? scrolled("Asked and measured", h("table", { class: "cells" },
-        h("thead", null, h("tr", null, ["axis", "asked", "measured in the image", "so it is"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", null, rows))) : null,
+        h("thead", null, h("tr", null, ["axis", "asked", "measured in the image", "difference"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", null, rows))) : null,
       cell.measured ? null : h("p", { class: "dim" }, "No image was measured."),
       fold("Everything that was asked for and measured", () => table(cell.facts)),
       count ? fold(many(count, "package"), () => table(cell.packages)) : null);
@@ -273,17 +313,17 @@
       cell.dockerfile ? fold(`${script ? "Build script" : "Dockerfile"}, ${many(cell.dockerfile.trimEnd().split("\n").length, "line")}`, () => copyable(cell.dockerfile.trimEnd(), script ? "Build script" : "Dockerfile")) : null);
   };
 
-  const byHand = (cell) => {
+  const repeat = (model, cell, here) => {
+    const only = Object.entries(cell.cell).map(([axis, value]) => `${axis}=${value}`);
+    const line = ["reprokit run", quoted(model.data.path), only.length ? `--only ${quoted(only.join(","))}` : "", cell.variant === "fix" ? "--fix" : ""];
     const parts = [];
-    const pieces = [`repro-${cell.number}`, reprokit.parts.quoted(Object.entries(cell.cell).map(([axis, value]) => `${axis}=${value}`).join(","))];
-    const lines = cell.byHand.map((line) => line.map((piece) => (typeof piece === "number" ? pieces[piece] : piece)).join(""));
-    if (lines.length) parts.push(h("p", null, "On any machine with Docker and reprokit, which writes the Dockerfile and its context:"), copyable(lines.join("\n"), "Lines to build and run it by hand", true));
-    if (cell.repeat) parts.push(fold("As it ran, on the machine that ran it", () => copyable(cell.repeat, "The line that repeats a trial where it ran", true), !lines.length));
-    return parts.length ? section("Repeat it by hand", parts) : null;
+    if (here >= 0 && !only.some((text) => text.includes(","))) parts.push(copyable(line.filter(Boolean).join(" "), "The line that runs the cell again", true));
+    if (cell.repeat) parts.push(fold("One trial as it ran, on the machine that ran it", () => copyable(cell.repeat, "The line that repeats a trial where it ran", true), !parts.length));
+    return parts.length ? section("Repeat it", parts) : null;
   };
 
   const past = (model, here) => here >= 0 && model.data.nights.length > 1
-    ? section("History", h("p", null, model.data.states[model.cells.state[here]] || ""), reprokit.parts.strip(model.data, model.data.cells, here),
+    ? section("History", h("p", null, model.data.states[model.cells.state[here]] || ""), reprokit.parts.strip(model, here),
       h("p", null, h("a", { href: href(`/case/${model.data.id}`) }, "All cells of the case")))
     : null;
 })();

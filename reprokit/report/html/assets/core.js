@@ -44,6 +44,25 @@ const reprokit = (() => {
     return asked.get(key);
   };
 
+  const RUNS = 100; // in one file
+
+  // The ids of all runs, the oldest first.
+  const runIds = async () => (await load("runs")).run.split(" ").filter(Boolean);
+
+  // The runs of a block, each with its cells by case: [{id, cells: [{number, variant, cell, verdict, departs, reason}]}].
+  const runBlock = async (at) => {
+    const { layouts, reasons, runs } = await load(`runs/${at}`);
+    const cells = ({ layout, verdict, reasons: given }) => {
+      const { case: id, numbers, fix, axes } = layouts[layout];
+      const why = new Map(given.flatMap(([reason, some]) => some.map((number) => [number, reasons[reason]])));
+      return { id, cells: numbers.map((number, row) => ({
+        number, variant: fix[row], verdict: kindOf(verdict[row]), departs: departs(verdict[row]), reason: why.get(number) || "",
+        cell: Object.fromEntries(axes.flatMap(({ name, values, at: places }) => (places[row] < 0 ? [] : [[name, values[places[row]]]]))),
+      })) };
+    };
+    return runs.map((run) => ({ ...run, cases: run.cases.map(cells) }));
+  };
+
   // ---- elements ----
   // Characters that reorder, hide or end what stands beside them are shown by their number: no text of a log or a case
   // can pass for another.
@@ -93,6 +112,10 @@ const reprokit = (() => {
     "cancelled": { glyph: "C", words: "the run was stopped" },
     "undecided": { glyph: "?", words: "not decided" },
   };
+
+  // Of a letter in a strip of runs: its verdict, null for a blank, and whether that is not as expected.
+  const kindOf = (letter) => (letter === " " ? null : values.get("overview").verdicts["RFNXTMIBEU!C?".indexOf(letter.toUpperCase())]);
+  const departs = (letter) => letter !== letter.toUpperCase();
 
   const badge = (verdict, asExpected) =>
     h(
@@ -156,19 +179,24 @@ const reprokit = (() => {
     );
   };
 
+  // The page that the address names; a view that only finds another asks for it again.
+  const pageHere = async () => {
+    const here = address();
+    const match = found(here);
+    if (!match) throw new Error("there is no such page in this report");
+    return match.show({ params: match.params, query: here.query });
+  };
+
   let turn = 0;
   let started = false;
   const show = async () => {
     const mine = ++turn;
     const main = document.getElementById("main");
-    const here = address();
-    const match = found(here);
     forgetKeys();
     let page;
     try {
-      if (!match) throw new Error("there is no such page in this report");
       main.setAttribute("aria-busy", "true");
-      page = await match.show({ params: match.params, query: here.query });
+      page = await pageHere();
     } catch (error) {
       page = { title: "Not found", node: h("div", { class: "note" }, h("h1", null, "Not found"), h("p", null, error.message), h("p", null, h("a", { href: "#/" }, "All cases"))) };
     }
@@ -200,7 +228,7 @@ const reprokit = (() => {
   };
 
   return {
-    data, load, h, visible, lang, time, announce, VERDICTS, badge, href, view, go, setQuery, key, show, address,
+    data, load, runIds, runBlock, RUNS, kindOf, departs, h, visible, lang, time, announce, VERDICTS, badge, href, view, go, setQuery, key, show, pageHere, address,
     keys: () => keys,
     get overview() {
       return values.get("overview");

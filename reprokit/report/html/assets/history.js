@@ -1,28 +1,27 @@
 // A case over time: verdicts of every night together, strips of single cells, and what changed in words.
 "use strict";
 (() => {
-  const { h, KINDS, VERDICTS, time } = reprokit;
-  const { many, section, fold, verdictWords: words } = reprokit.parts;
+  const { h, KINDS, VERDICTS, time, kindOf, departs } = reprokit;
+  const { many, section, fold, growing, scrolled, cellHref, verdictWords: words } = reprokit.parts;
   const FIRST = 20, MORE = 100; // strips shown at first, and at each further click
   const ENOUGH = 4; // nights from which on a column for each says more than the strips
+  const STRIP = 14; // nights that a strip of the case has
   const LINES = 6; // facts of a change that are shown unfolded
-  const KIND = new Map(reprokit.overview.verdicts.map((verdict, at) => ["RFNXTMIBEU!C?"[at], verdict]));
 
-  const kindOf = (letter) => (letter === " " ? null : KIND.get(letter.toUpperCase()));
-
-  // The newest last. One element a night; what it says stands in its title.
-  const strip = (data, cells, at) => {
-    const letters = cells.strip[at];
-    const squares = data.nights.map((run, night) => {
-      const letter = letters[night] || " ";
+  // The newest last. One element a night; what it says stands in its title, and it leads to the cell in that run.
+  const strip = (model, at, most = Infinity) => {
+    const { data } = model;
+    const letters = data.cells.strip[at];
+    const from = Math.max(0, data.nights.length - most);
+    const cell = Object.fromEntries(model.axes.filter((axis) => axis.at[at] >= 0).map((axis) => [axis.name, axis.values[axis.at[at]]]));
+    const squares = data.nights.slice(from).map((run, place) => {
+      const letter = letters[from + place] || " ";
       const kind = kindOf(letter);
-      const off = kind && letter !== letter.toUpperCase();
-      const number = data.pages[night] ? data.pages[night][at] : 0;
+      const off = kind && departs(letter);
       const said = `${dayOf(data, run)}: ${kind ? words(kind) : "not run"}${off ? ", not as expected" : ""}`;
-      const looks = { class: kind ? `night v-${kind}${off ? " off" : ""}` : "night blank", title: said };
-      const mark = kind ? VERDICTS[kind].glyph : "";
-      if (!number) return h("span", looks, mark);
-      return h("a", { ...looks, href: reprokit.href(`/case/${data.id}/cell/${run}-${number}`), "aria-label": said, tabindex: "-1" }, mark);
+      if (!kind) return h("span", { class: "night blank", title: said });
+      const to = reprokit.href(`/case/${data.id}/in/${run}/${data.cells.variant[at]}`, cell);
+      return h("a", { class: `night v-${kind}${off ? " off" : ""}`, title: said, href: to, "aria-label": said, tabindex: "-1" }, VERDICTS[kind].glyph);
     });
     return h("span", { class: "nights" }, squares);
   };
@@ -36,14 +35,14 @@
   const together = (data, cells) => {
     const columns = data.nights.map((run, night) => {
       const found = {};
-      let departs = 0, all = 0;
+      let off = 0, all = 0;
       for (const at of cells) {
         const letter = data.cells.strip[at][night] || " ";
         const kind = kindOf(letter);
         if (!kind) continue;
         all += 1;
         found[kind] = (found[kind] || 0) + 1;
-        if (letter !== letter.toUpperCase()) departs += 1;
+        if (departs(letter)) off += 1;
       }
       const kinds = KINDS.filter((kind) => found[kind]);
       const some = all < cells.length ? `${all.toLocaleString("en")} of ${many(cells.length, "cell")}: ` : "";
@@ -58,8 +57,8 @@
         rest.style.flexGrow = cells.length - all;
         bars.push(rest);
       }
-      const said = `${dayOf(data, run)}: ${text}${departs ? `; ${departs} not as expected` : ""}`;
-      return h("li", { class: `night-of${departs ? " off" : ""}`, title: said }, h("span", { class: "hidden" }, said), h("span", { class: "stack", "aria-hidden": "true" }, bars));
+      const said = `${dayOf(data, run)}: ${text}${off ? `; ${off} not as expected` : ""}`;
+      return h("li", { class: `night-of${off ? " off" : ""}`, title: said }, h("span", { class: "hidden" }, said), h("span", { class: "stack", "aria-hidden": "true" }, bars));
     });
     const ends = [data.nights[0], data.nights.at(-1)].map((run) => dayOf(data, run).slice(0, 10));
     return h("figure", { class: "together" },
@@ -70,31 +69,17 @@
   const strips = (model, cells, order) => {
     const { data } = model;
     const box = h("div", { class: "courses", role: "list" });
-    const button = h("button", { class: "tool", type: "button" });
-    let shown = 0;
-    const add = (count) => {
-      for (const at of cells.slice(shown, shown + count)) {
-        const state = data.states[data.cells.state[at]] || "not run";
-        const to = model.href(at);
-        box.append(h("div", { class: "course", role: "listitem" },
-          h("span", { class: "cell-name" }, to ? h("a", { href: to, title: model.name(at) }, model.name(at, order)) : model.name(at, order)),
-          strip(data, data.cells, at), h("span", { class: "state" }, state)));
-      }
-      shown = Math.min(cells.length, shown + count);
-      button.textContent = `${Math.min(MORE, cells.length - shown)} more of ${many(cells.length - shown, "cell")}`;
-      button.hidden = shown >= cells.length;
+    const row = (at) => {
+      const to = model.href(at), name = model.name(at, order);
+      return h("div", { class: "course", role: "listitem" },
+        h("span", { class: "cell-name" }, to ? h("a", { href: to, title: model.name(at) }, name) : name),
+        strip(model, at, STRIP), h("span", { class: "state" }, data.states[data.cells.state[at]] || "not run"));
     };
-    button.addEventListener("click", () => add(MORE));
-    add(FIRST);
+    const button = growing(box, model.pressing(cells, order), row, { first: FIRST, more: MORE, word: "cell" });
     return h("div", null, box, button);
   };
 
-  const cellLink = (data, record) => {
-    const text = `${record.run}:${record.number}`;
-    const night = data.nights.indexOf(record.run);
-    const paged = data.pages[night] && data.pages[night].includes(record.number);
-    return paged ? h("a", { href: reprokit.href(`/case/${data.id}/cell/${record.run}-${record.number}`) }, text) : h("span", { class: "mono" }, text);
-  };
+  const cellLink = (data, record) => h("a", { class: "mono", href: cellHref(data.id, record.run, record.number) }, `${record.run}:${record.number}`);
 
   const change = (data, one) => {
     const rows = one.changed.map((fact) => h("tr", null, h("td", null, fact.concern), h("th", { scope: "row" }, fact.name),
@@ -113,9 +98,6 @@
 
   const side = (value, tag) => (value === null ? h("span", { class: "dim" }, "(none)") : h(tag, null, value));
 
-  // A table that is wider than a phone scrolls by itself, and by keyboard.
-  const scrolled = (label, table) => h("div", { class: "scrolled", role: "group", "aria-label": label, tabindex: "0" }, table);
-
   // `order`: the axes, as they are named of a cell.
   const history = (model, cells, order) => {
     const { data } = model;
@@ -123,10 +105,11 @@
     const changes = data.changes.length
       ? h("ol", { class: "changes" }, data.changes.map((one) => change(data, one)))
       : h("p", { class: "dim" }, data.nights.length > 1 ? "No cell has changed." : "One run so far: nothing to compare.");
-    return section("History", data.nights.length >= ENOUGH ? together(data, cells) : null, strips(model, cells, order),
+    return section("History", data.nights.length >= ENOUGH ? together(data, cells) : null,
+      data.nights.length > STRIP ? h("p", { class: "dim" }, `Of each cell the last ${STRIP} runs; its page has all.`) : null, strips(model, cells, order),
       data.former ? h("p", { class: "dim" }, `${many(data.former, "more cell")} ${data.former === 1 ? "was" : "were"} run when the case was another: reprokit history ${data.id}`) : null,
       h("h3", { class: "sub" }, "Changes"), changes);
   };
 
-  Object.assign(reprokit.parts, { history, strip, scrolled, side });
+  Object.assign(reprokit.parts, { history, strip, side });
 })();

@@ -2,14 +2,13 @@
 "use strict";
 (() => {
   const { h, KINDS, SURE, SHOWS, VERDICTS } = reprokit;
-  const { many } = reprokit.parts;
-  const TILES = 6; // columns up to which squares have room for words
+  const { many, verdictWords: words } = reprokit.parts;
+  const TILES = 6, ON_PHONES = 3; // columns up to which squares have room for words
   const SMALL = 40; // columns or rows from which on squares are small
   const LISTED = 200;
   const FIRST = 2000, FURTHER = 1000; // squares that are made before the first paint, and between two frames after it
   const PAUSE = 80; // milliseconds that the first paint has for itself
 
-  const words = (kind) => kind.replaceAll("-", " ");
   const glyph = (kind) => (kind === "not-run" ? "" : VERDICTS[kind].glyph);
 
   // Which cells fall on which square: values of the axes across and down, and the cells by square.
@@ -49,7 +48,7 @@
     if (cells.length === 1) {
       const [at] = cells;
       const kind = model.kinds[at], fits = model.cells.fits[at];
-      element.className = `sq v-${kind}${fits === 0 ? " off" : ""}${faint ? " faint" : ""}`;
+      element.className = `sq v-${kind}${fits === 0 ? " off" : ""}${faint ? " faint" : ""}${SHOWS.includes(kind) ? " fails" : ""}`;
       const label = kind + fits;
       if (!labels.has(label)) labels.set(label, `${words(kind)}${fits === 0 ? ", not as expected" : ""}`);
       element.setAttribute("aria-label", labels.get(label));
@@ -60,7 +59,7 @@
     const mix = model.mix(cells);
     const { decided, shows, text } = summary(mix);
     const kinds = KINDS.filter((kind) => mix[kind]);
-    element.className = `sq mix${mix.departs ? " off" : ""}${faint ? " faint" : ""}${kinds.length === 1 ? ` v-${kinds[0]}` : ""}`;
+    element.className = `sq mix${mix.departs ? " off" : ""}${faint ? " faint" : ""}${shows ? " fails" : ""}${kinds.length === 1 ? ` v-${kinds[0]}` : ""}`;
     element.setAttribute("aria-label", `${many(cells.length, "cell")}: ${text}`);
     if (kinds.length > 1) {
       let from = 0;
@@ -80,7 +79,8 @@
   // The grid. `open(cells, element)`: what Enter and a click do; `tell(cells, x, y, element)`: what hovering does, null: no more.
   const grid = (model, state, { open, tell }) => {
     const { across, down, cells } = squares(model, state);
-    const size = across.length <= TILES && down.length <= SMALL ? "tiles" : Math.max(across.length, down.length) < SMALL ? "medium" : "small";
+    const room = window.innerWidth < 640 ? ON_PHONES : TILES;
+    const size = across.length <= room && down.length <= SMALL ? "tiles" : Math.max(across.length, down.length) < SMALL ? "medium" : "small";
     const labels = new Map();
     const proto = document.createElement("span");
     proto.setAttribute("role", "gridcell");
@@ -219,5 +219,5 @@
       cells.length > LISTED && h("p", { class: "dim" }, `and ${cells.length - LISTED} more: filter by another axis to see them`));
   };
 
-  Object.assign(reprokit.parts, { grid, tooltip, list, summary, verdictWords: words, verdictGlyph: glyph });
+  Object.assign(reprokit.parts, { grid, tooltip, list, summary, verdictGlyph: glyph });
 })();

@@ -48,7 +48,36 @@
 
     href(at) {
       if (!this.cells.page[at]) return null;
-      return reprokit.href("/case/" + this.data.id + "/cell/" + this.data.runs[this.cells.run[at]].id + "-" + this.cells.number[at]);
+      return reprokit.parts.cellHref(this.data.id, this.data.runs[this.cells.run[at]].id, this.cells.number[at]);
+    }
+
+    // Whether the report has all of that cell of that run, rather than its verdict alone.
+    hasPage(run, number) {
+      const at = this.find(run, number);
+      return this.data.whole.includes(run) || (at >= 0 && this.cells.page[at] === 1);
+    }
+
+    // The newest of the nights in which the verdict of a cell became another: {night, before, after}; null: in none.
+    turn(at) {
+      const letters = this.cells.strip[at].toUpperCase();
+      let first = -1;
+      for (let night = letters.length - 1; night >= 0; night--) {
+        if (letters[night] === " ") continue;
+        if (first >= 0 && letters[night] !== letters[first]) return { night: first, before: reprokit.kindOf(letters[night]), after: reprokit.kindOf(letters[first]) };
+        first = night;
+      }
+      return null;
+    }
+
+    // What changed last comes first, then what departs, then what reproduces, then by the axes.
+    pressing(cells, axes) {
+      const rank = (at) => {
+        const turn = this.turn(at);
+        return turn ? -1 - turn.night : this.cells.fits[at] === 0 ? 0 : SHOWS.includes(this.kinds[at]) ? 1 : 2;
+      };
+      const ranks = new Map(cells.map((at) => [at, rank(at)]));
+      const byAxes = (one, other) => axes.reduce((found, axis) => found || axis.at[one] - axis.at[other], 0);
+      return [...cells].sort((one, other) => ranks.get(one) - ranks.get(other) || byAxes(one, other) || one - other);
     }
 
     find(run, number) {

@@ -72,7 +72,7 @@
       h("td", { role: "cell", class: "c-tally" }, tally(one)),
       h("td", { role: "cell", class: "c-strip" }, strip(one)),
       h("td", { role: "cell", class: "c-when" }, why(one)),
-      h("td", { role: "cell", class: "c-last" }, one.last ? [h("time", { datetime: one.last.at, title: `${one.last.at}, run ${one.last.run}` }, one.last.at.slice(0, 10)), one.last.engine && h("div", { class: "muted" }, one.last.engine)] : h("span", { class: "muted" }, "never")));
+      h("td", { role: "cell", class: "c-last" }, one.last ? [h("a", { href: href(`/run/${one.last.run}`) }, h("time", { datetime: one.last.at, title: `${one.last.at}, run ${one.last.run}` }, one.last.at.slice(0, 10))), one.last.engine && h("div", { class: "muted" }, one.last.engine)] : h("span", { class: "muted" }, "never")));
 
   // ---- what is searched ----
   const textOf = (one) =>
@@ -189,7 +189,7 @@
 
     const head = (name, words) => h("th", { role: "columnheader", scope: "col", class: name }, words);
     const node = h("div", { class: "overview" },
-      h("div", { class: "head" }, h("h1", null, "Cases"), newest && h("p", { class: "muted" }, "newest run ", time(newest), " UTC")),
+      h("div", { class: "head" }, h("h1", null, "Cases"), newest && h("p", { class: "muted" }, "newest run ", time(newest), " UTC · ", h("a", { href: "#/runs" }, "all runs"))),
       h("div", { class: "states" }, chips, h("div", { class: "end" }, count, clear)),
       h("form", { class: "filters", role: "search", on: { submit: (event) => event.preventDefault() } },
         h("label", { class: "find", for: "search" }, h("span", { class: "hidden" }, "Search the cases"), box, h("kbd", { "aria-hidden": "true" }, "/")),

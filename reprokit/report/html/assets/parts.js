@@ -84,7 +84,36 @@
     return Math.floor(value / 60) + " min " + String(Math.floor(value % 60)).padStart(2, "0") + " s";
   }
 
+  // Fills `box` with what `make` gives for the first items; the button brings more.
+  function growing(box, items, make, { first, more, word }) {
+    const button = h("button", { class: "tool", type: "button" });
+    let shown = 0;
+    const add = (count) => {
+      box.append(...items.slice(shown, shown + count).map(make));
+      shown = Math.min(items.length, shown + count);
+      const left = items.length - shown;
+      button.textContent = left > more ? `${more} more of ${many(left, word)}` : many(left, `more ${word}`);
+      button.hidden = shown >= items.length;
+    };
+    button.addEventListener("click", () => add(more));
+    add(first);
+    return button;
+  }
+
+  // A table that is wider than a phone scrolls by itself, and by keyboard.
+  const scrolled = (label, table) => h("div", { class: "scrolled", role: "group", "aria-label": label, tabindex: "0" }, table);
+
+  const table = (heads, rows) => h("table", { class: "cells" },
+    h("thead", null, h("tr", null, heads.map((text) => h("th", { scope: "col" }, text)))), h("tbody", null, rows));
+
+  const quoted = (text) => (/^[\w./@%+=:,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+
+  const runLink = (id, text) => h("a", { href: reprokit.href(`/run/${id}`), class: text ? null : "mono" }, text || id);
+  const cellHref = (id, run, number) => reprokit.href(`/case/${id}/cell/${run}-${number}`);
+
+  const words = (kind) => kind.replaceAll("-", " ");
+
   const many = (count, word) => count.toLocaleString("en") + " " + word + (count === 1 ? "" : "s");
 
-  reprokit.parts = { section, fold, copyable, prose, inline, address, facts, seconds, many };
+  reprokit.parts = { section, fold, copyable, prose, inline, address, facts, seconds, many, growing, scrolled, table, quoted, runLink, cellHref, verdictWords: words };
 })();
