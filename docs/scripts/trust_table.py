@@ -29,7 +29,7 @@ WORDS = {
     "host_ipc": ("`ipc: host`", "`ipc: host`"),
     "file_capabilities": (
         "`SYS_PTRACE` by the files of debuggers, with `backtrace`",
-        "使用 `backtrace` 时，调试器文件带来的 `SYS_PTRACE`",
+        "使用 `backtrace` 时，调试器的 `SYS_PTRACE`",
     ),
     "timeout": ("`timeout` of a trial", "一次试验的 `timeout`"),
     "build_time": ("time of a build", "一次构建的时间"),
