@@ -86,11 +86,18 @@ def test_pages_show_commands_that_exist(path: Path) -> None:
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_options_that_stand_alone_are_of_some_command(path: Path) -> None:
-    options = [each for command in COMMANDS for each in _command(command).params]
-    known = {name for each in options for name in (*each.opts, *each.secondary_opts)}
+    known = {name for each in options(cli) for name in (*each.opts, *each.secondary_opts)}
     codes = INLINE.findall(FENCE.sub("", path.read_text(encoding="utf-8")))
     alone = {re.split(r"[ =]", code)[0] for code in codes if re.match(r"--[a-z]", code)}
     assert alone <= known | OTHERS
+
+
+def test_every_option_is_on_a_page() -> None:
+    """But ``integrate github comment --result``: only our own workflow has that."""
+    pages = "\n".join(path.read_text(encoding="utf-8") for path in DOCUMENTS)
+    shown = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", pages))
+    missing = {each.opts[-1] for each in options(cli) if not shown & {*each.opts, *each.secondary_opts}}
+    assert missing == {"--result"}
 
 
 @pytest.mark.system
@@ -133,6 +140,16 @@ def test_targets_of_make_exist(path: Path) -> None:
 )
 def test_what_does_not_exist_is_found(shown: str, wrong: str) -> None:
     assert unknown(shown) == wrong
+
+
+def options(command: click.Command) -> Iterator[click.Option]:
+    """All options of a command and of those below it."""
+    if isinstance(command, click.Group):
+        for name in command.list_commands(click.Context(command)):
+            found = command.get_command(click.Context(command), name)
+            assert found is not None
+            yield from options(found)
+    yield from (each for each in command.params if isinstance(each, click.Option) and not each.hidden)
 
 
 def _command(name: str) -> click.Command:
