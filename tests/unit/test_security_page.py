@@ -7,7 +7,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "dev" / "threat-model.md"
-USERS = [ROOT / "docs" / "security.md", ROOT / "docs" / "security.zh-CN.md"]
 
 
 def test_every_defence_names_tests_that_exist() -> None:
@@ -19,10 +18,3 @@ def test_every_defence_names_tests_that_exist() -> None:
         assert (len(row), bool(named)) == (4, True), row
         for name in named:
             assert re.search(r"^(?:async )?def test_", (ROOT / name).read_text(), re.MULTILINE), name
-
-
-def test_reports_of_vulnerabilities_find_the_page() -> None:
-    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
-    assert "](docs/security.md)" in text
-    assert all("`SECURITY.md`" in page.read_text(encoding="utf-8") for page in USERS)
-    assert all("`docs/dev/threat-model.md`" in page.read_text(encoding="utf-8") for page in USERS)
