@@ -1,7 +1,6 @@
 """Command lines of a report: behind prompts, in fences of shells, and of known programs alone in a fence. Pure.
 
-The first word of a line decides what it does (``data/commands.yaml``). What a program prints, and sentences, are never
-commands.
+The first word of a line decides what it does (``data/commands.yaml``).
 """
 
 from __future__ import annotations
@@ -116,6 +115,20 @@ def _read_answers(piece: ReportPiece) -> Shell:
         if found and (role := role_of(text, sure=bool(found["text"] and found["mark"]))):
             shell.lines.append(CommandLine(text=text, line=piece.line + number, role=role))
     return shell
+
+
+_MARKED = re.compile(r"`([^`\n]{3,2000})`")
+
+
+def named_in_prose(pieces: Sequence[ReportPiece]) -> list[CommandLine]:
+    """The commands of known programs, with arguments, that sentences have between marks of code."""
+    found = []
+    for piece in pieces:
+        for number, line in enumerate(piece.text.split("\n"), piece.line) if piece.kind == "prose" else ():
+            for text in _MARKED.findall(line[:3000]):
+                if " " in text.strip() and program_of(text) in _roles() and role_of(text) == "run":
+                    found.append(CommandLine(text=text, line=number, role="run"))
+    return found
 
 
 def read_shell(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> Shell:

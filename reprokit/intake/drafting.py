@@ -202,7 +202,10 @@ class _Drafting:
         program, command = self.running.program, self.running.command
         traced = requirements.imported_packages(self.shown.frames if self.shown else ())
         started = ["pytest"] if re.search(r"(?m)^[^#]*\bpytest\b", command) else []
-        imports = [*(program.imports if program else ()), *started, *traced, *imports_in_command(command)]
+        # Where no environment is described, the reporter's may have what the draft's would lack.
+        absent = re.findall(r"^ModuleNotFoundError: No module named '(\w+)", self.shown.title if self.shown else "")
+        absent = [one for one in absent if not found and one in pieces.table("packages")]
+        imports = [*(program.imports if program else ()), *started, *traced, *imports_in_command(command), *absent]
         brought = {requirements.name(folder) for folder in self.data.get("sources", {})}
         versions = {package: {one.packages.get(package) for one in found} for one in found for package in one.packages}
         brought |= {one for one in requirements.find_installed(command) if len(versions.get(one, ())) < 2}

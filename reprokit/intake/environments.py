@@ -1,8 +1,4 @@
-"""The environments that a report describes: outputs of programs, lists of packages, `reprokit collect`, forms. Pure.
-
-:func:`find_blocks` gives every block of a text. Outputs of single programs (nvidia-smi, nvcc, gcc ...) are rows of the
-table ``programs``; their values have the keys that blocks of keys and values use for the same thing.
-"""
+"""The environments that a report describes: outputs of programs, lists of packages, `reprokit collect`, forms. Pure."""
 
 from __future__ import annotations
 

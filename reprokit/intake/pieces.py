@@ -1,7 +1,4 @@
-"""A report, cut into pieces (headings, code, tracebacks, consoles, prose), and as lines without Markdown. Pure.
-
-Pieces and lines know their number in the report, so that a draft can say where something comes from. Linear.
-"""
+"""A report, cut into pieces (headings, code, tracebacks, consoles, prose), and as lines without Markdown. Pure."""
 
 from __future__ import annotations
 

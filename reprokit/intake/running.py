@@ -1,8 +1,4 @@
-"""What a drafted case runs: the command that failed, where the report shows which, with its variables and files. Pure.
-
-Which of several commands failed is known where its output shows the failure, or where a traceback begins in its script;
-otherwise the draft names the candidates and takes none.
-"""
+"""What a drafted case runs: the command that failed, where the report shows which, its variables and files. Pure."""
 
 from __future__ import annotations
 
@@ -74,8 +70,12 @@ def find_running(
         _command(result, chosen, shown, builds=builds)
         setup += [] if builds else [line for line in chosen.of("setup") if not commands.installs_tree(line)]
     elif not result.missing:
-        _program(result, scripts)
-    result.installed = commands.read_installs(setup)
+        _program(result, scripts, commands.named_in_prose(pieces))
+    if setup and not (chosen or scripts or shown or any(one.of("run") for one in found)):
+        listed = "; ".join(map(_shown, setup[:_LISTED]))
+        result.missing.append(f"The report's only commands install something: {listed}: one may be what fails.")
+    else:
+        result.installed = commands.read_installs(setup)
     for shell in found:
         if shell is not chosen and not shell.of("run"):
             for line in shell.of("export"):
@@ -102,7 +102,7 @@ def _choose_shell(
     if len(some) == 1 and (sure or not whole or _starts_script(some[0])):
         return some[0]
     if some:
-        lines = [f"line {shell.lines[0].line} ({shell.lines[0].text.splitlines()[0][:60]})" for shell in some]
+        lines = [_shown(shell.lines[0]) for shell in some]
         lines += [f"{one.piece.where} (a program)" for one in whole if not sure]
         more = f" and {len(lines) - _LISTED} more" if len(lines) > _LISTED else ""
         result.missing.append(
@@ -112,17 +112,28 @@ def _choose_shell(
     return None
 
 
+def _shown(line: CommandLine) -> str:
+    return f"line {line.line} ({line.text.splitlines()[0][:60]})"
+
+
 def _starts_script(shell: Shell) -> bool:
     """Whether a command starts a script, which a program of the report may be."""
     return any(_SCRIPT.search(line.text) for line in shell.of("run"))
 
 
-def _program(result: Running, scripts: Sequence[Script]) -> None:
-    """Run the only program of the report, or the only one of which a traceback shows lines."""
+def _program(result: Running, scripts: Sequence[Script], named: Sequence[CommandLine]) -> None:
+    """Run the only program of the report, or the only one of which a traceback shows lines.
+
+    ``named``: commands in its sentences, of which one may be how the program was run.
+    """
     ran = [one for one in scripts if one.ran] or [one for one in scripts if one.whole] or list(scripts)
     if len(ran) == 1:
         [program] = ran
         result.program = program
+        if named and not program.ran:
+            listed = "; ".join(map(_shown, named[:_LISTED]))
+            result.missing.append(f"The report names commands in its text, and not which failed: {listed}.")
+            return
         result.command = program.start
         if not result.command:
             result.missing.append(f"The report shows no command that compiles {program.name}: write it under command.")

@@ -154,10 +154,13 @@ def identifying_frames(
     The project's own, without the entry of the started program (its module level and its ``main``, which are in every
     traceback), and the function that they call of the packages that the report is ``about``. What libraries do inside
     changes with their patch releases: the same failure there has other frames. A recursion counts once. ``files``: the
-    names of the files that the case has; its own frames are in these, where they are known.
+    names of the files that the case has; its own frames are in these, where they are known. A traceback that begins in
+    another file is of another program, which calls the library elsewhere: it gives none.
     """
     frames = [Frame(file=frame.file.replace("\\", "/"), line=frame.line, function=frame.function) for frame in frames]
     first = next((at for at, frame in enumerate(frames) if places.kind(frame) == "own"), len(frames))
+    if files is not None and first < len(frames) and not frames[first].file.startswith("<"):
+        frames = frames if frames[first].file.rpartition("/")[2] in files else []
     called = [frame for frame in frames[first:] if places.kind(frame) == "package"]
     own = [frame for frame in frames if places.kind(frame) == "own" and not _is_entry(frame, frames[0].file)]
     kept = [frame for frame in own if files is None or frame.file.rpartition("/")[2] in files]

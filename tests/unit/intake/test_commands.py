@@ -182,6 +182,21 @@ def test_a_program_of_tests_is_run_by_pytest() -> None:
     assert found["environment"]["pip"] == ["wob=={{ wob }}", "pytest"]
 
 
+def test_a_program_is_not_started_by_itself_where_the_text_names_a_command() -> None:
+    found = made("```python\nfrom wob import go\n\n\ndef test_go():\n    go()\n```\nWith `pytest -rs`, not.\n")
+    assert found.data["command"] == placeholders.COMMAND
+    assert list(found.data["files"]) == ["test_repro.py"]
+    assert any("line 10 (pytest -rs)" in text for text in found.missing)
+    assert made("```python\nimport wob\nwob.go()\n```\nSee `wob.py` and `a b`.\n").data["command"] == "python repro.py"
+
+
+def test_what_is_installed_is_not_taken_from_the_only_command_which_may_be_what_fails() -> None:
+    report = "```console\n$ pip install wobble==0.3\n  × Failed to build `wib`\n```\n"
+    assert "environment" not in made(report).data
+    assert any("line 4 (pip install wobble==0.3)" in text for text in made(report).missing)
+    assert made(f"{report}```console\n$ wobble\n```\n").data["environment"]["pip"] == ["wobble==0.3"]
+
+
 def test_a_program_to_compile_has_no_command_where_the_report_shows_none() -> None:
     found = made("```c\n#include <w.h>\nint main(void) { return w(); }\n```\n")
     assert "TODO" in found.data["command"]

@@ -59,6 +59,13 @@ def test_a_report_of_two_machines_has_two_cells_and_names_its_origins() -> None:
         assert said in missing
 
 
+def test_a_module_that_only_the_described_environment_lacks_is_left_open() -> None:
+    fails = "```\n$ wobble go\nModuleNotFoundError: No module named 'torch'\n```\n"
+    assert draft(f"# x\n\n{fails}").data["matrix"] == {"torch": [placeholders.MARK]}
+    assert "torch" not in draft(f"# x\n\n{fails}\n- OS: Debian 12\n- wobble version: 0.3\n").data["matrix"]
+    assert "matrix" not in draft(f"# x\n\n{fails.replace('torch', 'mine')}").data
+
+
 def test_a_form_of_an_issue_with_a_program() -> None:
     made = drafted(FORM, "https://github.com/nobody/tablelib/issues/7")
     case = made.case
