@@ -151,11 +151,16 @@ def drafting_cases(data: bytes, folder: Path) -> None:
         cases.load_text("draft.yaml", text)
 
 
+def kind_of(data: bytes) -> str:
+    """The kind of data set that an input is."""
+    return "bugsinpy" if data.startswith(b"#file ") else "swe-bench"
+
+
 def importing_bugs(data: bytes, folder: Path) -> None:
     """A data set: a row of SWE-bench, or the files of a bug of BugsInPy, each behind a line ``#file NAME``."""
-    name, place = "swe-bench", folder / "rows.jsonl"
-    if data.startswith(b"#file "):
-        name, place = "bugsinpy", folder / "data"
+    name, place = kind_of(data), folder / "rows.jsonl"
+    if name == "bugsinpy":
+        place = folder / "data"
         bug = place / "projects/p/bugs/1"
         bug.mkdir(parents=True)
         for part in (b"\n" + data).split(b"\n#file ")[1:]:

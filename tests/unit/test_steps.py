@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from reprokit.case import cellspec, comparing, model
 from reprokit.case.structure import _MODELS
 from reprokit.engine import kinds
+from reprokit.engine.site.config import KEYS
 from reprokit.environment.axes import AXES
 from reprokit.environment.axis import Axis
 from reprokit.evidence.build_causes import rows
@@ -27,6 +28,7 @@ from reprokit.evidence.build_log import BuildLog
 from reprokit.intake import importing
 from reprokit.report import formats
 from reprokit.report.formats import RunFormat
+from tests.fuzz import targets
 from tests.golden.builds import CASES as BUILDS
 from tests.golden.builds import load as load_build
 from tests.unit.evidence.test_build_failure import test_causes_that_have_no_log
@@ -79,7 +81,8 @@ def test_a_report_format_is_tested_and_said_to_be_published_or_not(name: str) ->
 @pytest.mark.parametrize("name", importing.kinds())
 def test_a_kind_of_data_set_is_tested_fuzzed_and_described(name: str) -> None:
     assert f'"{name}"' in text_of_tests("unit/intake")
-    assert f"{name}" in (ROOT / "tests" / "fuzz" / "targets.py").read_text(encoding="utf-8")
+    corpus = (ROOT / "tests" / "fuzz" / "corpus" / "data-set").iterdir()
+    assert name in {targets.kind_of(path.read_bytes()) for path in corpus}, "no input of the fuzzers is of that kind"
     for page in pages("data-sets"):
         assert name in page
 
@@ -92,9 +95,29 @@ def test_each_cause_of_failed_builds_is_shown_by_a_log_or_a_line() -> None:
     assert [row.name for row in rows() if row.name not in seen and not row.status] == []
 
 
-@pytest.mark.parametrize("kind", kinds.KINDS)
-def test_an_engine_passes_the_conformance_suite(kind: str) -> None:
-    assert f'id="{kind}"' in (ROOT / "tests" / "conformance" / "conftest.py").read_text(encoding="utf-8")
+def test_logs_of_failed_builds_name_no_host_that_no_one_read() -> None:
+    logs = [path.read_text(encoding="utf-8") for path in (ROOT / "tests" / "golden" / "builds").glob("*.log")]
+    hosts = {host for text in logs for host in re.findall(r"\w://([\w.-]+)", text)}
+    assert {host for host in hosts if not re.search(r"\.(?:example|invalid)$|^localhost$|^127\.", host)} == _PUBLIC
+
+
+_PUBLIC = {"packaging.python.org", "pip.pypa.io", "github.com", "rustup.rs", "pillow.readthedocs.io", "curl.se"}
+_PUBLIC |= {"www.psycopg.org"}
+"""Addresses that programs print in their advice."""
+
+
+def test_every_engine_is_listed_and_described() -> None:
+    packages = (ROOT / "reprokit" / "engine").glob("*/__init__.py")
+    assert {path.parent.name for path in packages if "ENTRY = " in path.read_text(encoding="utf-8")} == {*kinds.KINDS}
+    for page in pages("engines"):
+        assert [kind for kind in kinds.KINDS if f"| `{kind}` |" not in page] == []
+
+
+def test_every_setting_is_read_and_tested() -> None:
+    code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "reprokit").rglob("*.py"))
+    tested = text_of_tests("unit", "integration").lower()
+    assert [key for key in KEYS if not re.search(rf"[\w)]\.{key}\b", code)] == [], "nothing reads them"
+    assert [key for key in KEYS if key not in tested] == [], "no test names them"
 
 
 def models(of: Any) -> Iterator[type[BaseModel]]:

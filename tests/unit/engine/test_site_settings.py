@@ -103,7 +103,8 @@ def test_a_named_file_stands_alone_but_for_variables(tmp_path: Path) -> None:
     ("text", "wanted"),
     [
         ('max_memory = "16g"\nmax_cpus = 2.5\nmax_timeout = "1h"', {"max_memory": 2**34, "max_cpus": 2.5}),
-        ("max_timeout = 90", {"max_timeout": 90.0}),
+        ('max_timeout = 90\nmax_run_time = "2m"', {"max_timeout": 90.0, "max_run_time": 120.0}),
+        ('max_pids = 9\nmax_disk = "1g"', {"max_pids": 9, "max_disk": 2**30}),
         ('max_memory = ""\nstore = ""', {"max_memory": None, "store": None}),
         ('gpus = [1, "GPU-8f1c"]', {"gpus": ("1", "GPU-8f1c")}),
         ('gpus = "none"', {"gpus": ("none",)}),

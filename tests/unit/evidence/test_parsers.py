@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,7 +32,8 @@ def test_traits_say_what_is_found(parser: Parser) -> None:
 
 
 def test_names_precedences_and_kinds_are_each_of_one_parser() -> None:
-    assert len({parser.name for parser in ALL}) == len({parser.precedence for parser in ALL}) == len(ALL)
+    for key in ("name", "precedence"):
+        assert [one for one, count in Counter(getattr(one, key) for one in ALL).items() if count > 1] == [], key
     kinds = [kind for parser in ALL for kind in {rule.kind for rule in parser.crashes}]
     assert len(kinds) == len(set(kinds))
 
@@ -41,6 +44,12 @@ def test_names_precedences_and_kinds_are_each_of_one_parser() -> None:
 def test_the_stack_is_read_from_a_golden_log(parser: Parser) -> None:
     assert parser.stack
     assert any(_native(load(name)[0].split("\n"), [parser.stack]) for name in golden_logs(parser))
+
+
+@pytest.mark.parametrize("parser", [one for one in ALL if one.stack is None], ids=lambda parser: parser.name)
+def test_a_log_that_shows_a_stack_has_its_format_declared(parser: Parser) -> None:
+    texts = "\n".join(load(name)[0] for name in golden_logs(parser) if not parser.exceptions)
+    assert re.findall(r"^\s+(?:at |#\d+ |\d+: ).*", texts, re.MULTILINE) == [], "declare `stack`"
 
 
 def test_every_golden_log_specifies_a_parser() -> None:
