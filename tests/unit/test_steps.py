@@ -87,12 +87,20 @@ def test_a_kind_of_data_set_is_tested_fuzzed_and_described(name: str) -> None:
         assert name in page
 
 
-def test_each_cause_of_failed_builds_is_shown_by_a_log_or_a_line() -> None:
-    logs = [BuildLog(step=step, lines=tuple(tail)) for step, tail, *_ in map(load_build, BUILDS)]
+def test_each_cause_of_failed_builds_is_shown_by_a_log_or_a_line_and_each_log_has_one() -> None:
+    logs = {name: BuildLog(step=step, lines=tuple(tail)) for name in BUILDS for step, tail in [load_build(name)]}
     [told] = [mark for mark in test_causes_that_have_no_log.pytestmark if mark.name == "parametrize"]
-    logs += [BuildLog(step="RUN x", lines=tuple(line.split("\n"))) for line, *_ in told.args[1]]
-    seen = {row.name for log in logs for row in rows() if row.words(log) is not None}
-    assert [row.name for row in rows() if row.name not in seen and not row.status] == []
+    lines = {line: BuildLog(step="RUN x", lines=tuple(line.split("\n"))) for line, *_ in told.args[1]}
+    causes = [row for row in rows() if not row.status]
+    found = {
+        name: [row.name for row in causes if row.words(log) is not None] for name, log in {**logs, **lines}.items()
+    }
+    assert {row.name for row in causes} == {name for names in found.values() for name in names}
+    assert {name for name in logs if found[name][0] == "the case's line"} == _SHOWN_BY_THEIR_LINE, "add a row"
+
+
+_SHOWN_BY_THEIR_LINE = {"timeout-setup", "setup-test-fails", "setup-file-missing", "fresh-no-setup-py"}
+_SHOWN_BY_THEIR_LINE |= {"fresh-link-exists"}
 
 
 def test_logs_of_failed_builds_name_no_host_that_no_one_read() -> None:
