@@ -26,7 +26,7 @@ from reprokit.report.labels import failure_lines, summary
 from reprokit.report.markdown import sections as parts
 from reprokit.report.markdown import tables
 from reprokit.report.markdown.sections import explained, ran, titled
-from reprokit.report.markdown.text import Section, block, code, details, fence, fit, prose, size
+from reprokit.report.markdown.text import Section, block, code, details, fence, fit, html_code, prose, size
 from reprokit.run.loading import load
 from reprokit.store.database import Store
 
@@ -37,12 +37,10 @@ _FOUND: dict[Verdict | None, str] = {
     Verdict.BUILD_FAILED: "The build that failed",
 }
 """What the log of a cell shows, where it is not the failure that the case is about."""
+PROJECT = f"https://pypi.org/project/{DISTRIBUTION}/"
 WHAT = (
-    "reprokit builds each environment of the case below as a container, runs its command there and says where it fails."
-)
-INSTALL = (
-    f"Install it on Linux with `pip install {DISTRIBUTION}` "
-    "(the package `reprokit` on Python's index is another project)."
+    f"[reprokit]({PROJECT}) builds each environment of the case below as a container, runs its command there and says "
+    "where it fails. On Linux with Docker or Podman, it runs with:"
 )
 
 
@@ -87,35 +85,39 @@ def share(
     it is, between fences, so that the text of the issue can be run; everything else that is untrusted is text only.
     """
     run = scrubbed(subject.run, scrub) if subject.run else None
+    statement, behind = explained(run.cells, file_of) if run and not subject.answer else ("", "")
+    answer = [scrub(line) for line in subject.answer]
+    takes = (details("What it takes", behind), "") if behind else ("",)
     sections = [
-        Section(name="the title", worth=100, forms=(_head(subject, run),)),
-        *_fix(subject),
+        Section(name="the title", worth=100, forms=(_head(subject, run, statement),)),
         *(_verdicts(run.cells) if run else ()),
-        *(explained(run.cells, file_of, [scrub(line) for line in subject.answer]) if run else ()),
+        Section(name="what it takes", worth=70, forms=(block(answer, most=400), "") if answer else takes),
         *(_failure(run, folder, texts, scrub) if run else ()),
-        Section(name="how to run it", worth=99, forms=(_how(subject),)),
-        Section(name="the case itself", worth=98, forms=(_case(subject.text), _too_large(subject, limit))),
+        Section(name="the case itself", worth=98, forms=(_case(subject), _too_large(subject, limit))),
     ]
     found, cut = fit(sections, limit - RESERVED)
     if cut:
-        found.insert(len(found) - 2, f"To fit an issue this was shortened or left out: {', '.join(cut)}.\n")
+        found.insert(len(found) - 1, f"To fit an issue this was shortened or left out: {', '.join(cut)}.\n")
     return Shared(text="\n".join(filter(None, found)), cut=tuple(cut), whole="the case itself" not in cut)
 
 
-def _head(subject: Subject, run: RunRecord | None) -> str:
+def _head(subject: Subject, run: RunRecord | None, statement: str) -> str:
+    """The title, one statement, and the line that runs the case."""
+    lines = [f"## {prose(subject.title)}"]
     if run is None:
-        return f"## {prose(subject.title)}\n\n**Not run yet here:** this is the case alone, without verdicts.\n"
-    same = ", ".join(tables.fixed_axes(run.cells)) if len(run.cells) > 1 else ""
-    always = f" In every cell: {same}." if same else ""
-    said = summary(run.cells).removesuffix("; nothing departs")  # who reads it does not know from what
-    return f"## {prose(subject.title)}\n\n**{prose(said)}.** {ran(run)}{always}\n"
-
-
-def _fix(subject: Subject) -> list[Section]:
-    if subject.fix is None:
-        return []
-    what = f"**The fix:** {prose(subject.fix)}" if subject.fix else "The case has a fix"
-    return [Section(name="the fix", worth=90, forms=(f"{what.removesuffix('.')}. `--fix` runs it beside the case.\n",))]
+        lines.append("**Not run yet here:** this is the case alone, without verdicts.")
+    else:
+        counts = prose(summary(run.cells).removesuffix("; nothing departs"))  # who reads it does not know from what
+        same = ", ".join(tables.fixed_axes(run.cells)) if len(run.cells) > 1 else ""
+        always = f" In every cell: {same}." if same else ""
+        lines.append(f"**{statement or counts}.**")
+        lines.append((f"{counts}. " if statement else "") + ran(run) + always)
+    if subject.fix is not None:
+        what = f"**The fix:** {prose(subject.fix)}" if subject.fix else "The case has a fix"
+        lines.append(f"{what.removesuffix('.')}. `--fix` runs it beside the case.")
+    fix = " --fix" if subject.fix is not None else ""
+    command = f"uvx {DISTRIBUTION} run URL-OF-THIS-ISSUE{fix}    # or: pipx run {DISTRIBUTION} run ..."
+    return "\n\n".join([*lines, WHAT, block([command], "sh")])
 
 
 def _verdicts(cells: Sequence[CellRecord]) -> list[Section]:
@@ -147,17 +149,8 @@ def _failure(run: RunRecord, folder: Path, texts: Texts, scrub: Scrub) -> list[S
     return [*found, Section(name="the environment", worth=30, forms=(environment, ""))]
 
 
-def _how(subject: Subject) -> str:
-    fix = " --fix" if subject.fix is not None else ""
-    commands = [f"reprokit run URL-OF-THIS-ISSUE{fix}    # or its text, saved as a file: issue.md"]
-    return (
-        f"### Run it\n\n{WHAT} {INSTALL}\n\n{block(commands, 'sh')}\n"
-        f"The text of the case below is {code(subject.digest)}.\n"
-    )
-
-
-def _case(text: str) -> str:
-    return details("The case", fence(text, "yaml"))
+def _case(subject: Subject) -> str:
+    return details(f"The case, {html_code(subject.digest)}", fence(subject.text, "yaml"))
 
 
 def _too_large(subject: Subject, limit: int) -> str:

@@ -45,8 +45,7 @@ def _files(path: str) -> Sequence[CaseFile]:
 def gha(run: RunRecord, file_of: FileOfRecord = on_disk, root: Path | None = None) -> list[str]:
     """Workflow commands: an error for each verdict that departs, a warning for each that is inconclusive.
 
-    They point below ``root`` (the checkout; default: GITHUB_WORKSPACE, else the current folder); a case from elsewhere
-    has no line to show. Of more than ``MOST`` of a kind the last says how many there are.
+    They point below ``root``: the checkout, by default GITHUB_WORKSPACE or this folder.
     """
     root = root or Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
     departing = [cell for cell in run.cells if cell.as_expected is False]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 
 from reprokit.core.errors import UsageError
@@ -14,10 +13,11 @@ from reprokit.environment.steps import short_step
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import detail, differences, explanation
-from reprokit.report.explanation import Explained, FileOf
+from reprokit.report.explanation import FileOf
 from reprokit.report.history.changes import Texts, recorded_facts
 from reprokit.report.labels import cell_name
-from reprokit.report.markdown.text import Section, block, code, prose
+from reprokit.report.markdown.text import block, code, prose
+from reprokit.search.explain import Statement
 
 
 def ran(run: RunRecord) -> str:
@@ -26,21 +26,16 @@ def ran(run: RunRecord) -> str:
     return f"Run {run.started_at[:10]} by reprokit {prose(run.version)}{engine}."
 
 
-def explained(cells: Sequence[CellRecord], file_of: FileOf, answer: Sequence[str], whole: bool = True) -> list[Section]:
-    """What separates the cells of one case, or the ``answer`` of a search; [] where there is nothing to compare.
-
-    ``whole``: under a title, with the cells behind it.
-    """
-    if answer:
-        forms: tuple[str, ...] = (block(answer, most=400), block(answer[:6], most=400), "")
-        return [Section(name="what it takes", worth=70, forms=titled("What it takes", forms))]
+def explained(cells: Sequence[CellRecord], file_of: FileOf) -> tuple[str, str]:
+    """What separates the cells of one case, as a sentence, and the cells behind it; '' where nothing can be claimed."""
     if sum(cell.variant == "case" for cell in cells) < 2:
-        return []  # one by itself is nothing to compare
+        return "", ""  # one by itself is nothing to compare
     found = replace(explanation.of_records(cells, file_of), path="CASE")
-    if not (found.explanation.bad and found.explanation.good):
-        return []
-    forms = (in_words(found, whole), in_words(found, False), "")
-    return [Section(name="what it takes", worth=70, forms=titled("What it takes", forms) if whole else forms)]
+    if found.explanation.claim is Statement.NONE:
+        return "", ""
+    statement = prose(next(iter(explanation.short(found))), 2000)
+    begun = f"It {statement}" if statement.startswith("reproduces") else statement[:1].upper() + statement[1:]
+    return begun, block(explanation.full(found), most=400) if found.explanation.conditions else ""
 
 
 def titled(title: str, forms: tuple[str, ...]) -> tuple[str, ...]:
@@ -79,19 +74,6 @@ def nearest(bad: CellRecord, cells: Sequence[CellRecord]) -> CellRecord | None:
     return min(good, key=distance)
 
 
-def in_words(explained: Explained, whole: bool) -> str:
-    """What the cells explain: a sentence or three; ``whole``: with the cells behind it."""
-    short = islice(explanation.short(explained), 3)
-    lines = "".join(f"{_begun(prose(text, 2000))}\n\n" for text in short)
-    if whole and explained.explanation.conditions:
-        lines += block(explanation.full(explained), most=400)
-    return lines.rstrip("\n") + "\n"
-
-
-def _begun(text: str) -> str:
-    return f"It {text}" if text.startswith("reproduces") else text[:1].upper() + text[1:]
-
-
 def compared(run: RunRecord, bad: CellRecord, good: CellRecord, texts: Texts, most: int) -> str:
     """How the environments of two cells differ; '' where they do not, as far as is known."""
     sides = [recorded_facts(texts, run, cell) for cell in (good, bad)]
@@ -104,9 +86,7 @@ def compared(run: RunRecord, bad: CellRecord, good: CellRecord, texts: Texts, mo
 
 
 def log(cell: CellRecord, folder: Path, scrub: Callable[[str], str], lengths: Sequence[int]) -> tuple[str, ...]:
-    """The failure of a cell: how it ended, and its log around what the judge looked at; once for each of ``lengths``,
-    which are numbers of lines.
-    """
+    """How a cell failed, with its log around what the judge looked at, for each number of lines in ``lengths``."""
     failure = cell.details.failure
     title = f"{code(failure.title)}\n\n" if failure else ""
     if built := cell.details.build:

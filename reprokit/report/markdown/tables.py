@@ -62,6 +62,12 @@ def word(cell: CellRecord) -> str:
     return f"{shown} (expected {cell.expected.value})" if cell.as_expected is False and cell.expected else shown
 
 
+def row(cell: CellRecord, axes: list[str]) -> list[str]:
+    """Which cell it is, its verdict and why, for a table."""
+    fixed = " with the fix" if cell.variant == "fix" else ""
+    return [_named([cell], axes) + fixed, word(cell), code(short_reason(cell), 140, table=True)]
+
+
 def _table(cells: Sequence[CellRecord], short: bool) -> str:
     if short or len(cells) > MOST_CELLS:
         return _groups(cells)

@@ -49,13 +49,16 @@ def code(text: str, most: int = 300, *, table: bool = False) -> str:
     if not plain:
         return ""
     if table and "|" in plain:
-        # A bar ends a cell, in code too, and which backslashes before it count is a matter of the reader. This form of
-        # code is text to whatever makes links.
-        divided = _LINKED.sub("\N{ZERO WIDTH SPACE}", plain)
-        return f"<code>{''.join(c if c.isalnum() or c == ' ' else f'&#{ord(c)};' for c in divided)}</code>"
+        return html_code(plain, most)  # a bar ends a cell, in code too; which backslashes count is up to the reader
     ticks = "`" * (_longest_run(plain, "`") + 1)
     padded = f" {plain} " if "`" in (plain[0], plain[-1]) or plain[0] == plain[-1] == " " else plain
     return f"{ticks}{padded}{ticks}"
+
+
+def html_code(text: str, most: int = 300) -> str:
+    """A text as code where HTML stands, such as the summary of a folded block. It is text to whatever makes links."""
+    divided = _LINKED.sub("\N{ZERO WIDTH SPACE}", _shortened(line(text), most))
+    return f"<code>{''.join(c if c.isalnum() or c == ' ' else f'&#{ord(c)};' for c in divided)}</code>"
 
 
 def fence(text: str, language: str = "") -> str:
@@ -78,7 +81,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def details(summary: str, body: str) -> str:
-    """A folded block; ``summary`` is Markdown on one line."""
+    """A folded block; ``summary`` is HTML on one line, ``body`` Markdown."""
     return f"<details><summary>{summary}</summary>\n\n{body}\n</details>\n"
 
 

@@ -122,8 +122,7 @@ def test_a_case_is_shared_before_anything_was_run_with_its_fix_and_how_to_instal
     assert not (tmp_path / "store").exists()
     assert "**Not run yet here:** this is the case alone, without verdicts." in text
     assert "**The fix:** Guard \\*it\\*. `--fix` runs it beside the case." in text
-    assert "reprokit run URL-OF-THIS-ISSUE --fix " in text
-    assert f"`pip install {DISTRIBUTION}`" in text
+    assert f"\nuvx {DISTRIBUTION} run URL-OF-THIS-ISSUE --fix " in text
     # The copy breaks nothing beside the case, not even once the case is edited.
     Path("nightly.yaml").write_text(FIXED + "tags: [x]\n")
     Path("notes.md").write_text("# Notes\n\n```yaml\nkey: value\n```\n")

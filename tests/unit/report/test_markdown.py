@@ -42,19 +42,21 @@ hostile = st.lists(st.one_of(st.sampled_from(NASTY), st.text(max_size=5)), max_s
 
 
 class Page(HTMLParser):
-    """What a page shows: ``tags`` and the text outside of code (``plain``), in code, and of all."""
+    """What a page shows: ``tags``, ``links``, and the text outside of code (``plain``), in code, and of all."""
 
     def __init__(self, markdown: str) -> None:
         super().__init__()
         self.tags: list[str] = []
+        self.links: list[str] = []
         self.plain, self.coded, self.all = "", "", ""
         self._within = 0
         html = cmarkgfm.github_flavored_markdown_to_html(markdown, options=Options.CMARK_OPT_UNSAFE)
         self.feed(html)
         self.close()
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
+        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
         self._within += tag in ("code", "pre")
 
     def handle_endtag(self, tag: str) -> None:
@@ -78,8 +80,9 @@ OURS = {
 LINKS = re.compile(r"@\w|#\d|GH-\d|\w://|www\.|mailto:\w|:[\w+-]+:", re.IGNORECASE)
 
 
-def is_harmless(page: Page) -> None:
-    assert set(page.tags) <= OURS
+def is_harmless(page: Page, *links: str) -> None:
+    assert set(page.tags) <= OURS | {"a" for _ in links}
+    assert page.links == [*links]
     assert not LINKS.search(page.plain)
     assert not [c for c in page.all if unicodedata.category(c) in {"Cc", "Cf", "Cs"} and c not in "\n\t\u200b"]
 
@@ -202,10 +205,31 @@ def test_a_summary_of_many_cases_fits_a_job_and_keeps_what_departs() -> None:
         )  # fmt: skip
     text = run_summary(run_of(cells), limit=200_000)
     assert len(text.encode()) <= 200_000
-    assert "`case-1500`" in text
-    assert "expected not-reproduced" in text
+    assert text.splitlines()[6].startswith("| `case-1500` | the only cell | **reproduced** (expected not-reproduced) |")
     assert "shortened or left out" in text
     is_harmless(Page(text))
+
+
+@given(hostile)
+def test_a_summary_is_one_table_of_what_departs_and_each_case_folded(words: str) -> None:
+    cells = [
+        cell(1, Verdict.NOT_REPRODUCED, {"a": words}, expected=Verdict.NOT_REPRODUCED, case_id=words),
+        cell(2, Verdict.BUILD_FAILED, {"a": "2"}, expected=Verdict.REPRODUCED, case_id=words, reason=words),
+        cell(
+            3, Verdict.REPRODUCED, {"a": "3"}, expected=Verdict.NOT_REPRODUCED, case_id="x", details=failed("x", words)
+        ),
+    ]
+    text = run_summary(run_of(cells))
+    page = Page(text)
+    is_harmless(page)
+    table, *folded = text.split("<details>")
+    verdicts_shown = [line.split(" | ")[-2].strip("* ") for line in table.splitlines() if line.startswith("|")]
+    assert verdicts_shown[2:] == [
+        "reproduced** (expected not-reproduced)",
+        "build-failed",
+        "1 not-reproduced; all as expected",
+    ]
+    assert len(folded) == page.tags.count("summary") == 2
 
 
 def test_csv_has_a_line_for_each_cell_and_no_formula() -> None:
