@@ -1,10 +1,4 @@
-"""Bugs of BugsInPy, both sides of each: ``new --data-set`` and ``run --fix``, against that project's own programs.
-
-The peer is ``framework/bin`` of a clone of https://github.com/soarsmu/BugsInPy, unchanged: ``bugsinpy-checkout``,
-``-compile`` and ``-test`` for the buggy and the fixed commit, both at the same time. It makes virtual environments of
-the Python that it finds, so it runs in a container of Debian 11 whose Python 3.9 is the one of our images, on the same
-engine. The host's repositories take the place of the git host for both, and neither counts Debian's packages.
-"""
+"""Bugs of BugsInPy, both sides of each: ``new --data-set`` and ``run --fix``, against that project's own programs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""``python -m tests.bench claims``: how often "reproduces exactly when" is said, falsely and truly, and its cost.
-
-Each run has a grid of 2 to 64 cells, a failure of one rate, maybe only in cells that fulfil a condition, and one or
-three trials per cell. Then cells are repeated as ``reprokit run --confirm auto`` does.
-"""
+"""``python -m tests.bench claims``: how often "reproduces exactly when" is said, falsely and truly, and its cost."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""A run of cells that only wait, on the workers of a real Ray cluster of this machine, two of which are killed.
-
-Every worker is a node whose engine is the simulated one of the tests. Sleeping takes no processor, so that
-what is measured is what a cell costs beside itself: the time of the slots that are alive, less the time of the cells.
-"""
+"""A run of cells that only wait, on the workers of a real Ray cluster of this machine, two of which are killed."""
 
 from __future__ import annotations
 

@@ -1,10 +1,6 @@
 """``python -m tests.bench.gpu_nights [NIGHTS]``: how long GPUs are idle in nights of runs. The runner is the real one.
 
-Its engine is the simulated one of the tests, on a host with two GPUs, and builds and programs take virtual time: the
-clock goes on to the next end of one when nothing else has happened for a while. A busy machine that takes longer than
-that makes GPUs look idle that are not: what is printed is an upper bound. Each night runs 40 cells of ten images on
-GPUs and 12 of four images without; three images in ten are new, and take 2 to 15 minutes to build, programs 1 to 20,
-each a fifth more or less than usual. All nights run twice: in the order of the cells, and the longest first.
+In virtual time: a busy machine makes GPUs look idle that are not, so that figures are upper bounds.
 """
 
 from __future__ import annotations

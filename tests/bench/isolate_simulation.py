@@ -1,9 +1,4 @@
-"""``python -m tests.bench.isolate_simulation [GRIDS]``: the isolation of causes that were planted in seeded grids.
-
-Each grid has 4 to 7 axes of 2 to 4 ordered values. Planted is one axis, two together, or one or another ("from this
-value on"); a share of 0 to 20 % of the cells is inconclusive, singly or wherever two values meet; half of the causes
-are flaky, at a rate of 0.5 to 1. Figures are to be read, not asserted; a small version is a unit test.
-"""
+"""``python -m tests.bench.isolate_simulation [GRIDS]``: the isolation of causes that were planted in seeded grids."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""``python -m tests.bench.keeping_simulation [YEARS]``: a year of nights against a budget on the disk.
-
-Each night runs 30 images: ten that every night has, and twenty by their popularity, out of 300. Images share layers: a
-base, an interpreter, a framework of 0.2 to 5 GB. Every month a framework is replaced by its next release. Before each
-build the planner makes room; counted are the builds, how many of them had been built before, and their seconds. Figures
-are to be read, not asserted; a small version is a unit test.
-"""
+"""``python -m tests.bench.keeping_simulation [YEARS]``: a year of nights against a budget on the disk."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""How often measured verdicts are wrong, on the engine: equal things against each other, and the library's own cases.
-
-Null experiments: a cell is measured against itself, memory does not grow, a program hangs elsewhere. Every
-``reproduced`` is a false finding. Repetitions: slowdowns and leaks of the library, each with its fix.
-"""
+"""How often measured verdicts are wrong, on the engine: of equal things, and of the library's own cases."""
 
 from __future__ import annotations
 

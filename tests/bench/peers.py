@@ -1,9 +1,4 @@
-"""Twelve environments, ours, tox's and asv's: four versions of one package by three of another, and a small program.
-
-tox and asv make virtual environments on the host, as our engine venv does; with Docker, ours are containers. Each runs
-two at a time. Cold: no environment exists; packages were downloaded before, by a round that does not count, and the
-layers of Debian's packages exist. Warm: all environments exist, and the program runs again in each.
-"""
+"""Twelve environments, ours, tox's and asv's: four versions of one package by three of another, and a small program."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""How much of a thing is done in how much processor time and memory: files checked, Dockerfiles, logs, pages.
-
-Processor time, since it says nearly the same on a busy machine. Each part is a process of its own, so that its peak of
-memory is its own.
-"""
+"""How much of a thing is done in how much processor time and memory: files checked, Dockerfiles, logs, pages."""
 
 from __future__ import annotations
 

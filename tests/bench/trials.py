@@ -1,8 +1,4 @@
-"""How often trials decide wrongly, and how many they take: ours, a fixed number, and ClusterFuzz's 5 of 10. Pure.
-
-A rule looks at (trials, matches) and says ``yes`` (it reproduces, at the rate), ``no``, ``open``, or None: go on. What
-it decides at a true rate is exact (by the chances of all pairs), and, beside that, seen in simulated cells.
-"""
+"""How often trials decide wrongly, and how many they take: ours, a fixed number, and ClusterFuzz's 5 of 10. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """``python -m tests.golden.gitleaks gitleaks.toml``: the rules of gitleaks that know a token by its looks, one a line.
 
-Rules that know it by the name of its service are left out, since ours do that for every name, and those of public keys,
-digests and single letters. What is printed replaces the rules in ``reprokit/core/gitleaks.txt``.
+What is printed replaces those in ``reprokit/core/gitleaks.txt``.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""What the rules make of every golden log, as digests that are recorded with the version of the rules.
-
-A verdict carries ``RULES_VERSION`` and a fingerprint ``FINGERPRINT_VERSION``, so that results of different rules are
-never compared. That holds only if whoever changes results raises the version: the test of this file fails otherwise.
-``python -m tests.golden`` records the digests; it refuses those that changed under an unchanged version.
-"""
+"""What the rules make of every golden log, as digests that are recorded with the version of the rules."""
 
 from __future__ import annotations
 

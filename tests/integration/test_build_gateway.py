@@ -1,7 +1,4 @@
-"""Builds share nothing that a case's code can write, see no secret of the site, and reach no server of this host.
-
-The hostile builds leave files named ``pwned`` and look for canaries; all that is asked lies on this host's loopback.
-"""
+"""Builds share nothing that a case's code can write, see no secret of the site, and reach no server of this host."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""CUDA, cuDNN and an interpreter of a conda channel that the test makes and serves on this host.
-
-conda-forge itself is not asked: what its packages hold is known from their recipes (data/cuda.yaml, data/python.yaml).
-The versions exist nowhere else, so that no build of this engine takes a step with these packages for its own.
-"""
+"""CUDA, cuDNN and an interpreter of a conda channel that the test makes and serves on this host."""
 
 from __future__ import annotations
 

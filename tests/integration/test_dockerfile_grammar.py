@@ -1,8 +1,4 @@
-"""The engine's own parser reads a rendered Dockerfile as the strict grammar of the unit tests does.
-
-The base image has a SHELL that does nothing, so that a build parses, resolves every mount and runs no script; what
-BuildKit understood is in the history of the image.
-"""
+"""The engine's own parser reads a rendered Dockerfile as the strict grammar of the unit tests does."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Nodes with fake GPUs (tests/fake_nvml) on a real Ray cluster: a cell goes where it is served, or hears why not.
-
-Discovery, leases and Ray are the real ones; containers are processes (tests/gpu_host) that notice a GPU given twice.
-"""
+"""Nodes with fake GPUs (tests/fake_nvml) on a real Ray cluster: a cell goes where it is served, or hears why not."""
 
 from __future__ import annotations
 

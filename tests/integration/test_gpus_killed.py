@@ -1,7 +1,4 @@
-"""Several ``reprokit run`` processes on a fake host with four GPUs, killed at random: none is given twice or kept.
-
-Discovery goes through the fake NVML library, leases are the real ones; containers are processes (``tests.gpu_host``).
-"""
+"""Several ``reprokit run`` processes on a fake host with four GPUs, killed at random: none is given twice or kept."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""A case on a distribution of RPM packages: the dnf that Debian packages, and a repository that the test makes.
-
-No image of such a distribution is on every machine that runs the tests, and no test asks a registry. What dnf is asked
-for, what it says and what is measured are the real ones; that the packages of CentOS, Rocky and Fedora have the names
-that data/releases.yaml and the templates count on is not shown here.
-"""
+"""A case on a distribution of RPM packages: the dnf that Debian packages, and a repository that the test makes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""The steps of CONTRIBUTING.md: at most six each, and one that is left out fails a test, mostly one of these.
-
-What is not here has a test of its own: Chinese texts of the format and the page that is made of them (test_docs.py),
-what a parser declares (test_parsers.py), the table of limits (test_table_of_limits.py), settings
-(test_site_settings.py), and secrets in every report format (test_formats.py).
-"""
+"""The steps of CONTRIBUTING.md: at most six each, and one that is left out fails a test, mostly one of these."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Make the golden logs of failed builds again, on the engine of this machine: ``python -m tests.golden.builds.make``.
-
-Builds each case of ``cases.yaml`` (``NAME ...``: only these) and writes what the engine kept of the failed step to
-``NAME.log``: the step in the first line, its last lines below. Addresses of package indexes are replaced.
-"""
+"""Make the golden logs of failed builds again, on this machine's engine: ``python -m tests.golden.builds.make``."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Plays a workflow, or a composite action, on this machine as GitHub's runner would.
-
-Every ``run:`` step is a real bash with the runner's own command line, files and environment. Actions of others
-(``uses: actions/...``) are stood in for by functions; composite actions of this repository are played too.
-What is left out: containers, services, ``continue-on-error`` of jobs; jobs run one after the other.
-"""
+"""Plays a workflow, or a composite action, on this machine as GitHub's runner would."""
 
 from __future__ import annotations
 
