@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reprokit.case.matrix import parse_values
-from reprokit.cli import options, release_options, searching
+from reprokit.cli import options, searching
 from reprokit.core.errors import UsageError
 from reprokit.search.bisect_case import make
 
@@ -38,7 +38,7 @@ RANGE = re.compile(r"(?P<low>[^\s.,][^\s,]*?)\.\.(?P<high>[^\s.,][^\s,]*)")
 @click.command("bisect", epilog=EXAMPLES)
 @options.one_case_argument
 @options.selection_options
-@release_options.policy_options
+@searching.policy_options
 @click.option("--values", metavar="A,B,C", help="The line by hand: these values, in this order, and no others.")
 @click.option("--tags-only", is_flag=True, help="Only the tagged commits of the source.")
 @options.trials_option
@@ -79,7 +79,7 @@ def _arguments(given: dict[str, Any]) -> dict[str, Any]:
     name, low, high = next(iter({**axes, **sources}.values()))
     if low == high:
         raise UsageError(f"{name}={low}..{high}: both ends are the same")
-    policy = release_options.policy_of(given)
+    policy = searching.policy_of(given)
     tags_only = given.pop("tags_only")
     if sources and any(policy.values()):
         raise UsageError("--pre, --since and --before apply to releases; for a source's commits use --tags-only")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reprokit.case.matrix import parse_values
-from reprokit.cli import options, release_options, searching
+from reprokit.cli import options, searching
 from reprokit.core.errors import UsageError
 from reprokit.search.isolate_case import make
 
@@ -42,7 +42,7 @@ that is needed is unresolved, 130 interrupted.
     metavar="NAME=LOW..HIGH",
     help="Search the boundary among these values, too: the releases between two, or A,B,C.",
 )
-@release_options.policy_options
+@searching.policy_options
 @click.option("--max-cells", type=click.IntRange(min=2), help="Run at most so many cells, not counting the boundary's.")
 @options.trials_option
 @options.confirm_option
@@ -78,6 +78,6 @@ def _arguments(given: dict[str, Any]) -> dict[str, Any]:
         axes[name] = {"ends": [low, high]} if dots else {"values": list(parse_values(values))}
     if given["reported"] and (given["bad"] or given["good"]):
         raise UsageError("--reported takes both cells from the report: leave out --bad and --good")
-    policy = release_options.policy_of(given)
+    policy = searching.policy_of(given)
     names = ("bad", "good", "reported", "max_cells")
     return {"axes": axes, "policy": policy, **{name: given.pop(name) for name in names}}

@@ -200,7 +200,7 @@ confirm_option = click.option(
     type=click.Choice(["auto", "always", "never"]),
     default=None,
     help="Repeat cells until their trials carry the statement about them. auto: for at most as long again as the "
-    "case's trials took, at least 60 s; always: until it is carried, up to 60 trials of a cell.",
+    "case's trials took, at least 60 s; always: until chance is excluded, up to 60 trials of a cell.",
 )
 
 

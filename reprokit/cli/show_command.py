@@ -118,7 +118,7 @@ def _colour() -> bool:
 
 
 def _table(record: RunRecord) -> None:
-    from reprokit.cli.display.console import console
+    from reprokit.cli.display.live import console
 
     own = console()
     status = "not finished" if record.exit_status is None else f"exit status {record.exit_status}"

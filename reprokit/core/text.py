@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef]")
 """Characters that Unicode takes for letters and marks, and that show nothing (Default_Ignorable_Code_Point)."""
@@ -28,9 +27,9 @@ def seconds(value: float | None) -> str:
     return f"{int(value) // 60} min {int(value) % 60:02d} s"
 
 
-def build_times(built: Sequence[float], reused: int) -> str:
-    """``built 3 images in 2 min 10 s, reused 5``; '' for no image. ``built``: the seconds of each."""
-    parts = [f"built {pluralize(len(built), 'image')} in {seconds(sum(built))}"] if built else []
+def build_times(built: int, took: float, reused: int) -> str:
+    """``built 3 images in 2 min 10 s, reused 5``; '' for no image. ``took``: seconds by the clock, not of each."""
+    parts = [f"built {pluralize(built, 'image')} in {seconds(took)}"] if built else []
     parts += [f"reused {reused}" if built else f"reused {pluralize(reused, 'image')}"] if reused else []
     return ", ".join(parts)
 

@@ -107,7 +107,7 @@ def _head(subject: Subject, run: RunRecord | None, statement: str) -> str:
     if run is None:
         lines.append("**Not run yet here:** this is the case alone, without verdicts.")
     else:
-        counts = prose(summary(run.cells).removesuffix("; nothing departs"))  # who reads it does not know from what
+        counts = prose(summary(run.cells))
         same = ", ".join(tables.fixed_axes(run.cells)) if len(run.cells) > 1 else ""
         always = f" In every cell: {same}." if same else ""
         lines.append(f"**{statement or counts}.**")

@@ -15,7 +15,7 @@ from reprokit.evidence.differences import INFINITE, NAN, ComparisonRecord
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.text import LineNumbers, clean
 from reprokit.evidence.usage import Usage
-from reprokit.report.labels import cell_name, expectation, ranges
+from reprokit.report.labels import cell_name, ranges, verdict_words
 from reprokit.store.places import read_log, why_removed
 
 BARS = 24
@@ -92,7 +92,7 @@ def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colo
 
     yield f"{record.case_id}: {record.details.tried or cell_name(record)}"
     if record.verdict:
-        yield f"{record.verdict} ({expectation(record)}): {record.marked_reason}"
+        yield f"{verdict_words(record)}: {record.marked_reason}"
     else:
         yield "undecided: the run was stopped, or has not come to this cell yet"
     engine = f", {run.host.engine}" if run.host.engine else ""

@@ -16,7 +16,7 @@ from reprokit.core.json_record import JsonDocument, JsonRecord
 from reprokit.environment.lock import GROUPS, LockEntry
 from reprokit.environment.measured import FURTHER, Measured
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.report.labels import cell_name, expectation
+from reprokit.report.labels import cell_name, verdict_words
 
 FRAMEWORKS = re.compile(
     r"(torch(vision|audio|text)?|triton|paddle\w*(-gpu)?|tensorflow(-\w+)?|jax(lib)?|mxnet(-.*)?|keras|onnx(runtime.*)?)$"
@@ -117,7 +117,7 @@ def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Map
     return EnvironmentFacts(
         name=name,
         title=f"{cell.case_id}: {cell_name(cell)}",
-        verdict=f"{cell.verdict or 'undecided'} ({expectation(cell)})" if cell.expected else str(cell.verdict),
+        verdict=verdict_words(cell),
         facts=_with(_known(facts), measured.packages),
         measured=cell.environment is not None,
     )

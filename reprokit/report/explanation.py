@@ -63,7 +63,7 @@ class Explained:
 
     @cached_property
     def supported(self) -> bool:
-        """Whether the trials carry what an exact statement says: that no other cell fails by the same chance."""
+        """Whether the trials suffice for an exact statement: that no other cell fails by the same chance."""
         not_run = len(self.cells) - len(self.records)
         tallies = [*map(tally_of, self.records), *[Tally()] * not_run]
         return Support(self.explanation, self.cells).given(tallies)
@@ -183,7 +183,7 @@ def at_the_end(cases: Sequence[Explained], run_id: str) -> Iterator[str]:
 
 
 def short(explained: Explained) -> Iterator[str]:
-    """One to three lines for the end of a run. "Exactly" is said only of what the trials carry."""
+    """One to three lines for the end of a run. "Exactly" is said only where the trials suffice."""
     found = explained.explanation
     if found.claim is Statement.NONE:
         yield f"no claim: {found.why}"
@@ -193,7 +193,10 @@ def short(explained: Explained) -> Iterator[str]:
         notes.append("it may be said shorter")
     exact = found.claim is Statement.EXACT
     if exact and explained.supported:
-        yield f"reproduces exactly when {words(found.found)}{_rate(explained)} ({'; '.join(notes)})"
+        ill, well = (total(tally_of(explained.records[at]) for at in some) for some in (found.bad, found.good))
+        how = f"fails in {ill.failed} of {ill.of} runs with" if ill.passed else "reproduces exactly when"
+        rest = f", in {well.failed} of {well.of} otherwise" if ill.passed else ""
+        yield f"{how} {words(found.found)}{rest} ({'; '.join(notes)})"
     elif exact:
         bad, good = pluralize(len(found.bad), "cell"), pluralize(len(found.good), "cell")
         notes = notes[1:] and [f" ({'; '.join(notes[1:])})"]
@@ -272,7 +275,7 @@ def _rate(explained: Explained) -> str:
 
 
 def _how_to_confirm(explained: Explained) -> Iterator[str]:
-    """What more trials would be worth, where the statement is not carried by those there are."""
+    """What more trials would be worth, where there are too few for the statement."""
     if not explained.supported and min(explained.trials) < MOST_TRIALS:
         line = shlex.join(["reprokit", "run", explained.path, "--confirm", "always"])
         yield f"that may be chance; repeat the cells that decide it: {line}"

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from reprokit.case.matrix import label
 from reprokit.core.json_record import ABSENT, JsonRecord
-from reprokit.core.text import build_times, first_line, pluralize, seconds
+from reprokit.core.text import first_line, pluralize
 from reprokit.engine import registry
 from reprokit.evidence.details import FailureRecord
 from reprokit.evidence.model import Frame, Verdict
-from reprokit.evidence.records import CellOutline, CellRecord, ImageRecord
-from reprokit.evidence.sequential import CONFIDENCE, failure_rate_bound
+from reprokit.evidence.records import CellOutline, CellRecord
+from reprokit.evidence.sequential import TrialFigures
 
 
 def style(cell: CellRecord) -> str:
@@ -23,11 +23,50 @@ def style(cell: CellRecord) -> str:
     return {True: "green", False: "bold red", None: "cyan"}[cell.as_expected]
 
 
-def expectation(cell: CellRecord) -> str:
-    """``as expected``, ``expected reproduced``, or ``-`` when nothing is expected or the verdict is inconclusive."""
+def verdict_words(cell: CellRecord) -> str:
+    """The verdict against what the case expects: ``flaky, as expected``, ``reproduced, expected not-reproduced``."""
+    verdict = str(cell.verdict or "undecided")
     if cell.as_expected is None:
-        return "-" if cell.expected is None else f"inconclusive; {cell.expected} expected"
-    return "as expected" if cell.as_expected else f"EXPECTED {cell.expected}"
+        return verdict
+    return f"{verdict}, {'as expected' if cell.as_expected else f'expected {cell.expected}'}"
+
+
+STOPPED = (None, Verdict.CANCELLED)  # nothing to say of these but how many
+DEPARTS, INCONCLUSIVE, FLAKY, FAILED, PASSED, LEFT = range(6)
+
+
+def rank(cell: CellRecord) -> int:
+    """Where a cell comes in a list: what departs first, then what is open, flaky, failed; what passed, what is left."""
+    if cell.as_expected is False:
+        return DEPARTS
+    if cell.verdict is None or cell.verdict in STOPPED:
+        return LEFT
+    places = {Verdict.FLAKY: FLAKY, Verdict.NOT_REPRODUCED: PASSED}
+    return places.get(cell.verdict, FAILED) if cell.verdict.conclusive else INCONCLUSIVE
+
+
+_HEADS = {DEPARTS: "departs", INCONCLUSIVE: "inconclusive", FLAKY: "flaky"}
+MOST_FINDINGS = 100
+
+
+def list_findings(
+    cells: Sequence[CellRecord], names: Mapping[int, str], is_cut: Callable[[CellRecord], bool] = lambda cell: False
+) -> Iterator[tuple[str, str]]:
+    """What departs, is inconclusive or flaky, with its whole reason: a word and a text for all cells that share both.
+
+    ``is_cut``: whether the reason of another cell was not shown in full, either.
+    """
+    groups: dict[tuple[str, str, str, str], list[int]] = {}
+    for cell in sorted(cells, key=rank):
+        if head := _HEADS.get(rank(cell), str(cell.verdict) if is_cut(cell) else ""):
+            key = head, cell.case_id, verdict_words(cell), cell.marked_reason.strip()
+            groups.setdefault(key, []).append(cell.number)
+    for (head, _, verdict, reason), numbers in list(groups.items())[:MOST_FINDINGS]:
+        more = f" and {pluralize(len(numbers) - 1, 'more cell')}" if len(numbers) > 1 else ""
+        said = verdict.removeprefix(head).removeprefix(", ")
+        yield head, ": ".join(filter(None, [f"#{ranges(numbers)} {names[numbers[0]]}{more}", said, reason]))
+    if len(groups) > MOST_FINDINGS:
+        yield "...", f"{len(groups) - MOST_FINDINGS} more reasons; --json has them all"
 
 
 def cell_name(cell: CellRecord) -> str:
@@ -46,36 +85,37 @@ def case_names(ids: Iterable[str]) -> str:
     return ", ".join(unique[:3]) + (f" and {len(unique) - 3} more" if len(unique) > 3 else "")
 
 
-def short_reason(cell: CellRecord) -> str:
-    """The reason in one line, the cause first. What one passing trial leaves possible is said once: :func:`caveat`."""
+def short_reason(cell: CellRecord, *, bound: bool = True) -> str:
+    """The reason in one line, the cause first. Without ``bound``, what its passes leave open is said elsewhere."""
     if cell.reused_from:
         ran = replace(cell, reused_from=None)
-        return f"reused from {cell.reused_from.partition(':')[0]}: {short_reason(ran)}"
-    shown = cell.details.trials
+        return f"reused from {cell.reused_from.partition(':')[0]}: {short_reason(ran, bound=bound)}"
     if cell.verdict is Verdict.REPRODUCED and cell.details.repeats and cell.trials:
         return f"{first_line(cell.trials[0].reason)} ({pluralize(len(cell.trials), 'trial')})"
+    shown = cell.details.trials
     if cell.verdict is not Verdict.NOT_REPRODUCED or shown is None or shown.policy.rate is not None:
         return first_line(cell.reason)
     if _is_measured(cell):
         return first_line(cell.trials[0].reason)
-    figures = "" if shown.of == 1 else f"; up to {100 * (shown.possible or 0):.0f} % may fail"
-    return f"passed ({pluralize(shown.of, 'trial')}{figures})"
+    return _pass_words(shown) if bound and shown.of > 1 else f"passed {shown.of} of {shown.of}"
 
 
-def caveat(cells: Sequence[CellRecord]) -> str:
-    """What cells that passed in their only trial leave open; '' where there are none."""
-    once = [cell for cell in cells if _passed_once(cell)]
-    if not once:
-        return ""
-    rate = 100 * failure_rate_bound(1, CONFIDENCE)
-    where = f"{len(once)} of the {pluralize(len(cells), 'cell')} passed in one trial"
-    return f"{where}, which leaves a failure rate of up to {rate:g} % possible; --trials auto runs more"
+def _pass_words(shown: TrialFigures) -> str:
+    possible = f"a failure in up to {100 * (shown.possible or 0):.0f} % of runs is not excluded"
+    return f"passed {shown.of} of {shown.of} ({possible})"
 
 
-def _passed_once(cell: CellRecord) -> bool:
-    shown = cell.details.trials
-    once = shown is not None and (shown.of, shown.policy.rate) == (1, None)
-    return cell.verdict is Verdict.NOT_REPRODUCED and once and not _is_measured(cell)
+def list_passes(cells: Sequence[CellRecord]) -> Iterator[str]:
+    """What passing trials do not exclude, once for all cells with as many of them, the fewest first."""
+    counts: Counter[tuple[int, str]] = Counter()
+    for cell in cells:
+        shown = cell.details.trials
+        ran = replace(cell, reused_from=None)
+        if shown and short_reason(ran, bound=False) == f"passed {shown.of} of {shown.of}":
+            counts[shown.of, _pass_words(shown)] += 1
+    for (count, text), some in sorted(counts.items()):
+        more = "; --trials auto runs more" if count == 1 else ""
+        yield f"{text}: {some} of {pluralize(len(cells), 'cell')}{more}"
 
 
 def _is_measured(cell: CellRecord) -> bool:
@@ -87,43 +127,30 @@ def _is_measured(cell: CellRecord) -> bool:
 
 def summary(cells: Sequence[CellRecord | CellOutline]) -> str:
     """``2 reproduced, 4 not-reproduced; all as expected``; and how many of them did not run."""
+    counts = sorted(Counter(cell.verdict for cell in cells).items(), key=lambda item: (-item[1], str(item[0])))
+    decided = [f"{count} {verdict}" for verdict, count in counts if verdict and verdict.conclusive]
+    open_ones = [f"{count} {one}" for one, count in counts if not (one in STOPPED or (one and one.conclusive))]
+    stopped = [f"{n} {'stopped before a verdict' if one else 'undecided'}" for one, n in counts if one in STOPPED]
+    words = [", ".join(decided), f"inconclusive: {', '.join(open_ones)}" if open_ones else "", *stopped]
+    if departures := sum(cell.as_expected is False for cell in cells):
+        words.append(f"{departures} depart{'s' * (departures == 1)} from what the case expects")
+    elif not open_ones and not stopped and cells and all(cell.expected is not None for cell in cells):
+        words.append("all as expected")
     reused = sum(cell.reused_from is not None for cell in cells)
-    return _summary(cells) + (f"; {reused} reused from earlier runs" if reused else "")
-
-
-def _summary(cells: Sequence[CellRecord | CellOutline]) -> str:
-    counts = Counter(cell.verdict.value if cell.verdict else "undecided" for cell in cells)
-    words = ", ".join(f"{count} {name}" for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-    if any(cell.as_expected is False for cell in cells):
-        return f"{words}; {standing(cells)} from what the case expects"
-    if any(cell.verdict is None or not cell.verdict.conclusive for cell in cells):
-        return f"{words}; {standing(cells)}"
-    return f"{words}; nothing departs" if any(cell.expected is None for cell in cells) else f"{words}; all as expected"
-
-
-def totals(cells: Sequence[CellRecord]) -> str:
-    """What a run took: :func:`reprokit.core.text.build_times` over its images, and the time of all trials."""
-    images: dict[str, ImageRecord] = {}
-    for cell in cells:
-        if cell.image and not (cell.image.tag in images and images[cell.image.tag].built):
-            images[cell.image.tag] = cell.image
-    built = [image.seconds for image in images.values() if image.built]
-    trials = sum(cell.seconds or 0 for cell in cells if not cell.reused_from)
-    parts = [build_times(built, len(images) - len(built)), f"trials {seconds(trials)}" if trials else ""]
-    return "; ".join(filter(None, parts))
+    return "; ".join(filter(None, [*words, f"{reused} reused from earlier runs" if reused else ""]))
 
 
 def standing(cells: Sequence[CellRecord | CellOutline]) -> str:
-    """:func:`summary` in two words, for a column: ``as expected``, ``1 departs``, ``2 inconclusive``."""
-    departures = sum(cell.as_expected is False for cell in cells)
-    open_ones = sum(cell.verdict is None or not cell.verdict.conclusive for cell in cells)
-    if departures:
+    """:func:`summary` in a few words, for a column: ``as expected``, ``1 departs``, ``2 inconclusive``, ``9 left``."""
+    if departures := sum(cell.as_expected is False for cell in cells):
         return f"{departures} depart{'s' * (departures == 1)}"
-    return f"{open_ones} inconclusive" if open_ones else "as expected"
+    stopped = sum(cell.verdict in STOPPED for cell in cells)
+    if open_ones := sum(cell.verdict is None or not cell.verdict.conclusive for cell in cells) - stopped:
+        return f"{open_ones} inconclusive"
+    return f"stopped, {stopped} left" if stopped else "as expected"
 
 
-MOST = 20
-"""Ways of failing that a summary lists; the result file has all."""
+MOST = 20  # ways of failing that a summary lists; the result file has all
 _SIGNATURE = (Verdict.REPRODUCED, Verdict.FLAKY)
 
 
@@ -149,13 +176,10 @@ class FailureGroup(JsonRecord):
 
 
 def failure_groups(cells: Iterable[CellRecord]) -> tuple[FailureGroup, ...]:
-    """Return the ways in which cells failed: those that are not the signature's first, of each the commonest first.
-
-    Cells without a fingerprint (recorded by a version that made none) are in no group.
-    """
+    """The ways in which cells failed: those that are not the signature's first, of each the commonest first."""
     found: dict[tuple[bool, str, str], list[tuple[int, FailureRecord]]] = {}
     for cell in cells:
-        if failure := cell.details.failure:
+        if failure := cell.details.failure:  # none where an older version made no fingerprint
             key = cell.verdict in _SIGNATURE, failure.version, failure.id
             found.setdefault(key, []).append((cell.number, failure))
     ordered = sorted(found.items(), key=lambda item: (item[0][0], -len(item[1]), item[1][0][0]))
@@ -171,11 +195,7 @@ def failure_groups(cells: Iterable[CellRecord]) -> tuple[FailureGroup, ...]:
 
 
 def failure_lines(cells: Sequence[CellRecord]) -> Iterator[str]:
-    """What a summary says of failures, for a person: nothing where each cell's own line says it already.
-
-    Those that are not the signature's, where several cells have one; and those that are, where the signature of a case
-    fits more than one way of failing, since one of them may be another bug.
-    """
+    """Other failures that several cells share, and the ways of failing that one signature fits: a bug more, maybe."""
     others = [group for group in failure_groups(cells) if group.verdict is Verdict.DIFFERENT_FAILURE]
     if sum(len(group.cells) for group in others) > 1:
         yield "different failures:"

@@ -110,17 +110,19 @@ def _warnings_of(file: CaseFile, cell: dict[str, str], catalog: Catalog) -> list
     except CaseError:
         return []
     found: list[str] | None = None
+    refused = ""
     for source in BASE_SOURCES:
         try:
             environment = without_check(spec, Supply(base_source=source, catalog=catalog))
-        except Unsupported:
+        except Unsupported as error:
+            refused = refused or str(error)
             continue
         conflicts = [] if compatibility.tolerated(spec) else compatibility.conflicts(spec, environment, catalog)
         here = [*compatibility.lacks(spec, environment), *conflicts]
         found = here if found is None else [text for text in found if text in here]
         if not found:  # whatever the others say
             break
-    return found or []
+    return [refused] if found is None else found
 
 
 @dataclass(frozen=True, kw_only=True)

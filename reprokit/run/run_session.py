@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -166,7 +167,9 @@ class Session(Invocation):
         with self._display.progress() as listener, signals():
             runner = self._runner("", request, None, listener)
             listener.planned("", tasks)
+            began = time.monotonic()
             images = runner.build(tasks)
+            took = time.monotonic() - began
         for _, ready, waiting in images:
             how = "exists"
             if ready.built or ready.fetched:
@@ -175,9 +178,9 @@ class Session(Invocation):
             self._say(f"{ready.image.tag}: {how}, {size}, {len(waiting)} cell{'s' if len(waiting) != 1 else ''}")
         for record in runner.records:
             self._say(f"{record.case_id}: {label(record.cell)}: {record.verdict}: {record.reason}")
-        built = [ready.seconds for _, ready, _ in images if ready.built]
+        built = sum(ready.built for _, ready, _ in images)
         if len(images) > 1:
-            self._say(build_times(built, len(images) - len(built)))
+            self._say(build_times(built, took, len(images) - built))
         return BuildResult(built=tuple((ready, tuple(waiting)) for _, ready, waiting in images), failed=runner.records)
 
     def lock(self, request: Request, *, upgrade: bool = False, check: bool = False) -> LockResult:

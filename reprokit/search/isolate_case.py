@@ -14,6 +14,7 @@ from reprokit.case import matrix
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, Partial, expand, label, matches, no_axis, parse_group
 from reprokit.core.errors import UsageError
+from reprokit.core.near_match import near
 from reprokit.environment import versions, wording
 from reprokit.environment.axes import AXES, AXIS_NAMES, BY_NAME, KNOWN, READERS
 from reprokit.environment.catalog import OURS
@@ -200,9 +201,21 @@ def _cells_of_case(file: CaseFile) -> list[Cell]:
 
 def _check(file: CaseFile, option: str, partial: Partial) -> None:
     own = (*file.case.matrix.columns(), *sorted(file.names))
-    for name in partial:
+    for name, value in partial.items():
         if name not in (*own, *AXIS_NAMES):
             raise UsageError(f"{option} {name}=...: {no_axis(name, own, KNOWN)}")
+        has = file.case.matrix.columns().get(name, ())
+        if value not in has and _is_closed(file, name, has):
+            hint = near(value, has, prefix="; ")
+            raise UsageError(
+                f"{option} {name}={value}: axis {name!r} has no such value{hint}; it has: {', '.join(has)}"
+            )
+
+
+def _is_closed(file: CaseFile, name: str, has: Sequence[str]) -> bool:
+    """Whether the values of an axis are all that there are: words of the case, not versions, numbers or commits."""
+    refs = any(name in source.ref for source in file.case.sources.values())
+    return bool(has) and name not in AXIS_NAMES and not refs and not any(re.match(r"v?\d", value) for value in has)
 
 
 def _choices(file: CaseFile, option: str, given: Partial, cell: Cell) -> list[str]:
@@ -296,10 +309,7 @@ def _closer(session: SearchSession, found: Isolation) -> Iterator[str]:
 
 
 def _roles(cells: Sequence[Cell]) -> Search[tuple[Cell, Cell]]:
-    """Run all environments of a report to find a failing and a passing one: the report does not say which is which.
-
-    Returns the closest such pair, or the first two where there is none; the answer then says so.
-    """
+    """Run all environments of a report: the closest failing and passing one, or the first two where there is none."""
     readings = yield Query(candidates=tuple(Candidate(cell=cell) for cell in cells))
     bad = [cell for cell, seen in zip(cells, readings, strict=True) if seen is Reading.FAIL]
     good = [cell for cell, seen in zip(cells, readings, strict=True) if seen is Reading.PASS]

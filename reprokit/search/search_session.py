@@ -320,8 +320,10 @@ class SearchSession(Invocation):
             status = error.exit_status
             raise
         finally:
-            self._finish(status, engine)
-            self._close()
+            try:
+                self._finish(status, engine)
+            finally:
+                self._close()
         return status
 
     def _decide(self, runner: Runner, ahead: Ahead, ask: Query) -> tuple[Reading, ...]:

@@ -133,7 +133,7 @@ class Recorder:
     def close(self) -> str:
         """Bring the database up to date; returns in words why it is not, else ''. The run is kept in any case.
 
-        Raises RecordError where the database will not take it until a user does something about that.
+        Raises RecordError where the database will not take it until a user does something about that: makes room, say.
         """
         if self._journal is None or self._end.is_set():
             return ""
@@ -149,7 +149,7 @@ class Recorder:
         if remote_of(self._folder):
             how = "is delivered by the next run, or by `reprokit store sync`"
         text = f"{error}\nthis run is kept in {self._journal.path}, and {how}"
-        if error.trouble not in PASSING:
+        if error.trouble not in PASSING or error.trouble is Trouble.FULL:
             raise RecordError(text) from error
         return text
 

@@ -1,44 +1,60 @@
-"""Progress as a live table of cells, on a terminal, and the final table of a run."""
+"""Progress as a live table on a terminal, and the final table of a run."""
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from types import TracebackType
+from typing import IO
 
-from rich.console import Console, Group
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.live import Live
 from rich.markup import escape as escape_markup
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from reprokit.cli.display.plain import UNLIMITED, labels
+from reprokit.cli.display.plain import UNLIMITED, Tracker, labels, shared_axes
 from reprokit.core.terminal import visible
-from reprokit.core.text import seconds
+from reprokit.core.text import pluralize, seconds
 from reprokit.evidence.records import CellRecord
-from reprokit.report.labels import expectation, short_reason, style, summary
-from reprokit.run.listener import Listener
-from reprokit.run.resuming import UNDECIDED
+from reprokit.report.labels import (
+    DEPARTS,
+    FAILED,
+    FLAKY,
+    INCONCLUSIVE,
+    LEFT,
+    list_findings,
+    rank,
+    short_reason,
+    style,
+    summary,
+    verdict_words,
+)
 from reprokit.run.task import Task
 
 
-@dataclass(frozen=True, kw_only=True)
-class _State:
-    """What a cell does. ``since``, ``at``: when its kind of state and its ``text`` began, None where no clock runs."""
+class _Console(Console):
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """As Rich's, of texts that may hold anything."""
+        for text, look, control in super().render(renderable, options):
+            yield Segment(text if control else visible(text), look, control)
 
-    kind: str
-    text: str = ""
-    since: float | None = None
-    at: float | None = None
 
-    def shown(self, now: float) -> tuple[str, str]:
-        """How long it does that, and what: of a build, also for how long its present step runs."""
-        elapsed = "" if self.since is None or self.kind == "queued" else seconds(now - self.since)
-        steps = self.kind == "building" and self.at is not None and self.at != self.since
-        step = f"{seconds(now - (self.at or now))}, " if steps and self.text and now - (self.at or now) >= 1 else ""
-        return elapsed, step + self.text
+def console(file: IO[str] | None = None, width: int | None = None) -> Console:
+    """A console for ``file``, standard output by default."""
+    return _Console(file=file, width=width, highlight=False)
+
+
+ROOMY = 100
+"""Columns from which a table says how long each cell took: below, the reason needs them."""
+MOST_FOUND = 50
+"""Rows of cells that failed or are open; the reasons below the table are of all."""
+MOST_ALIKE = 5
+"""Rows with the same verdict and reason: one failed build may be that of hundreds."""
+_MARKS = {DEPARTS: "! ", INCONCLUSIVE: "? "}
 
 
 def escape(text: str) -> str:
@@ -46,16 +62,32 @@ def escape(text: str) -> str:
     return escape_markup(visible(text))
 
 
-class LiveListener(Listener):
-    """A table that follows the run; rows that do not fit on the screen are counted below it."""
+def _table(width: int, *, timed: bool) -> Table:
+    """``width``: of the terminal; from UNLIMITED on nothing is cut or folded, however wide it gets."""
+    whole = width >= UNLIMITED
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=not whole)
+    table.add_column("#", justify="right", style="dim", no_wrap=True)
+    table.add_column("cell", overflow="fold", max_width=None if whole else width * 2 // 5)
+    table.add_column("  verdict", no_wrap=True)
+    if timed:
+        table.add_column("time", justify="right", no_wrap=True)
+    # Takes the remaining width and is cut, so that a row stays one line.
+    table.add_column("why", overflow="ellipsis", no_wrap=True, ratio=None if whole else 1, min_width=12)
+    return table
+
+
+def _row(cell: CellRecord, name: str, *, timed: bool) -> list[str]:
+    verdict = f"[{style(cell)}]{_MARKS.get(rank(cell), '  ')}{cell.verdict}[/]"
+    took = [seconds(cell.seconds)] if timed else []
+    return [str(cell.number), escape(name), verdict, *took, escape(short_reason(cell, bound=False))]
+
+
+class LiveListener(Tracker):
+    """What runs, and what departed or is open, which stays; all other cells are numbers below."""
 
     def __init__(self, console: Console) -> None:
+        super().__init__()
         self._console = console
-        self._lock = threading.RLock()
-        self._total = 0
-        self._labels: dict[int, str] = {}
-        self._states: dict[int, _State] = {}
-        self._records: dict[int, CellRecord] = {}
         self._live = Live(get_renderable=self._render, console=console, refresh_per_second=8, transient=True)
 
     def __enter__(self) -> LiveListener:
@@ -68,104 +100,82 @@ class LiveListener(Listener):
         self._live.stop()
 
     def planned(self, run_id: str, tasks: Sequence[Task]) -> None:
-        """Begin the table."""
-        with self._lock:
-            self._total = len(tasks)
-        self.appended(labels(tasks))
-
-    def appended(self, names: Mapping[int, str]) -> None:
-        """More rows."""
-        with self._lock:
-            self._labels = {**self._labels, **names}
-            self._states |= {number: _State(kind="queued") for number in names}
-
-    def state(self, numbers: Sequence[int], state: str, text: str = "") -> None:
-        """The state of cells changes; their clock restarts when the kind of state does, that of a step when it does."""
-        now = time.monotonic()
-        with self._lock:
-            for number in numbers:
-                before = self._states.get(number)
-                since = before.since if before and before.kind == state else now
-                at = before.at if before and (before.kind, before.text) == (state, text) else now
-                self._states[number] = _State(kind=state, text=text, since=since, at=at)
-
-    def build_ended(self, numbers: Sequence[int], took: float, *, failed: bool = False) -> None:
-        """The clock of the build stops; a failed one is decided right after."""
-        with self._lock:
-            for number in [] if failed else numbers:
-                self._states[number] = _State(kind="built", text=f"in {seconds(took)}")
-
-    def decided(self, record: CellRecord) -> None:
-        """A row gets its verdict."""
-        with self._lock:
-            self._records[record.number] = record
-            self._states[record.number] = _State(kind="decided")
-
-    repeated = decided
+        """As of every display, with short labels."""
+        super().planned(run_id, tasks)
+        self.appended(labels(tasks, short=True))
 
     def note(self, text: str) -> None:
         """A line above the table."""
         self._console.print(f"[dim]note: {escape(text)}[/dim]")
 
     def _render(self) -> Group:
+        now = time.monotonic()
         with self._lock:
-            # Active rows first where the screen is too small for all.
-            room = max(3, self._console.height - 6)
-            shown = sorted(self._labels, key=self._rank)[:room]
-            table = _table()
-            for number in sorted(shown):
-                record = self._records.get(number)
-                if record is not None and self._states[number].kind != "confirming":
-                    _add(table, record, self._labels[record.number])
-                    continue
-                name, state = escape(self._labels[number]), self._states[number]
-                elapsed, text = state.shown(time.monotonic())
-                table.add_row(str(number), name, f"[blue]{state.kind}[/blue]", elapsed, f"[dim]{escape(text)}[/dim]")
-            hidden = len(self._labels) - len(shown)
-            count = sum(record.verdict not in UNDECIDED for record in self._records.values())
-            done = f"{count}{f' of {self._total}' if self._total else ''} cells decided"
-            return Group(table, Text(done + (f", {hidden} not shown" if hidden else ""), style="dim"))
-
-    def _rank(self, number: int) -> tuple[int, int]:
-        if number in self._records:
-            return 2, -number
-        return (1 if self._states[number].kind == "queued" else 0), number
-
-
-def _table(*, whole: bool = False) -> Table:
-    """``whole``: nothing is cut or folded, however wide it gets."""
-    table = Table(box=None, pad_edge=False, header_style="bold", expand=not whole)
-    table.add_column("#", justify="right", style="dim", no_wrap=True)
-    table.add_column("cell", overflow="fold", max_width=None if whole else 60)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("time", justify="right", no_wrap=True)
-    # Takes the remaining width and is cut, so that a row stays one line.
-    table.add_column("why", overflow="ellipsis", no_wrap=True, ratio=None if whole else 1, min_width=12)
-    return table
+            busy: dict[int, list[int]] = {}
+            for number, state in self._states.items():
+                if state.kind != "queued":
+                    busy.setdefault(id(state), []).append(number)
+            doing = sorted(((self._states[some[0]], some) for some in busy.values()), key=lambda one: one[0].since)
+            found = [one for number, one in self._records.items() if rank(one) <= FLAKY and number not in self._states]
+            names = self._labels
+        room = max(3, self._console.height - 4)
+        active = doing[: max(1, room - min(len(found), room // 2))]
+        kept = found[-max(1, room - len(active)) :]
+        table = _table(self._console.width, timed=True)
+        for record in sorted(kept, key=lambda one: one.number):
+            table.add_row(*_row(record, names.get(record.number, ""), timed=True))
+        for state, some in active:
+            # Of a build, also for how long its present step runs.
+            steps = state.kind == "building" and state.at != state.since and state.text and now - state.at >= 1
+            text = (f"{seconds(now - state.at)}, " if steps else "") + state.text
+            name = names.get(some[0], "") + (f" and {len(some) - 1} more" if len(some) > 1 else "")
+            kind = f"[blue]  {state.kind}[/]"
+            table.add_row(str(some[0]), escape(name), kind, seconds(now - state.since), f"[dim]{escape(text)}[/dim]")
+        hidden = len(found) - len(kept) + len(doing) - len(active)
+        end = self.progress() + (f"; {pluralize(hidden, 'row')} not shown" if hidden else "")
+        return Group(*[table] * bool(table.row_count), Text(end, style="dim"))
 
 
-def _add(table: Table, record: CellRecord, name: str) -> None:
-    colour = style(record)
-    departs = "" if record.as_expected is not False else f" ({expectation(record)})"
-    table.add_row(
-        str(record.number),
-        escape(name),
-        f"[{colour}]{record.verdict or 'undecided'}{departs}[/{colour}]",
-        seconds(record.seconds),
-        escape(short_reason(record)),
-    )
+def print_table(console: Console, cells: Sequence[CellRecord], most: int = 20) -> None:
+    """Print the final table: cells that depart first, then what is open, flaky, failed; all reasons that it cuts below.
 
+    Cells that passed are rows where there are at most ``most`` in all; else they are counted, as those always are that
+    were stopped.
+    """
+    names = labels(cells, short=console.width < UNLIMITED)
+    ordered = sorted((cell for cell in cells if rank(cell) != LEFT), key=lambda cell: (rank(cell), cell.number))
+    rows, alike = ordered, Counter[tuple[str, ...]]()
+    if len(ordered) > most:
+        rows = []
+        for cell in ordered:
+            key = cell.case_id, str(cell.verdict), cell.reason
+            alike[key] += 1
+            if rank(cell) <= FAILED and alike[key] <= MOST_ALIKE and len(rows) < max(most, MOST_FOUND):
+                rows.append(cell)
+    for line in shared_axes(cells):
+        console.print(f"[dim]{escape(line)}[/dim]")
+    timed = console.width >= ROOMY
+    table, room = _table(console.width, timed=timed), console.width - 8 - 10 * timed - console.width * 2 // 5
+    for cell in rows:
+        table.add_row(*_row(cell, names[cell.number], timed=timed))
+    if rows:
+        console.print(table)
+        room -= max(len(f"{cell.number}{cell.verdict}") for cell in rows) + 2
+    shown = {cell.number for cell in rows}
+    if left := Counter(verdict_words(cell) for cell in ordered if cell.number not in shown):
+        some = "; ".join(f"{count} {words}" for words, count in left.items())
+        console.print(f"[dim]and {some}; --json has them all[/dim]")
 
-def print_table(console: Console, cells: Sequence[CellRecord], limit: int = 200) -> None:
-    """Print the final table. Of more than ``limit`` cells, departures and inconclusive ones come first."""
-    names = labels(cells)
-    shown = list(cells)
-    if len(shown) > limit:
-        shown = sorted(shown, key=lambda cell: (cell.as_expected is not False, cell.as_expected is True))[:limit]
-    table = _table(whole=console.width >= UNLIMITED)
-    for record in shown:
-        _add(table, record, names[record.number])
-    console.print(table)
-    if len(shown) < len(cells):
-        console.print(f"[dim]... and {len(cells) - len(shown)} more; --json has them all[/dim]")
+    def is_cut(cell: CellRecord) -> bool:
+        short = short_reason(cell, bound=False)
+        more = cell.reason.strip() != short and cell.reason.strip().startswith(short)
+        return cell.number in shown and (cell_len(visible(short)) > room or more)
+
+    below = Table.grid(padding=(0, 1))
+    below.add_column(no_wrap=True)
+    below.add_column(overflow="fold")
+    for head, text in list_findings(cells, names, is_cut):
+        below.add_row(Text(head, style="bold red" if head == "departs" else "bold"), Text(visible(text)))
+    if below.row_count:
+        console.print(below)
     console.print(f"[bold]{escape(summary(cells))}[/bold]")

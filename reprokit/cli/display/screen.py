@@ -11,14 +11,17 @@ from typing import IO, TYPE_CHECKING, TextIO, cast
 
 from reprokit.case.files import CaseFile
 from reprokit.cli.display.output import Output
-from reprokit.cli.display.plain import PlainListener
+from reprokit.cli.display.plain import PlainListener, Tracker, labels
+from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.report.labels import caveat, failure_lines, summary, totals
+from reprokit.report.labels import DEPARTS, failure_lines, list_findings, list_passes, rank, summary
 from reprokit.run.listener import Listener
 from reprokit.run.resuming import UNDECIDED, resume_line
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+FLAKY_LINE = "a failure that does not always show is expected where the case says how often: `trials: {rate: 0.1}`"
 
 
 class Screen:
@@ -33,6 +36,7 @@ class Screen:
         self._verbose = verbose
         self._live = live
         self._console: Console | None = None
+        self._tracker: Tracker | None = None
 
     def say(self, text: str) -> None:
         """Print a line, and wait until it and all before it is written."""
@@ -48,15 +52,15 @@ class Screen:
         try:
             terminal = self._out.isatty() and os.environ.get("TERM", "dumb") != "dumb"
             if self._verbose or not (terminal and self._live):
-                yield PlainListener(self._out, verbose=self._verbose)
+                with PlainListener(self._out, verbose=self._verbose) as self._tracker:
+                    yield self._tracker
                 return
             # Importing rich takes 0.1 s, which only a terminal needs.
-            from reprokit.cli.display.console import console
-            from reprokit.cli.display.live import LiveListener
+            from reprokit.cli.display.live import LiveListener, console
 
             self._console = console(cast("IO[str]", self._out))
-            with LiveListener(self._console) as listener:
-                yield listener
+            with LiveListener(self._console) as self._tracker:
+                yield self._tracker
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 self._out.hurry()
@@ -69,9 +73,11 @@ class Screen:
         if interrupted:
             self._out.hurry()
         if not self._table(cells):
+            for head, text in list_findings(cells, labels(cells)):
+                self.say(f"{head} {text}")
             self.say(summary(cells))
-        if took := totals(cells):
-            self.say(took)
+        if self._tracker:
+            self.say(self._tracker.took(cells))
         for line in failure_lines(cells):
             self.say(line)
         if interrupted:
@@ -86,8 +92,10 @@ class Screen:
 
             for line in explanation.at_the_end(explanation.of_run(record, file_of), record.id):
                 self.say(line)
-        if said := caveat(cells):
-            self.say(said)
+        for line in list_passes(cells):
+            self.say(line)
+        if any(rank(cell) == DEPARTS and cell.verdict is Verdict.FLAKY for cell in cells):
+            self.say(FLAKY_LINE)
         self.say(f"details: reprokit show {record.id} [CELL]")
         if offered := resume_line(cells):
             self.say(offered)

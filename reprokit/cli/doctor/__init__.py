@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from reprokit.cli.doctor import bases, cuda, disk, engines, gpus, indexes, itself, leftovers, locks, store, venvs
+from reprokit.cli.doctor import cuda, engines, gpus, indexes, itself, kept
 from reprokit.cli.doctor.finding import Finding, Status
 from reprokit.cli.doctor.ground import CheckTimedOut, Ground, later, survey
 from reprokit.core.errors import ReprokitError
@@ -22,19 +22,19 @@ SECONDS = 20.0
 Checker = Callable[[Ground], Iterator[Finding]]
 
 CHECKS: dict[str, Checker] = {
-    "reprokit": itself.check,
+    "reprokit": itself.check_reprokit,
     "engine": engines.check,
     "buildkit": engines.builds,
     "limits": engines.limits,
-    "disk": disk.check,
-    "store": store.check,
-    "base images": bases.check,
+    "disk": kept.check_disk,
+    "store": kept.check_store,
+    "base images": itself.check_bases,
     "gpu": gpus.check,
     "cuda": cuda.check,
     "network": indexes.check,
-    "venv": venvs.check,
-    "locks": locks.check,
-    "leftovers": leftovers.check,
+    "venv": itself.check_venv,
+    "locks": kept.check_locks,
+    "leftovers": kept.check_leftovers,
 }
 """The checks in the order in which they are shown."""
 

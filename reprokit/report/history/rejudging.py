@@ -22,7 +22,7 @@ from reprokit.evidence.ratio import MEMORY, RatioRecord
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.sequential import Trials, figures
 from reprokit.evidence.text import CUT_MARK
-from reprokit.report.labels import cell_name, expectation
+from reprokit.report.labels import cell_name, verdict_words
 from reprokit.run.comparing import Gone, outputs_of
 from reprokit.run.ratios import weighed_trials
 from reprokit.run.task import spec_of
@@ -209,7 +209,7 @@ def rejudged_lines(found: Sequence[Again], skipped: Sequence[Skipped], *, writte
         for one in group:
             cell, after = one.before, one.after
             name = f"{cell.number} {cell.case_id}: {cell_name(cell)}"
-            yield f"  {name}: {cell.verdict} -> {after.verdict} ({expectation(after)})"
+            yield f"  {name}: {cell.verdict} -> {verdict_words(after)}"
             said: dict[str, list[str]] = {}
             for old, new in one.trials:
                 said.setdefault(f"{old.outcome} -> {new.outcome}: {new.reason}", []).append(str(new.number))

@@ -274,10 +274,7 @@ def _joined(key: tuple[str, str, str, str], parts: Sequence[_Part], ids: Sequenc
 
 
 def _engines(runs: Mapping[str, RunRecord]) -> dict[str, str]:
-    """What served each run. One that did not get as far as asking an engine is taken for one of the engine before it.
-
-    Its cells are inconclusive, and say nothing of any; what makes no images only stands in for an engine that does.
-    """
+    """What served each run. One that did not get as far as asking an engine is taken for one of the engine before."""
     engines, usual = {}, registry.entries()[0].kind
     for run_id, run in runs.items():
         engines[run_id] = run.engine or usual

@@ -1,9 +1,4 @@
-"""When what a cell shows has changed: from its verdicts over time to transitions. Pure.
-
-A change counts once the next result says the same, as in airspeed velocity's steps, or once a sequential test decided
-it by itself; inconclusive results are stepped over. Where the failure did not always show, "gone" counts once the clean
-trials since would be rare if nothing had changed.
-"""
+"""When what a cell shows has changed: a change counts once the next result, or a sequential test, says the same."""
 
 from __future__ import annotations
 
@@ -88,10 +83,7 @@ RARE = 0.01
 
 
 def _chance(rate: FailedOf, clean: int) -> float:
-    """How likely the next ``clean`` trials all are, after ``rate``: Laplace's rule of succession, trial by trial.
-
-    So it takes longer where the rate is known from few trials.
-    """
+    """How likely the next ``clean`` trials all are, after ``rate``: Laplace's rule of succession, trial by trial."""
     matched, total = rate
     clear = total - matched + 1
     ways = math.lgamma(clear + clean) - math.lgamma(clear) + math.lgamma(total + 2) - math.lgamma(total + 2 + clean)

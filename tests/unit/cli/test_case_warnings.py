@@ -68,6 +68,14 @@ matrix:
 """
 
 
+def test_a_cell_that_nothing_serves_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "odd.yaml").write_text(
+        PROGRAMS.replace("{more}", "command: make").replace("node: [", 'python: ["2.6", ')
+    )
+    assert invoke(["validate", str(tmp_path / "odd.yaml")]) == 0
+    assert "warning: python 2.6 is not available on debian-12" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("more", "named"),
     [

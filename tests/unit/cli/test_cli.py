@@ -186,7 +186,7 @@ def test_a_run_that_is_not_finished_shows_its_cells_as_undecided(
     assert invoke(["show", "last"]) == 0
     table = capsys.readouterr().out
     assert "not finished, engine not recorded yet" in table
-    assert table.count(" undecided ") == 4
+    assert "4 undecided" in table
     assert invoke(["show", "last", "3"]) == 0
     assert "undecided: the run was stopped, or has not come to this cell yet" in capsys.readouterr().out
 

@@ -16,7 +16,7 @@ import click
 import pytest
 
 from reprokit.cli import doctor
-from reprokit.cli.doctor import bases, cuda, disk, engines, itself, leftovers, locks, venvs
+from reprokit.cli.doctor import cuda, engines, itself, kept
 from reprokit.cli.doctor.finding import Finding, Status
 from reprokit.cli.doctor.ground import Ground
 from reprokit.cli.doctor_command import lines
@@ -246,7 +246,7 @@ def test_what_the_engine_venv_can_use(
 ) -> None:
     monkeypatch.setattr(venv_host, "pythons", lambda: map(python, versions))
     monkeypatch.setattr(venv_host, "uv_version", lambda: uv)
-    found = rows(venvs.check(ground(tmp_path, settings=Settings(engine="venv" if chosen else "auto"))))
+    found = rows(itself.check_venv(ground(tmp_path, settings=Settings(engine="venv" if chosen else "auto"))))
     assert [status for status, _, _ in found] == [status for status, _ in wanted]
     assert all(words in text for (_, text, _), (_, words) in zip(found, wanted, strict=True))
 
@@ -269,14 +269,16 @@ def test_limits_that_the_engine_cannot_enforce(tmp_path: Path) -> None:
 def test_a_full_disk_prevents_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = ground(tmp_path, **engine(info={"DockerRootDir": str(tmp_path)}))
     for free, status in ((1e9, "fail"), (10e9, "warn"), (100e9, "ok")):
-        monkeypatch.setattr(disk.shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free, total=200e9))
-        assert {one for one, _, _ in rows(disk.check(here))} == {status}
-    monkeypatch.setattr(disk.os, "access", lambda *_: False)
+        monkeypatch.setattr(kept.shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free, total=200e9))
+        assert {one for one, _, _ in rows(kept.check_disk(here))} == {status}
+    monkeypatch.setattr(kept.os, "access", lambda *_: False)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    fixes = [fix for status, text, fix in rows(disk.check(here)) if status == "fail" and "cannot be written" in text]
+    fixes = [
+        fix for status, text, fix in rows(kept.check_disk(here)) if status == "fail" and "cannot be written" in text
+    ]
     assert "export REPROKIT_STORE=<a folder of yours>" in fixes
     far = ground(tmp_path, **engine(info={"DockerRootDir": "/data", "Name": "another"}))
-    assert "which this process cannot access" in rows(disk.check(far))[0][1]
+    assert "which this process cannot access" in rows(kept.check_disk(far))[0][1]
 
 
 @pytest.mark.parametrize(
@@ -299,24 +301,24 @@ def test_where_base_images_come_from(
     programs: tuple[str, ...],
     statuses: list[str],
 ) -> None:
-    monkeypatch.setattr(bases, "answering", lambda *_: answers)
+    monkeypatch.setattr(itself, "answering", lambda *_: answers)
     program(tmp_path, *programs)
-    found = rows(bases.check(ground(tmp_path, settings=Settings(base_images=wanted))))
+    found = rows(itself.check_bases(ground(tmp_path, settings=Settings(base_images=wanted))))
     assert [status for status, _, _ in found] == statuses
     assert all(fix for status, _, fix in found if status == "fail")
 
 
 def test_folders_of_processes_that_have_exited_are_leftovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(leftovers.ownership, "orphan_folders", list)
-    assert [status for status, _, _ in rows(leftovers.check(ground(tmp_path)))] == ["ok"]
+    monkeypatch.setattr(kept.ownership, "orphan_folders", list)
+    assert [status for status, _, _ in rows(kept.check_leftovers(ground(tmp_path)))] == ["ok"]
     left = tmp_path / "reprokit-left"
     left.mkdir()
     (left / "big").write_bytes(b"x" * 100_000)
     (tmp_path / "cache/reprokit/sources/trees/abc").mkdir(parents=True)
     (tmp_path / "cache/reprokit/sources/trees/abc/one").write_bytes(b"x" * 50_000)
-    monkeypatch.setattr(leftovers.ownership, "orphan_folders", lambda: [left])
-    (status, text, fix), cached, *_ = rows(leftovers.check(ground(tmp_path)))
+    monkeypatch.setattr(kept.ownership, "orphan_folders", lambda: [left])
+    (status, text, fix), cached, *_ = rows(kept.check_leftovers(ground(tmp_path)))
     assert (status, fix) == ("warn", f"rm -rf {left}")
     assert text.startswith("1 temporary folder of processes that have exited, 1")
     assert cached[1].startswith("source tree: 1, 5")
@@ -338,11 +340,11 @@ def test_containers_of_owners_that_have_exited_or_cannot_be_seen_are_named(
             return [{"Id": name * 64, "Labels": own} for name, own in labels.items()]
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(leftovers.ownership, "orphan_folders", list)
-    monkeypatch.setattr(leftovers, "holders", lambda *_: [])
+    monkeypatch.setattr(kept.ownership, "orphan_folders", list)
+    monkeypatch.setattr(kept, "holders", lambda *_: [])
     values = engine()
     values["engine"].wire.client = Client
-    assert rows(leftovers.check(ground(tmp_path, **values))) == [
+    assert rows(kept.check_leftovers(ground(tmp_path, **values))) == [
         (
             "warn",
             "1 container of runs that were killed (the next run removes them)",
@@ -365,15 +367,15 @@ def test_what_gc_keeps_is_listed_by_kind(tmp_path: Path, monkeypatch: pytest.Mon
     made.program = "docker"  # type: ignore[attr-defined]
     made.wire = SimpleNamespace(client=lambda: SimpleNamespace(containers=lambda **_: []))  # type: ignore[attr-defined]
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(leftovers.ownership, "orphan_folders", list)
-    found = rows(leftovers.check(ground(tmp_path, engine=made)))
+    monkeypatch.setattr(kept.ownership, "orphan_folders", list)
+    found = rows(kept.check_leftovers(ground(tmp_path, engine=made)))
     assert found[1:] == [("info", "image: 2, 2.0 GB", "reprokit gc")]
 
 
 def test_a_stale_lock_is_named(tmp_path: Path) -> None:
-    assert [status for status, _, _ in rows(locks.check(ground(tmp_path)))] == ["ok"]
+    assert [status for status, _, _ in rows(kept.check_locks(ground(tmp_path)))] == ["ok"]
     (tmp_path / "gone.lock.yaml").write_text("what: ever\n")
-    ((status, text, fix),) = rows(locks.check(ground(tmp_path)))
+    ((status, text, fix),) = rows(kept.check_locks(ground(tmp_path)))
     assert (status, text.startswith("gone.lock.yaml is stale: "), fix) == ("warn", True, "rm gone.lock.yaml")
 
 
@@ -384,6 +386,8 @@ def test_sizes_have_decimal_units() -> None:
 
 
 def test_the_programs_that_every_engine_needs(tmp_path: Path) -> None:
-    assert next(fix for status, _, fix in rows(itself.check(ground(tmp_path))) if status == "warn").endswith("git")
+    assert next(fix for status, _, fix in rows(itself.check_reprokit(ground(tmp_path))) if status == "warn").endswith(
+        "git"
+    )
     program(tmp_path, "git")
-    assert {status for status, _, _ in rows(itself.check(ground(tmp_path)))} == {"ok"}
+    assert {status for status, _, _ in rows(itself.check_reprokit(ground(tmp_path)))} == {"ok"}

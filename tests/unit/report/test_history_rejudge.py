@@ -103,7 +103,7 @@ def test_newer_rules_are_listed_first_and_recorded_when_asked_with_what_was_ther
     old = Store(folder / "store").run("last")
     newer_rules(monkeypatch, key_error_passes=True)
     shown = said(status=1)
-    assert "  2 judged: os=debian-12 how=key: different-failure -> not-reproduced (as expected)\n" in shown
+    assert "  2 judged: os=debian-12 how=key: different-failure -> not-reproduced, as expected\n" in shown
     assert "trials 1, 2: different-failure -> passed: exit status 0\n" in shown
     assert "1 would change; --write records it" in shown
     assert Store(folder / "store").run("last") == old
@@ -122,8 +122,8 @@ def test_newer_rules_are_listed_first_and_recorded_when_asked_with_what_was_ther
 
 def test_an_edited_signature_is_asked_what_it_would_have_said(folder: Path, said: Said) -> None:
     shown = said("--case", edited(folder, "exception: ValueError", "exception: KeyError"), status=1)
-    assert "1 judged: os=debian-12 how=value: reproduced -> different-failure (EXPECTED reproduced)\n" in shown
-    assert "2 judged: os=debian-12 how=key: different-failure -> reproduced (EXPECTED not-reproduced)\n" in shown
+    assert "1 judged: os=debian-12 how=value: reproduced -> different-failure, expected reproduced\n" in shown
+    assert "2 judged: os=debian-12 how=key: different-failure -> reproduced, expected not-reproduced\n" in shown
     assert "trials 1, 2: reproduced -> different-failure: exit status 1 with ValueError: singular U" in shown
     shown = said("last", "--case", str(folder / "edited.yaml"), "--json", status=1)
     data = as_published("rejudge", json.loads(shown))

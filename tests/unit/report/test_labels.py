@@ -7,41 +7,13 @@ from dataclasses import replace
 import pytest
 
 from reprokit.evidence.details import CellDetails
-from reprokit.evidence.model import Outcome
-from reprokit.evidence.records import CellRecord, ImageRecord, TrialRecord
+from reprokit.evidence.model import Outcome, Verdict
+from reprokit.evidence.records import CellRecord, TrialRecord
 from reprokit.evidence.sequential import Trials, figures
 from reprokit.evidence.usage import Usage
 from reprokit.evidence.verdict import decide
-from reprokit.report.labels import caveat, short_reason, totals
+from reprokit.report.labels import list_findings, list_passes, short_reason
 from reprokit.search.repeating import tally_of, trials_of
-
-BUILT = ImageRecord(tag="a", id="1", built=True, seconds=100.0)
-OTHER = ImageRecord(tag="b", id="2", built=True, seconds=30.5)
-REUSED = ImageRecord(tag="c", id="3", seconds=0.1)
-
-
-def built(image: ImageRecord | None, seconds: float | None) -> CellRecord:
-    plain = CellRecord(number=1, case_id="c", case_path="c.yaml", case_digest="sha256:0", cell={})
-    return replace(plain, image=image, seconds=seconds)
-
-
-@pytest.mark.parametrize(
-    ("cells", "text"),
-    [
-        (
-            [built(BUILT, 10.0), built(BUILT, 20.0), built(OTHER, 5.0), built(REUSED, 5.0)],
-            "built 2 images in 2 min 10 s, reused 1; trials 40.0 s",
-        ),
-        ([built(REUSED, 0.5)], "reused 1 image; trials 0.50 s"),
-        (
-            [built(replace(BUILT, built=False), 1.0), built(BUILT, None)],
-            "built 1 image in 1 min 40 s; trials 1.0 s",
-        ),
-        ([built(None, None)], ""),
-    ],
-)
-def test_totals_count_each_image_once(cells: list[CellRecord], text: str) -> None:
-    assert totals(cells) == text
 
 
 def cell(outcome: Outcome, count: int, policy: Trials | None = None) -> CellRecord:
@@ -65,8 +37,10 @@ def cell(outcome: Outcome, count: int, policy: Trials | None = None) -> CellReco
 
 
 def test_passing_trials_are_counted_and_several_have_their_figure() -> None:
-    assert short_reason(cell(Outcome.PASSED, 1)) == "passed (1 trial)"
-    assert short_reason(cell(Outcome.PASSED, 5)) == "passed (5 trials; up to 45 % may fail)"
+    assert short_reason(cell(Outcome.PASSED, 1)) == "passed 1 of 1"
+    often = cell(Outcome.PASSED, 5)
+    assert short_reason(often) == "passed 5 of 5 (a failure in up to 45 % of runs is not excluded)"
+    assert short_reason(often, bound=False) == "passed 5 of 5"
     asked = cell(Outcome.PASSED, 29, Trials())
     assert short_reason(asked) == asked.reason, "what was asked for is answered"
 
@@ -85,11 +59,27 @@ def test_repeats_do_not_hide_the_cause() -> None:
     assert short_reason(failed) == failed.reason
 
 
-def test_the_caveat_is_said_once_of_cells_with_one_passing_trial() -> None:
+def test_what_passes_leave_open_is_said_once() -> None:
     once, often, failed = cell(Outcome.PASSED, 1), cell(Outcome.PASSED, 5), cell(Outcome.REPRODUCED, 1)
-    assert caveat([often, failed]) == ""
-    said = "2 of the 4 cells passed in one trial, which leaves a failure rate of up to 95 % possible"
-    assert caveat([once, once, often, failed]) == f"{said}; --trials auto runs more"
+    assert list(list_passes([failed])) == []
+    assert list(list_passes([once, replace(once, reused_from="r:1"), often, failed])) == [
+        "passed 1 of 1 (a failure in up to 95 % of runs is not excluded): 2 of 4 cells; --trials auto runs more",
+        "passed 5 of 5 (a failure in up to 45 % of runs is not excluded): 1 of 4 cells",
+    ]
+
+
+def test_cells_that_share_a_reason_are_listed_together_and_those_that_depart_first() -> None:
+    passed = replace(cell(Outcome.PASSED, 1), expected=Verdict.REPRODUCED, number=9)
+    broken = replace(passed, verdict=Verdict.BUILD_FAILED, reason="no gcc\n  in a line below")
+    flaky = replace(passed, verdict=Verdict.FLAKY, expected=None, reason="1 of 3", number=2)
+    fine = replace(passed, expected=Verdict.NOT_REPRODUCED)
+    stopped = replace(fine, verdict=Verdict.CANCELLED, reason="stopped")
+    cells = [*(replace(broken, number=number) for number in (3, 4, 5, 8)), flaky, fine, stopped, passed]
+    assert list(list_findings(cells, dict.fromkeys(range(10), "n=0"))) == [
+        ("departs", f"#9 n=0: not-reproduced, expected reproduced: {passed.reason}"),
+        ("inconclusive", "#3-5, 8 n=0 and 3 more cells: build-failed: no gcc\n  in a line below"),
+        ("flaky", "#2 n=0: 1 of 3"),
+    ]
 
 
 def test_a_measured_cell_says_what_was_measured() -> None:
@@ -97,7 +87,7 @@ def test_a_measured_cell_says_what_was_measured() -> None:
     usage = Usage(iterations=((1, 5), (2, 5)))
     flat = replace(once, trials=(replace(once.trials[0], usage=usage, reason="the memory grows by 0 B"),))
     assert short_reason(flat) == "the memory grows by 0 B"
-    assert caveat([flat]) == ""
+    assert list(list_passes([flat])) == []
 
 
 @pytest.mark.parametrize(

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import io
 import shlex
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from reprokit.case.cellspec import Limits
 from reprokit.cli import invoke
-from reprokit.cli.display.live import print_table
-from reprokit.cli.display.output import Output
-from reprokit.cli.display.plain import PlainListener, labels
+from reprokit.cli.display.plain import labels, shared_axes
 from reprokit.engine.container_spec import docker_run_line
 from reprokit.engine.protocol import Mount, Trial
 from reprokit.evidence.details import CellDetails, FailedBuildRecord
@@ -50,10 +46,10 @@ def cell(number: int, verdict: Verdict | None, expected: Verdict | None = None, 
     ("cells", "text"),
     [
         ([cell(1, Verdict.REPRODUCED, Verdict.REPRODUCED)], "1 reproduced; all as expected"),
-        ([cell(1, Verdict.REPRODUCED)], "1 reproduced; nothing departs"),
+        ([cell(1, Verdict.REPRODUCED)], "1 reproduced"),
         ([cell(1, Verdict.FLAKY, Verdict.REPRODUCED)], "1 flaky; 1 departs from what the case expects"),
-        ([cell(1, Verdict.UNSUPPORTED, Verdict.REPRODUCED)], "1 unsupported; 1 inconclusive"),
-        ([cell(1, None)], "1 undecided; 1 inconclusive"),
+        ([cell(1, Verdict.UNSUPPORTED, Verdict.REPRODUCED)], "inconclusive: 1 unsupported"),
+        ([cell(1, None)], "1 undecided"),
     ],
 )
 def test_the_summary_says_what_the_exit_status_says(cells: list[CellRecord], text: str) -> None:
@@ -65,17 +61,12 @@ def test_labels_leave_out_what_is_the_same_everywhere() -> None:
     cells = [cell(1, None), cell(2, None), fixed]
     assert labels(cells) == {1: "cuda=1", 2: "cuda=2", 3: "cuda=2 [fix]"}
     assert labels(cells[:1]) == {1: "os=debian-12 cuda=1"}
-    assert labels([cell(1, None), cell(2, None, case_id="d")]) == {1: "c cuda=1", 2: "d cuda=2"}
-
-
-@pytest.mark.parametrize("width", [60, 100, 200])
-def test_a_row_of_the_table_stays_one_line_however_narrow_the_terminal(width: int) -> None:
-    console = Console(file=io.StringIO(), width=width, highlight=False)
-    print_table(console, [cell(n, Verdict.NOT_REPRODUCED, reason="a long reason " * 20) for n in (1, 2)])
-    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
-    assert len(lines) == 4
-    assert "cuda=2" in lines[2]
-    assert "not-reproduced" in lines[2]
+    assert shared_axes(cells) == ["in all cells: os=debian-12"]
+    assert labels([cell(1, None), cell(2, None, case_id="d")]) == {1: "c", 2: "d"}
+    long = "a-rather-long-id-of-a-case"
+    several = [*cells, *(cell(n, None, case_id=long, cell={"os": os, "cuda": "9"}) for n, os in ((4, "x"), (5, "y")))]
+    assert labels(several, short=True)[4] == "a-rather-long-id-of-a-c… os=x"
+    assert shared_axes(several) == ["in all cells of c: os=debian-12", f"in all cells of {long}: cuda=9"]
 
 
 @pytest.mark.parametrize(("columns", "cut"), [("", False), ("0", False), ("90", True)])
@@ -92,15 +83,6 @@ def test_a_table_in_a_pipe_is_not_cut_unless_columns_says_how_wide(
     assert any("numpy=" + "1" * 70 in line for line in lines) is not cut
     assert all(line == line.rstrip() for line in lines)
     assert not cut or max(map(len, lines[1:4])) <= 90
-
-
-def test_the_number_in_a_line_of_progress_is_that_of_the_cell() -> None:
-    stream = io.StringIO()
-    listener = PlainListener(Output(stream))
-    listener.planned("", [])
-    listener.decided(cell(2, Verdict.NOT_REPRODUCED))
-    listener.decided(cell(1, Verdict.NOT_REPRODUCED))
-    assert [line.partition(" ")[0] for line in stream.getvalue().splitlines()[1:]] == ["[2/0]", "[1/0]"]
 
 
 def test_the_log_is_shown_around_what_matched_and_marked() -> None:

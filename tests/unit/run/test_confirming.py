@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import threading
 from collections import Counter
@@ -90,7 +91,8 @@ def test_a_certain_failure_costs_a_few_trials_and_keeps_its_plain_sentence(proje
     assert project.verdicts == {"a": "not-reproduced", "b": "reproduced", "c": "not-reproduced"}
     said = project.output.getvalue()
     assert "reproduces exactly when k = b (in the 3 cells decided)" in said
-    assert "confirming: k=b" in said
+    assert re.search(r"; \d+ trials more to confirm \d cells$", said, re.M)
+    assert "confirming" not in said
     assert "one trial" not in said
     assert sum(project.ran.values()) <= 15 + jobs - 1  # what ran when the last one that was needed ended
     for k, cell in project.cells.items():
@@ -112,7 +114,8 @@ def test_a_flake_is_found_and_its_cells_say_so(tmp_path: Path) -> None:
     assert (project.verdicts["a"], project.verdicts["b"]) == ("flaky", "flaky")
     said = project.output.getvalue()
     assert "exactly when" not in said
-    assert "k=b: now flaky (-): 1 of 2 trials failed with the signature" in said
+    assert "otherwise" not in said
+    assert "k=b: flaky (was reproduced): 1 of 2 trials failed with the signature" in said
 
 
 def test_a_flake_that_departs_from_what_is_expected_is_seen_by_the_exit_status(tmp_path: Path) -> None:

@@ -174,6 +174,7 @@ def test_impossible_cells_are_refused(project: Project) -> None:
         ("b=y,c=q,d=s", "a=3", "excludes every such cell"),
         ("a=1,b=x,c=p,d=r", "d=r,c=p,b=x,a=1", "are the same"),
         ("a=1", "a=1", "are the same: a=1"),
+        ("b=yy", "b=x", "axis 'b' has no such value; did you mean 'y'.; it has: x, y"),
     ):
         with pytest.raises(UsageError, match=words):
             project.isolate(bad=bad, good=good)

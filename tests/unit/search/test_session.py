@@ -118,7 +118,7 @@ def test_a_search_is_recorded_as_a_run_of_the_cells_it_asked_for(project: Projec
     assert [c["reading"] for c in result["cells"]] == ["good", "bad", "unknown"]
     assert result["answer"] == {"words": ["seen good, bad, unknown"], "exit_status": 0}
     output = project.output.getvalue()
-    assert "[2] a=2 package=bash: reproduced" in output
+    assert "#2 a=2 package=bash: reproduced" in output
     assert "seen good, bad, unknown" in output
 
 

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reprokit.cli import invoke
-from reprokit.cli.doctor import store as doctor
+from reprokit.cli.doctor import kept
 from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Verdict
 from reprokit.store import index, sqlite_file
@@ -293,7 +293,7 @@ def test_a_file_says_whose_it_is(folder: Path) -> None:
 def test_doctor_looks_at_the_store(harm: object, status: str, folder: Path) -> None:
     if harm:
         harm(folder / "reprokit.db")  # type: ignore[operator]
-    [finding] = doctor.check(ground(folder.parent))
+    [finding] = kept.check_store(ground(folder.parent))
     assert finding.status.value == status
     assert bool(finding.fix) is (status == "fail")
 
@@ -319,7 +319,7 @@ def test_a_file_system_without_locks_takes_no_run(folder: Path, lockless: None) 
     with pytest.raises(StoreError, match=words):
         Store(folder.parent / "new")
     assert not (folder.parent / "new" / "reprokit.db").exists()
-    [first, _] = doctor.check(ground(folder.parent))
+    [first, _] = kept.check_store(ground(folder.parent))
     assert "has no locks" in first.text
 
 
