@@ -281,15 +281,15 @@
   const environment = (cell) => {
     const rows = cell.asked.map((one) => h("tr", { class: one.differs ? "differs" : null },
       h("th", { scope: "row" }, one.name), h("td", null, one.asked),
-      h("td", null, one.measured === null || one.measured === undefined ? h("span", { class: "dim" }, "–") : String(one.measured)),
-      h("td", null, one.differs ? h("strong", { class: "alarm" }, "≠ ", one.differs) : one.measured ? h("span", { class: "dim" }, "as asked") : "")));
+      h("td", null, one.measured === null || one.measured === undefined ? h("span", { class: "dim" }, "–") : String(one.measured),
+        one.differs ? h("div", { class: "alarm" }, one.differs) : one.measured ? h("span", { class: "dim" }, " as asked") : null)));
     const group = (facts) => Object.entries(facts).map(([concern, values]) => Object.entries(values).map(([name, value], at) =>
       h("tr", null, h("td", null, at ? "" : concern), h("th", { scope: "row" }, name), h("td", null, value))));
     const table = (facts) => scrolled("Facts", h("table", { class: "cells facts-table" }, h("tbody", null, group(facts))));
     const count = Object.values(cell.packages).reduce((sum, values) => sum + Object.keys(values).length, 0);
     return section("Environment",
       rows.length ? scrolled("Asked and measured", h("table", { class: "cells" },
-        h("thead", null, h("tr", null, ["axis", "asked", "measured in the image", "difference"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", null, rows))) : null,
+        h("thead", null, h("tr", null, ["axis", "asked", "measured in the image"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", null, rows))) : null,
       cell.measured ? null : h("p", { class: "dim" }, "No image was measured."),
       fold("Everything that was asked for and measured", () => table(cell.facts)),
       count ? fold(many(count, "package"), () => table(cell.packages)) : null);

@@ -1,7 +1,7 @@
 // All cases: a row each, found by words and filters. What is chosen stands in the address.
 "use strict";
 (() => {
-  const { h, href, lang, time, announce, key, VERDICTS, setQuery } = reprokit;
+  const { h, href, lang, time, announce, key, setQuery } = reprokit;
 
   const STATUS = {
     "departs": { glyph: "✗", words: "Departs" },
@@ -30,9 +30,7 @@
     const counts = Object.entries(one.tally).sort(([a], [b]) => reprokit.overview.verdicts.indexOf(a) - reprokit.overview.verdicts.indexOf(b));
     if (!counts.length) return h("span", { class: "muted" }, many(one.cells, "cell"));
     return h("ul", { class: "tally" },
-      counts.map(([verdict, count]) =>
-        h("li", { class: `badge v-${verdict}`, title: `${count} ${verdict}` },
-          h("span", { class: "glyph", "aria-hidden": "true" }, VERDICTS[verdict].glyph), `${count}`, h("span", { class: "hidden" }, ` ${verdict}`))),
+      reprokit.parts.tally(counts),
       one.blind > 0 && h("li", { class: "note-of", title: "the newest run of these cells was inconclusive: what is shown was decided before" }, `${one.blind} inconclusive since`),
       one.fix && fix(one.fix));
   };

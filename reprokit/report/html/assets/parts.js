@@ -111,9 +111,13 @@
   const runLink = (id, text) => h("a", { href: reprokit.href(`/run/${id}`), class: text ? null : "mono" }, text || id);
   const cellHref = (id, run, number) => reprokit.href(`/case/${id}/cell/${run}-${number}`);
 
+  // How many cells came to which verdict, in as little room as there is.
+  const tally = (counts) => counts.map(([kind, count]) => h("li", { class: `badge v-${kind}`, title: `${count} ${kind}` },
+    h("span", { class: "glyph", "aria-hidden": "true" }, reprokit.VERDICTS[kind].glyph), count.toLocaleString("en"), h("span", { class: "hidden" }, ` ${kind}`)));
+
   const words = (kind) => kind.replaceAll("-", " ");
 
   const many = (count, word) => count.toLocaleString("en") + " " + word + (count === 1 ? "" : "s");
 
-  reprokit.parts = { section, fold, copyable, prose, inline, address, facts, seconds, many, growing, scrolled, table, quoted, runLink, cellHref, verdictWords: words };
+  reprokit.parts = { section, fold, copyable, prose, inline, address, facts, seconds, many, tally, growing, scrolled, table, quoted, runLink, cellHref, verdictWords: words };
 })();

@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const { h, href, time, KINDS, SHOWS, SURE } = reprokit;
-  const { section, fold, copyable, many, seconds, growing, scrolled, table, runLink, cellHref, verdictWords: words } = reprokit.parts;
+  const { section, fold, copyable, many, seconds, tally, growing, scrolled, table, runLink, cellHref, verdictWords: words } = reprokit.parts;
   const FEW = 20, ROWS = 100;
 
   // A run, with its place among all. Throws where the report has none of that id.
@@ -15,12 +15,12 @@
   };
   reprokit.runOf = runOf;
 
-  const tally = (cells) => {
+  const counts = (cells) => {
     const found = new Map();
     for (const one of cells) found.set(one.verdict, (found.get(one.verdict) || 0) + 1);
     return KINDS.filter((kind) => found.has(kind)).map((kind) => [kind, found.get(kind)]);
   };
-  const said = (cells) => tally(cells).map(([kind, count]) => `${count.toLocaleString("en")} ${words(kind)}`).join(", ");
+  const said = (cells) => counts(cells).map(([kind, count]) => `${count.toLocaleString("en")} ${words(kind)}`).join(", ");
   const departing = (cells) => cells.filter((one) => one.departs).length;
   const titleOf = (id) => (reprokit.overview.cases.find((one) => one.id === id) || { title: "" }).title || id;
 
@@ -45,7 +45,7 @@
           run.engine ? h("li", { class: "dim" }, run.engine) : null,
           h("li", { class: "dim" }, `reprokit ${run.version}`),
           run.search ? h("li", null, `searched: ${run.search}`) : null),
-        h("ul", { class: "line" }, tally(cells).map(([kind, count]) => h("li", null, reprokit.badge(kind, null), ` ${count.toLocaleString("en")}`))),
+        h("ul", { class: "line" }, counts(cells).map(([kind, count]) => h("li", null, reprokit.badge(kind, null), ` ${count.toLocaleString("en")}`))),
         copyable(`reprokit show ${run.id}`, "The line that shows the run in a terminal", true)),
       run.cases.map((one) => caseOf(run, one)));
     return { title: `Run ${run.id}`, crumbs: [["runs", "#/runs"], [run.id, ""]], node };
@@ -100,7 +100,7 @@
       const cells = run.cases.flatMap((one) => one.cells);
       const departs = departing(cells);
       return h("tr", null, h("td", null, runLink(run.id), h("div", { class: "dim" }, time(run.at))),
-        h("td", null, departs ? h("div", { class: "alarm" }, `${departs.toLocaleString("en")} not as expected`) : null, said(cells)),
+        h("td", null, departs ? h("div", { class: "alarm" }, `${departs.toLocaleString("en")} not as expected`) : null, h("ul", { class: "tally" }, tally(counts(cells)))),
         h("td", null, run.cases.length > 3 ? many(run.cases.length, "case") : [...new Set(run.cases.map((one) => one.id))].map((id, at) => [at ? ", " : "", h("a", { href: href(`/case/${id}`) }, id)])),
         h("td", null, run.search || run.engine));
     };
