@@ -419,8 +419,8 @@ class Case(Model):
         Annotated[TrialCount, Tag("number")] | Annotated[TrialsEntry, Tag("mapping")], Discriminator(_number_or_mapping)
     ] = Field(
         1,
-        description="How many times the command is run in each cell: a number, or {max, confidence, rate}, to stop as "
-        "soon as it is decided whether the cell reproduces at a rate of at least `rate`.",
+        description="How many times the command is run in each cell: a number, or {max, confidence, rate}. That stops "
+        "as soon as it is decided whether the cell reproduces at a rate of at least `rate`.",
     )
     expect: Expect = Field(Expect(), description="How the failure looks and in which cells it shows.")
     fix: dict[str, Any] | None = Field(

@@ -97,9 +97,9 @@ AXIS = Axis(
         "python", since=FIRST_RELEASE, help="Python versions, such as 3.11. Quote them: other tools read 3.10 as 3.1."
     ),
     guide="""\
-The interpreter of a virtual environment at `/opt/venv`, which is first on `PATH`: of the distribution's packages, of
-Docker's image `python`, of uv, or of conda-forge (3.5 to 3.7), in the order of `python_providers`. Without this axis it
-is the distribution's own; `none` makes no virtual environment. For `2.7`, which the packages of debian-11 and of
+The interpreter of a virtual environment at `/opt/venv`, which is first on `PATH`. It is of the distribution's packages,
+Docker's image `python`, uv, or conda-forge (3.5 to 3.7), in the order of `python_providers`. Without this axis it is
+the distribution's own; `none` makes no virtual environment. For `2.7`, which the packages of debian-11 and of
 ubuntu-16.04 to 22.04 have, the program virtualenv makes the environment. Measured by running it.
 """,
     after=("os", "cuda"),
