@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     epilog="""\b
 Examples:
   reprokit show                    # the last run
-  reprokit show last 3             # cell 3 of it: verdict, log with the signature marked, environment
+  reprokit show last 3             # cell 3 of it: verdict, command, log with the signature marked, environment
   reprokit show 20260101-1 3 --dockerfile
   reprokit show last 3 --log > trial.log
   reprokit show last --timings     # where the time went, and what would have to get faster
@@ -75,6 +75,9 @@ def command(
 ) -> int:
     """Show a recorded run (its id, the beginning of it, or `last`), or one cell of it by its number.
 
+    Of a cell: the verdict and its reason, the command, the log with what the signature matched, the environment as far
+    as it was found, and what to type to go on. What is long has an option of its own.
+
     --why also takes a case file, a folder of them, or the id of a case, whose newest verdicts are used together. Only
     decided cells count; where several explanations fit, it lists them, with cells whose results would distinguish them.
     """
@@ -109,12 +112,9 @@ def command(
     if part:
         echo_data(detail.part(found, part, folder, trial), nl=False)
         return 0
-    echo(detail.cell(record, found, folder, trial, colour=_colour()))
+    text = store.case_text(found.case_digest)
+    echo(detail.cell(record, found, folder, trial, case_text=text, colour=sys.stdout.isatty()))
     return 0
-
-
-def _colour() -> bool:
-    return sys.stdout.isatty()
 
 
 def _table(record: RunRecord) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from reprokit.core.errors import UsageError
+from reprokit.case.matrix import as_group
+from reprokit.case.render import SHELL, render
+from reprokit.core.errors import ReprokitError, UsageError
 from reprokit.core.terminal import style
 from reprokit.core.text import one_line, pluralize, seconds, size
+from reprokit.environment.cases import recorded_case
 from reprokit.environment.measured import Measured
+from reprokit.evidence.build_failure import explain
 from reprokit.evidence.details import CellDetails
 from reprokit.evidence.differences import INFINITE, NAN, ComparisonRecord
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
@@ -21,6 +26,8 @@ from reprokit.store.places import read_log, why_removed
 BARS = 24
 """Bars of a histogram; of more decades, neighbours share one."""
 WIDTH = 40
+_ABSENT = ("none", "None", "[]", "0", "False")
+"""What the report of an environment says of what it lacks."""
 NAMED = {NAN: "NaN", INFINITE: "infinite"}
 
 
@@ -81,12 +88,16 @@ def part(cell: CellRecord, name: str, folder: Path, trial: int) -> str:
     return text.rstrip("\n") + "\n"
 
 
-def cell(run: RunRecord, record: CellRecord, folder: Path, trial: int, *, colour: bool) -> str:
-    """Everything about a cell, for a person."""
-    return "\n".join(_sections(run, record, folder, trial, colour))
+def cell(
+    run: RunRecord, record: CellRecord, folder: Path, trial: int, *, case_text: str = "", colour: bool = False
+) -> str:
+    """What a person needs of a cell: its result, log and environment, and what to type. ``case_text``: as it ran."""
+    return "\n".join(_sections(run, record, folder, trial, case_text, colour))
 
 
-def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colour: bool) -> Iterable[str]:
+def _sections(
+    run: RunRecord, record: CellRecord, folder: Path, trial: int, case_text: str, colour: bool
+) -> Iterable[str]:
     def head(text: str) -> str:
         return style(f"── {text} ", bold=True) + "─" * max(0, 60 - len(text)) if colour else f"== {text} =="
 
@@ -97,11 +108,16 @@ def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colo
         yield "undecided: the run was stopped, or has not come to this cell yet"
     engine = f", {run.host.engine}" if run.host.engine else ""
     yield f"run {run.id}, {run.started_at}{engine}, case {record.case_path} ({record.case_digest[:19]})"
+    command = _command(record, case_text).splitlines()
+    if len(command) == 1:
+        yield f"command: {printable(command[0])}"
+    elif command:
+        yield from ("command:", *(f"  {printable(line)}" for line in command))
     yield from _circumstances(record.details)
     if failed := record.details.build:
-        yield head("Build")
-        yield f"step: {failed.step}"
-        yield from failed.tail
+        found = explain(failed.step, failed.tail)
+        yield head(f"Failed step of the build: {found.where or found.step}")
+        yield from (printable(line) for line in failed.tail)
     for number, one in enumerate(record.trials, 1):
         ended = f"exit status {one.exit_code}" + (", out of memory" if one.oom else "")
         yield f"trial {number}: {one.outcome}, {ended}, {seconds(one.seconds)}{used(one.usage)}: {one.reason}"
@@ -111,19 +127,43 @@ def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colo
         yield head(f"Log of trial {shown.number}")
         try:
             yield from mark(recorded(shown, folder), shown, colour)
-            yield f"(whole log: {folder / shown.log})"
         except UsageError as error:
             yield f"({error})"
     if record.environment:
         yield head("Environment, as measured in the image")
-        yield _environment(record.environment).rstrip()
+        lines = record.environment.report().splitlines()
+        yield from (line for line in lines if line.rpartition(": ")[2] not in _ABSENT)
     yield from _image(record, head("Image"))
+    yield head("To go on")
+    yield from _to_type(run, record, trial)
+
+
+def _to_type(run: RunRecord, record: CellRecord, trial: int) -> Iterable[str]:
+    fix = " --fix" if record.variant == "fix" else ""
+    cell = shlex.quote(as_group(record.cell))
+    yield f"run it again:   reprokit run {shlex.quote(record.case_path)} --only {cell}{fix}"
+    if record.image or record.details.build:
+        yield f"look inside:    reprokit shell {run.id}:{record.number}"
+    shown = f"reprokit show {run.id} {record.number}"
+    if record.trials:
+        yield f"the whole log:  {shown} --log --trial {trial}"
     if record.dockerfile:
-        yield head("Build script" if record.dockerfile.startswith("#!") else "Dockerfile")
-        yield record.dockerfile.rstrip()
+        yield f"the Dockerfile: {shown} --dockerfile"
     if record.repeat:
-        yield head("Repeat by hand")
-        yield record.repeat
+        yield f"without us:     {shown} --repeat"
+
+
+def _command(record: CellRecord, case_text: str) -> str:
+    """The command of the cell; '' where today's format does not accept the case any more."""
+    file = recorded_case(case_text)
+    case = file and (file.fixed if record.variant == "fix" else file.case)
+    if case is None:
+        return ""
+    try:
+        words = render(case, record.cell).command
+    except ReprokitError:
+        return ""
+    return words[-1].strip() if words[:-1] == SHELL else shlex.join(words)
 
 
 def _circumstances(details: CellDetails) -> Iterable[str]:

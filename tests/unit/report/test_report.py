@@ -111,7 +111,7 @@ def test_a_cell_that_was_not_built_shows_step_and_tail(tmp_path: Path) -> None:
     failed = cell(1, Verdict.BUILD_FAILED, details=CellDetails(build=build))
     run = RunRecord(id="r", started_at="t", version="0", cells=(failed,))
     shown = detail.cell(run, failed, tmp_path, 1, colour=False)
-    assert "step: RUN pip" in shown
+    assert "Failed step of the build: pip" in shown
     assert "ERROR: no such version" in shown
 
 
