@@ -60,7 +60,7 @@ class Configuration(JsonDocument):
 
 @click.command("config", epilog=EXAMPLES)
 @click.argument("key", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
+@options.json_option("Print all of it as JSON.")
 def command(key: str | None, as_json: bool) -> int:
     """Show the configuration: each key, its value, and where it comes from. Passwords are not shown."""
     found = settings()

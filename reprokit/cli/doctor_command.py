@@ -30,7 +30,7 @@ Exit status: 0 nothing prevents runs (there may be warnings), 2 wrong usage,
 
 
 @click.command("doctor", epilog=EXAMPLES)
-@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON (format reprokit-doctor/v1).")
+@options.json_option("Print the findings as JSON (format reprokit-doctor/v1).")
 def command(as_json: bool) -> int:
     """Check this host for problems: engine, disk, store, GPU, CUDA, networks, locks, leftovers.
 

@@ -76,7 +76,7 @@ def _unit(name: str) -> Callable[[click.Context, click.Parameter, str | None], A
 @click.option("--keep", multiple=True, metavar="PATTERN", help="Keep what has this name, or is of this case: * and ?.")
 @click.option("--build-cache", is_flag=True, help="Also build cache that no image uses and that may not be reprokit's.")
 @click.option("-n", "--dry-run", is_flag=True, help="Only show what would be removed.")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON (format reprokit-gc/v1).")
+@options.json_option("Print it as JSON (format reprokit-gc/v1).")
 @options.engine_option
 @options.store_option
 def command(

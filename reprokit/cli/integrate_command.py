@@ -125,7 +125,7 @@ def mcp(reviewed: tuple[str, ...], store_folder: Path | None) -> int:
     """
     store = options.obeyed_store(store_folder) if store_folder else None
     try:
-        from reprokit.cli.agents.server import server
+        from reprokit.cli.agents import server
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "mcp":
             raise

@@ -36,7 +36,7 @@ Examples:
 @options.engine_option
 @options.trust_options
 @options.jobs_option
-@click.option("-v", "--verbose", is_flag=True, help="Stream the output of builds.")
+@options.verbose_option
 @options.json_file_option("Write which locks are fresh, stale or written.")
 @options.store_option
 def command(json_file: Path | None, **given: Any) -> int:

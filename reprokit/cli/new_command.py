@@ -267,10 +267,7 @@ def _each(source: str | None, folder: Path | None, *, force: bool) -> int:
 
 
 def finish(made: Draft, origin: str, output: Path | None) -> int:
-    """Write a draft to ``output``, or print it where that is None, and summarise it on standard error; returns 0.
-
-    ``origin``: where the draft comes from, for messages. Raises UsageError where the draft is not a valid case.
-    """
+    """Write a draft of ``origin`` to ``output``, or print it, and summarise it on standard error. Raises UsageError."""
     text = (schema_line(output) if output else "") + render(made)
     try:
         case = load_text(str(output or "case.yaml"), text, draft=True)

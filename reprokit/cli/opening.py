@@ -67,10 +67,7 @@ def changes_of(given: dict[str, Any]) -> Changes:
 
 
 def cells_of(session: ByHand, given: dict[str, Any], *, jobs: int) -> tuple[Request, list[Task]]:
-    """The cells that the arguments and options name, once they may be run, with the request that they come from.
-
-    Takes all of ``given``. Raises UsageError, CaseError.
-    """
+    """The cells that are named, once they may be run, and their request; empties ``given``. Raises UsageError."""
     case, cell, fix = given.pop("case"), given.pop("cell"), given.pop("fix")
     of_run = None if Path(case).exists() else options.cell_of_run(case)
     request = options.request_of({**given, "cases": (case,), "tags": (), "frameworks": (), "needs": (), "jobs": jobs})

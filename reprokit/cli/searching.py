@@ -25,14 +25,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 def output_options(function: F) -> F:
     """Adds the options --yes, --reviewed, --jobs, --json, --resume, --verbose and --store to a command."""
     function = options.trust_options(options.store_option(function))
-    function = click.option("-v", "--verbose", is_flag=True, help="Stream the output of builds and cells.")(function)
+    function = options.verbose_option(function)
     function = click.option(
         "--resume", is_flag=True, help="Continue the last interrupted one; decided cells are not repeated."
     )(function)
-    function = click.option(
-        "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write what was found."
-    )(function)
-    return options.jobs_option(function)
+    return options.jobs_option(options.json_file_option("Write what was found.")(function))
 
 
 def serve(
@@ -41,11 +38,7 @@ def serve(
     asked: Callable[[str, dict[str, Any]], tuple[Request, dict[str, Any]]],
     make: Callable[[SearchSession], Search[SearchAnswer]],
 ) -> int:
-    """Start or resume a search; returns its exit status.
-
-    ``kind``: the command. ``given``: its options, which are removed from the dictionary. ``asked``: (CASE, options) ->
-    the request and the arguments of the search. ``make``: makes the search. Raises UsageError.
-    """
+    """Start or resume a search of the ``kind``; its exit status. ``asked``: makes request and arguments of options."""
     case, resume = given.pop("case"), given.pop("resume")
     json_file, verbose = given.pop("json_file"), given.pop("verbose")
     store_folder = options.obeyed_store(given.pop("store_folder"))

@@ -113,7 +113,7 @@ def command(
         echo_data(detail.part(found, part, folder, trial), nl=False)
         return 0
     text = store.case_text(found.case_digest)
-    echo(detail.cell(record, found, folder, trial, case_text=text, colour=sys.stdout.isatty()))
+    echo("\n".join(detail.cell(record, found, folder, trial, case_text=text, colour=sys.stdout.isatty())))
     return 0
 
 

@@ -90,14 +90,9 @@ def part(cell: CellRecord, name: str, folder: Path, trial: int) -> str:
 
 def cell(
     run: RunRecord, record: CellRecord, folder: Path, trial: int, *, case_text: str = "", colour: bool = False
-) -> str:
+) -> Iterator[str]:
     """What a person needs of a cell: its result, log and environment, and what to type. ``case_text``: as it ran."""
-    return "\n".join(_sections(run, record, folder, trial, case_text, colour))
 
-
-def _sections(
-    run: RunRecord, record: CellRecord, folder: Path, trial: int, case_text: str, colour: bool
-) -> Iterable[str]:
     def head(text: str) -> str:
         return style(f"── {text} ", bold=True) + "─" * max(0, 60 - len(text)) if colour else f"== {text} =="
 
@@ -141,22 +136,22 @@ def _sections(
 def _to_type(run: RunRecord, record: CellRecord, trial: int) -> Iterable[str]:
     fix = " --fix" if record.variant == "fix" else ""
     cell = shlex.quote(as_group(record.cell))
-    yield f"run it again:   reprokit run {shlex.quote(record.case_path)} --only {cell}{fix}"
+    yield f"run it again:     reprokit run {shlex.quote(record.case_path)} --only {cell}{fix}"
     if record.image or record.details.build:
-        yield f"look inside:    reprokit shell {run.id}:{record.number}"
+        yield f"look inside:      reprokit shell {run.id}:{record.number}"
     shown = f"reprokit show {run.id} {record.number}"
     if record.trials:
-        yield f"the whole log:  {shown} --log --trial {trial}"
+        yield f"the whole log:    {shown} --log --trial {trial}"
     if record.dockerfile:
-        yield f"the Dockerfile: {shown} --dockerfile"
+        yield f"the Dockerfile:   {shown} --dockerfile"
     if record.repeat:
-        yield f"without us:     {shown} --repeat"
+        yield f"without reprokit: {shown} --repeat"
 
 
 def _command(record: CellRecord, case_text: str) -> str:
     """The command of the cell; '' where today's format does not accept the case any more."""
     file = recorded_case(case_text)
-    case = file and (file.fixed if record.variant == "fix" else file.case)
+    case = None if file is None else file.fixed if record.variant == "fix" else file.case
     if case is None:
         return ""
     try:

@@ -184,10 +184,7 @@ def _row(timings: Timings, span: Span) -> str:
 
 
 def trace(run: RunRecord, parts: Sequence[Timings]) -> dict[str, Any]:
-    """The run in the Trace Event Format, which Perfetto and chrome://tracing show: times in microseconds.
-
-    There is a track for each worker, one for each image (its build with steps and downloads) and one for each cell.
-    """
+    """The run in the Trace Event Format (times in microseconds): a track for each worker, image and cell."""
     names = {cell.number: f"cell {cell.number} {cell.case_id}: {cell_name(cell)}" for cell in run.cells}
     events: list[dict[str, Any]] = []
     offset = 0.0

@@ -53,10 +53,7 @@ class FormatSources:
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """A format of reports, as ``reprokit report --format`` offers it.
-
-    One that is not scrubbed is the record as it is, for programs of the same people; what people read and pass on is.
-    """
+    """A format of reports, as ``reprokit report --format`` offers it; not scrubbed is the record as it is."""
 
     name: str
     help: str  # what it is, in a few words

@@ -108,10 +108,7 @@ class Section:
 
 
 def fit(sections: Sequence[Section], limit: int, measure: Callable[[str], int] = size) -> tuple[list[str], list[str]]:
-    """The form of each section in which all fit together, and the names of those that are not whole.
-
-    The limit counts the line breaks that join them. Where the shortest forms are too much, these are what comes back.
-    """
+    """The form of each section in which all fit together, the shortest if none does, and the names of those cut."""
     sizes = [[measure(form) + 2 for form in section.forms] for section in sections]
     chosen = [0] * len(sections)
     total = sum(each[0] for each in sizes)

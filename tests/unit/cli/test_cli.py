@@ -105,6 +105,7 @@ def test_help_imports_no_heavy_module() -> None:
         (["run", "toy.yaml", "--build-only", "--trials", "3"], "--build-only runs nothing: leave out --trials"),
         (["exec", "toy.yaml", "1"], "no command: reprokit exec CASE [CELL] -- COMMAND"),
         (["exec", "toy.yaml", "1", "--"], "no command: reprokit exec CASE [CELL] -- COMMAND"),
+        (["validate", "--json", "none.yaml"], "none.yaml"),
         (["validate", "toy.yaml", "--cuda", "12.0"], "only --cells selects: leave out --cuda"),
         (["render", "toy.yaml", "--devcontainer"], "name a new or empty one with -o"),
         (["run", "toy.yaml", "--gcc", "12,abc"], "--gcc abc: expected a version (digits and dots) or none"),
@@ -153,14 +154,7 @@ def test_a_run_is_shown_listed_and_remembered(
     assert "all as expected" in capsys.readouterr().out
     assert invoke(["show", "last", "3"]) == 0
     shown = capsys.readouterr().out
-    for words in (
-        "a=2 b=x",
-        ">     1 boom",
-        "\ncommand: toy\n",
-        "--only a=2,b=x\n",
-        "reprokit shell 2",
-        "Python: 3.11",
-    ):
+    for words in ("a=2 b=x", ">     1 boom", "\ncommand: toy\n", "--only a=2,b=x\n", "reprokit shell 2", "Python: 3"):
         assert words in shown
     assert not any(words in shown for words in ("FROM ", "docker run", "cudnn", "GPUs used"))
     assert invoke(["show", "last", "3", "--dockerfile"]) == 0

@@ -15,10 +15,8 @@ import pytest
 from mcp.client import Client
 from mcp.types import TextContent
 
-from reprokit.cli import invoke
-from reprokit.cli.agents import calling
-from reprokit.cli.agents import server as tools
-from reprokit.cli.agents.server import server
+from reprokit.cli import agents, invoke
+from reprokit.cli.agents import server
 from tests.unit.serving import Quiet, serving
 
 pytestmark = pytest.mark.system
@@ -108,10 +106,10 @@ def test_more_cells_than_allowed_are_refused_before_anything_runs() -> None:
 
 
 def test_a_long_output_keeps_its_beginning_and_its_end() -> None:
-    short = tools._shortened("a" * 10_000 + "b" * 10_000 + "c" * 10_000)
-    assert short.startswith("a" * tools.HEAD + "\n[10000 characters cut]\n")
+    short = agents._shortened("a" * 10_000 + "b" * 10_000 + "c" * 10_000)
+    assert short.startswith("a" * agents.HEAD + "\n[10000 characters cut]\n")
     assert short.endswith("c" * 10_000)
-    assert tools._shortened("short") == "short"
+    assert agents._shortened("short") == "short"
 
 
 def test_an_untrusted_case_runs_only_where_a_person_named_its_digest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,15 +152,15 @@ def test_errors_of_commands_are_passed_on_in_their_words() -> None:
 
 def test_a_command_is_interrupted_when_its_minutes_are_spent(monkeypatch: pytest.MonkeyPatch) -> None:
     _stand_in(monkeypatch, "try: wait()\nexcept KeyboardInterrupt: raise SystemExit(130)")
-    done = asyncio.run(calling.call("run", minutes=0.001))
+    done = asyncio.run(agents.call("run", minutes=0.001))
     assert (done.status, done.out, done.late) == (130, "up\n", True)
     assert "its minutes were spent" in done.said()
 
 
 def test_a_command_that_ignores_the_interrupt_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     _stand_in(monkeypatch, "signal.signal(signal.SIGINT, signal.SIG_IGN); wait()")
-    monkeypatch.setattr(calling, "GRACE", 0.2)
-    done = asyncio.run(calling.call("run", minutes=0.001))
+    monkeypatch.setattr(agents, "GRACE", 0.2)
+    done = asyncio.run(agents.call("run", minutes=0.001))
     assert (done.status, done.late) == (-signal.SIGKILL, True)
 
 
@@ -170,7 +168,7 @@ def test_a_caller_that_leaves_takes_its_command_with_it(monkeypatch: pytest.Monk
     started = _stand_in(monkeypatch, "wait()")
 
     async def leave() -> None:
-        task = asyncio.create_task(calling.call("run", minutes=10))
+        task = asyncio.create_task(agents.call("run", minutes=10))
         while not started:
             await asyncio.sleep(0.05)
         task.cancel()
@@ -185,7 +183,7 @@ def test_a_caller_that_leaves_takes_its_command_with_it(monkeypatch: pytest.Monk
 def test_without_the_extra_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] == "mcp"] + ["reprokit.cli.agents.server"]:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "mcp"] + ["reprokit.cli.agents"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "mcp", None)
     assert invoke(["integrate", "mcp"]) == 2
@@ -211,7 +209,7 @@ def _stand_in(monkeypatch: pytest.MonkeyPatch, script: str) -> list[Any]:
     started: list[Any] = []
     program = Path("program.py").absolute()
     program.write_text(PROGRAM + script)
-    opened = calling.anyio.open_process
+    opened = agents.anyio.open_process
 
     async def instead(words: list[str], **named: Any) -> Any:
         process = await opened([sys.executable, str(program)], **named)
@@ -220,5 +218,5 @@ def _stand_in(monkeypatch: pytest.MonkeyPatch, script: str) -> list[Any]:
         started.append(process)
         return process
 
-    monkeypatch.setattr(calling.anyio, "open_process", instead)
+    monkeypatch.setattr(agents.anyio, "open_process", instead)
     return started

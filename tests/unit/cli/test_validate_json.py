@@ -49,8 +49,3 @@ def test_every_problem_of_every_file_has_its_place(capsys: pytest.CaptureFixture
     near = next(one for one in found["problems"] if one["path"] == "one.yaml")
     assert near.keys() == {"path", "line", "column", "message", "hint"}
     assert "shm_size" in near["hint"]
-
-
-def test_a_file_that_is_missing_is_wrong_usage_as_without_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoke(["validate", "--json", "none.yaml"]) == 2
-    assert "none.yaml" in capsys.readouterr().err

@@ -130,7 +130,7 @@ def test_the_record_keeps_them_and_reports_say_them(tmp_path: Path) -> None:
     }
     identity = written[0]["id"]
     assert line == f"{identity}]"
-    shown = detail.cell(record, record.cells[0], tmp_path / "store", 1, colour=False)
+    shown = "\n".join(detail.cell(record, record.cells[0], tmp_path / "store", 1))
     assert f"\nfailure {identity}: TypeError: promotion of 1 at 0x7ffd00000001 at net.py:forward\n" in shown
 
 

@@ -110,7 +110,7 @@ def test_a_cell_that_was_not_built_shows_step_and_tail(tmp_path: Path) -> None:
     build = FailedBuildRecord(step="RUN pip", tail=("ERROR: no such version",))
     failed = cell(1, Verdict.BUILD_FAILED, details=CellDetails(build=build))
     run = RunRecord(id="r", started_at="t", version="0", cells=(failed,))
-    shown = detail.cell(run, failed, tmp_path, 1, colour=False)
+    shown = "\n".join(detail.cell(run, failed, tmp_path, 1))
     assert "Failed step of the build: pip" in shown
     assert "ERROR: no such version" in shown
 

@@ -1,1 +1,0 @@
-"""Tools for coding agents: each is a command of reprokit with limits on cells, time and text."""
