@@ -28,6 +28,7 @@
     const { run, before, after } = await runOf(params.run);
     const cells = run.cases.flatMap((one) => one.cells);
     const departs = departing(cells);
+    const took = (Date.parse(run.ended) - Date.parse(run.at)) / 1000; // not of a clock that was set back
     const step = (id, key, text, label) => {
       if (!id) return null;
       reprokit.key(key, label, () => reprokit.go(href(`/run/${id}`)));
@@ -41,7 +42,7 @@
           h("li", null, many(cells.length, "cell")),
           departs ? h("li", { class: "alarm" }, `${departs.toLocaleString("en")} not as expected`) : null,
           h("li", { class: "dim" }, "began ", time(run.at), " UTC"),
-          h("li", { class: "dim" }, run.ended ? `took ${seconds((Date.parse(run.ended) - Date.parse(run.at)) / 1000)}` : "not finished"),
+          h("li", { class: "dim" }, run.ended ? (took >= 0 ? `took ${seconds(took)}` : "finished") : "not finished"),
           run.engine ? h("li", { class: "dim" }, run.engine) : null,
           h("li", { class: "dim" }, `reprokit ${run.version}`),
           run.search ? h("li", null, `searched: ${run.search}`) : null),
