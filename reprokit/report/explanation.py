@@ -198,7 +198,7 @@ def short(explained: Explained) -> Iterator[str]:
         rest = f", in {well.failed} of {well.of} otherwise" if ill.passed else ""
         yield f"{how} {words(found.found)}{rest} ({'; '.join(notes)})"
     elif exact:
-        bad, good = pluralize(len(found.bad), "cell"), pluralize(len(found.good), "cell")
+        bad, good = pluralize(len(found.bad), "cell"), pluralize(len(found.good), "cell").removeprefix("1 ")
         notes = notes[1:] and [f" ({'; '.join(notes[1:])})"]
         sides = f"failed in the {bad} with {words(found.found)}{_rate(explained)}, passed in the other {good}"
         yield f"{trials_each(explained.trials)}: {sides}{''.join(notes)}"

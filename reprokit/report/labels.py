@@ -97,25 +97,26 @@ def short_reason(cell: CellRecord, *, bound: bool = True) -> str:
         return first_line(cell.reason)
     if _is_measured(cell):
         return first_line(cell.trials[0].reason)
-    return _pass_words(shown) if bound and shown.of > 1 else f"passed {shown.of} of {shown.of}"
+    return f"passed {shown.of} of {shown.of}" + (f" ({_not_excluded(shown)})" if bound and shown.of > 1 else "")
 
 
-def _pass_words(shown: TrialFigures) -> str:
-    possible = f"a failure in up to {100 * (shown.possible or 0):.0f} % of runs is not excluded"
-    return f"passed {shown.of} of {shown.of} ({possible})"
+def _not_excluded(shown: TrialFigures) -> str:
+    return f"a failure in up to {100 * (shown.possible or 0):.0f} % of runs is not excluded"
 
 
-def list_passes(cells: Sequence[CellRecord]) -> Iterator[str]:
-    """What passing trials do not exclude, once for all cells with as many of them, the fewest first."""
-    counts: Counter[tuple[int, str]] = Counter()
+def describe_passes(cells: Sequence[CellRecord]) -> str:
+    """What passing trials do not exclude, of cells with few trials first; '' where none passed."""
+    counts: Counter[tuple[str, str]] = Counter()
     for cell in cells:
-        shown = cell.details.trials
-        ran = replace(cell, reused_from=None)
-        if shown and short_reason(ran, bound=False) == f"passed {shown.of} of {shown.of}":
-            counts[shown.of, _pass_words(shown)] += 1
-    for (count, text), some in sorted(counts.items()):
-        more = "; --trials auto runs more" if count == 1 else ""
-        yield f"{text}: {some} of {pluralize(len(cells), 'cell')}{more}"
+        shown, passed = cell.details.trials, short_reason(replace(cell, reused_from=None), bound=False)
+        if shown and passed == f"passed {shown.of} of {shown.of}":
+            counts[passed, _not_excluded(shown)] += 1
+    words: list[str] = []
+    for (passed, possible), some in sorted(counts.items(), key=lambda item: int(item[0][0].split()[1])):
+        text = possible.removeprefix("a failure in ").partition(" of runs")[0] if words else possible
+        words.append(f"{passed} ({text}): {pluralize(some, 'cell')}")
+    more = ["--trials auto runs more"] if "passed 1 of 1" in dict(counts.keys()) else []
+    return "; ".join(words + more)
 
 
 def _is_measured(cell: CellRecord) -> bool:

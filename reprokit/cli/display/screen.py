@@ -14,14 +14,14 @@ from reprokit.cli.display.output import Output
 from reprokit.cli.display.plain import PlainListener, Tracker, labels
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.report.labels import DEPARTS, failure_lines, list_findings, list_passes, rank, summary
+from reprokit.report.labels import DEPARTS, describe_passes, failure_lines, list_findings, rank, summary
 from reprokit.run.listener import Listener
 from reprokit.run.resuming import UNDECIDED, resume_line
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-FLAKY_LINE = "a failure that does not always show is expected where the case says how often: `trials: {rate: 0.1}`"
+FLAKY_LINE = "flaky departs where the number of trials is fixed: to expect it, write `trials: {rate: 0.1}` in the case"
 
 
 class Screen:
@@ -92,8 +92,8 @@ class Screen:
 
             for line in explanation.at_the_end(explanation.of_run(record, file_of), record.id):
                 self.say(line)
-        for line in list_passes(cells):
-            self.say(line)
+        if passed := describe_passes(cells):
+            self.say(passed)
         if any(rank(cell) == DEPARTS and cell.verdict is Verdict.FLAKY for cell in cells):
             self.say(FLAKY_LINE)
         self.say(f"details: reprokit show {record.id} [CELL]")
