@@ -199,7 +199,7 @@ confirm_option = click.option(
     "--confirm",
     type=click.Choice(["auto", "always", "never"]),
     default=None,
-    help="Repeat cells until their trials carry the statement about them. auto: for at most as long again as the "
+    help="Repeat cells until their trials exclude chance. auto: for at most as long again as the "
     "case's trials took, at least 60 s; always: until chance is excluded, up to 60 trials of a cell.",
 )
 

@@ -20,6 +20,7 @@ from reprokit.evidence.origin import HostRecord, OwnerRecord
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.store import dialects, journal
 from reprokit.store.database import Store
+from reprokit.store.errors import store_error
 from reprokit.store.journal import Journal, entries, path_of, pending
 from reprokit.store.recorder import Recorder
 from tests.unit.store.test_store import TRIAL, cell, run
@@ -151,6 +152,17 @@ def test_a_disk_that_stays_full_is_said_once_and_what_was_kept_stays(
         recorder.decide(cell(2, verdict=Verdict.FLAKY))
     assert recorder.close() == ""
     assert Store(tmp_path).run("run-1").cells == (DECIDED, cell(2))
+
+
+def test_a_database_without_room_fails_the_run_whose_journal_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = begun(tmp_path, "run-1", cell(1))
+    recorder.decide(DECIDED)
+    full_database = store_error("reprokit.db", "database or disk is full")
+    monkeypatch.setattr(recorder, "_update", lambda: full_database)
+    with pytest.raises(RecordError, match=r"make room(?s:.*)this run is kept in"):
+        recorder.close()
 
 
 def test_a_journal_that_is_removed_stops_the_run(tmp_path: Path) -> None:
