@@ -17,16 +17,12 @@ T = TypeVar("T")
 
 
 def key_of(name: str) -> str:
-    """The key of a field: ``from`` for ``from_``."""
+    """The key of a field: ``from`` for ``from_``, since that is a word of Python."""
     return name.removesuffix("_")
 
 
 class JsonRecord:
-    """Base of the dataclasses whose fields are the keys of a JSON object, in that order.
-
-    A key that is a word of Python is a field with ``_`` behind it. A string below a field is its documentation, which
-    `reprokit integrate schema` prints.
-    """
+    """Base of the dataclasses whose fields are the keys of a JSON object, in that order, each documented below it."""
 
     # Without an annotation, which would make it a field to those who ask for the types of fields.
     __pydantic_config__ = {"alias_generator": key_of, "use_attribute_docstrings": True}  # noqa: RUF012
@@ -36,6 +32,17 @@ class JsonRecord:
         """A record of what ``source`` has by the names of the fields, but for what is ``given``."""
         names = [name for name, *_ in _keys(cls) if name not in given]  # type: ignore[arg-type]
         return cls(**{name: getattr(source, name) for name in names}, **given)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> Any:
+        """What pydantic describes, with every key required that is always written. The name is pydantic's."""
+        found = handler(core)
+        described = handler.resolve_ref_schema(found)
+        if cls.to_json in (JsonRecord.to_json, JsonDocument.to_json):  # one of its own leaves out more
+            described["required"] = [key for _, key, may_lack, _ in _keys(cls) if not may_lack]  # type: ignore[arg-type]
+            for key in described["required"]:
+                described["properties"][key].pop("default", None)
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """The record as a JSON object, which shares nothing with it that can be changed."""
