@@ -16,7 +16,7 @@ from reprokit.evidence.details import CellDetails, FailedBuildRecord, FailureRec
 from reprokit.evidence.origin import OwnerRecord
 from reprokit.evidence.records import RunRecord
 from reprokit.report import formats
-from reprokit.report.formats import Format, FormatSources, PagesFormat, RunFormat, scrubbed
+from reprokit.report.formats import Format, FormatSources, PagesFormat, RunFormat, scrub_run
 from reprokit.report.html.building import PagesRequest
 from tests.unit.nights import Nights
 from tests.unit.report.test_html import nights, report
@@ -81,7 +81,7 @@ def test_every_format_is_offered_with_its_help(
 
 def test_what_a_case_says_stays_and_everything_else_is_scrubbed(run: RunRecord) -> None:
     cell = replace(run.cells[0], cell={"user": "alice"}, case_id="alice")
-    found = scrubbed(replace(run, cells=(cell,)), lambda text: text.replace("alice", "-"))
+    found = scrub_run(replace(run, cells=(cell,)), lambda text: text.replace("alice", "-"))
     assert (found.id, found.cells[0].cell, found.cells[0].case_id) == (run.id, {"user": "alice"}, "alice")
     assert found.cells[0].trials[0].log == cell.trials[0].log
     assert found.cells[0].verdict is cell.verdict
@@ -96,7 +96,7 @@ def test_the_path_of_a_case_below_the_checkout_still_leads_to_it(
     monkeypatch.chdir(tmp_path / "sub")
     monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
     cell = replace(run.cells[0], case_path=str(tmp_path / "cases" / "x.yaml"))
-    assert scrubbed(replace(run, cells=(cell,)), str).cells[0].case_path == "../cases/x.yaml"
+    assert scrub_run(replace(run, cells=(cell,)), str).cells[0].case_path == "../cases/x.yaml"
 
 
 TAP = """
@@ -118,9 +118,9 @@ def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "made_up.py").write_text(TAP, encoding="utf-8")
     monkeypatch.setattr(formats, "__path__", [*formats.__path__, str(tmp_path / "more")])
-    monkeypatch.delitem(sys.modules, "reprokit.cli.report_command", raising=False)
-    monkeypatch.setitem(sys.modules, "reprokit.report.formats.made_up", None)  # forgotten afterwards
-    del sys.modules["reprokit.report.formats.made_up"]
+    for module in ("reprokit.cli.report_command", "reprokit.report.formats.made_up"):
+        monkeypatch.setitem(sys.modules, module, None)  # forgotten afterwards
+        del sys.modules[module]
 
 
 @pytest.mark.usefixtures("made_up", "run")
