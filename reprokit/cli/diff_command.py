@@ -12,7 +12,7 @@ from reprokit.cli import options
 from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo, style
 from reprokit.report import differences
-from reprokit.report.history.changes import recorded_facts
+from reprokit.report.history.changes import collect_facts
 from reprokit.run import lock_file
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def command(before: str, after: str, as_json: bool, store_folder: Path | None) -
         store = options.store_of(store_folder)
         runs = [store.run(text) for text in (before, after)]
         sides = [
-            {differences.key_of(cell): recorded_facts(store.case_text, run, cell) for cell in run.cells} for run in runs
+            {differences.key_of(cell): collect_facts(store.case_text, run, cell) for cell in run.cells} for run in runs
         ]
         found = differences.pairs(sides[0], sides[1])
         heads = [f"run {run.id}, {run.started_at}, {run.host.engine or 'no engine'}" for run in runs]
@@ -71,7 +71,7 @@ def _cell(store_folder: Path | None, text: str, left: str, number: int) -> Envir
             raise UsageError(f"{left}: no such lock; reprokit lock CASE writes it")
         if not 1 <= number <= len(lock.entries):
             raise UsageError(f"{left} has no environment {number}; it has 1 to {len(lock.entries)}")
-        return differences.of_entry(text, lock.entries[number - 1])
+        return differences.read_entry(text, lock.entries[number - 1])
     store = options.store_of(store_folder)
     run = store.run(left)
-    return recorded_facts(store.case_text, run, run.cell(number))
+    return collect_facts(store.case_text, run, run.cell(number))

@@ -105,7 +105,7 @@ def command(
         if record.searches:
             _search(FormatSources.of(store, record).search)
         else:
-            cases = explanation.of_run(record, explanation.files_in(store))
+            cases = explanation.explain_run(record, explanation.files_in(store))
             echo("".join(f"{line}\n" for line in explanation.at_the_end(cases, record.id)), nl=False)
         return 0
     found = record.cell(cell)
@@ -167,7 +167,7 @@ def _explained(store: Store, what: str) -> list[Explained]:
             raise UsageError(f"the case {what!r} was only used in searches: name the run of one, or the case's file")
         wanted = [(what, last[1][0].case_digest)]
     else:
-        cases = explanation.of_run(store.run(what), file_of)
+        cases = explanation.explain_run(store.run(what), file_of)
         several = [one for one in cases if len(one.records) > 1]
         if len(cases) > 1 and not several:
             raise UsageError(f"run {what}: no case of it has two cells to compare")
@@ -175,4 +175,4 @@ def _explained(store: Store, what: str) -> list[Explained]:
     found = [records for _, digest in wanted if (records := explanation.newest(store.of_case(digest), file_of(digest)))]
     if not found:
         raise UsageError(f"no run of the current text of the case {wanted[0][0]!r} is recorded; run it first")
-    return [explanation.of_records(records, file_of) for records in found]
+    return [explanation.explain_records(records, file_of) for records in found]

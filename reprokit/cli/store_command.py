@@ -377,7 +377,7 @@ def rejudge(
     if as_json:
         options.echo_document(rejudging.describe_rejudged(found, skipped, written=write))
     else:
-        for line in rejudging.rejudged_lines(found, skipped, written=write):
+        for line in rejudging.list_rejudged(found, skipped, written=write):
             echo(line)
     if not found:
         return 3

@@ -25,7 +25,7 @@ from reprokit.core.version import __version__
 from reprokit.engine.container_spec import docker_run_words
 from reprokit.engine.protocol import Engine, Trial
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.report.formats import Scrub, scrubbed
+from reprokit.report.formats import Scrub, scrub_run
 from reprokit.run.lock_file import path_of
 from reprokit.run.plan import task_of
 from reprokit.run.request import BUNDLES, Request
@@ -135,7 +135,7 @@ def _log(store: Path, log: str) -> str:
 def _members(made: Bundled, scrub: Scrub) -> dict[str, tuple[str, int]]:
     """Text and permissions of each file of the bundle; what was recorded is scrubbed, the case is as it is."""
     cell, case = made.cell, made.file
-    record = scrubbed(replace(made.run, cells=(cell,)), scrub).cells[0]
+    record = scrub_run(replace(made.run, cells=(cell,)), scrub).cells[0]
     about: dict[str, Any] = {
         "format": FORMAT,
         "reprokit_version": __version__,

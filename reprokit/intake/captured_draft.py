@@ -262,11 +262,11 @@ class CaptureDrafting:
             return {"timed_out": "true"}
         if (code := ending.exit_code or 0) > 128 and code - 128 in {one.value for one in signal.Signals}:
             failure["signal"] = signal.Signals(code - 128).name
-        strict = reduce_text.tightened(failure, [reduce_text.FailedTrial(ending=ending, log=self.seen.ran.log)])
+        strict = reduce_text.tighten(failure, [reduce_text.FailedTrial(ending=ending, log=self.seen.ran.log)])
         # Wildcards split up a secret within a pattern, so compare with the pattern from the log without secrets.
         # To a pattern, a home directory is a path like any other: replace it by one.
         log = re.sub(r"~(?=/)", "/home/user", redaction.scrub(self.seen.ran.log, known=self.known).text)
-        public = reduce_text.tightened(failure, [reduce_text.FailedTrial(ending=ending, log=log)])
+        public = reduce_text.tighten(failure, [reduce_text.FailedTrial(ending=ending, log=log)])
         kept: dict[str, Any] = {}
         for key, value in strict.items():
             if public.get(key) != value or redaction.scrub(str(value), known=self.known).omitted:

@@ -19,7 +19,7 @@ from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import ANSWER, CellRecord, RunRecord
 from reprokit.report import explanation
 from reprokit.report.explanation import FileOf
-from reprokit.report.formats import Scrub, scrubbed
+from reprokit.report.formats import Scrub, scrub_run
 from reprokit.report.formats.md import RESERVED
 from reprokit.report.history.changes import Texts
 from reprokit.report.labels import failure_lines, summary
@@ -84,7 +84,7 @@ def share(
     ``folder``: the store's, for logs. ``texts`` and ``file_of`` find cases by their digest. The case itself is in it as
     it is, between fences, so that the text of the issue can be run; everything else that is untrusted is text only.
     """
-    run = scrubbed(subject.run, scrub) if subject.run else None
+    run = scrub_run(subject.run, scrub) if subject.run else None
     statement, behind = explained(run.cells, file_of) if run and not subject.answer else ("", "")
     answer = [scrub(line) for line in subject.answer]
     takes = (details("What it takes", behind), "") if behind else ("",)

@@ -90,7 +90,7 @@ class Difference(JsonRecord):
     after: str | None
 
 
-def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Mapping[str, str]]) -> EnvironmentFacts:
+def read_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Mapping[str, str]]) -> EnvironmentFacts:
     """A recorded cell. ``asked``: what its case says of variables, command and limits, by concern."""
     measured = cell.environment or Measured()
     details = cell.details
@@ -123,7 +123,7 @@ def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Map
     )
 
 
-def of_entry(name: str, entry: LockEntry) -> EnvironmentFacts:
+def read_entry(name: str, entry: LockEntry) -> EnvironmentFacts:
     """An environment of a lock."""
     pins = entry.pins
     facts: dict[str, dict[str, Any]] = {

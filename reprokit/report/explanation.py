@@ -79,7 +79,7 @@ class Explained:
         return any(record.as_expected is False for record in (*self.records, *self.fixed))
 
 
-def of_records(records: Sequence[CellRecord], file_of: FileOf = lambda digest: None) -> Explained:
+def explain_records(records: Sequence[CellRecord], file_of: FileOf = lambda digest: None) -> Explained:
     """What the cells of one case explain; ``records``: each cell and variant once."""
     ran = [record for record in records if record.variant == "case"]
     cells = [dict(record.cell) for record in ran]
@@ -87,7 +87,7 @@ def of_records(records: Sequence[CellRecord], file_of: FileOf = lambda digest: N
     # Without a difference there is nothing for which the case would be needed; no cell of it has a model of GPU.
     known = {Reading.FAIL, Reading.PASS} <= set(readings) and not any(GPU_MODEL in cell for cell in cells)
     file = file_of(records[0].case_digest) if known else None
-    others = not_run(file, ran) if file else []
+    others = find_not_run(file, ran) if file else []
     return Explained(
         id=records[0].case_id,
         path=records[0].case_path,
@@ -107,12 +107,12 @@ def of_records(records: Sequence[CellRecord], file_of: FileOf = lambda digest: N
     )
 
 
-def of_run(run: RunRecord, file_of: FileOf = lambda digest: None) -> list[Explained]:
+def explain_run(run: RunRecord, file_of: FileOf = lambda digest: None) -> list[Explained]:
     """What each case of a run explains, in their order."""
     cases: dict[tuple[str, str], list[CellRecord]] = {}
     for cell in run.cells:
         cases.setdefault((cell.case_id, cell.case_digest), []).append(cell)
-    return [of_records(cells, file_of) for cells in cases.values()]
+    return [explain_records(cells, file_of) for cells in cases.values()]
 
 
 def newest(recorded: Sequence[tuple[RunRecord, CellRecord]], file: CaseFile | None) -> list[CellRecord]:
@@ -161,7 +161,7 @@ def files_in(store: Store) -> FileOf:
     return file_of
 
 
-def not_run(file: CaseFile, ran: Sequence[CellRecord]) -> list[Cell]:
+def find_not_run(file: CaseFile, ran: Sequence[CellRecord]) -> list[Cell]:
     """The cells of a case's matrix that are not among those that ran; [] for a matrix of very many."""
     matrix = file.case.matrix
     if count(matrix.axes) + len(matrix.include) > MOST_CELLS:

@@ -11,7 +11,7 @@ from reprokit.case.matrix import cell_key
 from reprokit.core.text import first_line, pluralize
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.strength import Tally, total, trials_each
-from reprokit.search.bisect_line import BisectLine, along_axis, along_source, with_axis
+from reprokit.search.bisect_line import BisectLine, add_axis, walk_axis, walk_source
 from reprokit.search.bisection import Bisection, bisect
 from reprokit.search.queries import BisectAnswer, Candidate, Query
 from reprokit.search.releases import Gap, Policy, some
@@ -24,12 +24,12 @@ _SHOWED = {Reading.PASS: "passed", Reading.FAIL: "failed"}
 def make(session: SearchSession) -> Generator[Query, tuple[Reading, ...], BisectAnswer]:
     """The search that ``session.arguments`` ask for: an axis or a source, the two ends, and which releases to try.
 
-    Raises UsageError as :func:`along_axis` and :func:`along_source` do.
+    Raises UsageError as :func:`walk_axis` and :func:`walk_source` do.
     """
     line = BisectLine.from_json(session.recall("line", lambda: _line(session).to_json()))
     file = session.file
     if line.source:
-        file = with_axis(file, line.source, line.axis)
+        file = add_axis(file, line.source, line.axis)
         # That repository has every commit: none has to be fetched on its own.
         places = {**session.request.sources, line.source: Path(line.repository)}
         named = (*session.request.named, f"--source {line.source}")
@@ -51,16 +51,16 @@ def _before(session: SearchSession, line: BisectLine) -> dict[str, str]:
 def _line(session: SearchSession) -> BisectLine:
     given = session.arguments
     if given.get("source"):
-        return along_source(session.file, session.request, given["source"], given["ends"], tags_only=given["tags_only"])
+        return walk_source(session.file, session.request, given["source"], given["ends"], tags_only=given["tags_only"])
     policy = Policy(pre=given["pre"], since=given["since"], before=given["before"])
     values = given.get("values", ())
-    return along_axis(session.file, session.request, given["axis"], given["ends"], policy, values)
+    return walk_axis(session.file, session.request, given["axis"], given["ends"], policy, values)
 
 
 def _search(
     session: SearchSession, line: BisectLine, candidates: list[Candidate], before: Mapping[str, str]
 ) -> Generator[Query, tuple[Reading, ...], BisectAnswer]:
-    for note in opening(line):
+    for note in introduce(line):
         session.note(note)
 
     def progress(places: Sequence[int], readings: Mapping[int, Reading], left: int) -> None:
@@ -81,7 +81,7 @@ def _search(
     return answer(line, found, reasons, before, tallies)
 
 
-def against(line: BisectLine, found: Bisection, before: Mapping[str, str]) -> list[str]:
+def find_contradictions(line: BisectLine, found: Bisection, before: Mapping[str, str]) -> list[str]:
     """Values whose reading in the last run contradicts a line with this one change, or with none."""
     first, last = (found.readings[place] for place in (found.last, found.next))
     if Reading.UNRESOLVED in (first, last):
@@ -94,7 +94,7 @@ def against(line: BisectLine, found: Bisection, before: Mapping[str, str]) -> li
     return [value for value, was in before.items() if was != Reading.UNRESOLVED and was != expected.get(value, was)]
 
 
-def opening(line: BisectLine) -> list[str]:
+def introduce(line: BisectLine) -> list[str]:
     """Lines to print before a bisection starts: its values, what is left out and why, and notes."""
     steps = math.ceil(math.log2(max(len(line.values) - 1, 1))) + 2
     ends = f"from {line.values[0]} to {line.values[-1]}"
@@ -136,7 +136,7 @@ def answer(
         each = "" if found.confirmed else _each(found, tallies)
         words, status = _boundary(line, found, gap, reasons, each), 0 if decided else 3
     words += _strength(found, tallies)
-    if odd := against(line, found, before):
+    if odd := find_contradictions(line, found, before):
         was = "; ".join(
             f"{names} {shown}" for names, shown in _grouped({value: _SHOWED[Reading(before[value])] for value in odd})
         )

@@ -105,7 +105,7 @@ def axis_of(file: CaseFile, name: str) -> str:
     return axis
 
 
-def with_axis(file: CaseFile, name: str, axis: str) -> CaseFile:
+def add_axis(file: CaseFile, name: str, axis: str) -> CaseFile:
     """The case with the ref of a source taken from ``axis``; only the cells that a search makes have that axis."""
 
     def changed(case: Case) -> Case:
@@ -158,7 +158,7 @@ class BisectLine(Releases):
         return {**self.rest, self.axis: value}
 
 
-def along_axis(
+def walk_axis(
     file: CaseFile,
     request: Request,
     axis: str,
@@ -213,10 +213,10 @@ def _unserved(file: CaseFile, request: Request, cells: Sequence[Cell], axis: str
     return refused
 
 
-def along_source(file: CaseFile, request: Request, name: str, ends: Sequence[str], *, tags_only: bool) -> BisectLine:
+def walk_source(file: CaseFile, request: Request, name: str, ends: Sequence[str], *, tags_only: bool) -> BisectLine:
     """The commits of a source between two refs, with the axes as the request selects them. Fetches its history.
 
-    ``tags_only``: only the ends and tagged commits. Raises UsageError, as :func:`along_axis` does, and SourceError.
+    ``tags_only``: only the ends and tagged commits. Raises UsageError, as :func:`walk_axis` does, and SourceError.
     """
     axis = axis_of(file, name)
     rest = _rest(file, request, axis, ends)

@@ -155,7 +155,7 @@ def gap(condition: AxisCondition) -> tuple[str, str, str] | None:
     """(axis, last value below, first value above) of a threshold condition; None for any other."""
     if condition.op not in (">=", "<"):
         return None
-    ordered = in_order(condition.axis, condition.seen)
+    ordered = sort_values(condition.axis, condition.seen)
     at = ordered.index(str(condition.named[0]))
     return condition.axis, ordered[at - 1], ordered[at]
 
@@ -176,16 +176,16 @@ def _all(answers: Iterable[bool | None]) -> bool | None:
     return False if False in known else None if None in known else True
 
 
-def in_order(axis: str, values: Iterable[Value]) -> list[str]:
+def sort_values(axis: str, values: Iterable[Value]) -> list[str]:
     """The values of an axis that can be ordered, in order. ``none``, a missing axis and operating systems cannot."""
     texts = [value for value in values if value is not None and value != NONE]
     return [] if axis == "os" or len(texts) < 2 else values_in_order(axis, texts)
 
 
-def listed(axis: str, values: Iterable[Value]) -> list[Value]:
+def sort_all(axis: str, values: Iterable[Value]) -> list[Value]:
     """Values in the order in which they are printed: their own order where they have one, else alphabetical."""
     values = set(values)
-    places = {value: at for at, value in enumerate(in_order(axis, sorted(values - {None}, key=str)))}
+    places = {value: at for at, value in enumerate(sort_values(axis, sorted(values - {None}, key=str)))}
     return sorted(values, key=lambda value: (value is None, places.get(value or "", -1), str(value)))
 
 
@@ -195,9 +195,9 @@ def of_axis(axis: str, values: Sequence[Value], without: Collection[Value] = ())
     ``without``: values that none of them may accept. An axis of many values does not get every set; the second value is
     how many values the shortest missing set has.
     """
-    seen, values = frozenset(values), listed(axis, values)
+    seen, values = frozenset(values), sort_all(axis, values)
     found: dict[int, tuple[Op, tuple[Value, ...]]] = {}
-    for op, named, mask in _forms(values, in_order(axis, values)):
+    for op, named, mask in _forms(values, sort_values(axis, values)):
         if mask not in found:
             found[mask] = op, named
     for mask in (0, _mask(values, seen)):

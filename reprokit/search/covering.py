@@ -20,8 +20,8 @@ from reprokit.search.conditions import (
     Conditions,
     Conjunction,
     Value,
-    listed,
     of_axis,
+    sort_all,
 )
 
 MOST_CONDITIONS = 8
@@ -102,7 +102,7 @@ def _values(cells: Sequence[Cell]) -> dict[str, list[Value]]:
             places[name] = min(at, places.get(name, at))
     axes = sorted(places, key=lambda name: (places[name], name))
     values = {axis: {cell.get(axis) for cell in cells} for axis in axes}
-    return {axis: listed(axis, some) for axis, some in values.items() if 1 < len(some) <= MOST_VALUES}
+    return {axis: sort_all(axis, some) for axis, some in values.items() if 1 < len(some) <= MOST_VALUES}
 
 
 def _pieces(

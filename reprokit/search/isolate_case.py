@@ -28,7 +28,7 @@ from reprokit.search.conditions import values_between
 from reprokit.search.isolate_summary import IsolationText
 from reprokit.search.isolation import Isolation, changes_between, isolate
 from reprokit.search.queries import Candidate, Query, Search, SearchAnswer
-from reprokit.search.releases import AxisRange, Policy, Releases, find_releases, pinned
+from reprokit.search.releases import AxisRange, Policy, Releases, find_pinned, find_releases
 from reprokit.search.search_session import SearchSession
 
 
@@ -304,7 +304,7 @@ def _closer(session: SearchSession, found: Isolation) -> Iterator[str]:
             good, bad = (known[axis].values[place] for place in (known[axis].found.last, known[axis].found.next))
         if axis in session.arguments["axes"] or good is None or bad is None:
             continue
-        if pinned(session.file, found.bad, axis, bad):
+        if find_pinned(session.file, found.bad, axis, bad):
             yield f"to search the releases between {axis} {good} and {bad}, add --axis {axis}={good}..{bad}"
 
 
@@ -391,6 +391,6 @@ def _between(session: SearchSession, axis: str, base: Cell, good: Cell, bad: Cel
             session.note(note)
         values += found.values
     values += given.get("values", ())
-    versions = bool((found and found.packages) or pinned(file, base, axis, bad[axis]))
+    versions = bool((found and found.packages) or find_pinned(file, base, axis, bad[axis]))
     line = values_between(axis, values, good[axis], bad[axis], versions=versions)
     return {"values": line, "asked": found and found.to_json()}

@@ -215,7 +215,7 @@ class Isolation:
 
     def cell(self, mix: int) -> Cell:
         """The cell of a mix."""
-        return mixed(self.good, self.bad, self.changes, mix)
+        return mix_cells(self.good, self.bad, self.changes, mix)
 
     def named(self, mix: int) -> tuple[AxisDifference, ...]:
         """The changes of a mix."""
@@ -238,7 +238,7 @@ def changes_between(good: Cell, bad: Cell) -> tuple[AxisDifference, ...]:
     )
 
 
-def mixed(good: Cell, bad: Cell, changes: Sequence[AxisDifference], mix: int) -> Cell:
+def mix_cells(good: Cell, bad: Cell, changes: Sequence[AxisDifference], mix: int) -> Cell:
     """The good cell with the changes of a mix applied."""
     values: dict[str, str | None] = {**bad, **good}
     values |= {change.axis: change.bad if mix >> bit & 1 else change.good for bit, change in enumerate(changes)}
@@ -258,7 +258,7 @@ class _State:
     weights: dict[Hypothesis, float] = field(default_factory=dict)
 
     def candidate(self, mix: int) -> Candidate:
-        return Candidate(cell=mixed(self.good, self.bad, self.changes, mix))
+        return Candidate(cell=mix_cells(self.good, self.bad, self.changes, mix))
 
     def price(self, mix: int) -> int:
         return self.cost(self.candidate(mix))

@@ -27,8 +27,8 @@ from reprokit.run.plan import cells_of
 from reprokit.run.task import expected_verdict
 from reprokit.search.queries import Candidate, CellWithout, Query, ReduceAnswer, ReducedPart, Search, SearchAnswer
 from reprokit.search.reduce_parts import KINDS
-from reprokit.search.reduce_text import FailedTrial, first_reduction, header, tightened, what_runs, written_candidate
-from reprokit.search.reduction import KeptPart, Reduced, Trying, reduced
+from reprokit.search.reduce_text import FailedTrial, first_reduction, header, tighten, what_runs, write_candidate
+from reprokit.search.reduction import KeptPart, Reduced, Trying, minimize
 from reprokit.search.search_session import SearchSession
 from reprokit.store.places import read_log
 
@@ -220,7 +220,7 @@ def make(session: SearchSession, folder: Path) -> Search[SearchAnswer]:
 
     Raises UsageError where there is no cell, and where the case states no failure that a log shows.
     """
-    if other := measured(session.file):
+    if other := find_measure(session.file):
         raise UsageError(
             f"{session.file.path}: expect.{other}: reduce needs a failure with a signature (expect.failure), "
             "which says whether a smaller case fails in the same way"
@@ -231,7 +231,7 @@ def make(session: SearchSession, folder: Path) -> Search[SearchAnswer]:
     return spent.watch(_reduce(session, folder, arguments, spent, cells))
 
 
-def measured(file: CaseFile) -> str:
+def find_measure(file: CaseFile) -> str:
     """The key of ``expect`` that states the bug of a case by what is measured; empty for one with a signature."""
     return next((name for name in ("compare", *MEASURES) if getattr(file.case.expect, name) is not None), "")
 
@@ -255,7 +255,7 @@ def _reduce(
     record = session.record_of(found)
     assert record is not None
     given = (session.file.positions.data.get("expect") or {}).get("failure") or {}
-    failure = tightened(given, _seen(record, folder))
+    failure = tighten(given, _seen(record, folder))
     data = first_reduction(session.file, found.cell, failure, keep_matrix=arguments.keep_matrix)
     session.note(signature_note(given, failure))
 
@@ -265,7 +265,7 @@ def _reduce(
         return reading is Reading.FAIL and tried is not None and tried.verdict in (record.verdict, Verdict.REPRODUCED)
 
     trying = Trying(
-        write=partial(written_candidate, session.file, found.cell, path=arguments.out),
+        write=partial(write_candidate, session.file, found.cell, path=arguments.out),
         same=what_runs,
         holds=holds,
         spent=spent.all,
@@ -274,7 +274,7 @@ def _reduce(
     if whole is None:
         raise UsageError(f"{session.file.path}: its text cannot be rewritten as a case of one cell; try --keep-matrix")
     trying.knows(whole, fails=True)
-    result = yield from reduced(data, trying, arguments.kinds, axes=not arguments.keep_matrix)
+    result = yield from minimize(data, trying, arguments.kinds, axes=not arguments.keep_matrix)
     return (yield from _final_check(session, folder, arguments, spent, found, trying, result))
 
 

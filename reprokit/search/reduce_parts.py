@@ -223,7 +223,7 @@ class PartGroup:
         return self.kind in _BUILT
 
 
-def groups(data: Data, kind: str, *, axes: bool = True) -> Iterator[Callable[[Data], PartGroup]]:
+def group_parts(data: Data, kind: str, *, axes: bool = True) -> Iterator[Callable[[Data], PartGroup]]:
     """Functions that make the groups of one kind, coarse ones first; call each with the case as reduced so far.
 
     ``axes`` False: the matrix stays.
@@ -255,7 +255,7 @@ def groups(data: Data, kind: str, *, axes: bool = True) -> Iterator[Callable[[Da
         yield _keys(kind, (kind,), leave=PROTECTING if kind == "resources" else ())
 
 
-def changed(data: Data, loc: Loc, value: Any) -> Data:
+def put_value(data: Data, loc: Loc, value: Any) -> Data:
     """The case with ``value`` at ``loc``; None removes the entry, and its parents where they become empty."""
     result = copy.deepcopy(dict(data))
     around = value_at(result, loc[:-1])
@@ -263,7 +263,7 @@ def changed(data: Data, loc: Loc, value: Any) -> Data:
         around[loc[-1]] = value
         return result
     del around[loc[-1]]
-    return result if around or len(loc) == 1 else changed(result, loc[:-1], None)
+    return result if around or len(loc) == 1 else put_value(result, loc[:-1], None)
 
 
 def _keys(
@@ -277,7 +277,7 @@ def _keys(
 
         def without(gone: frozenset[int]) -> Data:
             dropped = {names[index] for index in gone}
-            return changed(data, loc, {name: value for name, value in here.items() if name not in dropped} or None)
+            return put_value(data, loc, {name: value for name, value in here.items() if name not in dropped} or None)
 
         return PartGroup(kind=kind, names=names, without=without)
 
@@ -291,7 +291,7 @@ def _items(kind: str, loc: Loc) -> Callable[[Data], PartGroup]:
         here = value_at(data, loc) or []
 
         def without(gone: frozenset[int]) -> Data:
-            return changed(data, loc, [item for index, item in enumerate(here) if index not in gone] or None)
+            return put_value(data, loc, [item for index, item in enumerate(here) if index not in gone] or None)
 
         return PartGroup(kind=kind, names=tuple(here), without=without)
 
@@ -312,7 +312,7 @@ def _requirements(data: Data) -> PartGroup:
             if kept:
                 whole = {**item, "requirements": kept} if isinstance(item, dict) else kept
                 left.append(item if isinstance(step, str) else whole)
-        return changed(data, ("environment", "pip"), left or None)
+        return put_value(data, ("environment", "pip"), left or None)
 
     return PartGroup(kind="pip", names=names, without=without)
 
@@ -323,7 +323,7 @@ def _patches(data: Data) -> PartGroup:
     def without(gone: frozenset[int]) -> Data:
         result = data
         for index in gone:
-            result = changed(result, ("sources", names[index], "patch"), None)
+            result = put_value(result, ("sources", names[index], "patch"), None)
         return result
 
     return PartGroup(kind="sources", names=tuple(f"the patch of {name}" for name in names), without=without)
@@ -344,7 +344,7 @@ def _shell(
             left = cut_spans(here, [spans[index] for index in gone])
             if len(left.strip().splitlines()) < 2:
                 left = left.strip()
-            return changed(data, loc, left or None)
+            return put_value(data, loc, left or None)
 
         return PartGroup(kind=kind, names=tuple(_name(here[a:b]) for a, b in spans), without=without, pairs=pairs)
 
@@ -360,7 +360,7 @@ def _arguments(data: Data, kind: str, cut: Callable[[str], list[TextSpan]]) -> P
 
     def without(gone: frozenset[int]) -> Data:
         dropped = {index for piece in gone for index in pieces[piece]}
-        return changed(data, ("command",), [item for index, item in enumerate(here) if index not in dropped])
+        return put_value(data, ("command",), [item for index, item in enumerate(here) if index not in dropped])
 
     names = tuple(" ".join(here[index] for index in piece) for piece in pieces)
     return PartGroup(kind=kind, names=names, without=without, pairs=cut is shell_words)

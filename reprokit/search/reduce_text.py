@@ -33,7 +33,7 @@ from reprokit.evidence.model import Ending, ExceptionSeen, Outcome
 from reprokit.evidence.normalise import essence
 from reprokit.evidence.observation import without_cuts
 from reprokit.search.queries import Candidate
-from reprokit.search.reduce_parts import Data, changed
+from reprokit.search.reduce_parts import Data, put_value
 
 Edit = tuple[int, int, str]
 """Start and end offset of the text to replace, and its replacement."""
@@ -182,7 +182,7 @@ class FailedTrial:
     log: str
 
 
-def tightened(failure: Mapping[str, Any], seen: Sequence[FailedTrial]) -> dict[str, Any]:
+def tighten(failure: Mapping[str, Any], seen: Sequence[FailedTrial]) -> dict[str, Any]:
     """The signature ``failure`` (as written in the case), completed from the trials ``seen``, which it matched.
 
     Added are the exit status, the exception's type, its message without numbers, addresses and paths, the frames that
@@ -249,16 +249,16 @@ def first_reduction(file: CaseFile, cell: Cell, failure: Mapping[str, Any], *, k
     expect = {**(data.get("expect") or {}), "failure": dict(failure)}
     if not keep_matrix:
         expect["reproduces"] = "all"
-        data = changed(data, ("matrix",), {name: [value] for name, value in cell.items()} or None) if cell else data
-    return changed(data, ("expect",), expect)
+        data = put_value(data, ("matrix",), {name: [value] for name, value in cell.items()} or None) if cell else data
+    return put_value(data, ("expect",), expect)
 
 
-def written_candidate(file: CaseFile, cell: Cell, data: Data, name: str, path: str) -> Candidate | None:
+def write_candidate(file: CaseFile, cell: Cell, data: Data, name: str, path: str) -> Candidate | None:
     """The candidate for ``data``, a smaller version of ``file``; None where it is not a valid case or shell script.
 
     ``path``: the file to be written. Axes that are gone leave the cell; a fix that no longer fits is left out.
     """
-    for attempt in (data, changed(data, ("fix",), None)) if "fix" in data else (data,):
+    for attempt in (data, put_value(data, ("fix",), None)) if "fix" in data else (data,):
         try:
             smaller = replace(load_text(path, rewrite(file.positions, attempt)), trust=file.trust)
             axes = {*smaller.case.matrix.axes, *(name for extra in smaller.case.matrix.include for name in extra)}

@@ -22,7 +22,7 @@ import yaml
 
 from reprokit.evidence.reading import Reading
 from reprokit.search.queries import Candidate, Query, Search
-from reprokit.search.reduce_parts import KINDS, Data, PartGroup, changed, groups
+from reprokit.search.reduce_parts import KINDS, Data, PartGroup, group_parts, put_value
 
 if TYPE_CHECKING:
     from lithium.strategies import ReductionIterator
@@ -92,7 +92,7 @@ class Reduced:
     gone: dict[str, list[str]]  # kind -> names of the removed parts
 
 
-def reduced(data: Data, trying: Trying, kinds: Sequence[str] = tuple(KINDS), *, axes: bool = True) -> Search[Reduced]:
+def minimize(data: Data, trying: Trying, kinds: Sequence[str] = tuple(KINDS), *, axes: bool = True) -> Search[Reduced]:
     """Remove every part of ``data`` that the failure does not need. ``data`` is known to fail.
 
     In each group first all parts at once, then halves, quarters and so on down to single ones; then, over all groups,
@@ -103,13 +103,13 @@ def reduced(data: Data, trying: Trying, kinds: Sequence[str] = tuple(KINDS), *, 
     data = yield from _parts(data, trying, kinds, gone, axes=axes, coarse=True)
     if "contents" in kinds:
         before = data
-        data = yield from shorter(data, trying, gone)
+        data = yield from shorten_files(data, trying, gone)
         if data != before:
             data = yield from _parts(data, trying, kinds, gone, axes=axes, coarse=False)
     kept = [
         KeptPart(kind=group.kind, name=name, without=group.without(frozenset({index})))
         for kind in kinds
-        for group in (make(data) for make in groups(data, kind, axes=axes))
+        for group in (make(data) for make in group_parts(data, kind, axes=axes))
         for index, name in enumerate(group.names)
     ]
     return Reduced(data=data, kept=tuple(kept), gone=gone)
@@ -122,7 +122,7 @@ def _parts(
     while True:
         before = data
         for kind in kinds:
-            for make in groups(data, kind, axes=axes):
+            for make in group_parts(data, kind, axes=axes):
                 group = make(data)
                 cut = yield from smallest(group, trying, coarse=coarse)
                 if cut:
@@ -177,7 +177,7 @@ Pieces = list[tuple[str, bool]]
 """A text in pieces, each with whether it can be removed."""
 
 
-def shorter(data: Data, trying: Trying, gone: dict[str, list[str]]) -> Search[Data]:
+def shorten_files(data: Data, trying: Trying, gone: dict[str, list[str]]) -> Search[Data]:
     """Remove lines from the files of ``data`` as long as it keeps failing, and note each file that became shorter.
 
     Lithium (``pip install lithium-reducer``) proposes texts: in a Python file without whole statements, outer ones
@@ -189,7 +189,7 @@ def shorter(data: Data, trying: Trying, gone: dict[str, list[str]]) -> Search[Da
         if after != text:
             left = f"{_lines(after)} of {_lines(text)} lines of {path} are left"
             gone.setdefault("contents", []).append(left)
-            data = changed(data, loc, after)
+            data = put_value(data, loc, after)
     return data
 
 
@@ -214,7 +214,7 @@ def _shortened(data: Data, loc: Loc, text: str, trying: Trying) -> Search[str]:
             fails = False
             if _parses(left, suffix):
                 name = f"{path} with {_lines(left)} of {_lines(text)} lines"
-                fails = yield from trying.fails(changed(data, loc, left), name)
+                fails = yield from trying.fails(put_value(data, loc, left), name)
             reduction.feedback(fails)
         text = _joined(reduction.testcase.parts)
     return text

@@ -141,7 +141,7 @@ def find_releases(asked: AxisRange) -> Releases:
     if asked.axis in AXIS_NAMES:
         return _of_known_axis(asked)
     # One of the ends may not be a version.
-    projects = next(filter(None, (pinned(asked.file, asked.cell, asked.axis, end) for end in asked.ends)), ())
+    projects = next(filter(None, (find_pinned(asked.file, asked.cell, asked.axis, end) for end in asked.ends)), ())
     if not projects:
         found, why = _by_name(asked)
         return found or _as_written(asked, why)
@@ -161,7 +161,7 @@ def find_releases(asked: AxisRange) -> Releases:
     return first
 
 
-def pinned(file: CaseFile, cell: Partial, axis: str, value: str) -> tuple[str, ...]:
+def find_pinned(file: CaseFile, cell: Partial, axis: str, value: str) -> tuple[str, ...]:
     """The packages whose version is the value of ``axis``: what ``environment.pip`` or its ``setup`` pins to it."""
     asked = file.case.environment
     templates = [asked.setup, *(text for step in asked.pip_steps for text in step.requirements)]

@@ -67,7 +67,7 @@ NOT_SERVED = 1000
 """The cost of a cell that this host cannot serve: it is tried last."""
 
 
-def unshared(dockerfile: str, known: Collection[str]) -> int:
+def count_unshared(dockerfile: str, known: Collection[str]) -> int:
     """How many instructions of a Dockerfile follow the longest beginning that it shares with one of ``known``."""
     own = _instructions(dockerfile)
     pairs = (zip(own, _instructions(other), strict=False) for other in known)
@@ -434,7 +434,7 @@ class SearchSession(Invocation):
         dockerfile = image.rendered.dockerfile
         bases = bases_here(engine, image, SeenBases(self.folder))
         if bases is None or not engine.image(image.name(bases)):
-            return NEW_BASE * (bases is None) + unshared(dockerfile, self._dockerfiles)
+            return NEW_BASE * (bases is None) + count_unshared(dockerfile, self._dockerfiles)
         if dockerfile:
             self._dockerfiles.add(dockerfile)
         return 0

@@ -90,7 +90,7 @@ class Screen:
         if len(cells) > 1:
             from reprokit.report import explanation
 
-            for line in explanation.at_the_end(explanation.of_run(record, file_of), record.id):
+            for line in explanation.at_the_end(explanation.explain_run(record, file_of), record.id):
                 self.say(line)
         if passed := describe_passes(cells):
             self.say(passed)

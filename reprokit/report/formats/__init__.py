@@ -73,7 +73,7 @@ class RunFormat(Format):
 
     def text(self, run: RunRecord, sources: FormatSources) -> str:
         """The run in this format, scrubbed if the format says so."""
-        return self.write(scrubbed(run, self.scrubber([run])) if self.scrubbed else run, sources)
+        return self.write(scrub_run(run, self.scrubber([run])) if self.scrubbed else run, sources)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +107,7 @@ class Scrubber:
         return found.text
 
 
-def scrubbed(run: RunRecord, scrub: Scrub) -> RunRecord:
+def scrub_run(run: RunRecord, scrub: Scrub) -> RunRecord:
     """The run with every text of it scrubbed but for the fields in :data:`KEPT`: a new field is scrubbed, too."""
 
     def clean(value: Any) -> Any:

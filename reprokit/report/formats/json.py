@@ -118,7 +118,7 @@ def result(
                 cells=tuple(map(_cell_result, cells)),
                 explanation=explain_case(explained),
             )
-            for cells, explained in zip(cases.values(), explanation.of_run(run, file_of), strict=True)
+            for cells, explained in zip(cases.values(), explanation.explain_run(run, file_of), strict=True)
         ),
         failures=failure_groups(run.cells),
         search=search,

@@ -42,7 +42,7 @@ def _suite(root: ET.Element, case_id: str, cells: list[CellRecord], started_at: 
         timestamp=started_at,
     )
     if any(cell.variant == "case" for cell in cells[1:]):  # one by itself is nothing to compare
-        words = " / ".join(explanation.short(explanation.of_records(cells)))
+        words = " / ".join(explanation.short(explanation.explain_records(cells)))
         properties = ET.SubElement(suite, "properties")
         ET.SubElement(properties, "property", name="explanation", value=_text(words))
     for cell, kind in zip(cells, kinds, strict=True):

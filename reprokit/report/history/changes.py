@@ -67,9 +67,9 @@ Texts = Callable[[str], str]
 """The text of a case by its digest, as :meth:`reprokit.store.database.Store.case_text` returns it."""
 
 
-def recorded_facts(texts: Texts, run: RunRecord, cell: CellRecord) -> EnvironmentFacts:
+def collect_facts(texts: Texts, run: RunRecord, cell: CellRecord) -> EnvironmentFacts:
     """A recorded cell as ``reprokit diff`` compares it, with what its case asked for."""
-    return differences.of_cell(f"{run.id}:{cell.number}", run, cell, _asked(texts(cell.case_digest), cell))
+    return differences.read_cell(f"{run.id}:{cell.number}", run, cell, _asked(texts(cell.case_digest), cell))
 
 
 def differences_between(texts: Texts, before: Record, after: Record) -> tuple[Difference, ...]:
@@ -96,7 +96,7 @@ def _sections(before: str, after: str) -> list[str]:
 
 def _whole(texts: Texts, run: RunRecord, cell: CellRecord) -> EnvironmentFacts:
     """A side with what matters over time alone: within one run these are the same, or the matter of the comparison."""
-    found = recorded_facts(texts, run, cell)
+    found = collect_facts(texts, run, cell)
     base = cell.details.base
     facts = {concern: dict(values) for concern, values in found.facts.items()}
     facts["operating system"]["base image"] = (base.digest or base.id if base else "")[:SHORT]

@@ -201,7 +201,7 @@ Skipped = tuple[RunRecord, CellRecord, CannotJudge]
 """A cell that could not be judged again, and why."""
 
 
-def rejudged_lines(found: Sequence[Again], skipped: Sequence[Skipped], *, written: bool) -> Iterator[str]:
+def list_rejudged(found: Sequence[Again], skipped: Sequence[Skipped], *, written: bool) -> Iterator[str]:
     """What changed, or would, run by run, then what could not be judged, then how many of how many."""
     changed = [one for one in found if one.differs]
     for run, group in groupby(changed, lambda one: one.run):

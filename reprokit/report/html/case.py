@@ -81,7 +81,7 @@ def _signature(case: Case) -> list[list[str]]:
 
 def _matrix(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
     """Axes, cells as columns, and the lists that they name."""
-    unrun = explanation.not_run(known.file, known.explained.records) if known.file else []
+    unrun = explanation.find_not_run(known.file, known.explained.records) if known.file else []
     axes = _axes(known, [*(record.cell for _, record in known.current), *unrun])
     places = {name: {value: at for at, value in enumerate(values)} for name, values in axes.items()}
     chosen = dict.fromkeys([*(run.id for run in known.runs[-RUNS:]), *(run.id for run, _ in known.current)])

@@ -15,7 +15,7 @@ from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.text import CUT_MARK, LineNumbers
 from reprokit.evidence.text import clean as plain
 from reprokit.report.detail import comparison_data, used
-from reprokit.report.history.changes import recorded_facts
+from reprokit.report.history.changes import collect_facts
 from reprokit.report.html.gathering import RecordedCase
 from reprokit.report.html.writing import Clean
 
@@ -56,7 +56,7 @@ def cell_data(
     ``facts`` and ``packages``: concern -> name -> value, as ``reprokit diff`` compares them.
     """
     text = known.file.text if known.file else ""
-    facts = dict(recorded_facts(lambda digest: text if digest == known.digest else "", run, record).facts)
+    facts = dict(collect_facts(lambda digest: text if digest == known.digest else "", run, record).facts)
     packages = {name: facts.pop(name) for name in PACKAGES if facts.get(name)}
     details = record.details
     trials, logs = [], {}

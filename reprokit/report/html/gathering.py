@@ -112,7 +112,7 @@ def _known(store: Store, case_id: str, history: CaseHistory, file_of: FileOf) ->
         runs=runs,
         history=history,
         current=tuple(current),
-        explained=explanation.of_records(records, file_of),
+        explained=explanation.explain_records(records, file_of),
         store=store,
     )
 

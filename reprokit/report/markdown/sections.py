@@ -14,7 +14,7 @@ from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import detail, differences, explanation
 from reprokit.report.explanation import FileOf
-from reprokit.report.history.changes import Texts, recorded_facts
+from reprokit.report.history.changes import Texts, collect_facts
 from reprokit.report.labels import cell_name
 from reprokit.report.markdown.text import block, code, prose
 from reprokit.search.explain import Statement
@@ -30,7 +30,7 @@ def explained(cells: Sequence[CellRecord], file_of: FileOf) -> tuple[str, str]:
     """What separates the cells of one case, as a sentence, and the cells behind it; '' where nothing can be claimed."""
     if sum(cell.variant == "case" for cell in cells) < 2:
         return "", ""  # one by itself is nothing to compare
-    found = replace(explanation.of_records(cells, file_of), path="CASE")
+    found = replace(explanation.explain_records(cells, file_of), path="CASE")
     if found.explanation.claim is Statement.NONE:
         return "", ""
     statement = prose(next(iter(explanation.short(found))), 2000)
@@ -76,7 +76,7 @@ def nearest(bad: CellRecord, cells: Sequence[CellRecord]) -> CellRecord | None:
 
 def compared(run: RunRecord, bad: CellRecord, good: CellRecord, texts: Texts, most: int) -> str:
     """How the environments of two cells differ; '' where they do not, as far as is known."""
-    sides = [recorded_facts(texts, run, cell) for cell in (good, bad)]
+    sides = [collect_facts(texts, run, cell) for cell in (good, bad)]
     found = differences.compare(*sides)
     if not found:
         return ""

@@ -10,7 +10,7 @@ from reprokit.evidence.model import Verdict
 from reprokit.evidence.origin import HostRecord
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import differences
-from reprokit.report.differences import Difference, EnvironmentFacts, compare, of_cell, pairs
+from reprokit.report.differences import Difference, EnvironmentFacts, compare, pairs, read_cell
 
 ENVIRONMENT: dict[str, Any] = {
     "os": "debian-12",
@@ -47,7 +47,7 @@ def cell(verdict: Verdict = Verdict.REPRODUCED, number: int = 1, **changes: Any)
 
 
 def side(record: CellRecord, **values: Any) -> EnvironmentFacts:
-    return of_cell("r1:1", run(), record, values)
+    return read_cell("r1:1", run(), record, values)
 
 
 def test_what_is_likely_to_matter_comes_first() -> None:
@@ -81,10 +81,10 @@ def test_names_are_compared_as_indexes_do() -> None:
 
 
 def test_engines_that_differ_are_named_first_and_their_versions_later() -> None:
-    venv = of_cell("b", run("venv 1"), cell(), {})
+    venv = read_cell("b", run("venv 1"), cell(), {})
     found = compare(side(cell()), venv)
     assert (found[0].concern, found[0].before, found[0].after) == ("engine", "docker", "venv")
-    [newer] = compare(side(cell()), of_cell("b", run("Docker Engine 28"), cell(), {}))
+    [newer] = compare(side(cell()), read_cell("b", run("Docker Engine 28"), cell(), {}))
     assert newer.concern == "kernel"
 
 

@@ -75,7 +75,7 @@ def cell(
 
 def full(records: list[CellRecord], text: str = "") -> list[str]:
     files = {"x": load("-", stdin=io.StringIO(text))[0]} if text else {}
-    return list(explanation.full(explanation.of_records(records, files.get)))
+    return list(explanation.full(explanation.explain_records(records, files.get)))
 
 
 def test_conditions_come_with_the_cells_behind_them() -> None:
@@ -116,7 +116,7 @@ def test_of_a_large_matrix_the_result_lists_some_cells_that_were_not_run() -> No
     text = f"schema: reprokit/v1\nid: x\ntitle: t\nmatrix: {{a: [{values}]}}\ncommand: x\n"
     [file] = load("-", stdin=io.StringIO(text))
     records = [cell(1, BAD, a="0"), cell(2, GOOD, a="1"), cell(3, Verdict.UNSUPPORTED, a="500")]
-    explained = explanation.of_records(records, {"x": file}.get)
+    explained = explanation.explain_records(records, {"x": file}.get)
     assert list(explanation.short(explained)) == [
         "reproduces exactly when a = 0 (in the 2 cells decided; 1 unsupported; 997 more in the matrix)"
     ]
@@ -132,7 +132,7 @@ def test_rivals_come_with_a_line_that_runs_the_very_cell_that_tells_them_apart()
         cell(1, GOOD, os="debian-12", cuda="11.8", cudnn="8.6"),
         cell(2, BAD, os="debian-12", cuda="12.0", cudnn="8.9"),
     ]
-    explained = explanation.of_records(records, {"x": file}.get)
+    explained = explanation.explain_records(records, {"x": file}.get)
     data = explanation.explain_case(explained).to_json()
     assert (data["claim"], data["words"]) == ("one-of", "cuda = 12.0")
     assert [rival["words"] for rival in data["rivals"]] == ["cudnn = 8.9"]
@@ -162,7 +162,7 @@ def test_a_cell_beyond_the_matrix_is_asked_for_by_options_where_they_lead_to_it(
     text = f"schema: reprokit/v1\nid: x\ntitle: t\nmatrix: {matrix}\ncommand: x\n"
     records = [cell(1, GOOD, a="1", b="x"), cell(2, BAD, a="2", b="y")]
     [file] = load("-", stdin=io.StringIO(text))
-    [telling] = explanation.explain_case(explanation.of_records(records, {"x": file}.get)).tell_apart
+    [telling] = explanation.explain_case(explanation.explain_records(records, {"x": file}.get)).tell_apart
     assert telling.in_matrix is False
     assert telling.command == (command and shlex.join(["reprokit", "run", "x.yaml", *command]))
     if command is None:
@@ -188,7 +188,7 @@ def test_what_was_measured_is_observed_where_the_axes_do_not_tell() -> None:
 def test_a_statement_is_as_strong_as_its_trials() -> None:
     def said(bad: int, good: int, verdict: Verdict = BAD) -> list[str]:
         records = [cell(1, verdict, trials=bad, a="1"), cell(2, GOOD, trials=good, a="2")]
-        return list(explanation.short(explanation.of_records(records)))
+        return list(explanation.short(explanation.explain_records(records)))
 
     hint = "that may be chance; repeat the cells that decide it: reprokit run x.yaml --confirm always"
     assert said(1, 1) == ["in one trial each: failed in the 1 cell with a = 1, passed in the other cell", hint]
@@ -200,7 +200,7 @@ def test_a_statement_is_as_strong_as_its_trials() -> None:
     [weak] = said(60, 60 // 10, Verdict.FLAKY)[:1]
     assert weak.startswith("in 6 to 60 trials each: failed in the 1 cell with a = 1, in 20 of 60 trials, passed in")
     records = [cell(1, BAD, trials=1, a="1"), cell(2, GOOD, trials=1, a="2")]
-    data = explanation.explain_case(explanation.of_records(records)).to_json()
+    data = explanation.explain_case(explanation.explain_records(records)).to_json()
     assert (data["claim"], data["strength"]) == ("exact", "open")
     assert data["trials"] == {"each": [1, 1], "total": 2, "repeats": 0}
     assert full(records)[1] == "in one trial each, it failed where"
@@ -244,7 +244,7 @@ def test_a_statement_about_the_system_says_where_cuda_is_from_several_providers(
         )
         for number, (verdict, who) in enumerate(zip((BAD, GOOD), providers, strict=True), 1)
     ]
-    short = list(explanation.short(explanation.of_records(records)))
+    short = list(explanation.short(explanation.explain_records(records)))
     for lines in (short, full(records)):
         assert any("from NVIDIA's image in 1 cell and from NVIDIA's wheels in 1 cell" in line for line in lines) is said
     # a line of its own, which pages that show few lines have as well
@@ -265,21 +265,21 @@ def test_a_run_over_many_cases_explains_those_that_depart_and_says_how_to_see_th
         cell(number, verdict, case=f"case{number}", a=str(verdict)) for number in range(9) for verdict in (BAD, GOOD)
     ]
     quiet = [CellRecord(**{**vars(one), "expected": one.verdict}) for one in cells]
-    assert list(explanation.at_the_end(explanation.of_run(run_of(*quiet)), "r")) == [
+    assert list(explanation.at_the_end(explanation.explain_run(run_of(*quiet)), "r")) == [
         "9 cases reproduce in some cells and not in others: reprokit show --why r"
     ]
-    lines = list(explanation.at_the_end(explanation.of_run(run_of(*quiet[:16], *cells[16:])), "r"))
+    lines = list(explanation.at_the_end(explanation.explain_run(run_of(*quiet[:16], *cells[16:])), "r"))
     assert lines == [
         "case8: reproduces exactly when a = reproduced (in the 2 cells decided)",
         "8 more cases: reprokit show --why r",
     ]
-    few = list(explanation.at_the_end(explanation.of_run(run_of(*quiet[:4])), "r"))
+    few = list(explanation.at_the_end(explanation.explain_run(run_of(*quiet[:4])), "r"))
     assert [line.split(":")[0] for line in few] == ["case0", "case1"]
 
 
 def test_without_a_difference_a_run_says_nothing_and_its_result_makes_no_claim() -> None:
     run = run_of(cell(1, BAD, a="1"), cell(2, BAD, a="2"), cell(3, Verdict.UNSUPPORTED, a="3"))
-    assert list(explanation.at_the_end(explanation.of_run(run), "r")) == []
+    assert list(explanation.at_the_end(explanation.explain_run(run), "r")) == []
     found = result(run, Path("store")).cases[0].explanation
     assert (found.claim, found.decided, found.conditions) == ("none", 2, ())
     assert found.words == "both cells decided reproduce: no difference between them matters"
@@ -374,7 +374,7 @@ def test_a_verdict_that_depends_on_the_gpu_says_so() -> None:
     fails = [on("NVIDIA H100", cell(at, BAD, cuda=cuda, trials=30)) for at, cuda in enumerate(("11.8", "12.0"), 1)]
     passes = [on("Tesla V100", cell(at, GOOD, cuda=cuda, trials=30)) for at, cuda in enumerate(("11.8", "12.0"), 1)]
     undecided = cell(1, Verdict.UNSUPPORTED, cuda="11.8")
-    both = explanation.of_records(explanation.newest(recorded(undecided, *fails, *passes), None))
+    both = explanation.explain_records(explanation.newest(recorded(undecided, *fails, *passes), None))
     assert "\n".join(explanation.full(both)).count('it reproduces exactly when\n  GPU model = "NVIDIA H100"') == 1
     assert both.explanation.decided == 4
     one = explanation.newest(recorded(*fails, *passes[:0]), None)

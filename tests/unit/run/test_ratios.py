@@ -107,7 +107,7 @@ def test_what_is_said_of_them_is_the_ratio_and_not_a_rate_of_failures(tmp_path: 
     assert short_reason(slow).startswith("CPU time is 2 times that of the reference a=1 (99.2 % interval ")
     assert short_reason(other).endswith("8 pairs of trials), less than 1.3 times")
     assert describe_passes(project.cells) == ""
-    said = [*explanation.full(explanation.of_records(sorted(project.cells, key=lambda one: one.number)))]
+    said = [*explanation.full(explanation.explain_records(sorted(project.cells, key=lambda one: one.number)))]
     assert said[1:3] == ["it reproduces exactly when", "  a = 2"]
     assert "chance" not in "\n".join(said)
 

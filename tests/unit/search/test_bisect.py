@@ -22,7 +22,7 @@ from reprokit.evidence.model import Ending, Verdict
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
 from reprokit.search.bisect_case import make
-from reprokit.search.bisect_line import along_axis
+from reprokit.search.bisect_line import walk_axis
 from reprokit.search.releases import Policy
 from reprokit.search.search_session import SearchSession
 from tests.documents import as_published
@@ -347,7 +347,7 @@ def test_values_that_this_host_cannot_serve_are_left_out_before_anything_is_buil
         'matrix: {os: [debian-12], cuda: ["11.8", "13.0"]}\n'
     )
     request = Request(cases=(str(path),), base_images="bootstrap")
-    line = along_axis(load(str(path))[0], request, "cuda", ("11.8", "13.0"), Policy())
+    line = walk_axis(load(str(path))[0], request, "cuda", ("11.8", "13.0"), Policy())
     assert (line.values[0], line.values[-1]) == ("11.8", "13.0")
     assert "12.0" in line.left_out
     assert "cuda 12.0 with nvcc, which the case calls, " in line.left_out["12.0"]

@@ -15,7 +15,7 @@ from reprokit.core.errors import UsageError
 from reprokit.environment.cases import load
 from reprokit.run import sources
 from reprokit.run.sources import SourceError
-from reprokit.search.bisect_line import axis_of, commits_between, with_axis
+from reprokit.search.bisect_line import add_axis, axis_of, commits_between
 
 SPEC = SourceSpec(git="https://example.invalid/demo", ref="main", path="demo", patch="")
 
@@ -163,7 +163,7 @@ def test_a_cell_names_its_commit(tmp_path: Path) -> None:
     file = case(tmp_path, "v1")
     axis = axis_of(file, "demo-tree")
     assert axis == "demo_tree"
-    changed = with_axis(file, "demo-tree", axis)
+    changed = add_axis(file, "demo-tree", axis)
     assert changed.digest == file.digest
     for one in (changed.case, changed.fixed):
         assert one is not None
@@ -174,7 +174,7 @@ def test_a_cell_names_its_commit(tmp_path: Path) -> None:
 def test_an_axis_that_is_the_ref_is_the_one_to_bisect(tmp_path: Path) -> None:
     file = case(tmp_path, '"{{ mode }}"')
     assert axis_of(file, "demo-tree") == "mode"
-    assert with_axis(file, "demo-tree", "mode") is file
+    assert add_axis(file, "demo-tree", "mode") is file
     with pytest.raises(UsageError, match="no such source; did you mean 'demo-tree'"):
         axis_of(file, "demo_treee")
     (tmp_path / "demo.yaml").write_text(CASE.replace("REF", "v1").replace("mode:", "demo_tree:"))

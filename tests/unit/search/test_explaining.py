@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reprokit.case.matrix import Cell
 from reprokit.evidence.reading import Reading
-from reprokit.search.conditions import Conditions, holds, in_order, of_axis, words
+from reprokit.search.conditions import Conditions, holds, of_axis, sort_values, words
 from reprokit.search.covering import separate, size_of
 from reprokit.search.explain import Explanation, Statement, explain
 
@@ -102,8 +102,8 @@ def test_the_smallest_conditions_are_found_in_their_simplest_form(
     ],
 )
 def test_values_are_ordered_only_where_the_order_is_certain(values: tuple[str | None, ...], order: list[str]) -> None:
-    assert in_order("free", values) == order
-    assert in_order("os", values) == []
+    assert sort_values("free", values) == order
+    assert sort_values("os", values) == []
 
 
 def test_values_that_could_be_read_as_several_words_are_quoted() -> None:
@@ -114,7 +114,7 @@ def test_values_that_could_be_read_as_several_words_are_quoted() -> None:
 
 
 def test_values_of_known_axes_are_ordered_as_versions() -> None:
-    assert in_order("python", ("3.10", "3.9", "none")) == ["3.9", "3.10"]
+    assert sort_values("python", ("3.10", "3.9", "none")) == ["3.9", "3.10"]
 
 
 def test_each_condition_names_the_cells_behind_it() -> None:
@@ -310,7 +310,7 @@ def test_conditions_that_accept_no_value_of_some_are_those_of_all_that_do_not(
         if one.op in ("=", "in", "!=", "not in"):
             assert one.accepted == (set(one.named) if one.op in ("=", "in") else values - set(one.named))
         else:
-            line = in_order("cuda", values)
+            line = sort_values("cuda", values)
             ends = [line.index(str(each)) for each in one.named]
             first, last = {">=": (ends[0], len(line)), "<": (0, ends[0] - 1)}.get(one.op, (ends[0], ends[-1]))
             assert one.accepted == set(line[first : last + 1])

@@ -25,7 +25,7 @@ from reprokit.search.isolation import (
     explanations,
     fails,
     isolate,
-    mixed,
+    mix_cells,
     mixes,
 )
 from reprokit.search.queries import Query, drive
@@ -195,9 +195,9 @@ def test_an_axis_that_one_cell_lacks_is_mixed_by_leaving_it_out() -> None:
     good, bad = {"a": "1"}, {"a": "2", "cuda": "12.0"}
     changes = changes_between(good, bad)
     assert [(change.axis, change.good, change.bad) for change in changes] == [("a", "1", "2"), ("cuda", None, "12.0")]
-    assert mixed(good, bad, changes, 0) == good
-    assert mixed(good, bad, changes, 1) == {"a": "2"}
-    assert mixed(good, bad, changes, 3) == bad
+    assert mix_cells(good, bad, changes, 0) == good
+    assert mix_cells(good, bad, changes, 1) == {"a": "2"}
+    assert mix_cells(good, bad, changes, 3) == bad
 
 
 @given(st.integers(1, 5), st.data())

@@ -30,8 +30,8 @@ from reprokit.run.request import Request
 from reprokit.search import reduce_case
 from reprokit.search.queries import Candidate, Query, drive
 from reprokit.search.reduce_parts import KINDS
-from reprokit.search.reduce_text import first_reduction, what_runs, written_candidate
-from reprokit.search.reduction import Reduced, Trying, reduced
+from reprokit.search.reduce_text import first_reduction, what_runs, write_candidate
+from reprokit.search.reduction import Reduced, Trying, minimize
 from reprokit.search.search_session import SearchSession
 from reprokit.store.database import Store
 from tests.bench import reducing as bench
@@ -152,11 +152,11 @@ def reduce_toy(
         return tuple(Reading.FAIL if needs(one.file.case) == "boom" else Reading.PASS for one in ask.candidates)  # type: ignore[union-attr]
 
     data = first_reduction(file, cell, {"exception": "ValueError", "message": "boom"}, keep_matrix=False)
-    trying = Trying(write=partial(written_candidate, file, cell, path="small.yaml"), same=what_runs)
+    trying = Trying(write=partial(write_candidate, file, cell, path="small.yaml"), same=what_runs)
     whole = trying.write(data, "")
     assert whole is not None
     trying.knows(whole, fails=True)
-    return drive(reduced(data, trying, kinds), answer), asked
+    return drive(minimize(data, trying, kinds), answer), asked
 
 
 def test_a_case_is_reduced_to_what_it_needs() -> None:
@@ -231,7 +231,7 @@ def test_a_fix_that_no_longer_fits_is_left_out() -> None:
     result, _ = reduce_toy(text=text)
     assert "b" in result.data["matrix"] or "fix" in result.data
     cell = {"os": "debian-12", "a": "2", "b": "x"}
-    written = written_candidate(load_text("toy.yaml", text), cell, result.data, "", "x.yaml")
+    written = write_candidate(load_text("toy.yaml", text), cell, result.data, "", "x.yaml")
     assert written is not None
 
 
@@ -498,12 +498,12 @@ def test_how_files_are_shortened_is_noted_of_cases_that_are_reduced(
 def test_every_case_of_the_library_can_be_read_and_rewritten() -> None:
     """The first candidate of every case with a signature is one valid cell that runs the same command."""
     for file in load(str(Path(__file__).parents[3] / "cases")):
-        if reduce_case.measured(file):
+        if reduce_case.find_measure(file):
             continue
         cell = {name: values[0] for name, values in file.case.matrix.axes.items()} or dict(file.case.matrix.include[0])
         given = (file.positions.data.get("expect") or {}).get("failure") or {}
         data = first_reduction(file, cell, given, keep_matrix=False)
-        whole = written_candidate(file, cell, data, "", "small.yaml")
+        whole = write_candidate(file, cell, data, "", "small.yaml")
         assert whole is not None, file.path
         assert whole.file is not None
         assert what_runs(whole) == what_runs(Candidate(cell=cell, file=file))

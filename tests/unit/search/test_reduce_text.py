@@ -15,15 +15,15 @@ from reprokit.case.tree import CaseTree, Loc, parse
 from reprokit.evidence.judgement import judge
 from reprokit.evidence.model import Ending, Outcome
 from reprokit.search.reduce_parts import (
-    changed,
     cut_spans,
     option_items,
+    put_value,
     shell_lines,
     shell_options,
     shell_segments,
     shell_words,
 )
-from reprokit.search.reduce_text import FailedTrial, pattern, rewrite, tightened
+from reprokit.search.reduce_text import FailedTrial, pattern, rewrite, tighten
 from tests.unit.limits import examples
 
 CASES = sorted((Path(__file__).parents[3] / "cases").glob("*.yaml"))
@@ -60,7 +60,7 @@ def without(text: str, *locs: Loc) -> str:
     tree = parse("toy.yaml", text)
     data = tree.data
     for loc in sorted(locs, key=str, reverse=True):
-        data = changed(data, loc, None)
+        data = put_value(data, loc, None)
     return rewrite(tree, data)
 
 
@@ -93,8 +93,8 @@ def test_several_parts_are_removed_at_once() -> None:
 
 def test_changed_and_added_values_are_written_in_place() -> None:
     tree = parse("toy.yaml", TEXT)
-    data = changed(changed(tree.data, ("id",), "toy-reduced"), ("files", "a.txt"), "one\ntwo\n")
-    data = changed(data, ("expect",), {"failure": {"exit_code": "1", "message": "a: b"}})
+    data = put_value(put_value(tree.data, ("id",), "toy-reduced"), ("files", "a.txt"), "one\ntwo\n")
+    data = put_value(data, ("expect",), {"failure": {"exit_code": "1", "message": "a: b"}})
     text = rewrite(tree, data)
     assert parse("", text).data == data
     assert "id: toy-reduced   # a name\n" in text
@@ -106,7 +106,7 @@ def test_text_that_cannot_be_cut_is_rewritten_with_the_same_data() -> None:
     text = "base: &base {A: 1, B: 2}\nenv: {<<: *base, C: 3}\n"
     tree = parse("", text)
     for loc in (("base",), ("env", "A"), ("env", "C")):
-        data = changed(tree.data, loc, None)
+        data = put_value(tree.data, loc, None)
         assert parse("", rewrite(tree, data)).data == data
 
 
@@ -130,7 +130,7 @@ def test_for_any_yaml_the_written_text_has_the_remaining_data(text: str, draw: s
     for _ in range(draw.draw(st.integers(1, 4))):
         loc = draw.draw(st.sampled_from(list(paths(data))))
         new = draw.draw(st.sampled_from((None, None, "x\x85y", "two\nlines\n", "a\r\n", " - b # c", "", "\u2028")))
-        left = changed(data, loc, new)
+        left = put_value(data, loc, new)
         data = left or data
     assert parse("", rewrite(tree, data)).data == data
 
@@ -161,7 +161,7 @@ def test_for_any_case_the_remaining_text_keeps_its_spelling(draw: st.DataObject)
     for _ in range(draw.draw(st.integers(1, 6))):
         there = list(paths(data))
         if len(there) > 1:
-            data = changed(data, draw.draw(st.sampled_from(there)), None)
+            data = put_value(data, draw.draw(st.sampled_from(there)), None)
     if not data:
         return
     left = parse("", rewrite(tree, data))
@@ -248,7 +248,7 @@ def test_a_loose_signature_is_made_as_strict_as_the_failure_seen() -> None:
         FailedTrial(ending=Ending(exit_code=1), log=LOG),
         FailedTrial(ending=Ending(exit_code=1), log=LOG.replace("2", "3")),
     ]
-    strict = tightened({}, seen)
+    strict = tighten({}, seen)
     assert strict == {
         "exit_code": "1",
         "exception": "RuntimeError",
@@ -256,30 +256,28 @@ def test_a_loose_signature_is_made_as_strict_as_the_failure_seen() -> None:
         "frames": ["train.py:<module>", "train.py:main", "loss.py:forward"],
     }
     given = {"exit_code": "nonzero", "exception": "RuntimeError", "message": "singular", "frames": ["loss.py:forward"]}
-    assert tightened(given, seen) == {**given, "exit_code": "1"}
-    assert tightened({}, [seen[0], FailedTrial(ending=Ending(exit_code=2), log=LOG)]).get("exit_code") is None
+    assert tighten(given, seen) == {**given, "exit_code": "1"}
+    assert tighten({}, [seen[0], FailedTrial(ending=Ending(exit_code=2), log=LOG)]).get("exit_code") is None
 
 
 def test_a_failure_without_a_traceback_is_identified_by_its_message_or_status() -> None:
     crash = FailedTrial(
         ending=Ending(exit_code=255), log="ptxas fatal   : Value 'sm_90' is not defined for option 'gpu-name'\n"
     )
-    assert "is not defined for option" in tightened({}, [crash])["output"]
-    assert tightened({"output": "fatal"}, [crash]) == {"output": "fatal", "exit_code": "255"}
+    assert "is not defined for option" in tighten({}, [crash])["output"]
+    assert tighten({"output": "fatal"}, [crash]) == {"output": "fatal", "exit_code": "255"}
     slow = FailedTrial(ending=Ending(exit_code=137, timed_out=True), log="")
-    assert tightened({"timed_out": "true"}, [slow]) == {"timed_out": "true"}
-    assert tightened({"signal": "SIGSEGV"}, [FailedTrial(ending=Ending(exit_code=139), log="")]) == {
-        "signal": "SIGSEGV"
-    }
+    assert tighten({"timed_out": "true"}, [slow]) == {"timed_out": "true"}
+    assert tighten({"signal": "SIGSEGV"}, [FailedTrial(ending=Ending(exit_code=139), log="")]) == {"signal": "SIGSEGV"}
 
 
 def test_a_failure_known_only_by_its_status_is_identified_by_its_last_line() -> None:
     first = FailedTrial(ending=Ending(exit_code=1), log="start\nerror: 12 rows are singular\nx.c:3: warning: old\n")
-    strict = tightened({"exit_code": "nonzero"}, [first])
+    strict = tighten({"exit_code": "nonzero"}, [first])
     assert strict["exit_code"] == "1"
-    assert tightened({"exit_code": "1"}, [FailedTrial(ending=Ending(exit_code=1), log="")]) == {"exit_code": "1"}
+    assert tighten({"exit_code": "1"}, [FailedTrial(ending=Ending(exit_code=1), log="")]) == {"exit_code": "1"}
     other = FailedTrial(ending=Ending(exit_code=1), log="error: FOO is not set\n")
-    assert "output" not in tightened({}, [first, other]), "they do not agree"
+    assert "output" not in tighten({}, [first, other]), "they do not agree"
     for log, fails in ((first.log.replace("12", "7"), True), (other.log, False)):
         outcome = judge(Failure.model_validate(strict), first.ending, log).outcome
         assert (outcome is Outcome.REPRODUCED) == fails
@@ -293,7 +291,7 @@ def test_a_message_is_matched_by_its_own_first_line() -> None:
         "----------------------\nError Message Summary:\n----------------------\n"
         "InvalidArgumentError: Input is not invertible.\n  [Hint: Expected pivot] (at x.h:53)\n"
     )
-    assert tightened({}, [FailedTrial(ending=Ending(exit_code=1), log=log)])["message"].endswith(
+    assert tighten({}, [FailedTrial(ending=Ending(exit_code=1), log=log)])["message"].endswith(
         "Input is not invertible."
     )
 
@@ -312,9 +310,9 @@ def test_a_pattern_finds_the_text_that_it_was_made_from(text: str) -> None:
 def test_a_cpp_exception_is_identified_by_its_message_on_a_line_of_its_own() -> None:
     log = "terminate called after throwing an instance of 'std::out_of_range'\n  what():  no cell 17 in 16\nAborted\n"
     seen = [FailedTrial(ending=Ending(exit_code=134), log=log)]
-    strict = tightened({"signal": "SIGABRT"}, seen)
+    strict = tighten({"signal": "SIGABRT"}, seen)
     assert strict["output"].startswith("/no cell ")
-    bare = tightened(
+    bare = tighten(
         {"signal": "SIGABRT"}, [FailedTrial(ending=Ending(exit_code=134), log=log.replace("  what():", "  so:"))]
     )
     assert bare["output"] == "terminate called after throwing an instance of 'std::out_of_range'"

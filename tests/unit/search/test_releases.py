@@ -13,7 +13,7 @@ from reprokit.case.files import CaseFile
 from reprokit.core.errors import UsageError
 from reprokit.environment.cases import load
 from reprokit.search.package_index import tags
-from reprokit.search.releases import AxisRange, Policy, Releases, find_releases, pinned
+from reprokit.search.releases import AxisRange, Policy, Releases, find_pinned, find_releases
 from tests.unit.serving import Quiet, serving
 
 CASE = """
@@ -208,11 +208,11 @@ def test_an_answer_without_files_is_reported(tmp_path: Path, index: type[Index])
 
 def test_the_package_of_an_axis_is_the_one_that_it_pins(tmp_path: Path) -> None:
     text = CASE.replace("demo-lib[extra]=={{ demo }}", "lib{{ '-gpu' if mode == 'b' else '' }}=={{ demo }}+cpu")
-    assert pinned(case(tmp_path, text), CELL, "demo", "1.0") == ("lib",)
-    assert pinned(case(tmp_path, text), CELL | {"mode": "b"}, "demo", "1.0") == ("lib-gpu",)
+    assert find_pinned(case(tmp_path, text), CELL, "demo", "1.0") == ("lib",)
+    assert find_pinned(case(tmp_path, text), CELL | {"mode": "b"}, "demo", "1.0") == ("lib-gpu",)
     for pip in ("lib>={{ demo }}", "lib==3.{{ demo }}", "lib", "{% if demo == '9' %}lib==9{% endif %}"):
         text = CASE.replace("demo-lib[extra]=={{ demo }}", pip)
-        assert pinned(case(tmp_path, text), CELL, "demo", "1.0") == ()
+        assert find_pinned(case(tmp_path, text), CELL, "demo", "1.0") == ()
 
 
 def test_other_axes_have_the_values_of_the_matrix_or_the_catalog(tmp_path: Path) -> None:

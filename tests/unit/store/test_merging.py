@@ -154,7 +154,7 @@ def test_each_cell_is_shown_with_the_host_of_its_job(tmp_path: Path) -> None:
     artifact(tmp_path / "in" / "b", run({"2": N}, run_id="20260101-020005-bbbb", second=5, kernel="6.8"))
     _, store = merged(tmp_path / "out", tmp_path / "in")
     whole = store.run("last")
-    sides = [differences.of_cell("x", whole, one, {}) for one in whole.cells]
+    sides = [differences.read_cell("x", whole, one, {}) for one in whole.cells]
     assert [side.facts["kernel"]["release"] for side in sides] == ["6.8", "6.1"]
 
 
