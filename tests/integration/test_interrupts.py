@@ -72,6 +72,8 @@ def test_a_run_on_an_engine_that_hangs_ends_after_ctrl_c(presses: int, user: Use
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root makes a pid namespace without a user namespace")
 def test_a_job_that_was_killed_in_another_pid_namespace_is_swept_and_resumed(user: User) -> None:
+    # Two commands of reprokit have their say before it is killed.
+    user.write("case.yaml", CASE.replace("else 3", "else 12"))
     script = f"hostname ci-job-7; exec {REPROKIT[0]} {' '.join(REPROKIT[1:])} run case.yaml --jobs 2"
     process = subprocess.Popen(
         ["unshare", "--pid", "--fork", "--mount-proc", "--uts", "--kill-child", "sh", "-c", script],

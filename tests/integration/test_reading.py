@@ -72,7 +72,7 @@ def busy() -> Iterator[None]:
 
 
 def test_a_pipe_that_no_one_reads_does_not_stop_a_trial(user: User, engine: str) -> None:
-    write(user, engine, "(yes 'so much to say' || true) | head -c 60000000; exit 3", "5s")
+    write(user, engine, "(yes 'so much to say' || true) | head -c 6000000; exit 3", "5s")
     user.types("run", "--build-only", "case.yaml", "--engine", engine)
     with unread(user, "run", "-v", "case.yaml", "--engine", engine) as process:
         time.sleep(12)  # the trial would have waited for us beyond its time limit
