@@ -85,7 +85,8 @@ def _numbers(path: Path) -> tuple[int, int]:
     with contextlib.suppress(sqlite3.OperationalError):
         if is_writable(path):
             uri = f"{path.absolute().as_uri()}?mode=ro"
-            with closing(sqlite3.connect(uri, uri=True, timeout=0)) as connection:
+            with closing(sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None)) as connection:
+                connection.execute("BEGIN")  # both of one moment: another process may be making the tables
                 found, application = (
                     int(connection.execute(f"PRAGMA {name}").fetchone()[0])
                     for name in ("user_version", "application_id")
@@ -100,12 +101,16 @@ def _numbers(path: Path) -> tuple[int, int]:
 
 def _without_tables(path: Path) -> int:
     """0 for a file without an application id, which has no tables yet. Raises StoreError for one that has some."""
+    uri = f"{path.absolute().as_uri()}?mode=ro"
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
+            connection.execute("BEGIN")
             names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            # Of the same moment as the names: another run may have made our tables since it was read before.
+            application = int(connection.execute("PRAGMA application_id").fetchone()[0])
     except sqlite3.Error as error:
         raise store_error(path, error) from error
-    if names:
+    if names and not application:
         raise foreign(path, f"its tables are another program's ({', '.join(sorted(names)[:3])})")
     return 0
 

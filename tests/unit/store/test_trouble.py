@@ -164,6 +164,25 @@ def test_a_run_is_refused_before_it_begins_where_the_database_is_not_ours(harm: 
     assert not path_of(folder, "run-1").exists()
 
 
+def test_tables_that_another_run_makes_while_they_are_looked_for_are_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "reprokit.db"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("VACUUM")  # a header, and no tables
+    read = sqlite_file._numbers
+
+    def read_and_make(path: Path) -> tuple[int, int]:
+        numbers = read(path)
+        monkeypatch.undo()
+        Store(tmp_path).close()
+        return numbers
+
+    monkeypatch.setattr(sqlite_file, "_numbers", read_and_make)
+    assert sqlite_file.version(path) == 0
+    assert sqlite_file.version(path) == CURRENT
+
+
 def test_a_run_over_a_damaged_database_is_kept_and_a_rebuilt_one_has_all(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
