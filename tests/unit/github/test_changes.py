@@ -286,7 +286,7 @@ def test_the_summary_lists_departing_and_inconclusive_cells() -> None:
     request = RequestRecord(merged=(JobRecord(run="1"), JobRecord(run="2")))
     run = RunRecord(id="r", started_at="", version="", request=request, cells=cells)
     text = night.night(run)
-    assert text.startswith("### 3 cells in 2 jobs: 2 cancelled, 1 not-reproduced; 1 departs")
+    assert text.startswith("### 3 cells in 2 jobs: 1 not-reproduced; 2 stopped before a verdict; 1 departs")
     assert "| 2 | cancelled | `the job x left no record of it` |" in text
     assert "\n## no" not in text
     text = night.list_changes([change(R, N, 2, confirmed=False), change(None, R, 2)])
