@@ -70,7 +70,7 @@ def test_a_killed_bisection_is_resumed_and_gives_the_same_answer(user: User) -> 
     killed = user.starts(*words)
     assert killed.stdout is not None
     for line in killed.stdout:
-        if line.startswith("[3]"):
+        if line.startswith("#3 "):
             break
     time.sleep(0.5)  # into the next cell
     os.kill(killed.pid, signal.SIGKILL)

@@ -82,7 +82,7 @@ def test_a_case_keeps_its_failure_and_is_reduced_the_same_wherever_it_is_killed(
     assert "exists already" in user.types("reduce", "case.yaml", status=2)
 
     process = user.starts("reduce", "case.yaml", "-o", "again.yaml")
-    wait_for("[5]", process)
+    wait_for("#5 ", process)
     process.send_signal(signal.SIGKILL)
     process.wait(30)
     said = user.types("reduce", "--resume", "--json", "again.json")

@@ -26,7 +26,7 @@ matrix: {os: [debian-12], n: [%s]}
 command: "true"
 expect: {reproduces: none}
 """
-SHOWN = re.compile(r"^\[(\d+)/\d+\] .*not-reproduced", re.MULTILINE)
+SHOWN = re.compile(r"^\[\d+/\d+\] #(\d+) .*not-reproduced", re.MULTILINE)
 ROUNDS = 1
 
 
