@@ -93,7 +93,7 @@ def test_a_signal_ends_the_shell_and_its_container(folder: Folder, number: signa
         user.sees(b"/workspace$ ")
         assert len(ours()) == 1
         os.kill(pid, number)
-        user.sees(b"cancelled")
+        user.sees(b"interrupted: stopping what runs")
         assert status(pid) == 130
     DockerEngine().sweep()  # where the engine was too busy to remove it in time
     assert ours() == []
