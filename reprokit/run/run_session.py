@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gc
 import os
@@ -294,9 +295,11 @@ class Session(Invocation):
             if unrecorded is None:
                 self._recorder.find(f"{KEY} {self.timings.began}", self.timings.to_json())
                 self._recorder.finish(finished_at=record.finished_at or "", exit_status=status, host=record.host)
-            late = self._recorder.close()
             if unrecorded is not None:
+                with contextlib.suppress(RecordError):  # a full disk takes the database no more than the journal
+                    self._recorder.close()
                 raise unrecorded
+            late = self._recorder.close()
         finally:
             self._display.run_ended(record, self.files.get, interrupted=interrupted)
         if late:
