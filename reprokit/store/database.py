@@ -21,7 +21,7 @@ from reprokit.store.delivery import mark_of
 from reprokit.store.errors import StoreError, Trouble, unreadable
 from reprokit.store.files import files_of
 from reprokit.store.folder import make_folder
-from reprokit.store.index import open_copy, open_index
+from reprokit.store.index import open_index
 from reprokit.store.journal import PENDING, CaseTexts, Journal, mark_pending, path_of
 from reprokit.store.places import LOCK, RUNS, below, remove_run
 from reprokit.store.remote import shown
@@ -39,16 +39,14 @@ class Store:
     All methods raise StoreError, with what to do, where the database cannot be used.
     """
 
-    def __init__(
-        self, folder: Path, url: str | None = None, *, up_to_date: bool = False, as_copy: bool = False
-    ) -> None:
+    def __init__(self, folder: Path, url: str | None = None, *, up_to_date: bool = False) -> None:
         """Open, and create when new. ``url``: another database than the folder's (``$REPROKIT_DATABASE``).
 
         What its journals have is added. Where it cannot be written now, a copy is read that has all that;
-        ``up_to_date``: raise StoreError instead. ``as_copy``: read a copy of the folder's file, which keeps its bytes.
+        ``up_to_date``: raise StoreError instead.
         """
         self.folder = make_folder(folder)
-        self._index = open_copy(folder) if as_copy else open_index(folder, url, up_to_date=up_to_date)
+        self._index = open_index(folder, url, up_to_date=up_to_date)
 
     @property
     def engine(self) -> Engine:
@@ -275,9 +273,7 @@ class Store:
         found: dict[CellPlace, tuple[str | None, bool | None, str]] = {}
         with self._reading() as connection:
             for some in _chunks(runs):
-                for row in connection.execute(
-                    query.where(table.run_id.in_(some), or_(table.verdict.is_(None), ~passed))
-                ):
+                for row in connection.execute(query.where(table.run_id.in_(some))):
                     reason = mark_reused(row.reason, row.reused_from)
                     found[row.run_id, row.number] = row.verdict, row.as_expected, reason
         return found

@@ -111,11 +111,6 @@ def open_index(folder: Path, url: str | None, *, up_to_date: bool) -> Index:
     return opened
 
 
-def open_copy(folder: Path) -> Index:
-    """A copy of the folder's own database: SQLite would write the log beside it into its file."""
-    return _copy(folder / DATABASE, folder, files=True)
-
-
 def _address(folder: Path, url: str | None) -> URL:
     remote = remote_of(folder)
     given = (

@@ -171,7 +171,7 @@ def rebuild(folder: Path, stamp: str) -> RebuildResult:
 def _record_what_is_lacking(folder: Path) -> None:
     """Write to the journals what the database alone has: of runs whose folder was removed, or a line is damaged."""
     known = recorded(folder)
-    with contextlib.suppress(StoreError), contextlib.closing(Store(folder, as_copy=True)) as store:
+    with contextlib.suppress(StoreError), contextlib.closing(Store(folder, up_to_date=True)) as store:
         for run in store.runs(limit=None):
             is_whole = False  # a run is there, and no damaged line after it
             with contextlib.suppress(StoreError):

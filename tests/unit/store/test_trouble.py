@@ -187,9 +187,11 @@ def test_a_run_over_a_damaged_database_is_kept_and_a_rebuilt_one_has_all(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index, "_looked_at", set())
-    whole = [Store(folder).run(one.id) for one in Store(folder).runs()]
-    texts = Store(folder).texts([whole[0].cells[0].case_digest])
-    Store(folder).find(whole[0].id, "answer", {"a": 1})
+    # SQLite writes its log into the file when the last connection ends, which is not to be when it is collected.
+    with contextlib.closing(Store(folder)) as store:
+        whole = [store.run(one.id) for one in store.runs()]
+        texts = store.texts([whole[0].cells[0].case_digest])
+        store.find(whole[0].id, "answer", {"a": 1})
     damaged(folder / "reprokit.db")
     before = (folder / "reprokit.db").read_bytes()
     recorder = begun(folder, "run-1", cell(1))
