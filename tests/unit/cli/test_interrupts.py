@@ -128,7 +128,8 @@ def test_the_third_interrupt_names_what_is_left_and_ends_at_once(sent: signal.Si
         assert child.stdout is not None
         assert child.stderr is not None
         for expected in ("up", "caught", "caught"):
-            assert child.stdout.readline().strip() == expected
+            line = child.stdout.readline().strip()
+            assert line == expected, f"{child.wait(30)}: {child.stderr.read()}"
             child.send_signal(sent)
         assert child.wait(30) == status
         assert child.stderr.read() == "\nleft behind: container reprokit-1; remove it with: docker rm -fv reprokit-1\n"
