@@ -114,7 +114,10 @@ def _one(found: Settings, key: str, as_json: bool) -> None:
         hint = near(key, (*KEYS, *listed)) or f"known keys: {', '.join(listed)}"
         raise UsageError(f"no key {key!r} ({hint})")
     if as_json:
-        shown = {name: {"value": value, "origin": origin} for name, (value, origin) in (below or listed).items()}
+        shown = {
+            name: ShownSetting(value=value, origin=origin).to_json()
+            for name, (value, origin) in (below or {key: listed[key]}).items()
+        }
         echo_data(json.dumps(shown if below else shown[key], indent=2, ensure_ascii=False))
         return
     for name, (value, _) in below.items():

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import click
 
 from reprokit.cli import options
-from reprokit.cli.display.live import print_table
 from reprokit.cli.display.plain import columns
 from reprokit.cli.timings import show, timings_options
 from reprokit.core.errors import UsageError
@@ -118,7 +117,7 @@ def command(
 
 
 def _table(record: RunRecord) -> None:
-    from reprokit.cli.display.live import console
+    from reprokit.cli.display.live import console, print_table
 
     own = console()
     status = "not finished" if record.exit_status is None else f"exit status {record.exit_status}"

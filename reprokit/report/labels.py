@@ -92,30 +92,38 @@ def short_reason(cell: CellRecord, *, bound: bool = True) -> str:
         return f"reused from {cell.reused_from.partition(':')[0]}: {short_reason(ran, bound=bound)}"
     if cell.verdict is Verdict.REPRODUCED and cell.details.repeats and cell.trials:
         return f"{first_line(cell.trials[0].reason)} ({pluralize(len(cell.trials), 'trial')})"
-    shown = cell.details.trials
-    if cell.verdict is not Verdict.NOT_REPRODUCED or shown is None or shown.policy.rate is not None:
+    shown = _passing_figures(cell)
+    if shown is None:
         return first_line(cell.reason)
     if _is_measured(cell):
         return first_line(cell.trials[0].reason)
-    return f"passed {shown.of} of {shown.of}" + (f" ({_not_excluded(shown)})" if bound and shown.of > 1 else "")
+    more = f" (a failure in up to {_possible(shown)} of runs is not excluded)" if bound and shown.of > 1 else ""
+    return f"passed {shown.of} of {shown.of}{more}"
 
 
-def _not_excluded(shown: TrialFigures) -> str:
-    return f"a failure in up to {100 * (shown.possible or 0):.0f} % of runs is not excluded"
+def _passing_figures(cell: CellRecord) -> TrialFigures | None:
+    """The figures of a cell whose trials, a fixed number, all passed."""
+    shown = cell.details.trials
+    fixed = cell.verdict is Verdict.NOT_REPRODUCED and shown is not None and shown.policy.rate is None
+    return shown if fixed else None
+
+
+def _possible(shown: TrialFigures) -> str:
+    return f"{100 * (shown.possible or 0):.0f} %"
 
 
 def describe_passes(cells: Sequence[CellRecord]) -> str:
     """What passing trials do not exclude, of cells with few trials first; '' where none passed."""
-    counts: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[int, str]] = Counter()
     for cell in cells:
-        shown, passed = cell.details.trials, short_reason(replace(cell, reused_from=None), bound=False)
-        if shown and passed == f"passed {shown.of} of {shown.of}":
-            counts[passed, _not_excluded(shown)] += 1
+        shown = _passing_figures(cell)
+        if shown and not _is_measured(cell):
+            counts[shown.of, _possible(shown)] += 1
     words: list[str] = []
-    for (passed, possible), some in sorted(counts.items(), key=lambda item: int(item[0][0].split()[1])):
-        text = possible.removeprefix("a failure in ").partition(" of runs")[0] if words else possible
-        words.append(f"{passed} ({text}): {pluralize(some, 'cell')}")
-    more = ["--trials auto runs more"] if "passed 1 of 1" in dict(counts.keys()) else []
+    for (of, possible), some in sorted(counts.items(), key=lambda item: item[0][0]):
+        text = f"up to {possible}" if words else f"a failure in up to {possible} of runs is not excluded"
+        words.append(f"passed {of} of {of} ({text}): {pluralize(some, 'cell')}")
+    more = ["--trials auto runs more"] if any(of == 1 for of, _ in counts) else []
     return "; ".join(words + more)
 
 

@@ -33,7 +33,6 @@ from reprokit.report.labels import (
     summary,
     verdict_words,
 )
-from reprokit.run.task import Task
 
 
 class _Console(Console):
@@ -85,6 +84,8 @@ def _row(cell: CellRecord, name: str, *, timed: bool) -> list[str]:
 class LiveListener(Tracker):
     """What runs, and what departed or is open, which stays; all other cells are numbers below."""
 
+    SHORT = True
+
     def __init__(self, console: Console) -> None:
         super().__init__()
         self._console = console
@@ -98,11 +99,6 @@ class LiveListener(Tracker):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._live.stop()
-
-    def planned(self, run_id: str, tasks: Sequence[Task]) -> None:
-        """As of every display, with short labels."""
-        super().planned(run_id, tasks)
-        self.appended(labels(tasks, short=True))
 
     def note(self, text: str) -> None:
         """A line above the table."""

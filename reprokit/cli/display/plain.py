@@ -98,6 +98,8 @@ class Doing:
 class Tracker(Listener):
     """Keeps what each cell does and came to."""
 
+    SHORT = False  # whether long ids of cases are cut
+
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._total = 0
@@ -112,7 +114,7 @@ class Tracker(Listener):
         """The run begins."""
         self._total = len(tasks)
         self._began = time.monotonic()
-        self.appended(labels(tasks))
+        self.appended(labels(tasks, short=self.SHORT))
 
     def appended(self, names: Mapping[int, str]) -> None:
         """More cells."""

@@ -129,7 +129,7 @@ class _Making:
                 return Log(text="", note=AWAY)
             return Log(text="", note=why_removed(store, trial.log) or "the log is gone")
         text = last_states(recorded, judged(trial))
-        note = OVERWRITTEN if plain(text) != plain(recorded) else ""
+        note = OVERWRITTEN if text != recorded and plain(text) != plain(recorded) else ""
         kept: Set[int] | None = None
         if len(text) > LOG_BYTES:
             text, shown, left, kept = thinned(text, judged(trial), self._clean)
