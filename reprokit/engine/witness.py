@@ -38,16 +38,19 @@ class ContainerEvents:
         self.sent: set[str] = set()
         self.witness = witness
         self._news = witness.news
-        self._starts = 0
+        self._starts: set[int] = set()
         self._code: int | None = None
         self._oom = False
         self._signals: list[str] = []
         self._paused = False
 
-    def take(self, action: str, attributes: dict[str, str]) -> None:
-        """Take one event."""
+    def take(self, action: str, attributes: dict[str, str], moment: int) -> None:
+        """Take one event, of a moment in nanoseconds.
+
+        Podman says events again, with their moments, when it shortens the file in which it keeps them (at 1 MB).
+        """
         if action == "start":
-            self._starts += 1
+            self._starts.add(moment)
         elif action == "die":
             self._code = int(attributes["exitCode"])
         elif action == "oom":
@@ -86,8 +89,8 @@ class ContainerEvents:
             return "the engine stopped, or its event stream broke off, before it reported the end of the trial"
         if self._code is None:
             return "the engine did not report the end of the trial's container"
-        if self._starts != 1:
-            return f"the engine reported {self._starts} starts of the trial's container, and not one"
+        if len(self._starts) != 1:
+            return f"the engine reported {len(self._starts)} starts of the trial's container, and not one"
         return "the trial's container was paused by another process" if self._paused else ""
 
     def _foreign(self) -> bool:
@@ -178,7 +181,7 @@ class Witness:
             lead = time.time() - event["timeNano"] / 1e9
             self._lead = lead if self._lead is None else min(lead, self._lead)
             if (container := self._containers.get(attributes.get("name", ""))) is not None:
-                container.take(event["Action"], attributes)
+                container.take(event["Action"], attributes, event["timeNano"])
                 self.news.notify_all()
 
 

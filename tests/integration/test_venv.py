@@ -103,8 +103,8 @@ def running(word: str) -> list[str]:
 
 
 def left() -> list[str]:
-    """Folders of trials of this process: others belong to tests beside this one."""
-    return [str(path) for path in Path(tempfile.gettempdir()).glob(f"reprokit-*-{os.getpid()}-*")]
+    """Folders of trials of this process: others belong to tests beside this one, or to an engine that it has open."""
+    return [str(path) for path in Path(tempfile.gettempdir()).glob(f"reprokit-*-{os.getpid()}-*-trial-*")]
 
 
 def test_a_case_reproduces_where_it_should_and_is_made_once(user: User) -> None:

@@ -132,6 +132,14 @@ def test_an_end_that_was_seen_counts_even_if_the_stream_ends_next(daemon: Daemon
     assert (container.ended(0), container.code()) == (True, 143)
 
 
+def test_an_event_that_podman_says_again_is_one_event(daemon: Daemon, one: Witness) -> None:
+    with one.watching("c") as container:
+        for action, attributes in (START, START, die(0)):
+            daemon.tell(action, at=1.7e9, **attributes)
+        assert container.ended(10)
+    assert container.code() == 0
+
+
 @pytest.mark.parametrize(
     ("events", "words"),
     [
