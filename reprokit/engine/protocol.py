@@ -13,6 +13,7 @@ from reprokit.case.cellspec import FileSpec, Limits
 from reprokit.case.trust import Trust
 from reprokit.core.tty import Terminal
 from reprokit.engine.kinds import Capabilities
+from reprokit.environment.steps import context_of
 from reprokit.evidence.model import Ending
 
 if TYPE_CHECKING:
@@ -75,6 +76,10 @@ class Build:
     steps_of: Sequence[str] = ()
     """Images of a registry, there or not, whose steps stand in for the same ones of this build; with any, the new image
     says which steps its layers are, for builds of others."""
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for a context that :func:`reprokit.environment.steps.context_of` would not make."""
+        context_of(self.context.items())
 
 
 @dataclass(frozen=True, kw_only=True)

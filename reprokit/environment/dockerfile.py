@@ -21,7 +21,7 @@ from reprokit.core.files import shipped
 from reprokit.environment import installing, sanitizing
 from reprokit.environment.axes import AXES
 from reprokit.environment.model import Environment
-from reprokit.environment.steps import instructions
+from reprokit.environment.steps import context_of, instructions
 from reprokit.environment.supply import Recipe
 
 if TYPE_CHECKING:
@@ -70,6 +70,10 @@ class Rendered:
     dockerfile: str
     context: Mapping[str, bytes | Path]
     prefix: str = TAG_PREFIX
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for a context that :func:`context_of` would not make."""
+        context_of(self.context.items())
 
     def tag(self, base_id: str) -> str:
         """``reprokit/img:<hash>`` over Dockerfile, context content and the base image's id, and over nothing else.
@@ -121,27 +125,29 @@ def render(
     mounted; the others are generated in the image where the case says how.
     """
     recipe: Recipe = "script" if environment.host else "dockerfile"
-    context: dict[str, bytes | Path] = {}
+    entries: list[tuple[str, bytes | Path]] = []
     locks: dict[str, list[str]] = {}
     workdir = posixpath.normpath(spec.workdir)
     copied = []
     for number, (name, tree) in enumerate(sorted(sources.items())):
         # A name is the case's: ".." would put its tree in the place of our Dockerfile, and "0" that of another name.
         place = f"sources/{name if re.fullmatch(r'[A-Za-z][A-Za-z0-9._-]{,100}', name) else number}"
-        context[place] = tree.archive
+        entries.append((place, tree.archive))
         copied.append({"context": place + "/", "target": posixpath.join(workdir, tree.path) + "/"})
     modes: dict[str, list[str]] = {}
     for path, file in spec.files.items():
         name = posixpath.normpath(path)
-        context[f"{'executables' if file.permissions == 0o755 else 'files'}/{name}"] = file.text.encode()
+        folder = "executables" if file.permissions == 0o755 else "files"
+        entries.append((f"{folder}/{name}", file.text.encode()))
         if file.permissions not in (0o644, 0o755):
             modes.setdefault(f"{file.permissions:03o}", []).append(posixpath.join(workdir, name))
     if pins:
         locks = installing.lock_files(pins, environment)
     installs = installing.locked_calls(environment, pins) if pins else installing.calls(environment)
-    generated = _generated(spec, given_datasets, context)
+    scripts = _generate_scripts(spec, given_datasets)
+    entries += scripts.items()
     if environment.setup:
-        context["reprokit/setup.sh"] = environment.setup.encode()
+        entries.append(("reprokit/setup.sh", environment.setup.encode()))
     text = (
         _templates()
         .get_template(_TEMPLATES[recipe])
@@ -151,25 +157,22 @@ def render(
             workdir=workdir,
             folders=_folders(workdir, spec),
             sources=copied,
-            files=any(name.startswith("files/") for name in context),
-            executables=any(name.startswith("executables/") for name in context),
+            files=any(name.startswith("files/") for name, _ in entries),
+            executables=any(name.startswith("executables/") for name, _ in entries),
             modes=modes,
             pip_options=installing.common_options(environment, locked=pins is not None),
             pins=pins,
             pip=installs,
             setup=bool(environment.setup),
             sanitizer=_sanitizer(spec.environment.sanitize),
-            datasets=generated,
+            datasets=[{"script": script} for script in scripts],
         )
     )
     used = set(_USED.findall(text))
-    for name in SUPPORT:
-        if name in used:
-            context[f"reprokit/{name}"] = _support(name)
-    for name, lines in locks.items():
-        if name in used:
-            context[f"reprokit/{name}"] = "".join(line + "\n" for line in lines).encode()
-    return Rendered(dockerfile=text, context=dict(sorted(context.items())), prefix=_PREFIXES[recipe])
+    entries += ((f"reprokit/{name}", _support(name)) for name in SUPPORT if name in used)
+    texts = {name: "".join(line + "\n" for line in lines).encode() for name, lines in locks.items() if name in used}
+    entries += ((f"reprokit/{name}", text) for name, text in texts.items())
+    return Rendered(dockerfile=text, context=context_of(entries), prefix=_PREFIXES[recipe])
 
 
 def _sanitizer(kind: str) -> dict[str, object]:
@@ -189,7 +192,7 @@ def render_one(template: str, files: Mapping[str, bytes | Path], **values: Any) 
     """A Dockerfile of a template of its own, with ``files`` and the scripts that it mounts as context."""
     text = _templates().get_template(template).render(pins=None, **values)
     support = {f"reprokit/{name}": _support(name) for name in SUPPORT if f"/{name}," in text}
-    return Rendered(dockerfile=text, context=dict(sorted({**files, **support}.items())))
+    return Rendered(dockerfile=text, context=context_of((*files.items(), *support.items())))
 
 
 def build_reads_files(spec: CellSpec, given_datasets: Collection[str]) -> bool:
@@ -203,14 +206,9 @@ def build_reads_files(spec: CellSpec, given_datasets: Collection[str]) -> bool:
     return bool(asked.setup or generates or installing.reads_files(asked))
 
 
-def _generated(spec: CellSpec, given: Collection[str], context: dict[str, bytes | Path]) -> list[dict[str, str]]:
-    scripts: list[dict[str, str]] = []
-    for name, dataset in sorted(spec.datasets.items()):
-        if dataset.generate and name not in given:
-            script = f"reprokit/generate-{len(scripts)}.sh"
-            context[script] = dataset.generate.encode()
-            scripts.append({"script": script})
-    return scripts
+def _generate_scripts(spec: CellSpec, given: Collection[str]) -> dict[str, bytes]:
+    made = (data.generate for name, data in sorted(spec.datasets.items()) if data.generate and name not in given)
+    return {f"reprokit/generate-{number}.sh": text.encode() for number, text in enumerate(made)}
 
 
 @functools.cache

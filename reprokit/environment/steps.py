@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+
+from reprokit.core.errors import UsageError
 
 SHORT_STEP = 80
 """Characters of a step in short, at most."""
 _SCRIPTS = {"/run/reprokit/setup.sh": "environment.setup", "/run/reprokit/generate.sh": "generate"}
 _BESIDE = (". /run/reprokit/site.sh", "apt-get update", "export REPROKIT_", "pip() {")
 """How parts of steps begin that only prepare what follows."""
+_ENGINES_OWN = ("dockerfile", ".dockerignore", "dockerfile.dockerignore", ".containerignore", "containerfile")
+"""What engines read of a context's root beside what its steps name; never an entry."""
 
 
 def short_step(step: str) -> str:
@@ -30,3 +37,21 @@ def short_step(step: str) -> str:
 def instructions(dockerfile: str) -> list[str]:
     """The instructions of a Dockerfile, each with its line breaks."""
     return re.findall(r"(?:.*\\\n)*.*\n?", dockerfile)
+
+
+def context_of(entries: Iterable[tuple[str, bytes | Path]]) -> dict[str, bytes | Path]:
+    """The build context of entries, by path. The only way from the names of a case to paths that an engine reads.
+
+    Raises UsageError for two entries of one path, one below another, one outside of the context, and one in the place
+    of what an engine reads of it unasked: a Dockerfile is sent beside the context, and is no part of it.
+    """
+    context: dict[str, bytes | Path] = {}
+    for path, content in entries:
+        first = path.partition("/")[0].casefold()
+        if path in context or first in {"", ".", "..", *_ENGINES_OWN} or posixpath.normpath(path) != path:
+            raise UsageError(f"{path!r} would be outside of the build context, or in the place of another entry")
+        context[path] = content
+    for path in context:
+        if inside := next((one for one in PurePosixPath(path).parents if str(one) in context), None):
+            raise UsageError(f"{path!r} would be in the place of {str(inside)!r} in the build context")
+    return dict(sorted(context.items()))

@@ -102,7 +102,7 @@ def _gather_content(
     work = PurePosixPath(task.spec.workdir)
     # The line that repeats a trial says what was mounted.
     given = tuple(name for name, one in task.spec.datasets.items() if f"target={work / one.path}," in cell.repeat)
-    task = replace(task, datasets={name: Path(DATA.format(name)) for name in given})
+    task = replace(task, datasets={name: Path(DATA.format(number)) for number, name in enumerate(given)})
     return Bundled(
         run=run,
         cell=cell,
@@ -225,9 +225,9 @@ exec "$program" run "$@" {" ".join(_quote(word, made.datasets) for word in words
 def _quote(word: str, datasets: Sequence[str]) -> str:
     """A word for the script, with the folders that only it knows."""
     known = {FILES: '"$here/files"'}
-    for name in datasets:
+    for number, name in enumerate(datasets):
         variable = f"DATA_{_variable(name)}"
-        known[DATA.format(name)] = f'"${{{variable}:?give the folder of the data set {_variable(name)}}}"'
+        known[DATA.format(number)] = f'"${{{variable}:?give the folder of the data set {_variable(name)}}}"'
     for marker, place in known.items():
         before, found, after = word.partition(f"source={marker}")
         if found:
