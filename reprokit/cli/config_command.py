@@ -19,7 +19,7 @@ from reprokit.core.near_match import near
 from reprokit.core.redaction import without_passwords
 from reprokit.core.terminal import echo, echo_data, style
 from reprokit.engine.site import settings
-from reprokit.engine.site.config import KEYS, config_files
+from reprokit.engine.site.config import KEYS, config_files, trust_project
 from reprokit.engine.site.reaching import Reaching, reaching
 
 if TYPE_CHECKING:
@@ -30,11 +30,14 @@ Examples:
   reprokit config                      # every key, its value, and where it comes from
   reprokit config registry
   REPROKIT_JOBS=4 reprokit config jobs
+  reprokit config trust                # obey the project's file, as it is now
 
 \b
 Keys are set in reprokit.toml of the project (or of a folder above it), in
 ~/.config/reprokit/reprokit.toml, or by variables such as REPROKIT_REGISTRY.
 A variable overrides the project's file, and that overrides the user's.
+A project's file comes with a checkout: keys that reach files, hosts, programs
+or limits of yours are refused until you read and trust it; a change asks again.
 """
 
 
@@ -62,7 +65,13 @@ class Configuration(JsonDocument):
 @click.argument("key", required=False)
 @options.json_option("Print all of it as JSON.")
 def command(key: str | None, as_json: bool) -> int:
-    """Show the configuration: each key, its value, and where it comes from. Passwords are not shown."""
+    """Show the configuration: each key, its value, and where it comes from. Passwords are not shown.
+
+    KEY: that one alone; trust: obey the project's file from now on, as it is now.
+    """
+    if key == "trust":
+        echo(f"trusted, as it is now: {trust_project(os.environ, Path.cwd())}")
+        return 0
     found = settings()
     if key is not None:
         _one(found, key, as_json)

@@ -62,13 +62,14 @@ def create_body(
     ``runtime``: the engine's, '' = its default.
     """
     core = -1 if trial.core_dumps else 0
-    by_files = trial.capabilities and ALLOWANCES[trial.trust].file_capabilities
+    # Podman gives what is added here to a program of any user, and Docker to those of root.
+    capabilities = trial.capabilities if ALLOWANCES[trial.trust].file_capabilities else ()
     host: dict[str, Any] = {
         "Init": True,
         "CapDrop": ["ALL"],
-        "CapAdd": [*trial.capabilities],
+        "CapAdd": [*capabilities],
         # What needs a capability has it by its file: with no-new-privileges it would start without.
-        "SecurityOpt": [] if by_files else ["no-new-privileges"],
+        "SecurityOpt": [] if capabilities else ["no-new-privileges"],
         "LogConfig": {"Type": "none"},
         "Ulimits": [{"Name": "core", "Soft": core, "Hard": core}],
         "Mounts": [

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from reprokit.case.trust import Trust
+from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.core import cache, http_client
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError, EngineLost, ImageGone, Unsupported
 from reprokit.core.files import newest
@@ -285,7 +285,7 @@ def with_debuggers(
         raise Unsupported(
             f"{info} makes no images, into which debuggers could be put: choose another engine by --engine"
         )
-    layer = debugging.rendered(image.tag)
+    layer = debugging.rendered(image.tag, privileged=ALLOWANCES[trust].file_capabilities)
     tag = debugging.tag(layer, image.id)
     lock = cache.folder("locks") / f"image-{tag.rpartition(':')[2]}.lock"
     with locked(lock, cancel, "image"):

@@ -32,6 +32,8 @@ class User:
 
     def write(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text)
+        if name == "reprokit.toml":
+            self.environment["REPROKIT_CONFIG"] = str(self.folder / name)
 
     def types(self, *words: str, status: int = 0, stdin: str = "") -> str:
         """What the screen says, which must come with that exit status."""

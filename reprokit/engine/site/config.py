@@ -10,6 +10,7 @@ the project's, ``reprokit.toml`` of the nearest folder upwards that has one; env
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import sys
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from reprokit.core import files
 from reprokit.core.errors import UsageError
 from reprokit.core.home import home, is_file
 from reprokit.core.near_match import near
@@ -32,6 +34,8 @@ else:
     import tomli as tomllib
 
 FILE = "reprokit.toml"
+_TRUSTED = "trusted-projects"
+"""Beside the user's file: a digest for each project's file that the user trusts, as it was then."""
 OTHER_VARIABLES = ("REPROKIT_CONFIG", "REPROKIT_DATABASE")
 """Variables of ours that are not keys."""
 
@@ -41,134 +45,137 @@ class SettingKey:
     """What is known of a key beside its type and default."""
 
     read: keys.ReadValue
+    harmless: bool
+    """Whether a project's file, which comes with a checkout, may set it before the user trusts that file."""
     unset: str = "-"
     """What ``reprokit config`` shows where it has no value."""
     unit: Literal["", "bytes", "seconds"] = ""
     merged: bool = False
     """Whether its names in several places count together; of any other key the strongest place counts."""
-    users_own: bool = False
-    """Whether it names a program that runs as the user: a project's file, which comes with a checkout, may not."""
 
 
-def known(read: keys.ReadValue, **more: Any) -> Mapping[str, SettingKey]:
-    """The metadata of a key's field."""
-    return {"setting": SettingKey(read=read, **more)}
+def needs_trust(read: keys.ReadValue, **more: Any) -> Mapping[str, SettingKey]:
+    """The metadata of a key by which a project's file could reach what is the user's: asked about first."""
+    return {"setting": SettingKey(read=read, harmless=False, **more)}
+
+
+def harmless(read: keys.ReadValue, **more: Any) -> Mapping[str, SettingKey]:
+    """The metadata of a key that may come with a checkout: no value reaches files, hosts, credentials or limits."""
+    return {"setting": SettingKey(read=read, harmless=True, **more)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """The values of all keys. The text below a field is its row in the table of ``docs/sites.md``."""
 
-    engine: str = field(default="auto", metadata=known(keys.one_of(*kinds.CHOICES)))
+    engine: str = field(default="auto", metadata=needs_trust(keys.one_of(*kinds.CHOICES)))
     """`auto`, `docker`, `podman` or `venv`."""
-    base_images: str = field(default="auto", metadata=known(keys.one_of("auto", "registry", "bootstrap")))
+    base_images: str = field(default="auto", metadata=harmless(keys.one_of("auto", "registry", "bootstrap")))
     """`auto`, `registry` or `bootstrap` (made on this host from the distribution's packages): where base images come
     from; `auto` asks the registry first.
     """
-    confirm: str = field(default="auto", metadata=known(keys.one_of("auto", "always", "never")))
+    confirm: str = field(default="auto", metadata=harmless(keys.one_of("auto", "always", "never")))
     """`auto`, `always` or `never`: whether `run` repeats cells until their trials carry what it says ([How strong a
     statement is](verdicts.md#how-strong-a-statement-is)).
     """
-    registry: str = field(default="", metadata=known(keys.read_text))
+    registry: str = field(default="", metadata=needs_trust(keys.read_text))
     """the registry or mirror to use instead of Docker Hub."""
     registry_images: str = field(
-        default="", metadata=known(keys.read_image_registry, unset="none: images are not shared")
+        default="", metadata=needs_trust(keys.read_image_registry, unset="none: images are not shared")
     )
     """the registry through which machines [share built images](share-images.md): host and path."""
-    registry_push: str = field(default="trusted", metadata=known(keys.one_of("trusted", "all", "never")))
+    registry_push: str = field(default="trusted", metadata=needs_trust(keys.one_of("trusted", "all", "never")))
     """`trusted` (not those of untrusted cases), `all` or `never`: whose images are shared so."""
-    apt_mirror: str = field(default="", metadata=known(keys.read_url))
+    apt_mirror: str = field(default="", metadata=needs_trust(keys.read_url))
     """address of a Debian mirror."""
-    apt_snapshot: str = field(default="", metadata=known(keys.read_snapshot, unset="the distribution's own"))
+    apt_snapshot: str = field(default="", metadata=needs_trust(keys.read_snapshot, unset="the distribution's own"))
     """address of a snapshot archive, with `{date}` in it."""
-    pip_index_url: str = field(default="", metadata=known(keys.read_index, unset="as the host's pip"))
+    pip_index_url: str = field(default="", metadata=needs_trust(keys.read_index, unset="as the host's pip"))
     """the package index, instead of that of the host's pip."""
     pip_extra_index_urls: tuple[str, ...] = field(
-        default=(), metadata=known(keys.list_of(keys.read_index), unset="as the host's pip")
+        default=(), metadata=needs_trust(keys.list_of(keys.read_index), unset="as the host's pip")
     )
     """further package indexes, instead of those of the host's pip."""
     build_hosts: tuple[str, ...] = field(
-        default=(), metadata=known(keys.list_of(keys.read_host), unset="none besides indexes and archives")
+        default=(), metadata=needs_trust(keys.list_of(keys.read_host), unset="none besides indexes and archives")
     )
     """hosts (`git.corp.example`, `10.1.2.3:8443`) that every build may reach; of this host and of private networks,
     builds reach no other address but the indexes and archives named here.
     """
     debuginfod: tuple[str, ...] = field(
-        default=(), metadata=known(keys.list_of(keys.read_web_address), unset="those of $DEBUGINFOD_URLS")
+        default=(), metadata=needs_trust(keys.list_of(keys.read_web_address), unset="those of $DEBUGINFOD_URLS")
     )
     """servers of debug files, which [name frames without symbols](crashes.md#symbols-from-a-debuginfod-server); without
     it, those of `DEBUGINFOD_URLS`; `"none"`: no server.
     """
-    proxy: str = field(default="", metadata=known(keys.read_url))
+    proxy: str = field(default="", metadata=needs_trust(keys.read_url))
     """proxy of builds, for http and https."""
-    ca_bundle: Path | None = field(default=None, metadata=known(keys.read_file))
+    ca_bundle: Path | None = field(default=None, metadata=needs_trust(keys.read_file))
     """PEM file of the certificate authorities that builds trust."""
-    python_providers: tuple[str, ...] = field(default=PYTHON_PROVIDERS, metadata=known(keys.ordered(*PYTHON_PROVIDERS)))
+    python_providers: tuple[str, ...] = field(default=PYTHON_PROVIDERS, metadata=harmless(keys.ordered(*PYTHON_PROVIDERS)))
     """sources of interpreters, in this order."""
-    gcc_providers: tuple[str, ...] = field(default=GCC_PROVIDERS, metadata=known(keys.ordered(*GCC_PROVIDERS)))
+    gcc_providers: tuple[str, ...] = field(default=GCC_PROVIDERS, metadata=harmless(keys.ordered(*GCC_PROVIDERS)))
     """sources of compilers, in this order."""
-    uv_python_mirror: str = field(default="", metadata=known(keys.read_url))
+    uv_python_mirror: str = field(default="", metadata=needs_trust(keys.read_url))
     """address that uv's interpreters are read from."""
-    uv_python_downloads: str = field(default="", metadata=known(keys.read_place))
+    uv_python_downloads: str = field(default="", metadata=needs_trust(keys.read_place))
     """path or address of a JSON listing of them."""
-    conda_channel: str = field(default="", metadata=known(keys.read_url, unset="conda-forge"))
+    conda_channel: str = field(default="", metadata=needs_trust(keys.read_url, unset="conda-forge"))
     """address of a conda channel, which serves [CUDA and cuDNN](engines.md#where-python-gcc-cuda-and-cudnn-come-from),
     too.
     """
-    compatibility: Path | None = field(default=None, metadata=known(keys.read_file))
+    compatibility: Path | None = field(default=None, metadata=needs_trust(keys.read_file))
     """a file whose rows take precedence over the compatibility data of reprokit, such as `cmake: {wheels: [3.31.6,
     4.4.9]}`; its tables are the files of `reprokit/environment/data/`.
     """
-    datasets: Mapping[str, Path] = field(default_factory=dict, metadata=known(keys.read_folders, merged=True))
+    datasets: Mapping[str, Path] = field(default_factory=dict, metadata=needs_trust(keys.read_folders, merged=True))
     """names of data sets, each with a folder of this host."""
-    sources: Mapping[str, Path] = field(default_factory=dict, metadata=known(keys.read_folders, merged=True))
+    sources: Mapping[str, Path] = field(default_factory=dict, metadata=needs_trust(keys.read_folders, merged=True))
     """names of sources, each with a folder of this host."""
-    host_packages: Mapping[str, Path] = field(default_factory=dict, metadata=known(keys.read_folders, merged=True))
+    host_packages: Mapping[str, Path] = field(default_factory=dict, metadata=needs_trust(keys.read_folders, merged=True))
     """packages that cells of `--engine venv` take from a Python environment of this host: `{torch = "/opt/torch/venv"}`
     ([Packages of the host](engines.md#packages-of-the-host)).
     """
-    gpus: tuple[str, ...] = field(default=(), metadata=known(keys.read_gpus, unset="all"))
+    gpus: tuple[str, ...] = field(default=(), metadata=needs_trust(keys.read_gpus, unset="all"))
     """GPUs that may be leased, by index or UUID; `"none"`: no GPU."""
-    gpu_leases: Path | None = field(default=None, metadata=known(keys.read_path))
+    gpu_leases: Path | None = field(default=None, metadata=needs_trust(keys.read_path))
     """the folder of the leases."""
-    gpu_others: str = field(default="share", metadata=known(keys.one_of("share", "wait", "refuse")))
+    gpu_others: str = field(default="share", metadata=needs_trust(keys.one_of("share", "wait", "refuse")))
     """`share` (the default), `wait` or `refuse`: what to do with a GPU on which another program computes
     ([GPUs](gpus.md#how-gpus-are-shared)).
     """
-    jobs: int | None = field(default=None, metadata=known(keys.in_unit("positive"), unset="the number of CPUs"))
+    jobs: int | None = field(default=None, metadata=harmless(keys.in_unit("positive"), unset="the number of CPUs"))
     """the number of builds, and of trials, at the same time."""
-    max_memory: int | None = field(default=None, metadata=known(keys.in_unit("memory"), unit="bytes"))
+    max_memory: int | None = field(default=None, metadata=needs_trust(keys.in_unit("memory"), unit="bytes"))
     """the most memory of a trial on this host ([Limits](security.md#limits))."""
-    max_cpus: float | None = field(default=None, metadata=known(keys.in_unit("cores")))
+    max_cpus: float | None = field(default=None, metadata=needs_trust(keys.in_unit("cores")))
     """the most cores of a trial."""
-    max_timeout: float | None = field(default=None, metadata=known(keys.in_unit("duration"), unit="seconds"))
+    max_timeout: float | None = field(default=None, metadata=needs_trust(keys.in_unit("duration"), unit="seconds"))
     """the most time of a trial."""
-    max_pids: int | None = field(default=None, metadata=known(keys.in_unit("pids")))
+    max_pids: int | None = field(default=None, metadata=needs_trust(keys.in_unit("pids")))
     """the most processes of a trial."""
-    max_disk: int | None = field(default=20 * 1024**3, metadata=known(keys.in_unit("size"), unit="bytes"))
+    max_disk: int | None = field(default=20 * 1024**3, metadata=needs_trust(keys.in_unit("size"), unit="bytes"))
     """the most that a trial writes to the disk, `"20G"` by default."""
-    max_build_time: float | None = field(default=7200.0, metadata=known(keys.in_unit("duration"), unit="seconds"))
+    max_build_time: float | None = field(default=7200.0, metadata=needs_trust(keys.in_unit("duration"), unit="seconds"))
     """the most time for one build, `"2h"` by default."""
-    max_run_time: float | None = field(default=None, metadata=known(keys.in_unit("duration"), unit="seconds"))
+    max_run_time: float | None = field(default=None, metadata=needs_trust(keys.in_unit("duration"), unit="seconds"))
     """the most time for all trials of a case together, at their limits."""
-    runtime: str = field(default="", metadata=known(keys.read_runtime, unset="the engine's default"))
+    runtime: str = field(default="", metadata=needs_trust(keys.read_runtime, unset="the engine's default"))
     """the engine's runtime in which trials run, such as `runsc` (gVisor); the engine's default where it is not set
     ([gVisor](engines.md#trials-in-gvisor)).
     """
     engine_wait: float | None = field(
-        default=None, metadata=known(keys.in_unit("duration"), unset="60 s", unit="seconds")
+        default=None, metadata=needs_trust(keys.in_unit("duration"), unset="60 s", unit="seconds")
     )
     """how long a run waits for an engine that went away, such as `5m`; 60 seconds by default."""
-    budget: int | None = field(default=None, metadata=known(keys.in_unit("size"), unit="bytes"))
+    budget: int | None = field(default=None, metadata=needs_trust(keys.in_unit("size"), unit="bytes"))
     """the most that reprokit keeps on the disk, such as `"20G"` ([Disk space](run-cases.md#disk-space))."""
-    store: Path | str | None = field(default=None, metadata=known(keys.read_store, unset=".reprokit of the project"))
+    store: Path | str | None = field(default=None, metadata=needs_trust(keys.read_store, unset=".reprokit of the project"))
     """the folder of recorded runs, or the address of [a team's database](store.md#one-store-for-a-team)."""
-    files: str = field(default="", metadata=known(keys.read_log_place, unset="the host that ran them"))
+    files: str = field(default="", metadata=needs_trust(keys.read_log_place, unset="the host that ran them"))
     """where the logs of a team's store go: `file:///FOLDER` or `s3://BUCKET/PREFIX`."""
-    reader: str = field(default="", metadata=known(keys.read_command, users_own=True))
-    """a program that states the facts of bug reports for [`new --from`](draft-a-case.md), such as `llm -m qwen3`;
-    refused in a project's file.
-    """
+    reader: str = field(default="", metadata=needs_trust(keys.read_command))
+    """a program that states the facts of bug reports for [`new --from`](draft-a-case.md), such as `llm -m qwen3`."""
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     """Key that is set, ``datasets.NAME`` for one of several -> ``FILE:LINE`` or the name of a variable."""
 
@@ -186,6 +193,7 @@ class Settings:
 
 KEYS: Mapping[str, SettingKey] = {one.name: one.metadata["setting"] for one in fields(Settings) if one.metadata}
 """All keys, in the order of the documentation."""
+HARMLESS = tuple(key for key, setting in KEYS.items() if setting.harmless)
 
 
 def load(environ: Mapping[str, str] | None = None, start: Path | None = None) -> Settings:
@@ -218,15 +226,36 @@ def config_files(environ: Mapping[str, str], start: Path) -> list[Path]:
             raise UsageError(f"REPROKIT_CONFIG names {path}, which is not a file")
         return [path]
     project = [folder / FILE for folder in (start, *start.parents) if is_file(folder / FILE)][:1]
-    found = [_users_file(environ), *project]
-    files = [path for path in dict.fromkeys(found) if is_file(path)]
-    for path in files:
+    found = [path for path in dict.fromkeys((_users_file(environ), *project)) if is_file(path)]
+    for path in found:
         if owner := other_owner(path, environ):
             raise UsageError(
                 f"{path} belongs to {owner}, and its settings decide what runs here as you: read it, then obey it with "
                 f"REPROKIT_CONFIG={path}, or use none with REPROKIT_CONFIG={os.devnull}"
             )
-    return files
+    return found
+
+
+def trust_project(environ: Mapping[str, str], start: Path) -> Path:
+    """Obey the project's file from now on, as it is now; that file. Raises UsageError where there is none."""
+    found = [path for path in config_files(environ, start) if path != _users_file(environ)]
+    if environ.get("REPROKIT_CONFIG") or not found:
+        raise UsageError(f"no {FILE} in {start} or above it that has to be trusted")
+    known = {*_trusted_digests(environ), _digest(found[0], _read(found[0])[0])}
+    files.write(_users_file(environ).with_name(_TRUSTED), "".join(f"{one}\n" for one in sorted(known)))
+    return found[0]
+
+
+def _digest(path: Path, text: str) -> str:
+    """Over the path, too: relative folders in the same text are others elsewhere."""
+    return hashlib.sha256(f"{path.resolve()}\0{text}".encode()).hexdigest()
+
+
+def _trusted_digests(environ: Mapping[str, str]) -> frozenset[str]:
+    try:
+        return frozenset(_users_file(environ).with_name(_TRUSTED).read_text("utf-8").split())
+    except (OSError, UnicodeDecodeError):
+        return frozenset()
 
 
 def _users_file(environ: Mapping[str, str]) -> Path:
@@ -249,15 +278,18 @@ def _found(environ: Mapping[str, str], start: Path) -> Iterator[tuple[str, Any, 
     """Each key that is set somewhere, with its value and origin; the strongest last."""
     for path in config_files(environ, start):
         text, tables = _read(path)
+        users = environ.get("REPROKIT_CONFIG") or path == _users_file(environ)
+        trusted = users or _digest(path, text) in _trusted_digests(environ)
         for key, value in tables.items():
             where = f"{path}:{line_of(text, key)}"
             if key not in KEYS:
                 hint = near(key, KEYS) or f"known keys: {', '.join(KEYS)}"
                 raise UsageError(f"{where}: unknown key {key!r} ({hint})")
-            if KEYS[key].users_own and not environ.get("REPROKIT_CONFIG") and path != _users_file(environ):
+            if not (KEYS[key].harmless or trusted):
                 raise UsageError(
-                    f"{where}: {key} names a program that runs as you, and a project may not choose it: move it to "
-                    f"{_users_file(environ)}, or set {variable(key)}"
+                    f"{where}: {key}: {path} comes with its folder, and only {', '.join(HARMLESS)} are read from it "
+                    f"before you trust it: read it, then `reprokit config trust` (once for this text; on CI: "
+                    f"REPROKIT_CONFIG={path}); or set {variable(key)}"
                 )
             yield from _parsed(key, value, path.absolute().parent, where, text)
     for key in KEYS:

@@ -28,6 +28,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "project").mkdir()
     (tmp_path / "project/reprokit.toml").write_text(CONFIG)
     monkeypatch.chdir(tmp_path / "project")
+    assert invoke(["config", "--json"]) == 2
+    assert invoke(["config", "trust"]) == 0
     return tmp_path
 
 

@@ -65,6 +65,7 @@ def test_what_is_nearer_wins_and_folders_are_merged(tmp_path: Path) -> None:
     start = tmp_path / "project/deep/down"
     start.mkdir(parents=True)
     environ = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config"), "REPROKIT_JOBS": "5"}
+    assert config.trust_project(environ, start) == project
     found = settings({**environ, "REPROKIT_DATASETS": "d=here, e=/e"}, start)
     assert found.base_images == "bootstrap"
     assert found.registry == "mirror.example/hub"
@@ -88,6 +89,49 @@ def test_what_is_nearer_wins_and_folders_are_merged(tmp_path: Path) -> None:
         "datasets.d": "REPROKIT_DATASETS",
         "datasets.e": "REPROKIT_DATASETS",
     }
+
+
+HARMLESS = {"base_images", "confirm", "jobs", "python_providers", "gcc_providers"}
+"""What a project's file may set unread: a further key here has to harm no one, whatever its value."""
+VALUES = {"jobs": "3", "gpus": '"none"', "python_providers": '["uv"]', "gcc_providers": '["conda"]'}
+VALUES |= dict.fromkeys(("datasets", "sources", "host_packages"), '{a = "/root/.ssh"}')
+
+
+@pytest.mark.parametrize("key", config.KEYS)
+def test_what_comes_with_a_checkout_sets_only_what_harms_no_one_until_it_is_trusted(key: str, tmp_path: Path) -> None:
+    clone, environ = tmp_path / "clone", {"HOME": str(tmp_path / "home")}
+    (clone / "deep").mkdir(parents=True)
+    file = write(clone / "reprokit.toml", f"{key} = {VALUES.get(key, 'x')}\n".replace("= x", '= "auto"'))
+    text = file.read_text()
+    said: list[str] = []
+    for step in ("found", "trusted", "changed", "moved"):
+        if step == "trusted":
+            assert config.trust_project(environ, clone / "deep") == file
+        if step == "changed":
+            write(file, f"{text}# and more\n")
+        if step == "moved":
+            write(file, text)
+            clone = clone.rename(tmp_path / "elsewhere")
+        try:
+            settings(environ, clone / "deep")
+            said.append("")
+        except UsageError as error:  # one value serves as a path, an address and a size: some are not understood
+            said.append(str(error) if "config trust" in str(error) else "")
+    assert [bool(one) for one in said] == ([False] * 4 if key in HARMLESS else [True, False, True, True])
+    if said[0]:
+        assert f"reprokit.toml:1: {key}: " in said[0]
+        assert f"REPROKIT_CONFIG={file}" in said[0]
+    assert config.HARMLESS == tuple(one for one in config.KEYS if one in HARMLESS)
+    page = settings_table.PAGES["en"].read_text(encoding="utf-8").partition("it may set ")[2].partition(";")[0]
+    assert {name for name in config.KEYS if f"`{name}`" in page} == HARMLESS
+
+
+def test_the_users_own_file_and_variables_need_no_trust(tmp_path: Path) -> None:
+    write(tmp_path / ".config/reprokit/reprokit.toml", 'engine = "venv"\n[datasets]\na = "/a"\n')
+    found = settings({"HOME": str(tmp_path), "REPROKIT_PROXY": "http://p:1"}, tmp_path / ".config/reprokit")
+    assert (found.engine, found.datasets, found.proxy) == ("venv", {"a": Path("/a")}, "http://p:1")
+    with pytest.raises(UsageError, match=r"no reprokit\.toml in"):
+        config.trust_project({"HOME": str(tmp_path)}, tmp_path)
 
 
 def test_a_named_file_stands_alone_but_for_variables(tmp_path: Path) -> None:

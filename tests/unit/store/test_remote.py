@@ -96,6 +96,7 @@ def test_the_configuration_names_the_database_and_the_place_of_the_files(
 ) -> None:
     (tmp_path / "reprokit.toml").write_text(f'store = "{ADDRESS}"\nfiles = "file:///srv/files"\n')
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REPROKIT_CONFIG", str(tmp_path / "reprokit.toml"))
     folder = site.settings().store_folder()
     assert folder == remote.folder_of(ADDRESS, "file:///srv/files")
     monkeypatch.setenv("REPROKIT_STORE", "relative")
