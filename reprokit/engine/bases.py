@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
+from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.core import cache, http_client, json_text
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.core.ownership import locked, private_folder
@@ -39,37 +41,41 @@ LABEL_RELEASE = "org.reprokit.base.release"
 def ensure(
     engine: Engine,
     base: Base,
+    trust: Trust,
     cancel: threading.Event,
     on_progress: Callable[[Progress], None],
     *,
     seen: SeenBases | None = None,
     since: float = 0.0,
-    share: ImageShare | None = None,
 ) -> ImageInfo:
     """The base image, pulled or made when the engine does not have it yet; its ``tag`` is what FROM has to name.
 
+    ``trust``: in the case that starts from it: an image that an untrusted one names is what its registry gives anyone.
     ``seen``: a registry's image stays the one that was seen first; what was seen before ``since`` (seconds since 1970)
     is looked up again. Raises Unsupported when there is no such image or no means to make it, EngineError, Cancelled;
     where it is a registry's image, UNAVAILABLE begins the reason. Two processes that need the same base make it
-    once. ``share``: one that is made from packages may come from another machine, and goes to the others.
+    once.
     """
     if base.source == "bootstrap":
-        return _bootstrapped(engine, base, cancel, on_progress, share)
+        return bootstrapped(engine, base, cancel, on_progress)
+    if base.source == "image" and not ALLOWANCES[trust].credentials:
+        return _public(engine, base, trust, cancel, on_progress)
     reference = base.reference
+    pulled = partial(_pulled, engine, trust=trust, cancel=cancel, on_progress=on_progress)
     if "@" in reference:
         plain, _, digest = reference.partition("@")
-        return _as_seen(engine, replace(base, reference=plain), digest, cancel, on_progress)
+        return _as_seen(engine, replace(base, reference=plain), digest, partial(pulled, plain))
     if seen is None:
-        return engine.image(reference) or _pulled(engine, reference, "", cancel, on_progress) or _missing(base)
+        return engine.image(reference) or pulled(reference) or _missing(base)
     lock = hashlib.sha256(reference.encode()).hexdigest()[:16]
     with locked(cache.folder("locks") / f"pull-{lock}.lock", cancel, "base image"):
         if digest := seen.digest(reference, since):
-            return _as_seen(engine, base, digest, cancel, on_progress)
+            return _as_seen(engine, base, digest, partial(pulled, reference))
         before = seen.digest(reference)
         found = engine.image(reference)
         if since and not (found and not found.digest and base.source == "image"):
             found = None
-        found = found or _pulled(engine, reference, "", cancel, on_progress) or _missing(base)
+        found = found or pulled(reference) or _missing(base)
         if not found.digest:  # it is not a registry's, but was built or imported here
             return found
         if before and before != found.digest:
@@ -90,15 +96,31 @@ def own_name(digest: str) -> str:
     return BASE_PREFIX + digest.replace(":", "-")[:48]
 
 
-def _as_seen(
-    engine: Engine, base: Base, digest: str, cancel: threading.Event, on_progress: Callable[[Progress], None]
+def _public(
+    engine: Engine, base: Base, trust: Trust, cancel: threading.Event, on_progress: Callable[[Progress], None]
 ) -> ImageInfo:
+    """The image as its registry gives it to anyone. What the engine has of it may be the user's, or of their login."""
+    here = engine.image(base.reference)
+    plain, _, digest = base.reference.partition("@")
+    digest = here.digest if here else digest
+    found = None
+    if digest or not here:  # what is of this engine alone keeps its name
+        found = _pulled(engine, plain, digest, trust=trust, cancel=cancel, on_progress=on_progress)
+    if found is None:
+        raise Unsupported(
+            f"{UNAVAILABLE}: environment.image {base.reference}: an untrusted case gets what a registry gives without "
+            "a login, and it has no such image: read the case, and give --reviewed"
+        )
+    return replace(engine.tag(found.id, own_name(found.digest)), digest=found.digest) if found.digest else found
+
+
+def _as_seen(engine: Engine, base: Base, digest: str, pulled: Callable[[str], ImageInfo | None]) -> ImageInfo:
     """The image of that digest, whatever the tag means by now."""
     if (found := engine.image(own_name(digest))) is not None:
         return replace(found, digest=digest)
     found = engine.image(base.reference)
     if found is None or found.digest != digest:
-        found = _pulled(engine, base.reference, digest, cancel, on_progress)
+        found = pulled(digest)
     if found is None:
         raise Unsupported(
             f"{UNAVAILABLE}: the registry no longer has the image that {base.reference} was ({digest}); "
@@ -160,13 +182,17 @@ def answering(host: str, seconds: float = ANSWER_SECONDS) -> bool:
     return bool(outcome and outcome[0])
 
 
-def _bootstrapped(
+def bootstrapped(
     engine: Engine,
     base: Base,
     cancel: threading.Event,
     on_progress: Callable[[Progress], None],
-    share: ImageShare | None,
+    share: ImageShare | None = None,
 ) -> ImageInfo:
+    """The base image that is made of the distribution's packages; see :func:`ensure`.
+
+    ``share``: it may come from another machine through it, and goes to the others.
+    """
     from reprokit.engine import bootstrap, site
 
     release = Catalog(site.settings().compatibility).releases()[base.name]
@@ -214,14 +240,20 @@ def _bootstrapped(
 
 
 def _pulled(
-    engine: Engine, reference: str, digest: str, cancel: threading.Event, on_progress: Callable[[Progress], None]
+    engine: Engine,
+    reference: str,
+    digest: str = "",
+    *,
+    trust: Trust,
+    cancel: threading.Event,
+    on_progress: Callable[[Progress], None],
 ) -> ImageInfo | None:
     """The image from the site's registry: what the tag means now, or the one with that ``digest``."""
     for place in places(reference, _site_setting("registry")):
         wanted = f"{_without_tag(place)}@{digest}" if digest else place
         on_progress(Progress(number=1, total=1, name=f"pull {wanted}"))
-        found = (engine.image(wanted) if digest else None) or engine.pull(wanted, cancel)
-        if found is not None:
+        known = engine.image(wanted) if digest and ALLOWANCES[trust].credentials else None
+        if (found := known or engine.pull(wanted, trust, cancel)) is not None:
             return found
     return None
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.core.errors import Cancelled, EngineError, ImageGone
 from reprokit.engine import failure
 from reprokit.engine.protocol import ImageInfo
@@ -23,6 +24,7 @@ SILENCE = 600.0
 """Seconds without a word after which an exchange with a registry is given up; Podman is silent for a whole layer."""
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_ANONYMOUS = b"e30="  # {}: without the header Docker refuses a push, and Podman takes a login of its service's own
 
 
 class Images:
@@ -37,14 +39,15 @@ class Images:
         """The image of that tag or id, or None."""
         return find(self.wire, tag)
 
-    def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
+    def pull(self, reference: str, trust: Trust, cancel: threading.Event) -> ImageInfo | None:
         """Pull an image; None when the registry has none of that name. Raises Cancelled, Unsupported, EngineError."""
         name, tag = split(reference)
         url, params = self.wire.url("/images/create"), {"fromImage": name, "tag": tag}
         if self.is_podman and on_loopback(name):
             # Docker speaks plain HTTP with a registry on its own loopback. Podman does where it is configured to.
             url, params = self.wire.podman_url("/images/pull"), {"reference": reference, "tlsVerify": "false"}
-        error, _ = _exchanged(self.wire, url, params, reference, cancel)
+        login = _login(self.wire, name) if ALLOWANCES[trust].credentials else _ANONYMOUS
+        error, _ = _exchanged(self.wire, url, params, login, cancel)
         if not error:
             return find(self.wire, reference)
         if failure.is_missing_image(error):
@@ -55,7 +58,8 @@ class Images:
         """Push an image to the registry of its name; its digest there. Raises Cancelled, EngineError."""
         name, tag = split(reference)
         params = {"tag": tag, **({"tlsVerify": "false"} if on_loopback(name) else {})}  # Podman's, as in :func:`pull`
-        error, lines = _exchanged(self.wire, self.wire.url(f"/images/{name}/push"), params, reference, cancel)
+        login = _login(self.wire, name)
+        error, lines = _exchanged(self.wire, self.wire.url(f"/images/{name}/push"), params, login, cancel)
         if error:
             raise failure.of_push(error, reference)
         return next((found[0] for line in reversed(lines) if (found := _DIGEST.search(line))), "")
@@ -144,19 +148,13 @@ def on_loopback(name: str) -> bool:
 
 
 def _exchanged(
-    wire: Wire, url: str, params: Mapping[str, str], reference: str, cancel: threading.Event
+    wire: Wire, url: str, params: Mapping[str, str], login: bytes, cancel: threading.Event
 ) -> tuple[str, list[str]]:
     """Have the engine exchange an image with its registry: the error, '' for none, and the last lines of its words."""
-    from docker.auth import resolve_repository_name
-
-    client = wire.client()
     lines: deque[str] = deque(maxlen=5)
     with wire.errors():
-        registry, _ = resolve_repository_name(split(reference)[0])
-        # A push without the header is refused, also where there is no login.
-        login = _login(client, registry) or (b"e30=" if "/push" in url else None)
-        headers = {"X-Registry-Auth": login} if login else {}
-        response = client.post(url, params=params, headers=headers, stream=True, timeout=ANSWER_WITHIN)
+        headers = {"X-Registry-Auth": login}
+        response = wire.client().post(url, params=params, headers=headers, stream=True, timeout=ANSWER_WITHIN)
     error = ""
     try:
         with wire.errors(), cut_on(response, cancel, silence=SILENCE) as heard:
@@ -175,15 +173,18 @@ def _exchanged(
     finally:
         response.close()
     if cancel.is_set():
-        raise Cancelled(f"cancelled while {reference} was exchanged with its registry")
+        raise Cancelled("cancelled while an image was exchanged with its registry")
     return error, list(lines)
 
 
-def _login(client: Any, registry: str) -> bytes | None:
-    """What the engine's configuration has for a registry, None for nothing. Raises EngineError where that fails."""
-    from docker.auth import get_config_header
+def _login(wire: Wire, name: str) -> bytes:
+    """What Docker's client has for the registry of an image's name. Raises EngineError where that fails."""
+    from docker.auth import get_config_header, resolve_repository_name
     from docker.errors import DockerException
 
+    client = wire.client()
+    with wire.errors():
+        registry, _ = resolve_repository_name(name)
     try:
         header: bytes | None = get_config_header(client, registry)
     except (DockerException, OSError, ValueError, TypeError, AttributeError) as error:
@@ -191,7 +192,7 @@ def _login(client: Any, registry: str) -> bytes | None:
             f"no credential for {registry} comes from config.json of Docker's client (credHelpers, credsStore, auths), "
             f"see 'docker login {registry}': {error}"
         ) from error
-    return header
+    return header or _ANONYMOUS
 
 
 def remove(wire: Wire, tag: str) -> None:

@@ -175,8 +175,10 @@ class Engine(Protocol):
             Cancelled: ``cancel`` was set.
         """
 
-    def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
+    def pull(self, reference: str, trust: Trust, cancel: threading.Event) -> ImageInfo | None:
         """Fetch a base image, named as behind FROM; None when its registry says that it has no such image.
+
+        ``trust``: in the case that needs it, which says whether its registry gets this host's login.
 
         Raises EngineError where no registry answers, Cancelled.
         """

@@ -209,7 +209,7 @@ class RegistryShare:
     def _taken(
         self, image: SharedImage, name: str, asked: str, known: str, cancel: threading.Event
     ) -> ImageInfo | None:
-        found = self.engine().pull(asked, cancel)
+        found = self.engine().pull(asked, Trust.OWN, cancel)  # the site's own registry
         if found is None:
             if known:
                 self._say(f"registry_images: {name} no longer has the image {known} that was seen here; it is built")

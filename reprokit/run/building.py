@@ -175,10 +175,13 @@ def _bases(
             def packages(base: ImageInfo) -> Mapping[str, str]:
                 return measure(engine, services.measurements, base, cancel=cancel, user="root").packages["apt"]
 
-            found[base.reference] = ensure_base(engine, image.held.entry, packages, cancel, on_progress)
+            found[base.reference] = ensure_base(engine, image.held.entry, packages, image.trust, cancel, on_progress)
             continue
         try:
-            found[base.reference] = bases.ensure(engine, base, cancel, on_progress, seen=seen, since=since, share=share)
+            if base.source == "bootstrap":
+                found[base.reference] = bases.bootstrapped(engine, base, cancel, on_progress, share)
+                continue
+            found[base.reference] = bases.ensure(engine, base, image.trust, cancel, on_progress, seen=seen, since=since)
         except (Unsupported, EngineError) as error:
             if image.instead and str(error).startswith(bases.UNAVAILABLE):
                 raise type(error)(f"{error}; {image.instead}") from error

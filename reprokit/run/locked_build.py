@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 
 from reprokit.case.cellspec import CellSpec
 from reprokit.case.matrix import label
+from reprokit.case.trust import Trust
 from reprokit.core import cache
 from reprokit.core.errors import BuildFailed, EngineError, ReprokitError, Unsupported, UsageError
 from reprokit.core.ownership import locked, private_folder
@@ -238,10 +239,11 @@ def ensure_base(
     engine: Engine,
     entry: LockEntry,
     packages: Callable[[ImageInfo], Mapping[str, str]],
+    trust: Trust,
     cancel: threading.Event,
     on_progress: Callable[[Progress], None],
 ) -> ImageInfo:
-    """The base image of a lock's entry. ``packages`` measures an image's own.
+    """The base image of a lock's entry. ``packages`` measures an image's own. ``trust``: in the case of the lock.
 
     Raises Unsupported where the engine is of another processor architecture than the lock's, and where neither its base
     nor the archive, of today or of the lock's day, has exactly the lock's packages; EngineError, Cancelled.
@@ -254,7 +256,7 @@ def ensure_base(
     base = pins.base
     if base.source != "bootstrap":
         plain = Base(name=base.name, source="image", reference=base.reference)
-        return bases.ensure(engine, plain, cancel, on_progress)
+        return bases.ensure(engine, plain, trust, cancel, on_progress)
     if base.recipe != bootstrap.RECIPE:
         raise Unsupported(
             f"the lock's base {base.name} is of recipe {base.recipe}; this reprokit makes recipe {bootstrap.RECIPE}: "

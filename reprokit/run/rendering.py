@@ -78,9 +78,10 @@ def make_bases(images: Mapping[str, ImageSpec], request: Request) -> None:
         base = image.environment.base
         try:
             if image.held is None:
-                bases.ensure(engine, base, cancel, lambda progress: None)
+                bases.bootstrapped(engine, base, cancel, lambda progress: None)
             else:
-                ensure_base(engine, image.held.entry, partial(_packages, engine), cancel, lambda progress: None)
+                packages = partial(_packages, engine)
+                ensure_base(engine, image.held.entry, packages, image.trust, cancel, lambda progress: None)
         except (EngineError, Unsupported) as error:
             echo(f"note: {base.reference} is not in the engine and cannot be made here: {error}", err=True)
 

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path, PurePosixPath
 
+from reprokit.case.trust import Trust
 from reprokit.core import ownership
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError, ImageGone, Unsupported
 from reprokit.core.files import newest, used_bytes
@@ -179,7 +180,7 @@ class ToyEngine:
         (folder / "image.json").write_text(json.dumps({"tag": image.tag, "id": image.id}))
         return image
 
-    def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
+    def pull(self, reference: str, trust: Trust, cancel: threading.Event) -> ImageInfo | None:
         return None
 
     def push(self, reference: str, cancel: threading.Event) -> str:

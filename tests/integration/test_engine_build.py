@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from reprokit.case.trust import Trust
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import Progress
@@ -116,7 +117,7 @@ def test_what_fails_is_an_error_where_streams_have_the_deprecated_field_no_more(
         finally:
             engine.remove_image(name)
     with pytest.raises(EngineError):
-        newer.pull("registry.invalid/none:1", never())
+        newer.pull("registry.invalid/none:1", Trust.OWN, never())
     with pytest.raises(BuildFailed, match="exit code: 3"):
         newer.build(build_of(tag, f"FROM {tiny}\nRUN exit 3 # {tag}\n"), Site(), lambda _: None, never())
     (tmp_path / "no.tar").write_bytes(b"no archive" * 1000)
@@ -238,4 +239,4 @@ def test_labels_are_what_was_asked(engine: DockerEngine, tiny: str, tag: str) ->
 
 def test_pull_of_an_unreachable_registry(engine: DockerEngine) -> None:
     with pytest.raises(EngineError, match="does not answer"):
-        engine.pull("registry.invalid/none:1", never())
+        engine.pull("registry.invalid/none:1", Trust.OWN, never())

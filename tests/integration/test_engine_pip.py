@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from reprokit.case.trust import Trust
 from reprokit.engine import bases, site
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import Progress
@@ -55,7 +56,11 @@ def python(engine: DockerEngine) -> Iterator[str]:
     """The tag of a Debian image with pip, made with this host's own settings."""
     spec = cell({"os": "debian-12"})
     base = bases.ensure(
-        engine, resolve(spec, Supply(base_source=bases.detect_source("auto"))).base, never(), lambda _: None
+        engine,
+        resolve(spec, Supply(base_source=bases.detect_source("auto"))).base,
+        Trust.OWN,
+        never(),
+        lambda _: None,
     )
     tag = f"reprokit-test/python:{uuid.uuid4().hex[:8]}"
     script = (

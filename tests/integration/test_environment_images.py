@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, Limits
+from reprokit.case.trust import Trust
 from reprokit.engine import bases, bootstrap, site
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import Build, ImageInfo, Mount, Progress
@@ -45,7 +46,7 @@ def built(engine: DockerEngine, spec: CellSpec, progress: list[Progress] | None 
     rendered = dockerfile.render(environment, spec, sources={}, given_datasets=())
     cancel = threading.Event()
     try:
-        base = bases.ensure(engine, environment.base, cancel, lambda _: None)
+        base = bases.ensure(engine, environment.base, Trust.OWN, cancel, lambda _: None)
     except Exception as error:
         if "install mmdebstrap" in str(error):
             pytest.skip(str(error))
@@ -211,7 +212,7 @@ def test_an_image_of_the_case_is_taken_as_it_is(engine: DockerEngine) -> None:
     own = built(engine, cell({"os": "debian-12", "python": "3.11", "gcc": "12"}))
     spec = cell({"python": "3.9", "gcc": "12"}, image=own.tag, files={"f": "x"})
     environment = resolve(spec, Supply(base_source="registry"))
-    base = bases.ensure(engine, environment.base, threading.Event(), lambda _: None)
+    base = bases.ensure(engine, environment.base, Trust.OWN, threading.Event(), lambda _: None)
     assert base.id == own.id
     image = built(engine, spec)
     measured = run_probe(engine, image, cancel=threading.Event())

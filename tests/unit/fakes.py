@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
+from reprokit.case.trust import Trust
 from reprokit.core.errors import Cancelled, EngineLost, ImageGone, Unsupported
 from reprokit.engine.container_spec import docker_run_line
 from reprokit.engine.protocol import IMAGE, Build, EngineInfo, ImageInfo, Kept, Progress, Slot, Trial
@@ -72,7 +73,7 @@ class FakeEngine:
             self.labels[build.tag] = build.labels
         return ImageInfo(tag=build.tag, id=f"sha256:{build.tag}", size=self.image_bytes, labels=build.labels)
 
-    def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
+    def pull(self, reference: str, trust: Trust, cancel: threading.Event) -> ImageInfo | None:
         return ImageInfo(tag=reference, id=f"sha256:{reference}")
 
     def push(self, reference: str, cancel: threading.Event) -> str:

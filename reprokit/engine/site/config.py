@@ -54,12 +54,12 @@ class SettingKey:
     """Whether its names in several places count together; of any other key the strongest place counts."""
 
 
-def needs_trust(read: keys.ReadValue, **more: Any) -> Mapping[str, SettingKey]:
+def guard(read: keys.ReadValue, **more: Any) -> Mapping[str, SettingKey]:
     """The metadata of a key by which a project's file could reach what is the user's: asked about first."""
     return {"setting": SettingKey(read=read, harmless=False, **more)}
 
 
-def harmless(read: keys.ReadValue, **more: Any) -> Mapping[str, SettingKey]:
+def allow(read: keys.ReadValue, **more: Any) -> Mapping[str, SettingKey]:
     """The metadata of a key that may come with a checkout: no value reaches files, hosts, credentials or limits."""
     return {"setting": SettingKey(read=read, harmless=True, **more)}
 
@@ -68,113 +68,113 @@ def harmless(read: keys.ReadValue, **more: Any) -> Mapping[str, SettingKey]:
 class Settings:
     """The values of all keys. The text below a field is its row in the table of ``docs/sites.md``."""
 
-    engine: str = field(default="auto", metadata=needs_trust(keys.one_of(*kinds.CHOICES)))
+    engine: str = field(default="auto", metadata=guard(keys.one_of(*kinds.CHOICES)))
     """`auto`, `docker`, `podman` or `venv`."""
-    base_images: str = field(default="auto", metadata=harmless(keys.one_of("auto", "registry", "bootstrap")))
+    base_images: str = field(default="auto", metadata=allow(keys.one_of("auto", "registry", "bootstrap")))
     """`auto`, `registry` or `bootstrap` (made on this host from the distribution's packages): where base images come
     from; `auto` asks the registry first.
     """
-    confirm: str = field(default="auto", metadata=harmless(keys.one_of("auto", "always", "never")))
+    confirm: str = field(default="auto", metadata=allow(keys.one_of("auto", "always", "never")))
     """`auto`, `always` or `never`: whether `run` repeats cells until their trials carry what it says ([How strong a
     statement is](verdicts.md#how-strong-a-statement-is)).
     """
-    registry: str = field(default="", metadata=needs_trust(keys.read_text))
+    registry: str = field(default="", metadata=guard(keys.read_text))
     """the registry or mirror to use instead of Docker Hub."""
     registry_images: str = field(
-        default="", metadata=needs_trust(keys.read_image_registry, unset="none: images are not shared")
+        default="", metadata=guard(keys.read_image_registry, unset="none: images are not shared")
     )
     """the registry through which machines [share built images](share-images.md): host and path."""
-    registry_push: str = field(default="trusted", metadata=needs_trust(keys.one_of("trusted", "all", "never")))
+    registry_push: str = field(default="trusted", metadata=guard(keys.one_of("trusted", "all", "never")))
     """`trusted` (not those of untrusted cases), `all` or `never`: whose images are shared so."""
-    apt_mirror: str = field(default="", metadata=needs_trust(keys.read_url))
+    apt_mirror: str = field(default="", metadata=guard(keys.read_url))
     """address of a Debian mirror."""
-    apt_snapshot: str = field(default="", metadata=needs_trust(keys.read_snapshot, unset="the distribution's own"))
+    apt_snapshot: str = field(default="", metadata=guard(keys.read_snapshot, unset="the distribution's own"))
     """address of a snapshot archive, with `{date}` in it."""
-    pip_index_url: str = field(default="", metadata=needs_trust(keys.read_index, unset="as the host's pip"))
+    pip_index_url: str = field(default="", metadata=guard(keys.read_index, unset="as the host's pip"))
     """the package index, instead of that of the host's pip."""
     pip_extra_index_urls: tuple[str, ...] = field(
-        default=(), metadata=needs_trust(keys.list_of(keys.read_index), unset="as the host's pip")
+        default=(), metadata=guard(keys.list_of(keys.read_index), unset="as the host's pip")
     )
     """further package indexes, instead of those of the host's pip."""
     build_hosts: tuple[str, ...] = field(
-        default=(), metadata=needs_trust(keys.list_of(keys.read_host), unset="none besides indexes and archives")
+        default=(), metadata=guard(keys.list_of(keys.read_host), unset="none besides indexes and archives")
     )
     """hosts (`git.corp.example`, `10.1.2.3:8443`) that every build may reach; of this host and of private networks,
     builds reach no other address but the indexes and archives named here.
     """
     debuginfod: tuple[str, ...] = field(
-        default=(), metadata=needs_trust(keys.list_of(keys.read_web_address), unset="those of $DEBUGINFOD_URLS")
+        default=(), metadata=guard(keys.list_of(keys.read_web_address), unset="those of $DEBUGINFOD_URLS")
     )
     """servers of debug files, which [name frames without symbols](crashes.md#symbols-from-a-debuginfod-server); without
     it, those of `DEBUGINFOD_URLS`; `"none"`: no server.
     """
-    proxy: str = field(default="", metadata=needs_trust(keys.read_url))
+    proxy: str = field(default="", metadata=guard(keys.read_url))
     """proxy of builds, for http and https."""
-    ca_bundle: Path | None = field(default=None, metadata=needs_trust(keys.read_file))
+    ca_bundle: Path | None = field(default=None, metadata=guard(keys.read_file))
     """PEM file of the certificate authorities that builds trust."""
-    python_providers: tuple[str, ...] = field(default=PYTHON_PROVIDERS, metadata=harmless(keys.ordered(*PYTHON_PROVIDERS)))
+    python_providers: tuple[str, ...] = field(default=PYTHON_PROVIDERS, metadata=allow(keys.ordered(*PYTHON_PROVIDERS)))
     """sources of interpreters, in this order."""
-    gcc_providers: tuple[str, ...] = field(default=GCC_PROVIDERS, metadata=harmless(keys.ordered(*GCC_PROVIDERS)))
+    gcc_providers: tuple[str, ...] = field(default=GCC_PROVIDERS, metadata=allow(keys.ordered(*GCC_PROVIDERS)))
     """sources of compilers, in this order."""
-    uv_python_mirror: str = field(default="", metadata=needs_trust(keys.read_url))
+    uv_python_mirror: str = field(default="", metadata=guard(keys.read_url))
     """address that uv's interpreters are read from."""
-    uv_python_downloads: str = field(default="", metadata=needs_trust(keys.read_place))
+    uv_python_downloads: str = field(default="", metadata=guard(keys.read_place))
     """path or address of a JSON listing of them."""
-    conda_channel: str = field(default="", metadata=needs_trust(keys.read_url, unset="conda-forge"))
+    conda_channel: str = field(default="", metadata=guard(keys.read_url, unset="conda-forge"))
     """address of a conda channel, which serves [CUDA and cuDNN](engines.md#where-python-gcc-cuda-and-cudnn-come-from),
     too.
     """
-    compatibility: Path | None = field(default=None, metadata=needs_trust(keys.read_file))
+    compatibility: Path | None = field(default=None, metadata=guard(keys.read_file))
     """a file whose rows take precedence over the compatibility data of reprokit, such as `cmake: {wheels: [3.31.6,
     4.4.9]}`; its tables are the files of `reprokit/environment/data/`.
     """
-    datasets: Mapping[str, Path] = field(default_factory=dict, metadata=needs_trust(keys.read_folders, merged=True))
+    datasets: Mapping[str, Path] = field(default_factory=dict, metadata=guard(keys.read_folders, merged=True))
     """names of data sets, each with a folder of this host."""
-    sources: Mapping[str, Path] = field(default_factory=dict, metadata=needs_trust(keys.read_folders, merged=True))
+    sources: Mapping[str, Path] = field(default_factory=dict, metadata=guard(keys.read_folders, merged=True))
     """names of sources, each with a folder of this host."""
-    host_packages: Mapping[str, Path] = field(default_factory=dict, metadata=needs_trust(keys.read_folders, merged=True))
+    host_packages: Mapping[str, Path] = field(default_factory=dict, metadata=guard(keys.read_folders, merged=True))
     """packages that cells of `--engine venv` take from a Python environment of this host: `{torch = "/opt/torch/venv"}`
     ([Packages of the host](engines.md#packages-of-the-host)).
     """
-    gpus: tuple[str, ...] = field(default=(), metadata=needs_trust(keys.read_gpus, unset="all"))
+    gpus: tuple[str, ...] = field(default=(), metadata=guard(keys.read_gpus, unset="all"))
     """GPUs that may be leased, by index or UUID; `"none"`: no GPU."""
-    gpu_leases: Path | None = field(default=None, metadata=needs_trust(keys.read_path))
+    gpu_leases: Path | None = field(default=None, metadata=guard(keys.read_path))
     """the folder of the leases."""
-    gpu_others: str = field(default="share", metadata=needs_trust(keys.one_of("share", "wait", "refuse")))
+    gpu_others: str = field(default="share", metadata=guard(keys.one_of("share", "wait", "refuse")))
     """`share` (the default), `wait` or `refuse`: what to do with a GPU on which another program computes
     ([GPUs](gpus.md#how-gpus-are-shared)).
     """
-    jobs: int | None = field(default=None, metadata=harmless(keys.in_unit("positive"), unset="the number of CPUs"))
+    jobs: int | None = field(default=None, metadata=allow(keys.in_unit("positive"), unset="the number of CPUs"))
     """the number of builds, and of trials, at the same time."""
-    max_memory: int | None = field(default=None, metadata=needs_trust(keys.in_unit("memory"), unit="bytes"))
+    max_memory: int | None = field(default=None, metadata=guard(keys.in_unit("memory"), unit="bytes"))
     """the most memory of a trial on this host ([Limits](security.md#limits))."""
-    max_cpus: float | None = field(default=None, metadata=needs_trust(keys.in_unit("cores")))
+    max_cpus: float | None = field(default=None, metadata=guard(keys.in_unit("cores")))
     """the most cores of a trial."""
-    max_timeout: float | None = field(default=None, metadata=needs_trust(keys.in_unit("duration"), unit="seconds"))
+    max_timeout: float | None = field(default=None, metadata=guard(keys.in_unit("duration"), unit="seconds"))
     """the most time of a trial."""
-    max_pids: int | None = field(default=None, metadata=needs_trust(keys.in_unit("pids")))
+    max_pids: int | None = field(default=None, metadata=guard(keys.in_unit("pids")))
     """the most processes of a trial."""
-    max_disk: int | None = field(default=20 * 1024**3, metadata=needs_trust(keys.in_unit("size"), unit="bytes"))
+    max_disk: int | None = field(default=20 * 1024**3, metadata=guard(keys.in_unit("size"), unit="bytes"))
     """the most that a trial writes to the disk, `"20G"` by default."""
-    max_build_time: float | None = field(default=7200.0, metadata=needs_trust(keys.in_unit("duration"), unit="seconds"))
+    max_build_time: float | None = field(default=7200.0, metadata=guard(keys.in_unit("duration"), unit="seconds"))
     """the most time for one build, `"2h"` by default."""
-    max_run_time: float | None = field(default=None, metadata=needs_trust(keys.in_unit("duration"), unit="seconds"))
+    max_run_time: float | None = field(default=None, metadata=guard(keys.in_unit("duration"), unit="seconds"))
     """the most time for all trials of a case together, at their limits."""
-    runtime: str = field(default="", metadata=needs_trust(keys.read_runtime, unset="the engine's default"))
+    runtime: str = field(default="", metadata=guard(keys.read_runtime, unset="the engine's default"))
     """the engine's runtime in which trials run, such as `runsc` (gVisor); the engine's default where it is not set
     ([gVisor](engines.md#trials-in-gvisor)).
     """
     engine_wait: float | None = field(
-        default=None, metadata=needs_trust(keys.in_unit("duration"), unset="60 s", unit="seconds")
+        default=None, metadata=guard(keys.in_unit("duration"), unset="60 s", unit="seconds")
     )
     """how long a run waits for an engine that went away, such as `5m`; 60 seconds by default."""
-    budget: int | None = field(default=None, metadata=needs_trust(keys.in_unit("size"), unit="bytes"))
+    budget: int | None = field(default=None, metadata=guard(keys.in_unit("size"), unit="bytes"))
     """the most that reprokit keeps on the disk, such as `"20G"` ([Disk space](run-cases.md#disk-space))."""
-    store: Path | str | None = field(default=None, metadata=needs_trust(keys.read_store, unset=".reprokit of the project"))
+    store: Path | str | None = field(default=None, metadata=guard(keys.read_store, unset=".reprokit of the project"))
     """the folder of recorded runs, or the address of [a team's database](store.md#one-store-for-a-team)."""
-    files: str = field(default="", metadata=needs_trust(keys.read_log_place, unset="the host that ran them"))
+    files: str = field(default="", metadata=guard(keys.read_log_place, unset="the host that ran them"))
     """where the logs of a team's store go: `file:///FOLDER` or `s3://BUCKET/PREFIX`."""
-    reader: str = field(default="", metadata=needs_trust(keys.read_command))
+    reader: str = field(default="", metadata=guard(keys.read_command))
     """a program that states the facts of bug reports for [`new --from`](draft-a-case.md), such as `llm -m qwen3`."""
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     """Key that is set, ``datasets.NAME`` for one of several -> ``FILE:LINE`` or the name of a variable."""

@@ -102,7 +102,7 @@ class VenvEngine:
 
     # An environment has one name, starts from this host, and stays on it.
 
-    def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
+    def pull(self, reference: str, trust: Trust, cancel: threading.Event) -> ImageInfo | None:
         """There is no registry of virtual environments."""
         return None
 

@@ -11,9 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
+from reprokit.case.trust import Trust
 from reprokit.core.errors import Cancelled, EngineError, Unsupported, UsageError
 from reprokit.engine import bases, bootstrap
 from reprokit.engine.protocol import ImageInfo, Progress
@@ -37,7 +39,7 @@ class Shelf:
     def image(self, tag: str) -> ImageInfo | None:
         return self.images.get(tag)
 
-    def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
+    def pull(self, reference: str, trust: Trust, cancel: threading.Event) -> ImageInfo | None:
         self.asked.append(reference)
         if reference not in self.registry:
             return None
@@ -53,7 +55,7 @@ class Shelf:
 
 
 def ensure(engine: Shelf, base: Base) -> ImageInfo:
-    return bases.ensure(engine, base, threading.Event(), lambda progress: None)  # type: ignore[arg-type]
+    return bases.ensure(engine, base, Trust.OWN, threading.Event(), lambda progress: None)  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)
@@ -117,7 +119,7 @@ class Tagged(Shelf):
         self.held = {OLD, NEW}
         self.reachable = True
 
-    def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
+    def pull(self, reference: str, trust: Trust, cancel: threading.Event) -> ImageInfo | None:
         self.asked.append(reference)
         if not self.reachable:
             raise EngineError("base-unavailable: the registry does not answer")
@@ -132,7 +134,7 @@ class Tagged(Shelf):
 
 def met(engine: Shelf, folder: Path, since: float = 0.0, base: Base = BOOKWORM) -> ImageInfo:
     seen = SeenBases(folder)
-    return bases.ensure(engine, base, threading.Event(), lambda progress: None, seen=seen, since=since)  # type: ignore[arg-type]
+    return bases.ensure(engine, base, Trust.OWN, threading.Event(), lambda progress: None, seen=seen, since=since)  # type: ignore[arg-type]
 
 
 def test_a_base_stays_the_one_that_was_first_seen(tmp_path: Path) -> None:
@@ -148,8 +150,37 @@ def test_a_base_stays_the_one_that_was_first_seen(tmp_path: Path) -> None:
     assert other.asked == [f"debian@{OLD}"]
     # A user pulled the tag again: what was seen first counts all the same.
     other = Tagged(**{"debian:bookworm-slim": NEW})
-    other.pull("debian:bookworm-slim", threading.Event())
+    other.pull("debian:bookworm-slim", Trust.OWN, threading.Event())
     assert met(other, tmp_path).digest == OLD
+
+
+@pytest.mark.parametrize("held", ["", "by its tag", "by its digest", "seen in another run", "of this engine alone"])
+def test_an_image_that_an_untrusted_case_names_is_what_its_registry_gives_to_anyone(held: str, tmp_path: Path) -> None:
+    """What the engine has of a private image was fetched by a login, which a stranger's case must not use."""
+
+    class Private(Tagged):
+        logins: ClassVar[list[Trust]] = []
+
+        def pull(self, reference: str, trust: Trust, cancel: threading.Event) -> ImageInfo | None:
+            self.logins.append(trust)
+            return super().pull(reference, trust, cancel) if trust is not Trust.STRANGER else None
+
+    image = Base(name="x", source="image", reference="corp.example/private:1" + f"@{OLD}" * (held == "by its digest"))
+    engine = Private(**{"corp.example/private:1": OLD})
+    seen = SeenBases(tmp_path)
+    if held == "of this engine alone":
+        engine.images[image.reference] = ImageInfo(tag=image.reference, id="sha256:built-here")
+    elif held:
+        own = bases.ensure(engine, image, Trust.OWN, threading.Event(), lambda _: None, seen=seen)  # type: ignore[arg-type]
+        assert own.digest == OLD
+    engine.logins.clear()
+    with pytest.raises(Unsupported, match="private"):
+        bases.ensure(engine, image, Trust.STRANGER, threading.Event(), lambda _: None, seen=seen)  # type: ignore[arg-type]
+    assert set(engine.logins) <= {Trust.STRANGER}
+    public = Tagged(**{"corp.example/private:1": NEW})
+    for _ in range(2):
+        found = bases.ensure(public, image, Trust.STRANGER, threading.Event(), lambda _: None, seen=seen)  # type: ignore[arg-type]
+        assert found.digest in (NEW, OLD)
 
 
 def test_a_tag_that_vanished_changes_nothing_as_long_as_its_image_is_available(tmp_path: Path) -> None:
@@ -263,7 +294,7 @@ def test_ubuntus_keys_come_along_and_those_of_the_host_come_first(tools: Callabl
 
     def read() -> str:
         seen: list[Progress] = []
-        bases.ensure(Shelf(), base, threading.Event(), seen.append)  # type: ignore[arg-type]
+        bases.ensure(Shelf(), base, Trust.OWN, threading.Event(), seen.append)  # type: ignore[arg-type]
         return "".join(progress.log for progress in seen)
 
     assert "Ubuntu Archive Automatic Signing Key (2018)" in read()
@@ -304,7 +335,7 @@ def test_stopping_ends_the_tool_and_what_it_started(tools: Callable[[str, str], 
 
     threading.Thread(target=stop, daemon=True).start()
     with pytest.raises(Cancelled):
-        bases.ensure(Shelf(), DEBIAN, cancel, lambda progress: None)  # type: ignore[arg-type]
+        bases.ensure(Shelf(), DEBIAN, Trust.OWN, cancel, lambda progress: None)  # type: ignore[arg-type]
     deadline = time.monotonic() + 60
     while children():
         assert time.monotonic() < deadline, "what the tool started outlived it"
@@ -314,7 +345,7 @@ def test_stopping_ends_the_tool_and_what_it_started(tools: Callable[[str, str], 
 def test_progress_tells_what_the_tool_says(tools: Callable[[str, str], None]) -> None:
     tools("mmdebstrap", FAKE)
     seen: list[Progress] = []
-    bases.ensure(Shelf(), DEBIAN, threading.Event(), seen.append)  # type: ignore[arg-type]
+    bases.ensure(Shelf(), DEBIAN, Trust.OWN, threading.Event(), seen.append)  # type: ignore[arg-type]
     assert ["I: done" in progress.log for progress in seen].count(True) == 1
     assert seen[-1].name == "import reprokit/base:debian-12"
 

@@ -54,7 +54,7 @@ class Machine:
     def info(self) -> EngineInfo:
         return self.details
 
-    def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
+    def pull(self, reference: str, trust: Trust, cancel: threading.Event) -> ImageInfo | None:
         self._ask(f"pull {reference}", cancel)
         if found := self.registry.images.get(reference):
             self.images[reference] = replace(found, tag=reference)

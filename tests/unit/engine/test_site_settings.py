@@ -121,7 +121,7 @@ def test_what_comes_with_a_checkout_sets_only_what_harms_no_one_until_it_is_trus
     if said[0]:
         assert f"reprokit.toml:1: {key}: " in said[0]
         assert f"REPROKIT_CONFIG={file}" in said[0]
-    assert config.HARMLESS == tuple(one for one in config.KEYS if one in HARMLESS)
+    assert tuple(one for one in config.KEYS if one in HARMLESS) == config.HARMLESS
     page = settings_table.PAGES["en"].read_text(encoding="utf-8").partition("it may set ")[2].partition(";")[0]
     assert {name for name in config.KEYS if f"`{name}`" in page} == HARMLESS
 

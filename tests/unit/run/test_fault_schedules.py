@@ -26,6 +26,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from reprokit.case.trust import Trust
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import Cancelled, EngineError, EngineLost, ReprokitError
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
@@ -127,9 +128,9 @@ class FaultyEngine(FakeEngine):
         self.meet("build", cancel)
         return found
 
-    def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
+    def pull(self, reference: str, trust: Trust, cancel: threading.Event) -> ImageInfo | None:
         self.meet("pull", cancel)
-        return super().pull(reference, cancel)
+        return super().pull(reference, trust, cancel)
 
     def run(
         self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event, slot: Slot | None = None

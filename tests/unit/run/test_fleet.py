@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from reprokit.case.matrix import Selection
+from reprokit.case.trust import Trust
 from reprokit.cli.display.screen import Screen
 from reprokit.core import version
 from reprokit.core.errors import BuildFailed, EngineError, Unsupported, UsageError
@@ -124,7 +125,7 @@ class MovingTags(FakeEngine):
     def image(self, tag: str) -> ImageInfo | None:
         return super().image(tag) if tag.removeprefix("sha256:").startswith("reprokit/") else None
 
-    def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
+    def pull(self, reference: str, trust: Trust, cancel: threading.Event) -> ImageInfo | None:
         with self.lock:
             self.pulled.append(f"sha256:{len(self.pulled):064}")
             return ImageInfo(tag=reference, id=f"sha256:{reference}", digest=self.pulled[-1])

@@ -11,6 +11,7 @@ from typing import cast
 
 import pytest
 
+from reprokit.case.trust import Trust
 from reprokit.core.errors import BuildFailed, Unsupported
 from reprokit.engine import bootstrap
 from reprokit.engine.protocol import Engine, EngineInfo, Trial
@@ -236,7 +237,9 @@ def test_a_lock_of_another_processor_architecture_is_unsupported(locked: tuple[L
             return EngineInfo(kind="docker", name="Docker", version="1", architecture="arm64")
 
     with pytest.raises(Unsupported, match="made on amd64, and this engine is of arm64"):
-        ensure_base(cast(Engine, Other()), locked[1], lambda image: {}, threading.Event(), lambda progress: None)
+        ensure_base(
+            cast(Engine, Other()), locked[1], lambda image: {}, Trust.OWN, threading.Event(), lambda progress: None
+        )
 
 
 def test_two_that_lock_one_cell_at_a_time_do_not_remove_each_others_images() -> None:

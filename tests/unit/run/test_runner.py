@@ -24,6 +24,7 @@ from reprokit.case.cellspec import FileSpec
 from reprokit.case.filters import Filter
 from reprokit.case.matrix import Selection
 from reprokit.case.read import Text
+from reprokit.case.trust import Trust
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import BuildFailed, EngineError, RecordError, UsageError
 from reprokit.engine import bases
@@ -736,11 +737,11 @@ def test_downloads_that_do_not_answer_are_said_before_a_base_is_made(
 
     def make(engine: FakeEngine, base: Base, cancel: threading.Event, *_: object) -> ImageInfo | None:
         made.extend([] if made else [base.reference])
-        return engine.pull(base.reference, cancel)
+        return engine.pull(base.reference, Trust.OWN, cancel)
 
     project.engine = Bare(toy)
     monkeypatch.setattr(building.providers, "silent", lambda name, settings: "" if answers else f"no {name}")
-    monkeypatch.setattr(bases, "_bootstrapped", make)
+    monkeypatch.setattr(bases, "bootstrapped", make)
     project.case.write_text(CASE.replace("matrix: {", 'matrix: {python: ["3.12"], '))
     project.run(base_images="bootstrap")
     refused = not has_base and not answers
