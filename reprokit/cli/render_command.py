@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from reprokit.case.files import CaseFile
 from reprokit.case.matrix import label
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo
 from reprokit.run import by_hand, rendering
+from reprokit.run.approving import approve
 from reprokit.run.loading import load_all
 from reprokit.run.plan import plan
 from reprokit.run.request import Request
+from reprokit.run.task import Task
 
 
 @click.command(
@@ -35,6 +39,7 @@ Examples:
 @options.base_option
 @options.locked_option
 @options.engine_option
+@options.trust_options
 @click.option(
     "-o",
     "--output",
@@ -49,19 +54,28 @@ def command(cases: tuple[str, ...], devcontainer: bool, output: Path | None, **g
     more cells share an image.
 
     --devcontainer writes the Dockerfile of one cell with the files of its case and devcontainer.json. The editor mounts
-    nothing of this host into the container, except real data that --dataset names. Nothing is run or asked.
+    nothing of this host into the container, except real data that --dataset names. Nothing is run.
+
+    Of an untrusted case with sources, --yes or a yes at the terminal fetches them.
     """
     fix = given["fix"]
     request = options.request_of({**given, "cases": cases})
     if not devcontainer:
-        return rendering.render_all(plan(load_all(cases), request), request, output)
+        return rendering.render_all(_planned(load_all(cases), request), request, output)
     if output is None:
         raise UsageError("--devcontainer writes a folder: name a new or empty one with -o")
     return _write_devcontainer(request, output, fix=fix)
 
 
+def _planned(files: Sequence[CaseFile], request: Request) -> list[Task]:
+    """What is rendered; sources of an untrusted case are fetched only once the user agrees."""
+    fetching = [file for file in files if file.case.sources or (file.fixed and file.fixed.sources)]
+    agreed = {file.digest: file for file in approve(fetching, request, do="Fetch the sources of")}
+    return plan([agreed.get(file.digest, file) for file in files], request)
+
+
 def _write_devcontainer(request: Request, output: Path, *, fix: bool) -> int:
-    tasks = by_hand.tasks_named(request, None, fix=fix)
+    tasks = by_hand.tasks_named(request, None, fix=fix, planning=_planned)
     if len(tasks) != 1:
         words = ["reprokit", "render", *request.cases, "--devcontainer", "-o", str(output), "--only"]
         raise by_hand.ambiguous_cell(tasks, words)

@@ -253,6 +253,11 @@ def is_registry_down(text: str) -> bool:
     return bool(_DAEMON_NETWORK.search(text) or _NOT_ALLOWED.search(text) or _REGISTRY_FAILED.search(text))
 
 
+def needs_login(text: str) -> bool:
+    """Whether a registry refused what it was asked for without a login, or with one that may not."""
+    return _NOT_ALLOWED.search(text) is not None
+
+
 def of_push(text: str, reference: str) -> EngineError:
     """Why an image could not be sent to its registry."""
     if _NOT_ALLOWED.search(text):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import subprocess
 import threading
 from collections import deque
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from reprokit.case.trust import ALLOWANCES, Trust
-from reprokit.core.errors import Cancelled, EngineError, ImageGone
+from reprokit.core.errors import Cancelled, EngineError, ImageGone, Unsupported
 from reprokit.engine import failure
 from reprokit.engine.protocol import ImageInfo
 from reprokit.engine.wire import ANSWER_WITHIN, Wire, cut_on, error_in, has_containerd_store, raise_for_status
@@ -24,7 +25,7 @@ SILENCE = 600.0
 """Seconds without a word after which an exchange with a registry is given up; Podman is silent for a whole layer."""
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_ANONYMOUS = b"e30="  # {}: without the header Docker refuses a push, and Podman takes a login of its service's own
+_ANONYMOUS = b"e30="  # {}: a push without the header is refused
 
 
 class Images:
@@ -46,13 +47,27 @@ class Images:
         if self.is_podman and on_loopback(name):
             # Docker speaks plain HTTP with a registry on its own loopback. Podman does where it is configured to.
             url, params = self.wire.podman_url("/images/pull"), {"reference": reference, "tlsVerify": "false"}
-        login = _login(self.wire, name) if ALLOWANCES[trust].credentials else _ANONYMOUS
+        login = _login(self.wire, name) if ALLOWANCES[trust].credentials else self._anonymous(name)
         error, _ = _exchanged(self.wire, url, params, login, cancel)
         if not error:
             return find(self.wire, reference)
-        if failure.is_missing_image(error):
+        if failure.is_missing_image(error) or (failure.needs_login(error) and not ALLOWANCES[trust].credentials):
             return None
         raise failure.of_pull(error, reference)
+
+    def _anonymous(self, name: str) -> bytes:
+        """What asks the registry of an image's name without a login. Raises Unsupported where Podman takes one."""
+        if self.is_podman:
+            # Its service adds what its own user's files have, whatever it is sent (containers/image 5.23).
+            host = on_docker_hub(name).partition("/")[0]
+            with contextlib.suppress(OSError):
+                asked = ["podman", "login", "--get-login", host]
+                if not subprocess.run(asked, capture_output=True, check=False).returncode:
+                    raise Unsupported(
+                        f"{name}: Podman would use your login of {host}, which an untrusted case does not get: "
+                        f"read the case and give --reviewed, or 'podman logout {host}'"
+                    )
+        return _ANONYMOUS
 
     def push(self, reference: str, cancel: threading.Event) -> str:
         """Push an image to the registry of its name; its digest there. Raises Cancelled, EngineError."""

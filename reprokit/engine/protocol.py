@@ -180,7 +180,7 @@ class Engine(Protocol):
 
         ``trust``: in the case that needs it, which says whether its registry gets this host's login.
 
-        Raises EngineError where no registry answers, Cancelled.
+        Raises EngineError where no registry answers, Unsupported where it would get one all the same, Cancelled.
         """
 
     def push(self, reference: str, cancel: threading.Event) -> str:

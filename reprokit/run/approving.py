@@ -26,11 +26,13 @@ def approve(
     request: Request,
     cells: Mapping[str, Sequence[Cell]] | None = None,
     ask: Callable[[str], bool] | None = None,
+    do: str = "Build and run",
 ) -> list[CaseFile]:
     """The cases, each as far trusted as it is now, when they may be built and run. Nothing of theirs happened before.
 
     What the user agrees to here, or named by its digest, is reviewed; ``--yes`` leaves an untrusted case untrusted.
     ``cells``: those that are to run, by the digest of the case. ``ask``: who answers, else the terminal.
+    ``do``: what would happen.
     Raises UsageError when they may not, as no untrusted one may without a container.
     """
     untrusted = [file for file in files if ALLOWANCES[file.trust].asks]
@@ -58,7 +60,7 @@ def approve(
             f"read {'it' if one else 'them'}, then give {' '.join(f'--reviewed {file.digest}' for file in untrusted)} "
             f"to run exactly {'this text' if one else 'these texts'}, or --yes to run whatever is there"
         )
-    if not (ask or _at_the_terminal)(f"Build and run {'it' if one else 'them'} here?"):
+    if not (ask or _at_the_terminal)(f"{do} {'it' if one else 'them'} here?"):
         raise Declined("nothing was built or run")
     return [replace(file, trust=Trust.REVIEWED) if ALLOWANCES[file.trust].asks else file for file in files]
 

@@ -23,6 +23,7 @@ from reprokit.run.request import Request
 
 URL = "https://github.com/o/r/issues/7"
 CASE = "schema: reprokit/v1\nid: pasted\ntitle: Pasted\ncommand: 'false'\nenvironment: {setup: id}\n"
+CASE += "sources: {s: {git: https://git.invalid/x, ref: v1, path: p}}\n"
 
 
 def case_at(path: str) -> CaseFile:
@@ -103,6 +104,8 @@ def page(tmp_path: Path) -> Iterator[dict[str, str]]:
 COMMANDS = [
     ("run",),
     ("run", "--build-only"),
+    ("render",),
+    ("render", "--devcontainer", "-o", "out"),
     ("lock",),
     ("isolate", "--bad", "a=1", "--good", "a=2"),
     ("bisect", "--axis", "a=1..2"),
