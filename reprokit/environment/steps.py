@@ -43,7 +43,7 @@ def context_of(entries: Iterable[tuple[str, bytes | Path]]) -> dict[str, bytes |
     """The build context of entries, by path. The only way from the names of a case to paths that an engine reads.
 
     Raises UsageError for two entries of one path, one below another, one outside of the context, and one in the place
-    of what an engine reads of it unasked: a Dockerfile is sent beside the context, and is no part of it.
+    of what an engine reads of it unasked: a Dockerfile is sent beside the context, never as an entry of it.
     """
     context: dict[str, bytes | Path] = {}
     for path, content in entries:

@@ -156,7 +156,7 @@ def test_a_base_stays_the_one_that_was_first_seen(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("held", ["", "by its tag", "by its digest", "seen in another run", "of this engine alone"])
 def test_an_image_that_an_untrusted_case_names_is_what_its_registry_gives_to_anyone(held: str, tmp_path: Path) -> None:
-    """What the engine has of a private image was fetched by a login, which a stranger's case must not use."""
+    """What the engine has of a private image was fetched by a login, which an untrusted case must not use."""
 
     class Private(Tagged):
         logins: ClassVar[list[Trust]] = []
