@@ -468,7 +468,7 @@ def test_an_image_whose_tag_is_gone_is_made_of_wheels_instead(
         return None if tag.startswith("nvidia/cuda") else held(tag)
 
     monkeypatch.setattr(project.engine, "image", image)
-    monkeypatch.setattr(project.engine, "pull", lambda reference, cancel: None)
+    monkeypatch.setattr(project.engine, "pull", lambda reference, trust, cancel: None)
     project.case.write_text(CASE.replace("matrix: {", 'matrix: {os: [ubuntu-22.04], cuda: ["11.8"], '))
     project.run()
     gone = "nvidia/cuda:11.8.0-devel-ubuntu22.04"
@@ -488,7 +488,7 @@ def test_a_tag_that_is_gone_decides_a_cell_that_nothing_else_serves(
 ) -> None:
     held = project.engine.image
     monkeypatch.setattr(project.engine, "image", lambda tag: None if tag.startswith("nvidia/cuda") else held(tag))
-    monkeypatch.setattr(project.engine, "pull", lambda reference, cancel: None)
+    monkeypatch.setattr(project.engine, "pull", lambda reference, trust, cancel: None)
     text = CASE.replace("matrix: {", 'matrix: {os: [ubuntu-22.04], cuda: ["11.8"], ')
     project.case.write_text(re.sub("command: .*", "command: nvcc a.cu", text, count=1))
     project.run()
