@@ -60,6 +60,7 @@ class CaseCollector(pytest.File):
     def collect(self) -> Iterator[CellItem]:
         """The tests. Raises CollectError with every problem of the file."""
         from reprokit.core.errors import ReprokitError
+        from reprokit.core.terminal import visible
         from reprokit.environment.cases import load
         from reprokit.report.labels import cell_name
         from reprokit.run.cell_records import blank_record
@@ -70,10 +71,10 @@ class CaseCollector(pytest.File):
             files = load(str(self.path))
             tasks = plan(files, Request(cases=(str(self.path),)))
         except ReprokitError as error:
-            raise self.CollectError(str(error)) from error
+            raise self.CollectError(visible(str(error))) from error
         groups = _groups(tasks) if getattr(self.config.option, "loadgroup", False) else {}
         for task in tasks:
-            name = f"{task.case.id}[{cell_name(blank_record(task))}]"
+            name = visible(f"{task.case.id}[{cell_name(blank_record(task))}]")
             # pytest 9.2 reads ids back by their brackets, and would not find what failed last under its own.
             item: CellItem = CellItem.from_parent(self, name=name, nodeid=f"{self.nodeid}::{name}", task=task)
             if group := groups.get(task.number):
@@ -110,6 +111,7 @@ class CellItem(pytest.Item):
     def runtest(self) -> None:
         """Run the cell as a run of its own. Raises CellFailed, ExpectedFailure."""
         from reprokit import api
+        from reprokit.core.terminal import visible
         from reprokit.run.request import Chosen, Request
 
         file: CaseFile = self.task.file
@@ -120,7 +122,7 @@ class CellItem(pytest.Item):
         assert cell.verdict is not None
         self.user_properties += [("reprokit_run", run.id), ("verdict", cell.verdict.value)]
         if cell.verdict is api.Verdict.UNSUPPORTED:
-            pytest.skip(cell.reason)
+            pytest.skip(visible(cell.reason))
         if cell.verdict is api.Verdict.NOT_REPRODUCED:
             return
         wanted = cell.expected not in (None, api.Verdict.NOT_REPRODUCED)
@@ -129,9 +131,10 @@ class CellItem(pytest.Item):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *args: Any, **kwargs: Any) -> Any:
         """Verdict, reason and the last lines of the log, instead of a traceback through this module."""
         from reprokit.core.errors import ReprokitError
+        from reprokit.core.terminal import visible
 
         if isinstance(excinfo.value, (CellFailed, ExpectedFailure, ReprokitError)):
-            return str(excinfo.value)
+            return visible(str(excinfo.value))
         return super().repr_failure(excinfo, *args, **kwargs)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
@@ -140,13 +143,11 @@ class CellItem(pytest.Item):
 
 
 def _text(run: Run, cell: CellRecord) -> str:
-    from reprokit.core.terminal import visible
-
     expected = f" (expected {cell.expected})" if cell.expected else ""
     lines = [f"{cell.verdict}{expected}: {cell.reason}"]
     failed = [trial for trial in cell.trials if trial.outcome.value != "passed"] or list(cell.trials)
     if failed:
         lines += [f"trial {failed[0].number}, the last lines of its log:"]
-        lines += [f"  {visible(line)}" for line in run.log(failed[0]).splitlines()[-LAST_LINES:]]
+        lines += [f"  {line}" for line in run.log(failed[0]).splitlines()[-LAST_LINES:]]
     lines.append(f"more: reprokit show {run.id} {cell.number}")
     return "\n".join(lines)

@@ -20,6 +20,7 @@ from reprokit.case.structure import FormatProblem
 from reprokit.case.templates import inspect, is_template
 from reprokit.case.tree import CaseTree, Loc, SourcePosition, dotted, listing
 from reprokit.core.near_match import near
+from reprokit.core.text import whole_number
 
 MOST_AXES = 500
 MOST_TAGS = 1_000
@@ -243,7 +244,8 @@ def _check_signature(loc: Loc, failure: Any) -> Iterator[FormatProblem]:
         return
     code, name = failure.get("exit_code"), failure.get("signal")
     number = signal.Signals.__members__.get(name) if isinstance(name, str) else None
-    if isinstance(code, str) and code.isdigit() and number and int(code) != 128 + number:
+    status = whole_number(code) if isinstance(code, str) else None
+    if number and status not in (None, 128 + number):
         yield FormatProblem(
             loc=(*loc, "exit_code"),
             message=f"{dotted(loc)}: exit_code {code} and signal {name} contradict each other",

@@ -17,7 +17,7 @@ from reprokit.case.matrix import Cell, cell_key, expand
 from reprokit.case.model import Case, EnvironmentSection
 from reprokit.case.tree import Loc, line_column
 from reprokit.case.trust import ALLOWANCES
-from reprokit.core.text import is_visible, pluralize
+from reprokit.core.text import is_visible, pluralize, whole_number
 
 SHOWN = 100
 """Characters of a case's own text that one line of a summary shows."""
@@ -262,7 +262,7 @@ class _Reader:
 
 
 def _positive(text: str) -> bool:
-    return text.isdecimal() and int(text) > 0
+    return bool(whole_number(text))
 
 
 def _lines(text: str) -> str:

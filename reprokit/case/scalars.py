@@ -20,6 +20,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from reprokit.case import cellspec, units
 from reprokit.case.templates import is_template
 from reprokit.core.near_match import near
+from reprokit.core.text import whole_number
 
 JsonSchema = dict[str, Any]
 _LOOSE: JsonSchema = {"type": ["string", "number", "boolean"]}
@@ -101,8 +102,8 @@ def _exit_code(value: object) -> object:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         code = value
-    elif isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
-        code = int(value)
+    elif isinstance(value, str) and (number := whole_number(value)) is not None:
+        code = number
     else:
         hint = near(value, ("nonzero",)) if isinstance(value, str) else ""
         raise expected("an exit code from 0 to 255, or nonzero", hint or "write one number, or nonzero")

@@ -17,6 +17,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
 from reprokit.case.matrix import as_group
+from reprokit.cli.options import cell_of_run
 from reprokit.core.ownership import private_folder
 from reprokit.core.version import __version__
 from reprokit.environment.axes import AXIS_NAMES
@@ -179,10 +180,11 @@ class _Tools:
         axis: Annotated[str, Field(description="NAME=LOW..HIGH: the releases between two")] = "",
         source: Annotated[str, Field(description="NAME=REF..REF: the commits between two of a source")] = "",
         only: Only = (),
+        max_cells: MaxCells = 16,
         minutes: Minutes = 30,
     ) -> dict[str, Any]:
         """Find the release or commit since which a case is broken or fixed."""
-        words = ["bisect", case, *_selection(only, {})]
+        words = ["bisect", case, "--max-cells", str(max(2, max_cells)), *_selection(only, {})]
         words += [word for name, value in (("--axis", axis), ("--source", source)) if value for word in (name, value)]
         return await self._search(words, minutes)
 
@@ -196,7 +198,7 @@ class _Tools:
         minutes: Minutes = 10,
     ) -> dict[str, Any]:
         """Run a command in the container of a cell, in place of the command of its case; in all cells that match."""
-        if ":" not in case:
+        if cell_of_run(case) is None:
             _bounded(len(await self._cells(case, only, {})), max_cells)
         words = ["exec", case, *_selection(only, {}), *(["--fix"] if fix else []), "--json", "-"]
         done = await call(*words, *self._reviewed, *self._store, "--", *command, minutes=minutes)

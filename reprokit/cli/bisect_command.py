@@ -41,6 +41,7 @@ RANGE = re.compile(r"(?P<low>[^\s.,][^\s,]*?)\.\.(?P<high>[^\s.,][^\s,]*)")
 @searching.policy_options
 @click.option("--values", metavar="A,B,C", help="The line by hand: these values, in this order, and no others.")
 @click.option("--tags-only", is_flag=True, help="Only the tagged commits of the source.")
+@click.option("--max-cells", type=click.IntRange(min=2), help="Run at most so many cells.")
 @options.trials_option
 @options.confirm_option
 @options.stand_in_options
@@ -89,11 +90,11 @@ def _arguments(given: dict[str, Any]) -> dict[str, Any]:
         raise UsageError("--values names every value of an axis: leave out --source, --pre, --since and --before")
     if values and (values[0], values[-1]) != (low, high):
         raise UsageError(f"--values {by_hand}: the first is to be {low} and the last {high}, as --axis {name} says")
-    ends = {"ends": [low, high]}
+    ends, limit = {"ends": [low, high]}, {"max_cells": given.pop("max_cells")}
     return (
-        {"source": name, **ends, "tags_only": tags_only}
+        {"source": name, **ends, "tags_only": tags_only, **limit}
         if sources
-        else {"axis": name, **ends, "values": values, **policy}
+        else {"axis": name, **ends, "values": values, **policy, **limit}
     )
 
 

@@ -12,7 +12,7 @@ from reprokit.case.matrix import label, parse_group
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo
-from reprokit.core.text import first_line
+from reprokit.core.text import first_line, whole_number
 from reprokit.engine import registry
 from reprokit.environment.cases import load_text
 from reprokit.intake import bundle, share
@@ -99,8 +99,8 @@ def command(
 def _cell(run: RunRecord, text: str | None) -> CellRecord:
     """The cell that is named by its number or its values, or the only one. Raises UsageError."""
     found = list(run.cells)
-    if text is not None and text.isdecimal():
-        found = [cell for cell in run.cells if cell.number == int(text)]
+    if text is not None and (number := whole_number(text)) is not None:
+        found = [cell for cell in run.cells if cell.number == number]
     elif text is not None:
         wanted = parse_group(text)
         found = [cell for cell in run.cells if all(cell.cell.get(name) in values for name, values in wanted.items())]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from reprokit.core.errors import UsageError
 from reprokit.core.json_record import JsonDocument, JsonRecord
 from reprokit.core.near_match import near
 from reprokit.core.redaction import without_passwords
-from reprokit.core.terminal import echo, echo_data, style
+from reprokit.core.terminal import echo, echo_data, json_text, style
 from reprokit.engine.site import settings
 from reprokit.engine.site.config import KEYS, config_files, trust_project
 from reprokit.engine.site.reaching import Reaching, reaching
@@ -127,7 +126,7 @@ def _one(found: Settings, key: str, as_json: bool) -> None:
             name: ShownSetting(value=value, origin=origin).to_json()
             for name, (value, origin) in (below or {key: listed[key]}).items()
         }
-        echo_data(json.dumps(shown if below else shown[key], indent=2, ensure_ascii=False))
+        echo_data(json_text(shown if below else shown[key]), nl=False)
         return
     for name, (value, _) in below.items():
         echo_data(f"{name.removeprefix(f'{key}.')}={value}")

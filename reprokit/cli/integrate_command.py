@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +11,7 @@ from click.shell_completion import get_completion_class
 
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
-from reprokit.core.terminal import echo, echo_data
+from reprokit.core.terminal import echo, echo_data, json_text
 from reprokit.core.version import install_line
 
 PLACES = {
@@ -73,7 +72,7 @@ def schema(name: str, listed: bool) -> int:
             echo_data(f"{each}: {', '.join(commands)}")
         return 0
     found = json_schema() if name == documents.CASE else documents.schema(name)
-    echo_data(json.dumps(found, indent=2, ensure_ascii=False))
+    echo_data(json_text(found), nl=False)
     return 0
 
 

@@ -21,7 +21,7 @@ from reprokit.core import files
 from reprokit.core.errors import CaseError, UsageError
 from reprokit.core.near_match import near
 from reprokit.core.terminal import echo, echo_data
-from reprokit.core.text import pluralize
+from reprokit.core.text import pluralize, whole_number
 from reprokit.engine import site
 from reprokit.environment.axes import AXIS_NAMES
 from reprokit.environment.cases import load_text, schema_line
@@ -239,7 +239,7 @@ def _asked(reader: str | None, text: str) -> list[Fact | str]:
 def _number(answers: dict[str, Any]) -> int:
     """The number of the failure that is asked for, taken out of the options; 0 for none. Raises UsageError."""
     text = answers.pop("failure")
-    if text is not None and not (text.isascii() and text.isdigit() and int(text)):
+    if text is not None and not whole_number(text):
         raise UsageError(f"--failure {text}: with --from, it is the number of a failure of the report, from 1 on")
     return int(text or 0)
 

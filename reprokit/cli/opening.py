@@ -69,7 +69,7 @@ def changes_of(given: dict[str, Any]) -> Changes:
 def cells_of(session: ByHand, given: dict[str, Any], *, jobs: int) -> tuple[Request, list[Task]]:
     """The cells that are named, once they may be run, and their request; empties ``given``. Raises UsageError."""
     case, cell, fix = given.pop("case"), given.pop("cell"), given.pop("fix")
-    of_run = None if Path(case).exists() else options.cell_of_run(case)
+    of_run = options.cell_of_run(case)
     request = options.request_of({**given, "cases": (case,), "tags": (), "frameworks": (), "needs": (), "jobs": jobs})
     if of_run is None:
         return request, session.tasks(request, cell, fix=fix)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +18,8 @@ from reprokit.cli import case_argument
 from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.files import write
 from reprokit.core.near_match import near
-from reprokit.core.terminal import echo, echo_data
+from reprokit.core.terminal import echo, echo_data, json_text
+from reprokit.core.text import whole_number
 from reprokit.engine import kinds, registry
 from reprokit.environment.axes import AXES, AXIS_NAMES
 from reprokit.environment.axis import Axis
@@ -463,9 +463,12 @@ def last_run(store: Store, case_id: str) -> RunRecord:
 
 
 def cell_of_run(text: str) -> tuple[str, int] | None:
-    """The two parts of ``RUN:NUMBER``, or None."""
+    """The two parts of ``RUN:NUMBER``; None for another text, and for a file of that name."""
+    if Path(text).exists():
+        return None
     left, colon, number = text.rpartition(":")
-    return (left, int(number)) if colon and left and number.isdecimal() else None
+    found = whole_number(number)
+    return (left, found) if colon and left and found is not None else None
 
 
 def typed(option: str) -> bool:
@@ -510,7 +513,7 @@ def write_json(path: Path | None, done: JsonDocument | Sequence[JsonRecord]) -> 
     """Write JSON to the file that --json names, as :func:`write_file` does; None = to none."""
     if path is not None:
         data = [one.to_json() for one in done] if isinstance(done, Sequence) else done.to_json()
-        write_file(path, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+        write_file(path, json_text(data))
 
 
 def write_file(path: Path, text: str, hint: str = "") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,7 +153,7 @@ def _chosen(store: Store, what: Sequence[str]) -> _Chosen:
         try:
             run = store.run(text)
         except UsageError:
-            if text == "last" or text[:1].isdigit():
+            if re.match("last$|[0-9]", text):
                 raise
             cases += options.known_cases(store, [text])  # which says what is near
             continue

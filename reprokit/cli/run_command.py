@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -213,7 +214,7 @@ def _read_reuse(given: dict[str, Any]) -> float | None:
     text = given.pop("reuse")
     if text is None:
         return None
-    if not text[:1].isdecimal():
+    if not re.match("[0-9]", text):
         given["cases"], text = (text, *given["cases"]), REUSED
     from reprokit.case import units
 

@@ -45,7 +45,12 @@ Examples:
 @click.argument("run", default="last", metavar="[RUN|CASE]")
 @click.argument("cell", required=False, type=int, metavar="[CELL]")
 @click.option("--trial", type=click.IntRange(min=1), default=1, show_default=True, help="Which trial's log.")
-@click.option("--log", "part", flag_value="log", help="Only the complete log, as it was recorded.")
+@click.option(
+    "--log",
+    "part",
+    flag_value="log",
+    help="Only the complete log; what would act on a terminal is shown as its number.",
+)
 @click.option("--dockerfile", "part", flag_value="dockerfile", help="Only the Dockerfile.")
 @click.option("--environment", "part", flag_value="environment", help="Only the environment, as measured.")
 @click.option("--repeat", "part", flag_value="repeat", help="Only the docker run line that repeats the trial by hand.")
@@ -109,7 +114,8 @@ def command(
         return 0
     found = record.cell(cell)
     if part:
-        echo_data(detail.part(found, part, folder, trial), nl=False)
+        print_text = echo_data if part in ("dockerfile", "repeat") else echo  # those two are for programs
+        print_text(detail.part(found, part, folder, trial), nl=False)
         return 0
     text = store.case_text(found.case_digest)
     echo("\n".join(detail.cell(record, found, folder, trial, case_text=text, colour=sys.stdout.isatty())))

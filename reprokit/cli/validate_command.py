@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from reprokit.case.matrix import count, label
 from reprokit.cli import options
 from reprokit.core.errors import CaseError, Problem, UsageError
 from reprokit.core.json_record import ABSENT, JsonDocument
-from reprokit.core.terminal import echo, echo_data
+from reprokit.core.terminal import echo, echo_data, json_text
 from reprokit.core.text import pluralize
 from reprokit.environment.axes import AXIS_NAMES
 from reprokit.run.admitting import site_catalog
@@ -170,7 +169,7 @@ def _list_cells(cases: Sequence[str], as_json: bool, given: dict[str, Any]) -> i
             MatrixCell(case=name, cell=cell, expected=promised, unsupported=one.unsupported or None, notes=one.notes)
             for name, cell, promised, one in rows
         ]
-        echo_data(json.dumps([one.to_json() for one in listed], ensure_ascii=False))
+        echo_data(json_text([one.to_json() for one in listed], indent=None), nl=False)
         return 0
     for name, cell, promised, prediction in rows:
         columns = [f"{name}: {label(cell)}", f"({promised} expected)" if promised else "", str(prediction)]

@@ -18,6 +18,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from reprokit.core import http_client, json_text
 from reprokit.core.addresses import is_loopback
 from reprokit.core.errors import ReprokitError, UsageError
+from reprokit.core.text import whole_number
 
 TIMEOUT = 30.0
 """Seconds that one answer may take."""
@@ -201,9 +202,10 @@ def _wait(answer: http_client.Response, method: str, attempt: int) -> float | No
     """
     headers = answer.headers
     if answer.status in (403, 429):
-        if headers.get("Retry-After", "").isdigit():
-            return float(headers["Retry-After"])
-        if headers.get("X-RateLimit-Remaining") == "0" and headers.get("X-RateLimit-Reset", "").isdigit():
-            return max(1.0, float(headers["X-RateLimit-Reset"]) - time.time() + 1)
+        if (after := whole_number(headers.get("Retry-After", ""))) is not None:
+            return float(after)
+        reset = whole_number(headers.get("X-RateLimit-Reset", ""))
+        if headers.get("X-RateLimit-Remaining") == "0" and reset is not None:
+            return max(1.0, reset - time.time() + 1)
         return 60.0 if answer.status == 429 else None
     return _backoff(attempt) if answer.status >= 500 and method != "POST" else None

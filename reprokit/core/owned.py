@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from reprokit.core.text import whole_number
+
 
 def other_owner(path: Path, environ: Mapping[str, str] = os.environ) -> str:
     """The user who owns the file or folder, or the link to it, where that is not this user or root; else ''.
@@ -15,8 +17,8 @@ def other_owner(path: Path, environ: Mapping[str, str] = os.environ) -> str:
     Under sudo, what belongs to the user who called it is this user's. What does not exist is no one's.
     """
     own = {0, os.geteuid()}
-    if os.geteuid() == 0 and (caller := environ.get("SUDO_UID", "")).isdecimal():
-        own.add(int(caller))
+    if os.geteuid() == 0 and (caller := whole_number(environ.get("SUDO_UID", ""))) is not None:
+        own.add(caller)
     with suppress(OSError):
         for found in (path.lstat(), path.stat()):
             if found.st_uid not in own:

@@ -32,6 +32,7 @@ from pathlib import Path
 
 from reprokit.core import cache
 from reprokit.core.errors import Cancelled
+from reprokit.core.text import whole_number
 
 POLL_SECONDS = 0.05
 """How often a process that waits looks again."""
@@ -341,12 +342,12 @@ def state_of_owner(labels: Mapping[str, str], place: Place | None = None) -> Own
     """
     place = place or Place(here(), machine())
     pid, host = labels.get(PID, ""), labels.get(HOST, "")
-    if not (pid.isdecimal() and len(pid) < 10):
+    if (process := whole_number(pid)) is None:
         return OwnerState.UNKNOWN
     (_, boot, pids), (_, own_boot, own_pids) = _parts(host), _parts(place.host)
     same_kernel = boot == own_boot != ""
     if host == place.host or (same_kernel and pids == own_pids != ""):  # a host name may change meanwhile
-        now = place.started_at(int(pid))
+        now = place.started_at(process)
         other = now is None or (now != "" and now != labels.get(PID_START, ""))
         return OwnerState.EXITED if other else OwnerState.ALIVE
     held = place.is_held(labels.get(LOCK, ""), same_kernel=same_kernel)

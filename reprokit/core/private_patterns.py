@@ -77,7 +77,7 @@ def by_chance(word: str) -> bool:
     """Whether letters and digits follow each other as chance has it: in names they come in groups."""
     if not _RUN.search(word) or "_Z" in word:
         return False
-    classes = ["d" if one.isdigit() else "u" if one.isupper() else "l" for one in word if one.isalnum()]
+    classes = ["d" if one in "0123456789" else "u" if one.isupper() else "l" for one in word if one.isalnum()]
     changes = sum(one != other for one, other in pairwise(classes))
     return min(map(classes.count, "dul")) >= 2 and changes >= 0.42 * len(classes)
 

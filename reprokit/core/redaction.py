@@ -116,7 +116,7 @@ def secret_variable(name: str, value: str) -> bool:
 
 
 def _says_something(value: str) -> bool:
-    return len(value) >= 6 and not patterns.NOTHING.fullmatch(value) and not value.isdigit()
+    return len(value) >= 6 and not patterns.NOTHING.fullmatch(value) and not re.fullmatch("[0-9]+", value)
 
 
 _OTHERS = ("private-key", "pgp-block", "ssh-key", "token", "conda-token", "credentials", "authorization", "secret")
@@ -421,7 +421,7 @@ class _Scrubber:
 
         def messenger(match: re.Match[str]) -> tuple[str, str] | None:
             sure = match["sure"] or re.search(r"[\d_]", match["value"])
-            if not sure or (match["qq"] and not match["value"].isdigit()):
+            if not sure or (match["qq"] and not re.fullmatch("[0-9]+", match["value"])):
                 return None
             return "contact", f"{match['keep']}<contact>"
 
@@ -527,4 +527,4 @@ def _is_said(match: re.Match[str]) -> bool:
         or (not match["quote"] and match["after"].endswith(("(", "[", '"', "'")))
     ):
         return False
-    return not (value.isdigit() and match["after"].strip())
+    return not (re.fullmatch("[0-9]+", value) and match["after"].strip())

@@ -4,6 +4,7 @@ of ours are marks with a word that no text from outside can hold.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -65,6 +66,15 @@ def echo_data(text: str, *, nl: bool = True) -> None:
         echo(text, nl=nl)
     else:
         click.echo(text, nl=nl, color=True)
+
+
+def json_text(document: object, *, indent: int | None = 2) -> str:
+    """A JSON document, with a line end, in which what would act on a terminal is escaped: the same to programs."""
+    return _UNSAFE.sub(_escaped, json.dumps(document, indent=indent, ensure_ascii=False)) + "\n"
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return json.dumps(found[0])[1:-1] if ord(found[0]) > 0xFF else f"\\u{ord(found[0]):04x}"
 
 
 def confirm(question: str) -> bool:

@@ -13,6 +13,12 @@ def is_visible(character: str) -> bool:
     return character.isprintable() and not _BLANK.match(character)
 
 
+def whole_number(text: str) -> int | None:
+    """The number that a text of at most 18 ASCII digits is, or None: ``str.isdigit`` holds for ``²``, which ``int``
+    refuses, as it does thousands of digits."""
+    return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
+
+
 def pluralize(count: int, word: str, plural: str = "") -> str:
     """``1 case``, ``2 cases``; ``plural`` where an s is not enough."""
     return f"{count} {word if count == 1 else plural or word + 's'}"

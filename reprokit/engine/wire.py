@@ -210,7 +210,7 @@ class Wire:
 
     def podman_version(self) -> tuple[int, int]:
         """The version of the Podman there, such as (5, 4)."""
-        major, minor = re.findall(r"\d+", self._podman()["Version"])[:2]
+        major, minor = re.findall("[0-9]{1,9}", self._podman()["Version"])[:2]
         return int(major), int(minor)
 
     def podman_url(self, path: str) -> str:

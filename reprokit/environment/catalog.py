@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
 from reprokit.core.errors import UsageError
+from reprokit.core.text import whole_number
 from reprokit.environment import tables, versions
 
 T = TypeVar("T")
@@ -293,7 +294,7 @@ OURS = Catalog()
 def _releases(own: Path | None) -> Mapping[str, Release]:
     found = {}
     for name, row in tables.table("releases", own).items():
-        if not row["epoch"].isdecimal():
+        if (epoch := whole_number(row["epoch"])) is None:
             raise UsageError(f"{own}: releases.{name}.epoch: expected seconds since 1970, found {row['epoch']!r}")
         manager = row.get("manager", Release.manager)
         if manager not in get_args(PackageManager):
@@ -311,7 +312,7 @@ def _releases(own: Path | None) -> Mapping[str, Release]:
             gcc=row["gcc"],
             glibc=row["glibc"],
             toolkit="" if row.get("toolkit", versions.NONE) == versions.NONE else row["toolkit"],
-            epoch=int(row["epoch"]),
+            epoch=epoch,
             manager=manager,
             archive=row.get("archive", Release.archive),
             lang=row.get("lang", Release.lang),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -35,7 +36,7 @@ def compared(cell: Mapping[str, str], measured: Measured | None, catalog: Catalo
         have, differs = None, ""
         if measured and name in BY_NAME and name in measured and BY_NAME[name].asked(cell):
             have, differs = measured[name], BY_NAME[name].differs(asked, measured, catalog)
-        elif name not in BY_NAME and asked[:1].isdigit() and (have := installed.get(canonical(name))):
+        elif name not in BY_NAME and re.match("[0-9]", asked) and (have := installed.get(canonical(name))):
             same = versions.matches(asked, have)
             differs = "" if same else f"the cell asks for {name} {asked}, the image measures {have}"
         found.append(Compared(axis=name, asked=asked, measured=have, differs=differs))

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.cellspec import CellSpec, PipStepSpec
+from reprokit.core.text import whole_number
 from reprokit.environment import versions
 from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.measured import Measured
@@ -166,7 +167,7 @@ def _said(name: str, release: str, local: str, extras: Iterable[str]) -> str:
 def _dotted(tag: str) -> str:
     """``cu118`` and ``118`` -> ``11.8``, ``cu92`` -> ``9.2``, ``cu12`` -> ``12``, ``cpu`` -> ``none``."""
     digits = tag.removeprefix("cu")
-    if not digits.isdigit():
+    if whole_number(digits) is None:
         return versions.NONE
     return digits if len(digits) == 2 and digits[0] == "1" else f"{digits[:-1]}.{digits[-1]}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from reprokit.core.text import whole_number
 from reprokit.environment.model import HostPackage, Interpreter
 
 QUERY: tuple[str, ...] = ("index", "uuid", "name", "memory.total", "compute_cap", "driver_version")
@@ -78,14 +79,14 @@ def parse(text: str, query: Sequence[str] = QUERY) -> tuple[tuple[Gpu, ...], str
     driver: str | None = None
     for line in text.splitlines():
         fields = [field.strip() for field in line.split(",")]
-        if len(fields) != len(query) or not fields[0].isdigit():
+        if len(fields) != len(query) or (index := whole_number(fields[0])) is None:
             continue
         row = dict.fromkeys(QUERY, "") | dict(zip(query, fields, strict=True))
         driver, memory = row["driver_version"], row["memory.total"]
         # What a driver cannot tell is [N/A] or [Not Supported]; on unified-memory boards, their memory.
-        size = int(memory) * MIB if memory.isdigit() else 0
+        size = (whole_number(memory) or 0) * MIB
         compute = "" if row["compute_cap"].startswith("[") else row["compute_cap"]
-        gpu = Gpu(index=int(fields[0]), uuid=row["uuid"], name=row["name"], memory=size, compute=compute)
+        gpu = Gpu(index=index, uuid=row["uuid"], name=row["name"], memory=size, compute=compute)
         gpus.append(gpu)
     return tuple(gpus), driver
 

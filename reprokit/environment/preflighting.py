@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from reprokit.case import units
 from reprokit.case.cellspec import CellSpec
 from reprokit.core.errors import Unsupported
+from reprokit.core.text import whole_number
 from reprokit.environment import compatibility, frameworks, versions
 from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.host import Gpu, HostFacts
 
 _TEGRA = {"3.2", "5.3", "6.2", "7.2", "8.7", "10.1", "11.0"}
 """Capabilities of Jetson, Drive and Thor, whose machine code and that of other GPUs do not run on each other."""
-_NAME = re.compile(r"(sm|compute)_(\d+)(\d)([af]?)")
+_NAME = re.compile(r"(sm|compute)_([0-9]{1,9})([0-9])([af]?)")
 
 
 def runs_on(architecture: str, compute: str) -> bool:
@@ -26,10 +27,11 @@ def runs_on(architecture: str, compute: str) -> bool:
     """
     named = _NAME.fullmatch(architecture)
     major, _, minor = compute.partition(".")
-    if named is None or not (major.isdecimal() and minor.isdecimal()):
+    numbers = whole_number(major), whole_number(minor)
+    if named is None or numbers[0] is None or numbers[1] is None:
         return False
     kind, variant = named[1], named[4]
-    built, gpu = (int(named[2]), int(named[3])), (int(major), int(minor))
+    built, gpu = (int(named[2]), int(named[3])), (numbers[0], numbers[1])
     if variant == "a" or built == gpu:
         return built == gpu
     if kind == "compute" and not variant:

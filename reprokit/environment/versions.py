@@ -43,7 +43,7 @@ def matches(asked: str, have: str | None) -> bool:
 @_kept
 def order(version: str) -> tuple[int, ...]:
     """A key that sorts versions by their numbers."""
-    return tuple(int(number) for number in re.findall(r"\d+", version))
+    return tuple(int(number) for number in re.findall("[0-9]{1,18}", version))
 
 
 def newest(asked: str, available: Iterable[str]) -> str | None:

@@ -23,7 +23,7 @@ _LINE = 200
 _FOOTER = re.compile(
     r"note: This |hint: See above|╰─>|×|ERROR: (?:Failed building|Could not build)|Failed to build|\[end of"
 )
-_STATUS = re.compile(r"exit (?:code|status):? (\d+)\s*$")
+_STATUS = re.compile(r"exit (?:code|status):? ([0-9]{1,9})\s*$")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 _SCRIPT_LINE = re.compile(
-    r"^reprokit: (?P<script>setup|generate)[-\d]*\.sh line (?P<line>\d+), exit status (?P<status>\d+): (?P<command>.*)",
+    r"^reprokit: (?P<script>setup|generate)[-\d]*\.sh line (?P<line>[0-9]{1,9}), "
+    r"exit status (?P<status>[0-9]{1,9}): (?P<command>.*)",
     re.M,
 )
-_BASH_LINE = re.compile(r"^\S*/(?P<script>setup|generate)[-\d]*\.sh: line (?P<line>\d+): (?P<said>.*)", re.M)
+_BASH_LINE = re.compile(r"^\S*/(?P<script>setup|generate)[-\d]*\.sh: line (?P<line>[0-9]{1,9}): (?P<said>.*)", re.M)
 _SUBJECTS = (
     re.compile(r"^ *ERROR: Failed building (?:wheel|editable) for (\S+)", re.M),
     re.compile(r"^(?:error|ERROR): [Ff]ailed to build '([^']+)'", re.M),

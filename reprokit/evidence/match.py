@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from reprokit.core.patterns import PatternError
-from reprokit.core.text import one_line
+from reprokit.core.text import one_line, whole_number
 from reprokit.evidence.frames import file_matches
 from reprokit.evidence.model import Check, Ending, ExceptionSeen, Observation
 from reprokit.evidence.native import NO_STACKS, Stacks, describe_hang, hang_at, stack_matches
@@ -107,8 +107,8 @@ def chosen_exception(failure: Failure, observation: Observation) -> ExceptionSee
 
 def signal_number(name: str) -> int | None:
     """Number of a signal given as ``SIGSEGV``, ``SEGV`` or ``11``; None when there is no such signal."""
-    if name.isdigit():
-        return int(name)
+    if (number := whole_number(name)) is not None:
+        return number
     known = name.upper() if name.upper().startswith("SIG") else f"SIG{name.upper()}"
     return signal.Signals[known].value if known in signal.Signals.__members__ else None
 

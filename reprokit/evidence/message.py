@@ -78,7 +78,7 @@ class View:
 _HEADER = re.compile(r"Traceback \(most recent call last\):\s*$")
 _PLAIN_HEADER = re.compile(r"^Traceback \(most recent call last\):\s*$")
 _NESTED_HEADER = re.compile(r"^Original Traceback \(most recent call last\):\s*$")
-_FRAME = re.compile(r'^ +File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>.*?)\s*$')
+_FRAME = re.compile(r'^ +File "(?P<file>.+?)", line (?P<line>[0-9]{1,9}), in (?P<function>.*?)\s*$')
 _LINK = re.compile(r"^(?:During handling of the above exception|The above exception was the direct cause)")
 _STOP = re.compile(
     r'^(?:"""|\[reprokit: |\+[-+]{10}|Exception ignored |Exception in thread |Process [\w-]+:|Fatal Python error'

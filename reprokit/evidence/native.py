@@ -23,18 +23,19 @@ MOST_FRAMES = 40
 """Frames of a stack that are recorded, innermost first."""
 
 _HEAD = re.compile(
-    r"\[reprokit: stacks of process (?P<process>\d+) \((?P<program>.*?)\) "
-    r"(?:at (?P<signal>SIG\w+) in thread (?P<thread>\d+)|at the time limit, (?P<sample>\d+) of \d+), by .*\]$"
+    r"\[reprokit: stacks of process (?P<process>[0-9]{1,9}) \((?P<program>.*?)\) "
+    r"(?:at (?P<signal>SIG\w+) in thread (?P<thread>[0-9]{1,9})|at the time limit, (?P<sample>[0-9]{1,9}) of \d+)"
+    r", by .*\]$"
 )
 _THREAD = re.compile(
-    r"Thread \d+ \((?:Thread \S+ )?\(?(?:LWP|process) (?P<lwp>\d+)\)?(?: \"(?P<comm>.*)\")?\):?$"
-    r"|Thread (?P<id>\d+) \((?:active|idle).*\)(?:: \"(?P<name>.*)\")?$"
+    r"Thread \d+ \((?:Thread \S+ )?\(?(?:LWP|process) (?P<lwp>[0-9]{1,9})\)?(?: \"(?P<comm>.*)\")?\):?$"
+    r"|Thread (?P<id>[0-9]{1,9}) \((?:active|idle).*\)(?:: \"(?P<name>.*)\")?$"
 )
 _GDB = re.compile(
-    r"#\d+\s+(?:0x[0-9a-f]+ in )?(?P<function>\S.*?)(?: at (?P<file>\S+?)(?::(?P<line>\d+))?)?"
+    r"#\d+\s+(?:0x[0-9a-f]+ in )?(?P<function>\S.*?)(?: at (?P<file>\S+?)(?::(?P<line>[0-9]{1,9}))?)?"
     r"(?: from (?P<library>\S.*))?$"
 )
-_PY_SPY = re.compile(r"    (?P<function>\S.*) \((?P<file>.+):(?P<line>\d+)\)$")
+_PY_SPY = re.compile(r"    (?P<function>\S.*) \((?P<file>.+):(?P<line>[0-9]{1,9})\)$")
 _EVAL = re.compile(r"_?PyEval_EvalFrame")
 _INTERPRETER = re.compile(
     r"\?\?$|_?Py[A-Z_]|cfunction_|method_vectorcall|slot_tp_|type_call|_?object_vacall|builtin_|<signal"

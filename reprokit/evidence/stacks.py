@@ -12,7 +12,7 @@ from reprokit.evidence.model import Frame
 from reprokit.evidence.parser import StackFormat
 from reprokit.evidence.parsers import parsers
 
-_FAULTHANDLER = re.compile(r'  File "(?P<file>.+?)", line (?P<line>\d+) in (?P<function>.+)')
+_FAULTHANDLER = re.compile(r'  File "(?P<file>.+?)", line (?P<line>[0-9]{1,9}) in (?P<function>.+)')
 _HEADS = ("Current thread 0x", "Thread 0x")
 _FAULT_NEEDLE = "(most recent call first)"
 MOST = 60

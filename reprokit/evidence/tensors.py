@@ -249,7 +249,7 @@ def _text(data: bytes) -> dict[str, Tensor]:
 
 
 def _number(text: str) -> int | float:
-    return int(text) if text.lstrip("+-").isdigit() else float(text)
+    return int(text) if re.fullmatch("[-+]?[0-9]{1,400}", text) else float(text)
 
 
 _READERS: dict[str, Callable[[bytes], dict[str, Tensor]]] = {

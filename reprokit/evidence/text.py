@@ -14,7 +14,7 @@ _CONTROL = re.compile(
 )
 _CONTROL_BYTES = re.compile(_CONTROL.pattern.encode())
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
-CUT_MARK = re.compile(r"^\[reprokit: \d+ bytes (?:\((\d+) lines\)|of a line) cut\]$", re.MULTILINE)
+CUT_MARK = re.compile(r"^\[reprokit: \d+ bytes (?:\(([0-9]{1,9}) lines\)|of a line) cut\]$", re.MULTILINE)
 """The line of a log file where output is missing: so many whole lines, or a part of the line around it."""
 
 

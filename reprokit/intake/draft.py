@@ -19,7 +19,7 @@ from reprokit.case.structure import keys_at
 from reprokit.case.templates import is_template
 from reprokit.case.tree import Loc
 from reprokit.core.redaction import Omitted, scrub
-from reprokit.core.text import pluralize
+from reprokit.core.text import pluralize, whole_number
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
 
@@ -27,7 +27,7 @@ SCHEMA = "reprokit/v1"
 _WIDTH = 110
 _GROUPS = ("matrix", "environment", "expect")
 """Keys with an empty line before them."""
-_LINE = re.compile(r"line \d{1,9}", re.ASCII)
+_LINE = re.compile("line [0-9]{1,9}")
 _SHOWN = 12
 """Most places of a kind of secret that are listed one by one."""
 _LONE = re.compile("[\ud800-\udfff]")
@@ -98,7 +98,7 @@ def _where(places: Sequence[str]) -> str:
 
 
 def _by_number(text: str) -> list[tuple[int, str]]:
-    return [(int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d{1,9})", text)]
+    return [(whole_number(part) or 0, part) for part in re.split("([0-9]{1,9})", text)]
 
 
 def _head(draft: Draft) -> Iterator[str]:

@@ -220,7 +220,7 @@ def _usual(row: Mapping[str, Any]) -> dict[str, Any]:
         if field.annotation is str and isinstance(found.get(key), (int, float)):
             found[key] = str(found[key])
     span = row.get("lines", row.get("line"))
-    if not isinstance(span, int) and (numbers := re.findall(r"\d{1,9}", str(span))):  # "3-5", [3, 5]
+    if not isinstance(span, int) and (numbers := re.findall("[0-9]{1,9}", str(span))):  # "3-5", [3, 5]
         found |= {"line": numbers[0]}
         found |= {"last": numbers[-1]} if "last" in fields and len(numbers) > 1 else {}
     if kind == "failure":

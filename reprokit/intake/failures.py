@@ -207,7 +207,7 @@ _ENDS = {139: "SIGSEGV", 134: "SIGABRT", 135: "SIGBUS", 136: "SIGFPE", 132: "SIG
 
 def failure_of_ending(how: str, line: int) -> ReportedFailure | None:
     """The failure in the words of ``reprokit collect`` about the end of the command; None where it did not fail."""
-    code = re.match(r"ended with exit status: (\d{1,3})", how)
+    code = re.match(r"ended with exit status: ([0-9]{1,3})", how)
     signature = {"timed_out": "true"} if how.startswith("hangs") else {}
     if code and int(code[1]):
         signal = _ENDS.get(int(code[1]), "")
@@ -282,10 +282,10 @@ def _in_lines(fact: FailureFact, report: ParsedReport) -> ReportedFailure | None
 _HEADER = re.compile(r"^\s*(?P<type>[A-Za-z_][\w.]*)\s+Traceback \(most recent call last\)\s*:?\s*$")
 _FRAME = re.compile(
     r"^\s*(?:File )?(?P<file>(?:[A-Za-z]:)?[^\s:,<>][^\s:,<>]*|<[^>\n]*>|(?:Input |Cell )?In "
-    r"?\[\d+\])(?::(?P<line>\d+))?(?:, line (?P<at>\d+))?,?"
+    r"?\[\d+\])(?::(?P<line>[0-9]{1,9}))?(?:, line (?P<at>[0-9]{1,9}))?,?"
     r"(?: in (?P<function>[^\s(]+|<cell line: \d+>)(?:\(.*)?)?\s*$"
 )
-_ARROW = re.compile(r"^\s*-+>\s*(?P<line>\d+)\s?(?P<source>.*)$")
+_ARROW = re.compile(r"^\s*-+>\s*(?P<line>[0-9]{1,9})\s?(?P<source>.*)$")
 
 
 def _as_tracebacks(text: str) -> str:

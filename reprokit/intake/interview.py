@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from reprokit.case import placeholders, units
 from reprokit.core.redaction import Omitted, for_shell, scrub
-from reprokit.core.text import one_line
+from reprokit.core.text import one_line, whole_number
 from reprokit.environment.axes import AXES
 from reprokit.environment.axis import Axis
 from reprokit.environment.catalog import OURS
@@ -30,7 +30,7 @@ _FAILURE = re.compile(r"Error|Exception|Traceback|fail|crash|abort|hang|segfault
 _PACKAGES = re.compile(r"\b(?:pip|conda|versions?|requirements?)\b|[\w-]==\d|版本", re.IGNORECASE)
 _SHOWN = 9
 """Most lines of a report that are shown before a question."""
-_NUMBERS = re.compile(r"(\d{1,7})(?: ?- ?(\d{1,7}))?")
+_NUMBERS = re.compile("([0-9]{1,7})(?: ?- ?([0-9]{1,7}))?")
 """The answer that names lines of the report: 12 or 12-30."""
 _NO_COMMAND = ("The report shows no command", "The report shows several")
 _NO_FAILURE = re.compile(r"The report shows (?:no failure|\d+ failures)")
@@ -152,7 +152,7 @@ def values(text: str) -> tuple[str, ...]:
 
 def check_exit(text: str) -> str:
     """``text`` if it is a number from 1 to 255, or ``nonzero``. Raises ValueError otherwise."""
-    if text == "nonzero" or (text.isascii() and text.isdigit() and 1 <= int(text) <= 255):
+    if text == "nonzero" or 1 <= (whole_number(text) or 0) <= 255:
         return text
     raise ValueError("a number from 1 to 255, or nonzero")
 

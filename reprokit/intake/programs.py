@@ -29,7 +29,8 @@ _DESCRIBES = re.compile(
 """A program that only prints what is installed."""
 _TESTS = re.compile(r"^(?:async )?def test_\w*\(|^class Test\w*\b.*:", re.MULTILINE)
 _FRAME = re.compile(
-    r'^[ \t]*File "(?P<file>[^"\n]{1,300})", line (?P<line>\d+), in .{1,80}\n[ \t]*(?P<code>\S.{0,300})', re.MULTILINE
+    r'^[ \t]*File "(?P<file>[^"\n]{1,300})", line (?P<line>[0-9]{1,9}), in .{1,80}\n[ \t]*(?P<code>\S.{0,300})',
+    re.MULTILINE,
 )
 
 

@@ -11,6 +11,7 @@ from packaging.utils import canonicalize_name
 
 from reprokit.case import placeholders
 from reprokit.case.model import RESERVED
+from reprokit.core.text import whole_number
 from reprokit.environment import versions
 from reprokit.environment.catalog import OURS
 from reprokit.evidence.model import Frame
@@ -197,7 +198,7 @@ def pin_release(package: str, version: str) -> tuple[str, str]:
         return f"{package}=={version}", option
     parts = release.split(".")
     # Reports omit the last parts: OpenCV 4.5.5 is 4.5.5.64, PyTorch 2.4 is 2.4.1.
-    short = len(parts) < (4 if package.startswith("opencv") else 3) and all(part.isdigit() for part in parts)
+    short = len(parts) < (4 if package.startswith("opencv") else 3) and None not in map(whole_number, parts)
     return (f"{package}=={release}.*" if short else f"{package}=={release}"), ""
 
 

@@ -111,7 +111,7 @@ class SeenLines:
         if not wanted:
             return line
         has = (number for number, text in enumerate(self._folded, 1) if wanted in text)
-        if wanted[0].isdigit():
+        if re.match("[0-9]", wanted):
             whole = re.compile(rf"(?:(?<![\d.])|\bv\.){re.escape(wanted)}(?!\d|\.\d)")
             has = (number for number in has if whole.search(self._folded[number - 1]))
         return min(has, key=lambda number: abs(number - line), default=0)

@@ -15,6 +15,7 @@ from reprokit.case.render import SHELL
 from reprokit.case.trust import ALLOWANCES, recorded
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.core.interrupts import signals
+from reprokit.core.text import whole_number
 from reprokit.engine.protocol import Mount, Trial
 from reprokit.environment.cases import load_text
 from reprokit.environment.debugging import CAPABILITY
@@ -102,7 +103,7 @@ def tasks_named(
     planning: Callable[[Sequence[CaseFile], Request], list[Task]] = plan,
 ) -> list[Task]:
     """The cells that are named, as in :meth:`ByHand.tasks`. ``planning``: what makes tasks of cases and a request."""
-    number = int(cell) if cell and cell.isdecimal() else 0
+    number = whole_number(cell or "") or 0
     if cell and not number:
         if request.selection.only:
             raise UsageError(f"{cell} and --only both say which cells: leave out one of them")

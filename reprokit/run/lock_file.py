@@ -15,6 +15,7 @@ from reprokit.case.read import MARKDOWN_SUFFIXES
 from reprokit.case.tree import CaseTree, parse, value_at
 from reprokit.core.errors import UsageError
 from reprokit.core.files import open_regular
+from reprokit.core.text import whole_number
 from reprokit.environment.lock import (
     FORMAT,
     GROUPS,
@@ -40,7 +41,7 @@ _NEW = "make it again: reprokit lock --upgrade"
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+~:!_-]*")
 _PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+:_-]*")
 _URL = re.compile(r"\S+")
-_DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_DATE = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 _COMMIT = re.compile(r"(?:[0-9a-f]{40}(?:[0-9a-f]{24})?)?")  # none for a plain folder
 _IMAGE = re.compile(r"reprokit/img:[0-9a-f]+")
 
@@ -230,9 +231,9 @@ class _Reader:
     def artefacts(self, at: tuple[str | int, ...]) -> tuple[Artefact, ...]:
         found = []
         for name in self.names(at):
-            size, digest = self.text((*at, name, "size")), self.text((*at, name, "hash"))
-            if not size.isdecimal():
-                raise self.refuse((*at, name, "size"), f"expected a number of bytes, found {size!r}")
+            written, digest = self.text((*at, name, "size")), self.text((*at, name, "hash"))
+            if (size := whole_number(written)) is None:
+                raise self.refuse((*at, name, "size"), f"expected a number of bytes, found {written!r}")
             if not re.fullmatch("sha256:[0-9a-f]{64}", digest):
                 raise self.refuse((*at, name, "hash"), f"expected sha256: and 64 hexadecimal digits, found {digest!r}")
             found.append(
@@ -241,7 +242,7 @@ class _Reader:
                     version=self.text((*at, name, "version"), like=_VERSION, what="a version"),
                     file=self.text((*at, name, "file")),
                     sha256=digest.removeprefix("sha256:"),
-                    size=int(size),
+                    size=size,
                     url=self.text((*at, name, "url"), "", like=_URL, what="an address"),
                 )
             )

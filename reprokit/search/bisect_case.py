@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from reprokit.case.matrix import cell_key
+from reprokit.core.errors import UsageError
 from reprokit.core.text import first_line, pluralize
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.strength import Tally, total, trials_each
@@ -65,6 +66,8 @@ def _search(
 
     def progress(places: Sequence[int], readings: Mapping[int, Reading], left: int) -> None:
         results = " and ".join(f"{line.values[place]} {_SHOWS[readings[place]]}" for place in places)
+        if (most := session.arguments.get("max_cells")) and len(readings) >= most and left > 1:
+            raise UsageError(f"stopped after {pluralize(most, 'cell')}: raise --max-cells, or choose a smaller range")
         more = pluralize(math.ceil(math.log2(left)), "more run")
         session.note(f"{line.of} {results}: {left} places are left for the boundary, about {more}")
 

@@ -95,7 +95,7 @@ def axis_of(file: CaseFile, name: str) -> str:
     ref = file.case.sources[name].ref.strip()
     if found := re.fullmatch(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}", ref):
         return found[1]
-    axis = re.sub(r"\W", "_", name) if not name[:1].isdigit() else f"_{name}"
+    axis = re.sub(r"^(?=[0-9])|\W", "_", name)
     matrix = file.case.matrix
     if axis in {*matrix.axes, *(axis for cell in matrix.include for axis in cell)}:
         raise UsageError(

@@ -68,7 +68,7 @@ def _releases(tails: dict[str, str]) -> dict[str, str]:
 
 def _head(value: str) -> str:
     """The text before a value's number; a sign belongs to the number."""
-    found = re.match(r"(?=[+-]?\.?\d)|\D*", value)
+    found = re.match(r"(?=[+-]?\.?[0-9])|[^0-9]*", value)
     return found[0] if found else ""
 
 

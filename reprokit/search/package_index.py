@@ -179,7 +179,7 @@ def tags(python: str, glibc: str = "") -> frozenset[Tag]:
 
     Source: PEP 425, 513, 571, 599 and 600; the ABI of CPython before 3.8 ends with m.
     """
-    major, minor = [int(number) for number in re.findall(r"\d+", python)[:2]]
+    major, minor = [int(number) for number in re.findall("[0-9]{1,9}", python)[:2]]
     newest = versions.order(glibc)[1] if glibc else 99
     old = {"manylinux1": 5, "manylinux2010": 12, "manylinux2014": 17}
     platforms = [f"manylinux_2_{number}_x86_64" for number in range(newest, 4, -1)]

@@ -20,6 +20,7 @@ from reprokit.case.templates import RenderError, inspect, render_text
 from reprokit.core.errors import UsageError
 from reprokit.core.json_record import JsonRecord
 from reprokit.core.near_match import near
+from reprokit.core.text import whole_number
 from reprokit.environment import versions
 from reprokit.environment.axes import AXIS_NAMES, BY_NAME
 from reprokit.environment.axes.operating_system import release_of
@@ -62,7 +63,8 @@ class Releases(JsonRecord):
             return Gap(unknown=(f"not looked up: the values between {low} and {high}",))
         first, last = sorted((every.index(low), every.index(high)))
         left = {value: self.left_out[value] for value in every[first + 1 : last] if value in self.left_out}
-        consecutive = low.isdecimal() and high.isdecimal() and abs(int(low) - int(high)) == 1
+        one, other = whole_number(low), whole_number(high)
+        consecutive = one is not None and other is not None and abs(one - other) == 1
         return Gap(left_out=left, unknown=() if consecutive and not self.packages else self.unknown)
 
 

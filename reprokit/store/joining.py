@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from reprokit.case.matrix import cell_key, expand
+from reprokit.core.text import whole_number
 from reprokit.environment.cases import recorded_case
 from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.origin import HostRecord, JobRecord, WorkflowRecord
@@ -86,7 +87,7 @@ def join(
         for cell in run.cells:
             job = job_of(run, cell)
             decided = (cell.verdict not in (None, Verdict.CANCELLED)) + _is_conclusive(cell)
-            attempt = int(job.attempt[:9]) if job and job.attempt.isdecimal() else 0
+            attempt = (whole_number(job.attempt) or 0) if job else 0
             rank = (job is not None, decided, attempt, job.started_at if job else "")
             before = chosen.get(key_of(cell))
             if before is None or rank > before[0]:

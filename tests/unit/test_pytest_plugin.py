@@ -62,6 +62,15 @@ def test_each_cell_is_a_test_and_an_expected_failure_is_xfailed(run: Pytest) -> 
     )
 
 
+def test_no_text_of_a_case_acts_on_the_terminal_of_pytest(run: Pytest, pytester: pytest.Pytester) -> None:
+    text = CASE.replace("b: [x, y]", 'b: ["x\\e[2J\\u202e", "y\\x9bm"]')
+    assert text != CASE
+    (pytester.path / "toy.yaml").write_text(text)
+    result = run("-v", "-ra")
+    assert "x\\x1b[2J\\u202e" in result.stdout.str()
+    assert not [word for word in ("\x1b[2J", "\u202e", "\x9b") if word in result.stdout.str()]
+
+
 def test_a_failing_test_shows_verdict_reason_and_log(run: Pytest, engine: FakeEngine) -> None:
     engine.behave = broken
     result = run()

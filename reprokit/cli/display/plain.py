@@ -15,7 +15,7 @@ from types import TracebackType
 from reprokit.case.matrix import label
 from reprokit.cli.display.output import Output
 from reprokit.core.terminal import plain
-from reprokit.core.text import build_times, pluralize, seconds
+from reprokit.core.text import build_times, pluralize, seconds, whole_number
 from reprokit.evidence.records import CellRecord
 from reprokit.report.labels import DEPARTS, INCONCLUSIVE, LEFT, case_names, rank, short_reason, verdict_words
 from reprokit.run.listener import Listener
@@ -37,9 +37,8 @@ ENOUGH = 5
 
 def columns() -> int:
     """Columns that a table may take: what COLUMNS says, else those of the terminal; in a pipe or a file any number."""
-    asked = os.environ.get("COLUMNS", "")
-    if asked.isdecimal() and int(asked):
-        return int(asked)
+    if asked := whole_number(os.environ.get("COLUMNS", "")):
+        return asked
     return shutil.get_terminal_size().columns if sys.stdout and sys.stdout.isatty() else UNLIMITED
 
 

@@ -39,7 +39,7 @@ def check(ground: Ground) -> Iterator[Finding]:
     yield say.ok(f"{name} {version}, API {api}, at {where.url}{by}")
     if where.is_remote:
         yield say.info("it is on another machine: what needs this host's GPUs, data sets and folders is unsupported")
-    numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
+    numbers = tuple(int(number) for number in re.findall("[0-9]{1,9}", version)[:2])
     if numbers and numbers < ground.engine.oldest:
         words = ".".join(map(str, ground.engine.oldest))
         yield say.fail(

@@ -314,7 +314,7 @@ def _pump(engine: Hijacked, ours: socket.socket) -> None:
                 target.sendall(data)
 
 
-_STEP = re.compile(r"\[(?:\S+ )? *(?P<number>\d+)/(?P<total>\d+)\] (?P<name>.*)", re.S)
+_STEP = re.compile(r"\[(?:\S+ )? *(?P<number>[0-9]{1,9})/(?P<total>[0-9]{1,9})\] (?P<name>.*)", re.S)
 _IMPORT = "importing cache manifest"
 _STOPPED = ("context canceled", "failed to solve: canceled", "Canceled")
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from reprokit.core.text import whole_number
 from reprokit.engine.gpus import nvml
 from reprokit.environment.host import QUERY, Gpu, GpuState, HostFacts, parse
 
@@ -115,8 +116,8 @@ def _visible(gpus: Sequence[Gpu], value: str, all_gpus: Sequence[Gpu]) -> list[G
 
 def _is(gpu: Gpu, name: str) -> bool:
     """Whether ``name`` is the GPU's index, place or UUID, or the beginning of that, as CUDA allows."""
-    if name.isdecimal():
-        return int(name) == gpu.index
+    if (index := whole_number(name)) is not None:
+        return index == gpu.index
     return name == gpu.place or (name.startswith(("GPU-", "MIG-")) and gpu.uuid.startswith(name))
 
 
@@ -130,9 +131,9 @@ def odd_request(value: str | None, gpus: int) -> str:
         return ""
     names = [word.strip() for word in value.split(",")]
     known = 0
-    while known < len(names) and names[known].isdecimal() and int(names[known]) < gpus:
+    while known < len(names) and names[known] in map(str, range(gpus)):
         known += 1
-    missing = [name for name in names[known:] if name.isdecimal()]
+    missing = [name for name in names[known:] if whole_number(name) is not None]
     uuids = [name for name in names if name.startswith(("GPU-", "MIG-"))]
     if uuids and gpus:
         return f"CUDA_VISIBLE_DEVICES={value} names a GPU of some host; which one a trial gets is not known before"

@@ -136,7 +136,7 @@ v4.4.0). Podman 5 hashes what a step mounts from a build context, and a socket h
 _BOUND = re.compile(r"(?<=--mount=type=bind,source=)reprokit/(?P<name>[^,/]+)(?=,)")
 _FROM = re.compile(r"^FROM .+$", re.M)
 
-_STEP = re.compile(r"STEP (?P<number>\d+)/(?P<total>\d+): (?P<name>.*)", re.S)
+_STEP = re.compile(r"STEP (?P<number>[0-9]{1,9})/(?P<total>[0-9]{1,9}): (?P<name>.*)", re.S)
 _LAYER = re.compile(r"--> (?P<cached>Using cache )?[0-9a-f]{7,64}")
 
 

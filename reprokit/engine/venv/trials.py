@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from reprokit.core.errors import Cancelled, EngineError, Unsupported
 from reprokit.core.ownership import private_folder, remove_tree
+from reprokit.core.text import whole_number
 from reprokit.engine.container_spec import MODIFIED
 from reprokit.engine.protocol import Slot, Trial
 from reprokit.engine.venv import environments, processes
@@ -88,7 +89,7 @@ def gpu_variables(leased: Sequence[str], env: Mapping[str, str]) -> dict[str, st
     if not leased:
         return {"CUDA_VISIBLE_DEVICES": ""}
     words = env.get("CUDA_VISIBLE_DEVICES", ",".join(leased)).split(",")
-    known = [leased[int(word)] if word.isdecimal() and int(word) < len(leased) else word for word in words]
+    known = [leased[at] if (at := whole_number(word)) is not None and at < len(leased) else word for word in words]
     found = {"CUDA_VISIBLE_DEVICES": ",".join(known)}
     # The driver's libraries, where the system's own list of libraries does not lead to them.
     folders = [one for one in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if Path(one).is_absolute()]

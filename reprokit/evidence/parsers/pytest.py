@@ -10,8 +10,8 @@ from reprokit.evidence.parser import ExceptionFormat, Parser, Trait
 
 _SECTION = re.compile(r"^(?:_{3,} .+ _{3,}|={3,}.*)$")
 _ERROR = re.compile(r"^E(?: {2,}(?P<text>.*))?$")
-_SHORT_FRAME = re.compile(r"^(?P<file>[^\s:][^:]*):(?P<line>\d+): in (?P<function>\S+)$")
-_LONG_FRAME = re.compile(r"^(?P<file>[^\s:][^:]*):(?P<line>\d+): ?(?P<type>[\w.]*)$")
+_SHORT_FRAME = re.compile(r"^(?P<file>[^\s:][^:]*):(?P<line>[0-9]{1,9}): in (?P<function>\S+)$")
+_LONG_FRAME = re.compile(r"^(?P<file>[^\s:][^:]*):(?P<line>[0-9]{1,9}): ?(?P<type>[\w.]*)$")
 _DEF = re.compile(r"^[ >]   +(?:async )?def (?P<name>\w+)\(")
 _TYPED = re.compile(r"^(?P<type>[^\W\d][\w.]*)(?:: ?(?P<message>.*))?$")
 

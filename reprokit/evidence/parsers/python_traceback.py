@@ -14,7 +14,7 @@ from reprokit.evidence.model import ExceptionSeen, Frame
 from reprokit.evidence.parser import ExceptionFormat, Parser, Trait
 
 HEADER = re.compile(r"^(?P<before>.*?)(?P<kind>Exception Group |Original )?Traceback \(most recent call last\):\s*$")
-FRAME = re.compile(r'^  File "(?P<file>.+?)", line (?P<line>\d+)(?:, in (?P<function>.*?))?\s*$')
+FRAME = re.compile(r'^  File "(?P<file>.+?)", line (?P<line>[0-9]{1,9})(?:, in (?P<function>.*?))?\s*$')
 _FRAME_ANYWHERE = re.compile(r'^(?P<before>.*?)  File ".+?", line \d+(?:, in .*)?\s*$')
 _EXCEPTION = re.compile(
     r"^(?P<type>[^\W\d]\w*(?:\.(?:<locals>|[^\W\d]\w*))*)(?:\([\w.]+\))?(?::(?: (?P<message>.*))?)?$"

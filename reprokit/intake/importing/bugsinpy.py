@@ -18,6 +18,7 @@ from packaging.utils import canonicalize_name
 from reprokit.case.tree import Loc
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
+from reprokit.core.text import whole_number
 from reprokit.intake import bug as checks
 from reprokit.intake.bug import WORKDIR, Bug, BugEntry, DatasetKind, WrongBug, read_text
 
@@ -46,7 +47,7 @@ def entries(place: Path, chosen: Sequence[str], specs: Path | None) -> Iterator[
         if project not in names:
             raise UsageError(f"{place} has no project {project!r}{near(project, names, prefix='; ')}")
         bugs = projects / project / "bugs"
-        numbers = sorted((one.name for one in bugs.iterdir() if one.name.isdecimal()), key=int)
+        numbers = sorted((one.name for one in bugs.iterdir() if whole_number(one.name) is not None), key=int)
         if colon and number not in numbers:
             raise UsageError(f"{project} has no bug {number!r}: it has {', '.join(numbers) or 'none'}")
         for found in [number] if colon else numbers:

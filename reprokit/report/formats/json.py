@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from reprokit.case.matrix import Cell
 from reprokit.core.json_record import ABSENT, JsonDocument, JsonRecord
+from reprokit.core.terminal import json_text
 from reprokit.environment.measured import Measured
 from reprokit.evidence.details import CellDetails
 from reprokit.evidence.model import Outcome, Verdict
@@ -136,7 +136,7 @@ def _cell_result(cell: CellRecord) -> CellResult:
 
 def _write(run: RunRecord, sources: FormatSources) -> str:
     found = result(run, sources.folder, sources.file_of, sources.search)
-    return json.dumps(found.to_json(), indent=2, ensure_ascii=False) + "\n"
+    return json_text(found.to_json())
 
 
 FORMAT = RunFormat(

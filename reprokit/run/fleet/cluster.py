@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from reprokit.core import version
 from reprokit.core.errors import Cancelled, EngineError, UsageError
-from reprokit.core.text import one_line
+from reprokit.core.text import one_line, whole_number
 from reprokit.run.fleet import carried
 from reprokit.run.fleet.node import NodeGiver, NodeInvocation, serve
 from reprokit.run.fleet.orders import CommonParts, FleetEvent, Lost, Order, ServedImage, common_parts, packed, unpacked
@@ -98,8 +98,8 @@ def _init(ray: Any, on: str) -> None:
 def _knock(address: str) -> None:
     """Raise OSError where nothing listens at an address with a port: Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host and port.isdecimal():
-        socket.create_connection((host.strip("[]"), int(port)), KNOCK).close()
+    if host and (number := whole_number(port)) is not None:
+        socket.create_connection((host.strip("[]"), number), KNOCK).close()
 
 
 class RayCluster:

@@ -117,6 +117,8 @@ STRUCTURE = [
     ("expect: {failure: {timed_out: ture}}\n", 1, 31, "expected true or false, found 'ture'", "did you mean 'true'?"),
     ("expect: {failure: {exit_code: 0, signal: SIGSEGV}}\n", 1, 31, "contradict", "leave out"),
     ("expect: {failure: {exit_code: 1, signal: SIGSEGV}}\n", 1, 31, "contradict", "139"),
+    ("expect: {failure: {exit_code: '²', signal: SIGSEGV}}\n", 1, 31, "an exit code from 0 to 255", ""),
+    (f"expect: {{failure: {{exit_code: '{'9' * 5000}', signal: SIGSEGV}}}}\n", 1, 31, "an exit code", ""),
     (
         "matrix: {n: ['1']}\nexpect: {failure: {output: 'BOOM {{ n }}'}}\n",
         *(2, 28, "expect.failure.output: expect is not a template: {{ n }} is not replaced", "/cuda \\d+/"),

@@ -101,7 +101,9 @@ def test_more_cells_than_allowed_are_refused_before_anything_runs() -> None:
     Path("a.yaml").write_text(CASE)
     said = called("run", case="a.yaml", max_cells=2)
     assert "3 cells are selected, and max_cells is 2" in said
-    assert "3 cells are selected" in called("exec", case="a.yaml", command=["true"], max_cells=2)
+    Path("a:1").write_text(CASE)
+    for case in ("a.yaml", "a:1"):
+        assert "3 cells are selected" in called("exec", case=case, command=["true"], max_cells=2)
     assert not Path("store").exists()
 
 

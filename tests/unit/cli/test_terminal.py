@@ -125,7 +125,8 @@ def test_a_table_of_rich_holds_no_code_but_its_own(name: str, tmp_path: Path) ->
 
 
 COMMANDS = [
-    ["show"], ["show", "last", "1"], ["history"], ["history", "nightly"], ["history", "--since", "2025-01-01"],
+    ["show"], ["show", "last", "1"], ["show", "last", "1", "--log"], ["show", "last", "--json"],
+    ["history"], ["history", "nightly"], ["history", "--since", "2025-01-01"],
     ["list"], ["store", "rejudge", "--all"], ["show", "--why", "last"], ["diff", "last:1", "last:2"],
     ["report", "--format", "gha", "-o", "-"], ["store", "merge", "store", "--store", "other"],
 ]  # fmt: skip

@@ -103,6 +103,13 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 QUICK = {"mode": "quick", "step": "s1"}
 
 
+def test_it_runs_no_more_cells_than_it_may(tmp_path: Path, wheels: Path) -> None:
+    project = Project(tmp_path, lambda at: at >= "1.5")
+    with pytest.raises(UsageError, match="stopped after 3 cells"):
+        project.start({"axis": "demo", "ends": ["1.0", "1.8"], "max_cells": 3}, QUICK)
+    assert len(set(project.ran)) == 3
+
+
 def test_the_release_since_which_it_is_broken(tmp_path: Path, wheels: Path) -> None:
     (wheels / "demo-1.3.1rc1-py3-none-any.whl").touch()
     project = Project(tmp_path, lambda at: at >= "1.5")

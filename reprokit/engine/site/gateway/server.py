@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 import httpcore
 
+from reprokit.core.text import whole_number
 from reprokit.engine.site.gateway import pages
 from reprokit.engine.site.gateway.access import (
     LOCATIONS,
@@ -400,7 +401,7 @@ def _pip(access: SiteAccess) -> dict[str, tuple[str, ...]]:
     parts = (indexes[:1], indexes[1:], read.get("links", ()), read.get("plain", ()))
     pip |= {name: values for name, values in zip(LOCATIONS, parts, strict=True) if values}
     given = pip.get("timeout", ("0",))[0]
-    pip["timeout"] = (given if given.isdecimal() and int(given) > int(PIP_SECONDS) else PIP_SECONDS,)
+    pip["timeout"] = (given if (whole_number(given) or 0) > int(PIP_SECONDS) else PIP_SECONDS,)
     return pip
 
 

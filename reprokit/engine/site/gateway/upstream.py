@@ -18,6 +18,7 @@ from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
 import httpcore
 
+from reprokit.core.text import whole_number
 from reprokit.engine.site.gateway.access import (
     Allowed,
     Guard,
@@ -56,7 +57,7 @@ class Answer:
     def length(self) -> int | None:
         """Bytes of the body, where the server says so."""
         said = self.headers.get("content-length", "")
-        return int(said) if said.isdecimal() and "transfer-encoding" not in self.headers else None
+        return None if "transfer-encoding" in self.headers else whole_number(said)
 
     def blocks(self) -> Iterator[bytes]:
         """The body, as it comes. Raises Unreachable where it ends early or the server falls silent."""
