@@ -225,6 +225,16 @@ INPUTS = PREFIX + "inputs"
 """The hash of what an image was built from, with the domain of its case: as in its name."""
 
 
+def label_image(tag: str) -> dict[str, str]:
+    """The labels of an image that is built under that name: by them :func:`carries_name` knows it again."""
+    return {**IMAGE_LABELS, INPUTS: tag.rpartition(":")[2]}
+
+
+def carries_name(labels: Mapping[str, str], tag: str) -> bool:
+    """Whether an image with these labels is the one that was built under that name, and not one tagged over it."""
+    return labels.get(INPUTS) == tag.rpartition(":")[2]
+
+
 _INITIAL_PIDS = "pid:[4026531836]"
 """The pid namespace that the kernel starts with: outside of every container."""
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.core import cache, http_client, json_text
 from reprokit.core.errors import Unsupported, UsageError
-from reprokit.core.ownership import locked, private_folder
+from reprokit.core.ownership import IMAGE, locked, private_folder
 from reprokit.engine.protocol import Engine, ImageInfo, Progress
 from reprokit.engine.sharing import ImageShare, SharedImage
 from reprokit.environment.catalog import Catalog
@@ -88,7 +88,29 @@ def standing(engine: Engine, base: Base, seen: SeenBases) -> ImageInfo | None:
     """The base image if the engine has it, as :func:`ensure` would find it; nothing is made or pulled."""
     digest = seen.digest(base.reference) if base.source in {"registry", "image"} else ""
     found = engine.image(own_name(digest) if digest else base.reference)
-    return replace(found, digest=digest) if found and digest else found
+    if found is None or not digest:
+        return found
+    return replace(found, digest=digest) if _may_be(found, digest) else None
+
+
+def _may_be(image: ImageInfo, digest: str) -> bool:
+    """Whether an image under our name for a registry's may be that one: its digest is lost with the registry's name."""
+    return image.digest in {"", digest} and not {IMAGE, LABEL_RECIPE} & image.labels.keys()
+
+
+def labels_of_base(release: str) -> dict[str, str]:
+    """The labels of the base image that today's recipe makes of a release."""
+    from reprokit.engine import bootstrap
+
+    return {LABEL_RELEASE: release, LABEL_RECIPE: bootstrap.RECIPE}
+
+
+def find_made(engine: Engine, reference: str, release: str) -> ImageInfo | None:
+    """The base image under that name that was made of the release, and not one tagged over it, or built on a base."""
+    found = engine.image(reference)
+    if found is None or IMAGE in found.labels or not labels_of_base(release).items() <= found.labels.items():
+        return None
+    return found
 
 
 def own_name(digest: str) -> str:
@@ -116,7 +138,8 @@ def _public(
 
 def _as_seen(engine: Engine, base: Base, digest: str, pulled: Callable[[str], ImageInfo | None]) -> ImageInfo:
     """The image of that digest, whatever the tag means by now."""
-    if (found := engine.image(own_name(digest))) is not None:
+    found = engine.image(own_name(digest))
+    if found is not None and _may_be(found, digest):
         return replace(found, digest=digest)
     found = engine.image(base.reference)
     if found is None or found.digest != digest:
@@ -196,23 +219,18 @@ def bootstrapped(
     from reprokit.engine import bootstrap, site
 
     release = Catalog(site.settings().compatibility).releases()[base.name]
-
-    def present() -> ImageInfo | None:
-        found = engine.image(base.reference)
-        return found if found is not None and found.labels.get(LABEL_RECIPE) == bootstrap.RECIPE else None
-
-    labels = {LABEL_RELEASE: release.name, LABEL_RECIPE: bootstrap.RECIPE}
+    labels = labels_of_base(release.name)
     shared = SharedImage(
         tag=base.reference, repository="base", version=f"{release.name}-{bootstrap.RECIPE}", labels=labels
     )
     # A base that was made here before is another one than that of other machines, and so is every image on it.
     news = share is not None and not share.exchanged(shared)
-    if (found := present()) is not None and not news:
+    if (found := find_made(engine, base.reference, release.name)) is not None and not news:
         return found
     name = f"make {release.name} from its packages"
     with locked(cache.folder("locks") / f"base-{release.name}.lock", cancel, "base image"):
         # Another process may have made it while we waited.
-        found = present()
+        found = find_made(engine, base.reference, release.name)
         if share and (found is None or news):
             on_progress(Progress(number=0, total=0, name="look for the base image on other machines"))
             fetched = share.fetch(shared, cancel)

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from reprokit.case.trust import ALLOWANCES, Trust
+from reprokit.core import ownership
 from reprokit.core.errors import Cancelled, EngineError, ImageGone, Unsupported
 from reprokit.engine import failure
-from reprokit.engine.protocol import ImageInfo
+from reprokit.engine.protocol import Engine, ImageInfo
 from reprokit.engine.wire import ANSWER_WITHIN, Wire, cut_on, error_in, has_containerd_store, raise_for_status
 
 OURS = re.compile(r"(docker\.io/)?reprokit/")
@@ -120,6 +121,12 @@ class Images:
         changes = [f"LABEL {_quoted(key)}={_quoted(value)}" for key, value in sorted(labels.items())]
         query = {"fromSrc": "-", "repo": name, "tag": version, "changes": changes}
         return _imported(self.wire, self.wire.url("/images/create"), query, tar, tag)
+
+
+def find_built(engine: Engine, tag: str) -> ImageInfo | None:
+    """The image that was built under that name; None where there is none, or where the name is another image's now."""
+    found = engine.image(tag)
+    return found if found is not None and ownership.carries_name(found.labels, tag) else None
 
 
 def find(wire: Wire, tag: str) -> ImageInfo | None:

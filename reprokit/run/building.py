@@ -21,10 +21,11 @@ from reprokit.case.limits import shown_bytes
 from reprokit.case.trust import Trust, limited_by
 from reprokit.core import cache
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError, Unsupported
-from reprokit.core.ownership import IMAGE_LABELS, INPUTS, locked
+from reprokit.core.ownership import label_image, locked
 from reprokit.core.text import seconds as spelt
 from reprokit.engine import site
 from reprokit.engine.failure import TAIL
+from reprokit.engine.images import find_built
 from reprokit.engine.protocol import Build, Engine, EngineInfo, ImageInfo, Progress
 from reprokit.engine.sharing import REPOSITORIES, ImageShare, SharedImage
 from reprokit.engine.site import providers
@@ -42,6 +43,9 @@ from reprokit.store.folder import SeenBases
 
 DOWNLOADS = ("uv-python.sh", "conda_packages.py")
 """Scripts of build steps that fetch interpreters, compilers or libraries, and do nothing else."""
+
+REPLACED = "reprokit/replaced"
+"""The name of images that a container used when they were built again."""
 
 ProgressSink = Callable[[Progress], None]
 
@@ -115,7 +119,7 @@ def bases_here(engine: Engine, image: ImageSpec, seen: SeenBases) -> dict[str, I
 def is_here(engine: Engine, image: ImageSpec, seen: SeenBases) -> bool:
     """Whether the engine has the image; where it is not sure of a base, it does not."""
     found = bases_here(engine, image, seen)
-    return found is not None and engine.image(image.name(found)) is not None
+    return found is not None and find_built(engine, image.name(found)) is not None
 
 
 def offer(services: Services, ready: BuiltImage, image: ImageSpec) -> None:
@@ -213,7 +217,7 @@ def _take(services: Services, image: ImageSpec, options: BuildOptions, share: Im
     with _using(services, tag):
         room = services.keeper.room(tag, cancel, waits=options.waits)
         with locked(_lock(tag), cancel, "image"), room, times.span("fetch"):
-            found = services.engine.image(tag)
+            found = find_built(services.engine, tag)
             if fetched := found is None:
                 options.on_progress(Progress(number=0, total=0, name="take the image from another machine"))
                 found = share.fetch(as_shared(image, tag, theirs), cancel)
@@ -240,12 +244,12 @@ def _find_or_build(
     share = services.share(image.trust)
     tag = image.name(bases)
     started = asked = time.monotonic()
-    found = before = engine.image(tag)
+    found = before = find_built(engine, tag)
     built = fetched = False
     if found is None or fresh:
         # Two that need the same image, such as a search and what it builds ahead, build it once.
         with locked(_lock(tag), cancel, "image"):
-            found = None if fresh else engine.image(tag)
+            found = None if fresh else find_built(engine, tag)
             shared = as_shared(image, tag, bases)
             if found is None and share and not fresh:
                 with services.keeper.room(tag, cancel, waits=options.waits):
@@ -263,8 +267,10 @@ def _find_or_build(
                     share.owe(shared)
     assert found is not None
     if before is not None and before.id != found.id:
-        with contextlib.suppress(EngineError):  # a container still uses it
+        try:
             engine.remove_image(before.id)
+        except EngineError:  # a container still uses it: it gets a name by which gc knows it as ours
+            engine.tag(before.id, f"{REPLACED}:{tag.rpartition(':')[2]}")
     seconds = time.monotonic() - started
     with times.span("measuring"):
         measured = measure(engine, services.measurements, found, cancel=cancel)
@@ -315,7 +321,7 @@ def as_shared(image: ImageSpec, tag: str, bases: Mapping[str, ImageInfo]) -> Sha
         tag=tag,
         repository=REPOSITORIES[image.trust],
         version=version,
-        labels={**IMAGE_LABELS, INPUTS: version},
+        labels=label_image(tag),
         steps=image.steps(bases),
     )
 

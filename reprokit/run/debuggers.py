@@ -16,10 +16,11 @@ from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.core import cache, http_client
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError, EngineLost, ImageGone, Unsupported
 from reprokit.core.files import newest
-from reprokit.core.ownership import IMAGE_LABELS, POLL_SECONDS, locked, locked_if_free
+from reprokit.core.ownership import POLL_SECONDS, label_image, locked, locked_if_free
 from reprokit.core.redaction import without_passwords
 from reprokit.core.text import one_line
 from reprokit.engine import site
+from reprokit.engine.images import find_built
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Mount, Progress, Trial
 from reprokit.environment import debugging
 from reprokit.evidence.symbols import Module, Named, named, wanted, without_parameters
@@ -289,9 +290,9 @@ def with_debuggers(
     tag = debugging.tag(layer, image.id)
     lock = cache.folder("locks") / f"image-{tag.rpartition(':')[2]}.lock"
     with locked(lock, cancel, "image"):
-        if found := engine.image(tag):
+        if found := find_built(engine, tag):
             return found
-        build = Build(tag=tag, dockerfile=layer.dockerfile, context=layer.context, labels=IMAGE_LABELS, trust=trust)
+        build = Build(tag=tag, dockerfile=layer.dockerfile, context=layer.context, labels=label_image(tag), trust=trust)
         try:
             return engine.build(build, site.current(), on_progress, cancel)
         except BuildFailed as error:

@@ -262,10 +262,10 @@ def ensure_base(
             f"the lock's base {base.name} is of recipe {base.recipe}; this reprokit makes recipe {bootstrap.RECIPE}: "
             "make the lock again (reprokit lock --upgrade), or use the reprokit that wrote it"
         )
-    if (found := engine.image(base.reference)) is not None:
+    if (found := bases.find_made(engine, base.reference, base.name)) is not None:
         return found
     with locked(cache.folder("locks") / f"base-{base.name}.lock", cancel, "base image"):
-        if (found := engine.image(base.reference)) is not None:
+        if (found := bases.find_made(engine, base.reference, base.name)) is not None:
             return found
         ordinary = engine.image(BASE_PREFIX + base.name)
         if ordinary is not None and dict(packages(ordinary)) == dict(base.packages):
@@ -302,8 +302,7 @@ def _make_base(
             has = bootstrap.packages_of(rootfs)
             if has == dict(base.packages):
                 on_progress(Progress(number=2, total=2, name=f"import {base.reference}"))
-                labels = {bases.LABEL_RELEASE: release.name, bases.LABEL_RECIPE: bootstrap.RECIPE}
-                return engine.import_rootfs(rootfs, base.reference, labels)
+                return engine.import_rootfs(rootfs, base.reference, bases.labels_of_base(release.name))
             failures.append(f"{where}: {base_departures(base.packages, has)}")
     raise Unsupported(
         f"the lock's base {base.name} of {date} cannot be made again ({'; '.join(failures)}): set apt_snapshot to a "

@@ -26,6 +26,7 @@ from reprokit.core.errors import CaseError, ReprokitError, Unsupported, UsageErr
 from reprokit.core.interrupts import WAIT_FOR, GaveUp, signals
 from reprokit.core.text import pluralize
 from reprokit.core.version import __version__
+from reprokit.engine.images import find_built
 from reprokit.evidence.details import CellDetails
 from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.reading import Reading, reading
@@ -433,7 +434,7 @@ class SearchSession(Invocation):
             return NOT_SERVED
         dockerfile = image.rendered.dockerfile
         bases = bases_here(engine, image, SeenBases(self.folder))
-        if bases is None or not engine.image(image.name(bases)):
+        if bases is None or not find_built(engine, image.name(bases)):
             return NEW_BASE * (bases is None) + count_unshared(dockerfile, self._dockerfiles)
         if dockerfile:
             self._dockerfiles.add(dockerfile)

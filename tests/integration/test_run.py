@@ -250,6 +250,24 @@ def test_a_flood_fills_neither_disk_nor_hides_the_failure(user: User) -> None:
     assert "cut" in text
 
 
+def test_an_image_that_was_tagged_over_ours_is_not_taken_for_it(user: User, engine: docker.DockerClient) -> None:
+    user.write(
+        "case.yaml",
+        "schema: reprokit/v1\nid: retagged\ntitle: Its image says which cell it is\n"
+        f'matrix: {{os: [debian-12], n: ["1-{os.getpid()}", "2-{os.getpid()}"]}}\n'
+        'environment: {setup: "echo {{ n }} > /n"}\ncommand: grep -q ^1 /n\n'
+        f'expect: {{reproduces: [{{n: "2-{os.getpid()}"}}]}}\n',
+    )
+    user.types("run", "case.yaml")
+    first = user.cells()
+    assert [cell["verdict"] for cell in first] == ["not-reproduced", "reproduced"]
+    one, two = (cell["image"]["tag"] for cell in first)
+    engine.images.get(one).tag(*two.split(":"))
+    user.types("run", "case.yaml")
+    assert [cell["verdict"] for cell in user.cells()] == ["not-reproduced", "reproduced"]
+    assert [cell["image"]["built"] for cell in user.cells()] == [False, True]
+
+
 SLOW_ID = f"slow-{os.getpid()}"  # of this worker alone: others run these tests at the same time
 SLOW = f"""\
 schema: reprokit/v1

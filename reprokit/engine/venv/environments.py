@@ -20,7 +20,7 @@ from typing import Any
 from reprokit.core import cache, json_text
 from reprokit.core.errors import Cancelled, EngineError, ImageGone
 from reprokit.core.files import newest, used_bytes
-from reprokit.core.ownership import locked, locked_if_free, private_folder, remove_tree
+from reprokit.core.ownership import label_image, locked, locked_if_free, private_folder, remove_tree
 from reprokit.engine import failure
 from reprokit.engine import site as sites
 from reprokit.engine.failure import LONGEST_LINE, TAIL
@@ -56,7 +56,8 @@ class KeptVenv:
     def info(self) -> ImageInfo:
         """As the engine's image. Its id changes with the host's packages, so that it is measured again."""
         number = hashlib.sha256(f"{self.description['made']} {_host_state()}".encode()).hexdigest()
-        return ImageInfo(tag=self.description["tag"], id=f"sha256:{number}", size=self.description["size"])
+        tag = self.description["tag"]
+        return ImageInfo(tag=tag, id=f"sha256:{number}", size=self.description["size"], labels=label_image(tag))
 
 
 def variables(folder: Path | None) -> dict[str, str]:

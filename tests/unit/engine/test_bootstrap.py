@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -46,12 +46,14 @@ class Shelf:
         return self.images.setdefault(reference, ImageInfo(tag=reference, id=f"sha256:{reference}"))
 
     def tag(self, image: str, name: str) -> ImageInfo:
-        return self.images.setdefault(name, ImageInfo(tag=name, id=image))
+        self.images[name] = ImageInfo(tag=name, id=image)
+        return self.images[name]
 
     def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
         self.imported.append(tar.read_text())
         time.sleep(0.05)
-        return self.images.setdefault(tag, ImageInfo(tag=tag, id="sha256:imported", labels=labels))
+        self.images[tag] = ImageInfo(tag=tag, id="sha256:imported", labels=labels)
+        return self.images[tag]
 
 
 def ensure(engine: Shelf, base: Base) -> ImageInfo:
@@ -272,6 +274,32 @@ def test_a_base_of_an_older_recipe_is_made_again(tools: Callable[[str, str], Non
     engine.images[DEBIAN.reference] = ImageInfo(tag=DEBIAN.reference, id="sha256:old", labels={bases.LABEL_RECIPE: "0"})
     ensure(engine, DEBIAN)
     assert len(engine.imported) == 1
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {bases.LABEL_RECIPE: bootstrap.RECIPE, bases.LABEL_RELEASE: "ubuntu-22.04"},
+        {bases.LABEL_RECIPE: bootstrap.RECIPE, bases.LABEL_RELEASE: "debian-12", "org.reprokit.image": "1"},
+    ],
+)
+def test_another_image_under_the_name_of_a_base_is_not_the_base(
+    tools: Callable[[str, str], None], labels: dict[str, str]
+) -> None:
+    tools("mmdebstrap", FAKE)
+    engine = Shelf()
+    engine.images[DEBIAN.reference] = ImageInfo(tag=DEBIAN.reference, id="sha256:another", labels=labels)
+    ensure(engine, DEBIAN)
+    assert len(engine.imported) == 1
+
+
+@pytest.mark.parametrize("other", [{"digest": NEW}, {"labels": {"org.reprokit.image": "1"}}])
+def test_another_image_under_our_name_of_a_registrys_is_not_that_one(tmp_path: Path, other: dict[str, Any]) -> None:
+    engine = Tagged()
+    first = met(engine, tmp_path)
+    engine.images[first.tag] = ImageInfo(tag=first.tag, id="sha256:another", **other)
+    assert bases.standing(engine, BOOKWORM, SeenBases(tmp_path)) is None  # type: ignore[arg-type]
+    assert met(engine, tmp_path).id == first.id
 
 
 def test_no_tool_at_all_names_what_to_install(tools: Callable[[str, str], None]) -> None:

@@ -104,6 +104,7 @@ def test_a_node_with_the_image_takes_none(tmp_path: Path) -> None:
     for node in fleet.nodes:
         assert isinstance(node.engine, ArchiveEngine)
         node.engine.built += [tag for tag in node.engine.loaded if tag not in node.engine.built]
+        node.engine.labels.update(node.engine.loaded)
         node.engine.loaded.clear()
     fleet.new_session()
     assert fleet.run() == 0
