@@ -5,7 +5,12 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import yaml
 
 from reprokit.core.text import one_line
 from reprokit.evidence.fingerprint import fingerprint, last_words, of_hang
@@ -35,7 +40,7 @@ def judge(failure: Failure, ending: Ending, text: str, known: Sequence[Known] = 
     Every key given must match. A container that we stopped, or that was killed for memory, has an exit status that is
     not the program's own: then the signature must ask for that very end, or be met by the program's output. A failure
     that does not match is still recognised if it is one of the ``known``, the first that fits. A command that was never
-    started is not the failure: see :func:`reprokit.evidence.judgement.why_not_started`.
+    started is not the failure: see data/not_started.yaml.
     """
     text, stacks = split(clean(text))
     observation, shown = observe(text), without_cuts(text)
@@ -48,6 +53,8 @@ def judge(failure: Failure, ending: Ending, text: str, known: Sequence[Known] = 
     matched = _all(checks) and _is_evidence(failure, ending) and not unstarted and not unchecked
     outcome = Outcome.REPRODUCED if matched else _otherwise(ending)
     reason = _reason(outcome, ending, checks, exception, crash, stacks)
+    if matched and any_failure(failure) and failure.exit_code is None:
+        reason = f"{reason} (any failure: no signature is given)"
     if unstarted:
         reason = f"{describe_exit(ending.exit_code)}: {unstarted}"
     elif unchecked:
@@ -220,29 +227,6 @@ def _but(missed: list[Check]) -> str:
     return f"not {wanted}" if missed[0].key == "exception" and negated else f"but {missed[0].why}"
 
 
-_STATUS = {
-    126: 'the command was found, but cannot be executed; a file of the case can have mode: "755"',
-    127: "the command, or a library that it loads, was not found",
-}
-"""What a shell, and the first process of a container, says by its exit status."""
-
-_NO_SCRIPT = re.compile(
-    r"\S+: can't open file .*: \[Errno \d+\] .*"  # Python
-    r"|\S*sh: (?:\d+: )?(?:cannot|[Cc]an't) open .*"  # dash, busybox
-    r'|Can\'t open perl script ".*": .*'
-    r"|\S*ruby: No such file or directory -- .*"
-    r"|Could not open input file: .*"  # PHP
-    r"|Fatal error: cannot open file '.*': .*"  # Rscript
-    r"|\S*lua[\w.]*: cannot open .*"
-    r"|Error: Unable to access jarfile .*"
-    r"|ERROR: file or directory not found: .*"  # pytest
-)
-_NO_SCRIPT_OF_NODE = re.compile(
-    r"^(Error: Cannot find module '[^'\n]+')$(?s:.{0,4000})requireStack: \[\]\s*\}\s*(?:Node\.js v\S+\s*)?\Z", re.M
-)
-_TAIL = 8 * 1024
-
-
 _NOTHING_CHECKED = re.compile(
     r"^=========(?: Error:| Warning:)? (Target application terminated before first instrumented API call"
     r"|Internal Sanitizer Error: .*|Unable to .*)$",
@@ -259,21 +243,64 @@ def why_not_checked(text: str) -> str:
     return f"compute-sanitizer did not check it: {one_line(said[1], 200)}" if said else ""
 
 
+NOT_STARTED = Path(__file__).parent / "data" / "not_started.yaml"
+_TAIL = 8 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotStarted:
+    """An end that is hardly the failure of a case. The head of the file explains each field."""
+
+    why: str
+    pattern: re.Pattern[str] | None
+    statuses: Sequence[int] = ()
+    always: bool = False
+    follow: int = 0
+    examples: Sequence[str] = ()
+
+
+@cache
+def not_started() -> tuple[NotStarted, ...]:
+    """The rows of data/not_started.yaml."""
+    data = yaml.load(NOT_STARTED.read_text("utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))["rows"]
+    return tuple(NotStarted(**{**row, "pattern": _compiled(row.get("pattern", ""))}) for row in data)
+
+
+def _compiled(pattern: str) -> re.Pattern[str] | None:
+    return re.compile(f"(?:{''.join(pattern.splitlines())})$", re.MULTILINE) if pattern else None
+
+
+def any_failure(failure: Failure) -> bool:
+    """Whether a signature asks for nothing but some nonzero status."""
+    return given_keys(failure) == ("exit_code",) and failure.exit_code in (None, "nonzero")
+
+
 def why_not_started(failure: Failure, ending: Ending, text: str) -> str:
     """Say why the end of a trial is not the failure of a case, and what to write if it is; '' if it may be.
 
-    Such is an exit status of 126 or 127, and an interpreter that could not open its script, as the last line of
-    ``text`` (the cleaned log) says, unless ``exit_code`` of the signature names the number.
+    ``text``: the cleaned log.
     """
     code = ending.exit_code
     if not code or ending.timed_out or ending.oom or failure.exit_code == code:
         return ""
-    said = last_words(text[-_TAIL:]).strip()
-    why = _STATUS.get(code, "")
-    if not why:
-        node = _NO_SCRIPT_OF_NODE.search(text[-_TAIL:])
-        if not (node or _NO_SCRIPT.fullmatch(said)):
-            return ""
-        why, said = "the interpreter could not open its script", node[1] if node else said
-    shown = f" ({one_line(said, 160)})" if said else ""
-    return f"{why}{shown}; if that is the failure, write exit_code: {code}"
+    end = text[-_TAIL:]
+    last = last_words(end)
+    tail = end[: end.rfind(last) + len(last)].rstrip()
+    for row in not_started():
+        if (row.always or any_failure(failure)) and (not row.statuses or code in row.statuses):
+            said = _said(row, tail, last)
+            if said is not None:
+                shown = f" ({one_line(said, 160)})" if said else ""
+                return f"{row.why}{shown}; if that is the failure, write exit_code: {code}"
+    return ""
+
+
+def _said(row: NotStarted, tail: str, last: str) -> str | None:
+    """What a log that ends with ``tail`` says of such an end; None where it does not end so."""
+    if row.pattern is None:
+        return last.strip()
+    for found in row.pattern.finditer(tail):
+        after = [line for line in tail[found.end() :].split("\n") if line.strip() and line[0] not in " \t"]
+        if len(after) <= row.follow:
+            return found.groupdict().get("said") or found[0]
+    return None

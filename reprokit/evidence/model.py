@@ -8,7 +8,7 @@ from enum import Enum
 from reprokit.core.json_record import ABSENT
 from reprokit.evidence.usage import Usage
 
-RULES_VERSION = "3"
+RULES_VERSION = "4"
 """Version of the rules that turn a log into an outcome and outcomes into a verdict; recorded with each."""
 
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
+import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from reprokit.case import check_matrix
+from reprokit.case.cellspec import CellSpec
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, count, expand, label
-from reprokit.case.model import Case, Failure
+from reprokit.case.model import Case
+from reprokit.case.render import SHELL
 from reprokit.core.errors import CaseError, Problem, Unsupported
+from reprokit.core.text import one_line
 from reprokit.environment import compatibility
 from reprokit.environment.axes import BY_NAME, KNOWN
 from reprokit.environment.catalog import Catalog
@@ -20,15 +26,17 @@ from reprokit.environment.host import HostFacts
 from reprokit.environment.preflighting import preflight
 from reprokit.environment.resolving import resolve, without_check
 from reprokit.environment.supply import BASE_SOURCES, Supply
+from reprokit.evidence.judgement import any_failure
 from reprokit.run.task import spec_of
 
 MOST_CELLS = 1000
 """Cells of a case that are looked at; of a larger matrix, none."""
+_SECONDS = 10.0
+"""For bash to read a text."""
 _DOWNLOADS = re.compile(
     r"(?m)(?:^|[\s;&|(])(?:(?:pip[\d.]*|uv|conda|mamba|poetry|npm|apt|apt-get|dnf|yum) (?:[\w-]+ )*?install|wget|curl"
     r"|git clone)\s"
 )
-_ANY_FAILURE = (Failure(), Failure(exit_code="nonzero"))
 
 
 def warnings(file: CaseFile, catalog: Catalog) -> Iterator[Problem]:
@@ -56,9 +64,14 @@ def warnings(file: CaseFile, catalog: Catalog) -> Iterator[Problem]:
     if count(matrix.axes) + len(matrix.include) > MOST_CELLS:
         return
     first: dict[str, list[str]] = {}
+    broken: dict[str, Problem] = {}
     for cell in expand(matrix.axes, matrix.exclude, matrix.include):
         for text in _warnings_of(file, cell, catalog):
             first.setdefault(text, []).append(label(cell))
+        for loc, error in _shell_errors(file, cell):
+            warning = f"warning: bash cannot read it: {error} (in the cell {label(cell)})"
+            broken.setdefault(error, file.problem(loc, warning))
+    yield from broken.values()
     for text, cells in first.items():
         more = f" and {len(cells) - 1} more" if len(cells) > 1 else ""
         yield file.problem(("matrix",), f"warning: {text} (in the cell {cells[0]}{more})", key=True)
@@ -89,10 +102,45 @@ def _without_effect(file: CaseFile) -> Iterator[str]:
 def _reproduces_without_network(case: Case) -> bool:
     """Whether whatever hinders a download counts as the bug. A look at the words, not at what scripts do."""
     expect = case.expect
-    if expect.failure not in _ANY_FAILURE or expect.compare or expect.leaks or expect.ratio:
+    if not any_failure(expect.failure) or expect.compare or expect.leaks or expect.ratio:
         return False
     command = case.command if isinstance(case.command, str) else shlex.join(case.command)
     return "--no-index" not in command and _DOWNLOADS.search(f"{command} ") is not None
+
+
+def _shell_errors(file: CaseFile, cell: Cell) -> Iterator[tuple[tuple[str, ...], str]]:
+    """What bash cannot read of a cell, each with the place of its text. A fix that changes it is not looked at."""
+    try:
+        spec = spec_of(file, file.case, "case", cell)
+    except CaseError:
+        return
+    for loc, text in shell_texts(spec):
+        if error := shell_error(text):
+            yield loc, error
+
+
+def shell_texts(spec: CellSpec) -> tuple[tuple[tuple[str, ...], str], ...]:
+    """The texts of a cell that bash is to run, each with its place in the case; '' where it is not for bash."""
+    command = spec.command[-1] if spec.command[: len(SHELL)] == SHELL else ""
+    return (("command",), command), (("environment", "setup"), spec.environment.setup)
+
+
+@functools.lru_cache(maxsize=1024)
+def shell_error(text: str) -> str:
+    """Why bash cannot read a text, without running any of it; '' where it can, or where this host has no bash."""
+    bash = shutil.which("bash")
+    if not text or bash is None:
+        return ""
+    # What a text may switch on itself before it is read: patterns such as !(a).
+    words = [bash, "--norc", "-O", "extglob", "-n"]
+    try:
+        done = subprocess.run(
+            words, input=text, text=True, capture_output=True, check=False, env={"LC_ALL": "C"}, timeout=_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return ""
+    first = done.stderr.strip().partition("\n")[0].removeprefix(f"{bash}: ")
+    return one_line(first, 200) or "bash -n fails" if done.returncode else ""
 
 
 def _axis_values(file: CaseFile) -> Iterator[tuple[tuple[str | int, ...], str, str]]:

@@ -7,10 +7,7 @@ Owner of ours: the room ``search``; :mod:`reprokit.case.tree` already knows the 
 
 from __future__ import annotations
 
-import functools
 import re
-import shutil
-import subprocess
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +17,7 @@ from reprokit.case import emit
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell
 from reprokit.case.model import Failure
-from reprokit.case.render import SHELL, TemplateProblem, render
+from reprokit.case.render import TemplateProblem, render
 from reprokit.case.tree import CaseTree, Loc, parse
 from reprokit.core.errors import CaseError
 from reprokit.core.text import one_line
@@ -32,6 +29,7 @@ from reprokit.evidence.judgement import judge
 from reprokit.evidence.model import Ending, ExceptionSeen, Outcome
 from reprokit.evidence.normalise import essence
 from reprokit.evidence.observation import without_cuts
+from reprokit.run.case_warnings import shell_error, shell_texts
 from reprokit.search.queries import Candidate
 from reprokit.search.reduce_parts import Data, put_value
 
@@ -282,18 +280,7 @@ def what_runs(candidate: Candidate) -> object:
 
 
 def _readable(file: CaseFile, cell: Cell) -> bool:
-    spec = render(file.case, cell)
-    command = spec.command[-1] if spec.command[: len(SHELL)] == SHELL else ""
-    return all(_bash_reads(text) for text in (command, spec.environment.setup))
-
-
-@functools.lru_cache(maxsize=1024)
-def _bash_reads(text: str) -> bool:
-    """Whether the text is a valid shell script; True where this host has no bash."""
-    bash = shutil.which("bash")
-    if not text or bash is None:
-        return True
-    return subprocess.run([bash, "-n"], input=text, text=True, capture_output=True, check=False).returncode == 0
+    return not any(shell_error(text) for _, text in shell_texts(render(file.case, cell)))
 
 
 def header(lines: Sequence[str]) -> str:

@@ -57,6 +57,28 @@ def test_other_cases_are_not(tmp_path: Path, capsys: pytest.CaptureFixture[str],
     assert "downloads" not in said_of(tmp_path, capsys, command, expect)
 
 
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        ('"if true; then python a.py"', "line 2: syntax error: unexpected end of file"),
+        ('"echo start\\npython a.py )"', "line 2: syntax error near unexpected token `)'"),
+        ('"echo \'hello"', "line 1: unexpected EOF while looking for matching"),
+        ('["bash", "-c", "echo )"]', ""),
+        ('"shopt -s extglob\\nls !(a)"', ""),
+        ('"touch ran; cd nosuchdir && $(exit 1)"', ""),
+    ],
+)
+def test_a_command_that_bash_cannot_read_is_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str, error: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "start").write_text("touch ran")
+    monkeypatch.setenv("BASH_ENV", str(tmp_path / "start"))
+    said = said_of(tmp_path, capsys, command, ANY)
+    assert (f"5:10: warning: bash cannot read it: {error}" in said) if error else "bash" not in said
+    assert not (tmp_path / "ran").exists()
+
+
 PROGRAMS = """schema: reprokit/v1
 id: odd
 title: Odd

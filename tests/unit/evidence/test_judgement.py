@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from reprokit.case.model import Expect, Failure, Known
-from reprokit.evidence.judgement import judge
+from reprokit.evidence.judgement import NotStarted, judge, not_started
 from reprokit.evidence.judging import concluded, judged
 from reprokit.evidence.match import HANDLED, LONG_LINE, frames_match, type_matches
 from reprokit.evidence.model import RULES_VERSION, Ending, ExceptionSeen, Frame, Outcome
@@ -86,64 +86,60 @@ def test_a_traceback_is_the_failure_only_of_a_program_that_fails(key: dict[str, 
     assert concluded([record], Trials.of(1), expect)[1].endswith(judgement.reason)
 
 
-NODE = """\
-node:internal/modules/cjs/loader:1080
-  throw err;
-  ^
-
-Error: Cannot find module '/workspace/nope.js'
-    at Module._resolveFilename (node:internal/modules/cjs/loader:1077:15)
-    at node:internal/main/run_main_module:23:47 {
-  code: 'MODULE_NOT_FOUND',
-  requireStack: []
-}
-
-Node.js v18.20.4
-"""
+EXAMPLES = [
+    pytest.param(row, int(code), text, id=f"{row.why}-{number}")
+    for row in not_started()
+    for number, (code, text) in enumerate(each.split(": ", 1) for each in row.examples)
+]
 
 
-@pytest.mark.parametrize(
-    ("code", "text"),
-    [
-        (127, "bash: line 1: pyton: command not found\n"),
-        (127, "./a.out: error while loading shared libraries: libx.so: cannot open shared object file\n"),
-        (127, ""),
-        (126, "bash: line 1: ./run.sh: Permission denied\n"),
-        (2, "python: can't open file '/workspace/nope.py': [Errno 2] No such file or directory\n"),
-        (2, "/usr/bin/python3.6: can't open file 'nope.py': [Errno 2] No such file or directory\n\n"),
-        (2, "sh: 0: cannot open nope.sh: No such file\n"),
-        (2, "sh: 0: Can't open nope.sh\n"),
-        (2, "sh: can't open 'nope.sh': No such file or directory\n"),
-        (2, 'Can\'t open perl script "nope.pl": No such file or directory\n'),
-        (1, "ruby: No such file or directory -- nope.rb (LoadError)\n"),
-        (1, NODE),
-        (4, "no tests ran in 0.00s\nERROR: file or directory not found: nope.py\n\n"),
-    ],
-)
-def test_a_command_that_is_not_there_is_another_failure_unless_its_number_is_named(code: int, text: str) -> None:
-    output = {"output": text.split("\n")[0]} if text else {}
-    for failure in ({}, {"exit_code": "nonzero"}, output):
+@pytest.mark.parametrize(("row", "code", "text"), EXAMPLES)
+def test_a_command_that_never_began_is_another_failure_unless_the_signature_names_it(
+    row: NotStarted, code: int, text: str
+) -> None:
+    output = {"output": text.split("\n")[0]} if text.split("\n")[0] else {}
+    for failure in ({}, {"exit_code": "nonzero"}, *([output] if row.always else [])):
         judgement = judge(Failure(**failure), Ending(exit_code=code), text)
-        assert judgement.outcome is Outcome.DIFFERENT_FAILURE
-        assert judgement.reason.startswith(f"exit status {code}: the ")
+        assert judgement.outcome is Outcome.DIFFERENT_FAILURE, judgement.reason
+        assert judgement.reason.startswith(f"exit status {code}: {row.why}")
         assert judgement.reason.endswith(f"if that is the failure, write exit_code: {code}")
         known = Known(id="k", failure=Failure(**failure))
         assert judge(Failure(signal="SIGSEGV"), Ending(exit_code=code), text, [known]).known == ""
+    if output and not row.always:
+        assert outcome(output, Ending(exit_code=code), text) is Outcome.REPRODUCED
     assert outcome({**output, "exit_code": code}, Ending(exit_code=code), text) is Outcome.REPRODUCED
     assert outcome({"exit_code": 1 if code != 1 else 2}, Ending(exit_code=code), text) is Outcome.DIFFERENT_FAILURE
+    if text:  # the program went on: it is that which failed
+        later = f"{text}\n" + "its own last words\n" * 9
+        assert row.pattern is None or outcome({}, Ending(exit_code=code), later) is Outcome.REPRODUCED
+
+
+NODE = next(text for _, code, text in (param.values for param in EXAMPLES) if "MODULE_NOT_FOUND" in str(text))
+NO_SCRIPT = "python: can't open file 'a.py': [Errno 2] No such file or directory\n"
 
 
 @pytest.mark.parametrize(
     ("code", "text"),
     [
-        (2, "python: can't open file 'a.py': [Errno 2] No such file or directory\nerror: the second program\n"),
-        (1, NODE.replace("[]", "[ '/workspace/main.js' ]")),
-        (1, f"python: can't open file 'a.py': [Errno 2] No such file or directory\n{LOG}"),
-        (2, "make: *** No rule to make target 'x'.  Stop.\n"),
+        (2, f"{NO_SCRIPT}error: the second program\n"),
+        (1, str(NODE).replace("[]", "[ '/workspace/main.js' ]")),
+        (1, f"{NO_SCRIPT}{LOG}"),
+        (2, "make: *** No rule to make target 'gen.h', needed by 'all'.  Stop.\n"),
+        (1, "bash: line 1: cd: nosuch: No such file or directory\ncannot open the model\n"),
+        (3, "bash: line 1: cd: nosuch: No such file or directory\n"),
+        (1, "bash: line 1: warning: setlocale: LC_ALL: cannot change locale (C)\n"),
+        (1, "model.cfg: line 3: unknown layer\n"),
+        (4, "ImportError while loading conftest '/workspace/conftest.py'.\nE   ModuleNotFoundError: x\n"),
+        (2, "ERROR test_a.py\n1 error in 0.1s\n"),
+        (1, "Traceback (most recent call last):\nModuleNotFoundError: No module named 'x'\n"),
+        (2, "usage: train.py [-h]\ntrain.py: error: no GPU has enough memory\n"),
     ],
-)
-def test_a_program_that_could_not_open_something_has_begun(code: int, text: str) -> None:
-    assert outcome({}, Ending(exit_code=code), text) is Outcome.REPRODUCED
+)  # fmt: skip
+def test_a_program_that_failed_by_itself_has_begun(code: int, text: str) -> None:
+    judgement = judge(Failure(), Ending(exit_code=code), text)
+    assert judgement.outcome is Outcome.REPRODUCED, judgement.reason
+    assert judgement.reason.endswith("(any failure: no signature is given)")
+    assert "no signature" not in judge(Failure(exit_code="nonzero"), Ending(exit_code=code), text).reason
 
 
 @pytest.mark.parametrize(
