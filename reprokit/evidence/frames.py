@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import yaml
 
 from reprokit.evidence.model import Frame
 
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 TOP = 3
 """Frames that count, from where it failed outwards."""
 
@@ -20,34 +24,14 @@ _MADE_UP = re.compile(r"^<(?!string>|stdin>|ipython)")
 _INLINED = re.compile(r"^<(?:list|dict|set)comp>$")
 """Python 3.12 and later run a comprehension in the frame around it."""
 
-PASSED_THROUGH: tuple[tuple[str, str], ...] = (
-    (
-        r"torch/nn/modules/module\.py:(?:_\w*call_impl|__call__|_slow_forward)",
-        "between a module's call and its forward",
-    ),
-    (r"torch/(?:utils/_contextlib|autograd/grad_mode)\.py:", "no_grad and its like as decorators; moved in 1.13"),
-    (r"torch/(?:utils/data|_utils\.py:reraise)", "hands a worker's item, or its exception, to the loop"),
-    (
-        r"torch/(?:_dynamo/|_inductor/|_functorch/|fx/|_utils_internal\.py)",
-        "the compiler around the function that it compiles",
-    ),
-    (r"torch/(?:distributed/(?:run|launch\w*|elastic)|multiprocessing)", "starts the ranks"),
-    (r"paddle/(?:nn/layer|fluid/dygraph)/layers\.py:(?:__call__|_dygraph_call_func)", "a layer's call and its forward"),
-    (r"paddle/jit/|paddle/fluid/dygraph/(?:jit|dygraph_to_static)", "to_static around the function that it translates"),
-    (r"paddle/(?:fluid/|base/)?(?:wrapped_decorator|dygraph/base|utils/decorator_utils)\.py:", "decorators"),
-    (r"paddle/(?:fluid/)?(?:io/)?(?:dataloader|reader)", "hands a worker's item, or its exception, to the loop"),
-    (r"paddle/distributed/(?:launch|spawn)", "starts the ranks"),
-    (r"(?:tensorflow/python/util|keras/(?:src/)?utils)/traceback_utils\.py:", "decorators that shorten tracebacks"),
-    (r"jax/_src/(?:traceback_util|api|pjit|profiler)\.py:", "decorators of what jax compiles"),
-    (r"decorator\.py:", "the decorator package"),
-    (r"(?:_pytest|pluggy)/", "the test runner"),
-    (r"(?:click|typer|fire|absl)/", "calls the program's own main"),
-    (r"(?:tqdm|joblib)/", "loops over the program's own items"),
-    (r"\S+:(?:wrapper|wrapped|inner|_?decorat\w+|__impl__|_fn)$", "a decorator of some library"),
-)
-"""Frames of installed packages that say nothing about a failure: starts of ``path:function``, and why."""
 
-_PASSED = re.compile("|".join(f"(?:{pattern})" for pattern, _ in PASSED_THROUGH))
+def passed_through(kind: str) -> re.Pattern[str]:
+    """What the names of frames begin with that say nothing about a failure: ``python`` or ``native`` ones."""
+    text = (Path(__file__).parent / "data" / "passed_through.yaml").read_text("utf-8")
+    return re.compile("|".join(f"(?:{pattern})" for pattern in yaml.load(text, LOADER)[kind]))
+
+
+_PASSED = passed_through("python")
 
 
 def file_matches(wanted: str, file: str) -> bool:

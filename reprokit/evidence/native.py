@@ -12,7 +12,7 @@ from itertools import pairwise
 from reprokit.core.patterns import compiled
 from reprokit.evidence.frames import TOP, file_matches, kind, relevant_frames
 from reprokit.evidence.model import Frame
-from reprokit.evidence.stacks import passed_through, plain_name
+from reprokit.evidence.stacks import plain_name, says_nothing
 
 HEAD = "[reprokit: stacks of process "
 END = "[reprokit: end of stacks]\n"
@@ -269,7 +269,7 @@ def identifying_frames(stack: ThreadStack) -> tuple[tuple[str, ...], str]:
     """The frames that tell a crash or a hang, innermost first, and the one to name it by."""
     native = [name for frame in stack.frames if not is_python(frame) and (name := plain_name(frame.function))]
     native = [name for name in dict.fromkeys(native) if not _NAMELESS.match(name)]
-    native = [name for name in native if not passed_through(name)] or native[:1]
+    native = [name for name in native if not says_nothing(name)] or native[:1]
     python, where = relevant_frames([frame for frame in reversed(stack.frames) if is_python(frame)])
     # A hang is recognised by what waits, not by how the C library does.
     frames = (*native, *python)[:TOP] if stack.signal or not python else python

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from reprokit.evidence.frames import TOP, relevant_frames
+from reprokit.evidence.frames import TOP, passed_through, relevant_frames
 from reprokit.evidence.model import Frame
 from reprokit.evidence.parser import StackFormat
 from reprokit.evidence.parsers import parsers
@@ -18,36 +18,7 @@ _FAULT_NEEDLE = "(most recent call first)"
 MOST = 60
 """Lines of a stack that are read."""
 
-PASSED_THROUGH: tuple[tuple[str, str], ...] = (
-    (
-        r"_start$|__libc_start|start_thread|clone|__clone|_dl_|__GI_",
-        "the C library starts and ends programs and threads",
-    ),
-    (
-        r"abort$|raise$|gsignal$|tgkill$|pthread_kill|__pthread|__assert_fail|__restore_rt|killpg",
-        "how a program kills itself",
-    ),
-    (r"__interceptor|__asan|__ubsan|__lsan|__msan|__tsan|__sanitizer", "the sanitizer itself"),
-    (r"malloc|calloc|realloc|free$|cfree|operator (?:new|delete)|_int_free|munmap", "memory that others corrupted"),
-    (
-        r"mem(?:cpy|move|set|cmp)|__mem|str(?:len|cpy|cmp|dup|ncpy|cat)|__str",
-        "what every caller may hand a bad address",
-    ),
-    (r"std::|__gnu_cxx::|__gxx_|__cxa_|_Unwind_|__cxxabiv1::", "the C++ library between a program's own functions"),
-    (r"c10::(?:Error|detail::torch\w*Fail|cuda::c10_cuda_check)|torch::PyWarningHandler", "PyTorch raises an error"),
-    (
-        r"(?:phi|paddle|common)::(?:\w+::)*(?:EnforceNotMet|GetCurrentTraceBack|throw_on_error)",
-        "Paddle raises an error",
-    ),
-    (r"paddle::pybind::|pybind11::|THPVariable_|torch::autograd::THPVariable", "called from Python"),
-    (
-        r"_?Py[A-Z_]\w*|_PyEval|cfunction_|method_vectorcall|slot_tp_|type_call|object_vacall|vectorcall|builtin_",
-        "CPython",
-    ),
-)
-"""Native functions that say nothing about a crash, as starts of their names, each with the reason."""
-
-_PASSED = re.compile("|".join(f"(?:{pattern})" for pattern, _ in PASSED_THROUGH))
+_PASSED = passed_through("native")
 
 
 def crash_frames(text: str) -> tuple[tuple[str, ...], str]:
@@ -62,11 +33,11 @@ def crash_frames(text: str) -> tuple[tuple[str, ...], str]:
     if python := _python(lines):
         return relevant_frames(python)
     names = list(dict.fromkeys(plain_name(line) for line in _native(lines, formats)))
-    named = [name for name in names if name and not passed_through(name)] or [name for name in names if name]
+    named = [name for name in names if name and not says_nothing(name)] or [name for name in names if name]
     return tuple(named[:TOP]), named[0] if named else ""
 
 
-def passed_through(name: str) -> bool:
+def says_nothing(name: str) -> bool:
     """Whether a native function says nothing about a crash."""
     return bool(_PASSED.match(name))
 
