@@ -84,12 +84,12 @@ class CaseCollector(pytest.File):
 
 def _groups(tasks: list[Task]) -> Mapping[int, str]:
     """The image of each task, by its number: xdist runs tests of one group in one process."""
+    from reprokit.engine import site
     from reprokit.environment.supply import Supply
-    from reprokit.run.admitting import site_catalog
     from reprokit.run.images import UnfetchedTrees, image_and_layers
 
     # The same in every process of xdist, whatever a registry answers: what is shared does not depend on it.
-    supply = Supply(base_source="bootstrap", catalog=site_catalog())
+    supply = Supply(base_source="bootstrap", catalog=site.catalog())
     with tempfile.TemporaryDirectory() as folder:
         trees = UnfetchedTrees(Path(folder))
         images = {task.number: image_and_layers(task, supply, trees) for task in tasks}

@@ -17,8 +17,8 @@ from reprokit.core.errors import CaseError, Problem, UsageError
 from reprokit.core.json_record import ABSENT, JsonDocument
 from reprokit.core.terminal import echo, echo_data, json_text
 from reprokit.core.text import pluralize
+from reprokit.engine import site
 from reprokit.environment.axes import AXIS_NAMES
-from reprokit.run.admitting import site_catalog
 from reprokit.run.case_warnings import warnings
 from reprokit.run.loading import load_all
 
@@ -58,7 +58,7 @@ def command(cases: tuple[str, ...], asks: bool, cells: bool, as_json: bool, **gi
     options.refuse("only --cells selects", *SELECTION)
     if as_json:
         return _as_json(cases, asks)
-    files, catalog = load_all(cases), site_catalog()
+    files, catalog = load_all(cases), site.catalog()
     for file in files:
         echo(f"{file.path}: {file.case.id}: valid ({pluralize(_cells(file), 'cell')})")
         for problem in warnings(file, catalog):
@@ -122,7 +122,7 @@ def _as_json(cases: tuple[str, ...], asks: bool) -> int:
         files = load_all(cases)
     except CaseError as error:
         problems, status = error.problems, error.exit_status
-    catalog = site_catalog()
+    catalog = site.catalog()
     found = Validation(
         valid=not problems,
         cases=[
@@ -144,7 +144,6 @@ def _as_json(cases: tuple[str, ...], asks: bool) -> int:
 
 def _list_cells(cases: Sequence[str], as_json: bool, given: dict[str, Any]) -> int:
     from reprokit.case.filters import choose
-    from reprokit.engine import site
     from reprokit.engine.gpus import discovery
     from reprokit.run.admitting import supply_of
     from reprokit.run.case_warnings import predict

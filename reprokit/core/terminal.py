@@ -8,7 +8,6 @@ import json
 import os
 import re
 import sys
-import traceback
 from typing import IO, Any
 
 import click
@@ -84,4 +83,6 @@ def confirm(question: str) -> bool:
 
 def echo_traceback() -> None:
     """Print the exception that is handled, with its traceback, on standard error."""
+    import traceback  # seldom needed, and start-up stays short
+
     echo(traceback.format_exc(), err=True, nl=False)

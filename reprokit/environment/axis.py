@@ -8,16 +8,18 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from reprokit.case.axes import AxisSyntax
 from reprokit.case.cellspec import CellSpec
 from reprokit.core.errors import Unsupported
 from reprokit.environment import versions
 from reprokit.environment.catalog import Catalog, Release
-from reprokit.environment.host import Host
 from reprokit.environment.model import Cuda, Environment, Part, Python
-from reprokit.environment.supply import Supply
+
+if TYPE_CHECKING:
+    from reprokit.environment.host import Host
+    from reprokit.environment.supply import Supply
 
 CANNOT = "and a virtual environment cannot change that"
 """What is said of an axis that asks for something else than the host has."""
@@ -221,10 +223,15 @@ def every(
     releases: Callable[[Mapping[str, str], Catalog], Iterable[str]], catalog: Catalog, parts: int
 ) -> tuple[str, ...]:
     """The releases that there are for any cell, cut to so many ``parts``, in order."""
+    found = {".".join(versions.parts(release)[:parts]) for release in _for_any_cell(releases, catalog)}
+    return tuple(sorted(found, key=versions.order))
+
+
+@lru_cache(maxsize=64)
+def _for_any_cell(releases: Callable[[Mapping[str, str], Catalog], Iterable[str]], catalog: Catalog) -> frozenset[str]:
     majors = dict.fromkeys(versions.parts(release)[0] for release in catalog.cuda_wheels())
     cells = ({"os": os, "cuda": major} for os in catalog.known_os() for major in majors)
-    found = {".".join(versions.parts(release)[:parts]) for cell in cells for release in releases(cell, catalog)}
-    return tuple(sorted(found, key=versions.order))
+    return frozenset().union(*(releases(cell, catalog) for cell in cells))
 
 
 def in_series(

@@ -31,9 +31,6 @@ def nonexistent(name: str, value: str, catalog: Catalog, *, newer: bool = False)
         return f"{wrong.words} ({wrong.hint})"
     there = _existing(axis, catalog)
     family, _, version = value.rpartition("-")
-    own = [one for one in there if one.rpartition("-")[0] == family]
-    known = f"reprokit knows {', '.join(own or there)}"
-    none = f"there is no {axis.title} {value}{near(value, there, prefix='; ', cutoff=_CUTOFF[axis.syntax.versions])}"
     series = {versions.order(one): one for one in axis.series(catalog) if one.rpartition("-")[0] == family}
     asked = versions.order(version)
     if not asked or not series or asked < min(series):
@@ -41,14 +38,25 @@ def nonexistent(name: str, value: str, catalog: Catalog, *, newer: bool = False)
     newest = max(series)
     if any(asked[: len(one)] == one[: len(asked)] for one in series):
         within = max((one[1] for one in map(versions.order, there) if one[0] == asked[0] and one[1:]), default=0)
-        return f"{none}; {known}" if within and len(newest) == 1 and asked[1:] > (within + NEXT_WITHIN,) else ""
+        beyond = within and len(newest) == 1 and asked[1:] > (within + NEXT_WITHIN,)
+        return _there_is_none(axis, value, there) if beyond else ""
     if family:  # only some of a distribution's releases are in the data
         asked, newest = asked[:1], newest[:1]
         if asked <= newest:
             return ""
     if asked < newest or next(one - other for one, other in zip(asked, newest, strict=False) if one != other) > NEXT:
-        return f"{none}; {known}"
-    return "" if newer else f"{axis.title} {value} is newer than this reprokit knows; {known}"
+        return _there_is_none(axis, value, there)
+    return "" if newer else f"{axis.title} {value} is newer than this reprokit knows; {_known(value, there)}"
+
+
+def _there_is_none(axis: Axis, value: str, there: tuple[str, ...]) -> str:
+    meant = near(value, there, prefix="; ", cutoff=_CUTOFF[axis.syntax.versions])
+    return f"there is no {axis.title} {value}{meant}; {_known(value, there)}"
+
+
+def _known(value: str, there: tuple[str, ...]) -> str:
+    own = [one for one in there if one.rpartition("-")[0] == value.rpartition("-")[0]]
+    return f"reprokit knows {', '.join(own or there)}"
 
 
 _CUTOFF = {True: 0.8, False: 0.6}

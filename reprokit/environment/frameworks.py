@@ -15,11 +15,12 @@ from reprokit.case.cellspec import CellSpec, PipStepSpec
 from reprokit.core.text import whole_number
 from reprokit.environment import versions
 from reprokit.environment.catalog import OURS, Catalog
-from reprokit.environment.measured import Measured
 from reprokit.environment.model import Environment
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
+
+    from reprokit.environment.measured import Measured
 
 GPU_PACKAGES = {
     "torch": "torch",

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from reprokit.case.cellspec import CellSpec
 from reprokit.core.errors import Unsupported
-from reprokit.environment.host import Host
 from reprokit.environment.model import HostPackage
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
+
+    from reprokit.environment.host import Host
 
 
 def served(host: Host, spec: CellSpec) -> tuple[HostPackage, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from reprokit.case import units
 from reprokit.case.cellspec import CellSpec
@@ -11,7 +12,9 @@ from reprokit.core.errors import Unsupported
 from reprokit.core.text import whole_number
 from reprokit.environment import compatibility, frameworks, versions
 from reprokit.environment.catalog import OURS, Catalog
-from reprokit.environment.host import Gpu, HostFacts
+
+if TYPE_CHECKING:
+    from reprokit.environment.host import Gpu, HostFacts
 
 _TEGRA = {"3.2", "5.3", "6.2", "7.2", "8.7", "10.1", "11.0"}
 """Capabilities of Jetson, Drive and Thor, whose machine code and that of other GPUs do not run on each other."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.environment.catalog import OURS, Catalog
-from reprokit.environment.host import Host
+
+if TYPE_CHECKING:
+    from reprokit.environment.host import Host
 
 Recipe = Literal["dockerfile", "script"]
 """What an environment is made from: a Dockerfile for an image, or a shell script that runs on a host."""

@@ -27,17 +27,12 @@ if TYPE_CHECKING:
     from reprokit.run.task import Task
 
 
-def site_catalog() -> Catalog:
-    """The compatibility data, with this site's own rows."""
-    return Catalog(site.settings().compatibility)
-
-
 def supply_of(request: Request) -> Supply:
     """The host's supply for a request. Asks the registry where the request leaves it open. Raises UsageError."""
     if registry.capabilities(request.engine).recipe == "script":
         measure = registry.entry(request.engine).host
         assert measure is not None, f"the engine {request.engine} makes environments by a script, and measures no host"
-        return Supply(base_source="bootstrap", host=measure(), catalog=site_catalog())
+        return Supply(base_source="bootstrap", host=measure(), catalog=site.catalog())
     from reprokit.engine.bases import detect_source
 
     settings = site.settings()
@@ -45,7 +40,7 @@ def supply_of(request: Request) -> Supply:
         base_source=detect_source(request.base_images),
         python=settings.python_providers,
         gcc=settings.gcc_providers,
-        catalog=site_catalog(),
+        catalog=site.catalog(),
     )
 
 
@@ -54,7 +49,7 @@ class HostPolicy:
     """What this host has, and what its configuration lets a run use of it."""
 
     facts: HostFacts
-    catalog: Catalog = field(default_factory=site_catalog)
+    catalog: Catalog = field(default_factory=site.catalog)
     caps: Caps = field(default_factory=Caps)
     gpu_leases: Path | None = None
     """Where the leases lie; None for the host's usual place."""

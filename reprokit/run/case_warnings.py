@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from reprokit.case import check_matrix
 from reprokit.case.cellspec import CellSpec
@@ -22,12 +23,14 @@ from reprokit.environment import compatibility
 from reprokit.environment.axes import BY_NAME, KNOWN
 from reprokit.environment.catalog import Catalog
 from reprokit.environment.existing import nonexistent
-from reprokit.environment.host import HostFacts
 from reprokit.environment.preflighting import preflight
 from reprokit.environment.resolving import resolve, without_check
 from reprokit.environment.supply import BASE_SOURCES, Supply
 from reprokit.evidence.judgement import any_failure
 from reprokit.run.task import spec_of
+
+if TYPE_CHECKING:
+    from reprokit.environment.host import HostFacts
 
 MOST_CELLS = 1000
 """Cells of a case that are looked at; of a larger matrix, none."""

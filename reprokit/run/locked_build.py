@@ -26,7 +26,6 @@ from reprokit.environment.measured import Measured
 from reprokit.environment.model import BASE_PREFIX, Base, Environment, SourceTree
 from reprokit.environment.resolving import resolve
 from reprokit.run import lock_file, sources
-from reprokit.run.admitting import site_catalog
 from reprokit.run.task import Task
 
 
@@ -196,7 +195,7 @@ def locked_environment(
     Raises Unsupported, and sources.SourceError where a tree is not the one that was locked.
     """
     entry = held.entry
-    environment = resolve(spec, replace(entry.supply(), catalog=site_catalog()))
+    environment = resolve(spec, replace(entry.supply(), catalog=site.catalog()))
     base = replace(environment.base, reference=entry.pins.base.reference)
     at_commits = {
         name: replace(source, ref=entry.sources[name].commit)
@@ -226,7 +225,7 @@ def build_locked(
     """Build a locked image; a failure names the lock's line where it is about one."""
     own = site.current()
     secrets = dict(own.secrets)
-    if (release := site_catalog().releases().get(environment.os)) is not None:
+    if (release := site.catalog().releases().get(environment.os)) is not None:
         there = bootstrap.snapshot_of(release, held.entry.pins.date, site.settings().apt_snapshot)
         secrets["apt_snapshot"] = f"{there.main}\n{there.security}\n".encode()
     try:

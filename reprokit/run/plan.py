@@ -18,14 +18,13 @@ from reprokit.case.matrix import Cell, cell_key
 from reprokit.case.model import Case
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
-from reprokit.engine import registry
+from reprokit.engine import registry, site
 from reprokit.environment.cases import select
 from reprokit.environment.existing import nonexistent
 from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.origin import WorkflowRecord
 from reprokit.evidence.ratio import MOST_PAIRS
 from reprokit.evidence.sequential import Trials
-from reprokit.run.admitting import site_catalog
 from reprokit.run.cell_records import blank_record
 from reprokit.run.comparing import with_references
 from reprokit.run.loading import load_all
@@ -116,7 +115,7 @@ def check_values(file: CaseFile, given: Mapping[str, Sequence[str]], request: Re
     own = file.case.matrix.columns()
     for name, values in given.items():
         for value in values:
-            why = nonexistent(name, value, site_catalog(), newer=newer) if value not in own.get(name, ()) else ""
+            why = nonexistent(name, value, site.catalog(), newer=newer) if value not in own.get(name, ()) else ""
             if why:
                 raise UsageError(f"{option + f' {name}=' if option else f'--{name} '}{value}: {why}")
 

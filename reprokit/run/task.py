@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reprokit.case.cellspec import CellSpec
 from reprokit.case.files import CaseFile
@@ -12,10 +13,12 @@ from reprokit.case.matrix import Cell, is_own, label, matches
 from reprokit.case.model import Case
 from reprokit.case.render import TemplateProblem, render
 from reprokit.core.errors import CaseError
-from reprokit.environment.lock import PinnedEnvironment
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.sequential import Trials
 from reprokit.evidence.verdict import expected
+
+if TYPE_CHECKING:
+    from reprokit.environment.lock import PinnedEnvironment
 
 
 @dataclass(frozen=True, kw_only=True)

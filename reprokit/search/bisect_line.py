@@ -15,10 +15,11 @@ from reprokit.case.render import TemplateProblem, render
 from reprokit.case.templates import inspect
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.core.near_match import near
+from reprokit.engine import site
 from reprokit.environment.axes import AXIS_NAMES, KNOWN
 from reprokit.environment.resolving import resolve
 from reprokit.run import sources
-from reprokit.run.admitting import site_catalog, supply_of
+from reprokit.run.admitting import supply_of
 from reprokit.run.plan import cells_of, check_values
 from reprokit.run.request import Request
 from reprokit.run.sources import git_says
@@ -179,7 +180,7 @@ def walk_axis(
         check_values(file, {axis: by_hand}, request, "--values")
         return BisectLine(axis=axis, of=axis, things="values", rest=rest, values=tuple(by_hand))
     low, high = ends
-    asked = AxisRange(file=file, cell=rest, axis=axis, low=low, high=high, policy=policy, catalog=site_catalog())
+    asked = AxisRange(file=file, cell=rest, axis=axis, low=low, high=high, policy=policy, catalog=site.catalog())
     found = find_releases(asked)
     if policy != Policy() and not found.packages:
         raise UsageError(

@@ -15,13 +15,13 @@ from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, Partial, expand, label, matches, no_axis, parse_group
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
+from reprokit.engine import site
 from reprokit.environment import versions, wording
 from reprokit.environment.axes import AXES, AXIS_NAMES, BY_NAME, KNOWN, READERS
 from reprokit.environment.catalog import OURS
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.verdict import expected
-from reprokit.run.admitting import site_catalog
 from reprokit.run.plan import check_values
 from reprokit.run.task import expected_verdict
 from reprokit.search.conditions import values_between
@@ -385,7 +385,7 @@ def _between(session: SearchSession, axis: str, base: Cell, good: Cell, bad: Cel
     if "ends" in given:
         low, high = given["ends"]
         policy = Policy(**arguments["policy"])
-        asked = AxisRange(file=file, cell=base, axis=axis, low=low, high=high, policy=policy, catalog=site_catalog())
+        asked = AxisRange(file=file, cell=base, axis=axis, low=low, high=high, policy=policy, catalog=site.catalog())
         found = find_releases(asked)
         for note in (*found.notes, *found.unknown):
             session.note(note)

@@ -15,8 +15,17 @@ if TYPE_CHECKING:
     from reprokit.engine.site.assembly import Served, Site, current
     from reprokit.engine.site.config import Settings
     from reprokit.engine.site.config import load as settings
+    from reprokit.environment.catalog import Catalog
 
-__all__ = ["Served", "Settings", "Site", "current", "settings"]
+__all__ = ["Served", "Settings", "Site", "catalog", "current", "settings"]
+
+
+def catalog() -> Catalog:
+    """The compatibility data, with this site's own rows."""
+    from reprokit.engine.site import config
+    from reprokit.environment.catalog import Catalog
+
+    return Catalog(config.load().compatibility)
 
 
 def __getattr__(name: str) -> Any:

@@ -66,13 +66,28 @@ def test_an_old_name_is_answered_with_the_new_one(name: str, capsys: pytest.Capt
     assert name not in COMMANDS
 
 
-def test_help_imports_no_heavy_module() -> None:
-    code = (
-        "import sys; from reprokit.cli import invoke; invoke(['--help']);"
-        "print([m for m in ('docker', 'pydantic', 'sqlalchemy', 'jinja2', 'rich', 'grpc') if m in sys.modules])"
-    )
+HEAVY = {"docker", "sqlalchemy", "rich", "grpc", "httpx"}
+
+
+@pytest.mark.parametrize(
+    ("words", "needless"),
+    [
+        (["--help"], {"traceback", "pydantic", "yaml", "jinja2", "packaging", "reprokit.engine.site.config"}),
+        (["validate", "toy.yaml"], {"jinja2", "packaging", "reprokit.run.admitting", "reprokit.engine.protocol"}),
+        (
+            ["validate", "toy.yaml"],
+            {"reprokit.environment.host", "reprokit.environment.lock", "reprokit.store.database"},
+        ),
+    ],
+)
+def test_a_command_imports_nothing_that_it_does_not_need(
+    words: list[str], needless: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    code = f"import sys; from reprokit.cli import invoke; assert not invoke({words}); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert "reprokit.cli" in (loaded := set(done.stdout.splitlines()[-1].split()))
+    assert loaded & (HEAVY | needless) == set()
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from reprokit.environment.axes import AXES, AXIS_NAMES
-from reprokit.environment.axis import Axis
-from reprokit.environment.catalog import OURS
+from reprokit.environment.axis import Axis, every
+from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.existing import nonexistent
 
 
@@ -30,6 +32,18 @@ from reprokit.environment.existing import nonexistent
 def test_what_no_release_has_is_refused_with_those_that_are_known(axis: str, value: str, said: str) -> None:
     for newer in (False, True):
         assert said in nonexistent(axis, value, OURS, newer=newer)
+
+
+def test_the_releases_for_a_cell_are_listed_once_for_all_values() -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def releases(cell: Mapping[str, str], catalog: Catalog) -> tuple[str, ...]:
+        asked.append(tuple(cell.values()))
+        return ("1.2.3", "1.10.0")
+
+    assert every(releases, OURS, 1) == ("1",)
+    assert every(releases, OURS, 2) == ("1.2", "1.10")
+    assert len(asked) == len(set(asked)) > 10
 
 
 @pytest.mark.parametrize(("axis", "value"), [("cuda", "14.0"), ("python", "3.16"), ("gcc", "17"), ("os", "debian-14")])
