@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from reprokit.case.cellspec import CellSpec
 from reprokit.case.facts import canonical
@@ -64,6 +65,32 @@ def compare_builds(spec: CellSpec, measured: Measured, catalog: Catalog = OURS) 
 
     A case that allows such a conflict, or expects its failure in this cell, has it so on purpose.
     """
-    if compatibility.tolerated(spec):
+    cuda = spec.cell.get("cuda", versions.NONE)
+    if cuda == versions.NONE or compatibility.tolerated(spec):
         return []
-    return [f"{text} ({compatibility.ALL_THE_SAME})" for text in frameworks.differences(spec, measured, catalog)]
+    texts = []
+    wanted = spec.environment
+    for one in frameworks.asked_of(wanted.pip_steps, wanted.pip_options, conditional=True, catalog=catalog):
+        framework = frameworks.GPU_PACKAGES.get(one.package)
+        if framework is None or one.cuda == versions.NONE or (framework == "jax" and not one.cuda):
+            continue
+        words, build = _measured_build(one.package, measured)
+        if build == versions.NONE:
+            texts.append(f"{words} is a CPU build; the cell asks for cuda {cuda}")
+        elif build and not frameworks.is_same_cuda(cuda, build):
+            texts.append(f"{words} is built for CUDA {build}; the cell asks for cuda {cuda}")
+    return [f"{text} ({compatibility.ALL_THE_SAME})" for text in texts]
+
+
+def _measured_build(package: str, measured: Measured) -> tuple[str, str]:
+    """(name and version, CUDA of the build, ``none`` or '' when unknown) of a package in an image."""
+    pip = measured.packages.get("pip", {})
+    if frameworks.GPU_PACKAGES[package] == "jax":
+        plugins = (re.fullmatch(r"jax-cuda(\d+)-plugin", name) for name in pip)
+        major = next((found.group(1) for found in plugins if found), "")
+        local = re.search(r"\+cuda(\d+)", pip.get("jaxlib", ""))
+        build = major or (local.group(1) if local else versions.NONE)
+        return f"{package} {pip.get(package, '')}".strip(), build if package in pip else ""
+    reported: Mapping[str, Any] = measured.frameworks.get(frameworks.GPU_PACKAGES[package], {})
+    version = reported.get("__version__") or reported.get("full_version") or pip.get(package, "")
+    return f"{package} {version}".strip(), frameworks.build_cuda(reported) or ""

@@ -29,7 +29,7 @@ def nonexistent(name: str, value: str, catalog: Catalog, *, newer: bool = False)
         return ""
     if not axis.syntax.versions and (wrong := axis.syntax.check(value)):
         return f"{wrong.words} ({wrong.hint})"
-    there = _existing(axis, catalog)
+    there = every(axis.releases, catalog, axis.precision) if axis.syntax.versions else tuple(axis.series(catalog))
     family, _, version = value.rpartition("-")
     series = {versions.order(one): one for one in axis.series(catalog) if one.rpartition("-")[0] == family}
     asked = versions.order(version)
@@ -61,7 +61,3 @@ def _known(value: str, there: tuple[str, ...]) -> str:
 
 _CUTOFF = {True: 0.8, False: 0.6}
 """How alike a near match must be: versions are short, and alike by chance."""
-
-
-def _existing(axis: Axis, catalog: Catalog) -> tuple[str, ...]:
-    return tuple(axis.series(catalog) if not axis.syntax.versions else every(axis.releases, catalog, axis.precision))

@@ -20,8 +20,6 @@ from reprokit.environment.model import Environment
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-    from reprokit.environment.measured import Measured
-
 GPU_PACKAGES = {
     "torch": "torch",
     "paddlepaddle-gpu": "paddle",
@@ -53,7 +51,7 @@ class Asked:
 
 def conflicts(spec: CellSpec, environment: Environment, catalog: Catalog) -> list[str]:
     """What the requirements of a cell are not built for, each in words with the nearest that is."""
-    found = list(_asked_of(environment.pip, environment.pip_options, catalog=catalog))
+    found = list(asked_of(environment.pip, environment.pip_options, catalog=catalog))
     cuda = spec.cell.get("cuda", versions.NONE)
     texts = [text for one in found if (text := _other_cuda(one, cuda, catalog))] if cuda != versions.NONE else []
     if environment.python is not None:
@@ -62,7 +60,8 @@ def conflicts(spec: CellSpec, environment: Environment, catalog: Catalog) -> lis
     return texts
 
 
-def _asked_of(steps: Iterable[PipStepSpec], pip_options: Iterable[str], **how: Any) -> Iterator[Asked]:
+def asked_of(steps: Iterable[PipStepSpec], pip_options: Iterable[str], **how: Any) -> Iterator[Asked]:
+    """The frameworks that steps ask pip for: see :func:`asked`."""
     for step in steps:
         yield from asked(step.requirements, (*pip_options, *step.options), **how)
 
@@ -96,7 +95,7 @@ def cuda_of(spec: CellSpec, catalog: Catalog) -> tuple[str, str]:
     wanted = spec.environment
     if (cuda := spec.cell.get("cuda", "")) not in ("", versions.NONE):
         return cuda, f"CUDA {cuda}"
-    for one in _asked_of(wanted.pip_steps, wanted.pip_options, catalog=catalog) if not cuda else ():
+    for one in asked_of(wanted.pip_steps, wanted.pip_options, catalog=catalog) if not cuda else ():
         if one.package in GPU_PACKAGES and one.cuda not in ("", versions.NONE):
             return one.cuda, f"{one.of} is built for CUDA {one.cuda}, which"
     return "", ""
@@ -105,7 +104,7 @@ def cuda_of(spec: CellSpec, catalog: Catalog) -> tuple[str, str]:
 def gpu_code(spec: CellSpec, catalog: Catalog) -> Iterator[tuple[Asked, Mapping[str, int]]]:
     """The frameworks of a cell whose wheel on Python's index was measured, with its GPU code by architecture."""
     wanted = spec.environment
-    for one in _asked_of(wanted.pip_steps, wanted.pip_options, catalog=catalog):
+    for one in asked_of(wanted.pip_steps, wanted.pip_options, catalog=catalog):
         if one.indexed and one.release and (code := catalog.gpu_code(one.package, one.release)):
             yield one, code
 
@@ -173,14 +172,14 @@ def _dotted(tag: str) -> str:
     return digits if len(digits) == 2 and digits[0] == "1" else f"{digits[:-1]}.{digits[-1]}"
 
 
-def _same(cuda: str, build: str) -> bool:
+def is_same_cuda(cuda: str, build: str) -> bool:
     """Whether a build serves a CUDA version, by major and minor version as far as both say them."""
     return all(a == b for a, b in zip(versions.parts(cuda)[:2], versions.parts(build)[:2], strict=False))
 
 
 def _other_cuda(one: Asked, cuda: str, catalog: Catalog = OURS) -> str:
     # Whoever asks for a CPU build by name gets one, with a CUDA toolkit beside it.
-    if one.package not in GPU_PACKAGES or one.cuda in ("", versions.NONE) or _same(cuda, one.cuda):
+    if one.package not in GPU_PACKAGES or one.cuda in ("", versions.NONE) or is_same_cuda(cuda, one.cuda):
         return ""
     text = f"{one.of} is built for CUDA {one.cuda}; the cell asks for cuda {cuda}"
     minor = ".".join(versions.parts(cuda)[:2])
@@ -202,10 +201,10 @@ def _built_for(one: Asked, catalog: Catalog) -> Iterator[str]:
 def _offer(one: Asked, cuda: str, catalog: Catalog) -> str:
     """How to ask pip for the same release built for ``cuda``, or ''."""
     row = catalog.build(one.package, one.release)
-    if row and row.cuda not in ("", versions.NONE) and _same(cuda, row.cuda):
+    if row and row.cuda not in ("", versions.NONE) and is_same_cuda(cuda, row.cuda):
         return f"{one.package}=={one.release} from Python's index"
     for found in catalog.framework_builds(one.package, one.release):
-        if fitting := [version for version in found.cuda if _same(cuda, version)]:
+        if fitting := [version for version in found.cuda if is_same_cuda(cuda, version)]:
             requirement, options = found.request(one.release, fitting[-1])
             return requirement + (f" with pip_options {options}" if options else "")
     return ""
@@ -227,38 +226,6 @@ def _other_python(one: Asked, python: str, catalog: Catalog) -> str:
     later = [release for release in having if versions.order(release) > versions.order(one.release)]
     nearest = later[0] if later else having[-1] if having else ""
     return text + (f"; nearest: {one.package} {nearest}" if nearest else "")
-
-
-def differences(spec: CellSpec, measured: Measured, catalog: Catalog) -> list[str]:
-    """The frameworks of a cell with a CUDA version that measure as built for another one, or for none, in words."""
-    cuda = spec.cell.get("cuda", versions.NONE)
-    texts = []
-    wanted = spec.environment
-    found = _asked_of(wanted.pip_steps, wanted.pip_options, conditional=True, catalog=catalog)
-    for one in found if cuda != versions.NONE else ():
-        framework = GPU_PACKAGES.get(one.package)
-        if framework is None or one.cuda == versions.NONE or (framework == "jax" and not one.cuda):
-            continue
-        words, build = _measured(one.package, measured)
-        if build == versions.NONE:
-            texts.append(f"{words} is a CPU build; the cell asks for cuda {cuda}")
-        elif build and not _same(cuda, build):
-            texts.append(f"{words} is built for CUDA {build}; the cell asks for cuda {cuda}")
-    return texts
-
-
-def _measured(package: str, measured: Measured) -> tuple[str, str]:
-    """(name and version, CUDA of the build, ``none`` or '' when unknown) of a package in an image."""
-    pip = measured.packages.get("pip", {})
-    if GPU_PACKAGES[package] == "jax":
-        plugins = (re.fullmatch(r"jax-cuda(\d+)-plugin", name) for name in pip)
-        major = next((found.group(1) for found in plugins if found), "")
-        local = re.search(r"\+cuda(\d+)", pip.get("jaxlib", ""))
-        build = major or (local.group(1) if local else versions.NONE)
-        return f"{package} {pip.get(package, '')}".strip(), build if package in pip else ""
-    reported: Mapping[str, Any] = measured.frameworks.get(GPU_PACKAGES[package], {})
-    version = reported.get("__version__") or reported.get("full_version") or pip.get(package, "")
-    return f"{package} {version}".strip(), build_cuda(reported) or ""
 
 
 def build_cuda(reported: Mapping[str, Any]) -> str | None:

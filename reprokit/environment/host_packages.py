@@ -4,17 +4,16 @@ from nowhere else: by asking for exactly the version that is there. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from reprokit.case.cellspec import CellSpec
 from reprokit.core.errors import Unsupported
+from reprokit.environment.frameworks import pinned_version, requirement_of
 from reprokit.environment.model import HostPackage
 
 if TYPE_CHECKING:
-    from packaging.requirements import Requirement
-
     from reprokit.environment.host import Host
 
 
@@ -25,7 +24,8 @@ def served(host: Host, spec: CellSpec) -> tuple[HostPackage, ...]:
     from packaging.utils import canonicalize_name
 
     known = {str(canonicalize_name(one.name)): one for one in host.packages}
-    asked = {str(canonicalize_name(one.name)): one for one in _requirements(spec)}
+    requirements = map(requirement_of, spec.environment.requirements)
+    asked = {str(canonicalize_name(one.name)): one for one in requirements if one}
     found: list[HostPackage] = []
     for name, requirement in asked.items():
         if name not in known:
@@ -34,7 +34,8 @@ def served(host: Host, spec: CellSpec) -> tuple[HostPackage, ...]:
         where = f"{package.name} comes from {package.place} on this host (host_packages)"
         if package.why:
             raise Unsupported(f"{where}: {package.why}")
-        if not _exact(requirement) or not requirement.specifier.contains(package.version, prereleases=True):
+        exact = pinned_version(requirement) and not requirement.url
+        if not exact or not requirement.specifier.contains(package.version, prereleases=True):
             raise Unsupported(
                 f"{where}, which has {package.version}: the case asks for {requirement}, and only "
                 f"{package.name}=={package.version.partition('+')[0]} is served"
@@ -52,19 +53,3 @@ def served(host: Host, spec: CellSpec) -> tuple[HostPackage, ...]:
 def fit(packages: Sequence[HostPackage], python: str) -> bool:
     """Whether a Python can import them: one of the same minor version."""
     return all(one.python.split(".")[:2] == python.split(".")[:2] for one in packages)
-
-
-def _exact(requirement: Requirement) -> bool:
-    pins = [one for one in requirement.specifier if one.operator in ("==", "===") and not one.version.endswith(".*")]
-    return len(pins) == 1 and not requirement.url
-
-
-def _requirements(spec: CellSpec) -> Iterator[Requirement]:
-    from packaging.requirements import InvalidRequirement, Requirement
-
-    for step in spec.environment.pip_steps:
-        for text in step.requirements:
-            try:
-                yield Requirement(text)
-            except InvalidRequirement:  # a path, a URL or an option
-                continue

@@ -10,7 +10,7 @@ from typing import Any
 from reprokit.environment.axes import AXES, AXIS_NAMES
 from reprokit.environment.axes.cuda import build, libraries
 from reprokit.environment.axes.python import said
-from reprokit.environment.host import Gpu, parse
+from reprokit.environment.host import parse
 
 OWN = ("os", "python", "gcc", "cuda", "cudnn")
 """The axes that :class:`Measured` has fields of its own for."""
@@ -101,7 +101,7 @@ class Measured(Mapping[str, Any]):
             glibc=_search(r"(\d+\.\d+)\s*$", sections.get("glibc", "")),
             platform=python.get("platform") or _platform(sections),
             nvcc=_last_line(sections.get("nvcc", "")),
-            gpu=tuple(_gpu_words(gpu) for gpu in gpus),
+            gpu=tuple(f"GPU {gpu.index}: {gpu.name}" for gpu in gpus),
             driver=driver,
             packages={"pip": python.get("packages", {}), "apt": _apt(sections.get("apt", "")), **_rpm(sections)},
             frameworks=python.get("frameworks", {}),
@@ -168,10 +168,6 @@ def _last_line(text: str) -> str | None:
 def _platform(sections: Mapping[str, str]) -> str | None:
     kernel = sections.get("kernel", "")
     return "-".join(kernel.split()) or None
-
-
-def _gpu_words(gpu: Gpu) -> str:
-    return f"GPU {gpu.index}: {gpu.name}"
 
 
 def _rpm(sections: Mapping[str, str]) -> dict[str, dict[str, str]]:
