@@ -1,11 +1,11 @@
-"""Asked against measured: does the built image hold what the cell's axes ask for? Pure."""
+"""Asked against measured: does the built image hold what the cell's axes and its pins ask for? Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reprokit.case.cellspec import CellSpec
 from reprokit.case.facts import canonical
@@ -13,6 +13,9 @@ from reprokit.environment import compatibility, frameworks, versions
 from reprokit.environment.axes import BY_NAME, cuda
 from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.measured import Measured
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +50,50 @@ def compared(cell: Mapping[str, str], measured: Measured | None, catalog: Catalo
 def compare(cell: Mapping[str, str], measured: Measured, catalog: Catalog = OURS) -> list[str]:
     """The differences in words, one per known axis: a free axis promises nothing of the image."""
     return [one.differs for one in compared(cell, measured, catalog) if one.axis in BY_NAME and one.differs]
+
+
+ELSEWHERE = re.compile(r"(?:^|\s)(?:-t|--target|--prefix|--root|--dry-run)\b")
+"""Options of pip by which a requirement is not put where the interpreter looks."""
+
+
+def broken_pins(spec: CellSpec, measured: Measured) -> list[str]:
+    """The requirements ``name==version`` of ``environment.pip`` that measure otherwise, in words.
+
+    Of several steps the last that names a package counts. A pin does not count where its marker does not hold, nor for
+    a package that is installed from a source tree.
+    """
+    installed = {canonical(name): version for name, version in measured.packages.get("pip", {}).items()}
+    trees = {canonical(name) for name in measured.source_trees}
+    found = []
+    for name, pin in _pins(spec, measured).items() if installed else ():
+        have = installed.get(name)
+        if name in trees or (have is None and spec.environment.image):  # an image's own pip may serve another Python
+            continue
+        if have is not None and pin.specifier.contains(have, prereleases=True):
+            continue
+        seen = f"{pin.name} {have}" if have else f"no {pin.name}"
+        found.append(
+            f"environment.pip asks for {pin.name}{pin.specifier}, the command finds {seen}: "
+            "install it last, or ask for the version that is meant"
+        )
+    return found
+
+
+def _pins(spec: CellSpec, measured: Measured) -> dict[str, Requirement]:
+    """Normalized name -> the pin of a package that the last step which names it has."""
+    python = str(measured.python)
+    machine = {"python_version": ".".join(versions.parts(python)[:2]), "python_full_version": python, "extra": ""}
+    found: dict[str, Requirement] = {}
+    for step in spec.environment.pip_steps:
+        wheels = {canonical(text.rpartition("/")[2].partition("-")[0]) for text in step.requirements if ".whl" in text}
+        named = [one for one in map(frameworks.requirement_of, step.requirements) if one]
+        named = [one for one in named if one.marker is None or one.marker.evaluate(machine)]
+        for name in wheels.union(canonical(one.name) for one in named):
+            found.pop(name, None)
+        if not ELSEWHERE.search(" ".join((*spec.environment.pip_options, *step.options, *step.requirements))):
+            exact = [one for one in named if any(each.operator in ("==", "===") for each in one.specifier)]
+            found |= {canonical(one.name): one for one in exact if not one.url}
+    return found
 
 
 def lacking_libraries(spec: CellSpec, measured: Measured) -> list[str]:

@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 
 from reprokit.case.cellspec import CellSpec
+from reprokit.case.facts import canonical
 from reprokit.core.errors import Unsupported
 from reprokit.environment import frameworks, versions
 from reprokit.environment.axes import AXES
@@ -97,7 +98,7 @@ def _requirements(spec: CellSpec, catalog: Catalog) -> Iterator[str]:
     for axis in AXES:
         asked = axis.asked(spec.cell) or versions.NONE
         for one in found if axis.wheels and asked != versions.NONE else ():
-            if axis.wheels and axis.wheels.names.fullmatch(frameworks.canonical(one)):
+            if axis.wheels and axis.wheels.names.fullmatch(canonical(one.name)):
                 pinned, exact = frameworks.pinned_version(one), axis.wheels.exact
                 wanted = asked if exact else ".".join(versions.parts(asked)[:2])
                 known = [has for has in axis.releases(spec.cell, catalog) if versions.matches(asked, has)]

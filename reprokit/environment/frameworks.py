@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.cellspec import CellSpec, PipStepSpec
+from reprokit.case.facts import canonical
 from reprokit.core.text import whole_number
 from reprokit.environment import versions
 from reprokit.environment.catalog import OURS, Catalog
@@ -19,6 +20,7 @@ from reprokit.environment.model import Environment
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
+
 
 GPU_PACKAGES = {
     "torch": "torch",
@@ -80,7 +82,7 @@ def asked(
         requirement = requirement_of(text)
         if requirement is None:
             continue
-        name = canonical(requirement)
+        name = canonical(requirement.name)
         if (name in GPU_PACKAGES or name in catalog.builds()) and not requirement.url:
             if requirement.marker and not conditional:
                 continue
@@ -118,11 +120,6 @@ def requirement_of(text: str) -> Requirement | None:
         return Requirement(text)
     except InvalidRequirement:
         return None
-
-
-def canonical(requirement: Requirement) -> str:
-    """The name of the package, as indexes normalize it."""
-    return re.sub(r"[-_.]+", "-", requirement.name).lower()
 
 
 def pinned_version(requirement: Requirement) -> str:

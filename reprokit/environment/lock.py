@@ -7,16 +7,13 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from reprokit.case.cellspec import CellSpec, FileSpec
 from reprokit.case.matrix import cell_key
 from reprokit.environment.axes import AXES
 from reprokit.environment.model import BASE_PREFIX
 from reprokit.environment.supply import Supply
-
-if TYPE_CHECKING:
-    from reprokit.environment.supply import Supply
 
 FORMAT = "reprokit-lock/v1"
 GROUPS = ("pip_itself", *(axis.name for axis in AXES if axis.locked), "pip")

@@ -32,8 +32,8 @@ class Measured(Mapping[str, Any]):
     ``cuda_build`` the compiler's build (``12.0.140``), else that of the library; ``nvcc`` the compiler's own last line.
     ``cuda_libraries``: the plain name of each library of CUDA -> whether a program opens it by that name.
     ``frameworks`` holds the constants of ``paddle.version``, ``torch.version`` and ``cv2.version``. ``gpu`` lists
-    names, ``os`` is ``debian-12``. ``further``: the version of every other axis, by its name; as JSON they are beside
-    these.
+    names, ``os`` is ``debian-12``. ``source_trees``: the packages of pip that are installed from a folder, as by
+    ``pip install -e``. ``further``: the version of every other axis, by its name; as JSON they are beside these.
     """
 
     python: str | None = None
@@ -54,12 +54,13 @@ class Measured(Mapping[str, Any]):
     cuda_libraries: Mapping[str, bool] = field(default_factory=dict)
     ptxas: str | None = None
     visible_devices: str | None = None
+    source_trees: tuple[str, ...] = ()
     further: Mapping[str, str | None] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The contract's ``environment`` object, with our own additions."""
         values = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "further"}
-        values["gpu"] = list(self.gpu)
+        values |= {"gpu": list(self.gpu), "source_trees": list(self.source_trees)}
         return values | dict(self.further)
 
     @classmethod
@@ -67,7 +68,7 @@ class Measured(Mapping[str, Any]):
         """The reverse of ``to_json``; keys that this version does not know are left out."""
         known = {item.name for item in fields(cls)} - {"further"}
         values = {key: value for key, value in record.items() if key in known}
-        values["gpu"] = tuple(values.get("gpu") or ())
+        values |= {name: tuple(values.get(name) or ()) for name in ("gpu", "source_trees")}
         values["further"] = {name: record[name] for name in AXIS_NAMES if name in record and name not in known}
         return cls(**values)
 
@@ -76,7 +77,8 @@ class Measured(Mapping[str, Any]):
             return self.further[key]
         if key == "further" or key not in self.__dataclass_fields__:
             raise KeyError(key)
-        return list(self.gpu) if key == "gpu" else getattr(self, key)
+        value = getattr(self, key)
+        return list(value) if isinstance(value, tuple) else value
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.to_json())
@@ -111,6 +113,7 @@ class Measured(Mapping[str, Any]):
             cuda_libraries=libraries(sections),
             ptxas=_last_line(sections.get("ptxas", "")),
             visible_devices=_last_line(sections.get("visible", "")),
+            source_trees=tuple(python.get("source_trees", ())),
         )
 
     def report(self) -> str:

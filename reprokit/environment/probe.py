@@ -6,7 +6,7 @@ from pathlib import Path
 
 from reprokit.environment.axes import AXES
 
-VERSION = "5"
+VERSION = "6"
 """Version of what is measured and how; recorded with each measurement."""
 
 

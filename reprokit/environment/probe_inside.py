@@ -23,11 +23,19 @@ FILES = {
 }
 
 
-def packages():
+def is_a_source_tree(item):
+    folder = str(getattr(item, "_path", "")).rstrip("/")
+    if folder.endswith(".egg-info") and not os.path.dirname(folder).endswith("-packages"):
+        return True
+    return "dir_info" in json.loads(item.read_text("direct_url.json") or "{}")
+
+
+def distributions():
+    # Name, version, and whether it is installed from a source tree.
     try:
         from importlib import metadata
 
-        found = [(item.metadata["Name"], item.version) for item in metadata.distributions()]
+        found = [(item.metadata["Name"], item.version, is_a_source_tree(item)) for item in metadata.distributions()]
     except ImportError:
         try:
             import pkg_resources
@@ -36,13 +44,20 @@ def packages():
         # Debian's Python 2.7 counts itself and parts of its standard library, which pip has not installed.
         standard = os.path.dirname(os.__file__)
         own = (standard, os.path.join(standard, "lib-dynload"))
-        found = [(item.project_name, item.version) for item in pkg_resources.working_set if item.location not in own]
+        found = [
+            (item.project_name, item.version, item.precedence == pkg_resources.DEVELOP_DIST)
+            for item in pkg_resources.working_set
+            if item.location not in own
+        ]
     # The first of a name is the one that import finds.
     first = {}
-    for name, version in found:
+    for name, version, in_tree in found:
         if name:
-            first.setdefault(name.lower().replace("_", "-"), version)
+            first.setdefault(name.lower().replace("_", "-"), (version, in_tree))
     return first
+
+
+found = distributions()
 
 
 def literal(value):
@@ -94,7 +109,8 @@ print(
             "words": " ".join(sys.version.split()),
             "executable": sys.executable,
             "platform": platform.platform(),
-            "packages": packages(),
+            "packages": {name: version for name, (version, in_tree) in found.items()},
+            "source_trees": sorted(name for name, (version, in_tree) in found.items() if in_tree),
             "frameworks": frameworks(),
         },
         sort_keys=True,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from reprokit.case.facts import canonical
 from reprokit.case.trust import Trust
 from reprokit.core.errors import UsageError
 from reprokit.core.json_record import ABSENT, JsonRecord
-from reprokit.core.text import pluralize
+from reprokit.environment import versions
+from reprokit.environment.axes import AXIS_NAMES
 from reprokit.environment.measured import Measured
 from reprokit.evidence.details import CellDetails, FailureRecord
 from reprokit.evidence.model import Ending, Frame, Outcome, Verdict
@@ -250,28 +251,46 @@ class CellOutline(NamedTuple):
     reused_from: str | None
 
 
-_PROVIDERS = {
-    "image": "NVIDIA's image",
-    "wheels": "NVIDIA's wheels",
-    "distribution": "the distribution's package",
-    "conda-forge": "conda-forge",
-}
+FACTS = (*AXIS_NAMES[:1], "glibc", *AXIS_NAMES[1:])
+"""What is measured of an environment beside its packages."""
+MOST_SAME = 4
+"""Measured differences that are named of more."""
 
 
-def cuda_providers(cells: Iterable[CellRecord | None], axes: Collection[str]) -> str:
-    """Who provides CUDA in which cells, as a sentence; '' where it is one for all, or no statement is about it.
+def same_changes(good: Sequence[CellRecord], bad: Sequence[CellRecord], axes: Collection[str]) -> str:
+    """What else changes between just the cells that pass and those that fail, as a sentence; '' for nothing.
 
-    ``axes``: those that the statement names. Which provider serves a version depends on the system and on the version,
-    so that a difference between two providers looks like one of these.
+    ``axes``: those that a statement about these cells names. What follows from their values is left out: the release
+    that an axis pins, and the system's libraries.
     """
-    if not {"os", "cuda"} & set(axes):
+    cells = [*good, *bad]
+    if not (good and bad) or not all(one.environment for one in cells):
         return ""
-    served = (one.details.served_by.get("cuda", "").partition(" ")[0] for one in cells if one)
-    found = Counter(_PROVIDERS.get(one, one) for one in served if one)
-    if len(found) < 2:
-        return ""
-    each = " and ".join(f"from {who} in {pluralize(times, 'cell')}" for who, times in sorted(found.items()))
-    return f"CUDA is {each}: what os or cuda seems to decide may be who provides CUDA"
+    facts = [_facts_of(one, libraries="os" not in axes) for one in cells]
+    asked = [[versions.parts(one.cell.get(axis, "")) for one in cells] for axis in axes]
+    named = {canonical(axis) for axis in axes}
+    found = []
+    for name in dict.fromkeys(name for some in facts for name in some):
+        have = [some.get(name, "none") for some in facts]
+        before, after = dict.fromkeys(have[: len(good)]), dict.fromkeys(have[len(good) :])
+        follows = any(all(versions.parts(a)[: len(b)] == b for a, b in zip(have, one, strict=True)) for one in asked)
+        if all(have) and canonical(name) not in named and not follows and not before.keys() & after.keys():
+            found.append(f"{name} {', '.join(before)}/{', '.join(after)}")
+    more = f" and {len(found) - MOST_SAME} more" if len(found) > MOST_SAME else ""
+    change = "changes" if len(found) == 1 else "change"
+    return f"{'; '.join(found[:MOST_SAME])}{more} {change} at the same place" if found else ""
+
+
+def _facts_of(record: CellRecord, *, libraries: bool) -> dict[str, str]:
+    """Name -> version of what was measured, and who provides CUDA, '' where there is none."""
+    measured = record.environment or Measured()
+    system = {**measured.packages.get("rpm", {}), **measured.packages.get("apt", {})}
+    return {
+        "the provider of CUDA": record.details.served_by.get("cuda", "").partition(" ")[0],
+        **{name: str(measured[name]) for name in FACTS if measured.get(name)},
+        **measured.packages.get("pip", {}),
+        **{name: version for name, version in system.items() if libraries and name.startswith("lib")},
+    }
 
 
 def exit_status(cells: tuple[CellRecord, ...] | list[CellRecord]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -11,17 +10,14 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Literal
 
 from reprokit.case.matrix import Cell, Selection, as_group, cell_key, count, expand, in_matrix, label, matches
-from reprokit.core.errors import ReprokitError
 from reprokit.core.json_record import JsonDocument, JsonRecord
 from reprokit.core.text import pluralize
 from reprokit.environment.axes import AXIS_NAMES
-from reprokit.environment.cases import select
-from reprokit.environment.measured import Measured
+from reprokit.environment.cases import recorded_case, select
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
-from reprokit.evidence.records import CellRecord, RunRecord, cuda_providers
+from reprokit.evidence.records import CellRecord, RunRecord, same_changes
 from reprokit.evidence.strength import Tally, excludes, total, trials_each
-from reprokit.run.loading import load
 from reprokit.search.conditions import Conjunction, gap, words
 from reprokit.search.explain import DiscriminatingCell, Explanation, Statement, explain
 from reprokit.search.repeating import MOST_TRIALS, Support, tally_of, trials_of
@@ -45,8 +41,6 @@ MOST_LISTED = 100
 """Cells of a matrix that were not run that the result file lists."""
 SHOWN = 4
 """Cells, rivals and facts that are shown of more."""
-FACTS = (*AXIS_NAMES[:1], "glibc", *AXIS_NAMES[1:])
-"""What is measured of an environment beside its packages."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,16 +143,7 @@ def gpu_model(record: CellRecord) -> str:
 
 def files_in(store: Store) -> FileOf:
     """Finds the case files that the store keeps."""
-
-    @cache
-    def file_of(digest: str) -> CaseFile | None:
-        try:
-            [file] = load("-", stdin=io.StringIO(store.case_text(digest)))
-        except (ReprokitError, ValueError):  # of another version
-            return None
-        return file
-
-    return file_of
+    return cache(lambda digest: recorded_case(store.case_text(digest)))
 
 
 def find_not_run(file: CaseFile, ran: Sequence[CellRecord]) -> list[Cell]:
@@ -247,8 +232,6 @@ def full(explained: Explained) -> Iterator[str]:
             yield f"      {_means(found, each)}"
     if found.claim is Statement.EXACT:
         yield from _how_to_confirm(explained)
-    else:
-        yield from _measured(explained)
     yield from _undecided(explained)
     if explained.fixed:
         yield f"with the fix: {fix_of(explained).words}"
@@ -257,7 +240,8 @@ def full(explained: Explained) -> Iterator[str]:
 def _providers(explained: Explained) -> Iterator[str]:
     found = explained.explanation
     axes = {one.axis for conditions in (found.found, *found.rivals) for each in conditions for one in each}
-    yield from filter(None, [cuda_providers((explained.records[at] for at in (*found.bad, *found.good)), axes)])
+    bad, good = ([explained.records[at] for at in some] for some in (found.bad, found.good))
+    yield from filter(None, [same_changes(good, bad, axes)])
 
 
 def lead(explained: Explained) -> str:
@@ -388,31 +372,6 @@ def _undecided(explained: Explained) -> Iterator[str]:
 
 def _ran(explained: Explained, at: int) -> bool:
     return at < len(explained.records)
-
-
-def _measured(explained: Explained) -> Iterator[str]:
-    """Facts measured in the images that tell the cells apart by themselves, each in a line."""
-    found = explained.explanation
-    bad, good = ([_facts(explained.records[at]) for at in some] for some in (found.bad, found.good))
-    if not bad or not good:
-        return
-    shown = 0
-    for fact in dict.fromkeys(fact for facts in bad for fact in facts):
-        with_it, without = ({facts.get(fact) for facts in some} for some in (bad, good))
-        if None in with_it | without or with_it & without or len(with_it) > 1:
-            continue
-        shown += 1
-        if shown <= SHOWN:
-            others = ", ".join(sorted(map(str, without))[:SHOWN])
-            yield f"measured: {fact} {next(iter(with_it))} in all that reproduce, {others} in the others"
-    if shown > SHOWN:
-        yield f"  and {shown - SHOWN} more facts: `reprokit diff` shows how two cells differ"
-
-
-def _facts(record: CellRecord) -> dict[str, str]:
-    measured = record.environment or Measured()
-    facts = {name: measured.get(name) for name in FACTS} | dict(measured.packages.get("pip", {}))
-    return {name: str(value) for name, value in facts.items() if value}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from reprokit.evidence.sequential import figures
 from reprokit.run.cell_records import CellFacts, decided_record, image_record
 from reprokit.run.gpus import GpuAllocation
 from reprokit.run.images import BuiltImage
+from reprokit.run.measuring import measure_for
 from reprokit.run.ratios import Pairs
 from reprokit.run.services import Services
 from reprokit.run.task import Task
@@ -78,7 +79,7 @@ def run_cell(
     except ImageGone as error:
         services.listener.note(f"{task.case.id}: {error}; it is built again")
         made = images.rebuild()
-        facts.image, facts.environment, facts.trials = image_record(made), made.measured, ()
+        facts.image, facts.environment, facts.trials = image_record(made), measure_for(services, task, made), ()
         verdict, reason = attempt(made.image.tag)
     facts.seconds = round(time.monotonic() - starts[0], 3) if starts else None
     shown = figures([trial.outcome for trial in facts.trials], task.trials)

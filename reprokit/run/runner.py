@@ -27,7 +27,7 @@ from reprokit.run.confirming import Planner, Repeater, repeatable
 from reprokit.run.deciding import Decisions
 from reprokit.run.gpus import GpuAllocation, GpuScheduler
 from reprokit.run.images import BuiltImage, ImageSpec, TasksOfImage, group_by_image, image_for
-from reprokit.run.measuring import mismatches
+from reprokit.run.measuring import measure_for, mismatches
 from reprokit.run.services import Services
 from reprokit.run.task import Task
 from reprokit.run.threads import Builds, PriorityWorkers, Workers, call_after, start_one_by_one, stop
@@ -359,9 +359,11 @@ class Runner:
         """The tasks that the image serves; the others are decided, as it measures otherwise than they ask."""
         served = []
         for task in waiting:
-            if differs := mismatches(task, ready, self._services.host.catalog):
-                self._decisions.decide(decided_record(task, Verdict.ENVIRONMENT_MISMATCH, "; ".join(differs), facts))
-            else:
+            differs = self._decisions.serve(task, lambda task: mismatches(self._services, task, ready), facts)
+            if differs:
+                seen = replace(facts, environment=measure_for(self._services, task, ready))
+                self._decisions.decide(decided_record(task, Verdict.ENVIRONMENT_MISMATCH, "; ".join(differs), seen))
+            elif differs is not None:
                 served.append(task)
         return served
 
@@ -373,7 +375,7 @@ class Runner:
 
         def start(task: Task) -> Future[None]:
             def run(allocation: GpuAllocation | None) -> None:
-                for text in mismatches(task, ready, services.host.catalog):
+                for text in mismatches(services, task, ready):
                     services.listener.note(f"{task.case.id}: {text}")
                 decisions.serve(task, lambda task: work(services, ready, task, allocation))
 
@@ -391,7 +393,7 @@ class Runner:
         services, decisions, uses, tag = self._services, self._decisions, self._services.keeper.uses, ready.image.tag
 
         def start(task: Task) -> Future[None]:
-            own = replace(facts)
+            own = replace(facts, environment=measure_for(services, task, ready))
             images = CellImages(
                 ready=ready,
                 rebuild=lambda: build_or_find(services, image),
@@ -435,7 +437,7 @@ class Runner:
         reference = services.host.admit_to(self.engine_info, services.host.admit(task.reference))
         ready = build_or_find(services, self._spec(reference))
         try:
-            if differs := mismatches(reference, ready, services.host.catalog):
+            if differs := mismatches(services, reference, ready):
                 raise Unsupported("; ".join(differs))
             yield reference, ready.image.tag
         finally:

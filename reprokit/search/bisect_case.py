@@ -11,6 +11,8 @@ from reprokit.case.matrix import cell_key
 from reprokit.core.errors import UsageError
 from reprokit.core.text import first_line, pluralize
 from reprokit.evidence.reading import Reading, reading
+from reprokit.evidence.records import same_changes
+from reprokit.evidence.sequential import failure_rate_bound
 from reprokit.evidence.strength import Tally, total, trials_each
 from reprokit.search.bisect_line import BisectLine, add_axis, walk_axis, walk_source
 from reprokit.search.bisection import Bisection, bisect
@@ -81,7 +83,10 @@ def _search(
             f"{record.verdict}{': ' + first_line(record.reason) if at_end else ''}" if record else "unknown"
         )
     tallies = {place: session.trials.tally(candidates[place]) for place in found.readings}
-    return answer(line, found, reasons, before, tallies)
+    sides = (found.last, found.next) if found.broken_since else (found.next, found.last)
+    good, bad = ([one] if (one := session.record_of(candidates[place])) else [] for place in sides)
+    same = same_changes(good, bad, (line.axis, line.of)) if found.found else ""
+    return answer(line, found, reasons, before, tallies, same)
 
 
 def find_contradictions(line: BisectLine, found: Bisection, before: Mapping[str, str]) -> list[str]:
@@ -120,13 +125,15 @@ def answer(
     reasons: dict[int, str],
     before: Mapping[str, str],
     tallies: Mapping[int, Tally],
+    same: str = "",
 ) -> BisectAnswer:
     """The result of a bisection.
 
-    ``tallies``: place -> its trials. ``reasons``: place -> why it is unresolved. ``before``: value -> its reading in
-    the last run of the case. Exit status 0: a boundary between two neighbours. 1: both ends have the same reading, so
-    there is no boundary. 3: an end is unresolved, the boundary may be at a value that is unresolved, was not tried or
-    is not known, or the failure is flaky and the trials do not confirm the boundary.
+    ``same``: what else was measured to change at the boundary, in words. ``tallies``: place -> its trials. ``reasons``:
+    place -> why it is unresolved. ``before``: value -> its reading in the last run of the case. Exit status 0: a
+    boundary between two neighbours. 1: both ends have the same reading, so there is no boundary. 3: an end is
+    unresolved, the boundary may be at a value that is unresolved, was not tried or is not known, or the failure is
+    flaky and the trials do not confirm the boundary.
     """
     values = line.values
     gap = line.untried(values[found.last], values[found.next])
@@ -138,7 +145,9 @@ def answer(
     else:
         each = "" if found.confirmed else _each(found, tallies)
         words, status = _boundary(line, found, gap, reasons, each), 0 if decided else 3
-    words += _strength(found, tallies)
+        words[0] += _not_excluded(line, found, tallies)
+    words += [*_strength(found, tallies), *_assumed(line, found)]
+    words += [f"  {same}"] if same else []
     if odd := find_contradictions(line, found, before):
         was = "; ".join(
             f"{names} {shown}" for names, shown in _grouped({value: _SHOWED[Reading(before[value])] for value in odd})
@@ -183,6 +192,21 @@ def _strength(found: Bisection, tallies: Mapping[int, Tally]) -> list[str]:
     if found.found and not found.confirmed:
         words.append("  that may be chance: --confirm always repeats both sides until a flake is excluded")
     return words
+
+
+def _not_excluded(line: BisectLine, found: Bisection, tallies: Mapping[int, Tally]) -> str:
+    """How often the last value that passes may fail all the same."""
+    place = found.last if found.broken_since else found.next
+    passed = tallies[place].passed
+    bound = 100 * failure_rate_bound(passed)
+    words = f"{line.values[place]} passed {passed} of {passed}: up to {bound:.0f} % not excluded"
+    return f" ({words})" if passed else ""
+
+
+def _assumed(line: BisectLine, found: Bisection) -> list[str]:
+    """What a bisection takes for granted, and of which values."""
+    untried = [value for place, value in enumerate(line.values) if place not in found.readings]
+    return [f"  assumes one change in the range; not run: {some(untried)}"] if found.found and untried else []
 
 
 def _boundary(line: BisectLine, found: Bisection, gap: Gap, reasons: dict[int, str], each: str) -> list[str]:

@@ -9,7 +9,7 @@ from reprokit.case.matrix import Cell, label
 from reprokit.core.text import pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading
-from reprokit.evidence.records import CellRecord, cuda_providers
+from reprokit.evidence.records import CellRecord, same_changes
 from reprokit.evidence.strength import trials_each
 from reprokit.search.isolation import RIVALS, Boundary, Hypothesis, Isolation, certificate, union
 from reprokit.search.queries import AxisBoundary, AxisDifference, IsolateAnswer, NamedCell
@@ -53,8 +53,10 @@ class IsolationText:
             lines.append("  that may be chance: --confirm always repeats these cells until a flake is excluded")
         lines += [self._boundary(one) for one in self.found.boundaries]
         lines += self._flaky()
-        cells = (self.record(self.found.cell(mix)) for mix in self.found.readings)
-        lines += filter(None, [cuda_providers(cells, [change.axis for change in self.found.changes])])
+        ran = [(seen, self.record(self.found.cell(mix))) for mix, seen in self.found.readings.items()]
+        good, bad = ([one for seen, one in ran if one and seen is side] for side in (Reading.PASS, Reading.FAIL))
+        named = self.found.named(union(some[0])) if some else ()
+        lines += filter(None, [same_changes(good, bad, [change.axis for change in named])])
         return (*lines, self._counts())
 
     def answer(self, more: Iterable[str]) -> IsolateAnswer:
@@ -130,14 +132,16 @@ class IsolationText:
         undone = "it" if one else "any one of them" if len(sets) == 1 else "all of them"
         yield f"  changing {made} makes the good cell fail: {alone or UNSEEN}"
         yield f"  reverting {undone} makes the bad cell pass: {back or UNSEEN}"
-        yield from self._no_effect([explanation])
+        if rest := self._others([explanation]):
+            yield f"  {self._no_effect(rest)}"
 
     def _open(self) -> Iterable[str]:
         rivals = [" or ".join(_named(self.found.named(mix)) for mix in one) for one in self.found.plausible]
         if len(rivals) == 1:
-            yield f"not proven, but by far the most likely: {rivals[0]}"
+            yield f"not proven; the simplest that explains every result: {rivals[0]}"
         else:
-            yield "not decided between these, the most likely first:"
+            weights = {self.found.weights[one] for one in self.found.plausible}
+            yield f"not decided between these{', the simplest first' if len(weights) > 1 else ''}:"
             yield from (f"  {one}" for one in rivals[:RIVALS])
             yield from [f"  ... and {len(rivals) - RIVALS} more"] if len(rivals) > RIVALS else []
         if self.found.undistinguished:
@@ -146,7 +150,8 @@ class IsolationText:
             yield f"  the cells that would distinguish them are unresolved: {'; '.join(cells)}{more}"
         if self.found.stopped:
             yield f"  stopped at the limit of {pluralize(len(self.found.readings), 'cell')}: raise it with --max-cells"
-        yield from self._no_effect(self.found.plausible, "no evidence for")
+        if rest := self._others(self.found.plausible):
+            yield f"  no evidence for: {', '.join(change.axis for change in self.found.named(rest))}"
 
     def _contradicted(self) -> Iterable[str]:
         yield (
@@ -159,11 +164,25 @@ class IsolationText:
             passing, failing = self._cell(good), self._cell(bad)
             yield f"  confirmed: {passing} passes and {failing} fails, and they differ in {_named(changes)}"
 
-    def _no_effect(self, explanations: Iterable[Hypothesis], words: str = "no effect") -> Iterable[str]:
-        named = union(mix for one in explanations for mix in one)
-        rest = [change.axis for bit, change in enumerate(self.found.changes) if not named >> bit & 1]
-        if rest:
-            yield f"  {words}: {', '.join(rest)}"
+    def _others(self, explanations: Iterable[Hypothesis]) -> int:
+        """The changes that no explanation names."""
+        return ((1 << len(self.found.changes)) - 1) & ~union(mix for one in explanations for mix in one)
+
+    def _no_effect(self, rest: int) -> str:
+        """What the cells that were run show of the other changes: one may have an effect that another hides."""
+        readings = self.found.readings
+        names = ", ".join(change.axis for change in self.found.named(rest))
+        passing, failing = (
+            [m for m, seen in readings.items() if seen is side] for side in (Reading.PASS, Reading.FAIL)
+        )
+        if len(passing) + len(failing) == 1 << len(self.found.changes):
+            return f"no effect: {names}"
+        if all(mix & rest != rest for mix in passing) or all(mix & rest for mix in failing):
+            return f"no evidence for: {names}"
+        if rest.bit_count() == 1:
+            return f"no effect in the cells that were run: {names}"
+        alone = [one.axis for mix in passing if mix.bit_count() == 1 for one in self.found.named(mix & rest)]
+        return f"no effect together: {names} (tried alone: {', '.join(alone) or 'none'})"
 
     def _boundary(self, one: Boundary) -> str:
         if not one.found.found:

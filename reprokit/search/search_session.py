@@ -27,6 +27,7 @@ from reprokit.core.interrupts import WAIT_FOR, GaveUp, signals
 from reprokit.core.text import pluralize
 from reprokit.core.version import __version__
 from reprokit.engine.images import find_built
+from reprokit.environment.steps import instructions
 from reprokit.evidence.details import CellDetails
 from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.reading import Reading, reading
@@ -70,20 +71,10 @@ NOT_SERVED = 1000
 
 def count_unshared(dockerfile: str, known: Collection[str]) -> int:
     """How many instructions of a Dockerfile follow the longest beginning that it shares with one of ``known``."""
-    own = _instructions(dockerfile)
-    pairs = (zip(own, _instructions(other), strict=False) for other in known)
+    own, *others = ([*filter(None, instructions(one))] for one in (dockerfile, *known))
+    pairs = (zip(own, other, strict=False) for other in others)
     alike = (sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], some)) for some in pairs)
     return len(own) - max(alike, default=0)
-
-
-def _instructions(dockerfile: str) -> list[str]:
-    found: list[str] = []
-    for line in dockerfile.splitlines():
-        if line.partition(" ")[0].isupper() or not found:
-            found.append(line)
-        else:
-            found[-1] += "\n" + line
-    return found
 
 
 class Ahead:

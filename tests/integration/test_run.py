@@ -393,3 +393,30 @@ def test_without_an_engine_a_run_says_it_once_and_records_nothing(user: User) ->
     shown = user.types("run", str(REPOSITORY / "cases" / "ptxas_unknown_arch.yaml"), status=3)
     assert shown.count("no container engine listens") == 1
     assert not (user.folder / "store").exists()
+
+
+def test_a_cell_whose_pin_the_command_finds_otherwise_is_not_what_it_is_called(user: User) -> None:
+    case = """\
+schema: reprokit/v1
+id: pins
+title: Pins
+matrix:
+  os: [debian-12]
+  python: ["3.11"]
+  how:
+    - "true"
+    - pip install six==1.17.0
+    - pip install --target /opt/lib six==1.16.0
+    - pip install --target /opt/lib six==1.15.0 && pip install six==1.17.0
+environment: {pip: ["six==1.15.0"], setup: "{{ how }}"}
+env: {PYTHONPATH: /opt/lib}
+command: python -c "import six; assert six.__version__ != '1.15.0'"
+expect: {failure: {exception: AssertionError}}
+"""
+    user.write("pins.yaml", case)
+    user.types("run", "pins.yaml", status=3)
+    cells = user.cells()
+    mismatch = "environment-mismatch"
+    assert [cell["verdict"] for cell in cells] == ["reproduced", mismatch, mismatch, "reproduced"]
+    assert [cell["environment"]["packages"]["pip"]["six"] for cell in cells] == ["1.15.0", "1.17.0", "1.16.0", "1.15.0"]
+    assert "six==1.15.0" in cells[1]["reason"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -34,6 +35,7 @@ class FakeEngine:
         self.unenforced = unenforced
         self.built: list[str] = []
         self.labels: dict[str, Mapping[str, str]] = {}
+        self.pinned: dict[str, bytes] = {}  # image -> what is measured of the pins that its build installs
         self.trials: list[Trial] = []
         self.build_error: Exception | None = None
         self.swept = 0
@@ -70,6 +72,8 @@ class FakeEngine:
         self.make(build)
         with self.lock:
             self.built.append(build.tag)
+            pins = re.findall(r"([\w.-]+)(?:\[[^\]]*\])?==([\w.+]+)", build.dockerfile)
+            self.pinned[f"sha256:{build.tag}"] = "".join(f'"{name}": "{pin}", ' for name, pin in pins).encode()
             self.labels[build.tag] = build.labels
         return ImageInfo(tag=build.tag, id=f"sha256:{build.tag}", size=self.image_bytes, labels=build.labels)
 
@@ -98,7 +102,7 @@ class FakeEngine:
         self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event, slot: Slot | None = None
     ) -> Ending:
         if "org.reprokit.probe" in trial.labels:
-            sink(PROBE.read_bytes())
+            sink(PROBE.read_bytes().replace(b'"packages": {', b'"packages": {' + self.pinned.get(trial.image, b"")))
             return Ending(exit_code=0)
         if self.image(trial.image) is None:
             raise ImageGone(f"the image {trial.image} is gone: build it again")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docs.scripts import compatibility_tables
+from reprokit.case.cellspec import CellSpec, PipStepSpec
 from reprokit.core.errors import Unsupported
 from reprokit.environment import frameworks, probe, versions
 from reprokit.environment.catalog import OURS
-from reprokit.environment.comparing import compare_builds
+from reprokit.environment.comparing import broken_pins, compare_builds
 from reprokit.environment.measured import Measured
 from reprokit.environment.resolving import resolve
 from reprokit.environment.supply import Supply
@@ -250,3 +252,64 @@ def test_what_the_index_has_is_asked_of_pip(tmp_path: Path, monkeypatch: pytest.
         monkeypatch.setenv(f"PIP_{name}", value)
     assert compatibility_tables.available("thing", "3.10") == ["2.1.0"]
     assert compatibility_tables.available("thing", "3.6") == ["1.4.0"]
+
+
+def _pinned(*steps: tuple[str, ...], **parts: Any) -> CellSpec:
+    pip = tuple(PipStepSpec(requirements=step) for step in steps)
+    return cell({"os": "debian-12", "python": "3.11"}, pip=pip, **parts)
+
+
+INSTALLED = {
+    "six": "1.17.0",
+    "zope.interface": "6.0",
+    "Typing_Extensions": "4.12.0",
+    "paddlepaddle-gpu": "2.6.2.post120",
+    "torch": "2.1.0+cu118",
+    "opencv-python": "4.5.5.64",
+    "pre": "1.0rc1",
+    "tree": "9.9.dev0",
+    "numpy": "1.26.4",
+}
+
+
+@pytest.mark.parametrize(
+    ("steps", "broken"),
+    [
+        ([("six==1.15.0",)], "six"),
+        ([("six == 1.15.*",)], "six"),
+        ([("SIX===1.15.0",)], "SIX"),
+        ([("gone==1.0",)], "gone"),
+        ([("torch==2.1.0+cu121",)], "torch"),
+        ([("paddlepaddle-gpu==2.6.2",)], "paddlepaddle-gpu"),
+        ([("numpy[all]==2.0.0",)], "numpy"),
+        ([("six==1.15.0; python_version >= '3'",)], "six"),
+        ([("six==1.17.0",), ("six==1.15.0",)], "six"),
+        ([("six==1.17",)], ""),
+        ([("six==1.17.*", "six<2")], ""),
+        ([("six>=2",)], ""),  # no pin
+        ([("Zope_Interface==6.0", "typing.extensions==4.12")], ""),
+        ([("torch==2.1.0", "torch == 2.1.0+cu118", "torch[opt-einsum]==2.1")], ""),
+        ([("paddlepaddle-gpu==2.6.2.post120", "opencv-python==4.5.5.64", "pre==1.0rc1")], ""),
+        ([("six==1.15.0; python_version < '3'", "six==1.17.0; python_version >= '3'")], ""),
+        ([("six==1.15.0; extra == 'test'", "six==1.15.0; sys_platform == 'win32'")], ""),
+        ([("tree==1.0",)], ""),
+        ([("six==1.15.0",), ("six",)], ""),  # a later step asks for another one
+        ([("six==1.15.0",), ("six @ https://a.example/six-1.17.0.zip",)], ""),
+        ([("six==1.15.0",), ("./six-1.17.0-py2.py3-none-any.whl",)], ""),
+        ([("six==1.15.0", "--target /opt/other")], ""),
+        ([("git+https://a.example/six.git", "-r more.txt", "six @ https://a.example/six.zip")], ""),
+    ],
+)
+def test_a_pin_that_measures_otherwise_is_a_mismatch(steps: list[tuple[str, ...]], broken: str) -> None:
+    seen = Measured(python="3.11.2", packages={"pip": INSTALLED, "apt": {}}, source_trees=("tree",))
+    found = broken_pins(_pinned(*steps), seen)
+    assert [text.split("==")[0].split("asks for ")[1] for text in found] == ([broken] if broken else [])
+    assert broken_pins(_pinned(*steps), Measured()) == []  # without an interpreter nothing is known
+
+
+def test_a_package_that_pip_put_elsewhere_is_not_missing() -> None:
+    seen = Measured(python="3.11.2", packages={"pip": {"pip": "24.0"}, "apt": {}})
+    assert broken_pins(_pinned(("gone==1.0",)), seen)
+    spec = _pinned(("gone==1.0",))
+    assert not broken_pins(replace(spec, environment=replace(spec.environment, image="debian:12")), seen)
+    assert not broken_pins(_pinned(("gone==1.0",), pip_options=("--prefix=/opt/x",)), seen)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reprokit.case.matrix import Cell
+from reprokit.environment.measured import Measured
 from reprokit.evidence.details import CellDetails
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.records import CellRecord
@@ -67,26 +69,25 @@ def test_one_axis_of_six_takes_few_cells_and_is_confirmed_alone_and_reverted() -
     assert {**BAD, "cuda": "11.0"} in world.asked
 
 
-def test_where_the_cells_have_cuda_of_several_providers_the_answer_says_so() -> None:
-    def words(provider: Callable[[Cell], str], good: Cell, bad: Cell) -> str:
-        world = World(lambda cell: cell == bad)
-        found = drive(isolate(good, bad), world.answer)
+def test_what_else_changes_with_the_answer_is_named() -> None:
+    good, bad = {"os": "debian-12", "opt": "1"}, {"os": "ubuntu-22.04", "opt": "3"}
+    found = drive(isolate(good, bad), World(lambda cell: cell["os"] == bad["os"]).answer)
 
+    def words(provider: str, six: Callable[[Cell], str]) -> list[str]:
         def record(cell: Cell) -> CellRecord:
-            details = CellDetails(served_by={"cuda": provider(cell)})
-            return CellRecord(number=1, case_id="x", case_path="x", case_digest="x", cell=cell, details=details)
+            served = {"cuda": provider if cell["os"] == bad["os"] else "wheels x"}
+            seen = Measured(packages={"pip": {"six": six(cell)}})
+            of_case: dict[str, Any] = {"case_id": "x", "case_path": "x", "case_digest": "x", "cell": cell}
+            return CellRecord(number=1, details=CellDetails(served_by=served), environment=seen, **of_case)
 
-        return "\n".join(IsolationText(found=found, record=record, matrix=2).words())
+        said = IsolationText(found=found, record=record, matrix=2).words()
+        return [line for line in said if "at the same place" in line]
 
-    ubuntu, debian = {"os": "ubuntu-22.04", "cuda": "11.8", "opt": "1"}, {"os": "debian-12", "cuda": "11.8", "opt": "1"}
-
-    def provider(cell: Cell) -> str:
-        return "image nvidia/cuda:x" if cell["os"].startswith("ubuntu") else "wheels nvidia-cuda-nvcc-cu11==11.8.89"
-
-    said = words(provider, ubuntu, debian)
-    assert "from NVIDIA's image in 1 cell and from NVIDIA's wheels in 1 cell" in said
-    assert "provide" not in words(lambda cell: "wheels x", ubuntu, debian)
-    assert "provide" not in words(provider, debian, {**debian, "opt": "3"})
+    assert words("image x", lambda cell: "1") == ["the provider of CUDA wheels/image changes at the same place"]
+    assert words("wheels y", lambda cell: {"debian-12": "2"}.get(cell["os"], "4")) == [
+        "six 2/4 changes at the same place"
+    ]
+    assert words("wheels y", lambda cell: cell["opt"]) == []
 
 
 def test_two_axes_that_fail_together_are_both_found() -> None:
@@ -277,3 +278,24 @@ def test_only_ordered_values_lie_between_two(
     axis: str, values: list[str], first: str, last: str, versions: bool, found: list[str]
 ) -> None:
     assert values_between(axis, values, first, last, versions=versions) == found
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_an_axis_that_matters_somewhere_is_not_said_to_have_no_effect(seed: int) -> None:
+    """A random function with interactions is planted: an axis may hide or undo what another does."""
+    names, rng = "abcd", random.Random(seed)
+    table = {mix: rng.random() < 0.5 for mix in range(16)} | {0: False, 15: True}
+    world = World(lambda cell: table[sum(1 << bit for bit, name in enumerate(names) if cell[name] == "2")])
+    found = drive(isolate(dict.fromkeys(names, "1"), dict.fromkeys(names, "2")), world.answer)
+    record = CellRecord(number=1, case_id="x", case_path="x", case_digest="x", cell={})
+    words = IsolationText(found=found, record=lambda cell: record, matrix=16).words()
+    matters = {name for bit, name in enumerate(names) if any(table[mix] != table[mix ^ 1 << bit] for mix in table)}
+    for line in words:
+        what, _, named = line.strip().partition(": ")
+        axes = set(named.split(" (")[0].split(", "))
+        assert what != "no effect" or not axes & matters, line
+        if what.startswith("no effect together"):
+            rest = sum(1 << names.index(name) for name in axes)
+            assert table[15 & ~rest], line  # it fails without all of them
+            assert any(not table[mix] for mix in table if mix & rest == rest), line
+    assert not any("likely" in line for line in words)  # nothing that was run says so

@@ -97,7 +97,7 @@ def test_the_answer_names_the_change_the_cells_and_the_boundary(project: Project
     project.engine.behave = fails_where(lambda a, b, c, d: a in "23")
     assert project.isolate(bad="a=3,b=x,c=q,d=s", good="a=1,b=y,c=p,d=r") == 0
     assert "the difference that matters: a 1 -> 3" in project.text
-    assert "no effect: b, c, d" in project.text
+    assert "no effect together: b, c, d (" in project.text
     assert "along a: 1 is the last that passes and 2 the first that fails, of 3 values from 1 to 3" in project.text
     answer = project.result["answer"]
     assert answer["changes"] == [[{"axis": "a", "good": "1", "bad": "3"}]]
