@@ -70,6 +70,10 @@ class PrivateEngine:
         assert self._daemon is not None
         self._daemon.send_signal(number)
 
+    def kill_containerd(self) -> None:
+        """Kill the containerd that the daemon has started, which starts another one within a second or two."""
+        os.kill(int((self._folder / "exec/containerd/containerd.pid").read_text()), signal.SIGKILL)
+
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """End the daemon: by SIGTERM it stops its containers, by SIGKILL they outlive it until the next one starts."""
         if self._daemon is None:

@@ -22,6 +22,12 @@ LONGEST_LINE = 64 * 1024
 _NO_IMAGE = re.compile(r"no such image", re.I)
 _NO_SPACE = re.compile(r"no space left on device|disk quota exceeded", re.I)
 
+# A daemon that lives, and whose containerd does not answer: it restarts within seconds, after an upgrade or a kill.
+_AWAY = re.compile(
+    r"rpc error: code = unavailable|error reading from server: EOF|connection error: desc =|transport is closing"
+    r"|ttrpc: closed|containerd\.sock\b.*(?:refused|no such file)|(?:: |\A)unavailable\Z",
+    re.I,
+)
 _NO_CONTAINER = re.compile(r"no such container", re.I)
 
 # Text of the engine -> what to do, for failures that mean "this host cannot".
@@ -148,6 +154,8 @@ def of_engine(text: str) -> ReprokitError:
     text = text.strip()
     if _NO_IMAGE.search(text):
         return ImageGone(f"the image is gone from the engine: build it again (was it pruned?). The engine says: {text}")
+    if _AWAY.search(text):
+        return EngineLost(f"a part of the engine, such as its containerd, does not answer. It says: {text}")
     for pattern, advice in _UNSUPPORTED:
         if pattern.search(text):
             return Unsupported(f"{advice}. The engine says: {text}")
@@ -208,6 +216,8 @@ def of_build(message: str, *, step: str = "", tail: Sequence[str] = ()) -> Repro
     for pattern, advice in _UNSUPPORTED:
         if pattern.search(message):
             return Unsupported(f"{advice}. The engine says: {message}")
+    if _AWAY.search(message):
+        return EngineLost(f"a part of the engine, such as its containerd, does not answer{where}. It says: {message}")
     if _DAEMON_TROUBLE.search(message) or message.startswith(_NOT_RUN):
         return EngineError(f"the engine failed while it built: {message}{where}")
     if _DAEMON_NETWORK.search(message):
@@ -240,7 +250,7 @@ def of_buildah(message: str, *, step: str = "", tail: Sequence[str] = ()) -> Rep
 
 def of_pull(text: str, reference: str) -> ReprokitError:
     """Why an image that may well exist could not be pulled."""
-    if _DAEMON_NETWORK.search(text) and not _NO_SPACE.search(text):
+    if _DAEMON_NETWORK.search(text) and not (_NO_SPACE.search(text) or _AWAY.search(text)):
         return EngineError(
             f"base-unavailable: the registry of {reference} does not answer the engine: check its network, proxy and "
             f"registry mirror. The engine says: {text.strip()}"

@@ -295,6 +295,11 @@ def raise_for_status(response: Any) -> None:
         create_api_error_from_http_exception(error)
 
 
+def _speaks_as_engine(response: Any) -> bool:
+    """Whether an error's answer is the engine's own, which is JSON, and not that of a proxy that finds no engine."""
+    return response.status_code < 500 or "json" in response.headers.get("content-type", "")
+
+
 def error_in(message: Any) -> str:
     """The engine's error in one message of a streaming answer, '' for none.
 
@@ -372,6 +377,10 @@ def errors(where: str, via: private_socket.PrivateSocket | None = None) -> Itera
     except ReprokitError:
         raise
     except docker.errors.APIError as error:
+        if not _speaks_as_engine(error.response):
+            raise EngineLost(
+                f"something before the container engine at {where} answers in its place: {error}"
+            ) from error
         raise failure.of_engine(str(error.explanation or error)) from error
     except (docker.errors.DockerException, requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
         if via is not None and (why := via.refusal()):

@@ -14,8 +14,9 @@ from reprokit.engine.protocol import Engine
 
 T = TypeVar("T")
 
-REPEATS = 3
-"""How often a trial or a build that the engine lost is done again."""
+PAUSES = (0.5, 2.0, 8.0, 20.0)
+"""Seconds before a trial or a build that the engine lost is done again: its ping may answer while its containerd does
+not."""
 
 ENGINE_WAIT = 60.0
 """Seconds for which an engine that went away is waited for, unless the configuration says otherwise."""
@@ -50,20 +51,20 @@ class EngineRecovery:
 
     def repeated(self, work: Callable[[], T]) -> T:
         """What ``work`` gives, done again as often as the engine loses it. Raises EngineError, cause first, at last."""
-        for _ in range(REPEATS):
+        for pause in PAUSES:
             try:
                 if self._down_since is not None:
                     raise EngineLost("the container engine does not answer")
                 return work()
             except EngineLost as error:
-                self._wait(error)
+                self._wait(error, min(pause, self.patience))
         try:
             return work()
         except EngineLost as error:
-            raise EngineError(f"{error}; so it went {pluralize(REPEATS + 1, 'time')} in a row") from error
+            raise EngineError(f"{error}; so it went {pluralize(len(PAUSES) + 1, 'time')} in a row") from error
 
-    def _wait(self, lost: EngineLost) -> None:
-        """Return once the engine answers. One caller asks it, the others wait for what that finds."""
+    def _wait(self, lost: EngineLost, pause: float) -> None:
+        """Return once the engine answers and ``pause`` seconds are over. One caller asks it for all that wait."""
         with self._one:
             while down := self._silence():
                 assert self._down_since is not None
@@ -72,6 +73,8 @@ class EngineRecovery:
                     raise EngineError(f"{lost}; {within}") from lost
                 if self.cancel.wait(POLL):
                     raise Cancelled("stopped while it waited for the engine")
+        if self.cancel.wait(pause):
+            raise Cancelled("stopped while it waited for the engine")
 
     def _silence(self) -> str:
         """Why the engine does not answer; '' when it does."""

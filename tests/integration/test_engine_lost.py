@@ -203,6 +203,21 @@ def test_a_build_that_a_restart_cut(
     assert ours.image(build.tag) is None
 
 
+def test_an_engine_whose_containerd_is_away_is_away(private: PrivateEngine, ours: DockerEngine, image: str) -> None:
+    private.kill_containerd()
+    lost, deadline = [], time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            assert run(ours, image, "exit 3", lambda: None).exit_code == 3
+        except EngineLost as error:
+            lost.append(str(error))
+        else:
+            if lost:
+                break
+    assert lost, "the daemon answers a ping all the time, and starts no container"
+    assert containers(ours) == []
+
+
 @contextlib.contextmanager
 def small_disk(size: str) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="rk-disk-"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reprokit.core.errors import BuildFailed, EngineError, ImageGone, Unsupported
+from reprokit.core.errors import BuildFailed, EngineError, EngineLost, ImageGone, Unsupported
 from reprokit.engine import failure
 
 
@@ -42,6 +42,12 @@ from reprokit.engine import failure
         ("Range of CPUs is from 0.01 to 2.00, as there are only 2 CPUs available", EngineError, "outside"),
         ("Minimum memory limit allowed is 6MB", EngineError, "outside"),
         ("something new", EngineError, "something new"),
+        (
+            'connection error: desc = "transport: Error while dialing dial unix /x/containerd.sock": unavailable',
+            EngineLost,
+            "containerd, does not answer",
+        ),
+        ("error reading from server: EOF: unavailable", EngineLost, "containerd, does not answer"),
     ],
 )
 def test_refusals(text: str, kind: type[Exception], words: str) -> None:
@@ -86,7 +92,7 @@ def test_refusals(text: str, kind: type[Exception], words: str) -> None:
         ("pull access denied, repository does not exist or may require authorization", (), BuildFailed),
         ('"/absent" not found: not found', (), BuildFailed),
         ("dockerfile parse error line 2: unknown instruction: RUNN", (), BuildFailed),
-        ("rpc error: code = Unavailable desc = transport is closing", (), EngineError),
+        ("rpc error: code = Unavailable desc = transport is closing", (), EngineLost),
         ("executor failed running [/bin/sh -c echo one]: network bridge not found", (), EngineError),
         ("no match for platform in manifest: no matching manifest for linux/arm64/v8", (), Unsupported),
     ],

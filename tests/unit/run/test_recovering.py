@@ -13,7 +13,7 @@ from reprokit.core.errors import BuildFailed, Cancelled, EngineError, EngineLost
 from reprokit.engine.protocol import Build, Trial
 from reprokit.evidence.model import Ending
 from reprokit.run import recovering
-from reprokit.run.recovering import REPEATS, EngineRecovery
+from reprokit.run.recovering import PAUSES, EngineRecovery
 from tests.unit.fakes import FakeEngine
 from tests.unit.run.test_runner import Project, toy
 
@@ -21,6 +21,7 @@ from tests.unit.run.test_runner import Project, toy
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovering, "POLL", 0.01)
+    monkeypatch.setattr(recovering, "PAUSES", (0.01,) * len(PAUSES))
 
 
 @pytest.fixture
@@ -56,9 +57,9 @@ def test_a_trial_that_is_lost_again_and_again_is_an_engine_error(project: Projec
 
     project.engine.behave = behave
     assert project.run(jobs=1) == 3
-    assert len(project.engine.trials) == REPEATS + 4
+    assert len(project.engine.trials) == len(PAUSES) + 4
     assert project.verdicts == ["engine-error", "not-reproduced", "reproduced", "reproduced"]
-    assert project.cells[0].reason == "the engine stopped; so it went 4 times in a row"
+    assert project.cells[0].reason == "the engine stopped; so it went 5 times in a row"
 
 
 def test_an_engine_that_is_away_for_a_while_is_waited_for(project: Project) -> None:
