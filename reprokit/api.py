@@ -239,7 +239,9 @@ class _Logged:
     def progress(self) -> Iterator[Listener]:
         yield _Notes()
 
-    def run_ended(self, record: RunRecord, file_of: Callable[[str], CaseFile | None], *, interrupted: bool) -> None:
+    def run_ended(
+        self, record: RunRecord, file_of: Callable[[str], CaseFile | None], *, interrupted: bool, recorded: bool
+    ) -> None:
         pass
 
     def search_ended(self, cells: Sequence[CellRecord]) -> None:

@@ -134,8 +134,11 @@ def _is_measured(cell: CellRecord) -> bool:
     return first is not None and bool(details.ratio or details.comparison or leaks)
 
 
-def summary(cells: Sequence[CellRecord | CellOutline]) -> str:
-    """``2 reproduced, 4 not-reproduced; all as expected``; and how many of them did not run."""
+def summary(cells: Sequence[CellRecord | CellOutline], *, recorded: bool = True) -> str:
+    """``2 reproduced, 4 not-reproduced; all as expected``; and how many of them did not run.
+
+    Not ``recorded``: the store did not take all that is shown, so the run is not as expected.
+    """
     counts = sorted(Counter(cell.verdict for cell in cells).items(), key=lambda item: (-item[1], str(item[0])))
     decided = [f"{count} {verdict}" for verdict, count in counts if verdict and verdict.conclusive]
     open_ones = [f"{count} {one}" for one, count in counts if not (one in STOPPED or (one and one.conclusive))]
@@ -143,10 +146,11 @@ def summary(cells: Sequence[CellRecord | CellOutline]) -> str:
     words = [", ".join(decided), f"inconclusive: {', '.join(open_ones)}" if open_ones else "", *stopped]
     if departures := sum(cell.as_expected is False for cell in cells):
         words.append(f"{departures} depart{'s' * (departures == 1)} from what the case expects")
-    elif not open_ones and not stopped and cells and all(cell.expected is not None for cell in cells):
+    elif recorded and not open_ones and not stopped and cells and all(cell.expected is not None for cell in cells):
         words.append("all as expected")
     reused = sum(cell.reused_from is not None for cell in cells)
-    return "; ".join(filter(None, [*words, f"{reused} reused from earlier runs" if reused else ""]))
+    unrecorded = [] if recorded else ["not all of this is recorded"]
+    return "; ".join(filter(None, [*words, f"{reused} reused from earlier runs" if reused else "", *unrecorded]))
 
 
 def standing(cells: Sequence[CellRecord | CellOutline]) -> str:

@@ -54,8 +54,13 @@ class Display(Protocol):
     def progress(self) -> AbstractContextManager[Listener]:
         """What receives the progress of a run, for as long as the context lasts."""
 
-    def run_ended(self, record: RunRecord, file_of: Callable[[str], CaseFile | None], *, interrupted: bool) -> None:
-        """Show the result of a run. ``file_of``: a case by the digest of its text."""
+    def run_ended(
+        self, record: RunRecord, file_of: Callable[[str], CaseFile | None], *, interrupted: bool, recorded: bool
+    ) -> None:
+        """Show the result of a run. ``file_of``: a case by the digest of its text.
+
+        Not ``recorded``: the store did not take all of it, and an error that says why follows.
+        """
 
     def search_ended(self, cells: Sequence[CellRecord]) -> None:
         """Show the cells that a search tried."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import gc
 import os
@@ -290,18 +289,23 @@ class Session(Invocation):
             exit_status=status,
             version=__version__,
         )
+        self.timings, late = runner.timings, ""
         try:
-            self.timings = runner.timings
             if unrecorded is None:
                 self._recorder.find(f"{KEY} {self.timings.began}", self.timings.to_json())
                 self._recorder.finish(finished_at=record.finished_at or "", exit_status=status, host=record.host)
-            if unrecorded is not None:
-                with contextlib.suppress(RecordError):  # a full disk takes the database no more than the journal
-                    self._recorder.close()
-                raise unrecorded
+        except RecordError as error:
+            unrecorded = error
+        try:
             late = self._recorder.close()
+        except RecordError as error:  # a full disk takes the database no more than the journal
+            unrecorded = unrecorded or error
         finally:
-            self._display.run_ended(record, self.files.get, interrupted=interrupted)
+            if unrecorded is not None:
+                self.record = record = dataclasses.replace(record, exit_status=unrecorded.exit_status)
+            self._display.run_ended(record, self.files.get, interrupted=interrupted, recorded=unrecorded is None)
+        if unrecorded is not None:
+            raise unrecorded
         if late:
             self._say(late)
         return status

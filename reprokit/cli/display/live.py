@@ -132,7 +132,7 @@ class LiveListener(Tracker):
         return Group(*[table] * bool(table.row_count), Text(end, style="dim"))
 
 
-def print_table(console: Console, cells: Sequence[CellRecord], most: int = 20) -> None:
+def print_table(console: Console, cells: Sequence[CellRecord], most: int = 20, *, recorded: bool = True) -> None:
     """Print the final table: cells that depart first, then what is open, flaky, failed; all reasons that it cuts below.
 
     Cells that passed are rows where there are at most ``most`` in all; else they are counted, as those always are that
@@ -174,4 +174,4 @@ def print_table(console: Console, cells: Sequence[CellRecord], most: int = 20) -
         below.add_row(Text(head, style="bold red" if head == "departs" else "bold"), Text(visible(text)))
     if below.row_count:
         console.print(below)
-    console.print(f"[bold]{escape(summary(cells))}[/bold]")
+    console.print(f"[bold]{escape(summary(cells, recorded=recorded))}[/bold]")

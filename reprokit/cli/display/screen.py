@@ -67,15 +67,17 @@ class Screen:
             self._out.drain()
             raise
 
-    def run_ended(self, record: RunRecord, file_of: Callable[[str], CaseFile | None], *, interrupted: bool) -> None:
+    def run_ended(
+        self, record: RunRecord, file_of: Callable[[str], CaseFile | None], *, interrupted: bool, recorded: bool
+    ) -> None:
         """Print the table or a summary, the failures, what separates the cells, and the next command to type."""
         cells = record.cells
         if interrupted:
             self._out.hurry()
-        if not self._table(cells):
+        if not self._table(cells, recorded=recorded):
             for head, text in list_findings(cells, labels(cells)):
                 self.say(f"{head} {text}")
-            self.say(summary(cells))
+            self.say(summary(cells, recorded=recorded))
         if self._tracker:
             self.say(self._tracker.took(cells))
         for line in failure_lines(cells):
@@ -86,6 +88,7 @@ class Screen:
                 f"interrupted: {decided} of {len(cells)} cells are decided and kept; "
                 "continue with: reprokit run --resume"
             )
+        if interrupted or not recorded:
             return
         if len(cells) > 1:
             from reprokit.report import explanation
@@ -105,10 +108,10 @@ class Screen:
         self._table(cells)
         self._out.drain()
 
-    def _table(self, cells: Sequence[CellRecord]) -> bool:
+    def _table(self, cells: Sequence[CellRecord], *, recorded: bool = True) -> bool:
         if self._console is None:
             return False
         from reprokit.cli.display.live import print_table
 
-        print_table(self._console, cells)
+        print_table(self._console, cells, recorded=recorded)
         return True

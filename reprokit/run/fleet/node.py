@@ -125,7 +125,9 @@ class _NoDisplay:
         """Never asked for."""
         raise NotImplementedError
 
-    def run_ended(self, record: RunRecord, file_of: Callable[[str], CaseFile | None], *, interrupted: bool) -> None:
+    def run_ended(
+        self, record: RunRecord, file_of: Callable[[str], CaseFile | None], *, interrupted: bool, recorded: bool
+    ) -> None:
         """Nothing."""
 
     def search_ended(self, cells: Sequence[CellRecord]) -> None:

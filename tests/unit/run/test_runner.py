@@ -704,6 +704,24 @@ def test_a_run_whose_verdicts_cannot_be_written_any_more_stops_and_says_so_once(
     assert len(project.engine.trials) < 4
 
 
+def test_a_run_whose_end_cannot_be_written_is_not_called_as_expected(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: int, data: bytes, write: Callable[[int, bytes], int] = os.write) -> int:
+        if b'"kind":"finish"' in data:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(file, data)
+
+    monkeypatch.setattr(journal, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(journal.os, "write", full)
+    with pytest.raises(RecordError, match="No space left on device; make room"):
+        project.run()
+    said = project.output.getvalue()
+    assert "2 not-reproduced, 2 reproduced; not all of this is recorded\n" in said
+    assert "as expected\n" not in said
+    assert project.session.record.exit_status == 3
+
+
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
