@@ -19,7 +19,7 @@ from reprokit.core.terminal import echo, echo_data, json_text
 from reprokit.core.text import pluralize
 from reprokit.engine import site
 from reprokit.environment.axes import AXIS_NAMES
-from reprokit.run.case_warnings import warnings
+from reprokit.run.case_warnings import Review, review
 from reprokit.run.loading import load_all
 
 SELECTION = (*AXIS_NAMES, "axis", "only", "skip", "tags", "frameworks", "needs", "base_images")
@@ -51,7 +51,10 @@ Examples:
 @options.base_option
 @options.store_option
 def command(cases: tuple[str, ...], asks: bool, cells: bool, as_json: bool, **given: Any) -> int:
-    """Check case files. Every error of every file is reported at once, with file:line:column and a near match."""
+    """Check case files. Every error of every file is reported at once, with file:line:column and a near match.
+
+    Exit status: 0 valid, 2 an error in a file, 3 no error, but a cell that cannot be built.
+    """
     if cells:
         options.refuse("--cells lists cells", "asks")
         return _list_cells(cases, as_json, given)
@@ -59,14 +62,26 @@ def command(cases: tuple[str, ...], asks: bool, cells: bool, as_json: bool, **gi
     if as_json:
         return _as_json(cases, asks)
     files, catalog = load_all(cases), site.catalog()
-    for file in files:
-        echo(f"{file.path}: {file.case.id}: valid ({pluralize(_cells(file), 'cell')})")
-        for problem in warnings(file, catalog):
+    reviews = [review(file, catalog) for file in files]
+    for file, found in zip(files, reviews, strict=True):
+        echo(f"{file.path}: {file.case.id}: {_outcome(found, _cells(file))}")
+        for problem in found.warnings:
             echo(problem, err=True)
     if asks:
         for file in files:
             echo(f"\n{_asks(file)}", nl=False)
-    return 0
+    return _status(reviews)
+
+
+def _outcome(found: Review, cells: int) -> str:
+    if not found.unavailable:
+        return f"valid ({pluralize(cells, 'cell')})"
+    return f"{found.unavailable} of {pluralize(cells, 'cell')} cannot be built"
+
+
+def _status(reviews: Sequence[Review]) -> int:
+    """As of a run: 3 where a cell is unsupported."""
+    return 3 if any(found.unavailable for found in reviews) else 0
 
 
 def _asks(file: CaseFile) -> str:
@@ -93,12 +108,14 @@ class ProblemFound:
 
 @dataclass(frozen=True, kw_only=True)
 class ValidCase:
-    """A case without errors; `asks` with --asks alone."""
+    """A case without errors; `asks` with --asks alone, `unavailable` where not 0."""
 
     path: str
     id: str
     digest: str
     cells: int
+    unavailable: int = field(default=0, metadata=ABSENT)
+    """cells that no base image of any source serves: a run calls them unsupported"""
     warnings: list[str]
     asks: str = field(default="", metadata=ABSENT)
 
@@ -110,6 +127,7 @@ class Validation(JsonDocument):
     FORMAT = "reprokit-validate/v1"
 
     valid: bool
+    """no problems, and every cell can be built as far as the tables know"""
     cases: list[ValidCase]
     problems: list[ProblemFound]
 
@@ -123,18 +141,21 @@ def _as_json(cases: tuple[str, ...], asks: bool) -> int:
     except CaseError as error:
         problems, status = error.problems, error.exit_status
     catalog = site.catalog()
+    reviews = [review(file, catalog) for file in files]
+    status = status or _status(reviews)
     found = Validation(
-        valid=not problems,
+        valid=not status,
         cases=[
             ValidCase(
                 path=file.path,
                 id=file.case.id,
                 digest=file.digest,
                 cells=_cells(file),
-                warnings=[str(one) for one in warnings(file, catalog)],
+                unavailable=found.unavailable,
+                warnings=[str(one) for one in found.warnings],
                 asks=_asks(file) if asks else "",
             )
-            for file in files
+            for file, found in zip(files, reviews, strict=True)
         ],
         problems=[ProblemFound(**dataclasses.asdict(one)) for one in problems],
     )

@@ -45,6 +45,15 @@ def rank(cell: CellRecord) -> int:
     return places.get(cell.verdict, FAILED) if cell.verdict.conclusive else INCONCLUSIVE
 
 
+def group_alike(cells: Iterable[CellRecord]) -> list[list[CellRecord]]:
+    """Cells without a verdict that share a case and a reason, together: one failed build may be that of hundreds."""
+    groups: dict[object, list[CellRecord]] = {}
+    for cell in cells:
+        is_open = rank(cell) in (INCONCLUSIVE, LEFT)
+        groups.setdefault((cell.case_id, cell.verdict, cell.reason) if is_open else object(), []).append(cell)
+    return list(groups.values())
+
+
 _HEADS = {DEPARTS: "departs", INCONCLUSIVE: "inconclusive", FLAKY: "flaky"}
 MOST_FINDINGS = 100
 

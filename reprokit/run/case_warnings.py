@@ -42,8 +42,40 @@ _DOWNLOADS = re.compile(
 )
 
 
-def warnings(file: CaseFile, catalog: Catalog) -> Iterator[Problem]:
-    """What the author of a case should know. None of it is an error: it may be what the case is about."""
+@dataclass(frozen=True, kw_only=True)
+class Review:
+    """What the author of a case should know; none of it is an error of the file, it may be what the case is about.
+
+    ``unavailable``: how many cells have no environment, wherever their base image comes from.
+    """
+
+    warnings: tuple[Problem, ...]
+    unavailable: int
+
+
+def review(file: CaseFile, catalog: Catalog) -> Review:
+    """Look at a valid case, and at each of its cells where they are at most ``MOST_CELLS``."""
+    found, unavailable = list(_warnings_of_file(file, catalog)), 0
+    matrix = file.case.matrix
+    first: dict[str, list[str]] = {}
+    broken: dict[str, Problem] = {}
+    if count(matrix.axes) + len(matrix.include) <= MOST_CELLS:
+        for cell in expand(matrix.axes, matrix.exclude, matrix.include):
+            texts, is_refused = _warnings_of_cell(file, cell, catalog)
+            unavailable += is_refused
+            for text in texts:
+                first.setdefault(text, []).append(label(cell))
+            for loc, error in _shell_errors(file, cell):
+                warning = f"warning: bash cannot read it: {error} (in the cell {label(cell)})"
+                broken.setdefault(error, file.problem(loc, warning))
+    found += broken.values()
+    for text, cells in first.items():
+        more = f" and {len(cells) - 1} more" if len(cells) > 1 else ""
+        found.append(file.problem(("matrix",), f"warning: {text} (in the cell {cells[0]}{more})", key=True))
+    return Review(warnings=tuple(found), unavailable=unavailable)
+
+
+def _warnings_of_file(file: CaseFile, catalog: Catalog) -> Iterator[Problem]:
     for loc, name, value in _axis_values(file):
         if why := nonexistent(name, value, catalog, newer=bool(file.case.environment.image)):
             yield file.problem(loc, f"warning: {why}")
@@ -63,21 +95,6 @@ def warnings(file: CaseFile, catalog: Catalog) -> Iterator[Problem]:
             f"install it with {{{{ {name} }}}} in environment.setup, use it elsewhere, or remove the axis",
             key=True,
         )
-    matrix = file.case.matrix
-    if count(matrix.axes) + len(matrix.include) > MOST_CELLS:
-        return
-    first: dict[str, list[str]] = {}
-    broken: dict[str, Problem] = {}
-    for cell in expand(matrix.axes, matrix.exclude, matrix.include):
-        for text in _warnings_of(file, cell, catalog):
-            first.setdefault(text, []).append(label(cell))
-        for loc, error in _shell_errors(file, cell):
-            warning = f"warning: bash cannot read it: {error} (in the cell {label(cell)})"
-            broken.setdefault(error, file.problem(loc, warning))
-    yield from broken.values()
-    for text, cells in first.items():
-        more = f" and {len(cells) - 1} more" if len(cells) > 1 else ""
-        yield file.problem(("matrix",), f"warning: {text} (in the cell {cells[0]}{more})", key=True)
 
 
 def axis_hints(file: CaseFile) -> Iterator[Problem]:
@@ -154,12 +171,12 @@ def _axis_values(file: CaseFile) -> Iterator[tuple[tuple[str | int, ...], str, s
         yield from ((("matrix", "include", place, name), name, value) for name, value in cell.items())
 
 
-def _warnings_of(file: CaseFile, cell: dict[str, str], catalog: Catalog) -> list[str]:
-    """What does not go together in a cell, wherever its base image comes from."""
+def _warnings_of_cell(file: CaseFile, cell: dict[str, str], catalog: Catalog) -> tuple[list[str], bool]:
+    """What does not go together in a cell, wherever its base image comes from; whether it has no environment."""
     try:
         spec = spec_of(file, file.case, "case", cell)
     except CaseError:
-        return []
+        return [], False
     found: list[str] | None = None
     refused = ""
     for source in BASE_SOURCES:
@@ -173,7 +190,7 @@ def _warnings_of(file: CaseFile, cell: dict[str, str], catalog: Catalog) -> list
         found = here if found is None else [text for text in found if text in here]
         if not found:  # whatever the others say
             break
-    return [refused] if found is None else found
+    return ([refused], True) if found is None else (found, False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gc
 import os
@@ -289,26 +290,33 @@ class Session(Invocation):
             exit_status=status,
             version=__version__,
         )
-        self.timings, late = runner.timings, ""
+        self.timings, is_recorded = runner.timings, False
         try:
-            if unrecorded is None:
-                self._recorder.find(f"{KEY} {self.timings.began}", self.timings.to_json())
-                self._recorder.finish(finished_at=record.finished_at or "", exit_status=status, host=record.host)
+            late = self._end_record(record, self.timings, unrecorded)
+            is_recorded = True
         except RecordError as error:
-            unrecorded = error
-        try:
-            late = self._recorder.close()
-        except RecordError as error:  # a full disk takes the database no more than the journal
-            unrecorded = unrecorded or error
+            self.record = record = dataclasses.replace(record, exit_status=error.exit_status)
+            raise
         finally:
-            if unrecorded is not None:
-                self.record = record = dataclasses.replace(record, exit_status=unrecorded.exit_status)
-            self._display.run_ended(record, self.files.get, interrupted=interrupted, recorded=unrecorded is None)
-        if unrecorded is not None:
-            raise unrecorded
+            self._display.run_ended(record, self.files.get, interrupted=interrupted, recorded=is_recorded)
         if late:
             self._say(late)
         return status
+
+    def _end_record(self, record: RunRecord, timings: Timings, unrecorded: RecordError | None) -> str:
+        """Record the end of a run; returns as :meth:`.Recorder.close`. Raises RecordError, ``unrecorded`` if any."""
+        try:
+            if unrecorded is not None:
+                raise unrecorded
+            self._recorder.find(f"{KEY} {timings.began}", timings.to_json())
+            self._recorder.finish(
+                finished_at=record.finished_at or "", exit_status=record.exit_status or 0, host=record.host
+            )
+        except RecordError:
+            with contextlib.suppress(RecordError):  # a full disk takes the database no more than the journal
+                self._recorder.close()
+            raise
+        return self._recorder.close()
 
     def _check_engine(self, request: Request, tasks: Iterable[Task]) -> None:
         """As of every invocation; where the request names a cluster, raise EngineError or UsageError unless that can

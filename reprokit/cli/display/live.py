@@ -26,6 +26,7 @@ from reprokit.report.labels import (
     FLAKY,
     INCONCLUSIVE,
     LEFT,
+    group_alike,
     list_findings,
     rank,
     short_reason,
@@ -52,7 +53,7 @@ ROOMY = 100
 MOST_FOUND = 50
 """Rows of cells that failed or are open; the reasons below the table are of all."""
 MOST_ALIKE = 5
-"""Rows with the same verdict and reason: one failed build may be that of hundreds."""
+"""Rows of cells that failed with the same verdict and reason."""
 _MARKS = {DEPARTS: "! ", INCONCLUSIVE: "? "}
 
 
@@ -75,7 +76,12 @@ def _table(width: int, *, timed: bool) -> Table:
     return table
 
 
-def _row(cell: CellRecord, name: str, *, timed: bool) -> list[str]:
+def _name_first(name: str, count: int) -> str:
+    return f"{name} and {count - 1} more" if count > 1 else name
+
+
+def _row(alike: Sequence[CellRecord], name: str, *, timed: bool) -> list[str]:
+    cell, name = alike[0], _name_first(name, len(alike))
     verdict = f"[{style(cell)}]{_MARKS.get(rank(cell), '  ')}{cell.verdict}[/]"
     took = [seconds(cell.seconds)] if timed else []
     return [str(cell.number), escape(name), verdict, *took, escape(short_reason(cell, bound=False))]
@@ -112,19 +118,20 @@ class LiveListener(Tracker):
                 if state.kind != "queued":
                     busy.setdefault(id(state), []).append(number)
             doing = sorted(((self._states[some[0]], some) for some in busy.values()), key=lambda one: one[0].since)
-            found = [one for number, one in self._records.items() if rank(one) <= FLAKY and number not in self._states]
+            ended = [one for number, one in self._records.items() if rank(one) <= FLAKY and number not in self._states]
+            found = group_alike(ended)
             names = self._labels
         room = max(3, self._console.height - 4)
         active = doing[: max(1, room - min(len(found), room // 2))]
         kept = found[-max(1, room - len(active)) :]
         table = _table(self._console.width, timed=True)
-        for record in sorted(kept, key=lambda one: one.number):
-            table.add_row(*_row(record, names.get(record.number, ""), timed=True))
+        for cells in sorted(kept, key=lambda some: some[0].number):
+            table.add_row(*_row(cells, names.get(cells[0].number, ""), timed=True))
         for state, some in active:
             # Of a build, also for how long its present step runs.
             steps = state.kind == "building" and state.at != state.since and state.text and now - state.at >= 1
             text = (f"{seconds(now - state.at)}, " if steps else "") + state.text
-            name = names.get(some[0], "") + (f" and {len(some) - 1} more" if len(some) > 1 else "")
+            name = _name_first(names.get(some[0], ""), len(some))
             kind = f"[blue]  {state.kind}[/]"
             table.add_row(str(some[0]), escape(name), kind, seconds(now - state.since), f"[dim]{escape(text)}[/dim]")
         hidden = len(found) - len(kept) + len(doing) - len(active)
@@ -140,27 +147,27 @@ def print_table(console: Console, cells: Sequence[CellRecord], most: int = 20, *
     """
     names = labels(cells, short=console.width < UNLIMITED)
     ordered = sorted((cell for cell in cells if rank(cell) != LEFT), key=lambda cell: (rank(cell), cell.number))
-    rows, alike = ordered, Counter[tuple[str, ...]]()
+    rows, alike = [[cell] for cell in ordered], Counter[tuple[str, ...]]()
     if len(ordered) > most:
         rows = []
-        for cell in ordered:
-            key = cell.case_id, str(cell.verdict), cell.reason
+        for some in group_alike(ordered):
+            key = some[0].case_id, str(some[0].verdict), some[0].reason
             alike[key] += 1
-            if rank(cell) <= FAILED and alike[key] <= MOST_ALIKE and len(rows) < max(most, MOST_FOUND):
-                rows.append(cell)
+            if rank(some[0]) <= FAILED and alike[key] <= MOST_ALIKE and len(rows) < max(most, MOST_FOUND):
+                rows.append(some)
     for line in shared_axes(cells):
         console.print(f"[dim]{escape(line)}[/dim]")
     timed = console.width >= ROOMY
     table, room = _table(console.width, timed=timed), console.width - 8 - 10 * timed - console.width * 2 // 5
-    for cell in rows:
-        table.add_row(*_row(cell, names[cell.number], timed=timed))
+    for some in rows:
+        table.add_row(*_row(some, names[some[0].number], timed=timed))
     if rows:
         console.print(table)
-        room -= max(len(f"{cell.number}{cell.verdict}") for cell in rows) + 2
-    shown = {cell.number for cell in rows}
+        room -= max(len(f"{some[0].number}{some[0].verdict}") for some in rows) + 2
+    shown = {cell.number for some in rows for cell in some}
     if left := Counter(verdict_words(cell) for cell in ordered if cell.number not in shown):
-        some = "; ".join(f"{count} {words}" for words, count in left.items())
-        console.print(f"[dim]and {some}; --json has them all[/dim]")
+        counted = "; ".join(f"{count} {words}" for words, count in left.items())
+        console.print(f"[dim]and {counted}; --json has them all[/dim]")
 
     def is_cut(cell: CellRecord) -> bool:
         short = short_reason(cell, bound=False)

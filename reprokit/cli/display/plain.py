@@ -17,7 +17,7 @@ from reprokit.cli.display.output import Output
 from reprokit.core.terminal import plain
 from reprokit.core.text import build_times, pluralize, seconds, whole_number
 from reprokit.evidence.records import CellRecord
-from reprokit.report.labels import DEPARTS, INCONCLUSIVE, LEFT, case_names, rank, short_reason, verdict_words
+from reprokit.report.labels import DEPARTS, INCONCLUSIVE, LEFT, case_names, ranges, rank, short_reason, verdict_words
 from reprokit.run.listener import Listener
 from reprokit.run.task import Task
 
@@ -205,6 +205,8 @@ class PlainListener(Tracker):
         self._out = out
         self._verbose = verbose
         self._partial: dict[int, bytes] = {}
+        # Of inconclusive cells, by case, verdict and reason: the one that is shown, and those that wait for a line.
+        self._alike: dict[tuple[str, str, str], tuple[int, list[int]]] = {}
         self._over = threading.Event()
         self._last = time.monotonic()
         self._watcher = threading.Thread(target=self._watch, name="progress", daemon=True)
@@ -218,6 +220,7 @@ class PlainListener(Tracker):
     ) -> None:
         self._over.set()
         self._watcher.join()
+        self._show_alike()
 
     def _watch(self) -> None:
         while not self._over.wait(max(0.1, self._last + QUIET - time.monotonic())):
@@ -235,8 +238,22 @@ class PlainListener(Tracker):
         return f"; longest: {self._labels.get(number, '')}, {doing}, for {seconds(time.monotonic() - since)}"
 
     def _line(self, text: str) -> None:
+        self._show_alike()
         self._last = time.monotonic()
         self._out.line(text)
+
+    def _show_alike(self) -> None:
+        """A line for all cells that came to what one before them did: one failed build may be that of hundreds."""
+        with self._lock:
+            for (_, verdict, _), (first, more) in self._alike.items():
+                if more:
+                    self._out.line(
+                        f"{self._count()}#{ranges(sorted(more))}: {verdict}, for the same reason as #{first}"
+                    )
+                    more.clear()
+
+    def _count(self) -> str:
+        return f"[{len(self._records)}/{self._total}] " if self._total else ""
 
     def planned(self, run_id: str, tasks: Sequence[Task]) -> None:
         """Print what is about to run."""
@@ -290,10 +307,16 @@ class PlainListener(Tracker):
         if self._verbose and rest:
             self._offer(record.number, rest)
         super().decided(record)
+        if rank(record) == INCONCLUSIVE:
+            key = record.case_id, str(record.verdict), record.reason
+            with self._lock:
+                first, more = self._alike.setdefault(key, (record.number, []))
+                if first != record.number:
+                    more.append(record.number)
+                    return
         if rank(record) != LEFT:
             took = f" ({seconds(record.seconds)})" if record.seconds is not None else ""
-            count = f"[{len(self._records)}/{self._total}] " if self._total else ""
-            self._line(f"{count}{self._name_verdict(record)}{took}: {short_reason(record, bound=False)}")
+            self._line(f"{self._count()}{self._name_verdict(record)}{took}: {short_reason(record, bound=False)}")
 
     def note(self, text: str) -> None:
         """A line of its own."""

@@ -88,8 +88,11 @@ class Screen:
                 f"interrupted: {decided} of {len(cells)} cells are decided and kept; "
                 "continue with: reprokit run --resume"
             )
-        if interrupted or not recorded:
-            return
+        if recorded and not interrupted:
+            self._say_more(record, file_of)
+
+    def _say_more(self, record: RunRecord, file_of: Callable[[str], CaseFile | None]) -> None:
+        cells = record.cells
         if len(cells) > 1:
             from reprokit.report import explanation
 

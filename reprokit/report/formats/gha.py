@@ -16,7 +16,7 @@ from reprokit.environment import cases
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report.formats import RunFormat
-from reprokit.report.labels import cell_name
+from reprokit.report.labels import cell_name, group_alike
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
@@ -57,14 +57,16 @@ def gha(run: RunRecord, file_of: FileOfRecord = on_disk, root: Path | None = Non
 
 
 def _of_kind(kind: str, cells: Sequence[CellRecord], what: str, file_of: FileOfRecord, root: Path) -> Iterator[str]:
-    shown = cells if len(cells) <= MOST else cells[: MOST - 1]
-    for cell in shown:
+    groups = group_alike(cells)
+    shown = groups if len(groups) <= MOST else groups[: MOST - 1]
+    for some in shown:
+        cell, more = some[0], f" and {len(some) - 1} more" if len(some) > 1 else ""
         at = _position(cell, file_of(cell))
         path = _below(cell.case_path, root)
         place = {"file": path, "line": at.line, "col": at.column} if at and path else {"file": path}
-        yield command(kind, _message(cell), **place, title=f"{cell.case_id}: {cell_name(cell)}")
-    if len(cells) > len(shown):
-        yield command(kind, f"{len(cells) - len(shown)} more cells {what}; the result file has all")
+        yield command(kind, _message(cell), **place, title=f"{cell.case_id}: {cell_name(cell)}{more}")
+    if left := len(cells) - sum(map(len, shown)):
+        yield command(kind, f"{left} more cells {what}; the result file has all")
 
 
 def _message(cell: CellRecord) -> str:

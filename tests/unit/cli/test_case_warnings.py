@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from reprokit.cli import invoke
+from tests.documents import as_published
 
 CASE = """schema: reprokit/v1
 id: odd
@@ -92,10 +94,16 @@ matrix:
 
 def test_a_cell_that_nothing_serves_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "odd.yaml").write_text(
-        PROGRAMS.replace("{more}", "command: make").replace("node: [", 'python: ["2.6", ')
+        PROGRAMS.replace("{more}", "command: make").replace("node: [", 'python: ["2.6", "3.11"]\n  node: [')
     )
-    assert invoke(["validate", str(tmp_path / "odd.yaml")]) == 0
-    assert "warning: python 2.6 is not available on debian-12" in capsys.readouterr().err
+    assert invoke(["validate", str(tmp_path / "odd.yaml")]) == 3
+    said = capsys.readouterr()
+    assert "warning: python 2.6 is not available on debian-12" in said.err
+    assert said.out.endswith("odd: 1 of 2 cells cannot be built\n")
+    assert invoke(["validate", "--json", str(tmp_path / "odd.yaml")]) == 3
+    found = json.loads(capsys.readouterr().out)
+    as_published("validate", found)
+    assert (found["valid"], found["problems"], found["cases"][0]["unavailable"]) == (False, [], 1)
 
 
 @pytest.mark.parametrize(

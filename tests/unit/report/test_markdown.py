@@ -210,6 +210,13 @@ def test_a_summary_of_many_cases_fits_a_job_and_keeps_what_departs() -> None:
     is_harmless(Page(text))
 
 
+def test_a_failed_build_of_hundreds_of_cells_is_one_row_of_a_summary() -> None:
+    cells = [cell(number, Verdict.BUILD_FAILED, {"a": str(number)}, reason="no torch 9") for number in range(500)]
+    table = run_summary(run_of(cells)).partition("<details>")[0]
+    [row] = [line for line in table.splitlines() if "build-failed |" in line]
+    assert "`a=0` and 499 more |" in row
+
+
 @given(hostile)
 def test_a_summary_is_one_table_of_what_departs_and_each_case_folded(words: str) -> None:
     cells = [
