@@ -21,7 +21,7 @@ EXAMPLES = """\b
 Examples:
   reprokit bisect cases/np_dtype_synonym.yaml --axis numpy=1.16.6..1.17.5 --only shape=1
   reprokit bisect cases/paddleseg_type_promotion.yaml --axis paddle=2.6.2..3.3.1 --only paddleseg=v2.9.0
-  reprokit bisect case.yaml --axis torch --values 2.1.0,2.3.0,2.6.0   # the line by hand
+  reprokit bisect case.yaml --axis torch --values 2.1.0,2.3.0,2.6.0   # these releases, and no others
   reprokit bisect case.yaml --axis python=3.8..3.13             # python, gcc, cuda, cudnn, os: reprokit's own catalog
   reprokit bisect case.yaml --source PaddleSeg=v2.9.0..develop  # the commits of a source
   reprokit bisect case.yaml --source PaddleSeg=v2.9.0..develop --source PaddleSeg=~/PaddleSeg   # of this repository
@@ -39,7 +39,7 @@ RANGE = re.compile(r"(?P<low>[^\s.,][^\s,]*?)\.\.(?P<high>[^\s.,][^\s,]*)")
 @options.one_case_argument
 @options.selection_options
 @searching.policy_options
-@click.option("--values", metavar="A,B,C", help="The line by hand: these values, in this order, and no others.")
+@click.option("--values", metavar="A,B,C", help="Search these values, in this order, and no others.")
 @click.option("--tags-only", is_flag=True, help="Only the tagged commits of the source.")
 @click.option("--max-cells", type=click.IntRange(min=2), help="Run at most so many cells.")
 @options.trials_option

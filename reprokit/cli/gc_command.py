@@ -186,7 +186,7 @@ def _conclude(items: Iterable[Kept], wanted: RemovalRequest, done: list[Removal]
     echo(f"{size(left)} {'would be' if dry_run else 'are'} kept")
     if wanted.budget is not None and left > wanted.budget:
         why = "; ".join(f"{kept.kind} {kept.name} ({size(kept.bytes)}): {kept.stays}" for kept in _largest(items))
-        echo(f"the budget of {size(wanted.budget)} is passed by what has to stay: {why}", err=True)
+        echo(f"the budget of {size(wanted.budget)} is exceeded by what cannot be removed: {why}", err=True)
 
 
 def _largest(items: Iterable[Kept]) -> list[Kept]:

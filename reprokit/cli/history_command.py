@@ -43,7 +43,7 @@ Examples:
   reprokit history --since yesterday                   # which cells have changed, over all cases
   reprokit history --since 2026-01-31 cases/torch      # of the cases in a folder
   reprokit history --since 20260131-020000 --exit-code --json > changes.json
-  reprokit history --forget 20260101-1                 # remove a run, as if it had never been
+  reprokit history --forget 20260101-1                 # remove a run with its logs
 
 \b
 Exit status: 0, or with --exit-code 1 when a confirmed change was found; new cells and unconfirmed changes do not count.

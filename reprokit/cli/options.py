@@ -168,7 +168,7 @@ def filter_of(given: dict[str, Any]) -> Filter:
         texts = given.pop(name, ())
         found = tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
         if texts and not found:  # such as from a shell variable that is not set: to choose nothing is not all
-            raise UsageError(f"--{name.removesuffix('s') if name != 'needs' else name}: no word is given")
+            raise UsageError(f"--{name.removesuffix('s') if name != 'needs' else name}: no value is given")
         return found
 
     return Filter(tags=words("tags"), frameworks=words("frameworks"), needs=words("needs"))

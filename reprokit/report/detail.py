@@ -129,7 +129,7 @@ def cell(
         lines = record.environment.report().splitlines()
         yield from (line for line in lines if line.rpartition(": ")[2] not in _ABSENT)
     yield from _image(record, head("Image"))
-    yield head("To go on")
+    yield head("Next steps")
     yield from _to_type(run, record, trial)
 
 
@@ -138,7 +138,7 @@ def _to_type(run: RunRecord, record: CellRecord, trial: int) -> Iterable[str]:
     cell = shlex.quote(as_group(record.cell))
     yield f"run it again:     reprokit run {shlex.quote(record.case_path)} --only {cell}{fix}"
     if record.image or record.details.build:
-        yield f"look inside:      reprokit shell {run.id}:{record.number}"
+        yield f"open a shell:     reprokit shell {run.id}:{record.number}"
     shown = f"reprokit show {run.id} {record.number}"
     if record.trials:
         yield f"the whole log:    {shown} --log --trial {trial}"

@@ -171,11 +171,11 @@ def short(explained: Explained) -> Iterator[str]:
     """One to three lines for the end of a run. "Exactly" is said only where the trials suffice."""
     found = explained.explanation
     if found.claim is Statement.NONE:
-        yield f"no claim: {found.why}"
+        yield f"no explanation: {found.why}"
         return
     notes = [f"in the {found.decided} cells decided", *left_open(explained)]
     if not found.minimal:
-        notes.append("it may be said shorter")
+        notes.append("a shorter condition may exist")
     exact = found.claim is Statement.EXACT
     if exact and explained.supported:
         ill, well = (total(tally_of(explained.records[at]) for at in some) for some in (found.bad, found.good))
@@ -206,7 +206,7 @@ def full(explained: Explained) -> Iterator[str]:
     some = f"{len(found.bad)} reproduce{'s' * (len(found.bad) == 1)}{f', {flaky} of them not always' * bool(flaky)}"
     yield f"{explained.id}: {pluralize(found.decided, 'cell')} decided, {some}"
     if found.claim is Statement.NONE:
-        yield f"no claim: {found.why}"
+        yield f"no explanation: {found.why}"
     else:
         yield lead(explained)
     varying = _varying_axes(explained)
@@ -214,14 +214,14 @@ def full(explained: Explained) -> Iterator[str]:
         yield f"  {'or ' * (number > 0)}{words((condition.conjunction,))}"
         yield f"      reproduces in: {_cells(explained, condition.reproducing, varying)}"
         near = _cells(explained, condition.near, varying) or "none was decided"
-        yield f"      not, one axis away: {near}"
+        yield f"      passes, one axis away: {near}"
         for axis, last, after in filter(None, map(gap, condition.conjunction)):
             yield f"      it changes between {axis} {last} and {after}: nothing between them is decided"
     yield from _providers(explained)
     if not found.minimal and found.conditions:
-        yield "the search for shorter conditions was given up: there may be some"
+        yield "the search for shorter conditions was stopped: there may be some"
     if found.rivals:
-        yield "just as well fits:"
+        yield "these fit equally well:"
         yield from (f"  {words(rival)}" for rival in found.rivals[:SHOWN])
         more = len(found.rivals) - SHOWN + found.more_rivals
         if more > 0:
@@ -365,9 +365,10 @@ def _undecided(explained: Explained) -> Iterator[str]:
     said = found.predicted or {}
     bad = [at for at, each in said.items() if each]
     if said:
-        yield f"  if this holds, would reproduce: {_cells(explained, bad, _varying_axes(explained)) or 'none of them'}"
+        which = _cells(explained, bad, _varying_axes(explained)) or "none of them"
+        yield f"  predicted to reproduce, if this holds: {which}"
     if unforeseen := len(found.undecided) - len(said):
-        yield f"  not foreseeable: {unforeseen}, with values that no decided cell has"
+        yield f"  not predictable: {unforeseen}, with values that no decided cell has"
 
 
 def _ran(explained: Explained, at: int) -> bool:

@@ -450,7 +450,7 @@ class Keeper:
         """A block in which an image is made. Before it, so much is removed that the image fits.
 
         What it took the last time counts, else the most that an image of this run took. Waits for as long as ``waits``
-        and the budget is passed: what trials of this run use goes later. Raises Cancelled.
+        and the budget is exceeded: what trials of this run use goes later. Raises Cancelled.
         """
         last = uses.last(key)
         self._reserved[key] = last.size if last and last.size else self._largest
@@ -483,7 +483,7 @@ class Keeper:
                 self._largest = max(self._largest, left.total + sum(one.freed for one in done) - before)
         if left.total > self._wanted.budget:
             self._say(
-                f"the budget of {size(self._wanted.budget)} is passed: {size(left.bound)} are in use by runs, or kept"
+                f"the budget of {size(self._wanted.budget)} is exceeded: {size(left.bound)} are in use by runs, or kept"
             )
         return left.total <= (left.budget or 0)
 

@@ -93,7 +93,7 @@ class IsolationText:
         )
 
     def _counts(self) -> str:
-        mixes = pluralize(1 << len(self.found.changes), "mix", "mixes")
+        mixes = pluralize(1 << len(self.found.changes), "combination")
         inner = sum(len(one.found.readings) - 2 for one in self.found.boundaries)
         more = f", and {pluralize(inner, 'cell')} between them" if inner else ""
         matrix = f"the matrix has {pluralize(self.matrix, 'cell')}"

@@ -111,7 +111,7 @@ def now(history: CaseHistory, one: Series, stamp: Callable[[str], str]) -> str:
     if one.blind is not None:
         words += f"; {one.results[-1].verdict} since {at(one.blind)}"
     last = one.newest(conclusive=True)
-    return words + ("; NOT AS EXPECTED" if last is not None and last.as_expected is False else "")
+    return words + ("; not as expected" if last is not None and last.as_expected is False else "")
 
 
 def blocks(
@@ -206,5 +206,5 @@ def every_verdict(history: CaseHistory, series: Sequence[Series], shown: Sequenc
         yield style(name(one), bold=True)
         for result in reversed(list(one.results.of(shown))):
             run = history.runs[result.run_id]
-            said = {True: "as expected", False: "NOT AS EXPECTED", None: "-"}[result.as_expected]
+            said = {True: "as expected", False: "not as expected", None: "-"}[result.as_expected]
             yield f"  {run.started_at}  {result.verdict or 'undecided'} ({said})  {run.id}:{result.number}"

@@ -182,7 +182,7 @@ def _explanation(known: RecordedCase) -> dict[str, Any]:
     shown = explanation.explain_case(known.explained).to_json()
     return {
         "claim": shown["claim"],
-        "lead": "no claim:" if shown["claim"] == "none" else explanation.lead(known.explained),
+        "lead": "no explanation:" if shown["claim"] == "none" else explanation.lead(known.explained),
         "words": shown["words"],
         "lines": list(explanation.full(known.explained))[1:],
         "decided": shown["decided"],

@@ -91,9 +91,9 @@ def test_conditions_come_with_the_cells_behind_them() -> None:
         "it reproduces exactly when",
         "  cuda = 11.8 and gcc = 12",
         "      reproduces in: cuda=11.8 gcc=12",
-        "      not, one axis away: cuda=11.8 gcc=11, cuda=12.0 gcc=12",
+        "      passes, one axis away: cuda=11.8 gcc=11, cuda=12.0 gcc=12",
         "not decided: 1 build-failed",
-        "  if this holds, would reproduce: none of them",
+        "  predicted to reproduce, if this holds: none of them",
         "with the fix: gone in 1 of the 1 cell where it reproduced",
     ]
 
@@ -106,7 +106,7 @@ def test_a_threshold_comes_with_the_stretch_that_nothing_is_known_of() -> None:
         "it reproduces exactly, in 21 of 27 trials, when",
         "  numpy >= 1.24.0",
         "      reproduces in: numpy=1.24.0, numpy=1.32.0, numpy=2.0.0",
-        "      not, one axis away: numpy=1.0.0, numpy=1.8.0, numpy=1.16.0",
+        "      passes, one axis away: numpy=1.0.0, numpy=1.8.0, numpy=1.16.0",
         "      it changes between numpy 1.16.0 and 1.24.0: nothing between them is decided",
     ]
 
@@ -123,7 +123,7 @@ def test_of_a_large_matrix_the_result_lists_some_cells_that_were_not_run() -> No
     data = explanation.explain_case(explained).to_json()
     assert data["undecided"][0] == {"cell": {"a": "500"}, "verdict": "unsupported", "predicted": None}
     assert (len(data["undecided"]), data["undecided_more"]) == (101, 897)
-    assert full(records, text)[-1] == "  not foreseeable: 998, with values that no decided cell has"
+    assert full(records, text)[-1] == "  not predictable: 998, with values that no decided cell has"
 
 
 def test_rivals_come_with_a_line_that_runs_the_very_cell_that_tells_them_apart() -> None:
@@ -180,7 +180,7 @@ def test_what_was_measured_is_observed_where_the_axes_do_not_tell() -> None:
         measured(BAD if at in (1, 3, 5) else GOOD, str(at), "2.31" if at in (1, 3, 5) else "2.36") for at in range(7)
     ]
     assert full(records)[1:] == [
-        "no claim: no condition is shorter than a list of the 3 cells that reproduce",
+        "no explanation: no condition is shorter than a list of the 3 cells that reproduce",
         "glibc 2.36/2.31 changes at the same place",
     ]
 
@@ -376,7 +376,7 @@ def test_the_newest_verdicts_of_a_case_are_explained_together(store: Path, capsy
     ran(store, "a=6")
     ran(store, "a=1")
     assert invoke(["show", "--why"]) == 0
-    assert "no claim" in capsys.readouterr().out
+    assert "no explanation" in capsys.readouterr().out
     for name in ("toy", "toy.yaml"):
         assert invoke(["show", "--why", name]) == 0
         assert "\n  a = 6\n" in capsys.readouterr().out

@@ -66,7 +66,7 @@ def test_a_cell_is_reported_with_first_and_last_seen_a_strip_and_its_transitions
         "cell     first seen  last seen   6 runs  now",
         "numpy=1  never                   ......  never reproduced",
     ]
-    assert shown[4] == "numpy=2  2026-01-01  2026-01-04  RR?R..  gone since 2026-01-05; NOT AS EXPECTED"
+    assert shown[4] == "numpy=2  2026-01-01  2026-01-04  RR?R..  gone since 2026-01-05; not as expected"
     assert shown[7:] == [
         "2026-01-05  reproducing -> gone: numpy=2",
         "  run 20260104-020000-0004 -> 20260105-020000-0005, then 20260106-020000-0006",
@@ -158,7 +158,7 @@ def test_a_flaky_cell_is_reported_with_its_rate_and_is_not_gone_while_that_may_b
     )
     for _ in range(6):
         nights.run({"2": "N"})
-    assert "gone since 2026-01-03; NOT AS EXPECTED" in said("history", "nightly")
+    assert "gone since 2026-01-03; not as expected" in said("history", "nightly")
 
 
 def test_engines_are_kept_apart_and_a_run_without_any_is_the_usual_ones(nights: Nights) -> None:
@@ -245,7 +245,7 @@ def test_cells_that_the_matrix_does_not_have_count_only_where_it_has_none_of_the
     nights.run({"1": "N", "2": "R", "9": "?"})
     known = next(known_cases(nights.store))
     assert [record.cell["numpy"] for _, record in known.current] == ["1", "2"]
-    assert "would reproduce" not in said("show", "--why", "nightly")
+    assert "predicted to reproduce" not in said("show", "--why", "nightly")
     nights.store.forget("last")
     for run in nights.store.runs():
         nights.store.forget(run.id)

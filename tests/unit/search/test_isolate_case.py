@@ -113,7 +113,7 @@ def test_the_answer_names_the_change_the_cells_and_the_boundary(project: Project
     assert project.result["format"] == "reprokit-search/v1"
     tallies = [cell["trials"] for cell in project.result["cells"]]
     assert sum(one["failed"] + one["passed"] for one in tallies) == len(project.engine.trials)
-    counts = "of the 16 mixes of the two cells, and 1 cell between them; the matrix has 21 cells; at most "
+    counts = "of the 16 combinations of the two cells, and 1 cell between them; the matrix has 21 cells; at most "
     assert counts in project.text
 
 
