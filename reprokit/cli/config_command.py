@@ -16,7 +16,7 @@ from reprokit.core.errors import UsageError
 from reprokit.core.json_record import JsonDocument, JsonRecord
 from reprokit.core.near_match import near
 from reprokit.core.redaction import without_passwords
-from reprokit.core.terminal import echo, echo_data, json_text, style
+from reprokit.core.terminal import echo, echo_data, style
 from reprokit.engine.site import settings
 from reprokit.engine.site.config import KEYS, config_files, trust_project
 from reprokit.engine.site.reaching import Reaching, reaching
@@ -50,7 +50,7 @@ class ShownSetting(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class Configuration(JsonDocument):
-    """The whole configuration; `config KEY --json` prints one setting, or those below a key."""
+    """The configuration; of `config KEY`, the setting of that key, or those below it."""
 
     FORMAT = "reprokit-config/v1"
 
@@ -62,7 +62,7 @@ class Configuration(JsonDocument):
 
 @click.command("config", epilog=EXAMPLES)
 @click.argument("key", required=False)
-@options.json_option("Print all of it as JSON.")
+@options.json_option("Print it as JSON, of KEY its setting.")
 def command(key: str | None, as_json: bool) -> int:
     """Show the configuration: each key, its value, and where it comes from. Passwords are not shown.
 
@@ -72,20 +72,22 @@ def command(key: str | None, as_json: bool) -> int:
         echo(f"trusted, as it is now: {trust_project(os.environ, Path.cwd())}")
         return 0
     found = settings()
-    if key is not None:
-        _one(found, key, as_json)
+    listed = rows(found) if key is None else _choose(rows(found), key)
+    if key is not None and not as_json:
+        for name, value, _ in listed:
+            below = f"{name.removeprefix(f'{key}.')}=" if name != key else ""
+            text = "\n".join(map(str, value)) if isinstance(value, list) else "" if value in (None, {}) else str(value)
+            echo_data(below + text)
         return 0
     host = reaching(found)
     files = config_files(os.environ, Path.cwd())
     if as_json:
-        shown = {name: ShownSetting(value=value, origin=origin) for name, value, origin in rows(found)}
+        shown = {name: ShownSetting(value=value, origin=origin) for name, value, origin in listed}
         options.echo_document(Configuration(files=tuple(map(str, files)), settings=shown, builds=host))
         return 0
     echo(f"read: {', '.join(map(_short, files))}" if files else "no reprokit.toml is read")
     echo()
-    _table(
-        ("key", "value", "from"), [(name, _words(name, value), _short(origin)) for name, value, origin in rows(found)]
-    )
+    _table(("key", "value", "from"), [(name, _words(name, value), _short(origin)) for name, value, origin in listed])
     if host:
         echo()
         _table(("reaches builds", "value", "from"), [(one.name, _short(one.value), _short(one.origin)) for one in host])
@@ -115,24 +117,14 @@ def _plain(value: Any) -> Any:
     return dict(value) if hasattr(value, "items") else value
 
 
-def _one(found: Settings, key: str, as_json: bool) -> None:
-    listed = {name: (value, origin) for name, value, origin in rows(found)}
-    below = {name: row for name, row in listed.items() if name.startswith(f"{key}.")}
-    if key not in listed and not below:
-        hint = near(key, (*KEYS, *listed)) or f"known keys: {', '.join(listed)}"
+def _choose(listed: list[tuple[str, Any, str]], key: str) -> list[tuple[str, Any, str]]:
+    """The row of a key, or those below it. Raises UsageError where there is none."""
+    chosen = [row for row in listed if row[0] == key or row[0].startswith(f"{key}.")]
+    if not chosen:
+        names = [name for name, *_ in listed]
+        hint = near(key, (*KEYS, *names)) or f"known keys: {', '.join(names)}"
         raise UsageError(f"no key {key!r} ({hint})")
-    if as_json:
-        shown = {
-            name: ShownSetting(value=value, origin=origin).to_json()
-            for name, (value, origin) in (below or {key: listed[key]}).items()
-        }
-        echo_data(json_text(shown if below else shown[key]), nl=False)
-        return
-    for name, (value, _) in below.items():
-        echo_data(f"{name.removeprefix(f'{key}.')}={value}")
-    if key in listed:
-        value = listed[key][0]
-        echo_data("\n".join(map(str, value)) if isinstance(value, list) else "" if value in (None, {}) else str(value))
+    return chosen
 
 
 def _words(key: str, value: Any) -> str:

@@ -28,7 +28,6 @@ Examples:
 @options.cases_argument()
 @options.selection_options
 @options.filter_options
-@click.option("--fix/--no-fix", default=True, help="The fixed variant too, where a case has one.  [default: fix]")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 where a lock is missing or stale.")
 @click.option("--upgrade", is_flag=True, help="Build again with today's versions, and replace up-to-date locks, too.")
 @options.stand_in_options

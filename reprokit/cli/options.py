@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -507,6 +508,14 @@ def json_option(help_text: str) -> Callable[[F], F]:
 
 
 junit_option = click.option("--junit", "junit_file", type=FILE, help="Write JUnit XML.")
+
+
+def read_text(option: str, path: Path) -> str:
+    """The text of the file that an option names; ``-`` is standard input. Raises UsageError."""
+    try:
+        return sys.stdin.read() if path == Path("-") else path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{option} {path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
 def write_json(path: Path | None, done: JsonDocument | Sequence[JsonRecord]) -> None:

@@ -244,11 +244,7 @@ def _request_of(path: Path, given: dict[str, Any]) -> Request:
     from reprokit.run.request import read_chosen
 
     options.refuse(f"--cells {path} names the cells and their variants", "cases", *SELECTION, *CASES, "fix")
-    try:
-        text = sys.stdin.read() if path == Path("-") else path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--cells {path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    chosen = read_chosen(text, f"--cells {path}")
+    chosen = read_chosen(options.read_text("--cells", path), f"--cells {path}")
     given["cases"] = tuple(dict.fromkeys(one.path for one in chosen))
     return dataclasses.replace(options.request_of(given), chosen=chosen)
 

@@ -287,12 +287,9 @@ def _planned(path: Path) -> Planned:
     from reprokit.run.plan import planned_cells
     from reprokit.run.request import read_every_job
 
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--planned {path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    jobs = read_every_job(options.read_text("--planned", path), f"--planned {path}")
     known = workflow(os.environ)
-    return planned_cells(read_every_job(text, f"--planned {path}"), replace(known, attempt="") if known else None)
+    return planned_cells(jobs, replace(known, attempt="") if known else None)
 
 
 def _print_merged(done: MergeResult, *, err: bool) -> None:

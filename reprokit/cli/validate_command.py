@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from reprokit.core.terminal import echo, echo_data, json_text
 from reprokit.core.text import pluralize
 from reprokit.engine import site
 from reprokit.environment.axes import AXIS_NAMES
-from reprokit.run.case_warnings import Review, review
+from reprokit.run.case_warnings import CaseFindings, review
 from reprokit.run.loading import load_all
 
 SELECTION = (*AXIS_NAMES, "axis", "only", "skip", "tags", "frameworks", "needs", "base_images")
@@ -64,7 +63,9 @@ def command(cases: tuple[str, ...], asks: bool, cells: bool, as_json: bool, **gi
     files, catalog = load_all(cases), site.catalog()
     reviews = [review(file, catalog) for file in files]
     for file, found in zip(files, reviews, strict=True):
-        echo(f"{file.path}: {file.case.id}: {_outcome(found, _cells(file))}")
+        cells = pluralize(_cells(file), "cell")
+        outcome = f"{found.unavailable} of {cells} cannot be built" if found.unavailable else f"valid ({cells})"
+        echo(f"{file.path}: {file.case.id}: {outcome}")
         for problem in found.warnings:
             echo(problem, err=True)
     if asks:
@@ -73,13 +74,7 @@ def command(cases: tuple[str, ...], asks: bool, cells: bool, as_json: bool, **gi
     return _status(reviews)
 
 
-def _outcome(found: Review, cells: int) -> str:
-    if not found.unavailable:
-        return f"valid ({pluralize(cells, 'cell')})"
-    return f"{found.unavailable} of {pluralize(cells, 'cell')} cannot be built"
-
-
-def _status(reviews: Sequence[Review]) -> int:
+def _status(reviews: Sequence[CaseFindings]) -> int:
     """As of a run: 3 where a cell is unsupported."""
     return 3 if any(found.unavailable for found in reviews) else 0
 
@@ -93,17 +88,6 @@ def _asks(file: CaseFile) -> str:
 def _cells(file: CaseFile) -> int:
     matrix = file.case.matrix
     return count(matrix.axes, matrix.exclude, matrix.include)
-
-
-@dataclass(frozen=True)
-class ProblemFound:
-    """An error in a case file."""
-
-    path: str
-    line: int
-    column: int
-    message: str
-    hint: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +113,7 @@ class Validation(JsonDocument):
     valid: bool
     """no problems, and every cell can be built as far as the tables know"""
     cases: list[ValidCase]
-    problems: list[ProblemFound]
+    problems: list[Problem]
 
 
 def _as_json(cases: tuple[str, ...], asks: bool) -> int:
@@ -157,7 +141,7 @@ def _as_json(cases: tuple[str, ...], asks: bool) -> int:
             )
             for file, found in zip(files, reviews, strict=True)
         ],
-        problems=[ProblemFound(**dataclasses.asdict(one)) for one in problems],
+        problems=list(problems),
     )
     options.echo_document(found)
     return status

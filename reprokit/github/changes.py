@@ -145,7 +145,8 @@ def _key(change: DescribedChange) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
-def _name(change: DescribedChange) -> str:
+def name_change(change: DescribedChange) -> str:
+    """Its cell, with its variant and the engine where that is not the usual one."""
     fix = " [fix]" if change.variant == "fix" else ""
     return f"{label(change.cell)}{fix}{served_by(change.engine)}"
 
@@ -161,7 +162,7 @@ def _follow(followed: Followed, news: Sequence[DescribedChange]) -> Followed:
         was = cells[key].was if key in cells else str(one.from_)
         cells.pop(key, None)
         if one.to != was:
-            name = _name(one) if len(cells) < NAMED else ""
+            name = name_change(one) if len(cells) < NAMED else ""
             cells[key] = ChangedCell(was=was, now=str(one.to), since=one.after.at[:10], name=name[:200])
     upto = max([followed.upto, *map(_settled_at, news)])
     return Followed(cells=cells, upto=upto, full=full and bool(cells))
@@ -328,7 +329,7 @@ def _comment(news: Sequence[DescribedChange], done: bool, night: NightLinks, all
 
 
 def _line(change: DescribedChange, several: bool) -> str:
-    name = f"{change.case}: {_name(change)}" if several else _name(change)
+    name = f"{change.case}: {name_change(change)}" if several else name_change(change)
     reason = code(change.after.reason, 160)
     return f"{code(name)}: {change.words}" + (f": {reason}" if reason else "")
 

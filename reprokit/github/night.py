@@ -121,10 +121,8 @@ def list_changes(found: Sequence[DescribedChange]) -> str:
         return "Nothing has changed" + (f"; {pluralize(new, 'new cell')}.\n" if new else ".\n")
     rows = []
     for one in transitions[:SHOWN]:
-        fix = " [fix]" if one.variant == "fix" else ""
-        name = " ".join(f"{axis}={value}" for axis, value in one.cell.items()) + fix
         counts = "" if one.confirmed else "seen once, does not count yet"
-        rows.append([code(one.case, table=True), code(name, table=True), one.words, counts])
+        rows.append([code(one.case, table=True), code(changes.name_change(one), table=True), one.words, counts])
     return "What changed:\n\n" + table(["case", "cell", "", ""], rows) + _more(len(transitions))
 
 

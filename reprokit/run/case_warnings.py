@@ -43,7 +43,7 @@ _DOWNLOADS = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Review:
+class CaseFindings:
     """What the author of a case should know; none of it is an error of the file, it may be what the case is about.
 
     ``unavailable``: how many cells have no environment, wherever their base image comes from.
@@ -53,7 +53,7 @@ class Review:
     unavailable: int
 
 
-def review(file: CaseFile, catalog: Catalog) -> Review:
+def review(file: CaseFile, catalog: Catalog) -> CaseFindings:
     """Look at a valid case, and at each of its cells where they are at most ``MOST_CELLS``."""
     found, unavailable = list(_warnings_of_file(file, catalog)), 0
     matrix = file.case.matrix
@@ -72,7 +72,7 @@ def review(file: CaseFile, catalog: Catalog) -> Review:
     for text, cells in first.items():
         more = f" and {len(cells) - 1} more" if len(cells) > 1 else ""
         found.append(file.problem(("matrix",), f"warning: {text} (in the cell {cells[0]}{more})", key=True))
-    return Review(warnings=tuple(found), unavailable=unavailable)
+    return CaseFindings(warnings=tuple(found), unavailable=unavailable)
 
 
 def _warnings_of_file(file: CaseFile, catalog: Catalog) -> Iterator[Problem]:

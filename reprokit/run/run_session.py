@@ -187,18 +187,14 @@ class Session(Invocation):
     def lock(self, request: Request, *, upgrade: bool = False, check: bool = False) -> LockResult:
         """Write the locks of cases. ``check``: only look.
 
-        ``upgrade``: lock again what is fresh, too, from images that are built again. ``request.fix``: the fixed variant
-        as well, in the cells that have one.
+        ``upgrade``: lock again what is fresh, too, from images that are built again.
         """
         from reprokit.run import lock_making
 
         check_locks(request)  # else every cell would be locked as unsupported
-        files, fix = load_all(request.cases), request.fix
-        fixable = (
-            task.file.fixed and task.case.fix_applies(task.cell)
-            for task in plan(files, dataclasses.replace(request, fix=False))
-        )
-        request = dataclasses.replace(request, fix=fix and any(fixable))
+        files = load_all(request.cases)
+        fixable = (task.file.fixed and task.case.fix_applies(task.cell) for task in plan(files, request))
+        request = dataclasses.replace(request, fix=any(fixable))
         tasks = self._approved(files, request)
         wishes = lock_making.lock_requests(tasks, upgrade=upgrade)
         for wish in wishes:
@@ -219,7 +215,7 @@ class Session(Invocation):
             images = runner.build(todo, fresh=upgrade)
             entries, refused = lock_making.entries_of(engine, self.folder, images, request, listener)
         refused += lock_making.refusals_of(todo, runner.records)
-        whole = ["case", *(["fix"] if fix else [])] if request.selection == Selection() else []
+        whole = ["case", "fix"] if request.selection == Selection() else []
         written = set()
         for wish in wishes:
             if text := lock_making.write_lock(wish, entries, refused, whole):

@@ -52,8 +52,6 @@ ROOMY = 100
 """Columns from which a table says how long each cell took: below, the reason needs them."""
 MOST_FOUND = 50
 """Rows of cells that failed or are open; the reasons below the table are of all."""
-MOST_ALIKE = 5
-"""Rows of cells that failed with the same verdict and reason."""
 _MARKS = {DEPARTS: "! ", INCONCLUSIVE: "? "}
 
 
@@ -147,14 +145,9 @@ def print_table(console: Console, cells: Sequence[CellRecord], most: int = 20, *
     """
     names = labels(cells, short=console.width < UNLIMITED)
     ordered = sorted((cell for cell in cells if rank(cell) != LEFT), key=lambda cell: (rank(cell), cell.number))
-    rows, alike = [[cell] for cell in ordered], Counter[tuple[str, ...]]()
+    rows = [[cell] for cell in ordered]
     if len(ordered) > most:
-        rows = []
-        for some in group_alike(ordered):
-            key = some[0].case_id, str(some[0].verdict), some[0].reason
-            alike[key] += 1
-            if rank(some[0]) <= FAILED and alike[key] <= MOST_ALIKE and len(rows) < max(most, MOST_FOUND):
-                rows.append(some)
+        rows = [some for some in group_alike(ordered) if rank(some[0]) <= FAILED][:MOST_FOUND]
     for line in shared_axes(cells):
         console.print(f"[dim]{escape(line)}[/dim]")
     timed = console.width >= ROOMY

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.cli import invoke
+from tests.documents import as_published
 
 CONFIG = """\
 registry = "mirror.example/hub"
@@ -81,6 +82,10 @@ def test_one_key_is_printed_alone(capsys: pytest.CaptureFixture[str]) -> None:
     ):
         assert invoke(["config", key]) == 0
         assert capsys.readouterr().out == printed
+    assert invoke(["config", "datasets", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    as_published("config", found)
+    assert list(found["settings"]) == ["datasets.cityscapes"]
     assert invoke(["config", "datsets"]) == 2
     assert "did you mean 'datasets'?" in capsys.readouterr().err
 
