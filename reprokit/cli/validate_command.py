@@ -63,8 +63,8 @@ def command(cases: tuple[str, ...], asks: bool, cells: bool, as_json: bool, **gi
     files, catalog = load_all(cases), site.catalog()
     reviews = [review(file, catalog) for file in files]
     for file, found in zip(files, reviews, strict=True):
-        cells = pluralize(_cells(file), "cell")
-        outcome = f"{found.unavailable} of {cells} cannot be built" if found.unavailable else f"valid ({cells})"
+        some = pluralize(_cells(file), "cell")
+        outcome = f"{found.unavailable} of {some} cannot be built" if found.unavailable else f"valid ({some})"
         echo(f"{file.path}: {file.case.id}: {outcome}")
         for problem in found.warnings:
             echo(problem, err=True)

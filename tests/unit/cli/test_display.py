@@ -160,6 +160,32 @@ def test_without_a_terminal_a_line_is_of_a_cell_that_ended_and_says_how_far_it_i
     ]
 
 
+def test_a_failed_build_of_hundreds_of_cells_is_one_row_and_one_reason(clock: Clock) -> None:
+    cells = [cell(number, Verdict.BUILD_FAILED, reason="pip: no torch 9") for number in range(1, 501)]
+    cells += [cell(501, Verdict.BUILD_FAILED, reason="E: no gcc"), cell(502, Verdict.NOT_REPRODUCED)]
+    stream, live = io.StringIO(), live_listener()
+    plain_lines = PlainListener(Output(stream))
+    plain_lines._total = 502
+    for listener in (plain_lines, live):
+        listener.appended({one.number: f"n={one.number}" for one in cells})
+        for one in (*cells[:499], cells[500], cells[499], cells[501]):
+            listener.decided(one)
+    assert stream.getvalue().splitlines() == [
+        "[1/502] #1 n=1: build-failed (1.0 s): pip: no torch 9",
+        "[500/502] #2-499: build-failed, for the same reason as #1",
+        "[500/502] #501 n=501: build-failed (1.0 s): E: no gcc",
+        "[502/502] #500: build-failed, for the same reason as #1",
+        "[502/502] #502 n=502: not-reproduced, as expected (1.0 s): it said so",
+    ]
+    assert [line.split()[0] for line in screen_of(live)[1:-1]] == ["1", "501"]
+    assert "n=1 and 499 more" in screen_of(live)[1]
+    console = Console(file=io.StringIO(), width=100)
+    print_table(console, cells)
+    shown = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert [line.split()[0] for line in shown[2:5]] == ["1", "501", "and"]
+    assert shown[4].startswith("and 1 not-reproduced, as expected;")
+
+
 def test_without_a_terminal_silence_is_broken_by_what_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plain_display, "QUIET", 0.05)
     stream = io.StringIO()
