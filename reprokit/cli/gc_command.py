@@ -185,12 +185,9 @@ def _conclude(items: Iterable[Kept], wanted: RemovalRequest, done: list[Removal]
     echo(f"{what} {verb}; making all of it again takes {again}" if done else "nothing to remove")
     echo(f"{size(left)} {'would be' if dry_run else 'are'} kept")
     if wanted.budget is not None and left > wanted.budget:
-        why = "; ".join(f"{kept.kind} {kept.name} ({size(kept.bytes)}): {kept.stays}" for kept in _largest(items))
+        largest = sorted((one for one in items if one.stays), key=lambda one: -one.bytes)[:5]
+        why = "; ".join(f"{kept.kind} {kept.name} ({size(kept.bytes)}): {kept.stays}" for kept in largest)
         echo(f"the budget of {size(wanted.budget)} is exceeded by what cannot be removed: {why}", err=True)
-
-
-def _largest(items: Iterable[Kept]) -> list[Kept]:
-    return sorted((one for one in items if one.stays), key=lambda one: -one.bytes)[:5]
 
 
 @dataclass(frozen=True)

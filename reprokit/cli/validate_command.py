@@ -18,7 +18,7 @@ from reprokit.core.terminal import echo, echo_data, json_text
 from reprokit.core.text import pluralize
 from reprokit.engine import site
 from reprokit.environment.axes import AXIS_NAMES
-from reprokit.run.case_warnings import CaseFindings, review
+from reprokit.run.case_warnings import review
 from reprokit.run.loading import load_all
 
 SELECTION = (*AXIS_NAMES, "axis", "only", "skip", "tags", "frameworks", "needs", "base_images")
@@ -71,11 +71,6 @@ def command(cases: tuple[str, ...], asks: bool, cells: bool, as_json: bool, **gi
     if asks:
         for file in files:
             echo(f"\n{_asks(file)}", nl=False)
-    return _status(reviews)
-
-
-def _status(reviews: Sequence[CaseFindings]) -> int:
-    """As of a run: 3 where a cell is unsupported."""
     return 3 if any(found.unavailable for found in reviews) else 0
 
 
@@ -92,7 +87,7 @@ def _cells(file: CaseFile) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class ValidCase:
-    """A case without errors; `asks` with --asks alone, `unavailable` where not 0."""
+    """A case without errors; `asks` with --asks alone."""
 
     path: str
     id: str
@@ -126,7 +121,7 @@ def _as_json(cases: tuple[str, ...], asks: bool) -> int:
         problems, status = error.problems, error.exit_status
     catalog = site.catalog()
     reviews = [review(file, catalog) for file in files]
-    status = status or _status(reviews)
+    status = status or (3 if any(found.unavailable for found in reviews) else 0)
     found = Validation(
         valid=not status,
         cases=[

@@ -13,13 +13,11 @@ import click
 from reprokit.core import github_api, json_text, workflow_commands
 from reprokit.core.errors import ReprokitError, UsageError
 from reprokit.core.terminal import echo
-from reprokit.core.text import first_line, pluralize
-from reprokit.evidence.model import Verdict
-from reprokit.evidence.records import CellRecord, RunRecord
+from reprokit.core.text import pluralize
 from reprokit.github import changes
 from reprokit.github.event import run_url
+from reprokit.report.formats import FormatSources, run_format
 from reprokit.report.history.changes import ChangeList, DescribedChange
-from reprokit.report.labels import cell_name, summary
 from reprokit.report.markdown.text import code, line, table
 from reprokit.store.database import Store
 
@@ -68,45 +66,15 @@ def newest(artifacts: Sequence[Mapping[str, Any]], branch: str) -> Mapping[str, 
 @click.argument("changes_file", metavar="CHANGES", type=click.Path(path_type=Path, dir_okay=False))
 def summarise(store_folder: Path, changes_file: Path) -> None:
     """Write the newest run, and what changed, into the job's summary."""
-    run = Store(store_folder).run("last")
+    store = Store(store_folder)
+    run = store.run("last")
     found = _changes(changes_file)
     tonight = [one for one in found if (one.confirmed_by or one.after).run == run.id]
     if lost := [cell for cell in run.cells if run.request.merged is not None and not cell.details.job]:
         echo(workflow_commands.command("warning", f"{pluralize(len(lost), 'cell')} left no record: see the summary"))
-    workflow_commands.add_summary(f"{night(run)}\n{list_changes(tonight)}")
-
-
-def night(run: RunRecord) -> str:
-    """A run as Markdown: the cells that depart from the expectation, and the inconclusive ones with the reason."""
-    jobs = len(run.request.merged or [run])
-    parts = [f"### {pluralize(len(run.cells), 'cell')} in {pluralize(jobs, 'job')}: {summary(run.cells)}\n"]
-    departing = [cell for cell in run.cells if cell.as_expected is False]
-    if departing:
-        rows = [_row(cell) for cell in departing[:SHOWN]]
-        parts.append("\nNot as the case expects:\n\n" + table(["case", "cell", "verdict", "expected", "why"], rows))
-        parts.append(_more(len(departing)))
-    reasons: dict[tuple[Verdict | None, str], list[CellRecord]] = {}
-    for cell in run.cells:
-        if cell.verdict is None or not cell.verdict.conclusive:
-            reasons.setdefault((cell.verdict, first_line(cell.reason)), []).append(cell)
-    if reasons:
-        counted = sorted(reasons.items(), key=lambda item: -len(item[1]))
-        rows = [
-            [str(len(cells)), str(verdict), code(reason, 200, table=True)]
-            for (verdict, reason), cells in counted[:SHOWN]
-        ]
-        parts.append("\nWithout a verdict:\n\n" + table(["cells", "", "why"], rows) + _more(len(reasons)))
-    return "".join(parts)
-
-
-def _row(cell: CellRecord) -> list[str]:
-    return [
-        code(cell.case_id, table=True),
-        code(cell_name(cell), table=True),
-        f"**{cell.verdict}**",
-        str(cell.expected),
-        code(first_line(cell.reason), 160, table=True),
-    ]
+    counts = f"{pluralize(len(run.cells), 'cell')} in {pluralize(len(run.request.merged or [run]), 'job')}"
+    text = run_format("md").text(run, FormatSources.of(store, run))
+    workflow_commands.add_summary(f"{list_changes(tonight)}\n{counts}\n\n{text}")
 
 
 def _more(count: int) -> str:

@@ -144,10 +144,7 @@ def _is_measured(cell: CellRecord) -> bool:
 
 
 def summary(cells: Sequence[CellRecord | CellOutline], *, recorded: bool = True) -> str:
-    """``2 reproduced, 4 not-reproduced; all as expected``; and how many of them did not run.
-
-    Not ``recorded``: the store did not take all that is shown, so the run is not as expected.
-    """
+    """``2 reproduced, 4 not-reproduced; all as expected``, but of what the store did not take; how many did not run."""
     counts = sorted(Counter(cell.verdict for cell in cells).items(), key=lambda item: (-item[1], str(item[0])))
     decided = [f"{count} {verdict}" for verdict, count in counts if verdict and verdict.conclusive]
     open_ones = [f"{count} {one}" for one, count in counts if not (one in STOPPED or (one and one.conclusive))]

@@ -44,13 +44,10 @@ _DOWNLOADS = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class CaseFindings:
-    """What the author of a case should know; none of it is an error of the file, it may be what the case is about.
-
-    ``unavailable``: how many cells have no environment, wherever their base image comes from.
-    """
+    """What the author of a case should know; none of it is an error of the file, it may be what the case is about."""
 
     warnings: tuple[Problem, ...]
-    unavailable: int
+    unavailable: int  # cells that have no environment, wherever their base image comes from
 
 
 def review(file: CaseFile, catalog: Catalog) -> CaseFindings:

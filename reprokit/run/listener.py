@@ -57,10 +57,7 @@ class Display(Protocol):
     def run_ended(
         self, record: RunRecord, file_of: Callable[[str], CaseFile | None], *, interrupted: bool, recorded: bool
     ) -> None:
-        """Show the result of a run. ``file_of``: a case by the digest of its text.
-
-        Not ``recorded``: the store did not take all of it, and an error that says why follows.
-        """
+        """Show a run's result; an error follows where not all is recorded. ``file_of``: a case by its text's digest."""
 
     def search_ended(self, cells: Sequence[CellRecord]) -> None:
         """Show the cells that a search tried."""

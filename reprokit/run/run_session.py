@@ -305,9 +305,8 @@ class Session(Invocation):
             if unrecorded is not None:
                 raise unrecorded
             self._recorder.find(f"{KEY} {timings.began}", timings.to_json())
-            self._recorder.finish(
-                finished_at=record.finished_at or "", exit_status=record.exit_status or 0, host=record.host
-            )
+            at, status = record.finished_at or "", record.exit_status or 0
+            self._recorder.finish(finished_at=at, exit_status=status, host=record.host)
         except RecordError:
             with contextlib.suppress(RecordError):  # a full disk takes the database no more than the journal
                 self._recorder.close()

@@ -1,7 +1,4 @@
-"""What each command prints as JSON, and the JSON Schema of it; or why a command prints none.
-
-A new command is listed here: a test compares the list with the commands.
-"""
+"""What each command prints as JSON, and the JSON Schema of it. A test lists the commands that print none, and why."""
 
 from __future__ import annotations
 
@@ -71,30 +68,6 @@ PRINTED: dict[str, tuple[str, ...]] = {
     "gc": ("gc",),
 }
 """Command -> the documents that its ``--json`` prints."""
-
-_STEP = "a step of a workflow, which sets the outputs of that step"
-WITHOUT = {
-    "new": "writes cases: `reprokit validate --json` reads it",
-    "collect": "prints Markdown: `reprokit new --from` reads it",
-    "render": "writes Dockerfiles with their build contexts, or a folder for editors",
-    "bundle": "writes an archive that describes itself",
-    "report": "writes pages or another format: `--format json` is the result file",
-    "share": "writes Markdown",
-    "shell": "is for people at a terminal: `reprokit exec --json` is for programs",
-    "store backup": "writes an archive of the store",
-    "store export": "writes an archive of journals and logs",
-    "integrate schema": "prints a JSON Schema",
-    "integrate completion": "prints a shell script",
-    "integrate mcp": "speaks a protocol of its own",
-    "integrate github admit": _STEP,
-    "integrate github check-issue": _STEP,
-    "integrate github comment": _STEP,
-    "integrate github matrix": "prints the JSON of `strategy.matrix`",
-    "integrate github run": _STEP,
-    "integrate github run-cells": _STEP,
-    "integrate github run-issue": _STEP,
-}
-"""Command -> why it has no ``--json``."""
 
 
 def _of_class(name: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from reprokit.core.text import pluralize
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report.explanation import FileOf
 from reprokit.report.formats import RunFormat
-from reprokit.report.labels import failure_lines, group_alike, summary
+from reprokit.report.labels import DEPARTS, INCONCLUSIVE, LEFT, failure_lines, group_alike, rank, summary
 from reprokit.report.markdown import tables
 from reprokit.report.markdown.sections import explained, ran
 from reprokit.report.markdown.text import Section, block, code, details, fit, html_code, prose, table
@@ -51,12 +51,8 @@ def run_summary(run: RunRecord, file_of: FileOf = lambda digest: None, *, limit:
 def _rows(cells: Sequence[CellRecord]) -> Iterator[tuple[int, list[str]]]:
     """The rows of a case, each with its place: a cell that departs, one that is inconclusive, all others together."""
     axes, name = tables.varying(cells), code(cells[0].case_id, table=True)
-    fine: list[CellRecord] = []
-    others: list[CellRecord] = []
-    for cell in cells:
-        is_fine = cell.as_expected is not False and cell.verdict and cell.verdict.conclusive
-        (fine if is_fine else others).append(cell)
-    for some in group_alike(others):
+    fine = [cell for cell in cells if rank(cell) not in (DEPARTS, INCONCLUSIVE, LEFT)]
+    for some in group_alike(cell for cell in cells if rank(cell) in (DEPARTS, INCONCLUSIVE, LEFT)):
         which, *words = tables.row(some[0], axes)
         more = f" and {len(some) - 1} more" if len(some) > 1 else ""
         yield int(some[0].as_expected is not False), [name, f"{which}{more}", *words]
