@@ -202,7 +202,8 @@ def _reason(
         shown = f", having shown {shown}" if shown else ""
         return f"stopped at its time limit after {ending.seconds:.1f} s{shown}{where}"
     if outcome is Outcome.OUT_OF_MEMORY:
-        return f"killed for memory, {describe_exit(ending.exit_code)}"
+        what = "killed for memory" if ending.exit_code in (None, 137) else "a process of it was killed for memory"
+        return f"{what}, {describe_exit(ending.exit_code)}"
     how = describe_exit(ending.exit_code)
     missed = [each for each in checks if not each.matched]
     if outcome is Outcome.REPRODUCED:

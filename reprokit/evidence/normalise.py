@@ -94,7 +94,8 @@ _RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?!\w)"), "<n>"),
     (
         re.compile(
-            r"(?P<keep>(?i:\b(?:errno|code|status|signal|exit)\W{1,2}|\berror[ #(]{1,2}))?"
+            r"(?P<keep>(?i:\b(?:errno|code|status|signal|exit|response|http(?:/[\d.]{1,3})?)\W{1,2}"
+            r"|\berror[ #(]{1,2}))?"
             r"(?<![\w.])[-+]?\d+(?:[._x:+-]\d+)*(?:(?:e[-+]?|rc|a|b|\.?post|\.?dev|\+cu)\d+)*"
             r"(?: ?(?:[KMGT]i?B|bytes?|[mun]?s|%))?(?!\w|\.\w)"
         ),

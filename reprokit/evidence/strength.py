@@ -77,6 +77,14 @@ def passes_needed(named: Tally, chances: int = 1) -> int:
     return bisect.bisect_left(range(MANY), True, key=lambda passed: log_ratio(named, Tally(passed=passed)) <= limit)
 
 
+def chance_of(more: Tally, less: Tally) -> float:
+    """Fisher's exact test, one-sided: how likely ``more`` has at least its failures if both fail at one rate."""
+    failed, trials = more.failed + less.failed, more.of + less.of
+    ways = math.comb(trials, failed)
+    counts = range(more.failed, min(failed, more.of) + 1)
+    return sum(math.comb(more.of, count) * math.comb(less.of, failed - count) for count in counts) / ways
+
+
 def _log_likelihood(failed: float, of: float) -> float:
     """That of ``failed`` in ``of`` trials at the rate that suits them best."""
     return sum(part * math.log(part / of) for part in (failed, of - failed) if part > 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from reprokit.core.patterns import compiled, is_regex
 
@@ -72,10 +73,15 @@ def find(pattern: str, text: str) -> tuple[int, int] | None:
 
     Plain text is a substring. Of ``/.../``, ``^`` and ``$`` match at line borders, and ``.`` stops at a line's end
     (write ``(?s)`` or ``\\s`` to cross it). Raises PatternError for a broken regular expression, which a case file is
-    checked for when it is loaded.
+    checked for when it is loaded. A letter with an accent is one, however it is composed (Unicode's NFC and NFD).
     """
-    if is_regex(pattern):
-        return compiled(pattern[1:-1]).search(text)
-    wanted = pattern.strip("\n")
-    start = text.find(wanted)
-    return (start, start + len(wanted)) if start >= 0 else None
+    for form in dict.fromkeys((pattern, *(unicodedata.normalize(form, pattern) for form in ("NFC", "NFD")))):
+        if is_regex(form):
+            found = compiled(form[1:-1]).search(text)
+        else:
+            wanted = form.strip("\n")
+            start = text.find(wanted)
+            found = (start, start + len(wanted)) if start >= 0 else None
+        if found is not None:
+            return found
+    return None

@@ -32,6 +32,8 @@ FileOf = Callable[[str], "CaseFile | None"]
 GPU_MODEL = "GPU model"
 """The axis that records add to a case. No command can select it: the host has the GPU that it has."""
 NO_GPU = "none"
+NOT_AVAILABLE = (Verdict.BUILD_FAILED, Verdict.ENVIRONMENT_MISMATCH, Verdict.UNSUPPORTED)
+"""Verdicts of cells that another run would not decide either."""
 
 MOST_CELLS = 10_000
 """Cells of a matrix, those that were not run included, that are looked at."""
@@ -82,6 +84,7 @@ def explain_records(records: Sequence[CellRecord], file_of: FileOf = lambda dige
     known = {Reading.FAIL, Reading.PASS} <= set(readings) and not any(GPU_MODEL in cell for cell in cells)
     file = file_of(records[0].case_digest) if known else None
     others = find_not_run(file, ran) if file else []
+    unavailable = {cell_key(record.cell) for record in ran if record.verdict in NOT_AVAILABLE}
     return Explained(
         id=records[0].case_id,
         path=records[0].case_path,
@@ -93,9 +96,9 @@ def explain_records(records: Sequence[CellRecord], file_of: FileOf = lambda dige
             cells + others,
             readings + [Reading.UNRESOLVED] * len(others),
             askable=lambda cell: (
-                GPU_MODEL not in cell
-                if file is None
-                else not any(matches(cell, one) for one in file.case.matrix.exclude)
+                cell_key(cell) not in unavailable
+                and GPU_MODEL not in cell
+                and not (file and any(matches(cell, one) for one in file.case.matrix.exclude))
             ),
         ),
     )

@@ -13,7 +13,7 @@ from reprokit.core.text import first_line, pluralize
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import same_changes
 from reprokit.evidence.sequential import failure_rate_bound
-from reprokit.evidence.strength import Tally, total, trials_each
+from reprokit.evidence.strength import Tally, chance_of, total, trials_each
 from reprokit.search.bisect_line import BisectLine, add_axis, walk_axis, walk_source
 from reprokit.search.bisection import Bisection, bisect
 from reprokit.search.queries import BisectAnswer, Candidate, Query
@@ -146,7 +146,7 @@ def answer(
         each = "" if found.confirmed else _each(found, tallies)
         words, status = _boundary(line, found, gap, reasons, each), 0 if decided else 3
         words[0] += _not_excluded(line, found, tallies)
-    words += [*_strength(found, tallies), *_assumed(line, found)]
+    words += [*_strength(found, tallies), *_rate_change(line, tallies), *_assumed(line, found)]
     words += [f"  {same}"] if same else []
     if odd := find_contradictions(line, found, before):
         was = "; ".join(
@@ -198,8 +198,9 @@ def _not_excluded(line: BisectLine, found: Bisection, tallies: Mapping[int, Tall
     """How often the last value that passes may fail all the same."""
     place = found.last if found.broken_since else found.next
     passed = tallies[place].passed
-    bound = 100 * failure_rate_bound(passed)
-    words = f"{line.values[place]} passed {passed} of {passed}: up to {bound:.0f} % not excluded"
+    words = (
+        f"{line.values[place]} passed {passed} of {passed}: up to {100 * failure_rate_bound(passed):.0f} % not excluded"
+    )
     return f" ({words})" if passed else ""
 
 
@@ -207,6 +208,19 @@ def _assumed(line: BisectLine, found: Bisection) -> list[str]:
     """What a bisection takes for granted, and of which values."""
     untried = [value for place, value in enumerate(line.values) if place not in found.readings]
     return [f"  assumes one change in the range; not run: {some(untried)}"] if found.found and untried else []
+
+
+def _rate_change(line: BisectLine, tallies: Mapping[int, Tally]) -> list[str]:
+    """Where the values that fail do so at two rates, which is a change of its own, in words; wrongly in 1 % at most."""
+    failing = [place for place in sorted(tallies) if tallies[place].failed]
+    found = []
+    for at in range(1, len(failing)):
+        before, after = (total(tallies[place] for place in side) for side in (failing[:at], failing[at:]))
+        chance = min(chance_of(before, after), chance_of(after, before)) * 2 * (len(failing) - 1)
+        ends = (f"up to {line.of} {line.values[failing[at - 1]]}", f"from {line.values[failing[at]]} on")
+        shown = (f"{one.failed} of {one.of} trials {where}" for one, where in zip((before, after), ends, strict=True))
+        found.append((chance, f"  the rate changes: it failed in {', in '.join(shown)}"))
+    return [words for chance, words in sorted(found)[:1] if chance <= 0.01]
 
 
 def _boundary(line: BisectLine, found: Bisection, gap: Gap, reasons: dict[int, str], each: str) -> list[str]:

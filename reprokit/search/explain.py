@@ -87,7 +87,7 @@ def explain(
     """The smallest conditions that hold in the cells that reproduce and in no other decided cell.
 
     ``cells``: those that were run and those that could be, each once; ``readings``: one for each. ``first``: axes to
-    prefer where several fit equally well. ``askable``: whether a cell that is not given may be proposed to distinguish
+    prefer where several fit equally well. ``askable``: whether an undecided cell may be proposed to distinguish
     explanations.
     """
     of = {reading: tuple(at for at, each in enumerate(readings) if each is reading) for reading in Reading}
@@ -202,7 +202,7 @@ def _discriminating(
     askable: Callable[[Cell], bool],
 ) -> Iterator[DiscriminatingCell]:
     """A few cells whose results would distinguish as many answers as possible; given cells first, then new ones."""
-    own = [(cells[at], at) for at in undecided]
+    own = [(cells[at], at) for at in undecided if askable(cells[at])]
     groups = [frozenset(range(len(answers)))]
     pool: Iterable[tuple[Cell, int | None]] = own
     for _ in range(MOST_TELLING):

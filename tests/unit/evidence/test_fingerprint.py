@@ -164,6 +164,9 @@ OWN = ("/workspace/train.py:3:<module>", "/workspace/net.py:9:forward")
             "terminate called after throwing an instance of 'B'\n  what():  x",
         ),
         ("the process ended with exit code 7", "the process ended with exit code 9"),
+        ("upload failed: HTTP 404", "upload failed: HTTP 500"),
+        ("upload failed: HTTP/1.1 404 after 3 tries", "upload failed: HTTP/1.1 500 after 3 tries"),
+        ("upload failed: <Response [404]>", "upload failed: <Response [500]>"),
         ("cannot open '/tmp/data/train.csv'", "cannot open '/tmp/data/labels.csv'"),
     ],
 )

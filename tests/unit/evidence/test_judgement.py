@@ -189,6 +189,9 @@ def test_a_stopped_container(failure: dict[str, Any], ending: dict[str, Any], te
         ({"output": "loss"}, Ending(exit_code=0), LOG, "exit status 0; line 1: iteration 1, loss 0.5"),
         ({}, Ending(exit_code=137, timed_out=True, seconds=3), "", "stopped at its time limit after 3.0 s"),
         ({}, Ending(exit_code=137, oom=True), "", "killed for memory, exit status 137 (SIGKILL)"),
+        ({}, Ending(exit_code=1, oom=True), "", "a process of it was killed for memory, exit status 1"),
+        ({"output": "cafe\u0301"}, Ending(exit_code=1), "no caf\xe9\n", "exit status 1; line 1: no caf\xe9"),
+        ({"output": "/caf\xe9$/"}, Ending(exit_code=1), "no cafe\u0301\n", "exit status 1; line 1: no cafe\u0301"),
         (
             {"output": "nan"},
             Ending(exit_code=134),

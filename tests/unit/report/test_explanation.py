@@ -147,6 +147,11 @@ def test_rivals_come_with_a_line_that_runs_the_very_cell_that_tells_them_apart()
         "several conditions fit (in the 2 cells decided; 1 more in the matrix): cuda = 12.0; cudnn = 8.9",
         f"what would tell them apart: {telling['command']}",
     ]
+    for verdict in (Verdict.BUILD_FAILED, Verdict.UNSUPPORTED, Verdict.ENVIRONMENT_MISMATCH):
+        again = explanation.explain_records(
+            [*records, replace(cell(3, verdict), cell=telling["cell"])], {"x": file}.get
+        )
+        assert telling["cell"] not in [one.cell for one in again.explanation.tell_apart]
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,13 @@ from reprokit.core.errors import BuildFailed, Cancelled, UsageError
 from reprokit.engine.protocol import Trial
 from reprokit.environment.cases import load
 from reprokit.evidence.model import Ending, Verdict
+from reprokit.evidence.reading import Reading
+from reprokit.evidence.strength import Tally
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
-from reprokit.search.bisect_case import make
-from reprokit.search.bisect_line import walk_axis
+from reprokit.search.bisect_case import answer, make
+from reprokit.search.bisect_line import BisectLine, walk_axis
+from reprokit.search.bisection import Bisection
 from reprokit.search.releases import Policy
 from reprokit.search.search_session import SearchSession
 from tests.documents import as_published
@@ -191,6 +194,28 @@ def test_a_boundary_of_one_trial_each_says_so(tmp_path: Path, wheels: Path) -> N
     assert words[1].endswith("--confirm always repeats both sides until a flake is excluded")
     assert not project.answer["confirmed"]
     assert project.answer["trials"]["1.4"] == {"failed": 1, "passed": 0}
+
+
+@pytest.mark.parametrize(
+    ("failed", "shown"),
+    [
+        ((0, 2, 3, 10, 10), "it failed in 5 of 20 trials up to demo 1.2, in 20 of 20 trials from 1.3 on"),
+        ((2, 1, 10, 10, 10), "it failed in 3 of 20 trials up to demo 1.1, in 30 of 30 trials from 1.2 on"),
+        ((10, 10, 10, 2, 0), "it failed in 30 of 30 trials up to demo 1.2, in 2 of 10 trials from 1.3 on"),
+        ((0, 9, 10, 10, 10), ""),
+        ((0, 5, 6, 4, 5), ""),
+        ((0, 0, 0, 10, 10), ""),
+    ],
+)
+def test_a_change_of_the_rate_is_a_change_of_its_own(failed: tuple[int, ...], shown: str) -> None:
+    line = BisectLine(axis="demo", of="demo", things="releases", rest={}, values=("1.0", "1.1", "1.2", "1.3", "1.4"))
+    tallies = {place: Tally(failed=number, passed=10 - number) for place, number in enumerate(failed)}
+    readings = {place: Reading.FAIL if number else Reading.PASS for place, number in enumerate(failed)}
+    ends = readings[0] is not readings[4]
+    last = next((at for at in range(4) if readings[at] is not readings[at + 1]), 0) if ends else 0
+    found = Bisection(last=last, next=last + 1 if ends else 4, readings=readings, confirmed=True)
+    words = answer(line, found, {}, {}, tallies).words
+    assert [one for one in words if "the rate changes" in one] == ([f"  the rate changes: {shown}"] if shown else [])
 
 
 def test_confirming_that_is_interrupted_goes_on_with_what_is_known(tmp_path: Path, wheels: Path) -> None:
