@@ -50,7 +50,7 @@ def is_comparable(record: CellRecord) -> bool:
     return bool(record.trials) and all(trial.outcome in _PASSED for trial in record.trials)
 
 
-def compared(
+def compare(
     record: CellRecord,
     rules: Compare,
     trials: Trials,

@@ -129,7 +129,7 @@ class CellDetails(JsonRecord):
     Of an image that was built: ``base``, ``images`` (what its Dockerfile starts from, by reference), ``served_by``
     (which source serves what, in words), ``lock``, ``notes`` for the user, ``sources`` and the ``engine``.
     ``trials``: their figures. ``build``: where it failed. ``failure``, ``failures``, ``known``: see
-    :func:`reprokit.evidence.judging.with_failures`. ``repeats``: how many of the trials were added to carry a
+    :func:`reprokit.evidence.judging.add_failures`. ``repeats``: how many of the trials were added to carry a
     statement about several cells. ``tried``: what a search tried, in words. ``rejudged``: the
     oldest first. ``job``: where the run was merged. ``trust``: in the case, when the cell ran. ``limits``: of
     trials and build; ``unenforced``: which limits the engine does not hold on that host. ``comparison``: of the numbers

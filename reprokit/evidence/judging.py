@@ -27,7 +27,7 @@ PASSES = Failure(exit_code=0)
 """What a trial never matches that does not pass: so that no failure is taken for a measured number."""
 
 
-def judged(expect: Expect, number: int, ending: Ending, text: str, log: str) -> TrialRecord:
+def judge_trial(expect: Expect, number: int, ending: Ending, text: str, log: str) -> TrialRecord:
     """The record of a trial that ended so, from the ``text`` of its log file, which is ``log`` below the store.
 
     Where its outputs or what it used are compared, it passes so far if its program does: see :mod:`.comparing` and
@@ -61,7 +61,7 @@ def _judgement(expect: Expect, ending: Ending, text: str) -> Judgement:
     return judge(PASSES, ending, text, expect.known)
 
 
-def concluded(records: Sequence[TrialRecord], trials: Trials, expect: Expect) -> tuple[Verdict, str]:
+def conclude(records: Sequence[TrialRecord], trials: Trials, expect: Expect) -> tuple[Verdict, str]:
     """The verdict that trials come to, which were run by the policy ``trials``, and the reason in words."""
     shown = "leaked" if expect.leaks is not None else "failed with the signature"
     verdict, reason = decide([record.outcome for record in records], trials, shown)
@@ -130,7 +130,7 @@ _OUTCOME = {
 """The verdicts that rest on a failure, and which trials showed it."""
 
 
-def with_failures(details: CellDetails, verdict: Verdict, trials: Sequence[TrialRecord]) -> CellDetails:
+def add_failures(details: CellDetails, verdict: Verdict, trials: Sequence[TrialRecord]) -> CellDetails:
     """``details`` that say how the trials of a cell failed: nothing where the verdict rests on no failure.
 
     ``failure`` is the fingerprint of the first trial that the verdict rests on; ``failures``, only where trials failed

@@ -138,7 +138,7 @@ def _block(text: str) -> Iterator[ThreadStack]:
             program=about["program"],
             thread=number,
             name=name,
-            frames=merged(native, python)[:MOST_FRAMES],
+            frames=merge_frames(native, python)[:MOST_FRAMES],
             signal=about["signal"] or "" if number == crashed else "",
             sample=int(about["sample"] or 0),
             unnamed=next((line for line in missing if any(file in line for file in nameless)), ""),
@@ -159,7 +159,7 @@ def _frame(line: str) -> Frame | None:
     return None
 
 
-def merged(native: Sequence[Frame], python: Sequence[Frame]) -> tuple[Frame, ...]:
+def merge_frames(native: Sequence[Frame], python: Sequence[Frame]) -> tuple[Frame, ...]:
     """One stack of a thread's native frames and Python's, innermost first.
 
     Python's are where the interpreter's own would; what called the interpreter back in between is not known.

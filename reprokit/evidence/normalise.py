@@ -113,12 +113,12 @@ _ROUNDS = 5
 
 def essence(message: str) -> str:
     """Return what ``message`` itself says: without stacks quoted in it and without the advice printed around it."""
-    kept = without_stacks(message.rpartition(_SUMMARY)[2] if _SUMMARY in message else message)
+    kept = strip_stacks(message.rpartition(_SUMMARY)[2] if _SUMMARY in message else message)
     text = " ".join(_OPERATORS.sub("", "\n".join(kept)).split())
     return text[:LONG]
 
 
-def without_stacks(message: str) -> list[str]:
+def strip_stacks(message: str) -> list[str]:
     """Return the lines of ``message`` without frames that it quotes and without the advice printed around it."""
     kept: list[str] = []
     indent = -1  # of the quoted frame whose source lines follow

@@ -47,7 +47,7 @@ def quantity_of(slower: bool, text: str) -> str:
     return MEMORY if not slower else PRINTED if _MARK.search(text) else CPU
 
 
-def measured(quantity: str, usage: Usage | None, text: str) -> float | None:
+def measure(quantity: str, usage: Usage | None, text: str) -> float | None:
     """The quantity of a trial with that log, above 0; None where it was not measured, or is too small for it."""
     usage = usage or Usage()
     marks = _MARK.findall(text) if quantity == PRINTED else []
@@ -55,7 +55,7 @@ def measured(quantity: str, usage: Usage | None, text: str) -> float | None:
     return float(number) if number and not (quantity == CPU and number < LEAST_CPU) else None
 
 
-def looked(pairs: Sequence[tuple[float, float]], limit: float) -> tuple[Estimate, int, float] | None:
+def estimate(pairs: Sequence[tuple[float, float]], limit: float) -> tuple[Estimate, int, float] | None:
     """The ratio at the first look that decides it, or at the last one; with the pairs and the error of that look.
 
     None before the first look.
@@ -71,15 +71,15 @@ def looked(pairs: Sequence[tuple[float, float]], limit: float) -> tuple[Estimate
 
 def is_decided(pairs: Sequence[tuple[float, float]], limit: float) -> bool:
     """Whether further pairs would change nothing."""
-    found = looked(pairs, limit)
+    found = estimate(pairs, limit)
     return len(pairs) >= MOST_PAIRS or bool(found and found[0].side(limit))
 
 
-def weighed(record: RatioRecord, limit: float) -> Judgement:
+def weigh(record: RatioRecord, limit: float) -> Judgement:
     """What each trial of a cell shows that was measured so: whether it needs more than ``limit`` times as much."""
     if not record.reference:
         return Judgement(outcome=Outcome.PASSED, reason="this cell is the reference that others are measured against")
-    found = looked(record.pairs, limit)
+    found = estimate(record.pairs, limit)
     if record.why or found is None:
         return Judgement(outcome=Outcome.INCONCLUSIVE, reason=record.why or "too few pairs of trials were run")
     times, count, error = found

@@ -142,7 +142,7 @@ def sums(spans: Iterable[Span]) -> dict[str, float]:
     return {kind: found[kind] for kind in KINDS if kind in found}
 
 
-def by_image(timings: Timings) -> list[list[Span]]:
+def group_by_image(timings: Timings) -> list[list[Span]]:
     """The spans of each image, in their order."""
     found: list[list[Span]] = [[] for _ in timings.images]
     for one in timings.spans:
@@ -151,9 +151,9 @@ def by_image(timings: Timings) -> list[list[Span]]:
     return found
 
 
-def by_cell(timings: Timings) -> dict[int, dict[str, float]]:
+def sum_by_cell(timings: Timings) -> dict[int, dict[str, float]]:
     """Seconds by kind of each cell, by its number; those of its image count for each of the cells that share it."""
-    of_image = [sums(spans) for spans in by_image(timings)]
+    of_image = [sums(spans) for spans in group_by_image(timings)]
     own: dict[int, list[Span]] = {}
     for one in timings.spans:
         if one.cell:

@@ -51,7 +51,7 @@ class _Place:
     offset: int
 
 
-def wanted(log: str) -> tuple[Module, ...]:
+def modules_to_name(log: str) -> tuple[Module, ...]:
     """The modules whose debug files would name frames of the stacks behind a log, in their order there."""
     offsets: dict[tuple[str, str], dict[int, None]] = {}
     for block in blocks(log)[1]:
@@ -62,7 +62,7 @@ def wanted(log: str) -> tuple[Module, ...]:
     return tuple(found[:MOST_MODULES])
 
 
-def named(log: str, names: NamesByAddress, missing: Mapping[str, str]) -> str:
+def name_frames(log: str, names: NamesByAddress, missing: Mapping[str, str]) -> str:
     """A log whose stacks have these names. ``missing``: path -> why its debug file could not be read, for a line of
     the block, by which a signature that asks for frames is not decided.
     """
@@ -120,7 +120,7 @@ def _places(block: str) -> Iterator[tuple[str, _Place | None]]:
         yield line, place
 
 
-def without_parameters(name: str) -> str:
+def strip_parameters(name: str) -> str:
     """A C++ function's name as debuggers show frames: ``ns::f<int>(int) const`` is ``ns::f<int>``."""
     end = re.search(r"\)(?: const| volatile| &{1,2}| noexcept| \[[^\]]*\])*$", name)
     if end is None:

@@ -79,7 +79,7 @@ LONG = 1000
 def part(cell: CellRecord, name: str, folder: Path, trial: int) -> str:
     """One part of a cell as plain text: ``log``, ``dockerfile``, ``environment`` or ``repeat``."""
     if name == "log":
-        return recorded(_trial(cell, trial), folder).decode("utf-8", "replace")
+        return recorded_log(_trial(cell, trial), folder).decode("utf-8", "replace")
     if name == "environment":
         return _environment(cell.environment)
     text = cell.dockerfile if name == "dockerfile" else cell.repeat
@@ -115,13 +115,13 @@ def cell(
         yield from (printable(line) for line in failed.tail)
     for number, one in enumerate(record.trials, 1):
         ended = f"exit status {one.exit_code}" + (", out of memory" if one.oom else "")
-        yield f"trial {number}: {one.outcome}, {ended}, {seconds(one.seconds)}{used(one.usage)}: {one.reason}"
+        yield f"trial {number}: {one.outcome}, {ended}, {seconds(one.seconds)}{usage_words(one.usage)}: {one.reason}"
     yield from comparison_lines(record.details.comparison, head("Comparison of outputs"))
     if record.trials:
         shown = _trial(record, trial)
         yield head(f"Log of trial {shown.number}")
         try:
-            yield from mark(recorded(shown, folder), shown, colour)
+            yield from mark(recorded_log(shown, folder), shown, colour)
         except UsageError as error:
             yield f"({error})"
     if record.environment:
@@ -176,7 +176,7 @@ def _circumstances(details: CellDetails) -> Iterable[str]:
         yield f"judged again {again.at[:16].replace('T', ' ')}; before, by rules {was.rules}: {was.verdict}"
 
 
-def used(usage: Usage | None) -> str:
+def usage_words(usage: Usage | None) -> str:
     """What a trial used, as the end of a list: ``, CPU 0.81 s, peak memory 35 MB``; '' where it was not measured."""
     cpu, memory = (usage.cpu_seconds, usage.peak_memory) if usage else (None, None)
     shown = f", CPU {seconds(cpu)}" if cpu is not None else ""
@@ -211,7 +211,7 @@ def _trial(record: CellRecord, number: int) -> TrialRecord:
     return record.trials[number - 1]
 
 
-def recorded(trial: TrialRecord, folder: Path) -> bytes:
+def recorded_log(trial: TrialRecord, folder: Path) -> bytes:
     """The log of a trial as the store has it. Raises UsageError where it is gone."""
     path = folder / trial.log
     try:

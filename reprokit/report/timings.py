@@ -10,7 +10,7 @@ from typing import Any, Literal
 from reprokit.core.json_record import JsonDocument, JsonRecord
 from reprokit.core.text import pluralize
 from reprokit.evidence.records import RunRecord
-from reprokit.evidence.spans import KINDS, MOST, PARTS, Span, Timings, by_cell, by_image, critical_path, sums
+from reprokit.evidence.spans import KINDS, MOST, PARTS, Span, Timings, critical_path, group_by_image, sum_by_cell, sums
 from reprokit.report.labels import cell_name
 
 NONE = "no times are recorded of run {}: it was merged, or was killed before its end"
@@ -92,7 +92,7 @@ def describe_times(run: RunRecord, parts: Sequence[Timings]) -> RunTimings:
 
 def _timed_run(run: RunRecord, timings: Timings) -> TimedRun:
     cells = {cell.number: cell for cell in run.cells}
-    known = [(cells[number], seconds) for number, seconds in by_cell(timings).items() if number in cells]
+    known = [(cells[number], seconds) for number, seconds in sum_by_cell(timings).items() if number in cells]
     return TimedRun(
         began=timings.began,
         seconds=round(timings.seconds, 3),
@@ -104,7 +104,7 @@ def _timed_run(run: RunRecord, timings: Timings) -> TimedRun:
                 steps=_timed_parts(spans, "step"),
                 downloads=_timed_parts(spans, "download"),
             )
-            for numbers, spans in zip(timings.images, by_image(timings), strict=True)
+            for numbers, spans in zip(timings.images, group_by_image(timings), strict=True)
         ),
         cells=tuple(TimedCell.pick(one, case=one.case_id, seconds=_rounded(seconds)) for one, seconds in known),
         critical_path=tuple(
@@ -155,7 +155,7 @@ def _lines_of_part(run: RunRecord, timings: Timings) -> Iterator[str]:
         yield f"steps and downloads of builds{_of(longest, parts)}:"
     yield from (_row(timings, one) for one in longest)
     names = {cell.number: f"{cell.case_id}: {cell_name(cell)}" for cell in run.cells}
-    of_cells = by_cell(timings)
+    of_cells = sum_by_cell(timings)
     most = heapq.nlargest(CELLS, of_cells, key=lambda number: sum(of_cells[number].get(kind, 0) for kind in COLUMNS))
     yield f"by cell, with all of the image that it shares{_of(most, of_cells)}:"
     yield "  " + " ".join(f"{kind:>9}" for kind in COLUMNS)

@@ -17,7 +17,7 @@ from reprokit.evidence.details import (
     SourceRecord,
     StartImageRecord,
 )
-from reprokit.evidence.judging import with_failures
+from reprokit.evidence.judging import add_failures
 from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.records import CellRecord, ImageRecord, TrialRecord
 from reprokit.run.images import BuiltImage, ImageSpec
@@ -63,7 +63,7 @@ def decided_record(task: Task, verdict: Verdict, reason: str, facts: CellFacts |
     """The record of a task with its verdict."""
     facts = facts or CellFacts()
     limits = limits_record(task.spec.limits)
-    details = with_failures(facts.details, verdict, facts.trials)
+    details = add_failures(facts.details, verdict, facts.trials)
     notes = (*details.notes, *task.notes)
     details = replace(details, notes=notes, tried=task.tried, trust=task.file.trust, limits=limits)
     values = {**vars(facts), "details": details}

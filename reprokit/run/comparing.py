@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from reprokit.case.matrix import Cell, cell_key, label
 from reprokit.core.errors import UsageError
 from reprokit.engine.outputs import OutputsRefused, unpacked
-from reprokit.evidence.comparing import NotKept, Outputs, Reference, compared, is_comparable, majority
+from reprokit.evidence.comparing import NotKept, Outputs, Reference, compare, is_comparable, majority
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, TrialRecord
 from reprokit.run.resuming import UNDECIDED
@@ -130,7 +130,7 @@ class Comparisons:
 
     def _compared(self, task: Task, record: CellRecord, reference: Reference | None) -> CellRecord:
         assert task.case.expect.compare is not None
-        return compared(record, task.case.expect.compare, task.trials, partial(outputs_of, self.folder), reference)
+        return compare(record, task.case.expect.compare, task.trials, partial(outputs_of, self.folder), reference)
 
     def _known(self, task: Task) -> Reference | None:
         """What a task is compared with, as far as it is known; None where that is itself."""

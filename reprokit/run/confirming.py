@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from reprokit.core.errors import Cancelled
-from reprokit.evidence.judging import concluded
+from reprokit.evidence.judging import conclude
 from reprokit.evidence.records import CellRecord, TrialRecord
 from reprokit.evidence.sequential import figures
 from reprokit.run.cell_records import CellFacts, decided_record
@@ -130,7 +130,7 @@ class Repeater:
 def with_trial(task: Task, record: CellRecord, trial: TrialRecord, seconds: float, repeat: str) -> CellRecord:
     """The record of a decided task after one more trial of some ``seconds``; ``repeat``: what repeats it by hand."""
     trials = (*record.trials, trial)
-    verdict, reason = concluded(trials, task.trials, task.case.expect)
+    verdict, reason = conclude(trials, task.trials, task.case.expect)
     shown = figures([one.outcome for one in trials], task.trials)
     facts = CellFacts(
         seconds=round((record.seconds or 0.0) + seconds, 3),

@@ -23,7 +23,7 @@ from reprokit.engine import site
 from reprokit.engine.images import find_built
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Mount, Progress, Trial
 from reprokit.environment import debugging
-from reprokit.evidence.symbols import Module, Named, named, wanted, without_parameters
+from reprokit.evidence.symbols import Module, Named, modules_to_name, name_frames, strip_parameters
 from reprokit.run.threads import start_beside
 
 FILE, PART = "debuginfo", "debuginfo.part"
@@ -331,10 +331,10 @@ class Symboliser:
         if not self._files.urls or b"\n[reprokit: module 0x" not in (data := log.read_bytes()):
             return
         text = data.decode("utf-8", "surrogateescape")
-        modules = wanted(text)
+        modules = modules_to_name(text)
         with self._lock:
             missing = self._look_up(modules, engine, trial, cancel)
-        changed = named(text, self._names, missing)
+        changed = name_frames(text, self._names, missing)
         if changed != text:
             log.write_bytes(changed.encode("utf-8", "surrogateescape"))
 
@@ -416,7 +416,7 @@ class Symboliser:
                     self._unread[order[number]] = f"gdb cannot read its debug file: {one_line(functions, 200)}"
                 else:
                     self._names[order[number], offset] = tuple(
-                        Named(function=without_parameters(function), file=file, line=line)
+                        Named(function=strip_parameters(function), file=file, line=line)
                         for function, file, line in functions
                     )
             except (ValueError, TypeError, AttributeError, LookupError):

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from reprokit.case.matrix import label
 from reprokit.core.errors import BuildFailed, Unsupported
-from reprokit.evidence.judging import concluded
+from reprokit.evidence.judging import conclude
 from reprokit.evidence.model import Outcome, Verdict
-from reprokit.evidence.ratio import NEEDS, PRINTED, RatioRecord, is_decided, looked, measured, quantity_of, weighed
+from reprokit.evidence.ratio import NEEDS, PRINTED, RatioRecord, estimate, is_decided, measure, quantity_of, weigh
 from reprokit.evidence.records import TrialRecord
 from reprokit.run.cell_records import explain_build
 from reprokit.run.gpus import GpuAllocation
@@ -89,11 +89,11 @@ class Pairs:
 
     def _concluded(self, found: RatioRecord) -> tuple[Verdict, str]:
         if self._passes:
-            seen = looked(found.pairs, self._limit)
+            seen = estimate(found.pairs, self._limit)
             self.note(replace(found, times=seen and seen[0]))
             self._own = [*weighed_trials(self._own, found, self._limit)]
             self.hooks.keep(tuple(self._own), self._repeat)
-        return concluded(self._own, self.task.trials, self.task.case.expect)
+        return conclude(self._own, self.task.trials, self.task.case.expect)
 
     def _measured(self, words: str) -> tuple[Pair, ...]:
         """Pairs until they decide. The reference's image is in use until then."""
@@ -151,7 +151,7 @@ class Pairs:
         return record
 
     def _number(self, record: TrialRecord, which: str) -> float:
-        number = measured(self._quantity, record.usage, self._log(record))
+        number = measure(self._quantity, record.usage, self._log(record))
         if number is None:
             used = record.usage and (record.usage.cpu_seconds, record.usage.peak_memory)
             is_unseen = used in (None, (None, None)) and self._quantity != PRINTED  # its GPUs are known all the same
@@ -165,5 +165,5 @@ class Pairs:
 
 def weighed_trials(trials: Sequence[TrialRecord], found: RatioRecord, limit: float) -> tuple[TrialRecord, ...]:
     """The trials of a cell, which passed, with what they were measured to be: they decide together."""
-    seen = weighed(found, limit)
+    seen = weigh(found, limit)
     return tuple(replace(one, outcome=seen.outcome, reason=seen.reason) for one in trials)

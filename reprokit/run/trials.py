@@ -17,7 +17,7 @@ from reprokit.engine.protocol import Mount, Trial
 from reprokit.environment import sanitizing
 from reprokit.environment.debugging import CAPABILITY
 from reprokit.environment.host import Gpu
-from reprokit.evidence.judging import concluded, judged
+from reprokit.evidence.judging import conclude, judge_trial
 from reprokit.evidence.log_trimmer import LogTrimmer
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.records import TrialRecord
@@ -87,7 +87,7 @@ def run_trials(
         record, repeat = run_trial(services, task, image, allocation, len(records) + 1, hooks)
         records.append(record)
         hooks.keep(tuple(records), repeat)
-    return concluded(records, task.trials, task.case.expect)
+    return conclude(records, task.trials, task.case.expect)
 
 
 def run_trial(
@@ -186,7 +186,7 @@ class _Attempt:
         # Judged from the file, so that judging the record again later sees the same.
         with services.timer.span("judging", cell=task.number, trial=self.number):
             text = log.read_bytes().decode("utf-8", "replace")
-            return judged(task.case.expect, self.number, ending, text, str(relative)), trial
+            return judge_trial(task.case.expect, self.number, ending, text, str(relative)), trial
 
     def _time(self, began: float, program: float) -> None:
         """Keep the spans of a trial that has ended: its container is made, waits its turn, runs, and is removed."""

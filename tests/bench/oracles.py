@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reprokit.evidence.measuring import LOOKS
-from reprokit.evidence.ratio import looked
+from reprokit.evidence.ratio import estimate
 
 REPOSITORY = Path(__file__).parents[2]
 REPROKIT = [sys.executable, "-m", "reprokit"]
@@ -106,7 +106,7 @@ def null(name: str, folder: Path) -> Iterator[str]:
         yield f"null {name}: trials {_counted(trial['outcome'] for cell in cells for trial in cell['trials'])}"
         return
     (first, error), *_ = LOOKS.items()
-    above = [seen for pairs in measured if (seen := looked(pairs[:first], 1)) and seen[0].low > 1]
+    above = [seen for pairs in measured if (seen := estimate(pairs[:first], 1)) and seen[0].low > 1]
     share = f"{len(above)} of {len(measured)}"
     yield f"null {name}: the {100 - 200 * error:g} % interval of the first {first} pairs is above 1 in {share}"
 

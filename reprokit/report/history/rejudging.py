@@ -14,9 +14,9 @@ from reprokit.case.matrix import cell_key
 from reprokit.core.json_record import JsonDocument, JsonRecord
 from reprokit.core.terminal import style
 from reprokit.core.text import pluralize
-from reprokit.evidence.comparing import Outputs, Reference, compared
+from reprokit.evidence.comparing import Outputs, Reference, compare
 from reprokit.evidence.details import FormerJudgement, FormerTrial, RejudgementRecord
-from reprokit.evidence.judging import concluded, judged, with_failures
+from reprokit.evidence.judging import add_failures, conclude, judge_trial
 from reprokit.evidence.model import RULES_VERSION, Outcome, Verdict
 from reprokit.evidence.ratio import MEMORY, RatioRecord
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
@@ -106,9 +106,9 @@ def rejudge(
     if case.expect.ratio is not None and all(one.outcome is Outcome.PASSED for one in trials):
         trials = weighed_trials(trials, _measured(cell, case.expect), case.expect.ratio.ratio)
     policy = _policy(cell)
-    verdict, reason = concluded(trials, policy, case.expect)
+    verdict, reason = conclude(trials, policy, case.expect)
     details = dataclasses.replace(
-        with_failures(cell.details, verdict, trials),
+        add_failures(cell.details, verdict, trials),
         trials=figures([one.outcome for one in trials], policy),
         rejudged=(*cell.details.rejudged, _judgement(cell, digest, file.digest, now)),
         comparison=None,
@@ -118,7 +118,7 @@ def rejudge(
     )
     if case.expect.compare is not None and verdict is Verdict.NOT_REPRODUCED:
         reference = _reference(run, cell, spec_of(file, case, cell.variant, dict(cell.cell)), folder)
-        after = compared(after, case.expect.compare, policy, partial(_outputs, folder), reference)
+        after = compare(after, case.expect.compare, policy, partial(_outputs, folder), reference)
     return Again(run=run, before=cell, after=after)
 
 
@@ -179,7 +179,7 @@ def _trial(expect: Expect, trial: TrialRecord, folder: Path, another: bool) -> T
         text = read_log(folder, trial.log).decode("utf-8", "replace")
     except (OSError, StoreError):
         raise CannotJudge("its log is gone", trial.log) from None
-    found = judged(expect, trial.number, trial.ending, text, trial.log)
+    found = judge_trial(expect, trial.number, trial.ending, text, trial.log)
     if another and found.outcome is not Outcome.REPRODUCED and CUT_MARK.search(text):
         raise CannotJudge("its log was cut to its ends and what the signature of then asked for", trial.log)
     return found

@@ -16,7 +16,7 @@ from reprokit.evidence.records import TrialRecord
 from reprokit.evidence.spans import PARTS, Timings, critical_path, of_findings, sums
 from reprokit.evidence.text import clean as plain
 from reprokit.report.html.case import case_data
-from reprokit.report.html.cell import LOG_BYTES, MOST, Log, cell_data, judged, last_states, same_lines, thinned
+from reprokit.report.html.cell import LOG_BYTES, MOST, Log, cell_data, judged_lines, last_states, same_lines, thin_log
 from reprokit.report.html.gathering import RecordedCase, known_cases
 from reprokit.report.html.overview import never_run, overview, row, run_data
 from reprokit.report.html.writing import CELLS, Clean, Folder, Packer, name, replacing
@@ -128,11 +128,11 @@ class _Making:
                 built.away = True
                 return Log(text="", note=AWAY)
             return Log(text="", note=why_removed(store, trial.log) or "the log is gone")
-        text = last_states(recorded, judged(trial))
+        text = last_states(recorded, judged_lines(trial))
         note = OVERWRITTEN if text != recorded and plain(text) != plain(recorded) else ""
         kept: Set[int] | None = None
         if len(text) > LOG_BYTES:
-            text, shown, left, kept = thinned(text, judged(trial), self._clean)
+            text, shown, left, kept = thin_log(text, judged_lines(trial), self._clean)
             note = "; ".join(filter(None, (left, note)))
         else:
             text = shown = same_lines(text, self._clean)

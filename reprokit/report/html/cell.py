@@ -14,7 +14,7 @@ from reprokit.evidence.native import HEAD, NONE, Stacks, ThreadStack, split
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.text import CUT_MARK, LineNumbers
 from reprokit.evidence.text import clean as plain
-from reprokit.report.detail import comparison_data, used
+from reprokit.report.detail import comparison_data, usage_words
 from reprokit.report.history.changes import collect_facts
 from reprokit.report.html.gathering import RecordedCase
 from reprokit.report.html.writing import Clean
@@ -64,7 +64,7 @@ def cell_data(
         found = log(trial)
         trials.append(_trial(trial, found))
         most = MOST if found.file or found.whole else 0
-        logs[f"log{trial.number}"] = excerpt(found.text, judged(trial), most, found.kept)
+        logs[f"log{trial.number}"] = excerpt(found.text, judged_lines(trial), most, found.kept)
     return {
         "case": known.id,
         "run": run.id,
@@ -129,7 +129,7 @@ def _trial(trial: TrialRecord, log: Log) -> dict[str, Any]:
         "seconds": trial.seconds,
         "oom": trial.oom,
         "timedOut": trial.timed_out,
-        "used": used(trial.usage).removeprefix(", "),
+        "used": usage_words(trial.usage).removeprefix(", "),
         "reason": trial.reason,
         "exception": trial.exception and trial.exception.to_json(),
         "stacks": stacks_of(log.text),
@@ -179,7 +179,7 @@ def _frames(stack: ThreadStack) -> list[list[str]]:
     return [[one.function, f"{one.file}:{one.line}" if one.line else one.file] for one in stack.frames]
 
 
-def judged(trial: TrialRecord) -> set[int]:
+def judged_lines(trial: TrialRecord) -> set[int]:
     """The lines, from 1, that the judge looked at."""
     return {*trial.lines, *(trial.exception.lines if trial.exception else ())}
 
@@ -198,7 +198,7 @@ def excerpt(text: str, judged: Set[int], most: int = MOST, kept: Set[int] | None
     if len(cleaned) <= most and kept is None:
         return {"lines": len(lines), "parts": [[1, "\n".join(lines)]], "cuts": cuts}
     end = max(most // 4, 5000)
-    wanted = to_show(lines, judged, end, end)
+    wanted = lines_to_show(lines, judged, end, end)
     parts: list[tuple[int, list[str]]] = []
     for at in sorted(wanted if kept is None else {at for at in wanted if at + 1 in kept}):
         if not parts or parts[-1][0] + len(parts[-1][1]) != at + 1:
@@ -209,15 +209,15 @@ def excerpt(text: str, judged: Set[int], most: int = MOST, kept: Set[int] | None
     return {"lines": len(lines), "parts": [[at, "\n".join(some)] for at, some in parts], "cuts": cuts}
 
 
-def to_show(lines: Sequence[str], judged: Set[int], head: int, tail: int) -> set[int]:
+def lines_to_show(lines: Sequence[str], judged: Set[int], head: int, tail: int) -> set[int]:
     """The indices of the lines at the beginning and the end, of so many characters, and around those ``judged``."""
-    first, last = within(lines, head), within(lines[::-1], tail)
+    first, last = count_within(lines, head), count_within(lines[::-1], tail)
     wanted = {*range(first), *range(len(lines) - last, len(lines))}
     around = {number - 1 + by for number in judged for by in range(-AROUND, AROUND + 1)}
     return wanted | {at for at in around if 0 <= at < len(lines)}
 
 
-def within(lines: Sequence[str], most: int) -> int:
+def count_within(lines: Sequence[str], most: int) -> int:
     """How many of the first lines have ``most`` characters together; at least one."""
     size = 0
     for at, line in enumerate(lines):
@@ -244,18 +244,18 @@ def _last_state(line: str) -> str:
     return next((state for state in reversed(line.split("\r")) if plain(state).strip()), "")
 
 
-def thinned(text: str, judged: Set[int], clean: Clean) -> tuple[str, str, str, Set[int]]:
+def thin_log(text: str, judged: Set[int], clean: Clean) -> tuple[str, str, str, Set[int]]:
     """A long log cleaned where it is shown, its other lines emptied; as it is copied; what is said of that; and the
     numbers of the lines that hold what they held. Cleaning takes most of the time that a report takes.
     """
     lines = PEM.sub(lambda key: "<private-key>" + "\n" * key[0].count("\n"), text).split("\n")
     head, tail = LOG_BYTES // 4, LOG_BYTES - LOG_BYTES // 4
-    wanted = to_show(lines, judged, head, tail)
+    wanted = lines_to_show(lines, judged, head, tail)
     near = {at + by for at in wanted for by in range(-CONTEXT, CONTEXT + 1)}
     near |= {at for at, line in enumerate(lines) if CUT_MARK.fullmatch(line)}  # by these, lines are numbered
     found = same_lines("\n".join(_cut(line) if at in near else "" for at, line in enumerate(lines)), clean)
     parts = found.split("\n")
-    first, last = within(lines, head), within(lines[::-1], tail)
+    first, last = count_within(lines, head), count_within(lines[::-1], tail)
     shown, note = found, ""
     if first + last < len(lines):
         left = sum(len(line) + 1 for line in lines[first:-last])

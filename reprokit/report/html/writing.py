@@ -41,10 +41,10 @@ def name(text: str) -> str:
 
 def script(key: str, value: object) -> str:
     """A data file's text: one call, in which nothing of the value can end a script element or a line of JavaScript."""
-    return scripted(key, json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False))
+    return script_json(key, json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False))
 
 
-def scripted(key: str, plain: str) -> str:
+def script_json(key: str, plain: str) -> str:
     """:func:`script` of a value that is JSON already."""
     for character in "<\u2028\u2029":
         plain = plain.replace(character, f"\\u{ord(character):04x}")
@@ -53,17 +53,17 @@ def scripted(key: str, plain: str) -> str:
     return f"reprokit.data({json.dumps(key)},{plain});\n".encode("utf-8", "backslashreplace").decode()
 
 
-def cleaned(value: Any, clean: Clean, names: Collection[str] = NAMES) -> Any:
+def clean_texts(value: Any, clean: Clean, names: Collection[str] = NAMES) -> Any:
     """The same data with every text in it cleaned, but for keys and what is under one of ``names``."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):
         return {
-            key: one if key in names and isinstance(one, str) else cleaned(one, clean, () if key in FREE else names)
+            key: one if key in names and isinstance(one, str) else clean_texts(one, clean, () if key in FREE else names)
             for key, one in value.items()
         }
     if isinstance(value, list | tuple):
-        return [cleaned(one, clean, names) for one in value]
+        return [clean_texts(one, clean, names) for one in value]
     return value
 
 
@@ -79,7 +79,7 @@ class Folder:
 
     def data(self, key: str, value: Mapping[str, Any]) -> None:
         """Write ``data/KEY.js``."""
-        self.text(f"data/{key}.js", script(key, cleaned(value, self._clean)))
+        self.text(f"data/{key}.js", script(key, clean_texts(value, self._clean)))
 
     def text(self, path: str, text: str) -> None:
         """Write a file as it is."""
@@ -192,7 +192,7 @@ class Packer:
             column += [-1] * (len(cells) - len(column))
         short = {name: column[0] if len({*column}) == 1 else column for name, column in columns.items()}
         about = f'"cells":{_encode(list(cells))},"columns":{_encode(short)}'
-        self._folder.text(f"data/{key}.js", scripted(key, f'{{{about},"values":[{",".join(at)}]}}'))
+        self._folder.text(f"data/{key}.js", script_json(key, f'{{{about},"values":[{",".join(at)}]}}'))
 
     def _text(self, name: str, value: Any) -> str:
         """What stands for a value of that name: itself, or where a large one is kept."""
@@ -208,7 +208,7 @@ class Packer:
         return self._texts[key]
 
     def _cleaned(self, name: str, value: Any) -> Any:
-        return cleaned({name: value}, self._clean)[name]
+        return clean_texts({name: value}, self._clean)[name]
 
     def _small(self, name: str, value: Any, plain: str) -> str:
         shown = self._cleaned(name, value)

@@ -97,7 +97,7 @@ def log(cell: CellRecord, folder: Path, scrub: Callable[[str], str], lengths: Se
     if trial is None:
         return (title,)
     try:
-        text = detail.recorded(trial, folder).decode("utf-8", "replace")
+        text = detail.recorded_log(trial, folder).decode("utf-8", "replace")
     except UsageError:
         return (f"{title}The log is not there any more.\n",)
     # Line by line, since what the judge looked at is known by the numbers of lines; a private key has several.

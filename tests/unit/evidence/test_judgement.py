@@ -13,7 +13,7 @@ import pytest
 
 from reprokit.case.model import Expect, Failure, Known
 from reprokit.evidence.judgement import NotStarted, judge, not_started
-from reprokit.evidence.judging import concluded, judged
+from reprokit.evidence.judging import conclude, judge_trial
 from reprokit.evidence.match import HANDLED, LONG_LINE, frames_match, type_matches
 from reprokit.evidence.model import RULES_VERSION, Ending, ExceptionSeen, Frame, Outcome
 from reprokit.evidence.sequential import Trials
@@ -82,8 +82,8 @@ def test_a_traceback_is_the_failure_only_of_a_program_that_fails(key: dict[str, 
     for ending in (Ending(exit_code=139), Ending(exit_code=None), Ending(exit_code=0, timed_out=True)):
         assert outcome(key, ending, LOG) is Outcome.REPRODUCED
     expect = Expect(failure=Failure(**key))
-    record = judged(expect, 1, Ending(exit_code=0), LOG, "log")
-    assert concluded([record], Trials.of(1), expect)[1].endswith(judgement.reason)
+    record = judge_trial(expect, 1, Ending(exit_code=0), LOG, "log")
+    assert conclude([record], Trials.of(1), expect)[1].endswith(judgement.reason)
 
 
 EXAMPLES = [

@@ -11,7 +11,7 @@ import pytest
 
 from reprokit.case.measures import Leaks
 from reprokit.case.model import Expect
-from reprokit.evidence.judging import concluded, judged, leaked
+from reprokit.evidence.judging import conclude, judge_trial, leaked
 from reprokit.evidence.measuring import ABOVE, BELOW, ERROR, FEWEST, LOOKS, estimate, growth, ratio
 from reprokit.evidence.model import Ending, Outcome, Verdict
 from reprokit.evidence.sequential import Trials
@@ -118,11 +118,11 @@ def test_a_trial_of_a_leak() -> None:
         (Ending(exit_code=137, timed_out=True, usage=grown), Outcome.TIMED_OUT),
         (Ending(exit_code=0), Outcome.INCONCLUSIVE),
     ):
-        record = judged(expect, 1, ending, "", "log")
+        record = judge_trial(expect, 1, ending, "", "log")
         assert record.outcome is outcome
-        assert judged(expect, 1, record.ending, "", "log") == record  # judged again from what is kept of it
-    grew = judged(expect, 1, Ending(exit_code=0, usage=grown), "", "log")
-    assert concluded([grew] * 2, Trials.of(2), expect)[1].startswith("2 of 2 trials leaked (95 % interval ")
-    verdict, reason = concluded([judged(expect, 1, Ending(exit_code=0), "", "log")], Trials.of(1), expect)
+        assert judge_trial(expect, 1, record.ending, "", "log") == record  # judged again from what is kept of it
+    grew = judge_trial(expect, 1, Ending(exit_code=0, usage=grown), "", "log")
+    assert conclude([grew] * 2, Trials.of(2), expect)[1].startswith("2 of 2 trials leaked (95 % interval ")
+    verdict, reason = conclude([judge_trial(expect, 1, Ending(exit_code=0), "", "log")], Trials.of(1), expect)
     assert verdict is Verdict.INCONCLUSIVE
     assert "no iteration was measured" in reason

@@ -9,9 +9,9 @@ import pytest
 
 from reprokit.case.model import Expect, Failure
 from reprokit.evidence.judgement import judge
-from reprokit.evidence.judging import judged
+from reprokit.evidence.judging import judge_trial
 from reprokit.evidence.model import Ending, Frame, Outcome
-from reprokit.evidence.native import frame_matches, merged, split, stack_matches
+from reprokit.evidence.native import frame_matches, merge_frames, split, stack_matches
 
 FOLDER = Path(__file__).parents[2] / "golden" / "stacks"
 SEGV, ABRT = Ending(exit_code=139), Ending(exit_code=134)
@@ -49,9 +49,9 @@ def test_native_frames_and_pythons_are_one_stack() -> None:
 def test_what_no_interpreter_frame_divides_is_divided_at_code_without_a_name() -> None:
     native = [Frame(file="a.c", line=1, function="boom"), Frame(file="", line=0, function="??")]
     python = [Frame(file="a.py", line=3, function="call")]
-    assert merged(native, python) == (native[0], python[0])
-    assert merged(native, []) == tuple(native)
-    assert merged([], python) == tuple(python)
+    assert merge_frames(native, python) == (native[0], python[0])
+    assert merge_frames(native, []) == tuple(native)
+    assert merge_frames([], python) == tuple(python)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_block_that_was_cut_is_output() -> None:
 
 
 def test_the_record_has_the_frames() -> None:
-    record = judged(Expect(), 1, SEGV, log("c-extension"), "trial-1.log")
+    record = judge_trial(Expect(), 1, SEGV, log("c-extension"), "trial-1.log")
     assert record.failure is not None
     assert [frame.function for frame in record.failure.stack][:2] == ["PyObject_Size", "length"]
     assert record.failure.from_json(record.failure.to_json()) == record.failure

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.evidence.spans import KINDS, NEAR, PARTS, Span, Timings, by_cell, critical_path, of_findings, sums
+from reprokit.evidence.spans import KINDS, NEAR, PARTS, Span, Timings, critical_path, of_findings, sum_by_cell, sums
 from reprokit.report.timings import lines, trace
 from tests.unit.limits import within
 
@@ -103,7 +103,7 @@ def test_a_cell_counts_with_the_image_that_it_shares() -> None:
     whole = timings(
         Span("build", 0.0, 4.0, image=0), Span("step", 0.0, 3.0, image=0), Span("program", 4.0, 2.0, cell=1)
     )
-    assert by_cell(whole) == {
+    assert sum_by_cell(whole) == {
         1: {"build": 4.0, "step": 3.0, "program": 2.0},
         2: {"build": 4.0, "step": 3.0},
         3: {},
@@ -119,7 +119,7 @@ def test_thousands_of_images_are_summed_in_one_pass() -> None:
         began="2026-01-01T00:00:00.000Z", seconds=1.0, images=tuple((at + 1,) for at in range(images)), spans=spans
     )
     with within(seconds=15):
-        assert by_cell(whole) == {at + 1: {"build": 1.0} for at in range(images)}
+        assert sum_by_cell(whole) == {at + 1: {"build": 1.0} for at in range(images)}
 
 
 @given(SPANS)

@@ -10,7 +10,7 @@ from reprokit.case.model import Failure
 from reprokit.evidence.judgement import judge
 from reprokit.evidence.model import Ending, Outcome
 from reprokit.evidence.native import split
-from reprokit.evidence.symbols import Module, Named, named, wanted, without_parameters
+from reprokit.evidence.symbols import Module, Named, modules_to_name, name_frames, strip_parameters
 
 ID = "1429c7a04833681cf6913a89ad2a17b57748ca4d"
 LOG = f"""\
@@ -37,12 +37,12 @@ WHY = "http://127.0.0.1:1 does not answer: connection refused"
 
 
 def test_a_frame_is_asked_for_where_it_stood_and_a_caller_before_its_return() -> None:
-    assert wanted(LOG) == (Module(path="/opt/libext.so", build_id=ID, offsets=(0x1100, 0x1200, 0x12FF)),)
-    assert wanted("no stacks\n") == ()
+    assert modules_to_name(LOG) == (Module(path="/opt/libext.so", build_id=ID, offsets=(0x1100, 0x1200, 0x12FF)),)
+    assert modules_to_name("no stacks\n") == ()
 
 
 def test_names_come_with_source_and_library_and_a_signature_may_name_either() -> None:
-    crash = split(named(LOG, NAMES, {}))[1].crash
+    crash = split(name_frames(LOG, NAMES, {}))[1].crash
     assert crash is not None
     assert [(one.function, one.file, one.line, one.library) for one in crash.frames] == [
         ("inner", "ext.c", 1, "/opt/libext.so"),
@@ -53,14 +53,14 @@ def test_names_come_with_source_and_library_and_a_signature_may_name_either() ->
         ("work", "main.c", 3, "/opt/prog"),
         ("??", "/opt/other.so", 0, ""),
     ]
-    judged = judge(SIGNATURE, CRASH, named(LOG, NAMES, {}))
+    judged = judge(SIGNATURE, CRASH, name_frames(LOG, NAMES, {}))
     assert judged.outcome is Outcome.REPRODUCED
     assert judged.fingerprint is not None
     assert "inner" in judged.fingerprint.frames[0]
 
 
 def test_without_an_answer_of_a_server_frames_are_open_and_not_another_failure() -> None:
-    log = named(LOG, {}, {"/opt/libext.so": WHY})
+    log = name_frames(LOG, {}, {"/opt/libext.so": WHY})
     assert f"[reprokit: no symbols of /opt/libext.so: {WHY}]\n[reprokit: end of stacks]\n" in log
     judged = judge(SIGNATURE, CRASH, log)
     assert judged.outcome is Outcome.INCONCLUSIVE
@@ -73,7 +73,7 @@ def test_without_an_answer_of_a_server_frames_are_open_and_not_another_failure()
 
 
 def test_where_servers_know_no_file_the_log_stays_and_decides() -> None:
-    assert named(LOG, {}, {}) == LOG
+    assert name_frames(LOG, {}, {}) == LOG
     assert judge(SIGNATURE, CRASH, LOG).outcome is Outcome.DIFFERENT_FAILURE
 
 
@@ -90,7 +90,7 @@ def test_where_servers_know_no_file_the_log_stays_and_decides() -> None:
     ],
 )
 def test_functions_are_named_as_debuggers_name_frames(name: str, plain: str) -> None:
-    assert without_parameters(name) == plain
+    assert strip_parameters(name) == plain
 
 
 PIECES = st.sampled_from([*LOG.splitlines(keepends=True), "\n", "\n[reprokit: no stacks: x]\n", "]\n"])
@@ -98,9 +98,9 @@ PIECES = st.sampled_from([*LOG.splitlines(keepends=True), "\n", "\n[reprokit: no
 
 @given(st.lists(PIECES | st.text(max_size=40), max_size=30).map("".join))
 def test_any_text_keeps_all_lines_that_it_had(text: str) -> None:
-    assert named(text, {}, {}) == text
-    for module in wanted(text):
+    assert name_frames(text, {}, {}) == text
+    for module in modules_to_name(text):
         assert module.build_id == ID
-    changed = named(text, NAMES, {"/opt/libext.so": WHY})
+    changed = name_frames(text, NAMES, {"/opt/libext.so": WHY})
     assert changed.startswith(text.partition("[reprokit: stacks of process ")[0])
     split(changed)

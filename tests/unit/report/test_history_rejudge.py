@@ -80,14 +80,14 @@ def edited(folder: Path, before: str, after: str) -> str:
 def newer_rules(monkeypatch: pytest.MonkeyPatch, *, key_error_passes: bool = False) -> None:
     """Rules of version 9, under which a KeyError may not be a failure."""
     monkeypatch.setattr(rejudging, "RULES_VERSION", "9")
-    real = rejudging.judged
+    real = rejudging.judge_trial
 
     def judged(expect: Any, number: int, ending: Ending, text: str, log: str) -> Any:
         if key_error_passes and "KeyError" in text:
             ending = Ending(exit_code=0)
         return real(expect, number, ending, text, log)
 
-    monkeypatch.setattr(rejudging, "judged", judged)
+    monkeypatch.setattr(rejudging, "judge_trial", judged)
 
 
 def test_the_same_rules_say_the_same_and_nothing_is_written(folder: Path, said: Said) -> None:

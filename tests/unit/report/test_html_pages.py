@@ -17,10 +17,10 @@ from reprokit.evidence.text import LineNumbers
 from reprokit.report.history.series import gather
 from reprokit.report.html.building import PagesRequest, build
 from reprokit.report.html.case import case_data
-from reprokit.report.html.cell import MOST_THREADS, Log, cell_data, excerpt, last_states, stacks_of, thinned
+from reprokit.report.html.cell import MOST_THREADS, Log, cell_data, excerpt, last_states, stacks_of, thin_log
 from reprokit.report.html.gathering import RecordedCase, known_cases
 from reprokit.report.html.overview import VERDICTS, row
-from reprokit.report.html.writing import Folder, Packer, cleaned, script
+from reprokit.report.html.writing import Folder, Packer, clean_texts, script
 from tests.unit.nights import CASE, Nights
 
 
@@ -179,7 +179,7 @@ def seen_of(text: str, judged: set[int]) -> tuple[dict[int, str], str, str, int]
         sizes.append(len(one))
         return scrub(one).text
 
-    found, shown, note, kept = thinned(text, judged, clean)
+    found, shown, note, kept = thin_log(text, judged, clean)
     parts = excerpt(found, judged, kept=kept)
     assert parts["lines"] == len(text.rstrip("\n").split("\n"))
     lines = {at: line for first, part in parts["parts"] for at, line in enumerate(part.split("\n"), first)}
@@ -203,7 +203,7 @@ def test_of_a_long_log_only_what_is_shown_is_scrubbed() -> None:
 def test_of_a_long_log_that_was_cut_lines_keep_the_numbers_of_the_whole_output() -> None:
     cut = "[reprokit: 9000 bytes (900 lines) cut]"
     text = "\n".join([*LONG_LOG[:15_000], cut, *LONG_LOG[15_000:30_000], cut, *LONG_LOG[30_000:]])
-    found, _, _, kept = thinned(text, {20_000}, str)
+    found, _, _, kept = thin_log(text, {20_000}, str)
     assert excerpt(found, {20_000}, kept=kept)["cuts"] == LineNumbers(text).cuts == [(15_001, 899), (30_002, 1798)]
 
 
@@ -319,7 +319,7 @@ def test_variables_named_as_our_own_keys_are_cleaned() -> None:
         "facts": {"environment variables": {"status": "secret"}},
         "asked": [{"name": "secret", "asked": "secret"}],
     }
-    assert cleaned(value, clean) == {
+    assert clean_texts(value, clean) == {
         "id": "secret",
         "cell": {"run": "-", "name": "-"},
         "facts": {"environment variables": {"status": "-"}},

@@ -18,7 +18,7 @@ from reprokit.engine.gpus.nvml import XidWatch
 from reprokit.engine.protocol import Trial
 from reprokit.environment.host import Gpu, GpuState, HostFacts
 from reprokit.evidence.model import Ending
-from reprokit.report.detail import used
+from reprokit.report.detail import usage_words
 from reprokit.run import gpus
 from tests.unit.run.test_runner import CASE, Project, toy
 
@@ -412,7 +412,7 @@ def test_an_xid_of_a_gpu_that_failed_leads_to_one_retry_and_one_of_a_program_is_
         (trial,) = cell.trials
         assert trial.usage is not None
         assert trial.usage.gpus[0].xids == ((31,) if xid == 31 else ())
-        assert ("Xid 31" in used(trial.usage)) == (xid == 31)
+        assert ("Xid 31" in usage_words(trial.usage)) == (xid == 31)
 
 
 def test_an_xid_is_a_finding_where_the_failure_matches_the_signature(
@@ -512,7 +512,7 @@ def test_a_trial_records_the_gpu_that_it_had(project: Project, machine: Host) ->
         "Tesla V100, driver 535.104.05, 1980 MHz, ECC on, 2 uncorrected ECC errors, compute mode exclusive-process, "
         "throttled: power cap"
     )
-    assert f"; on {gpu}" in used(trial.usage)
+    assert f"; on {gpu}" in usage_words(trial.usage)
 
 
 FOREIGN = 4194305
