@@ -26,7 +26,6 @@ from reprokit.environment.existing import nonexistent
 from reprokit.environment.preflighting import preflight
 from reprokit.environment.resolving import resolve, without_check
 from reprokit.environment.supply import BASE_SOURCES, Supply
-from reprokit.evidence.judgement import any_failure
 from reprokit.run.task import spec_of
 
 if TYPE_CHECKING:
@@ -119,10 +118,13 @@ def _without_effect(file: CaseFile) -> Iterator[str]:
 def _reproduces_without_network(case: Case) -> bool:
     """Whether whatever hinders a download counts as the bug. A look at the words, not at what scripts do."""
     expect = case.expect
-    if not any_failure(expect.failure) or expect.compare or expect.leaks or expect.ratio:
-        return False
     command = case.command if isinstance(case.command, str) else shlex.join(case.command)
-    return "--no-index" not in command and _DOWNLOADS.search(f"{command} ") is not None
+    downloads = "--no-index" not in command and _DOWNLOADS.search(f"{command} ")
+    if not downloads or expect.compare or expect.leaks or expect.ratio:
+        return False
+    from reprokit.evidence.judgement import any_failure  # and with it all that reads logs
+
+    return any_failure(expect.failure)
 
 
 def _shell_errors(file: CaseFile, cell: Cell) -> Iterator[tuple[tuple[str, ...], str]]:

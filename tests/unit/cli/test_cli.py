@@ -76,7 +76,7 @@ HEAVY = {"docker", "sqlalchemy", "rich", "grpc", "httpx"}
         (["validate", "toy.yaml"], {"jinja2", "packaging", "reprokit.run.admitting", "reprokit.engine.protocol"}),
         (
             ["validate", "toy.yaml"],
-            {"reprokit.environment.host", "reprokit.environment.lock", "reprokit.store.database"},
+            {"reprokit.environment.host", "reprokit.environment.lock", "reprokit.evidence.judgement"},
         ),
     ],
 )
