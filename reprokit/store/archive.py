@@ -10,6 +10,7 @@ import io
 import os
 import shutil
 import tarfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -144,7 +145,7 @@ def import_(store: Store, source: Path, now: str) -> ImportResult:
             wanted = {log for run in found.runs for log in logs_in(run)} - journals
             logs = _extract(source, folder, wanted.__contains__, LARGEST_LOG)
             others = _count(source) - len(journals) - len(logs)
-        except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+        except (tarfile.TarError, EOFError, OSError, ValueError, OverflowError, zlib.error) as error:
             raise UsageError(f"{source} cannot be read as an export of a store: {error}") from error
         if others:
             found = replace(

@@ -349,3 +349,12 @@ def test_a_tunnel_carries_bytes_both_ways_at_once(world: World, tmp_path: Path) 
             found += block
         sender.join()
     assert found == DEB * (size // len(DEB))
+
+
+@pytest.mark.parametrize("path", ["/debian-private/x", "/other", "/", "/debian/../x", "/debian/%2e%2e/x", "/Debian/x"])
+def test_the_login_of_a_mirror_is_for_its_path_alone(path: str) -> None:
+    """Whoever asks for it: a redirect of the mirror leads elsewhere on its server, too."""
+    mirror = "https://me:secret@mirror.example/debian"
+    access = SiteAccess(archives=(mirror,))
+    assert access.authorization(mirror, "https://mirror.example/debian/dists/x")
+    assert not access.authorization(mirror, f"https://mirror.example{path}")

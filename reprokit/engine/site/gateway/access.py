@@ -85,11 +85,13 @@ class SiteAccess:
     def authorization(self, place: str, url: str) -> str:
         """The ``Authorization`` header for ``url``, which ``place`` (an index, a page, a mirror) led to; '' = none.
 
-        A login goes to the server that it is for, by scheme, host and port, and to no other.
+        A login goes to the server that it is for, by scheme, host and port, and to no other; that of an archive, such
+        as a mirror, to what lies below its path alone. Files of an index may be beside it.
         """
-        if not same_origin(place, url):
+        parts, asked = urlsplit(place), unquote(urlsplit(url).path)
+        below = f"{asked}/".startswith(f"{parts.path.rstrip('/')}/") and ".." not in asked
+        if not same_origin(place, url) or not (below or place not in self.archives):
             return ""
-        parts = urlsplit(place)
         if parts.username is not None:
             login, password = unquote(parts.username), unquote(parts.password or "")
         else:

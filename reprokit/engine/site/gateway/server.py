@@ -285,11 +285,8 @@ class Routes:
 
     def _login_of_archive(self, url: str) -> dict[str, str]:
         """The login for a mirror that the site's configuration names with one, for what lies below it."""
-        path = urlsplit(url).path
-        if not self._guard.allowed.credentials or ".." in unquote(path):
-            return {}
-        below = [place for place in self._access.archives if path.startswith(f"{urlsplit(place).path.rstrip('/')}/")]
-        login = next(filter(None, (self._access.authorization(place, url) for place in below)), "")
+        places = self._access.archives if self._guard.allowed.credentials else ()
+        login = next(filter(None, (self._access.authorization(place, url) for place in places)), "")
         return {"Authorization": login} if login else {}
 
     def _tunnel(self, target: str, client: Client) -> None:
