@@ -10,11 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 
+from reprokit.case.checks import templates
 from reprokit.case.facts import rendered, requirement
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, cell_key, expand
 from reprokit.case.model import Case, EnvironmentSection
+from reprokit.case.render import asks_for_stacks
 from reprokit.case.tree import Loc, line_column
 from reprokit.case.trust import ALLOWANCES
 from reprokit.core.text import is_visible, pluralize, whole_number
@@ -23,11 +26,14 @@ SHOWN = 100
 """Characters of a case's own text that one line of a summary shows."""
 LISTED = 20
 """Things to look at that a summary lists."""
+_MORE = " ..."
 
 HARMLESS = {"--no-deps", "--no-build-isolation", "--prefer-binary", "--no-cache-dir", "--pre", "--no-compile"}
 HARMLESS |= {"--no-index", "--only-binary", "--no-binary", "--use-pep517", "--upgrade", "-U", "--force-reinstall"}
 """Options of pip that lead to no other place and run nothing else."""
 
+_PATCHED = re.compile(r"^\+\+\+ (?:b/)?(.*)$", re.MULTILINE)
+_HOST = re.compile(r"[a-z][a-z0-9+.-]{0,20}://[^\s'\"<>]+|[\w.-]+@([\w.-]+):", re.IGNORECASE)
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9.+:=~_-]*", re.IGNORECASE)
 """A package of a distribution by its name, with its version or architecture: no option, path, address or group."""
 
@@ -42,8 +48,7 @@ class Level(str, Enum):
 @dataclass(frozen=True, kw_only=True)
 class ReviewItem:
     """One thing that a case asks for, at ``path:line:column``. ``words`` are safe to print: they hold no control
-    characters. ``kind``: command, apt, dnf, pip, pip-options, setup, source, patch, image, user, network, gpus, memory,
-    data, generate, time or unseen.
+    characters. ``kind``: the key that it is about, hosts, axes or unseen.
     """
 
     kind: str
@@ -86,7 +91,7 @@ def summary(file: CaseFile, cells: Sequence[Cell] = (), *, most: int | None = LI
     lines = [
         f"{printable(file.path)}: {file.case.id}: {printable(file.case.title)}",
         f"  its text: {file.digest}",
-        *(f"  {ask.words}" for ask in found if ask.level is Level.PLAIN),
+        *(f"  {ask.words if most is None else _cut(ask.words)}" for ask in found if ask.level is Level.PLAIN),
     ]
     lines.append(
         "  its build runs as root in a container, with a network; what it installs comes from this host's indexes"
@@ -94,15 +99,19 @@ def summary(file: CaseFile, cells: Sequence[Cell] = (), *, most: int | None = LI
     if not ALLOWANCES[file.trust].on_host:
         lines.append("  it is untrusted, and needs a container engine: --engine venv refuses it")
     lines.append("to look at:" if look else "nothing else: no setup script, no sources, no image or index of its own")
-    shown = _some_of_each(look, most)
+    shown = some_of_each(look, most)
     lines += [f"  {ask.line}:{ask.column}: {ask.words}" for ask in shown]
-    if len(look) > len(shown):
-        more = pluralize(len(look) - len(shown), "thing")
-        lines.append(f"  ... and {more} more, all in: reprokit validate {printable(file.path)} --asks")
+    if len(look) > len(shown) or any(line.endswith(_MORE) for line in lines):
+        more = f"{pluralize(len(look) - len(shown), 'thing')} more, " if len(look) > len(shown) else ""
+        lines.append(f"  ... and {more}all in: reprokit validate {printable(file.path)} --asks")
     return "\n".join(lines) + "\n"
 
 
-def _some_of_each(look: Sequence[ReviewItem], most: int | None) -> list[ReviewItem]:
+def _cut(words: str) -> str:
+    return words if len(words) <= 3 * SHOWN else words[: 3 * SHOWN] + _MORE
+
+
+def some_of_each(look: Sequence[ReviewItem], most: int | None) -> list[ReviewItem]:
     """At most that many, in their order: the first of each kind, then the second of each ..."""
     before = Counter[str]()
     turns = []
@@ -139,7 +148,7 @@ class _Reader:
         self.fixed = fixed
 
     def read(self) -> Iterator[ReviewItem]:
-        for part in (self._image, self._packages, self._sources, self._scripts, self._data, self._trial):
+        for part in (self._image, self._packages, self._sources, self._scripts, self._data, self._trial, self._hosts):
             yield from part()
 
     def ask(self, kind: str, loc: Loc, words: str, *, look: bool = True) -> ReviewItem:
@@ -165,15 +174,16 @@ class _Reader:
 
     def _packages(self) -> Iterator[ReviewItem]:
         environment = self.case.environment
-        for key, program, templates in (("apt", "apt-get", environment.apt), ("dnf", "dnf", environment.dnf)):
-            plain = 0
-            for index, template in enumerate(templates):
-                odd = [text for text in self.texts(template) if not _PACKAGE.fullmatch(text)]
-                plain += not odd
-                for text in odd:
-                    yield self.ask(key, ("environment", key, index), f"hands {program} {printable(text)}")
+        for key, program, packages in (("apt", "apt-get", environment.apt), ("dnf", "dnf", environment.dnf)):
+            plain = {}
+            for index, template in enumerate(packages):
+                for text in self.texts(template):
+                    if _PACKAGE.fullmatch(text):
+                        plain[text] = index
+                    else:
+                        yield self.ask(key, ("environment", key, index), f"hands {program} {printable(text)}")
             if plain:
-                words = f"installs {pluralize(plain, 'package')} of the distribution"
+                words = f"installs {pluralize(len(plain), 'package')} of the distribution: {' '.join(plain)}"
                 yield self.ask(key, ("environment", key), words, look=False)
         yield from self._pip(environment)
         yield from self._pip_options(("environment", "pip_options"), environment.pip_options)
@@ -185,7 +195,7 @@ class _Reader:
             yield from self.each("pip-options", (*loc, index), template, _option)
 
     def _pip(self, environment: EnvironmentSection) -> Iterator[ReviewItem]:
-        plain: set[str] = set()
+        plain: dict[str, list[str]] = {}
         placed = [
             ((*step.loc, at), text) for step in environment.pip_steps for at, text in enumerate(step.requirements)
         ]
@@ -193,19 +203,23 @@ class _Reader:
             for text in self.texts(template):
                 named = requirement(text)
                 if named and not re.search(r"://|(^|[\s@])[./~]", text):
-                    plain.add(named[0])
+                    plain.setdefault(named[0], []).append(printable(text))
                 elif said := _option(text) if text.startswith("-") else _elsewhere(text):
                     yield self.ask("pip", loc, said)
         if plain:
+            names = ", ".join(dict.fromkeys(text for texts in plain.values() for text in texts))
             words = f"installs {pluralize(len(plain), 'Python package')} by name, which may run code of theirs as root"
-            yield self.ask("pip", ("environment", "pip"), words, look=False)
+            yield self.ask("pip", ("environment", "pip"), f"{words}: {names}", look=False)
 
     def _sources(self) -> Iterator[ReviewItem]:
         for name, source in self.case.sources.items():
             loc = ("sources", name)
-            yield from self.each("source", (*loc, "git"), source.git, _git)
+            at = " or ".join(map(printable, self.texts(source.ref)))
+            yield from self.each("source", (*loc, "git"), source.git, partial(_git, at=at))
             for text in self.texts(source.patch):
-                yield self.ask("patch", (*loc, "patch"), f"changes the source {printable(name)} by {_lines(text)}")
+                files = ", ".join(printable(found) for found in dict.fromkeys(_PATCHED.findall(text)))
+                words = f"changes the source {printable(name)} by {_lines(text)}, in {files}"
+                yield self.ask("patch", (*loc, "patch"), words)
 
     def _scripts(self) -> Iterator[ReviewItem]:
         loc = ("environment", "setup")
@@ -241,6 +255,12 @@ class _Reader:
             lambda text: f"gets {pluralize(int(text), 'GPU')}" if _positive(text) else "",
         )
         yield from self.each("ipc", at("ipc"), limits.ipc, _ipc)
+        if asks_for_stacks(self.case):
+            words = "gets debuggers, which may look into its processes (SYS_PTRACE)"
+            yield self.ask("backtrace", at("backtrace"), words)
+        for key in ("gpu_memory", "gpu_model", "cpus", "shm_size", "pids"):
+            for text in self.texts(getattr(limits, key) or ""):
+                yield self.ask(key, at(key), f"asks for {key} {printable(text)}", look=False)
         for name, text in limits.ulimits.items():
             words = f"sets the limit {name} of its processes: {printable(text)}"
             yield self.ask("ulimits", (*at("ulimits"), name), words, look=False)
@@ -259,6 +279,23 @@ class _Reader:
         yield self.ask("time", at("timeout"), words, look=False)
         command = self.case.command if isinstance(self.case.command, str) else " ".join(self.case.command)
         yield self.ask("command", ("command",), f"runs in each: {printable(command)}", look=False)
+        if self.case.files:
+            words = f"brings {pluralize(len(self.case.files), 'file')}: {', '.join(map(printable, self.case.files))}"
+            yield self.ask("files", ("files",), words, look=False)
+        axes = [f"{name} {' '.join(map(printable, values))}" for name, values in self.case.matrix.axes.items()]
+        if axes:
+            yield self.ask("axes", ("matrix",), f"its axes: {', '.join(map(printable, axes))}", look=False)
+
+    def _hosts(self) -> Iterator[ReviewItem]:
+        """Every host that a text of the case names, wherever it stands: a long line shows only its beginning."""
+        found: dict[str, Loc] = {}
+        for loc, template in templates(self.case.model_dump(mode="json")):
+            for text in self.texts(template):
+                for match in _HOST.finditer(text):
+                    found.setdefault(match[1] or _host(match[0]), loc)
+        if found:
+            words = f"names {pluralize(len(found), 'host')}: {', '.join(map(printable, found))}"
+            yield self.ask("hosts", next(iter(found.values())), words, look=False)
 
 
 def _positive(text: str) -> bool:
@@ -291,13 +328,13 @@ def _user(text: str) -> str:
     return f"runs as {printable(text)}" if text != "repro" else ""
 
 
-def _git(text: str) -> str:
+def _git(text: str, at: str) -> str:
     if re.match(r"(?:https?|git)://", text):
         host = urllib.parse.urlsplit(text).hostname or ""
-        return f"takes source code from {printable(host)}: {printable(text)}"
+        return f"takes source code from {printable(host)}: {printable(text)} at {at}"
     if text.startswith("ssh://") or re.match(r"[\w.-]+@[\w.-]+:", text):
-        return f"takes source code over SSH, with your keys: {printable(text)}"
-    return f"takes source code from a repository of this host: {printable(text)}"
+        return f"takes source code over SSH, with your keys: {printable(text)} at {at}"
+    return f"takes source code from a repository of this host: {printable(text)} at {at}"
 
 
 def _elsewhere(text: str) -> str:
@@ -307,6 +344,13 @@ def _elsewhere(text: str) -> str:
     if "://" in text:
         return f"pip installs from an address: {printable(text)}"
     return f"pip installs from a file: {printable(text)}"
+
+
+def _host(address: str) -> str:
+    try:
+        return urllib.parse.urlsplit(address).hostname or address
+    except ValueError:
+        return address
 
 
 def _option(text: str) -> str:

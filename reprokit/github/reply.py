@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reprokit.case.matrix import count
-from reprokit.case.review import Level, asks
+from reprokit.case.review import Level, asks, some_of_each
 from reprokit.core.errors import Problem
 from reprokit.core.json_record import JsonRecord
 from reprokit.core.text import pluralize
@@ -144,7 +144,7 @@ def _asks(review: Review) -> Iterator[str]:
     look = [ask for ask in found if ask.level is Level.LOOK]
     yield "What running it means:" if not look else "What running it means; check the lines marked **look** first:"
     yield ""
-    for ask in found[:SHOWN]:
+    for ask in some_of_each(found, SHOWN):
         mark = "**look** " if ask.level is Level.LOOK else ""
         yield f"- {mark}line {ask.line}: {code(ask.words)}"
     if len(found) > SHOWN:

