@@ -200,6 +200,7 @@ def test_only_this_host_itself_is_loopback(url: str, own: bool) -> None:
 
 
 PAD = "--prefer-binary " * 12
+PATCH = r"--- a/setup.py\n+++ b/setup.py\n@@ -0,0 +1 @@\n+x\n"
 
 
 @pytest.mark.parametrize(
@@ -214,8 +215,7 @@ PAD = "--prefer-binary " * 12
         ("environment: {pip: ['six @ https://pypi.org@evil.example/six.whl']}\n", ["host: evil.example"]),
         ("sources: {a: {git: https://x.example/a, ref: v1-moved, path: p}}\n", ["at v1-moved"]),
         (
-            'sources: {a: {git: git@git.evil.example:a, ref: v1, path: p, patch: "--- a/setup.py\\n+++ b/setup.py\\n'
-            '@@ -0,0 +1 @@\\n+x\\n"}}\n',
+            "sources: {a: {git: 'git@git.evil.example:a', ref: v1, path: p, patch: \"" + PATCH + '"}}\n',
             ["in setup.py", "1 host: git.evil.example"],
         ),
         ("resources: {user: root, backtrace: true}\n", ["runs as root", "SYS_PTRACE"]),
