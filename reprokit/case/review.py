@@ -26,14 +26,15 @@ SHOWN = 100
 """Characters of a case's own text that one line of a summary shows."""
 LISTED = 20
 """Things to look at that a summary lists."""
-_MORE = " ..."
 
 HARMLESS = {"--no-deps", "--no-build-isolation", "--prefer-binary", "--no-cache-dir", "--pre", "--no-compile"}
 HARMLESS |= {"--no-index", "--only-binary", "--no-binary", "--use-pep517", "--upgrade", "-U", "--force-reinstall"}
 """Options of pip that lead to no other place and run nothing else."""
 
 _PATCHED = re.compile(r"^\+\+\+ (?:b/)?(.*)$", re.MULTILINE)
-_HOST = re.compile(r"[a-z][a-z0-9+.-]{0,20}://[^\s'\"<>]+|[\w.-]+@([\w.-]+):", re.IGNORECASE)
+_HOST = re.compile(
+    r"://(?:[^\s/?#'\"<>]{0,200}@)?(\[[^]\s]{0,60}\]|[^\s/?#'\"<>:]+)|(?<![\w.-])[\w.-]{1,100}@([\w.-]+):"
+)
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9.+:=~_-]*", re.IGNORECASE)
 """A package of a distribution by its name, with its version or architecture: no option, path, address or group."""
 
@@ -86,12 +87,12 @@ def summary(file: CaseFile, cells: Sequence[Cell] = (), *, most: int | None = LI
 
     ``most``: things to look at that are listed; some of each kind, so that many of one hide none of another.
     """
-    found = asks(file, cells)
+    found, room = asks(file, cells), 3 * SHOWN if most else len(file.text) + SHOWN
     look = [ask for ask in found if ask.level is Level.LOOK]
     lines = [
         f"{printable(file.path)}: {file.case.id}: {printable(file.case.title)}",
         f"  its text: {file.digest}",
-        *(f"  {ask.words if most is None else _cut(ask.words)}" for ask in found if ask.level is Level.PLAIN),
+        *(f"  {printable(ask.words, room)}" for ask in found if ask.level is Level.PLAIN),
     ]
     lines.append(
         "  its build runs as root in a container, with a network; what it installs comes from this host's indexes"
@@ -101,14 +102,10 @@ def summary(file: CaseFile, cells: Sequence[Cell] = (), *, most: int | None = LI
     lines.append("to look at:" if look else "nothing else: no setup script, no sources, no image or index of its own")
     shown = some_of_each(look, most)
     lines += [f"  {ask.line}:{ask.column}: {ask.words}" for ask in shown]
-    if len(look) > len(shown) or any(line.endswith(_MORE) for line in lines):
+    if len(look) > len(shown) or any(line.endswith(" ...") for line in lines):
         more = f"{pluralize(len(look) - len(shown), 'thing')} more, " if len(look) > len(shown) else ""
         lines.append(f"  ... and {more}all in: reprokit validate {printable(file.path)} --asks")
     return "\n".join(lines) + "\n"
-
-
-def _cut(words: str) -> str:
-    return words if len(words) <= 3 * SHOWN else words[: 3 * SHOWN] + _MORE
 
 
 def some_of_each(look: Sequence[ReviewItem], most: int | None) -> list[ReviewItem]:
@@ -292,7 +289,7 @@ class _Reader:
         for loc, template in templates(self.case.model_dump(mode="json")):
             for text in self.texts(template):
                 for match in _HOST.finditer(text):
-                    found.setdefault(match[1] or _host(match[0]), loc)
+                    found.setdefault(match[1] or match[2], loc)
         if found:
             words = f"names {pluralize(len(found), 'host')}: {', '.join(map(printable, found))}"
             yield self.ask("hosts", next(iter(found.values())), words, look=False)
@@ -344,13 +341,6 @@ def _elsewhere(text: str) -> str:
     if "://" in text:
         return f"pip installs from an address: {printable(text)}"
     return f"pip installs from a file: {printable(text)}"
-
-
-def _host(address: str) -> str:
-    try:
-        return urllib.parse.urlsplit(address).hostname or address
-    except ValueError:
-        return address
 
 
 def _option(text: str) -> str:

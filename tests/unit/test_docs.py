@@ -80,15 +80,13 @@ def test_the_format_reference_is_up_to_date(capsys: pytest.CaptureFixture[str]) 
     assert format_reference.main(["--check"]) == 0, capsys.readouterr().err
 
 
-def test_every_defence_names_tests_that_exist() -> None:
-    lines = (ROOT / "docs" / "dev" / "threat-model.md").read_text(encoding="utf-8").splitlines()
-    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("|")][2:]
-    assert len(rows) > 15
-    for row in rows:
-        named = re.findall(r"`(tests/[\w/.]+)`", row[3])
-        assert (len(row), bool(named)) == (4, True), row
-        for name in named:
-            assert re.search(r"^(?:async )?def test_", (ROOT / name).read_text(), re.MULTILINE), name
+@pytest.mark.parametrize(("page", "head"), [("security.md", "protected"), ("security.zh-CN.md", "防范什么")])
+def test_every_defence_names_tests_that_exist(page: str, head: str) -> None:
+    part = (ROOT / "docs" / page).read_text(encoding="utf-8").partition(f"{head}\n\n| ")[2].partition("\n\n")[0]
+    named = [re.search(r"\| `(test_\w+)` \|$", line) for line in part.splitlines()[2:]]
+    assert len(named) > 15
+    tests = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [one for one in named if one is None or f"\ndef {one[1]}(" not in tests] == []
 
 
 @pytest.mark.system

@@ -147,7 +147,7 @@ class Settings:
     jobs: int | None = field(default=None, metadata=allow(keys.in_unit("positive"), unset="the number of CPUs"))
     """the number of builds, and of trials, at the same time."""
     max_memory: int | None = field(default=None, metadata=guard(keys.in_unit("memory"), unit="bytes"))
-    """the most memory of a trial on this host ([Limits](security.md#limits))."""
+    """the most memory of a trial on this host ([Limits](sites.md#limits))."""
     max_cpus: float | None = field(default=None, metadata=guard(keys.in_unit("cores")))
     """the most cores of a trial."""
     max_timeout: float | None = field(default=None, metadata=guard(keys.in_unit("duration"), unit="seconds"))

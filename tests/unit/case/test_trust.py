@@ -71,6 +71,68 @@ def test_every_defence_asks_the_table() -> None:
     assert not found, "\n".join(found)
 
 
+SITE, ENGINE, OURS = "the site's own, whatever the case", "of the engine or this host itself", "a folder of ours"
+USES: dict[str, tuple[str, dict[str, str]]] = {
+    "logins": (
+        r"\b(get_config_header|resolve_authconfig|load_config|authorization|_login|credentials|netrc_file\.\w+)\(",
+        {
+            "engine/docker/buildkit.py": "credentials",
+            "engine/images.py": "credentials",
+            "engine/site/assembly.py": "credentials",
+            "engine/site/gateway/server.py": "credentials",
+            "engine/site/gateway/upstream.py": "credentials",
+            "engine/site/answers.py": SITE,
+            "engine/site/reaching.py": SITE,
+        },
+    ),
+    "sockets": (
+        r"\b(socket\.(socket|create_connection)|http_client\.\w+|httpcore\.\w+|urlopen|getaddrinfo)\(",
+        {
+            "engine/site/gateway/access.py": "any_host",
+            "engine/site/gateway/upstream.py": "credentials",
+            "engine/site/gateway/connections.py": ENGINE,
+            "engine/site/gateway/server.py": ENGINE,
+            "engine/docker/session.py": ENGINE,
+            "engine/bases.py": SITE,
+            "run/debuggers.py": "asked by run/trials.py: debug_files",
+            "run/fleet/cluster.py": ENGINE,
+        },
+    ),
+    "git": (r'"git"', {"run/sources.py": "any_source"}),
+    "folders of this host": (
+        r"\bMount\(",
+        {
+            "run/trials.py": "what run/request.py gives: configured_folders",
+            "run/by_hand.py": "asks",
+            "run/debuggers.py": OURS,
+        },
+    ),
+    "capabilities": (r"CapAdd|SecurityOpt", {"engine/container_spec.py": "file_capabilities"}),
+    "host programs": (
+        r"\bHostProcess\(",
+        {"engine/venv/environments.py": "on_host", "engine/venv/trials.py": "on_host"},
+    ),
+}
+"""What reaches something of the host or the user -> how code does it, and the modules that do, each with the row of
+the table that decides it, or why none does. Whoever adds a use names the row here, and asks the table for it.
+"""
+
+
+@pytest.mark.parametrize("use", USES)
+def test_what_reaches_the_host_is_decided_by_the_table(use: str) -> None:
+    pattern, listed = USES[use]
+    rooms = {
+        path.relative_to(ROOT / "reprokit").as_posix(): path.read_text(encoding="utf-8")
+        for room in ("engine", "run")
+        for path in (ROOT / "reprokit" / room).rglob("*.py")
+    }
+    called = re.compile(rf"(?<!def )(?<!class ){pattern}")
+    assert {name for name, text in rooms.items() if called.search(text)} == set(listed)
+    for name, row in listed.items():
+        beside = (text for other, text in rooms.items() if other.rpartition("/")[0] == name.rpartition("/")[0])
+        assert " " in row or re.search(rf"\.{row}\b", "".join(beside)), name
+
+
 @pytest.mark.parametrize("language", ["en", "zh-CN"])
 def test_the_docs_show_the_table(language: str) -> None:
     page = trust_table.PAGES[language]
