@@ -87,7 +87,8 @@ class Uses:
             if self._stream is not None:
                 with contextlib.suppress(OSError):
                     Path(self._stream.name).unlink()
-                self._stream.close()
+                with contextlib.suppress(OSError):  # a full disk, for what is still to be written
+                    self._stream.close()
                 self._stream = None
 
     def begin(self, key: str, cancel: threading.Event | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import Enum
 from pathlib import Path
 
@@ -42,6 +43,8 @@ REBUILD = (
     "runs, and keeps this one beside it"
 )
 
+_LEAST = 64 * 1024  # bytes: SQLite's shared memory takes 32 KiB
+
 # In the order in which they are looked for; the words are SQLite's own (sqlite3ErrStr).
 _KNOWN = (
     (("malformed", "not a database"), Trouble.DAMAGED, f"is damaged ({{error}}): {REBUILD}"),
@@ -67,12 +70,22 @@ _KNOWN = (
 def store_error(where: str | Path, error: BaseException | str) -> StoreError:
     """The message for what a database said. ``where``: its file or address."""
     said = " ".join(str(error).split())
+    if "disk i/o error" in said.lower() and _is_full(Path(where)):
+        said = "the disk is full"  # SQLite cannot make the file by which processes share its log
     for words, trouble, text in _KNOWN:
         if any(word in said.lower() for word in words):
             return StoreError(f"the store's database {where} {text.format(error=said, where=where)}", trouble)
     return StoreError(
         f"the store's database {where} cannot be used ({said}): name another store with --store", Trouble.OTHER
     )
+
+
+def _is_full(path: Path) -> bool:
+    try:
+        found = os.statvfs(path.parent)
+    except OSError:  # gone, or the address of a server
+        return False
+    return found.f_bavail * found.f_frsize < _LEAST
 
 
 def lockless(folder: Path, why: str) -> StoreError:

@@ -153,7 +153,7 @@ def _open_file(address: URL, folder: Path, up_to_date: bool) -> Index:
         opened.close()
         if up_to_date or not known or error.trouble not in PASSING:
             raise
-        return _copy(path, folder)
+        return _copy(path, folder, files=error.trouble is Trouble.FULL)
     return opened
 
 

@@ -116,6 +116,17 @@ def fill(place: Path) -> Path:
     return ballast
 
 
+def test_a_store_on_a_full_disk_is_read_and_a_full_cache_ends_no_run(built: User, small: Path) -> None:
+    user = User(built.folder)
+    user.environment["REPROKIT_STORE"] = str(small / "store")
+    user.types("run", "case.yaml", "--only", "n=1")
+    fill(small)
+    assert "not-reproduced" in user.types("show")
+    assert "1 run" in user.types("store", "check")
+    user.environment |= {"REPROKIT_STORE": str(user.folder / "another"), "XDG_CACHE_HOME": str(small)}
+    assert "as expected" in user.types("run", "case.yaml", "--only", "n=1")
+
+
 @pytest.mark.parametrize("for_good", [False, True], ids=["for-a-while", "for-good"])
 def test_a_store_that_is_full(for_good: bool, built: User, small: Path) -> None:
     user = User(built.folder)
