@@ -317,8 +317,9 @@ class Failure(Model):
     signal: SignalName | None = Field(None, description="Signal that ended the process, such as SIGSEGV.")
     exception: ExceptionType | None = Field(
         None,
-        description="Type of the last traceback in the output, bare or dotted, such as RuntimeError. The program must "
-        "end with a nonzero status or by a signal, unless exit_code says otherwise.",
+        description="Type of the last traceback in the output, bare or dotted, such as RuntimeError; of any test that "
+        "failed; of Java, Node.js and C++, and panic of Go and Rust. The program must end as an uncaught one ends it, "
+        "unless exit_code says otherwise.",
     )
     message: PatternText | None = Field(
         None, description="Substring of that exception's message; /.../ is a regular expression in RE2's syntax."

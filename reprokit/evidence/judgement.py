@@ -214,7 +214,7 @@ def _reason(
     if outcome is Outcome.PASSED:
         handled = [each.key for each in missed] == ["exit_code"] and any(each.key in TRACEBACK_KEYS for each in checks)
         return f"{how} with {shown}: {missed[0].why}" if handled else how
-    if missed and missed[0].key in ("exit_code", "signal"):
+    if missed and missed[0].key in ("exit_code", "signal") and ", not " in missed[0].why:
         differs = f"{how}, not {missed[0].why.partition(', not ')[2]}"
         return f"{differs}, with {shown}" if shown else differs
     return f"{how} with {shown}, {_but(missed)}" if shown else f"{how}, {_but(missed)}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from reprokit.core.patterns import PatternError
@@ -11,7 +13,7 @@ from reprokit.core.text import one_line, whole_number
 from reprokit.evidence.frames import file_matches
 from reprokit.evidence.model import Check, Ending, ExceptionSeen, Observation
 from reprokit.evidence.native import NO_STACKS, Stacks, describe_hang, hang_at, stack_matches
-from reprokit.evidence.observation import last_exception
+from reprokit.evidence.observation import failing_exceptions, last_exception
 from reprokit.evidence.text import LineNumbers, find
 
 if TYPE_CHECKING:
@@ -57,10 +59,10 @@ def check(
         checks.append(_exit_code("nonzero" if failure.exit_code is None else failure.exit_code, ending))
     if failure.signal is not None:
         checks.append(_signal(failure.signal, ending))
-    elif "exit_code" not in keys and TRACEBACK_KEYS & {*keys} and ending.exit_code == 0 and not ending.timed_out:
-        # Not said of a program that was stopped at its time limit: it had no end of its own.
-        checks.append(Check(key="exit_code", matched=False, why=HANDLED))
-    checks.extend(_crash_frames(failure, one, stacks) for one in _exception(failure, last_exception(observation)))
+    elif "exit_code" not in keys and TRACEBACK_KEYS & {*keys} and not (stacks.crash and "frames" in keys):
+        why = _refuted(chosen_exception(failure, observation), ending, text)
+        checks += [Check(key="exit_code", matched=False, why=why)] if why else []
+    checks.extend(_crash_frames(failure, one, stacks) for one in _exception(failure, failing_exceptions(observation)))
     if failure.output is not None:
         checks.append(_output(failure.output, text, numbers))
     if failure.out_of_memory is not None:
@@ -99,10 +101,37 @@ def _hang(wanted: tuple[str, ...], ending: Ending, stacks: Stacks) -> Check:
     return Check(key="timed_out", matched=False, why=why)
 
 
+_GIVEN_ON = {
+    2: re.compile(r"^g?make(?:\[\d+\])?: \*\*\* .*Error 1$|^=* ?(?:.*, )?\d+ errors?\b.* in [\d.]+s", re.MULTILINE),
+    3: re.compile(r"^INTERNALERROR> ", re.MULTILINE),
+    4: re.compile(r"^ImportError while loading conftest ", re.MULTILINE),
+    8: re.compile(r"^Errors while running CTest", re.MULTILINE),
+    123: re.compile(""),
+}
+"""Statuses of what started the program (make, pytest, CTest, xargs), which say that it ended with 1."""
+
+
+def _refuted(seen: ExceptionSeen | None, ending: Ending, text: str) -> str:
+    """Why the end of a program shows that it handled the exception; '' where it may not have."""
+    code = ending.exit_code
+    if ending.timed_out:
+        return ""  # it had no end of its own
+    if code == 0:
+        return HANDLED
+    if seen is None or code is None or ending.oom or code in seen.statuses:
+        return ""
+    interrupted = code == 130 and seen.type == "KeyboardInterrupt"
+    if interrupted or (code in _GIVEN_ON and _GIVEN_ON[code].search(text)):
+        return ""
+    return f"an uncaught exception ends a program with {seen.statuses[0]}; if this is it, write exit_code: {code}"
+
+
 def chosen_exception(failure: Failure, observation: Observation) -> ExceptionSeen | None:
-    """The exception that the signature was held against: the last one, or the member of its group that matches best."""
-    last = last_exception(observation)
-    return _best(failure, last)[0] if last else None
+    """The exception that the signature was held against: of those that may be the failure, what matches best."""
+    if not TRACEBACK_KEYS & {*given_keys(failure)}:
+        return last_exception(observation)
+    seen = failing_exceptions(observation)
+    return _best(failure, seen)[0] if seen else None
 
 
 def signal_number(name: str) -> int | None:
@@ -115,7 +144,7 @@ def signal_number(name: str) -> int | None:
 
 def type_matches(wanted: str, seen: str) -> bool:
     """Whether an exception printed as ``seen`` is the ``wanted`` type: a bare name, or a dotted name's last parts."""
-    return seen == wanted or seen.endswith(f".{wanted}")
+    return seen == wanted or seen.endswith((f".{wanted}", f"::{wanted}"))
 
 
 def frames_match(wanted: tuple[str, ...], seen: ExceptionSeen) -> bool:
@@ -128,7 +157,7 @@ def _frame_is(pattern: str, file: str, function: str) -> bool:
     wanted_file, colon, wanted_function = pattern.rpartition(":")
     if not colon:
         wanted_file, wanted_function = pattern, ""
-    return file_matches(wanted_file, file) and wanted_function in ("", function, function.rpartition(".")[2])
+    return file_matches(wanted_file, file) and wanted_function in ("", function, re.split(r"\.|::", function)[-1])
 
 
 def _exit_code(wanted: int | str, ending: Ending) -> Check:
@@ -167,24 +196,17 @@ def _candidates(last: ExceptionSeen) -> Iterator[ExceptionSeen]:
     yield last
     for member in last.nested:
         for inner in _candidates(member):
-            yield ExceptionSeen(
-                type=inner.type,
-                message=inner.message,
-                frames=last.frames + inner.frames,
-                line=inner.line,
-                end_line=inner.end_line,
-                nested=inner.nested,
-            )
+            yield replace(inner, frames=last.frames + inner.frames, statuses=last.statuses)
 
 
-def _best(failure: Failure, last: ExceptionSeen) -> tuple[ExceptionSeen, tuple[Check, ...]]:
-    judged = [(seen, _about(failure, seen)) for seen in _candidates(last)]
+def _best(failure: Failure, failing: Sequence[ExceptionSeen]) -> tuple[ExceptionSeen, tuple[Check, ...]]:
+    judged = [(seen, _about(failure, seen)) for each in failing for seen in _candidates(each)]
     return max(judged, key=lambda pair: sum(check.matched for check in pair[1]))
 
 
-def _exception(failure: Failure, last: ExceptionSeen | None) -> tuple[Check, ...]:
-    if last is not None:
-        return _best(failure, last)[1]
+def _exception(failure: Failure, failing: Sequence[ExceptionSeen]) -> tuple[Check, ...]:
+    if failing:
+        return _best(failure, failing)[1]
     keys = [key for key in given_keys(failure) if key in TRACEBACK_KEYS]
     return tuple(Check(key=key, matched=False, why="the output has no traceback") for key in keys)
 

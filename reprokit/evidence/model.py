@@ -8,7 +8,7 @@ from enum import Enum
 from reprokit.core.json_record import ABSENT
 from reprokit.evidence.usage import Usage
 
-RULES_VERSION = "4"
+RULES_VERSION = "5"
 """Version of the rules that turn a log into an outcome and outcomes into a verdict; recorded with each."""
 
 
@@ -83,10 +83,12 @@ class Frame:
 
 @dataclass(frozen=True, kw_only=True)
 class ExceptionSeen:
-    """One Python exception as printed. ``type`` is dotted as printed; ``line`` is its first line in the log (from 1).
+    """One exception as printed. ``type`` is dotted as printed; ``line`` is its first line in the log (from 1).
 
     ``nested``: the members of an exception group. ``cause_of_next``: printed as the cause or context of the next one.
     ``ignored``: Python itself printed it and went on (``Exception ignored in``), so it is not how the program failed.
+    ``statuses``: those of a program that did not handle it. ``of_test``: how a test failed, by its runner; each counts.
+    ``captured``: it stands in the output of a test, or where a test failed as expected.
     """
 
     type: str
@@ -97,6 +99,9 @@ class ExceptionSeen:
     nested: tuple[ExceptionSeen, ...] = ()
     cause_of_next: bool = False
     ignored: bool = False
+    statuses: tuple[int, ...] = (1,)
+    of_test: bool = False
+    captured: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,9 +5,12 @@ around the message, :func:`normalise` what differs from run to run. Names, error
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from reprokit.evidence.parsers.paddle import ENFORCE
+import yaml
+
+from reprokit.evidence.frames import LOADER
 
 LONG = 2000
 """Characters of a message that count; behind them come dumps of what the program held."""
@@ -43,69 +46,17 @@ def _abstract(match: re.Match[str]) -> str:
     return f"{match[1]} with abstract methods {match[2].replace(chr(39), '')}"
 
 
-_RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
-    # GCC and shells quote as the locale says.
-    (re.compile("[‘’“”`´]"), "'"),
-    # Python and GCC suggest names, and newer ones more often.
-    (
-        re.compile(
-            r"[\s.;,]{0,3}(?:did you mean|perhaps you|maybe you meant|did you forget)\b[^?\n]{1,200}\?", re.IGNORECASE
-        ),
-        "",
-    ),
-    (re.compile(r" ?\(consider renaming [^)\n]{1,500}\)"), ""),
-    # What the interpreter says in other words since Python 3.11, or adds by where it noticed.
-    (
-        re.compile(
-            r"\b(?:local|cannot access local) variable ('\w+') (?:referenced before assignment|where it is not .*)"
-        ),
-        r"local variable \1 referenced before assignment",
-    ),
-    (
-        re.compile(
-            r"\b(?:cannot access )?free variable ('\w+') (?:referenced before|where it is not) .* in enclosing scope"
-        ),
-        r"free variable \1 referenced before assignment in enclosing scope",
-    ),
-    (re.compile(r"\b(maximum recursion depth exceeded)\b.*"), r"\1"),
-    # Since Python 3.12 and 3.14.
-    (
-        re.compile(
-            r"(Can't instantiate abstract class \w+) (?:with|without an implementation for) abstract methods? (.*)"
-        ),
-        _abstract,
-    ),
-    (re.compile(r"(too many values to unpack \(expected \d+), got \d+\)"), r"\1)"),
-    # Paddle names its class of error in two ways, by FLAGS_call_stack_level.
-    (re.compile(rf"\b({'|'.join(ENFORCE)})Error: "), r"(\1) "),
-    (re.compile(r"(\b\w+://)(?:[^\s/@'\"]*@)?([\w.-]+)[^\s'\"<>]*"), r"\1\2"),
-    (re.compile(r"(?<![\w./:<>~])(?:~|\.{1,2})?(?:/[\w.+@=~-]+)+/?"), _shorter),
-    (re.compile(r"(?<![\w./:<>~+-])(?:[\w.+-]+/)+([\w+-]+\.[A-Za-z]\w{0,4})(?![\w/])"), r"\1"),
-    # Since Python 3.10 "f() missing ..." says the class too.
-    (re.compile(r"(?<![\w.])(?:[A-Za-z_]\w*\.(?:<locals>\.)?)+([A-Za-z_]\w*\(\) (?:missing|got|takes)\b)"), r"\1"),
-    # The same on another GPU.
-    (re.compile(r"\b(sm|compute)_\d+[af]?\b"), r"\1_<n>"),
-    # Positions: file.cpp:3:5, file.cu(12), file.h:53
-    (re.compile(r"(\.[A-Za-z]\w{0,4})(?:\(\d+(?:,\d+)?\)|(?::\d+){1,2}(?!\w))"), r"\1"),
-    (re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"), "<n>"),
-    (re.compile(r"\b0x[0-9a-fA-F]{5,}\b"), "<address>"),
-    # Names that tempfile, GCC and nvcc make up.
-    (re.compile(r"\b(?:tmp[a-z0-9_]{8}|tmpxft_[\w-]+|cc[A-Za-z0-9]{6}(?=\.(?:o|s|c|res)\b))(?!\w)"), "<tmp>"),
-    (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?!\w)"), "<n>"),
-    (
-        re.compile(
-            r"(?P<keep>(?i:\b(?:errno|code|status|signal|exit|response|http(?:/[\d.]{1,3})?)\W{1,2}"
-            r"|\berror[ #(]{1,2}))?"
-            r"(?<![\w.])[-+]?\d+(?:[._x:+-]\d+)*(?:(?:e[-+]?|rc|a|b|\.?post|\.?dev|\+cu)\d+)*"
-            r"(?: ?(?:[KMGT]i?B|bytes?|[mun]?s|%))?(?!\w|\.\w)"
-        ),
-        lambda match: match[0] if match["keep"] else "<n>",
-    ),
-    (re.compile(r"\b(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{8,}\b"), "<n>"),
-    # A list of numbers is as long as its data.
-    (re.compile(r"<n>(?:(?:, ?| x | )<n>)+"), "<n>"),
-    (re.compile(r"\s+"), " "),
-)
+def _keep(match: re.Match[str]) -> str:
+    return match[0] if match["keep"] else "<n>"
+
+
+_FUNCTIONS = {"@shorter": _shorter, "@abstract": _abstract, "@keep": _keep}
+_DATA = yaml.load((Path(__file__).parent / "data" / "normalise.yaml").read_text("utf-8"), LOADER)
+ENFORCE: Sequence[str] = _DATA["enforce"]
+_RULES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
+    (re.compile(pattern.replace("ENFORCE", "|".join(ENFORCE))), _FUNCTIONS.get(put, put))
+    for pattern, put in _DATA["rules"]
+]
 
 _ROUNDS = 5
 """What one rule takes away may make the next one fit: until nothing changes any more, mostly two rounds."""

@@ -9,8 +9,7 @@ from reprokit.core.patterns import is_regex
 from reprokit.core.redaction import STANDS
 from reprokit.evidence import frames as places
 from reprokit.evidence.model import Frame
-from reprokit.evidence.normalise import essence
-from reprokit.evidence.parsers.paddle import ENFORCE
+from reprokit.evidence.normalise import ENFORCE, essence
 
 LONGEST = 120
 """Most characters of a message in a signature; longer ones are cut at a word."""

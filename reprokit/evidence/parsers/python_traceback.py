@@ -21,7 +21,7 @@ _EXCEPTION = re.compile(
 )
 _SURE = re.compile(r"(?:Error|Exception|Warning|Interrupt|Exit|Iteration|Group|Timeout|Failure|Failed|Fault)$")
 _SYNTAX = re.compile(r"^(?:SyntaxError|IndentationError|TabError)(?::|$)")
-_CHAINED = re.compile(
+CHAINED = re.compile(
     r"During handling of the above exception, another exception occurred:"
     r"|The above exception was the direct cause of the following exception:"
 )
@@ -110,7 +110,7 @@ class _Reader:
         """Whether the words that link two exceptions follow, past blank lines and the quotes of a remote traceback."""
         seen = 0
         for _, line in self.items[last + 1 : last + 12]:
-            if _CHAINED.search(line):
+            if CHAINED.search(line):
                 return True
             if re.sub(r"[\s|\"]|\[rank\d+\]:", "", line):
                 seen += 1
@@ -224,7 +224,7 @@ def _frames(view: View, frames: list[Frame], used: list[int]) -> tuple[int, str,
 
 def _more_frames(view: View, at: int) -> bool:
     for _, text in view.ahead(at + 1, _LOOK_AHEAD):
-        if HEADER.match(text) or _CHAINED.search(text) or text == "Call stack:":
+        if HEADER.match(text) or CHAINED.search(text) or text == "Call stack:":
             return False
         if frame := FRAME.match(text):
             return frame["function"] is not None
@@ -235,7 +235,7 @@ def _exception_line(view: View, at: int) -> tuple[int, str, str] | None:
     """Find the line ``Type: message`` at ``at`` or, where another process printed first, a few lines further on."""
     fallback: tuple[int, str, str] | None = None
     for i, (_, text) in enumerate(view.ahead(at, _LOOK_AHEAD), at):
-        if HEADER.match(text) or _CHAINED.search(text):
+        if HEADER.match(text) or CHAINED.search(text):
             break
         match = _EXCEPTION.match(text)
         if match is None:
@@ -255,7 +255,7 @@ def _frame(match: re.Match[str]) -> Frame:
 PARSER = Parser(
     name="python-traceback",
     traits=frozenset({Trait.EXCEPTION}),
-    golden=("python-*", "paddle-*", "paddleseg-*", "torch-*", "memory-mmap", "cuda-insufficient-driver"),
+    golden=("python-*", "pytest-*", "paddle-*", "paddleseg-*", "torch-*", "memory-mmap", "cuda-insufficient-driver"),
     version="1",
     precedence=1,
     exceptions=ExceptionFormat(

@@ -49,7 +49,9 @@ def traceback(last: str, *frames: str, source: str = "    run()\n") -> str:
 ALIKE = (
     {"cpp-segfault", "paddle-segfault"},
     {"paddle-inverse-nan", "paddle-inverse-nan-stack"},
-    {"pytest-long", "pytest-short"},
+    {"pytest-long", "pytest-short", "pytest-native"},
+    {"pytest-captured", "python-nose2", "python-unittest-buffer"},
+    {"pytest-chained", "python-unittest-chained"},
     {"python-group", "python-group-3.13"},
     {"python-thread", "python-thread-3.6", "python-process"},
     {"python-mutual-3.13", "python-pool"},
@@ -309,7 +311,8 @@ def test_only_a_failure_of_the_program_has_a_fingerprint() -> None:
     assert reproduced is not None
     assert reproduced == fingerprint(log)
     # What the signature asks for is the failure, however the container ended.
-    assert of(Failure(exception="ValueError"), Ending(exit_code=139), log + "step\n" * 50) == reproduced
+    both = Failure(exception="ValueError", signal="SIGSEGV")
+    assert of(both, Ending(exit_code=139), log + "step\n" * 50) == reproduced
     assert of(Failure(exception="ValueError"), Ending(exit_code=137, timed_out=True), log) == reproduced
 
 

@@ -79,8 +79,99 @@ def test_a_traceback_is_the_failure_only_of_a_program_that_fails(key: dict[str, 
     assert judgement.outcome is Outcome.PASSED
     assert judgement.reason == f"exit status 0 with {SHOWN}: {HANDLED}"
     assert outcome({**key, "exit_code": 0}, Ending(exit_code=0), LOG) is Outcome.REPRODUCED
-    for ending in (Ending(exit_code=139), Ending(exit_code=None), Ending(exit_code=0, timed_out=True)):
+    for ending in (Ending(exit_code=None), Ending(exit_code=0, timed_out=True), Ending(exit_code=137, oom=True)):
         assert outcome(key, ending, LOG) is Outcome.REPRODUCED
+
+
+@pytest.mark.parametrize(
+    ("code", "log", "expected"),
+    [
+        (139, LOG, Outcome.DIFFERENT_FAILURE),
+        (3, LOG, Outcome.DIFFERENT_FAILURE),
+        (4, LOG, Outcome.DIFFERENT_FAILURE),
+        (123, LOG, Outcome.REPRODUCED),  # xargs
+        (2, LOG + "make: *** [Makefile:2: all] Error 1\n", Outcome.REPRODUCED),
+        (2, LOG + "make: *** [Makefile:2: all] Error 3\n", Outcome.DIFFERENT_FAILURE),
+        (8, LOG + "Errors while running CTest\n", Outcome.REPRODUCED),
+    ],
+)
+def test_the_exit_status_shows_that_an_exception_was_handled(code: int, log: str, expected: Outcome) -> None:
+    judgement = judge(Failure(exception="TypeError"), Ending(exit_code=code), log)
+    assert judgement.outcome is expected
+    if expected is Outcome.DIFFERENT_FAILURE:
+        assert judgement.reason.endswith(f"ends a program with 1; if this is it, write exit_code: {code}")
+        assert outcome({"exception": "TypeError", "exit_code": code}, Ending(exit_code=code), log) is Outcome.REPRODUCED
+
+
+RANK = """\
+Traceback (most recent call last):
+  File "/workspace/train.py", line 3, in <module>
+    load()
+  File "/workspace/train.py", line 2, in load
+    raise {error}
+{error}
+"""
+TORCHRUN = """\
+E0801 13:23:20.000000 32974 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: 1) local_rank: 1
+Traceback (most recent call last):
+  File "/usr/local/bin/torchrun", line 10, in <module>
+    sys.exit(main())
+  File "/usr/local/lib/python3.11/site-packages/torch/distributed/launcher/api.py", line 270, in launch_agent
+    raise ChildFailedError(
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+train.py FAILED
+------------------------------------------------------------
+Failures:
+  <NO_OTHER_FAILURES>
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2025-08-01_11:36:44
+  rank      : 0 (local_rank: 0)
+  exitcode  : 1 (pid: 11377)
+  error_file: <N/A>
+============================================================
+"""
+SPAWN = """\
+Traceback (most recent call last):
+  File "/workspace/repro.py", line 3, in <module>
+    mp.spawn(work, nprocs=2)
+  File "/usr/local/lib/python3.11/site-packages/torch/multiprocessing/spawn.py", line 170, in join
+    raise ProcessRaisedException(msg, error_index, failed_process.pid)
+torch.multiprocessing.spawn.ProcessRaisedException:
+
+-- Process 0 terminated with the following error:
+Traceback (most recent call last):
+  File "/usr/local/lib/python3.11/site-packages/torch/multiprocessing/spawn.py", line 90, in _wrap
+    fn(i, *args)
+  File "/workspace/repro.py", line 2, in work
+    raise ValueError('bad shard')
+ValueError: bad shard
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "found", "missed"),
+    [
+        (
+            RANK.format(error="ValueError: bad shard") + RANK.format(error="OSError: peer") + TORCHRUN,
+            [{"exception": "ValueError"}, {"exception": "OSError"}, {"exception": "ChildFailedError"}],
+            [{"exception": "KeyError"}, {"exception": "ValueError", "message": "peer"}],
+        ),
+        (SPAWN, [{"exception": "ValueError"}, {"frames": ["repro.py:work"]}], [{"exception": "KeyError"}]),
+    ],
+)
+def test_what_a_child_ended_with_is_found_behind_its_launcher(
+    log: str, found: list[dict[str, Any]], missed: list[dict[str, Any]]
+) -> None:
+    assert [outcome(each, Ending(exit_code=1), log) for each in found] == [Outcome.REPRODUCED] * len(found)
+    assert [outcome(each, Ending(exit_code=1), log) for each in missed] == [Outcome.DIFFERENT_FAILURE] * len(missed)
+
+
+def test_the_end_of_a_list_of_trials_says_why_an_exception_was_not_it() -> None:
+    key = {"exception": "TypeError"}
+    judgement = judge(Failure(**key), Ending(exit_code=0), LOG)
     expect = Expect(failure=Failure(**key))
     record = judge_trial(expect, 1, Ending(exit_code=0), LOG, "log")
     assert conclude([record], Trials.of(1), expect)[1].endswith(judgement.reason)
