@@ -39,7 +39,8 @@ class Allowance:
 
     The most that they get, beside what the site grants; None = no less than the site grants. ``timeout`` of a trial,
     ``build_time`` of an image, and ``run_time`` of all trials of a run at their limits, in seconds; ``pids`` of a
-    trial; ``disk``: bytes that a trial writes; ``memory_share``: of the memory of the engine's machine.
+    trial; ``fetch_size``, ``fetch_entries``: bytes and entries of a source; ``disk``: bytes that a trial writes;
+    ``memory_share``: of the memory of the engine's machine.
     """
 
     domain: str
@@ -57,6 +58,8 @@ class Allowance:
     timeout: float | None = None
     build_time: float | None = None
     run_time: float | None = None
+    fetch_size: int | None = None
+    fetch_entries: int | None = None
     pids: int | None = None
     disk: int | None = None
     memory_share: float | None = None
@@ -81,6 +84,8 @@ ALLOWANCES: Mapping[Trust, Allowance] = {
         timeout=3600.0,
         build_time=3600.0,
         run_time=48 * 3600.0,
+        fetch_size=1024**3,
+        fetch_entries=100_000,
         pids=4096,
         disk=5 * 1024**3,
         memory_share=0.5,

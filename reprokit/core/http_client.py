@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
+from reprokit.core import addresses
 from reprokit.core.addresses import is_loopback
 
 if TYPE_CHECKING:
@@ -132,10 +133,12 @@ def _answered(
         request = httpx.Request(
             method, url, headers={"User-Agent": "reprokit", **headers, "Accept-Encoding": "identity"}, content=body
         )
+        kinds: set[str] | None = None
         for _ in range(MAX_REDIRECTS + 1):
-            client = httpx.Client(
-                trust_env=False, proxy=_proxy(request.url), verify=_certificates(), timeout=httpx.Timeout(silence)
-            )
+            proxy = _proxy(request.url)
+            found, kinds = _addresses(request.url, kinds, by_proxy=proxy is not None)
+            transport = httpx.HTTPTransport(verify=_certificates(), proxy=proxy, trust_env=False)
+            client = httpx.Client(transport=_pinned(transport, found), timeout=httpx.Timeout(silence))
             with client:
                 answer = client.send(request, stream=True)
                 if answer.next_request is None:
@@ -146,6 +149,56 @@ def _answered(
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
         raise NoAnswer(str(error) or type(error).__name__) from None
     raise NoAnswer(f"more than {MAX_REDIRECTS} redirects")
+
+
+def _addresses(url: httpx.URL, kinds: set[str] | None, *, by_proxy: bool) -> tuple[list[str], set[str]]:
+    """The addresses at which a server is connected to, none where a proxy does that, and the kinds of their networks.
+
+    ``kinds``: those of the address that was asked for first, None for that itself. It may be anywhere, since the user
+    named it; a redirect leads to public addresses and to those kinds alone. Raises NoAnswer, OSError.
+    """
+    if url.scheme not in ("http", "https") or not url.host:
+        return [], kinds or set()  # httpx says what is wrong with it
+    port = url.port or (443 if url.scheme == "https" else 80)
+    try:
+        found = addresses.networks(url.host, port)
+        good = list(found) if kinds is None else addresses.permitted(url.host, port, found, {"", *kinds})
+    except addresses.NotPublic as error:
+        raise NoAnswer(f"it redirects to another network: {error}; name that address if it is meant") from None
+    except OSError:
+        if by_proxy:  # which may know names that this host does not
+            return [], kinds or set()
+        raise
+    return [] if by_proxy else good, set(found.values()) if kinds is None else kinds
+
+
+def _pinned(transport: httpx.BaseTransport, found: Sequence[str]) -> httpx.BaseTransport:
+    """The transport, which connects to the first of these addresses that answers, without looking the name up again."""
+    import httpx
+
+    class Pinned(httpx.BaseTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            for place, address in enumerate(found, 1):
+                # By httpx's documentation ("Extensions", sni_hostname): certificates are those of the name.
+                request.extensions["sni_hostname"] = request.url.host
+                pinned = httpx.Request(
+                    request.method,
+                    request.url.copy_with(host=address),
+                    headers=request.headers,
+                    stream=request.stream,
+                    extensions=request.extensions,
+                )
+                try:
+                    return transport.handle_request(pinned)
+                except httpx.ConnectError:
+                    if place == len(found):
+                        raise
+            return transport.handle_request(request)
+
+        def close(self) -> None:
+            transport.close()
+
+    return Pinned()
 
 
 def _proxy(url: httpx.URL) -> str | None:

@@ -13,11 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from reprokit.case.trust import ALLOWANCES, Trust
-from reprokit.core import cache, http_client, json_text
+from reprokit.core import addresses, cache, http_client, json_text
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.core.ownership import IMAGE, locked, private_folder
 from reprokit.engine.protocol import Engine, ImageInfo, Progress
 from reprokit.engine.sharing import ImageShare, SharedImage
+from reprokit.engine.site.gateway.access import parsed_host
 from reprokit.environment.catalog import Catalog
 from reprokit.environment.model import BASE_PREFIX
 
@@ -126,6 +127,8 @@ def _public(
     plain, _, digest = base.reference.partition("@")
     digest = here.digest if here else digest
     found = None
+    if places(plain, "no.example") == (plain,):  # it names its registry
+        _check_registry(base.reference)
     if digest or not here:  # what is of this engine alone keeps its name
         found = _pulled(engine, plain, digest, trust=trust, cancel=cancel, on_progress=on_progress)
     if found is None:
@@ -134,6 +137,28 @@ def _public(
             "a login, and it has no such image: read the case, and give --reviewed"
         )
     return replace(engine.tag(found.id, own_name(found.digest)), digest=found.digest) if found.digest else found
+
+
+def _check_registry(reference: str) -> None:
+    """Raise Unsupported where an untrusted case names a registry of this host or its networks that the site does not.
+
+    The engine, which connects, looks the name up again.
+    """
+    from reprokit.engine import site
+
+    own = site.settings()
+    named = {parsed_host(one) for one in (*own.build_hosts, own.registry.rpartition("://")[2].partition("/")[0])}
+    host, port = parsed_host(reference.partition("/")[0])
+    if (host, port) in named or (host, None) in named:
+        return
+    with suppress(OSError):  # the engine says so, or has another way to it
+        try:
+            addresses.permitted(host, port or 443, addresses.networks(host, port or 443))
+        except addresses.NotPublic as error:
+            raise Unsupported(
+                f"{UNAVAILABLE}: environment.image {reference}: {error}, and the case is untrusted: read it, and give "
+                "--reviewed, or name the registry in build_hosts"
+            ) from None
 
 
 def _as_seen(engine: Engine, base: Base, digest: str, pulled: Callable[[str], ImageInfo | None]) -> ImageInfo:

@@ -28,6 +28,7 @@ from reprokit.core.terminal import echo
 from reprokit.core.text import first_line
 from reprokit.engine import registry
 from reprokit.engine.images import on_docker_hub
+from reprokit.engine.site import config
 from reprokit.environment.cases import load_text
 from reprokit.intake.bundle import FORMAT, add
 from reprokit.run.approving import approve
@@ -39,7 +40,7 @@ MOST_TEXT = 8 * 2**20
 MOST_RATIO = 100
 """How many times as large as the file its content may be; images are two to five times as large."""
 _MARGIN = 64 * 2**20
-_SHORT = "it ends too early, or it expands to more than an image does: copy it again"
+_SHORT = "it ends too early, or it expands to more than an image does, or than max_fetch_size of the configuration"
 _BLOCK = 512
 _BROKEN: tuple[type[Exception], ...] = (EOFError, ValueError, tarfile.HeaderError, zlib.error)
 _LAYER = re.compile(r"([0-9a-f]{64})\.tar")
@@ -84,7 +85,8 @@ def open_bundle(path: Path, folder: Path, name: str) -> OpenBundle:
         with path.open("rb") as raw:
             whole = _Part(raw.read, path.stat().st_size)
             with _decompressed(raw, whole) as stream:
-                texts, image_id = _read(_Part(stream.read, whole.left * MOST_RATIO + _MARGIN), folder / "image.tar")
+                most = min(whole.left * MOST_RATIO + _MARGIN, config.load().max_fetch_size)
+                texts, image_id = _read(_Part(stream.read, most), folder / "image.tar")
             whole.skip()
         about = About.model_validate_json(texts["bundle.json"])
         if about.format != FORMAT:

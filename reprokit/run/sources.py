@@ -9,22 +9,35 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from reprokit.case.cellspec import CellSpec, SourceSpec
-from reprokit.case.trust import ALLOWANCES, Trust
+from reprokit.case.trust import ALLOWANCES, Trust, limited_by
 from reprokit.core import cache
 from reprokit.core.errors import UsageError
 from reprokit.core.ownership import locked
+from reprokit.core.text import whole_number
+from reprokit.engine.site import assembly, config
+from reprokit.engine.site.gateway.server import tunnels
 from reprokit.environment.model import SourceTree
 from reprokit.run.uses import Uses
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
-GIT_SECONDS = 900
+MOST_DEPTH = 200
+"""Folders within each other in a tree."""
+MOST_PATCHED = 384 * 2**20
+"""Bytes of memory in which git applies a patch: it holds what it makes of all files until it writes them."""
+_GIT_MEMORY = 4 * 2**30
+"""Of a git that fetches for an untrusted case."""
+_PER_ENTRY = 4096
+"""Bytes that an entry takes in git's archive beside its content."""
 
 _USED = Uses()
 """What this process fetched: builds read it until the process ends."""
@@ -32,6 +45,42 @@ _USED = Uses()
 
 class SourceError(UsageError):
     """A source cannot be fetched, or its patch does not apply; the text says which, why and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FetchLimits:
+    """The most of one source of a case that is trusted so far: ``size`` in bytes, ``entries``, ``seconds`` of git."""
+
+    trust: Trust = Trust.OWN
+    size: int
+    entries: int
+    seconds: float
+
+    @classmethod
+    def of(cls, trust: Trust) -> FetchLimits:
+        """As the site and the level say."""
+        site, level = config.load(), ALLOWANCES[trust]
+        return cls(
+            trust=trust,
+            size=min(site.max_fetch_size, level.fetch_size or site.max_fetch_size),
+            entries=min(site.max_fetch_entries, level.fetch_entries or site.max_fetch_entries),
+            seconds=site.max_fetch_time,
+        )
+
+    def why(self, setting: str) -> str:
+        """Why a source is refused that is beyond one of the settings ``max_fetch_...``."""
+        most = {
+            "size": f"{self.size} bytes",
+            "entries": f"{self.entries} entries",
+            "time": f"{self.seconds:g} s of git",
+        }
+        return f"it takes more than {most[setting]} ({limited_by(f'max_fetch_{setting}', self.trust)})"
+
+    def command(self, *words: str, memory: int = 0) -> list[str]:
+        """The command, which writes no larger file and takes no more than so much ``memory``; 0 for any."""
+        # By the shell: it can be set for a child of a process with threads, and holds for the child's own children.
+        set_most = 'ulimit -f "$1" 2>/dev/null; [ "$2" = 0 ] || ulimit -v "$2" 2>/dev/null; shift 2; exec "$@"'
+        return ["sh", "-c", set_most, "sh", str(self.size // 512 + 1), str(memory // 1024), *words]
 
 
 def fetch(
@@ -52,7 +101,8 @@ def fetch(
     kept = _shared(kept or cache.folder("sources"), trust)
     note = ""
     if stand_in is None:
-        repository, commit = _fetch_commit(name, spec, _Git.of(name, spec, trust), kept)
+        with _Git.of(name, spec, trust) as git:
+            repository, commit = _fetch_commit(name, spec, git, kept)
         tree_key = commit
     else:
         repository = stand_in.expanduser().resolve()
@@ -66,7 +116,7 @@ def fetch(
         _USED.begin(str(archive))
         with locked(kept / "trees.lock"):
             if not archive.is_dir():
-                _export(name, repository, tree_key, spec.patch, archive, _environment(trust))
+                _export(name, repository, tree_key, spec.patch, archive, FetchLimits.of(trust))
     else:
         digest, archive = _copy_as_it_stands(name, repository, patch_key, spec.patch, kept)
     return SourceTree(name=name, commit=commit, digest=digest, archive=archive, path=spec.path, note=note)
@@ -85,7 +135,7 @@ def history(
     ``trust``: as :func:`fetch` takes it. ``stand_in``: a repository used instead of ``spec.git``: a bare one is taken
     as it is, of a checkout what it has committed. Raises SourceError.
     """
-    origin, git = spec.git, _Git()
+    origin, opened = spec.git, _Git.of(name, spec, trust) if stand_in is None else nullcontext(_Git())
     if stand_in is not None:
         folder = stand_in.expanduser().resolve()
         bare = git_says(folder, "rev-parse", "--is-bare-repository")
@@ -98,13 +148,11 @@ def history(
         if bare == "true":
             return folder
         origin = str(folder)
-    else:
-        git = _Git.of(name, spec, trust)
     kept = _shared(kept or cache.folder("sources"), trust)
     # Apart from what single commits are fetched into: a fetch with a depth cuts off history that is there.
     repository = kept / (hashlib.sha256(origin.encode()).hexdigest()[:24] + "-history.git")
     _USED.begin(str(repository))
-    with locked(repository.with_suffix(".lock")):
+    with locked(repository.with_suffix(".lock")), opened as git:
         if not (repository / "HEAD").exists():
             shutil.rmtree(repository, ignore_errors=True)
             git.init(name, repository)
@@ -179,24 +227,81 @@ def _stand_in_commit(name: str, spec: SourceSpec, folder: Path) -> tuple[str, st
     return head + ("-dirty" if dirty else ""), "" if dirty else head, ", ".join(notes)
 
 
-def _export(name: str, repository: Path, commit: str, patch: str, target: Path, environment: Mapping[str, str]) -> None:
+def _check_tree(name: str, repository: Path, commit: str, limits: FetchLimits) -> None:
+    """Raise SourceError for a tree of too many entries, bytes or levels, before anything of it is written.
+
+    A few kilobytes can name one subtree over and over, as a file of zeros can be packed.
+    """
+    # With -t: a tree of trees alone would take for ever without a line.
+    words = limits.command("git", "-C", str(repository), "ls-tree", "-r", "-t", "-l", "-z", "--full-tree", commit)
+    until, entries, size, rest = time.monotonic() + limits.seconds, 0, 0, b""
+    environment = _environment(limits.trust)
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as listing:
+        assert listing.stdout
+        try:
+            while block := os.read(listing.stdout.fileno(), 65536):
+                *lines, rest = (rest + block).split(b"\0")
+                entries += len(lines)
+                for line in lines:
+                    about, _, path = line.partition(b"\t")
+                    size += whole_number(about.rpartition(b" ")[2].decode()) or 0
+                    if path.count(b"/") >= MOST_DEPTH:
+                        raise SourceError(f"source {name!r}: its folders are more than {MOST_DEPTH} levels deep")
+                if len(rest) > 65536:
+                    raise SourceError(f"source {name!r}: a path in it has more than {len(rest)} bytes")
+                over = {
+                    "entries": entries > limits.entries,
+                    "size": size > limits.size,
+                    "time": time.monotonic() > until,
+                }
+                for setting in filter(over.get, over):
+                    raise SourceError(
+                        f"source {name!r}: {limits.why(setting)}; give a folder of what you need: --source {name}=DIR"
+                    )
+        finally:
+            listing.kill()
+
+
+def _export(name: str, repository: Path, commit: str, patch: str, target: Path, limits: FetchLimits) -> None:
+    _check_tree(name, repository, commit, limits)
     target.parent.mkdir(parents=True, exist_ok=True)
+    until, left = time.monotonic() + limits.seconds, limits.size + _PER_ENTRY * limits.entries
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".export-") as scratch:
         tree = Path(scratch) / "tree"
         tree.mkdir()
-        archive = subprocess.Popen(
-            ["git", "-C", str(repository), "archive", "--format=tar", commit],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,  # it may run filters of the user's configuration on what the tree's attributes name
-        )
-        unpack = subprocess.run(
-            ["tar", "-x", "--no-same-owner", "-C", str(tree)], stdin=archive.stdout, capture_output=True, check=False
-        )
-        _, errors = archive.communicate()
-        if archive.returncode or unpack.returncode:
-            raise SourceError(f"source {name!r}: cannot export {commit}: {(errors + unpack.stderr).decode().strip()}")
-        _apply(name, tree, patch, environment)
+        with (
+            tempfile.TemporaryFile(dir=scratch) as errors,
+            subprocess.Popen(
+                limits.command("git", "-C", str(repository), *_STREAMED, "archive", "--format=tar", commit),
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                # It may run filters of the user's configuration on what the tree's attributes name.
+                env=_environment(limits.trust),
+            ) as archive,
+            subprocess.Popen(
+                limits.command("tar", "-x", "--no-same-owner", "-C", str(tree)), stdin=subprocess.PIPE, stderr=errors
+            ) as unpack,
+        ):
+            assert archive.stdout
+            assert unpack.stdin
+            try:
+                with suppress(BrokenPipeError), archive.stdout, unpack.stdin:
+                    # Attributes of the tree replace words of its files by the commit's message, of any length.
+                    while block := os.read(archive.stdout.fileno(), 1 << 20):
+                        left -= unpack.stdin.write(block)
+                        if left < 0 or time.monotonic() > until:
+                            raise SourceError(f"source {name!r}: {limits.why('size' if left < 0 else 'time')}")
+            except BaseException:
+                archive.kill()
+                unpack.kill()
+                raise
+            if unpack.wait() == -signal.SIGXFSZ:
+                raise SourceError(f"source {name!r}: {limits.why('size')}")
+            if archive.wait() or unpack.returncode:
+                errors.seek(0)
+                said = errors.read(4000).decode(errors="replace").strip()
+                raise SourceError(f"source {name!r}: cannot export {commit}: {said}")
+        _apply(name, tree, patch, limits)
         tree.rename(target)
 
 
@@ -216,7 +321,7 @@ def _copy_as_it_stands(name: str, folder: Path, patch_key: str, patch: str, kept
                     (tree / relative).parent.mkdir(parents=True, exist_ok=True)
                     shutil.copy2(source, tree / relative, follow_symlinks=False)
         digest = _digest(tree_digest(tree), patch_key)
-        _apply(name, tree, patch, _environment())
+        _apply(name, tree, patch, FetchLimits.of(Trust.OWN))
         target = kept / "trees" / digest.removeprefix("sha256:")
         _USED.begin(str(target))
         with locked(kept / "trees.lock"):
@@ -225,20 +330,27 @@ def _copy_as_it_stands(name: str, folder: Path, patch_key: str, patch: str, kept
     return digest, target
 
 
-def _apply(name: str, tree: Path, patch: str, environment: Mapping[str, str]) -> None:
+def _apply(name: str, tree: Path, patch: str, limits: FetchLimits) -> None:
     if not patch:
         return
-    done = subprocess.run(
-        ["git", "apply", "--whitespace=nowarn", "-"],
-        cwd=tree,
-        # Without this git looks for a repository above the cache and skips files outside of it.
-        env={**environment, "GIT_CEILING_DIRECTORIES": str(tree.parent)},
-        input=patch.encode(),
-        capture_output=True,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            limits.command("git", "apply", "--whitespace=nowarn", "-", memory=MOST_PATCHED),
+            cwd=tree,
+            # Without this git looks for a repository above the cache and skips files outside of it.
+            env={**_environment(limits.trust), "GIT_CEILING_DIRECTORIES": str(tree.parent)},
+            input=patch.encode(),
+            capture_output=True,
+            check=False,
+            timeout=limits.seconds,
+        )
+    except subprocess.TimeoutExpired:
+        raise SourceError(f"source {name!r}: the patch: {limits.why('time')}") from None
+    said = done.stderr.decode(errors="replace").strip()
+    if "out of memory" in said.lower() or done.returncode < 0:
+        said = f"it takes more than {MOST_PATCHED >> 20} MiB of memory; a smaller one does, or a commit that has it"
     if done.returncode:
-        raise SourceError(f"source {name!r}: the patch does not apply: {done.stderr.decode().strip()}")
+        raise SourceError(f"source {name!r}: the patch does not apply: {said}")
 
 
 def tree_digest(tree: Path) -> str:
@@ -258,6 +370,9 @@ def tree_digest(tree: Path) -> str:
 def _digest(tree: str, patch: str) -> str:
     return "sha256:" + hashlib.sha256(f"{tree}\0{patch}".encode()).hexdigest()
 
+
+_STREAMED = ("-c", "core.bigFileThreshold=32m")
+"""So that git does not hold a larger file in memory."""
 
 PASSED_ON = frozenset(
     {"PATH", "LANG", "LC_ALL", "TMPDIR", "GIT_SSL_CAINFO", "SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE"}
@@ -294,16 +409,27 @@ class _Git:
     """git as it fetches for a case: the variables that it finds."""
 
     environment: Mapping[str, str] = field(default_factory=_environment)
+    limits: FetchLimits = field(default_factory=lambda: FetchLimits.of(Trust.OWN))
+    refused: Sequence[str] = ()
+    """What its way to the network refused."""
 
     @classmethod
-    def of(cls, name: str, spec: SourceSpec, trust: Trust) -> _Git:
+    @contextmanager
+    def of(cls, name: str, spec: SourceSpec, trust: Trust) -> Iterator[_Git]:
         """As it fetches ``spec`` for a case that is trusted so far. Raises SourceError where it does not."""
         if not ALLOWANCES[trust].any_source and not spec.git.lower().startswith("https://"):
             raise SourceError(
                 f"source {name!r}: {spec.git}: an untrusted case gets sources over https:// alone; "
                 f"read it and give --reviewed, or give a folder: --source {name}=DIR"
             )
-        return cls(environment=_environment(trust))
+        limits = FetchLimits.of(trust)
+        if ALLOWANCES[trust].any_source:
+            yield cls(environment=_environment(trust), limits=limits)
+            return
+        with tunnels(assembly.current().access) as way:
+            proxies = dict.fromkeys(("http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"), way.proxy)
+            alone = {"no_proxy": "", "NO_PROXY": "", "GIT_HTTP_PROXY_AUTHMETHOD": "basic"}
+            yield cls(environment=_environment(trust) | proxies | alone, limits=limits, refused=way.notes)
 
     def init(self, name: str, repository: Path) -> None:
         """Make an empty bare repository. Raises SourceError."""
@@ -317,18 +443,23 @@ class _Git:
 
     def attempt(self, repository: Path, *arguments: str) -> str | None:
         """None when it worked, else what git calls fatal first, or its last words."""
+        memory = 0 if ALLOWANCES[self.limits.trust].any_source else _GIT_MEMORY
         try:
             done = subprocess.run(
-                ["git", "-C", str(repository), *arguments],
+                self.limits.command("git", "-C", str(repository), *_STREAMED, *arguments, memory=memory),
                 env=self.environment,
                 capture_output=True,
                 check=False,
-                timeout=GIT_SECONDS,
+                timeout=self.limits.seconds,
             )
         except subprocess.TimeoutExpired:
-            return f"no answer within {GIT_SECONDS} s"
+            return self.limits.why("time")
         if done.returncode == 0:
             return None
+        if self.refused:
+            return self.refused[-1]
+        if f"signal {signal.SIGXFSZ.value}".encode() in done.stderr or b"File too large" in done.stderr:
+            return self.limits.why("size")
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["failed"]
         return next((line for line in lines if line.startswith("fatal:")), lines[-1])
 

@@ -6,6 +6,7 @@ write. What is imported is read as untrusted input, and merged as stores of jobs
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import shutil
@@ -14,9 +15,10 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path, PurePath
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.files import open_regular
@@ -34,6 +36,8 @@ from reprokit.store.upkeep import copy
 LARGEST_JOURNAL, LARGEST_JOURNALS = 256 << 20, 1 << 30
 """Bytes of the journal of one run, and of all runs, of an archive that is imported."""
 LARGEST_LOG = 1 << 30
+LARGEST_HEADER = 1 << 20
+Members = Callable[[], Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]]
 
 
 def back_up(store: Store, target: Path) -> int:
@@ -130,7 +134,15 @@ class ImportResult(JsonDocument):
     problems: list[str]
 
 
-def import_(store: Store, source: Path, now: str) -> ImportResult:
+@dataclass(frozen=True, kw_only=True)
+class ImportLimits:
+    """The most of an archive that is imported: ``size`` in bytes once it is unpacked, and ``entries``."""
+
+    size: int
+    entries: int
+
+
+def import_(store: Store, source: Path, now: str, limits: ImportLimits) -> ImportResult:
     """Add the runs of an archive to the store, as ``reprokit store merge`` does. Raises UsageError where it has none.
 
     Runs that cannot be taken over, and files that no run names, are left out and listed in ``problems``.
@@ -138,13 +150,16 @@ def import_(store: Store, source: Path, now: str) -> ImportResult:
     with private_folder("import") as scratch:
         folder = scratch.resolve()
         try:
-            journals = _extract(source, folder, lambda name: name.endswith(f"/{FILE}"), LARGEST_JOURNAL)
+            members = partial(_members, source, limits)
+            journals = _extract(members, folder, lambda name: name.endswith(f"/{FILE}"), LARGEST_JOURNAL)
             if not journals:
                 raise UsageError(f"{source} is not an export of a store: `reprokit store export` writes one")
             found = read(source.name, folder)
             wanted = {log for run in found.runs for log in logs_in(run)} - journals
-            logs = _extract(source, folder, wanted.__contains__, LARGEST_LOG)
-            others = _count(source) - len(journals) - len(logs)
+            logs = _extract(members, folder, wanted.__contains__, LARGEST_LOG)
+            beside = (f"{PENDING}/", "measured/", "bases.json", ".gitignore")  # of a backup
+            others = sum(not one.isdir() and not one.name.startswith(beside) for _, one in members())
+            others -= len(journals) + len(logs)
         except (tarfile.TarError, EOFError, OSError, ValueError, OverflowError, zlib.error) as error:
             raise UsageError(f"{source} cannot be read as an export of a store: {error}") from error
         if others:
@@ -155,27 +170,49 @@ def import_(store: Store, source: Path, now: str) -> ImportResult:
         return ImportResult(done.changed, done.problems)
 
 
-def _extract(source: Path, folder: Path, is_wanted: Callable[[str], bool], largest: int) -> set[str]:
+class _Pieces(io.BufferedIOBase):
+    """A stream of which no piece is read that is larger than a header may be: tarfile reads those whole."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.seek, self.tell = stream.seek, stream.tell  # type: ignore[method-assign]
+        self._stream = stream
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if not 0 <= (size or 0) <= LARGEST_HEADER:
+            raise ValueError(f"a header in it has {size} bytes")
+        return self._stream.read(size or 0)
+
+
+def _members(source: Path, limits: ImportLimits) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
+    """The members of an archive. Raises UsageError, TarError and more for one that is too large, or not an archive."""
+    size = entries = 0
+    with source.open("rb") as raw, gzip.open(raw) as unpacked:
+        stream = unpacked if raw.read(2) == b"\x1f\x8b" else raw
+        raw.seek(0)
+        with tarfile.open(fileobj=_Pieces(cast(BinaryIO, stream)), mode="r:") as archive:
+            while (member := archive.next()) is not None:
+                archive.members.clear()  # type: ignore[attr-defined]  # there may be any number of them
+                size, entries = size + member.size, entries + 1
+                if size > limits.size:
+                    raise UsageError(f"{source} holds at least {size} bytes: raise max_fetch_size ({limits.size})")
+                if entries > limits.entries:
+                    raise UsageError(f"{source} holds more than {limits.entries} files: raise max_fetch_entries")
+                yield archive, member
+
+
+def _extract(members: Members, folder: Path, is_wanted: Callable[[str], bool], largest: int) -> set[str]:
     """Write files of an archive to ``folder``, no link and nothing outside of its ``runs``; their names."""
     found, left = set[str](), LARGEST_JOURNALS
-    with tarfile.open(source) as archive:
-        while (member := archive.next()) is not None:
-            stream = archive.extractfile(member) if member.isreg() else None
-            if stream is None or not is_log(member.name) or not is_wanted(member.name) or member.name in found:
-                continue
-            left -= member.size if largest == LARGEST_JOURNAL else 0
-            if member.size > largest or left < 0:
-                raise UsageError(f"{source}: {member.name} has {member.size} bytes, which is too large to be imported")
-            target = folder / member.name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with target.open("wb") as copied:
-                shutil.copyfileobj(stream, copied)
-            found.add(member.name)
+    for archive, member in members():
+        stream = archive.extractfile(member) if member.isreg() else None
+        if stream is None or not is_log(member.name) or not is_wanted(member.name) or member.name in found:
+            continue
+        left -= member.size if largest == LARGEST_JOURNAL else 0
+        if member.size > largest or left < 0:
+            raise UsageError(f"{member.name} has {member.size} bytes, which is too large to be imported")
+        target = folder / member.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("wb") as copied:
+            shutil.copyfileobj(stream, copied)
+        found.add(member.name)
     return found
-
-
-def _count(source: Path) -> int:
-    """How many members, but folders and what a backup has beside runs, an archive has."""
-    with tarfile.open(source) as archive:
-        beside = (f"{PENDING}/", "measured/", "bases.json", ".gitignore")
-        return sum(not one.isdir() and not one.name.startswith(beside) for one in archive)

@@ -30,7 +30,7 @@ from reprokit.intake.bug import write_cases
 from reprokit.intake.draft import render as written
 from reprokit.intake.importing import kinds
 from reprokit.run import lock_file
-from reprokit.store.archive import import_
+from reprokit.store.archive import ImportLimits, import_
 from reprokit.store.database import Store
 from reprokit.store.journal import FILE
 from reprokit.store.merging import merge, read
@@ -217,7 +217,7 @@ def importing(data: bytes, folder: Path) -> None:
             archive.addfile(member, io.BytesIO(content))
     store = _store(folder)
     try:
-        import_(store, export, NOW)
+        import_(store, export, NOW, ImportLimits(size=1 << 30, entries=1000))
         _kept(store)
     finally:
         store.close()

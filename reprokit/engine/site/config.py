@@ -160,6 +160,12 @@ class Settings:
     """the most time for one build, `"2h"` by default."""
     max_run_time: float | None = field(default=None, metadata=guard(keys.in_unit("duration"), unit="seconds"))
     """the most time for all trials of a case together, at their limits."""
+    max_fetch_size: int = field(default=20 * 1024**3, metadata=guard(keys.in_unit("size"), unit="bytes"))
+    """the most bytes of a source, a bundle or an export of a store, `"20G"` by default."""
+    max_fetch_entries: int = field(default=1_000_000, metadata=guard(keys.in_unit("positive")))
+    """the most files and folders of a source or an export, 1,000,000 by default."""
+    max_fetch_time: float = field(default=900.0, metadata=guard(keys.in_unit("duration"), unit="seconds"))
+    """the most time for one step of git, `"15m"` by default."""
     runtime: str = field(default="", metadata=guard(keys.read_runtime, unset="the engine's default"))
     """the engine's runtime in which trials run, such as `runsc` (gVisor); the engine's default where it is not set
     ([gVisor](engines.md#trials-in-gvisor)).

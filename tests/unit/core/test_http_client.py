@@ -10,16 +10,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from reprokit.core import http_client
+from reprokit.core import addresses, http_client
 
 
 @pytest.fixture
 def url() -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            if self.path == "/round":
+            if self.path == "/round" or self.path.startswith("/to/"):
                 self.send_response(302)
-                self.send_header("Location", "/round")
+                self.send_header("Location", self.path.removeprefix("/to/"))
                 self.send_header("Content-Length", "0")
                 self.end_headers()
                 return
@@ -63,6 +63,35 @@ def test_an_answer_that_trickles_in_is_given_up(url: str) -> None:
 def test_redirects_that_go_round_are_given_up(url: str) -> None:
     with pytest.raises(http_client.NoAnswer, match="more than 10 redirects"):
         get(f"{url}/round")
+
+
+@pytest.fixture
+def public(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``a.example`` is a public host, whose server is the one of the test; no other program knows the name."""
+    networks = addresses.networks
+    found = {"a.example": {"127.0.0.1": ""}}
+    monkeypatch.setattr(addresses, "networks", lambda host, port: found.get(host) or networks(host, port))
+
+
+@pytest.mark.usefixtures("public")
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("0.0.0.0", "127.1", "2130706433", "0x7f000001", "[::ffff:127.0.0.1]", "[::1]", "localhost", "10.0.0.1"),
+        *("192.168.1.1", "172.16.0.1", "169.254.169.254", "[fd00:ec2::254]", "[fe80::1]", "100.64.0.1"),
+    ],
+)
+def test_a_public_address_redirects_to_no_other_network_however_it_is_written(url: str, host: str) -> None:
+    port = url.rpartition(":")[2]
+    with pytest.raises(http_client.NoAnswer, match="redirects to another network"):
+        get(f"http://a.example:{port}/to/http://{host}:{port}/slow")
+
+
+@pytest.mark.usefixtures("public")
+def test_a_name_is_looked_up_once_and_a_redirect_may_stay(url: str) -> None:
+    port = url.rpartition(":")[2]
+    assert get(f"http://a.example:{port}/to/http://a.example:{port}/packed").status == 200
+    assert get(f"{url}/to/http://127.1:{port}/packed").status == 200
 
 
 @pytest.mark.parametrize(

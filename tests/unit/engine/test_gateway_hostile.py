@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from reprokit.core import addresses
+from reprokit.core.addresses import not_public
 from reprokit.engine.site.gateway import RELAY_PORT, Allowed, SiteAccess, access, connections, server, upstream
-from reprokit.engine.site.gateway.access import Guard, HostRefused, not_public
+from reprokit.engine.site.gateway.access import Guard, HostRefused
 from tests.unit.engine.gateway_world import PUBLIC, Server, World, gateway, plain, redirect
 
 INDEX = SiteAccess(pip={"index-url": ("http://index.example/simple",)})
@@ -120,8 +122,8 @@ def test_an_interface_of_this_host_is_not_public() -> None:
     )
     with pytest.raises(HostRefused, match=r"has the address 93.184.215.14, which is of this host itself"):
         guard.addresses("me.example", 22, of_build=True)
-    assert access.is_of_this_host("127.0.0.1")
-    assert not access.is_of_this_host(PUBLIC)
+    assert addresses.is_of_this_host("127.0.0.1")
+    assert not addresses.is_of_this_host(PUBLIC)
 
 
 def test_a_name_that_changes_its_address_gains_nothing(world: World, tmp_path: Path) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from reprokit.case.cellspec import DatasetSpec, SourceSpec
+from reprokit.case.trust import Trust
 from reprokit.core.errors import UsageError
 from reprokit.run.plan import check_dataset
 from reprokit.run.sources import SourceError, fetch, tree_digest
@@ -68,6 +73,84 @@ def test_a_patch_changes_tree_and_digest_and_one_that_does_not_apply_is_refused(
     assert patched.digest != plain.digest
     with pytest.raises(SourceError, match="does not apply"):
         fetch("s", spec(repository, "v2", PATCH), kept=tmp_path / "cache")
+
+
+def _nested(folder: Path, entry: str, levels: int, times: int) -> str:
+    """A commit of trees within each other, each of which names the next one so many times: kilobytes that make any."""
+    for _ in range(levels):
+        entry = f"{entry[: entry.index(chr(9))]}\t"
+        lines = "".join(f"{entry}n{number}\n" for number in range(times))
+        made = subprocess.run(["git", "mktree"], cwd=folder, input=lines, capture_output=True, check=True, text=True)
+        entry = f"040000 tree {made.stdout.strip()}\t"
+    return git(folder, "commit-tree", "-m", "x", entry.split(" ")[2].strip())
+
+
+@pytest.mark.parametrize("kind", ["entries", "no files", "depth", "zeros", "noise", "message", "time"])
+def test_what_grows_when_it_is_unpacked_is_refused_before_it_does(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setenv("REPROKIT_MAX_FETCH_ENTRIES", "2000")
+    monkeypatch.setenv("REPROKIT_MAX_FETCH_SIZE", "2m")
+    blob = f"100644 blob {git(repository, 'rev-parse', 'HEAD:hello.py')}\t"
+    words = {"entries": "more than 2000 entries .max_fetch_entries", "depth": "levels deep"}.get(kind, "max_fetch_size")
+    if kind in ("entries", "no files", "depth"):
+        empty = f"040000 tree {git(repository, 'hash-object', '-wt', 'tree', '/dev/null')}\t"
+        shape = {"entries": (blob, 6, 10), "no files": (empty, 40, 2), "depth": (blob, 250, 1)}[kind]
+        git(repository, "update-ref", "refs/heads/main", _nested(repository, *shape))
+        words = "max_fetch_entries" if kind == "no files" else words
+    else:
+        text = {"zeros": bytes(3 << 20), "time": b"", "noise": os.urandom(3 << 20), "message": b"$Format:%B$" * 200}[
+            kind
+        ]
+        (repository / "large").write_bytes(text)
+        (repository / ".gitattributes").write_text("large export-subst\n" if kind == "message" else "")
+        git(repository, "add", "-A")
+        git(repository, "commit", "-qm", "m" * 100_000)
+    if kind == "time":
+        monkeypatch.setenv("REPROKIT_MAX_FETCH_TIME", "0.001s")
+        words = "max_fetch_time"
+    with pytest.raises(SourceError, match=words):
+        fetch("s", spec(repository, "main"), kept=tmp_path / "cache")
+    assert sum(path.stat().st_size for path in (tmp_path / "cache").rglob("*")) < 12 << 20
+
+
+def test_a_patch_takes_no_more_memory_than_a_patch_does(repository: Path, tmp_path: Path) -> None:
+    (repository / "large").write_bytes(b"0123456789abcde\n" * (16 << 16))
+    git(repository, "add", "-A")
+    git(repository, "commit", "-qm", "large")
+    copy = "diff --git a/large b/n{0}\nsimilarity index 100%\ncopy from large\ncopy to n{0}\n"
+    few, many = ("".join(copy.format(number) for number in range(count)) for count in (2, 100))
+    assert (fetch("s", spec(repository, "main", few), kept=tmp_path / "cache").archive / "n1").exists()
+    with pytest.raises(SourceError, match="the patch does not apply: it takes more than 384 MiB of memory"):
+        fetch("s", spec(repository, "main", many), kept=tmp_path / "cache")
+
+
+@pytest.mark.parametrize(
+    ("host", "named"),
+    [
+        *((one, False) for one in ("127.0.0.1", "localhost", "0.0.0.0", "127.1", "2130706433", "[::ffff:127.0.0.1]")),
+        *((one, True) for one in ("127.0.0.1", "localhost")),
+    ],
+)
+def test_git_of_an_untrusted_case_reaches_public_addresses_and_what_the_site_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str, named: bool
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+        server.settimeout(0.1)
+        port = server.getsockname()[1]
+        monkeypatch.setenv("no_proxy", "*")
+        monkeypatch.setenv("REPROKIT_BUILD_HOSTS", f"{host}:{port}" if named else "corp.example")
+        source = SourceSpec(git=f"https://{host}:{port}/x", ref="v1", path="tree")
+        fetched = pool.submit(fetch, "s", source, Trust.STRANGER, kept=tmp_path / "cache")
+        reached = ended = False
+        while not ended:
+            ended = fetched.done()
+            with suppress(TimeoutError):
+                server.accept()[0].close()  # that is not TLS
+                reached = True
+        with pytest.raises(SourceError, match="cannot fetch" if named else "build_hosts"):
+            fetched.result()
+        assert reached is named
 
 
 def test_an_unknown_ref_and_an_unreachable_repository_say_what_to_do(repository: Path, tmp_path: Path) -> None:

@@ -229,6 +229,32 @@ def test_what_is_not_an_export_is_refused(tmp_path: Path, capsys: pytest.Capture
     assert "cannot be read as an export" in capsys.readouterr().err
 
 
+def test_what_is_too_large_for_this_site_or_for_a_header_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No file of it is named by a run: all that it takes is reading."""
+    bomb, many, header, broken = (tmp_path / f"{name}.tar.gz" for name in ("bomb", "many", "header", "broken"))
+    with tarfile.open(bomb, "w:gz") as made:
+        made.addfile(_sized("x", 3 << 20), io.BytesIO(bytes(3 << 20)))
+    with tarfile.open(many, "w:gz") as made:
+        for number in range(30):
+            made.addfile(tarfile.TarInfo(f"x{number}"))
+    with tarfile.open(header, "w:gz", format=tarfile.PAX_FORMAT, pax_headers={"comment": "0" * (2 << 20)}) as made:
+        made.addfile(tarfile.TarInfo("x"))
+    broken.write_bytes(many.read_bytes()[:30] + b"x" * 300)
+    monkeypatch.setenv("REPROKIT_MAX_FETCH_SIZE", "2m")
+    monkeypatch.setenv("REPROKIT_MAX_FETCH_ENTRIES", "20")
+    for file, words in ((bomb, "max_fetch_size"), (many, "max_fetch_entries"), (header, "a header"), (broken, "read")):
+        assert invoke(["store", "import", str(file), "--store", str(tmp_path / "s")]) == 2
+        assert words in capsys.readouterr().err
+
+
+def _sized(name: str, size: int) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.size = size
+    return info
+
+
 def test_deep_and_endless_lines_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import base64
 import ipaddress
 import re
-import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from reprokit.core.addresses import is_loopback
+from reprokit.core import addresses
+from reprokit.core.addresses import Resolver, is_loopback, is_of_this_host, look_up
 from reprokit.engine.site.links import ARCHIVES, local_path
 
 RELAY_PORT = 17890
@@ -162,27 +162,11 @@ def bypasses(host: str, port: int | None, no_proxy: str) -> bool:
     return False
 
 
-Resolver = Callable[[str, int], Sequence[str]]
-"""Host and port -> addresses; raises OSError where there are none."""
-
 _HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252})|[0-9A-Fa-f:.]{2,45}")
 _USUAL_PORTS = (80, 443)
 _PROJECT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,200}[A-Za-z0-9])?/?")
 MAX_LINKED = 8
 """Other hosts from which one build gets files that pages of its case's indexes link to: an index has one or two."""
-
-# Not by ipaddress: before Python 3.12, its is_global holds for 192.0.0.192, where Oracle's cloud has metadata.
-_NOT_PUBLIC = {
-    "of this host itself": ("0.0.0.0/8", "127.0.0.0/8", "::/127"),
-    "link-local, where clouds keep metadata": ("169.254.0.0/16", "168.63.129.16/32", "fe80::/10"),
-    "of a private network": ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"),
-    "not a public one": (
-        *("192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24"),
-        *("224.0.0.0/3", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"),
-    ),
-}
-_PUBLIC_6 = ipaddress.ip_network("2000::/3")
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 class NotServed(Exception):
@@ -217,43 +201,6 @@ class Allowed:
     """HOST or HOST:PORT."""
     places: frozenset[str] = frozenset()
     """Indexes and find-links pages that the case names, and the files that these link to: Guard.check_link."""
-
-
-def not_public(address: str) -> str:
-    """Why a build must not reach an address, as the end of a sentence; '' for a public one."""
-    try:
-        one = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return "not one that can be checked"
-    if isinstance(one, ipaddress.IPv6Address) and one in _NAT64:
-        one = ipaddress.IPv4Address(int(one) & 0xFFFFFFFF)
-    elif isinstance(one, ipaddress.IPv6Address) and one.ipv4_mapped is not None:
-        one = one.ipv4_mapped
-    for kind, networks in _NOT_PUBLIC.items():
-        if any(one in ipaddress.ip_network(network) for network in networks):
-            return kind
-    return "" if one.version == 4 or one in _PUBLIC_6 else "not a public one"
-
-
-def look_up(host: str, port: int) -> Sequence[str]:
-    """The addresses of a host, as the system resolves it."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
-
-
-def is_of_this_host(address: str) -> bool:
-    """Whether an interface of this host has an address: only such a one can be bound to. Sends nothing."""
-    return _can_bind(address) and not _can_bind("192.0.2.1")  # where everything can be bound to, that says nothing
-
-
-def _can_bind(address: str) -> bool:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    try:
-        with socket.socket(family, socket.SOCK_DGRAM) as one:
-            one.bind((address, 0))
-    except OSError:
-        return False
-    return True
 
 
 class Guard:
@@ -332,23 +279,16 @@ class Guard:
         if by_proxy and _holds(named, host, port):
             return []
         try:
-            found = self.resolve(host, port)
-        except (OSError, UnicodeError) as error:
+            found = addresses.networks(host, port, self.resolve, self._own)
+            return list(found) if _holds(named, host, port) else addresses.permitted(host, port, found)
+        except addresses.NotPublic as error:
+            raise HostRefused(
+                f'{error}; if builds should reach it, set build_hosts = ["{host}:{port}"] in reprokit.toml'
+            ) from None
+        except OSError as error:
             if by_proxy and not (of_build and host in self._linked):
                 return []
-            why = getattr(error, "strerror", "") or "the name cannot be looked up"
-            raise Unreachable(f"{host} has no address: {why}") from None
-        if _holds(named, host, port):
-            return list(found)
-        kinds = {one: not_public(one) or ("of this host itself" if self._own(one) else "") for one in found}
-        good = [one for one, kind in kinds.items() if not kind]
-        if not good:
-            one, kind = next(iter(kinds.items()), ("", "not known"))
-            raise HostRefused(
-                f"{host}:{port} has the address {one}, which is {kind}; if builds should reach it, "
-                f'set build_hosts = ["{host}:{port}"] in reprokit.toml'
-            )
-        return good
+            raise Unreachable(f"{host} has no address: {error.strerror}") from None
 
 
 def _holds(endpoints: frozenset[HostPort], host: str, port: int) -> bool:

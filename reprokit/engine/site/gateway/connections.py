@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import h11
 import httpcore
@@ -48,17 +47,15 @@ class HttpRequest:
 
 
 class ConnectionServer:
-    """Calls ``serve`` with each connection to a Unix socket, in a thread of its own, until it is stopped."""
+    """Calls ``serve`` with each connection to a bound socket, in a thread of its own, until it is stopped."""
 
-    def __init__(self, path: Path, serve: Callable[[Client], None]) -> None:
+    def __init__(self, listener: socket.socket, serve: Callable[[Client], None]) -> None:
         self._serve = serve
         self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._open: set[socket.socket] = set()
         self._stopped = False
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.bind(str(path))
-        path.chmod(0o600)
-        self._socket.listen(8 * MAX_CONNECTIONS)
+        self._socket = listener
+        listener.listen(8 * MAX_CONNECTIONS)
         self._accepting = threading.Thread(target=self._accept, name="gateway", daemon=True)
         self._accepting.start()
 

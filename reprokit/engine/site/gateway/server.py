@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import httpcore
 
+from reprokit.core.addresses import Resolver, is_of_this_host, look_up
 from reprokit.core.text import whole_number
 from reprokit.engine.site.gateway import pages
 from reprokit.engine.site.gateway.access import (
@@ -23,12 +26,10 @@ from reprokit.engine.site.gateway.access import (
     Allowed,
     Guard,
     NotServed,
-    Resolver,
     SiteAccess,
     Unreachable,
+    basic,
     endpoint,
-    is_of_this_host,
-    look_up,
     shown,
     without_login,
 )
@@ -53,7 +54,6 @@ _ANSWERED = (
     *("content-type", "content-length", "content-encoding", "content-range", "accept-ranges", "last-modified", "etag"),
     *("location", "date", "retry-after", "cache-control", "expires"),
 )
-_CONNECT = re.compile(r"(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
 _BY_HASH = re.compile(r"/by-hash/SHA256/([0-9a-f]{64})$")
 _PACKAGE = re.compile(r"/pool/.*\.u?deb$")
 _BLOCK = 128 * 1024
@@ -102,7 +102,10 @@ def serving(
     # What was read with the site's logins is not for builds that do not have them.
     downloads = Downloads(cache / ("own" if allowed.credentials else "open"))
     routes = Routes(access, guard, upstream, downloads, local)
-    listener = ConnectionServer(path, routes.serve)
+    bound = socket.socket(socket.AF_UNIX)
+    bound.bind(str(path))
+    path.chmod(0o600)
+    listener = ConnectionServer(bound, routes.serve)
     try:
         known = _known(access, local)
         yield Address(socket=path, pip=_pip(access), known=known, notes=routes.notes, fetched=downloads.fetched)
@@ -290,11 +293,7 @@ class Routes:
         return {"Authorization": login} if login else {}
 
     def _tunnel(self, target: str, client: Client) -> None:
-        if (named := _CONNECT.fullmatch(target)) is None:
-            raise Malformed("CONNECT names no host and port")
-        host, port = named["host"].strip("[]").lower(), int(named["port"])
-        self._guard.check_name(host, port)
-        client.tunnel(self._upstream.tunnel(host, port))
+        client.tunnel(self._upstream.tunnel(target))
 
     # Answering with what is kept, and with what a server says.
 
@@ -410,3 +409,47 @@ def _known(access: SiteAccess, local: pages.LocalPlaces) -> dict[str, str]:
         real = without_login(place)
         known[f"{ROOT}{path}"] = real.rstrip("/") if path.startswith("/index/") else real
     return known
+
+
+_TUNNELS = "reprokit"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tunnels:
+    """``proxy``: the address of an HTTP proxy, with a password. ``notes``: what it refused so far, and why."""
+
+    proxy: str
+    notes: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def tunnels(access: SiteAccess, *, resolve: Resolver = look_up) -> Iterator[Tunnels]:
+    """Serve CONNECT on loopback while the block runs: to public addresses, and to what the site names for builds.
+
+    A program looks up no name itself, redirects included; it goes through the proxy of the site where there is one.
+    """
+    word = secrets.token_hex(16)
+    alone = replace(access, pip={"no-index": ("1",)}, logins={})  # the places of pip are not what it fetches
+    guard = Guard(Allowed(credentials=False, any_host=True), alone, resolve=resolve)
+    listener = socket.create_server(("127.0.0.1", 0))
+    found = Tunnels(proxy=f"http://{_TUNNELS}:{word}@127.0.0.1:{listener.getsockname()[1]}")
+
+    def serve(client: Client) -> None:
+        try:
+            request = client.request()
+            if request is None:
+                return
+            given = request.headers.get("proxy-authorization", "")
+            if request.method != "CONNECT" or not secrets.compare_digest(given, basic(_TUNNELS, word)):
+                raise NotServed("this proxy is not for you", 407)
+            client.tunnel(upstream.tunnel(request.target))
+        except NotServed as error:
+            found.notes.append(str(error))
+            client.sentence(error)
+
+    with closing(Upstream(alone, guard, httpcore.SyncBackend())) as upstream:
+        server = ConnectionServer(listener, serve)
+        try:
+            yield found
+        finally:
+            server.stop()

@@ -22,6 +22,7 @@ from reprokit.core.text import whole_number
 from reprokit.engine.site.gateway.access import (
     Allowed,
     Guard,
+    HostRefused,
     SiteAccess,
     Unreachable,
     basic,
@@ -38,6 +39,7 @@ MAX_REDIRECTS = 10
 _IDLE, _IDLE_SECONDS = 8, 5.0
 """Connections that wait for a next request, and how long: servers end them after some seconds."""
 
+_CONNECT = re.compile(r"(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
 _FAILURES = (
     *(httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, httpcore.ProxyError),
     httpcore.UnsupportedProtocol,
@@ -190,8 +192,12 @@ class Upstream:
                     raise Unreachable(f"{shown(url)} does not answer: {_why(error)}") from None
         raise AssertionError
 
-    def tunnel(self, host: str, port: int) -> httpcore.NetworkStream:
-        """A connection to a host that the build chose, for its own bytes. Raises as above."""
+    def tunnel(self, target: str) -> httpcore.NetworkStream:
+        """A connection to the ``HOST:PORT`` of a CONNECT, which the build chose, for its own bytes. Raises as above."""
+        if (named := _CONNECT.fullmatch(target)) is None:
+            raise HostRefused("CONNECT names no host and port", 400)
+        host, port = named["host"].strip("[]").lower(), int(named["port"])
+        self._guard.check_name(host, port)
         name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         proxy = self._proxy(f"https://{name}", host, port, of_build=True)
         if proxy is None:
