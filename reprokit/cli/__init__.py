@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import io
 import os
@@ -187,7 +188,10 @@ def invoke(arguments: list[str]) -> int:
         # The reader of our output has closed the pipe.
         sys.stderr.close()
         return 141
-    except Exception:
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:  # of a word that is asked to be a file
+            echo(f"reprokit: {str(error.filename)[:100]}...: {error.strerror}", err=True)
+            return 2
         # Status 1 is a finding about the user's bug: a defect of reprokit must not look like one.
         echo_traceback()
         echo("reprokit: this is a defect of reprokit itself; please report it with the lines above", err=True)

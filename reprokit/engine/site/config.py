@@ -340,6 +340,8 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
         if place is None:
             raise UsageError(f"{path}: is not TOML: {error}") from error
         raise UsageError(f"{path}:{place['line']}:{place['column']}: is not TOML: {place['what']}") from error
+    except ValueError as error:  # such as a number of thousands of digits
+        raise UsageError(f"{path}: cannot be read: {error}") from error
 
 
 def line_of(text: str, key: str, name: str = "") -> int:
