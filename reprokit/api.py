@@ -102,7 +102,7 @@ def run(
     only: Group | Iterable[Group] = (),
     skip: Group | Iterable[Group] = (),
     trials: int | Mapping[str, Any] | None = None,
-    confirm: Literal["auto", "always", "never"] | None = None,
+    confirm: Literal["auto", "always", "exact", "never"] | None = None,
     fix: bool = False,
     datasets: Mapping[str, StrPath] | None = None,
     sources: Mapping[str, StrPath] | None = None,

@@ -198,10 +198,11 @@ trials_option = click.option(
 
 confirm_option = click.option(
     "--confirm",
-    type=click.Choice(["auto", "always", "never"]),
+    type=click.Choice(["auto", "always", "exact", "never"]),
     default=None,
     help="Repeat cells until their trials exclude chance. auto: for at most as long again as the "
-    "case's trials took, at least 60 s; always: until chance is excluded, up to 60 trials of a cell.",
+    "case's trials took, at least 60 s; always: until chance is excluded, up to 60 trials of a cell; "
+    'exact: also 90 trials of each cell that passes, which "exactly" takes.',
 )
 
 

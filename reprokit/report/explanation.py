@@ -17,9 +17,10 @@ from reprokit.environment.cases import recorded_case, select
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import CellRecord, RunRecord, same_changes
-from reprokit.evidence.strength import Tally, excludes, total, trials_each
+from reprokit.evidence.sequential import failure_rate_bound, not_excluded
+from reprokit.evidence.strength import EXACT_TRIALS, Tally, total, trials_each
 from reprokit.search.conditions import Conjunction, gap, words
-from reprokit.search.explain import DiscriminatingCell, Explanation, Statement, explain
+from reprokit.search.explain import DiscriminatingCell, Explanation, RateDifference, Statement, difference, explain
 from reprokit.search.repeating import MOST_TRIALS, Support, tally_of, trials_of
 
 if TYPE_CHECKING:
@@ -58,11 +59,41 @@ class Explained:
     explanation: Explanation
 
     @cached_property
+    def _tallies(self) -> list[Tally]:
+        return [*map(tally_of, self.records), *[Tally()] * (len(self.cells) - len(self.records))]
+
+    @cached_property
     def supported(self) -> bool:
-        """Whether the trials suffice for an exact statement: that no other cell fails by the same chance."""
-        not_run = len(self.cells) - len(self.records)
-        tallies = [*map(tally_of, self.records), *[Tally()] * not_run]
-        return Support(self.explanation, self.cells).given(tallies)
+        """Whether the trials suffice for the statement: that no other cell fails by the same chance."""
+        return Support(self.explanation, self.cells).given(self._tallies)
+
+    @cached_property
+    def exact(self) -> bool:
+        """Whether they suffice for the word "exactly", too."""
+        return self.supported and Support(self.explanation, self.cells).exact(self._tallies)
+
+    @cached_property
+    def difference(self) -> RateDifference | None:
+        """By what cells fail more often than others; None where a condition is claimed, or no difference is shown."""
+        open_ = self.explanation.claim is not Statement.ONE_OF and not self.supported
+        return difference(self.cells, self._tallies) if open_ else None
+
+    @property
+    def bound(self) -> str:
+        """What the passing cell with the fewest trials does not exclude."""
+        least = min(trials_of(self.records[at]) for at in self.explanation.good)
+        return not_excluded(failure_rate_bound(least))
+
+    @property
+    def ratios(self) -> bool:
+        """Whether intervals of ratios decided the cells, rather than counts of trials."""
+        return any(record.details.ratio for record in self.records)
+
+    @property
+    def why(self) -> str:
+        """Why nothing is claimed; '' where several conditions fit."""
+        same = self.explanation.bad and not self.explanation.good and self.explanation.decided > 1
+        return f"{self.explanation.why}{': no difference between them is shown to matter' if same else ''}"
 
     @property
     def trials(self) -> list[int]:
@@ -160,7 +191,7 @@ def find_not_run(file: CaseFile, ran: Sequence[CellRecord]) -> list[Cell]:
 
 def at_the_end(cases: Sequence[Explained], run_id: str) -> Iterator[str]:
     """What the end of a run says: of a few cases all in short; of many those that depart, and how to see the others."""
-    compared = [one for one in cases if one.explanation.bad and one.explanation.good]
+    compared = [one for one in cases if one.explanation.bad and (one.explanation.good or one.difference)]
     shown = compared if len(compared) <= FEW_CASES else [one for one in compared if one.departs][:SHOWN]
     for one in shown:
         name = f"{one.id}: " if len(cases) > 1 else ""
@@ -171,32 +202,30 @@ def at_the_end(cases: Sequence[Explained], run_id: str) -> Iterator[str]:
 
 
 def short(explained: Explained) -> Iterator[str]:
-    """One to three lines for the end of a run. "Exactly" is said only where the trials suffice."""
+    """One to three lines for the end of a run. What is claimed says in its own sentence what it does not exclude."""
     found = explained.explanation
-    if found.claim is Statement.NONE:
-        yield f"no explanation: {found.why}"
-        return
     notes = [f"in the {found.decided} cells decided", *left_open(explained)]
     if not found.minimal:
         notes.append("a shorter condition may exist")
     exact = found.claim is Statement.EXACT
-    if exact and explained.supported:
-        ill, well = (total(tally_of(explained.records[at]) for at in some) for some in (found.bad, found.good))
-        how = f"fails in {ill.failed} of {ill.of} runs with" if ill.passed else "reproduces exactly when"
-        rest = f", in {well.failed} of {well.of} otherwise" if ill.passed else ""
-        yield f"{how} {words(found.found)}{rest} ({'; '.join(notes)})"
+    if explained.supported or explained.difference:
+        found_claim = claim(explained)
+        yield f"{found_claim.verb} when {found_claim.condition} ({'; '.join([found_claim.seen, *notes])})"
+    elif found.claim is Statement.NONE:
+        yield f"no explanation: {explained.why}"
+        return
     elif exact:
         bad, good = pluralize(len(found.bad), "cell"), pluralize(len(found.good), "cell").removeprefix("1 ")
         notes = notes[1:] and [f" ({'; '.join(notes[1:])})"]
         sides = f"failed in the {bad} with {words(found.found)}{_rate(explained)}, passed in the other {good}"
-        yield f"{trials_each(explained.trials)}: {sides}{''.join(notes)}"
+        yield f"{trials_each(explained.trials)}: {sides}, where {explained.bound}{''.join(notes)}"
     else:
         shown = "; ".join(words(rival) for rival in found.rivals[:2])
         more = len(found.rivals) - 2 + found.more_rivals
         rivals = f"{shown}; and {more} more" if more > 0 else shown
         yield f"several conditions fit ({'; '.join(notes)}): {words(found.found)}; {rivals}"
     yield from _providers(explained)
-    if exact and not explained.supported:
+    if exact and not explained.supported and not explained.difference:
         yield from _how_to_confirm(explained)
     for proposed in found.tell_apart[:1]:
         yield f"what would tell them apart: {_how(explained, proposed)}"
@@ -208,12 +237,15 @@ def full(explained: Explained) -> Iterator[str]:
     flaky = sum(explained.records[at].verdict is Verdict.FLAKY for at in found.bad)
     some = f"{len(found.bad)} reproduce{'s' * (len(found.bad) == 1)}{f', {flaky} of them not always' * bool(flaky)}"
     yield f"{explained.id}: {pluralize(found.decided, 'cell')} decided, {some}"
-    if found.claim is Statement.NONE:
-        yield f"no explanation: {found.why}"
+    if explained.difference:
+        yield from (lead(explained), f"  {explained.difference}")
+    elif found.claim is Statement.NONE:
+        yield f"no explanation: {explained.why}"
     else:
         yield lead(explained)
     varying = _varying_axes(explained)
-    for number, condition in enumerate(found.conditions):
+    conditions = () if explained.difference else found.conditions
+    for number, condition in enumerate(conditions):
         yield f"  {'or ' * (number > 0)}{words((condition.conjunction,))}"
         yield f"      reproduces in: {_cells(explained, condition.reproducing, varying)}"
         near = _cells(explained, condition.near, varying) or "none was decided"
@@ -233,7 +265,7 @@ def full(explained: Explained) -> Iterator[str]:
         for each in found.tell_apart:
             yield f"  {_how(explained, each)}"
             yield f"      {_means(found, each)}"
-    if found.claim is Statement.EXACT:
+    if found.claim is Statement.EXACT and not explained.difference:
         yield from _how_to_confirm(explained)
     yield from _undecided(explained)
     if explained.fixed:
@@ -247,13 +279,41 @@ def _providers(explained: Explained) -> Iterator[str]:
     yield from filter(None, [same_changes(good, bad, axes)])
 
 
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What the trials carry: that a case ``verb`` when a ``condition`` holds, and what was ``seen`` on both sides."""
+
+    verb: str
+    condition: str
+    seen: str
+
+
+def claim(explained: Explained) -> Claim:
+    """The claim of cells that support one, or that fail more often than others."""
+    found, rates = explained.explanation, explained.difference
+    if rates is not None:
+        seen = f"{rates.more.failed} of {rates.more.of} runs; elsewhere {rates.less.failed} of {rates.less.of}"
+        return Claim(verb="reproduces more often", condition=str(rates), seen=f"{seen}, p = {rates.chance:.1g}")
+    if explained.ratios:
+        return Claim(verb="reproduces", condition=words(found.found), seen="as measured")
+    failing = total(tally_of(explained.records[at]) for at in found.bad)
+    counts = [trials_of(explained.records[at]) for at in found.good]
+    each = f"{min(counts)}{' or more' * (min(counts) < max(counts))}{' each' * (len(counts) > 1)}"
+    return Claim(
+        verb=f"reproduces{' exactly' * explained.exact}",
+        condition=words(found.found),
+        seen=f"{failing.failed} of {failing.of} runs; elsewhere 0 of {each}, {explained.bound}",
+    )
+
+
 def lead(explained: Explained) -> str:
     """What is said before the conditions."""
+    if explained.supported or explained.difference:
+        found = claim(explained)
+        return f"it {found.verb} ({found.seen}) when"
     if explained.explanation.claim is not Statement.EXACT:
         return "several conditions fit, such as"
-    said = "it reproduces exactly" if explained.supported else f"{trials_each(explained.trials)}, it failed"
-    rate = _rate(explained)
-    return f"{said}{rate}{',' * bool(rate)} {'when' if explained.supported else 'where'}"
+    return f"{trials_each(explained.trials)}, it failed{_rate(explained)} (elsewhere {explained.bound}) where"
 
 
 def _rate(explained: Explained) -> str:
@@ -262,10 +322,15 @@ def _rate(explained: Explained) -> str:
 
 
 def _how_to_confirm(explained: Explained) -> Iterator[str]:
-    """What more trials would be worth, where there are too few for the statement."""
+    """What more trials would be worth, where there are too few for the statement or for the word "exactly"."""
+    line = ["reprokit", "run", explained.path, "--confirm"]
     if not explained.supported and min(explained.trials) < MOST_TRIALS:
-        line = shlex.join(["reprokit", "run", explained.path, "--confirm", "always"])
-        yield f"that may be chance; repeat the cells that decide it: {line}"
+        yield f"that may be chance; repeat the cells that decide it: {shlex.join([*line, 'always'])}"
+    elif explained.supported and not explained.exact and not explained.ratios:
+        passing = [trials_of(explained.records[at]) for at in explained.explanation.good]
+        more = sum(max(0, EXACT_TRIALS - count) for count in passing)
+        needs = f'"exactly" takes {EXACT_TRIALS} trials of each cell that passes, {more} more'
+        yield f"{needs}: {shlex.join([*line, 'exact'])}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,14 +352,12 @@ def fix_of(explained: Explained) -> FixSeen:
     if not judged:
         return FixSeen(cells=0, gone=0, left=0, words="it cannot be judged: the case reproduced in none of its cells")
     said = [f"gone in {gone} of the {pluralize(len(judged), 'cell')} where it reproduced"]
+    if counts := [trials_of(record) for record in judged if reading(record.verdict) is Reading.PASS]:
+        said[0] += f", {trials_each(counts)} ({not_excluded(failure_rate_bound(min(counts)))})"
     if left:
         said.append(f"still there in {left}")
     if undecided := len(judged) - gone - left:
         said.append(f"not decided in {undecided}")
-    held = [record for record in judged if reading(record.verdict) is Reading.PASS]
-    before = total(tally_of(failing[cell_key(record.cell)]) for record in held)
-    if held and not excludes(before, total(map(tally_of, held))):
-        said[0] += f", {trials_each(map(trials_of, held))}"
     return FixSeen(cells=len(judged), gone=gone, left=left, words="; ".join(said))
 
 
@@ -406,6 +469,19 @@ class RivalExplanation(JsonRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OftenerCells(JsonRecord):
+    """A condition with which cells fail more often than elsewhere."""
+
+    words: str
+    axes: tuple[AxisRequirement, ...]
+    """each holds in the same cells"""
+    more: Tally
+    less: Tally
+    p: float
+    """of a difference as large by chance, times the number of conditions that were looked at"""
+
+
+@dataclass(frozen=True, kw_only=True)
 class TellingCell(JsonRecord):
     """A cell whose result would tell explanations apart."""
 
@@ -440,6 +516,10 @@ class CaseExplanation(JsonRecord):
 
     claim: str
     words: str
+    statement: str
+    """what is said, in a sentence with what it does not exclude"""
+    more_often: OftenerCells | None
+    """the condition with which cells fail more often, where no cell that passes bears a claim"""
     strength: Literal["supported", "open"]
     trials: ExplanationTrials
     decided: int
@@ -478,7 +558,9 @@ def explain_case(explained: Explained) -> CaseExplanation:
     lines = [run_line(explained, each) for each in found.tell_apart]
     return CaseExplanation(
         claim=found.claim.value,
-        words=found.why or words(found.found),
+        words=explained.why or words(found.found),
+        statement=next(short(explained)),
+        more_often=_oftener(explained.difference) if explained.difference else None,
         strength="supported" if explained.supported else "open",
         trials=ExplanationTrials(
             each=(min(explained.trials, default=0), max(explained.trials, default=0)),
@@ -516,6 +598,11 @@ def explain_case(explained: Explained) -> CaseExplanation:
 
 def _requirements(conjunction: Conjunction) -> tuple[AxisRequirement, ...]:
     return tuple(AxisRequirement(axis=each.axis, op=each.op, values=each.named) for each in conjunction)
+
+
+def _oftener(found: RateDifference) -> OftenerCells:
+    axes = _requirements((found.condition, *found.others))
+    return OftenerCells(words=str(found), axes=axes, more=found.more, less=found.less, p=found.chance)
 
 
 def _undecided_cell(explained: Explained, at: int) -> UndecidedCell:

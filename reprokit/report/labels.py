@@ -13,7 +13,7 @@ from reprokit.engine import registry
 from reprokit.evidence.details import FailureRecord
 from reprokit.evidence.model import Frame, Verdict
 from reprokit.evidence.records import CellOutline, CellRecord
-from reprokit.evidence.sequential import TrialFigures
+from reprokit.evidence.sequential import TrialFigures, not_excluded
 
 
 def style(cell: CellRecord) -> str:
@@ -106,7 +106,7 @@ def short_reason(cell: CellRecord, *, bound: bool = True) -> str:
         return first_line(cell.reason)
     if _is_measured(cell):
         return first_line(cell.trials[0].reason)
-    more = f" (a failure in up to {_possible(shown)} of runs is not excluded)" if bound and shown.of > 1 else ""
+    more = f" ({not_excluded(shown.possible)})" if bound and shown.of > 1 else ""
     return f"passed {shown.of} of {shown.of}{more}"
 
 
@@ -117,20 +117,16 @@ def _passing_figures(cell: CellRecord) -> TrialFigures | None:
     return shown if fixed else None
 
 
-def _possible(shown: TrialFigures) -> str:
-    return f"{100 * (shown.possible or 0):.0f} %"
-
-
 def describe_passes(cells: Sequence[CellRecord]) -> str:
     """What passing trials do not exclude, of cells with few trials first; '' where none passed."""
-    counts: Counter[tuple[int, str]] = Counter()
+    counts: Counter[tuple[int, float]] = Counter()
     for cell in cells:
         shown = _passing_figures(cell)
         if shown and not _is_measured(cell):
-            counts[shown.of, _possible(shown)] += 1
+            counts[shown.of, shown.possible or 0.0] += 1
     words: list[str] = []
     for (of, possible), some in sorted(counts.items(), key=lambda item: item[0][0]):
-        text = f"up to {possible}" if words else f"a failure in up to {possible} of runs is not excluded"
+        text = f"up to {100 * possible:.0f} %" if words else not_excluded(possible)
         words.append(f"passed {of} of {of} ({text}): {pluralize(some, 'cell')}")
     more = ["--trials auto runs more"] if any(of == 1 for of, _ in counts) else []
     return "; ".join(words + more)

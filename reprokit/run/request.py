@@ -185,7 +185,7 @@ class Request:
     jobs: int = 2
     """Builds, and trials, at a time."""
     confirm: str = "auto"
-    """auto | always | never: whether decided cells are repeated until their trials carry what they say."""
+    """auto | always | exact | never: whether decided cells are repeated until their trials carry what they say."""
     locked: bool = False
     """Build from the locks beside the cases and from nothing else."""
     backtrace: bool = False

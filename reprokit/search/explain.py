@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from reprokit.case.matrix import Cell
 from reprokit.evidence.model import StrEnum
 from reprokit.evidence.reading import Reading
-from reprokit.search.conditions import Conditions, Conjunction, Value, holds
+from reprokit.evidence.strength import LEVEL, Tally, chance_of, total
+from reprokit.search.conditions import MOST_VALUES, AxisCondition, Conditions, Conjunction, Value, holds, of_axis
 from reprokit.search.covering import separate
 
 FEW = 2
@@ -39,6 +40,22 @@ class Condition:
     conjunction: Conjunction
     reproducing: tuple[int, ...]  # the failing cells that fulfil it
     near: tuple[int, ...]  # the passing cells one axis away from one of these
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateDifference:
+    """That cells fail ``more`` often with a condition than elsewhere, where they fail ``less`` often or never."""
+
+    condition: AxisCondition
+    others: tuple[AxisCondition, ...]
+    """conditions on other axes that hold in the same cells"""
+    more: Tally
+    less: Tally
+    chance: float
+    """of a difference as large where there is none, times the number of conditions that were looked at"""
+
+    def __str__(self) -> str:
+        return " or ".join(map(str, (self.condition, *self.others)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +139,34 @@ def explain(
     )
 
 
+def difference(cells: Sequence[Cell], tallies: Sequence[Tally]) -> RateDifference | None:
+    """The one value or threshold of an axis by which failure rates differ most; None where that may be chance.
+
+    It is about the runs of all cells on either side together: single cells of a side may have other rates.
+    """
+    tried = [(cell, tally) for cell, tally in zip(cells, tallies, strict=True) if tally.of]
+    axes = {axis: {cell.get(axis) for cell, _ in tried} for cell, _ in tried for axis in cell}
+    conditions = [
+        condition
+        for axis, values in axes.items()
+        if len(values) <= MOST_VALUES
+        for condition in of_axis(axis, sorted(values, key=str))[0]
+        if condition.size == 1
+    ]
+    sides: dict[tuple[bool, ...], list[AxisCondition]] = {}
+    for condition in conditions:
+        inside = tuple(cell.get(condition.axis) in condition.accepted for cell, _ in tried)
+        sides.setdefault(inside, []).append(condition)
+    best: RateDifference | None = None
+    for inside, (first, *others) in sides.items():
+        more = total(tally for (_, tally), holding in zip(tried, inside, strict=True) if holding)
+        less = total(tally for _, tally in tried) - more
+        chance = chance_of(more, less) * len(conditions)
+        if chance <= LEVEL and (best is None or (chance, first.rank) < (best.chance, best.condition.rank)):
+            best = RateDifference(condition=first, others=tuple(others), more=more, less=less, chance=chance)
+    return best
+
+
 def _no_difference(bad: int, good: int) -> str:
     """Why there is nothing to explain; '' where there is."""
     if bad + good == 0:
@@ -129,7 +174,7 @@ def _no_difference(bad: int, good: int) -> str:
     if bad + good == 1:
         return "only one cell is decided: there is no other to compare it with"
     if not good:
-        return f"{'both' if bad == 2 else f'all {bad}'} cells decided reproduce: no difference between them matters"
+        return f"{'both' if bad == 2 else f'all {bad}'} cells decided reproduce"
     return "" if bad else f"none of the {good} cells decided reproduces"
 
 

@@ -11,7 +11,7 @@ from reprokit.case.matrix import Cell
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import CellRecord
-from reprokit.evidence.strength import Tally, excludes, passes_needed, total
+from reprokit.evidence.strength import EXACT_TRIALS, Tally, excludes, lowest, passes_needed, total
 from reprokit.search.conditions import MOST_VALUES, AxisCondition, Conjunction, Value, of_axis
 from reprokit.search.explain import Explanation, Statement, explain
 from reprokit.search.queries import Candidate, Query, Search
@@ -22,6 +22,8 @@ LEAST_BUDGET = 60.0
 """Seconds of trials that a case may always be repeated for, so that short ones of few cells can be confirmed."""
 TRIES = 10
 """By how much each cell that both passed and failed multiplies the statements that may have been tried."""
+EACH = 0.2
+"""What alike cells that always failed have to show by themselves, as the number of statements that were tried."""
 MOST_MIXED = 100
 """Cells that count for that; more would leave what a number can hold."""
 
@@ -60,46 +62,74 @@ class _Rival:
     """The passing cells that a weaker condition accepts, and how many conditions could have been found in its place."""
 
     cells: tuple[int, ...]
-    chances: int
+    chances: float
 
 
 class Support:
-    """What has to be shown for the statement of an explanation of ``cells``."""
+    """What has to be shown for the statement of an explanation of ``cells``; ``exact``: for the word "exactly", too."""
 
-    def __init__(self, explanation: Explanation, cells: Sequence[Cell]) -> None:
-        exact = explanation.claim is Statement.EXACT
-        self._failing = explanation.bad
-        self._rivals = tuple(_rivals(explanation, cells)) if exact else ()
+    def __init__(self, explanation: Explanation, cells: Sequence[Cell], *, exact: bool = False) -> None:
+        one = explanation.claim is Statement.EXACT
+        self._failing, self._passing = explanation.bad, explanation.good
+        self._rivals = tuple(_rivals(explanation, cells)) if one else ()
+        self._near = tuple(_alike_failing(explanation, cells, self._rivals)) if one else ()
+        self._exact = exact and one
 
     def given(self, tallies: Sequence[Tally]) -> bool:
         """Whether trials exclude every rival. ``tallies``: those of each cell."""
-        tries, failing = tries_of(tallies), total(tallies[at] for at in self._failing)
         return bool(self._rivals) and all(
-            excludes(failing, total(tallies[at] for at in rival.cells), rival.chances * tries)
-            for some in self._rivals
-            for rival in some
+            excludes(total(tallies[at] for at in named), total(tallies[at] for at in rival.cells), rival.chances)
+            for named, rivals in self._tests(tallies)
+            for rival in rivals
             if rival.cells
         )
+
+    def exact(self, tallies: Sequence[Tally]) -> bool:
+        """Whether each passing cell excludes, by itself, that it fails at a low rate."""
+        return self.given(tallies) and all(tallies[at].passed >= EXACT_TRIALS for at in self._passing)
 
     def missing(self, tallies: Sequence[Tally], seconds: Sequence[float]) -> Repeats:
         """The cheapest trials that would exclude every rival; none where they do, or where nothing exact is claimed.
 
-        ``seconds``: what a trial of each cell takes. Where no trials reach it, all that cells may be repeated.
+        ``seconds``: what a trial of each cell takes. Where no trials reach it, all that cells may be repeated. What the
+        failing cells show together comes first: that one fails more seldom than others may turn out to be chance.
         """
+        plan = self._missing(tallies, seconds, together=True)
+        return plan if plan.cells else self._missing(tallies, seconds, together=False)
+
+    def _missing(self, tallies: Sequence[Tally], seconds: Sequence[float], *, together: bool) -> Repeats:
         known, chosen, reaches = list(tallies), list[tuple[int, float, int]](), True
-        tries = tries_of(tallies)
-        for rivals in self._rivals:
-            sides = [_side(some, some, known, seconds) for some in (self._failing, *(one.cells for one in rivals))]
-            numbers = cheapest(sides, [rival.chances * tries for rival in rivals])
+        for named, rivals in self._tests(tallies, together=together):
+            sides = [_side(some, some, known, seconds) for some in (named, *(one.cells for one in rivals))]
+            numbers = cheapest(sides, [rival.chances for rival in rivals])
             reaches = reaches and numbers is not None
             for side, number in zip(sides, numbers or [side.room for side in sides], strict=True):
                 for _ in range(number):
                     at = _next(side.cells, known, seconds)
                     chosen.append((known[at].of, seconds[at], at))
                     known[at] += as_before(known[at])
+        if self._exact and reaches and not together:
+            for at in self._passing:
+                chosen += [(number, seconds[at], at) for number in range(known[at].of, EXACT_TRIALS)]
         # Round by round: whatever they are stopped at, they were spread over all cells.
         order = tuple(at for *_, at in sorted(chosen))
         return Repeats(cells=order, seconds=sum(cost for _, cost, _ in chosen), reaches=reaches)
+
+    def _tests(
+        self, tallies: Sequence[Tally], *, together: bool = False
+    ) -> Iterator[tuple[tuple[int, ...], tuple[_Rival, ...]]]:
+        """Failing cells, and the rivals that say of passing ones that they fail at the rate of these.
+
+        Of groups that fail at different rates the lowest counts, unless all are taken ``together``. A group that always
+        failed is also held against the cells near it: a failure or two may have been luck.
+        """
+        groups = list(dict.fromkeys(cells for cells, _ in self._near))
+        least = None if together else lowest([total(tallies[at] for at in cells) for cells in groups])
+        named = self._failing if least is None else groups[least]
+        tries = tries_of(tallies)
+        for rivals in self._rivals:
+            yield named, tuple(replace(rival, chances=rival.chances * tries) for rival in rivals)
+        yield from ((cells, near) for cells, near in self._near if not total(tallies[at] for at in cells).passed)
 
 
 def tries_of(tallies: Iterable[Tally]) -> int:
@@ -121,6 +151,19 @@ def next_repeat(plan: Repeats, tallies: Sequence[Tally], seconds: Sequence[float
         return None
     flaky = any(map(_is_mixed, tallies))
     return None if flaky and (not plan.reaches or plan.seconds > left) else plan.cells[0]
+
+
+def _alike_failing(
+    explanation: Explanation, cells: Sequence[Cell], rivals: Sequence[tuple[_Rival, ...]]
+) -> Iterator[tuple[tuple[int, ...], tuple[_Rival, ...]]]:
+    """The failing cells in groups, by their values of the axes that are named, with the nearest rivals of each."""
+    axes = dict.fromkeys(term.axis for one in explanation.conditions for term in one.conjunction)
+    for one, near in zip(explanation.conditions, rivals, strict=False):
+        groups: dict[tuple[Value, ...], list[int]] = {}
+        for at in one.reproducing:
+            groups.setdefault(tuple(cells[at].get(axis) for axis in axes), []).append(at)
+        for some in groups.values():
+            yield tuple(some), tuple(replace(rival, chances=EACH) for rival in near)
 
 
 def _rivals(explanation: Explanation, cells: Sequence[Cell]) -> Iterator[tuple[_Rival, ...]]:
@@ -203,7 +246,7 @@ def _next(cells: Sequence[int], tallies: Sequence[Tally], seconds: Sequence[floa
     return min(free, key=lambda at: (tallies[at].of * seconds[at], seconds[at], at))
 
 
-def cheapest(sides: Sequence[CellGroup], chances: Sequence[int]) -> list[int] | None:
+def cheapest(sides: Sequence[CellGroup], chances: Sequence[float]) -> list[int] | None:
     """How many more trials each side gets to exclude every rival, the failing side first; None: no number does."""
     named, rivals = sides[0], list(zip(sides[1:], chances, strict=True))
     most = named.after(named.room)
@@ -224,7 +267,7 @@ def cheapest(sides: Sequence[CellGroup], chances: Sequence[int]) -> list[int] | 
     return best
 
 
-def _needed(named: Tally, side: CellGroup, chances: int) -> int | None:
+def _needed(named: Tally, side: CellGroup, chances: float) -> int | None:
     """How many more passing trials of a side exclude its rival; None: more than it may have."""
     more = max(0, passes_needed(named, chances) - side.tally.passed) if side.cells else 0
     return more if more <= side.room else None
@@ -235,15 +278,19 @@ SHORTEST = 0.5
 
 
 def planner(confirm: str) -> Confirmation | None:
-    """What ``--confirm`` asks for: ``auto``, ``always`` or ``never``."""
-    return None if confirm == "never" else Confirmation(limited=confirm == "auto")
+    """What ``--confirm`` asks for: ``auto``, ``always``, ``exact`` or ``never``."""
+    return None if confirm == "never" else Confirmation(limited=confirm == "auto", exact=confirm == "exact")
 
 
 class Confirmation:
-    """Implements :class:`reprokit.run.confirming.Planner`. ``limited``: within a :func:`budget` of trial seconds."""
+    """Implements :class:`reprokit.run.confirming.Planner`. ``limited``: within a :func:`budget` of trial seconds.
 
-    def __init__(self, *, limited: bool) -> None:
+    ``exact``: until the word "exactly" holds.
+    """
+
+    def __init__(self, *, limited: bool, exact: bool = False) -> None:
         self._limited = limited
+        self._exact = exact
         self._known: dict[tuple[str, tuple[Reading, ...]], Support] = {}
 
     def __call__(self, records: Sequence[CellRecord], running: Collection[int]) -> int | None:
@@ -265,7 +312,7 @@ class Confirmation:
         key = records[0].case_digest if records else "", readings
         if key not in self._known:
             cells = [dict(record.cell) for record in records]
-            self._known[key] = Support(explain(cells, readings), cells)
+            self._known[key] = Support(explain(cells, readings), cells, exact=self._exact)
         return self._known[key]
 
 
@@ -279,7 +326,7 @@ def tally_of(record: CellRecord) -> Tally:
     """What the trials of a recorded cell count for; of a record that was read without them, by its figures."""
     shown, measured = record.details.trials, record.details.ratio
     if measured is not None and not measured.reference and record.verdict is Verdict.NOT_REPRODUCED:
-        return Tally(passed=MOST_TRIALS)  # the reference: it passes by definition, and no chance is in that
+        return Tally(passed=EXACT_TRIALS)  # the reference: it passes by definition, and no chance is in that
     if record.trials or shown is None:
         return Tally.count([trial.outcome for trial in record.trials])
     others = shown.of - shown.reproduced
@@ -311,10 +358,10 @@ class KnownTrials:
 def known_trials(
     record_of: Callable[[Candidate], CellRecord], records: Collection[CellRecord], confirm: str
 ) -> KnownTrials:
-    """The trials of recorded cells. ``records``: all of a search so far; ``confirm``: auto | always | never."""
+    """The trials of recorded cells. ``records``: all of a search so far; ``confirm``: that of :func:`planner`."""
 
     def left() -> float:
-        return _budget_left(records) if confirm == "auto" else math.inf if confirm == "always" else 0.0
+        return _budget_left(records) if confirm == "auto" else 0.0 if confirm == "never" else math.inf
 
     return KnownTrials(
         tally=lambda one: tally_of(record_of(one)), seconds=lambda one: seconds_of(record_of(one)), left=left

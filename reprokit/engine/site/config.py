@@ -74,9 +74,9 @@ class Settings:
     """`auto`, `registry` or `bootstrap` (made on this host from the distribution's packages): where base images come
     from; `auto` asks the registry first.
     """
-    confirm: str = field(default="auto", metadata=allow(keys.one_of("auto", "always", "never")))
-    """`auto`, `always` or `never`: whether `run` repeats cells until their trials carry what it says ([How strong a
-    statement is](verdicts.md#how-strong-a-statement-is)).
+    confirm: str = field(default="auto", metadata=allow(keys.one_of("auto", "always", "exact", "never")))
+    """`auto`, `always`, `exact` or `never`: whether `run` repeats cells until their trials carry what it says
+    ([How strong a statement is](verdicts.md#how-strong-a-statement-is)).
     """
     registry: str = field(default="", metadata=guard(keys.read_text))
     """the registry or mirror to use instead of Docker Hub."""

@@ -180,10 +180,11 @@ def _found(known: RecordedCase, run_id: str) -> dict[str, int]:
 def _explanation(known: RecordedCase) -> dict[str, Any]:
     """What ``reprokit show --why`` says of the case, with the lines to type for cells that would decide it."""
     shown = explanation.explain_case(known.explained).to_json()
+    more = shown["more_often"]
     return {
         "claim": shown["claim"],
-        "lead": "no explanation:" if shown["claim"] == "none" else explanation.lead(known.explained),
-        "words": shown["words"],
+        "lead": explanation.lead(known.explained) if shown["claim"] != "none" or more else "no explanation:",
+        "words": more["words"] if more else shown["words"],
         "lines": list(explanation.full(known.explained))[1:],
         "decided": shown["decided"],
         "open": list(explanation.left_open(known.explained)),

@@ -14,7 +14,7 @@ from reprokit.engine import registry
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import Result, RunRecord
 from reprokit.evidence.strength import trials_each
-from reprokit.report.explanation import fix_of
+from reprokit.report.explanation import claim, fix_of
 from reprokit.report.flip import flip
 from reprokit.report.html import writing
 from reprokit.report.html.gathering import RecordedCase
@@ -128,16 +128,24 @@ def _about(case_id: str, file: CaseFile | None, derived: CaseFacts | None) -> di
 
 
 def _flip(known: RecordedCase) -> dict[str, Any]:
-    found = known.explained.explanation
+    explained, found = known.explained, known.explained.explanation
+    if explained.difference:
+        said = claim(explained)
+        return {
+            "claim": "more-often",
+            "words": f"more often when {said.condition}",
+            "axes": [one.axis for one in (explained.difference.condition, *explained.difference.others)],
+            "trials": said.seen,
+        }
     if found.claim is Statement.NONE:
-        return {"claim": "none", "words": found.why, "axes": [], "trials": ""}
+        return {"claim": "none", "words": explained.why, "axes": [], "trials": ""}
     axes = dict.fromkeys(each.axis for one in found.found for each in one)
-    weak = found.claim is Statement.EXACT and not known.explained.supported
+    weak = f"{trials_each(explained.trials)}, {explained.bound}" if found.claim is Statement.EXACT else ""
     return {
         "claim": found.claim.value,
         "words": words(found.found),
         "axes": list(axes),
-        "trials": trials_each(known.explained.trials) if weak else "",
+        "trials": claim(explained).seen if explained.supported else weak,
     }
 
 

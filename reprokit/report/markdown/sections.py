@@ -31,11 +31,11 @@ def explained(cells: Sequence[CellRecord], file_of: FileOf) -> tuple[str, str]:
     if sum(cell.variant == "case" for cell in cells) < 2:
         return "", ""  # one by itself is nothing to compare
     found = replace(explanation.explain_records(cells, file_of), path="CASE")
-    if found.explanation.claim is Statement.NONE:
+    if found.explanation.claim is Statement.NONE and not found.difference:
         return "", ""
     statement = prose(next(iter(explanation.short(found))), 2000)
     begun = f"It {statement}" if statement.startswith("reproduces") else statement[:1].upper() + statement[1:]
-    return begun, block(explanation.full(found), most=400) if found.explanation.conditions else ""
+    return begun, block(explanation.full(found), most=400) if found.explanation.conditions or found.difference else ""
 
 
 def titled(title: str, forms: tuple[str, ...]) -> tuple[str, ...]:

@@ -106,7 +106,7 @@ def test_a_search_is_shared_with_its_answer(nights: Nights, capsys: pytest.Captu
     nights.store.find(run.id, ANSWER, {"words": ["it takes numpy 1 -> 2"], "exit_status": 0})
     text = output(capsys, "share")
     assert "it takes numpy 1 -> 2" in text
-    assert "It reproduces exactly" not in text
+    assert "It reproduces when" not in text
 
 
 FIXED = CASE + "fix: {summary: Guard *it*., env: {A: b}}\n"

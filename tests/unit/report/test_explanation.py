@@ -32,6 +32,7 @@ from tests.documents import as_published
 from tests.unit.fakes import FakeEngine
 
 BAD, GOOD = Verdict.REPRODUCED, Verdict.NOT_REPRODUCED
+NINE = "a failure in up to 28 % of runs is not excluded"
 CASE = """\
 schema: reprokit/v1
 id: x
@@ -88,26 +89,28 @@ def test_conditions_come_with_the_cells_behind_them() -> None:
     ]
     assert full(records) == [
         "x: 3 cells decided, 1 reproduces",
-        "it reproduces exactly when",
+        f"it reproduces (9 of 9 runs; elsewhere 0 of 9 each, {NINE}) when",
         "  cuda = 11.8 and gcc = 12",
         "      reproduces in: cuda=11.8 gcc=12",
         "      passes, one axis away: cuda=11.8 gcc=11, cuda=12.0 gcc=12",
+        '"exactly" takes 90 trials of each cell that passes, 162 more: reprokit run x.yaml --confirm exact',
         "not decided: 1 build-failed",
         "  predicted to reproduce, if this holds: none of them",
-        "with the fix: gone in 1 of the 1 cell where it reproduced",
+        f"with the fix: gone in 1 of the 1 cell where it reproduced, in 9 trials each ({NINE})",
     ]
 
 
 def test_a_threshold_comes_with_the_stretch_that_nothing_is_known_of() -> None:
     records = [cell(at, BAD if at > 2 else GOOD, numpy=f"1.{at * 8}.0") for at in range(5)]
-    records.append(cell(6, Verdict.FLAKY, numpy="2.0.0"))
+    records.append(cell(6, BAD, numpy="2.0.0"))
     assert full(records) == [
-        "x: 6 cells decided, 3 reproduce, 1 of them not always",
-        "it reproduces exactly, in 21 of 27 trials, when",
+        "x: 6 cells decided, 3 reproduce",
+        f"it reproduces (27 of 27 runs; elsewhere 0 of 9 each, {NINE}) when",
         "  numpy >= 1.24.0",
         "      reproduces in: numpy=1.24.0, numpy=1.32.0, numpy=2.0.0",
         "      passes, one axis away: numpy=1.0.0, numpy=1.8.0, numpy=1.16.0",
         "      it changes between numpy 1.16.0 and 1.24.0: nothing between them is decided",
+        '"exactly" takes 90 trials of each cell that passes, 243 more: reprokit run x.yaml --confirm exact',
     ]
 
 
@@ -118,7 +121,10 @@ def test_of_a_large_matrix_the_result_lists_some_cells_that_were_not_run() -> No
     records = [cell(1, BAD, a="0"), cell(2, GOOD, a="1"), cell(3, Verdict.UNSUPPORTED, a="500")]
     explained = explanation.explain_records(records, {"x": file}.get)
     assert list(explanation.short(explained)) == [
-        "reproduces exactly when a = 0 (in the 2 cells decided; 1 unsupported; 997 more in the matrix)"
+        (
+            f"reproduces when a = 0 (9 of 9 runs; elsewhere 0 of 9, {NINE}; in the 2 cells decided; 1 unsupported; "
+            "997 more in the matrix)"
+        )
     ]
     data = explanation.explain_case(explained).to_json()
     assert data["undecided"][0] == {"cell": {"a": "500"}, "verdict": "unsupported", "predicted": None}
@@ -225,11 +231,19 @@ def test_a_statement_is_as_strong_as_its_trials() -> None:
         return list(explanation.short(explanation.explain_records(records)))
 
     hint = "that may be chance; repeat the cells that decide it: reprokit run x.yaml --confirm always"
-    assert said(1, 1) == ["in one trial each: failed in the 1 cell with a = 1, passed in the other cell", hint]
+    one = "where a failure in up to 95 % of runs is not excluded"
+    assert said(1, 1) == [f"in one trial each: failed in the 1 cell with a = 1, passed in the other cell, {one}", hint]
     assert said(1, 3)[0].startswith("in 1 to 3 trials each: failed")
-    assert said(5, 5) == ["reproduces exactly when a = 1 (in the 2 cells decided)"]
+    five = "a failure in up to 45 % of runs is not excluded"
+    assert said(5, 5) == [f"reproduces when a = 1 (5 of 5 runs; elsewhere 0 of 5, {five}; in the 2 cells decided)"]
+    assert said(5, 90)[0].startswith(
+        "reproduces exactly when a = 1 (5 of 5 runs; elsewhere 0 of 90, a failure in up to 3"
+    )
     assert said(60, 60, Verdict.FLAKY) == [
-        "fails in 20 of 60 runs with a = 1, in 0 of 60 otherwise (in the 2 cells decided)"
+        (
+            "reproduces when a = 1 (20 of 60 runs; elsewhere 0 of 60, a failure in up to 5 % of runs is not excluded; "
+            "in the 2 cells decided)"
+        )
     ]
     [weak] = said(60, 60 // 10, Verdict.FLAKY)[:1]
     assert weak.startswith("in 6 to 60 trials each: failed in the 1 cell with a = 1, in 20 of 60 trials, passed in")
@@ -237,8 +251,30 @@ def test_a_statement_is_as_strong_as_its_trials() -> None:
     data = explanation.explain_case(explanation.explain_records(records)).to_json()
     assert (data["claim"], data["strength"]) == ("exact", "open")
     assert data["trials"] == {"each": [1, 1], "total": 2, "repeats": 0}
-    assert full(records)[1] == "in one trial each, it failed where"
+    assert full(records)[1] == f"in one trial each, it failed (elsewhere {one.removeprefix('where ')}) where"
+    assert data["statement"] == said(1, 1)[0]
     assert full(records)[-1] == hint
+
+
+def test_cells_that_all_fail_at_different_rates_are_compared_by_their_rates() -> None:
+    """lib 1 fails 4 of 12, lib 2 12 of 12: by chance once in some thousand runs."""
+    records = [cell(1, Verdict.FLAKY, trials=12, lib="1"), cell(2, BAD, trials=12, lib="2")]
+    explained = explanation.explain_records(records)
+    line = "reproduces more often when lib = 2 (12 of 12 runs; elsewhere 4 of 12, p = 0.001; in the 2 cells decided)"
+    assert list(explanation.short(explained)) == [line]
+    assert full(records)[1:3] == [
+        "it reproduces more often (12 of 12 runs; elsewhere 4 of 12, p = 0.001) when",
+        "  lib = 2",
+    ]
+    assert list(explanation.at_the_end([explained], "r")) == [line]
+    found = explanation.explain_case(explained).to_json()
+    assert (found["claim"], found["more_often"]["words"], found["statement"]) == ("none", "lib = 2", line)
+    both = [replace(one, cell={**one.cell, "tool": one.cell["lib"]}) for one in records]
+    assert " when lib = 2 or tool = 2 (" in next(explanation.short(explanation.explain_records(both)))
+    alike = [replace(records[0], number=at, cell={"lib": str(at)}) for at in (1, 2)]
+    assert "no difference between them is shown to matter" in next(
+        explanation.short(explanation.explain_records(alike))
+    )
 
 
 @pytest.mark.parametrize(
@@ -257,7 +293,8 @@ def test_a_fix_is_judged_where_the_case_reproduced(
 ) -> None:
     records = [cell(at, verdict, a=str(at)) for at, verdict in enumerate(case)]
     records += [cell(at, verdict, "fix", a=str(at)) for at, verdict in enumerate(fix)]
-    assert full(records)[-1] == f"with the fix: {words}"
+    gone = words.replace("where it reproduced", f"where it reproduced, in 9 trials each ({NINE})")
+    assert full(records)[-1] == f"with the fix: {gone}"
 
 
 @pytest.mark.parametrize(
@@ -288,7 +325,10 @@ def test_a_statement_about_the_system_says_where_cuda_is_from_several_providers(
 
 def test_a_fix_of_a_flake_says_how_many_trials_it_passed() -> None:
     records = [cell(1, Verdict.FLAKY, a="1"), cell(2, GOOD, "fix", trials=2, a="1")]
-    assert full(records)[-1] == "with the fix: gone in 1 of the 1 cell where it reproduced, in 2 trials each"
+    assert full(records)[-1] == (
+        "with the fix: gone in 1 of the 1 cell where it reproduced, in 2 trials each "
+        "(a failure in up to 78 % of runs is not excluded)"
+    )
 
 
 def run_of(*cells: CellRecord) -> RunRecord:
@@ -305,7 +345,7 @@ def test_a_run_over_many_cases_explains_those_that_depart_and_says_how_to_see_th
     ]
     lines = list(explanation.at_the_end(explanation.explain_run(run_of(*quiet[:16], *cells[16:])), "r"))
     assert lines == [
-        "case8: reproduces exactly when a = reproduced (in the 2 cells decided)",
+        f"case8: reproduces when a = reproduced (9 of 9 runs; elsewhere 0 of 9, {NINE}; in the 2 cells decided)",
         "8 more cases: reprokit show --why r",
     ]
     few = list(explanation.at_the_end(explanation.explain_run(run_of(*quiet[:4])), "r"))
@@ -317,7 +357,7 @@ def test_without_a_difference_a_run_says_nothing_and_its_result_makes_no_claim()
     assert list(explanation.at_the_end(explanation.explain_run(run), "r")) == []
     found = result(run, Path("store")).cases[0].explanation
     assert (found.claim, found.decided, found.conditions) == ("none", 2, ())
-    assert found.words == "both cells decided reproduce: no difference between them matters"
+    assert found.words == "both cells decided reproduce: no difference between them is shown to matter"
     assert [(one.cell, one.verdict) for one in found.undecided] == [({"a": "3"}, Verdict.UNSUPPORTED)]
 
 
@@ -358,7 +398,10 @@ def ran(store: Path, *only: str) -> tuple[Session, list[str]]:
 
 def test_a_run_ends_with_the_explanation_and_its_record_has_it(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session, said = ran(store)
-    line = "in one trial each: failed in the 2 cells with a = 6, passed in the other 2 cells (2 different-failure)"
+    line = (
+        "in one trial each: failed in the 2 cells with a = 6, passed in the other 2 cells, "
+        "where a failure in up to 95 % of runs is not excluded (2 different-failure)"
+    )
     more = "that may be chance; repeat the cells that decide it: reprokit run "
     assert said[-4] == line
     assert said[-3].startswith(more)
@@ -410,7 +453,7 @@ def test_a_verdict_that_depends_on_the_gpu_says_so() -> None:
     passes = [on("Tesla V100", cell(at, GOOD, cuda=cuda, trials=30)) for at, cuda in enumerate(("11.8", "12.0"), 1)]
     undecided = cell(1, Verdict.UNSUPPORTED, cuda="11.8")
     both = explanation.explain_records(explanation.newest(recorded(undecided, *fails, *passes), None))
-    assert "\n".join(explanation.full(both)).count('it reproduces exactly when\n  GPU model = "NVIDIA H100"') == 1
+    assert "\n".join(explanation.full(both)).count(' when\n  GPU model = "NVIDIA H100"') == 1
     assert both.explanation.decided == 4
     one = explanation.newest(recorded(*fails, *passes[:0]), None)
     assert all(explanation.GPU_MODEL not in record.cell for record in one)

@@ -108,8 +108,9 @@ def test_what_is_said_of_them_is_the_ratio_and_not_a_rate_of_failures(tmp_path: 
     assert short_reason(other).endswith("8 pairs of trials), less than 1.3 times")
     assert describe_passes(project.cells) == ""
     said = [*explanation.full(explanation.explain_records(sorted(project.cells, key=lambda one: one.number)))]
-    assert said[1:3] == ["it reproduces exactly when", "  a = 2"]
+    assert said[1:3] == ["it reproduces (as measured) when", "  a = 2"]
     assert "chance" not in "\n".join(said)
+    assert "runs" not in "\n".join(said)
 
 
 @pytest.mark.parametrize("usage", [None, Usage(gpus=(GpuRecord(name="GPU", uuid="GPU-1"),))])

@@ -135,7 +135,7 @@ def test_each_condition_names_the_cells_behind_it() -> None:
         ([], "no cell is decided"),
         ([UNRESOLVED, UNRESOLVED], "no cell is decided"),
         ([FAIL, UNRESOLVED], "only one cell is decided: there is no other to compare it with"),
-        ([FAIL, FAIL, UNRESOLVED], "both cells decided reproduce: no difference between them matters"),
+        ([FAIL, FAIL, UNRESOLVED], "both cells decided reproduce"),
         ([PASS, UNRESOLVED, PASS], "none of the 2 cells decided reproduces"),
     ],
 )

@@ -49,7 +49,7 @@
 
   const why = (one) => {
     const { claim, words, trials } = one.flip;
-    if (claim === "exact") return h("span", { class: "when", title: words }, words, trials && h("span", { class: "muted" }, ` (${trials})`));
+    if (claim === "exact" || claim === "more-often") return h("span", { class: "when", title: words }, words, trials && h("span", { class: "muted" }, ` (${trials})`));
     if (claim === "one-of") return h("span", { class: "when" }, words, h("span", { class: "muted" }, " (other conditions fit as well)"));
     if (claim === "expected") return h("span", { class: "muted" }, `expected: ${words}`);
     return h("span", { class: "muted" }, words);
