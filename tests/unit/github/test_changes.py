@@ -14,9 +14,6 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from reprokit.core.github_api import Repository
-from reprokit.evidence.model import Verdict
-from reprokit.evidence.origin import JobRecord
-from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord
 from reprokit.github import changes, night
 from reprokit.github.changes import Action, CaseIssue, carry_out, ours, parse, plan
 from reprokit.report.differences import Difference
@@ -266,29 +263,7 @@ def test_artifacts_of_other_users_do_not_hide_the_store(
     assert "run=101" in capsys.readouterr().out
 
 
-def test_the_summary_lists_departing_and_inconclusive_cells() -> None:
-    def cell(number: int, verdict: Verdict, reason: str) -> CellRecord:
-        return CellRecord(
-            number=number,
-            case_id="a-case",
-            case_path="a.yaml",
-            case_digest="",
-            cell={"n": HOSTILE},
-            verdict=verdict,
-            expected=Verdict.REPRODUCED,
-            reason=reason,
-        )
-
-    cells = (
-        cell(1, Verdict.NOT_REPRODUCED, HOSTILE),
-        *(cell(number, Verdict.CANCELLED, "the job x left no record of it") for number in (2, 3)),
-    )
-    request = RequestRecord(merged=(JobRecord(run="1"), JobRecord(run="2")))
-    run = RunRecord(id="r", started_at="", version="", request=request, cells=cells)
-    text = night.night(run)
-    assert text.startswith("### 3 cells in 2 jobs: 1 not-reproduced; 2 stopped before a verdict; 1 departs")
-    assert "| 2 | cancelled | `the job x left no record of it` |" in text
-    assert "\n## no" not in text
+def test_a_change_that_was_seen_once_is_listed_as_such() -> None:
     text = night.list_changes([change(R, N, 2, confirmed=False), change(None, R, 2)])
     assert "does not count yet" in text
     assert night.list_changes([change(None, R, 2)]) == "Nothing has changed; 1 new cell.\n"
