@@ -31,6 +31,8 @@ WORDS = {
         "`SYS_PTRACE` by the files of debuggers, with `backtrace`",
         "使用 `backtrace` 时，调试器的 `SYS_PTRACE`",
     ),
+    "fetch_size": ("size of one of `sources`", "一个 `sources` 的大小"),
+    "fetch_entries": ("files and folders of one of `sources`", "一个 `sources` 的文件和目录数"),
     "timeout": ("`timeout` of a trial", "一次试验的 `timeout`"),
     "build_time": ("time of a build", "一次构建的时间"),
     "run_time": ("time of all trials together", "所有试验的总时间"),
@@ -81,7 +83,7 @@ def _shown(name: str, value: Any, here: int) -> str:
         return (("no", "否"), ("yes", "是"))[value][here]
     if value is None:
         return ("as the site grants", "按站点的设置")[here]
-    if name == "disk":
+    if name in ("disk", "fetch_size"):
         return f"{value // 1024**3} GiB"
     if name == "memory_share":
         return f"{value:.0%}"

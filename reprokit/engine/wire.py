@@ -297,7 +297,7 @@ def raise_for_status(response: Any) -> None:
 
 def _speaks_as_engine(response: Any) -> bool:
     """Whether an error's answer is the engine's own, which is JSON, and not that of a proxy that finds no engine."""
-    return response.status_code < 500 or "json" in response.headers.get("content-type", "")
+    return response is None or response.status_code < 500 or "json" in response.headers.get("content-type", "")
 
 
 def error_in(message: Any) -> str:

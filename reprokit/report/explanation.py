@@ -313,7 +313,7 @@ def lead(explained: Explained) -> str:
         return f"it {found.verb} ({found.seen}) when"
     if explained.explanation.claim is not Statement.EXACT:
         return "several conditions fit, such as"
-    return f"{trials_each(explained.trials)}, it failed{_rate(explained)} (elsewhere {explained.bound}) where"
+    return f"{trials_each(explained.trials)} (elsewhere {explained.bound}), it failed{_rate(explained)} where"
 
 
 def _rate(explained: Explained) -> str:

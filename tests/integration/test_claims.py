@@ -77,7 +77,7 @@ def test_a_failure_that_depends_on_an_axis_is_said_to_after_a_few_trials(user: U
         in user.types("show")
     )
     assert (
-        "in one trial each, it failed (elsewhere a failure in up to 95 % of runs is not excluded) where"
+        "in one trial each (elsewhere a failure in up to 95 % of runs is not excluded), it failed where"
         in user.types("show", "--why")
     )
     assert "In one trial each: failed in the 1 cell with k = b" in user.types("share")

@@ -86,11 +86,10 @@ USES: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "sockets": (
-        r"\b(socket\.(socket|create_connection)|http_client\.\w+|httpcore\.\w+|urlopen|getaddrinfo)\(",
+        r"\b(socket\.(socket|create_connection)|http_client\.\w+|httpcore\.\w+|urlopen|getaddrinfo|addresses\.\w+)\(",
         {
             "engine/site/gateway/access.py": "any_host",
             "engine/site/gateway/upstream.py": "credentials",
-            "engine/site/gateway/connections.py": ENGINE,
             "engine/site/gateway/server.py": ENGINE,
             "engine/docker/session.py": ENGINE,
             "engine/bases.py": SITE,

@@ -251,7 +251,7 @@ def test_a_statement_is_as_strong_as_its_trials() -> None:
     data = explanation.explain_case(explanation.explain_records(records)).to_json()
     assert (data["claim"], data["strength"]) == ("exact", "open")
     assert data["trials"] == {"each": [1, 1], "total": 2, "repeats": 0}
-    assert full(records)[1] == f"in one trial each, it failed (elsewhere {one.removeprefix('where ')}) where"
+    assert full(records)[1] == f"in one trial each (elsewhere {one.removeprefix('where ')}), it failed where"
     assert data["statement"] == said(1, 1)[0]
     assert full(records)[-1] == hint
 
