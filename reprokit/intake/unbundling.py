@@ -40,7 +40,7 @@ MOST_TEXT = 8 * 2**20
 MOST_RATIO = 100
 """How many times as large as the file its content may be; images are two to five times as large."""
 _MARGIN = 64 * 2**20
-_SHORT = "it ends too early, or it expands to more than an image does, or than max_fetch_size of the configuration"
+_SHORT = "it ends too early (copy it again), or it expands to more than an image does, or than max_fetch_size allows"
 _BLOCK = 512
 _BROKEN: tuple[type[Exception], ...] = (EOFError, ValueError, tarfile.HeaderError, zlib.error)
 _LAYER = re.compile(r"([0-9a-f]{64})\.tar")

@@ -23,7 +23,7 @@ def block(language: str, text: str) -> str:
 def verdicts(screen: str) -> list[str]:
     """What the lines of a run say that are the same every time, in the order of the cells."""
     cells = re.findall(r"^\[\d+/\d+\] #\d+ (\S+(?: \[fix\])?): ([^(]+) \(", screen, re.MULTILINE)
-    last = re.findall(r"^(?:\d+ [a-z-]+, \d+ [a-z-]+(?:; .*)?|reproduces .*)$", screen, re.MULTILINE)
+    last = re.findall(r"^(?:\d+ [a-z-]+, \d+ [a-z-]+(?:; .*)?$|reproduces [^(]*)", screen, re.MULTILINE)
     return [*sorted(f"{cell} {verdict}" for cell, verdict in cells), *last]
 
 
