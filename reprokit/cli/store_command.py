@@ -118,14 +118,14 @@ def export(file: Path, runs: tuple[str, ...], store_folder: Path | None) -> int:
 @options.store_option
 def import_(file: Path, as_json: bool, store_folder: Path | None) -> int:
     """Add the runs of an exported archive to the store, as `merge` does. Its content is validated, whoever wrote it."""
-    from reprokit.engine.site import config
+    from reprokit.engine import site
     from reprokit.store.archive import ImportLimits
     from reprokit.store.archive import import_ as add_runs
 
     if not file.exists():
         raise UsageError(f"{file} does not exist")
-    site = config.load()
-    limits = ImportLimits(size=site.max_fetch_size, entries=site.max_fetch_entries)
+    settings = site.settings()
+    limits = ImportLimits(size=settings.max_fetch_size, entries=settings.max_fetch_entries)
     done = add_runs(Store(options.store_path(store_folder), up_to_date=True), file, now(), limits)
     if as_json:
         options.echo_document(done)

@@ -64,7 +64,7 @@ class Disk:
         records, listed = self._records(), self._images()
         with self._wire.errors():
             busy = {one.get("ImageID") for one in containers.list_all(self._wire)}
-        ours = {one["Id"]: kind for one in listed if (kind := self._kind(one))}
+        ours = {one["Id"]: kind for one in listed if (kind := self._classify(one))}
         layers = _with_content(
             {one["Id"]: self._histories[one["Id"]].layers for one in listed},
             {one["Id"]: int(one.get("Size") or 0) for one in listed},
@@ -119,7 +119,7 @@ class Disk:
         """Remove an image by our names; whether there is none, or no more."""
         if image is None:
             return True
-        if not self._kind(image) or _other_name(image):
+        if not self._classify(image) or _other_name(image):
             return False
         try:
             for name in _names(image) or [image["Id"]]:
@@ -128,12 +128,12 @@ class Disk:
             return False
         return True
 
-    def _kind(self, image: Mapping[str, Any]) -> str:
+    def _classify(self, image: Mapping[str, Any]) -> str:
         """What a listed image is to us, '' for another's.
 
         One without a name inherits our labels where a user commits or builds it on ours; it is ours by its last step.
         """
-        last = "" if _names(image) else self._histories[image["Id"]].commands.partition("\n")[0]
+        last, _, _ = self._histories[image["Id"]].commands.partition("\n")
         return _kind(image.get("Labels") or {}) if _names(image) or OUR_STEP in last else ""
 
     def _images(self) -> list[dict[str, Any]]:

@@ -26,9 +26,8 @@ from reprokit.core.errors import UsageError
 from reprokit.core.ownership import IMAGE_LABELS
 from reprokit.core.terminal import echo
 from reprokit.core.text import first_line
-from reprokit.engine import registry
+from reprokit.engine import registry, site
 from reprokit.engine.images import on_docker_hub
-from reprokit.engine.site import config
 from reprokit.environment.cases import load_text
 from reprokit.intake.bundle import FORMAT, add
 from reprokit.run.approving import approve
@@ -85,7 +84,7 @@ def open_bundle(path: Path, folder: Path, name: str) -> OpenBundle:
         with path.open("rb") as raw:
             whole = _Part(raw.read, path.stat().st_size)
             with _decompressed(raw, whole) as stream:
-                most = min(whole.left * MOST_RATIO + _MARGIN, config.load().max_fetch_size)
+                most = min(whole.left * MOST_RATIO + _MARGIN, site.settings().max_fetch_size)
                 texts, image_id = _read(_Part(stream.read, most), folder / "image.tar")
             whole.skip()
         about = About.model_validate_json(texts["bundle.json"])

@@ -24,7 +24,7 @@ from reprokit.core import cache
 from reprokit.core.errors import UsageError
 from reprokit.core.ownership import locked
 from reprokit.core.text import whole_number
-from reprokit.engine.site import assembly, config
+from reprokit.engine import site
 from reprokit.engine.site.gateway.server import tunnels
 from reprokit.environment.model import SourceTree
 from reprokit.run.uses import Uses
@@ -59,12 +59,12 @@ class FetchLimits:
     @classmethod
     def of(cls, trust: Trust) -> FetchLimits:
         """As the site and the level say."""
-        site, level = config.load(), ALLOWANCES[trust]
+        settings, level = site.settings(), ALLOWANCES[trust]
         return cls(
             trust=trust,
-            size=min(site.max_fetch_size, level.fetch_size or site.max_fetch_size),
-            entries=min(site.max_fetch_entries, level.fetch_entries or site.max_fetch_entries),
-            seconds=site.max_fetch_time,
+            size=min(settings.max_fetch_size, level.fetch_size or settings.max_fetch_size),
+            entries=min(settings.max_fetch_entries, level.fetch_entries or settings.max_fetch_entries),
+            seconds=settings.max_fetch_time,
         )
 
     def why(self, setting: str) -> str:
@@ -426,7 +426,7 @@ class _Git:
         if ALLOWANCES[trust].any_source:
             yield cls(environment=_environment(trust), limits=limits)
             return
-        with tunnels(assembly.current().access) as way:
+        with tunnels(site.current().access) as way:
             proxies = dict.fromkeys(("http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"), way.proxy)
             alone = {"no_proxy": "", "NO_PROXY": "", "GIT_HTTP_PROXY_AUTHMETHOD": "basic"}
             yield cls(environment=_environment(trust) | proxies | alone, limits=limits, refused=way.notes)

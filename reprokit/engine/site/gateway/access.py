@@ -288,7 +288,7 @@ class Guard:
         except OSError as error:
             if by_proxy and not (of_build and host in self._linked):
                 return []
-            raise Unreachable(f"{host} has no address: {error.strerror}") from None
+            raise Unreachable(f"{host} has no address: {error.strerror or error}") from None
 
 
 def _holds(endpoints: frozenset[HostPort], host: str, port: int) -> bool:
