@@ -4,7 +4,7 @@ import os
 import signal
 
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    # Until the command line handles it: Python would print where in its imports it was.
+    # Until a command begins, and after it: Python would print where in its imports it was.
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))
 
 

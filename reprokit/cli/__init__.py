@@ -135,6 +135,8 @@ class Commands(click.Group):
 @click.pass_context
 def cli(ctx: click.Context) -> None:
     """Reproduce a reported bug in every environment that its case names, and record whether it fails."""
+    # Before, while the command is imported, Ctrl-C ends the process: what is imported may swallow an exception.
+    ctx.with_resource(interrupts.raised())
     if ctx.invoked_subcommand != "doctor" and any(name.startswith("REPROKIT_") for name in os.environ):
         from reprokit.engine.site.config import unknown_variables
 
@@ -148,8 +150,7 @@ def main() -> None:
     gc.disable()
     OWN_VARIABLES.update({name: value for name, value in _SPEED.items() if name not in os.environ})
     os.environ.update(OWN_VARIABLES)
-    with interrupts.raised():
-        status = interrupts.exit_status(invoke(sys.argv[1:]))
+    status = interrupts.exit_status(invoke(sys.argv[1:]))
     gc.freeze()
     if status >= interrupts.STATUS and interrupts.threads_are_left():
         _flush()
@@ -189,6 +190,9 @@ def invoke(arguments: list[str]) -> int:
         sys.stderr.close()
         return 141
     except Exception as error:
+        if interrupts.is_behind(error):
+            echo("reprokit: interrupted", err=True)
+            return 130
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:  # of a word that is asked to be a file
             echo(f"reprokit: {str(error.filename)[:100]}...: {error.strerror}", err=True)
             return 2

@@ -71,15 +71,33 @@ def signals() -> Iterator[None]:
 
 @contextmanager
 def raised() -> Iterator[None]:
-    """Let Ctrl-C raise KeyboardInterrupt in the block, as Python does; outside, it ends the process without a word."""
-    quiet = signal.getsignal(signal.SIGINT)
-    if quiet is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Let Ctrl-C raise KeyboardInterrupt in the block, as Python does."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    hook, sys.unraisablehook = sys.unraisablehook, _raise_again
     try:
         yield
     finally:
-        if quiet is not signal.SIG_IGN:
-            signal.signal(signal.SIGINT, lambda *_: os._exit(STATUS))
+        signal.signal(signal.SIGINT, before)
+        sys.unraisablehook = hook
+
+
+def _raise_again(lost: Any) -> None:
+    """What Python calls for an exception that it must ignore, as in the callback that frees the lock of an import."""
+    if lost.exc_type is KeyboardInterrupt:
+        # In a moment, as here it would be ignored again.
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+    else:
+        sys.__unraisablehook__(lost)
+
+
+def is_behind(error: BaseException) -> bool:
+    """Whether an interrupt made this error, as a library reports one that comes while its classes are made."""
+    return isinstance(error.__cause__, KeyboardInterrupt) or "KeyboardInterrupt" in str(error)
 
 
 def threads_are_left() -> bool:

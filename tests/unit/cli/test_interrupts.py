@@ -191,3 +191,37 @@ def test_ctrl_c_at_any_moment_of_the_start_prints_no_traceback(after: float, tmp
         said = child.stdout.read()
         assert child.wait(60) == 130
     assert "Traceback" not in said
+
+
+SWALLOWING = """
+import signal, sys, time
+from reprokit.core import interrupts
+
+class Lock:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+class Field:
+    def __set_name__(self, owner, name):
+        signal.raise_signal(signal.SIGINT)
+
+with interrupts.raised():
+    try:
+        Lock()  # Python ignores what __del__ raises
+        time.sleep(30)
+    except KeyboardInterrupt:
+        print("raised again")
+    try:
+        class Record:
+            field = Field()
+    except Exception as error:
+        print("is behind", interrupts.is_behind(error))
+    except KeyboardInterrupt:  # Python 3.12 no longer wraps it
+        print("is behind True")
+"""
+
+
+def test_an_interrupt_is_not_lost_where_python_or_a_library_swallows_it() -> None:
+    done = subprocess.run([sys.executable, "-c", SWALLOWING], capture_output=True, text=True, timeout=25, check=True)
+    assert done.stdout.splitlines() == ["raised again", "is behind True"]
+    assert not done.stderr
