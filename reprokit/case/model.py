@@ -164,7 +164,10 @@ class EnvironmentSection(Model):
     """What the image holds beside what the known axes ask for."""
 
     image: Image = Field("", description="An explicit base image instead of one chosen from the axes.")
-    apt: tuple[OneLine, ...] = Field((), description="Packages to install on Debian and Ubuntu.")
+    apt: tuple[OneLine, ...] = Field(
+        (),
+        description="Packages to install on Debian and Ubuntu. `python3-dev` brings the headers of the cell's Python.",
+    )
     dnf: tuple[OneLine, ...] = Field(
         (), description="Packages to install on distributions with RPM packages: centos, rhel, rocky, fedora ..."
     )

@@ -305,19 +305,30 @@ def draft_of(bug: Bug, changes: PipChanges = UNCHANGED) -> Draft:
 def python(asked: str) -> tuple[dict[str, str], str]:
     """(the axes of a cell with the Python that a data set names, what is to be said of it; '' for nothing).
 
-    Where no release of a system has that one, the newest of its series is taken.
+    The system is one whose own packages have that series, before one for which uv or conda have it: its compilers and
+    libraries are of the same years, and what serves them is the index of the system alone.
     """
     if not asked:
         return {"os": DEFAULT}, "The data set names no Python: this is the one of the release."
     if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4}){1,2}", asked):
         return {"os": DEFAULT}, f"The data set asks for Python {asked[:40]!r}, which is not a version: it is left out."
-    releases = [name for name, release in OURS.releases().items() if release.bootstraps]
-    values = dict.fromkeys((asked, ".".join(asked.split(".")[:2])))
-    for conda, value, os in itertools.product((False, True), values, (DEFAULT, *reversed(releases))):
-        cell = {"os": os, "python": value}
+    releases = {name: release for name, release in OURS.releases().items() if release.bootstraps}
+    series = ".".join(asked.split(".")[:2])
+    # Of Ubuntu 18.04 and 20.04 the one whose python3 is of the series, as more of its packages are for that.
+    own = sorted(
+        (place, name)
+        for name, release in releases.items()
+        for place, version in enumerate(release.pythons)
+        if version.split(".")[:2] == series.split(".")
+    )
+    chosen = [({"os": name, "python": series}, False) for _, name in own]
+    for conda, value, os in itertools.product((False, True), (asked, series), (DEFAULT, *reversed(releases))):
+        chosen.append(({"os": os, "python": value}, conda))
+    for cell, conda in chosen:
         if not why_unavailable(cell) and bool(conda_axes(cell)) is conda:
-            why = f"The data set asks for Python {asked}, which is not available: this is another of its series."
-            return cell, "" if value == asked else why
+            has = next((one for one in releases[cell["os"]].pythons if one.startswith(cell["python"] + ".")), series)
+            why = f"The data set asks for Python {asked}: this is {has}, of the same series."
+            return cell, "" if asked in (has, cell["python"]) else why
     return {"os": DEFAULT, "python": asked}, f"Python {asked} is not available: name another one."
 
 

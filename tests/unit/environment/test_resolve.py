@@ -89,6 +89,14 @@ def test_a_release_may_have_several_pythons(
     assert found.served_by["python"] == f"{release} {command} {version}"
 
 
+def test_who_asks_for_the_headers_of_python_gets_those_of_the_python_of_the_cell() -> None:
+    older = resolve(cell({"os": "ubuntu-18.04", "python": "3.7"}, apt=["make", "python3-dev"]), BOOTSTRAP)
+    assert older.packages == ("make", "python3-dev", "python3.7-dev")
+    own = resolve(cell({"os": "ubuntu-18.04", "python": "3.6"}, apt=["python3-dev"]), BOOTSTRAP)
+    assert own.packages == ("python3-dev",)
+    assert resolve(cell({"os": "ubuntu-18.04", "python": "3.7"}, apt=["make"]), BOOTSTRAP).packages == ("make",)
+
+
 def test_dockers_image_serves_a_python_that_debian_lacks() -> None:
     asked = cell({"os": "debian-12", "python": "3.8", "gcc": "12", "cuda": "11.8"})
     found = resolve(asked, REGISTRY)

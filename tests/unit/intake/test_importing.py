@@ -74,7 +74,7 @@ class TestBugsInPy:
         assert "python setup.py install || echo" in buggy.environment.setup
         assert case.command == f"cd greet\npython -m unittest -q {ID}.test_comma\n"
         assert case.expect.reproduces == "all"
-        assert case.matrix.axes["python"] == ("3.8.3",)
+        assert (case.matrix.axes["os"], case.matrix.axes["python"]) == (("ubuntu-20.04",), ("3.8",))
 
     @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
     def test_requirements_in_any_encoding(self, project: Project, encoding: str) -> None:
@@ -434,12 +434,13 @@ def test_the_signature_is_the_test_and_not_an_environment_that_lacks_something(
 @pytest.mark.parametrize(
     ("asked", "cell", "said"),
     [
-        ("3.8.3", {"os": "debian-12", "python": "3.8.3"}, ""),
-        ("3.6.9", {"os": "ubuntu-18.04", "python": "3.6.9"}, ""),
-        ("3.7.0", {"os": "debian-12", "python": "3.7"}, "asks for Python 3.7.0, which is not available"),
-        ("3.5.2", {"os": "ubuntu-16.04", "python": "3.5.2"}, ""),
+        ("3.8.3", {"os": "ubuntu-20.04", "python": "3.8"}, "this is 3.8.10, of the same series"),
+        ("3.6.9", {"os": "ubuntu-18.04", "python": "3.6"}, ""),
+        ("3.7.0", {"os": "ubuntu-18.04", "python": "3.7"}, "this is 3.7.5, of the same series"),
+        ("3.5.2", {"os": "ubuntu-16.04", "python": "3.5"}, ""),
+        ("3.11.2", {"os": "debian-12", "python": "3.11"}, ""),
         ("3.4.3", {"os": "debian-12", "python": "3.4.3"}, "Python 3.4.3 is not available"),
-        ("2.7", {"os": "ubuntu-22.04", "python": "2.7"}, ""),
+        ("2.7", {"os": "debian-11", "python": "2.7"}, ""),
         ("1.5", {"os": "debian-12", "python": "1.5"}, "Python 1.5 is not available"),
         ("3.x; rm", {"os": "debian-12"}, "is not a version"),
         ("9" * 5000, {"os": "debian-12"}, "is not a version"),
