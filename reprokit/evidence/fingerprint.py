@@ -56,10 +56,13 @@ def fingerprint(
         return _of_exception(exception, crash, cause)
     if crash is not None:
         return _of_crash(crash, by, text, stack)
+    status = f"exit status {ending.exit_code}"
     if by:
         frames, where = identifying_frames(stack) if stack else ((), "")
-        return _make(kind="signal", frames=frames, message=by, title=by + (f" at {where}" if where else ""))
-    status, said = f"exit status {ending.exit_code}", essence(said or last_words(text))
+        # Without a stack, the status is all that is known: a program may choose that number by itself.
+        title = by + (f" at {where}" if where else "") if stack else f"{status} (128 + {by})"
+        return _make(kind="signal", frames=frames, message=by, title=title)
+    said = essence(said or last_words(text))
     return _make(
         kind="exit-status",
         message=f"{status}: {normalise(said)}" if said else status,

@@ -157,12 +157,12 @@ def _otherwise(ending: Ending) -> Outcome:
 
 
 def describe_exit(code: int | None) -> str:
-    """An exit status in words, with the signal's name where there is one: ``exit status 139 (SIGSEGV)``."""
+    """An exit status in words: ``exit status 139 (128 + SIGSEGV)``, which a program may also choose by itself."""
     if code is None:
         return "no exit status known"
     number = code - 128
     name = signal.Signals(number).name if number in {s.value for s in signal.Signals} else ""
-    return f"exit status {code} ({name})" if name else f"exit status {code}"
+    return f"exit status {code} (128 + {name})" if name else f"exit status {code}"
 
 
 def describe_exception(exception: ExceptionSeen) -> str:

@@ -170,7 +170,7 @@ def _exit_code(wanted: int | str, ending: Ending) -> Check:
 def _signal(wanted: str, ending: Ending) -> Check:
     number = signal_number(wanted)
     matched = number is not None and ending.exit_code == 128 + number
-    why = f"it ended by {wanted}" if matched else f"the exit status is {ending.exit_code}, not {wanted}"
+    why = f"the exit status is {ending.exit_code}, {'that of' if matched else 'not'} {wanted}"
     return Check(key="signal", matched=matched, why=why)
 
 

@@ -155,11 +155,6 @@ def failure_rate_bound(trials: int, confidence: float = CONFIDENCE) -> float:
     return float(1.0 - (1.0 - confidence) ** (1.0 / trials))
 
 
-def not_excluded(possible: float | None) -> str:
-    """What passing trials leave open, in words; ``possible``: :func:`failure_rate_bound`."""
-    return f"a failure in up to {100 * (possible or 0):.0f} % of runs is not excluded"
-
-
 @dataclass(frozen=True, kw_only=True)
 class TrialPolicy(JsonRecord):
     """The policy that a cell's trials were run by: ``max``, ``confidence`` and ``rate`` of :class:`Trials`."""

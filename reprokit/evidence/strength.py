@@ -18,6 +18,7 @@ from functools import cache
 
 from reprokit.core.text import pluralize
 from reprokit.evidence.model import Outcome
+from reprokit.evidence.sequential import failure_rate_bound
 
 LUCK = 0.003
 """The largest likelihood ratio that excludes a rival: f^f s^s / (f+s)^(f+s) for f trials that failed and s that passed.
@@ -69,14 +70,22 @@ def total(tallies: Iterable[Tally]) -> Tally:
     return sum(tallies, Tally())
 
 
-def log_ratio(named: Tally, denied: Tally) -> float:
-    """The logarithm of the likelihood ratio of "one rate for all" to "``named`` has its own, ``denied`` never fails".
+def bound(counts: Iterable[int], cells: int) -> float:
+    """The failure rate that passing cells do not exclude, to a percent. ``counts``: their trials; ``cells``: all
+    that are decided.
 
-    At most 0, the lower the stronger; 0 where either has no trial. A failure in ``denied`` refutes the statement: 0.
+    It is the bound of the one with the fewest, and holds for each of the ``cells``, whichever of them passed: it is
+    false in :data:`LEVEL` of runs at most.
     """
-    if denied.failed or not named.failed or not denied.passed:
-        return 0.0
-    return _log_likelihood(named.failed, named.of + denied.of) - _log_likelihood(named.failed, named.of)
+    return math.ceil(100 * failure_rate_bound(min(counts), 1 - LEVEL / cells)) / 100
+
+
+def not_excluded(counts: Iterable[int], cells: int) -> str:
+    """:func:`bound` in words."""
+    most = bound(counts, cells)
+    if most >= 0.99:
+        return "a failure in nearly every run is not excluded"
+    return f"a failure in up to {100 * most:.0f} % of runs is not excluded at {100 * (1 - LEVEL):g} % confidence"
 
 
 def excludes(named: Tally, denied: Tally, chances: float = 1) -> bool:
@@ -90,8 +99,11 @@ def excludes(named: Tally, denied: Tally, chances: float = 1) -> bool:
 @cache
 def passes_needed(named: Tally, chances: float = 1) -> int:
     """How many passing trials of other cells exclude that these fail at the rate of ``named``; see :func:`excludes`."""
-    limit = math.log(LUCK / chances)
-    return bisect.bisect_left(range(MANY), True, key=lambda passed: log_ratio(named, Tally(passed=passed)) <= limit)
+    failed, trials = named.failed, named.of
+    if not failed:
+        return MANY
+    limit = math.log(LUCK / chances) + _log_likelihood(failed, trials)
+    return bisect.bisect_left(range(MANY), True, key=lambda more: _log_likelihood(failed, trials + more) <= limit)
 
 
 def chance_of(more: Tally, less: Tally) -> float:
@@ -112,8 +124,9 @@ def lowest(tallies: Sequence[Tally]) -> int | None:
 
 
 def _log_likelihood(failed: float, of: float) -> float:
-    """That of ``failed`` in ``of`` trials at the rate that suits them best."""
-    return sum(part * math.log(part / of) for part in (failed, of - failed) if part > 0)
+    """That of ``failed`` in ``of`` trials, at least one each, at the rate that suits them best."""
+    passed = of - failed
+    return failed * math.log(failed / of) + (passed * math.log(passed / of) if passed else 0.0)
 
 
 def trials_each(counts: Iterable[int]) -> str:

@@ -17,8 +17,7 @@ from reprokit.environment.cases import recorded_case, select
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import CellRecord, RunRecord, same_changes
-from reprokit.evidence.sequential import failure_rate_bound, not_excluded
-from reprokit.evidence.strength import EXACT_TRIALS, Tally, total, trials_each
+from reprokit.evidence.strength import EXACT_TRIALS, Tally, not_excluded, total, trials_each
 from reprokit.search.conditions import Conjunction, gap, words
 from reprokit.search.explain import DiscriminatingCell, Explanation, RateDifference, Statement, difference, explain
 from reprokit.search.repeating import MOST_TRIALS, Support, tally_of, trials_of
@@ -56,6 +55,7 @@ class Explained:
     cells: tuple[Cell, ...]  # what positions in ``explanation`` mean
     records: tuple[CellRecord, ...]  # of the cells that were run, which come first
     fixed: tuple[CellRecord, ...]  # with the fix
+    other_command: bool  # the fix replaces the command, so that the one which failed was not run with it
     explanation: Explanation
 
     @cached_property
@@ -80,9 +80,9 @@ class Explained:
 
     @property
     def bound(self) -> str:
-        """What the passing cell with the fewest trials does not exclude."""
-        least = min(trials_of(self.records[at]) for at in self.explanation.good)
-        return not_excluded(failure_rate_bound(least))
+        """What the passing cells do not exclude."""
+        found = self.explanation
+        return not_excluded((trials_of(self.records[at]) for at in found.good), found.decided)
 
     @property
     def ratios(self) -> bool:
@@ -113,7 +113,9 @@ def explain_records(records: Sequence[CellRecord], file_of: FileOf = lambda dige
     readings = [reading(record.verdict) for record in ran]
     # Without a difference there is nothing for which the case would be needed; no cell of it has a model of GPU.
     known = {Reading.FAIL, Reading.PASS} <= set(readings) and not any(GPU_MODEL in cell for cell in cells)
-    file = file_of(records[0].case_digest) if known else None
+    fixed = tuple(record for record in records if record.variant == "fix")
+    recorded = file_of(records[0].case_digest) if known or fixed else None
+    file = recorded if known else None
     others = find_not_run(file, ran) if file else []
     unavailable = {cell_key(record.cell) for record in ran if record.verdict in NOT_AVAILABLE}
     return Explained(
@@ -122,7 +124,8 @@ def explain_records(records: Sequence[CellRecord], file_of: FileOf = lambda dige
         file=file,
         cells=tuple(cells + others),
         records=tuple(ran),
-        fixed=tuple(record for record in records if record.variant == "fix"),
+        fixed=fixed,
+        other_command=bool(recorded and "command" in (recorded.case.fix or {})),
         explanation=explain(
             cells + others,
             readings + [Reading.UNRESOLVED] * len(others),
@@ -339,7 +342,7 @@ class FixSeen:
 
     cells: int
     gone: int  # in how many of them the failure is gone
-    left: int  # in how many it is still there; nothing is decided in the others
+    left: int  # in how many it is still there; the others failed otherwise, or nothing is decided there
     words: str  # the same as a sentence
 
 
@@ -353,11 +356,16 @@ def fix_of(explained: Explained) -> FixSeen:
         return FixSeen(cells=0, gone=0, left=0, words="it cannot be judged: the case reproduced in none of its cells")
     said = [f"gone in {gone} of the {pluralize(len(judged), 'cell')} where it reproduced"]
     if counts := [trials_of(record) for record in judged if reading(record.verdict) is Reading.PASS]:
-        said[0] += f", {trials_each(counts)} ({not_excluded(failure_rate_bound(min(counts)))})"
+        said[0] += f", {trials_each(counts)} ({not_excluded(counts, len(judged))})"
     if left:
         said.append(f"still there in {left}")
-    if undecided := len(judged) - gone - left:
+    verdicts = [record.verdict for record in judged]
+    if otherwise := verdicts.count(Verdict.DIFFERENT_FAILURE):
+        said.append(f"fails otherwise in {otherwise}")
+    if undecided := len(judged) - gone - left - otherwise:
         said.append(f"not decided in {undecided}")
+    if explained.other_command:
+        said.append("but the fix runs another command, and the one that failed was not run with it")
     return FixSeen(cells=len(judged), gone=gone, left=left, words="; ".join(said))
 
 

@@ -13,7 +13,7 @@ from reprokit.engine import registry
 from reprokit.evidence.details import FailureRecord
 from reprokit.evidence.model import Frame, Verdict
 from reprokit.evidence.records import CellOutline, CellRecord
-from reprokit.evidence.sequential import TrialFigures, not_excluded
+from reprokit.evidence.sequential import TrialFigures
 
 
 def style(cell: CellRecord) -> str:
@@ -106,8 +106,12 @@ def short_reason(cell: CellRecord, *, bound: bool = True) -> str:
         return first_line(cell.reason)
     if _is_measured(cell):
         return first_line(cell.trials[0].reason)
-    more = f" ({not_excluded(shown.possible)})" if bound and shown.of > 1 else ""
+    more = f" ({_still_possible(shown.possible)})" if bound and shown.of > 1 else ""
     return f"passed {shown.of} of {shown.of}{more}"
+
+
+def _still_possible(rate: float | None) -> str:
+    return f"a failure in up to {100 * (rate or 0):.0f} % of runs is not excluded"
 
 
 def _passing_figures(cell: CellRecord) -> TrialFigures | None:
@@ -126,7 +130,7 @@ def describe_passes(cells: Sequence[CellRecord]) -> str:
             counts[shown.of, shown.possible or 0.0] += 1
     words: list[str] = []
     for (of, possible), some in sorted(counts.items(), key=lambda item: item[0][0]):
-        text = f"up to {100 * possible:.0f} %" if words else not_excluded(possible)
+        text = f"up to {100 * possible:.0f} %" if words else _still_possible(possible)
         words.append(f"passed {of} of {of} ({text}): {pluralize(some, 'cell')}")
     more = ["--trials auto runs more"] if any(of == 1 for of, _ in counts) else []
     return "; ".join(words + more)

@@ -8,12 +8,10 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from reprokit.case.matrix import cell_key
-from reprokit.core.errors import UsageError
 from reprokit.core.text import first_line, pluralize
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import same_changes
-from reprokit.evidence.sequential import failure_rate_bound
-from reprokit.evidence.strength import Tally, chance_of, total, trials_each
+from reprokit.evidence.strength import Tally, chance_of, not_excluded, total, trials_each
 from reprokit.search.bisect_line import BisectLine, add_axis, walk_axis, walk_source
 from reprokit.search.bisection import Bisection, bisect
 from reprokit.search.queries import BisectAnswer, Candidate, Query
@@ -68,13 +66,17 @@ def _search(
 
     def progress(places: Sequence[int], readings: Mapping[int, Reading], left: int) -> None:
         results = " and ".join(f"{line.values[place]} {_SHOWS[readings[place]]}" for place in places)
-        if (most := session.arguments.get("max_cells")) and len(readings) >= most and left > 1:
-            raise UsageError(f"stopped after {pluralize(most, 'cell')}: raise --max-cells, or choose a smaller range")
         more = pluralize(math.ceil(math.log2(left)), "more run")
         session.note(f"{line.of} {results}: {left} places are left for the boundary, about {more}")
 
     # With one job at a time, nothing is built while a cell runs.
-    found = yield from bisect(candidates, ahead=session.request.jobs > 1, progress=progress, trials=session.trials)
+    found = yield from bisect(
+        candidates,
+        ahead=session.request.jobs > 1,
+        limit=session.arguments.get("max_cells") or 0,
+        progress=progress,
+        trials=session.trials,
+    )
     reasons = {}
     for place in found.skipped:
         record = session.record_of(candidates[place])
@@ -132,16 +134,16 @@ def answer(
     ``same``: what else was measured to change at the boundary, in words. ``tallies``: place -> its trials. ``reasons``:
     place -> why it is unresolved. ``before``: value -> its reading in the last run of the case. Exit status 0: a
     boundary between two neighbours. 1: both ends have the same reading, so there is no boundary. 3: an end is
-    unresolved, the boundary may be at a value that is unresolved, was not tried or is not known, or the failure is
-    flaky and the trials do not confirm the boundary.
+    unresolved, the limit on cells was reached, the boundary may be at a value that is unresolved, was not tried or is
+    not known, or the failure is flaky and the trials do not confirm the boundary.
     """
     values = line.values
     gap = line.untried(values[found.last], values[found.next])
-    open_places = bool(found.unclear or gap.reasons)
+    open_places = bool(found.stopped or found.unclear or gap.reasons)
     flaky = any(tally.failed and tally.passed for tally in tallies.values())
     decided = found.found and not open_places and (found.confirmed or not flaky)
     if not found.found:
-        words, status = _nothing(line, found, reasons, _each(found, tallies))
+        words, status = _nothing(line, found, reasons, tallies)
     else:
         each = "" if found.confirmed else _each(found, tallies)
         words, status = _boundary(line, found, gap, reasons, each), 0 if decided else 3
@@ -198,10 +200,9 @@ def _not_excluded(line: BisectLine, found: Bisection, tallies: Mapping[int, Tall
     """How often the last value that passes may fail all the same."""
     place = found.last if found.broken_since else found.next
     passed = tallies[place].passed
-    words = (
-        f"{line.values[place]} passed {passed} of {passed}: up to {100 * failure_rate_bound(passed):.0f} % not excluded"
-    )
-    return f" ({words})" if passed else ""
+    if not passed:
+        return ""
+    return f" ({line.values[place]} passed {passed} of {passed}: {not_excluded([passed], len(found.readings))})"
 
 
 def _assumed(line: BisectLine, found: Bisection) -> list[str]:
@@ -227,8 +228,12 @@ def _boundary(line: BisectLine, found: Bisection, gap: Gap, reasons: dict[int, s
     """``each``: how few trials it rests on, in words; '' where they suffice. "Since" is a word for what is certain."""
     change, before, then = ("broken", "passing", "failing") if found.broken_since else ("fixed", "failing", "passing")
     last, after = line.values[found.last], line.values[found.next]
-    if found.unclear or gap.reasons:
+    if found.stopped or found.unclear or gap.reasons:
         words = [f"{each}{': ' if each else ''}{change} between {line.of} {_full(line, last)} and {_full(line, after)}"]
+        if found.stopped:
+            words.append(
+                f"  stopped at the limit of {pluralize(len(found.readings), 'cell')}: raise it with --max-cells"
+            )
         words += [f"  unresolved: {_unresolved(line, found.unclear, reasons)}"] if found.unclear else []
         return [*words, *(f"  {reason}" for reason in gap.reasons)]
     words = [f"{change} since {line.of} {_full(line, after)}; last {before} {_full(line, last)}"]
@@ -239,15 +244,28 @@ def _boundary(line: BisectLine, found: Bisection, gap: Gap, reasons: dict[int, s
     return [*words, *(f"  left out between them: {names} ({why})" for names, why in _grouped(gap.left_out))]
 
 
-def _nothing(line: BisectLine, found: Bisection, reasons: dict[int, str], each: str) -> tuple[list[str], int]:
+def _nothing(
+    line: BisectLine, found: Bisection, reasons: dict[int, str], tallies: Mapping[int, Tally]
+) -> tuple[list[str], int]:
     ends = [place for place in (found.last, found.next) if found.readings[place] is Reading.UNRESOLVED]
     low, high = line.values[found.last], line.values[found.next]
     if ends:
         which = _unresolved(line, tuple(ends), reasons)
         return [f"not decided: an end of the range is unresolved: {line.of} {which}; start from a value next to it"], 3
-    reproduces = found.readings[found.last] is Reading.FAIL
-    shows = "reproduces" if reproduces else f"does not reproduce ({each})"
-    return [f"no change: the failure {shows} with {line.of} {low} and with {high}; choose a range whose ends differ"], 1
+    fails = found.readings[found.last] is Reading.FAIL
+    one, other = tallies[found.last], tallies[found.next]
+    seen = (
+        [(one.failed, one.of), (other.failed, other.of)] if fails else [(one.passed, one.of), (other.passed, other.of)]
+    )
+    shown = " and ".join(
+        f"{count} of {of} trials with {name}"
+        for (count, of), name in zip(seen, (f"{line.of} {low}", high), strict=True)
+    )
+    if not fails:
+        shown += f", where {not_excluded((one.passed, other.passed), len(found.readings))}"
+    return [
+        f"no boundary: it {'fails' if fails else 'passes'} at both ends, {shown}; choose a range whose ends differ"
+    ], 1
 
 
 def _full(line: BisectLine, value: str) -> str:

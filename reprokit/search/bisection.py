@@ -22,14 +22,15 @@ OnProgress = Callable[[Sequence[int], Mapping[int, Reading], int], None]
 class Bisection:
     """What was found, by place in the line: ``last`` has the reading of the first end, ``next`` that of the last end.
 
-    Only unresolved places lie between them. Where the ends have the same reading, or one is unresolved, ``last`` and
-    ``next`` are the ends.
+    Only unresolved places lie between them, unless it ``stopped``. Where the ends have the same reading, or one is
+    unresolved, ``last`` and ``next`` are the ends.
     """
 
     last: int
     next: int
     readings: Mapping[int, Reading]  # of every place that was run
     confirmed: bool = False  # the trials exclude that the failure is a flake which is on both sides of the boundary
+    stopped: bool = False  # the limit on candidates was reached before the boundary
 
     @property
     def found(self) -> bool:
@@ -56,6 +57,7 @@ def bisect(
     candidates: Sequence[Candidate],
     *,
     ahead: bool = True,
+    limit: int = 0,
     progress: OnProgress | None = None,
     trials: KnownTrials | None = None,
 ) -> Search[Bisection]:
@@ -63,7 +65,8 @@ def bisect(
 
     Both ends are run first. Unresolved candidates are skipped, as ``git bisect skip`` does. Last, the boundary is
     repeated until a flake is excluded; a place that passed and then fails moves it. ``ahead``: name the likely next
-    candidates. ``trials``: those of the candidates, by which the boundary is confirmed; None: it is not.
+    candidates. ``limit``: most candidates, 0 for all. ``trials``: those of the candidates, by which the boundary is
+    confirmed; None: it is not.
     """
     progress = progress or (lambda places, readings, left: None)
     readings: dict[int, Reading] = {}
@@ -83,6 +86,8 @@ def bisect(
         if high - low > 1 and len(readings) == 2:
             progress((low, high), readings, high - low)
         while (place := choose(low, high, readings)) is not None:
+            if len(readings) == limit:
+                return Bisection(last=low, next=high, readings=readings, stopped=True)
             (answer,) = yield ask((place,), (choose(low, place, readings), choose(place, high, readings)))
             readings[place] = answer
             if answer is readings[low]:

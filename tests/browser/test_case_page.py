@@ -131,7 +131,7 @@ def test_the_page_begins_with_what_is_known(look: Look) -> None:
     names, texts = (page.locator(f".statement {tag}").all_inner_texts() for tag in ("dt", "dd"))
     said = dict(zip(names, texts, strict=True))
     assert page.locator(".statement .lead").inner_text() == (
-        "In one trial each (elsewhere a failure in up to 95 % of runs is not excluded), it failed where numpy = 2.0.2"
+        "In one trial each (elsewhere a failure in nearly every run is not excluded), it failed where numpy = 2.0.2"
     )
     assert said["Expected"] == "fails in all cells"
     assert "python=3.11 numpy=2.0.2 mode=b: flaky; reproduced was expected" in said["Seen"]

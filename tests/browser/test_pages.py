@@ -154,7 +154,7 @@ def test_what_is_not_known_now_is_not_shown_as_known(look: Look) -> None:
     assert "From 5 decided cells; not decided: 1 more in the matrix." in statement
     assert (
         "With the fix\ngone in 1 of the 3 cells where it reproduced, in one trial each "
-        "(a failure in up to 95 % of runs is not excluded); not decided in 2" in statement
+        "(a failure in nearly every run is not excluded); not decided in 2" in statement
     )
 
 

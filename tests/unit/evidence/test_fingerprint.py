@@ -244,7 +244,7 @@ def test_a_program_that_only_says_how_it_ended_is_identified_by_that() -> None:
     assert fingerprint("", 3).title == "exit status 3, no output"
     assert fingerprint("starting", 3).id != fingerprint("starting", 4).id
     assert fingerprint("loaded 13 files in 0.3 s", 3).id == fingerprint("loaded 7 files in 1.25 s", 3).id
-    assert fingerprint("", 139).title == "SIGSEGV"
+    assert fingerprint("", 139).title == "exit status 139 (128 + SIGSEGV)"
     assert fingerprint("", 139).id == golden("cpp-segfault").id
     assert fingerprint("", 130).kind == "exit-status"
 
@@ -283,7 +283,7 @@ def test_the_signal_is_the_one_that_the_exit_status_says() -> None:
 
 def test_a_crash_long_after_a_logged_exception_is_the_crash() -> None:
     logged = traceback("ValueError: retrying", *OWN)
-    assert fingerprint(logged + "step\n" * 50, 139).title == "SIGSEGV"
+    assert fingerprint(logged + "step\n" * 50, 139).title == "exit status 139 (128 + SIGSEGV)"
     assert fingerprint(logged + "terminate called without an active exception\n", 134).kind == "ValueError"
     assert fingerprint(logged + "step\n" * 50, 1).kind == "ValueError"
 

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
 from reprokit.evidence.model import Outcome
-from reprokit.evidence.strength import Tally, excludes, log_ratio, total, trials_each
+from reprokit.evidence.strength import (
+    LUCK,
+    MANY,
+    Tally,
+    bound,
+    excludes,
+    not_excluded,
+    passes_needed,
+    total,
+    trials_each,
+)
 
 
 @pytest.mark.parametrize(("failed", "passed"), [(1, 1), (3, 4), (4, 4), (10, 2)])
 def test_the_ratio_of_certain_failures_and_passes(failed: int, passed: int) -> None:
-    expected = failed**failed * passed**passed / (failed + passed) ** (failed + passed)
-    assert math.exp(log_ratio(Tally(failed=failed), Tally(passed=passed))) == pytest.approx(expected)
+    ratio = failed**failed * passed**passed / (failed + passed) ** (failed + passed)
+    chances = LUCK / ratio
+    assert (
+        passes_needed(Tally(failed=failed), chances * 0.999)
+        <= passed
+        < passes_needed(Tally(failed=failed), chances * 1.001)
+    )
 
 
 def test_one_trial_each_excludes_nothing_and_five_each_do() -> None:
@@ -27,9 +40,27 @@ def test_a_flaky_cell_needs_more_passes_than_a_certain_one() -> None:
 
 
 def test_what_was_not_tried_or_failed_excludes_nothing() -> None:
-    assert log_ratio(Tally(failed=9), Tally()) == 0
-    assert log_ratio(Tally(passed=9), Tally(passed=9)) == 0
-    assert log_ratio(Tally(failed=99), Tally(failed=1, passed=99)) == 0
+    assert not excludes(Tally(failed=9), Tally())
+    assert passes_needed(Tally(passed=9)) == MANY
+    assert not excludes(Tally(failed=99), Tally(failed=1, passed=99))
+
+
+@pytest.mark.parametrize(
+    ("counts", "cells", "said"),
+    [
+        ([1, 9], 4, "nearly every run"),
+        ([3], 2, "up to 83 %"),
+        ([5, 6], 2, "up to 66 %"),
+        ([5], 16, "up to 78 %"),
+    ],
+)
+def test_what_passing_cells_leave_open_holds_for_all_decided_cells_in_99_of_100_runs(
+    counts: list[int], cells: int, said: str
+) -> None:
+    """With a rate above the bound in each of the cells, one of them passes in one run of a hundred."""
+    assert said in not_excluded(counts, cells)
+    luck = (1 - bound(counts, cells)) ** min(counts)  # that one of them passes all the same
+    assert 1 - (1 - luck) ** cells <= 0.01
 
 
 def test_trials_that_failed_otherwise_count_for_neither() -> None:

@@ -22,6 +22,7 @@ from reprokit.environment.measured import Measured
 from reprokit.evidence.details import CellDetails
 from reprokit.evidence.model import Ending, Outcome, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
+from reprokit.evidence.strength import not_excluded
 from reprokit.evidence.usage import GpuRecord, Usage
 from reprokit.report import explanation
 from reprokit.report.formats import junit
@@ -31,8 +32,7 @@ from reprokit.run.run_session import Session
 from tests.documents import as_published
 from tests.unit.fakes import FakeEngine
 
-BAD, GOOD = Verdict.REPRODUCED, Verdict.NOT_REPRODUCED
-NINE = "a failure in up to 28 % of runs is not excluded"
+BAD, GOOD, OTHER = Verdict.REPRODUCED, Verdict.NOT_REPRODUCED, Verdict.DIFFERENT_FAILURE
 CASE = """\
 schema: reprokit/v1
 id: x
@@ -89,14 +89,14 @@ def test_conditions_come_with_the_cells_behind_them() -> None:
     ]
     assert full(records) == [
         "x: 3 cells decided, 1 reproduces",
-        f"it reproduces (9 of 9 runs; elsewhere 0 of 9 each, {NINE}) when",
+        f"it reproduces (9 of 9 runs; elsewhere 0 of 9 each, {not_excluded([9], 3)}) when",
         "  cuda = 11.8 and gcc = 12",
         "      reproduces in: cuda=11.8 gcc=12",
         "      passes, one axis away: cuda=11.8 gcc=11, cuda=12.0 gcc=12",
         '"exactly" takes 90 trials of each cell that passes, 162 more: reprokit run x.yaml --confirm exact',
         "not decided: 1 build-failed",
         "  predicted to reproduce, if this holds: none of them",
-        f"with the fix: gone in 1 of the 1 cell where it reproduced, in 9 trials each ({NINE})",
+        f"with the fix: gone in 1 of the 1 cell where it reproduced, in 9 trials each ({not_excluded([9], 1)})",
     ]
 
 
@@ -105,7 +105,7 @@ def test_a_threshold_comes_with_the_stretch_that_nothing_is_known_of() -> None:
     records.append(cell(6, BAD, numpy="2.0.0"))
     assert full(records) == [
         "x: 6 cells decided, 3 reproduce",
-        f"it reproduces (27 of 27 runs; elsewhere 0 of 9 each, {NINE}) when",
+        f"it reproduces (27 of 27 runs; elsewhere 0 of 9 each, {not_excluded([9], 6)}) when",
         "  numpy >= 1.24.0",
         "      reproduces in: numpy=1.24.0, numpy=1.32.0, numpy=2.0.0",
         "      passes, one axis away: numpy=1.0.0, numpy=1.8.0, numpy=1.16.0",
@@ -122,8 +122,8 @@ def test_of_a_large_matrix_the_result_lists_some_cells_that_were_not_run() -> No
     explained = explanation.explain_records(records, {"x": file}.get)
     assert list(explanation.short(explained)) == [
         (
-            f"reproduces when a = 0 (9 of 9 runs; elsewhere 0 of 9, {NINE}; in the 2 cells decided; 1 unsupported; "
-            "997 more in the matrix)"
+            f"reproduces when a = 0 (9 of 9 runs; elsewhere 0 of 9, {not_excluded([9], 2)}; "
+            "in the 2 cells decided; 1 unsupported; 997 more in the matrix)"
         )
     ]
     data = explanation.explain_case(explained).to_json()
@@ -231,19 +231,16 @@ def test_a_statement_is_as_strong_as_its_trials() -> None:
         return list(explanation.short(explanation.explain_records(records)))
 
     hint = "that may be chance; repeat the cells that decide it: reprokit run x.yaml --confirm always"
-    one = "where a failure in up to 95 % of runs is not excluded"
+    one = "where a failure in nearly every run is not excluded"
     assert said(1, 1) == [f"in one trial each: failed in the 1 cell with a = 1, passed in the other cell, {one}", hint]
     assert said(1, 3)[0].startswith("in 1 to 3 trials each: failed")
-    five = "a failure in up to 45 % of runs is not excluded"
+    five = not_excluded([5], 2)
     assert said(5, 5) == [f"reproduces when a = 1 (5 of 5 runs; elsewhere 0 of 5, {five}; in the 2 cells decided)"]
     assert said(5, 90)[0].startswith(
-        "reproduces exactly when a = 1 (5 of 5 runs; elsewhere 0 of 90, a failure in up to 3"
+        "reproduces exactly when a = 1 (5 of 5 runs; elsewhere 0 of 90, a failure in up to 6"
     )
     assert said(60, 60, Verdict.FLAKY) == [
-        (
-            "reproduces when a = 1 (20 of 60 runs; elsewhere 0 of 60, a failure in up to 5 % of runs is not excluded; "
-            "in the 2 cells decided)"
-        )
+        (f"reproduces when a = 1 (20 of 60 runs; elsewhere 0 of 60, {not_excluded([60], 2)}; in the 2 cells decided)")
     ]
     [weak] = said(60, 60 // 10, Verdict.FLAKY)[:1]
     assert weak.startswith("in 6 to 60 trials each: failed in the 1 cell with a = 1, in 20 of 60 trials, passed in")
@@ -284,6 +281,7 @@ def test_cells_that_all_fail_at_different_rates_are_compared_by_their_rates() ->
         ((BAD, BAD, GOOD), (GOOD, BAD, GOOD), "gone in 1 of the 2 cells where it reproduced; still there in 1"),
         ((BAD, BAD), (GOOD, Verdict.BUILD_FAILED), "gone in 1 of the 2 cells where it reproduced; not decided in 1"),
         ((BAD, BAD), (GOOD,), "gone in 1 of the 1 cell where it reproduced"),  # fix.only: not run in the other
+        ((BAD, BAD), (GOOD, OTHER), "gone in 1 of the 2 cells where it reproduced; fails otherwise in 1"),
         ((GOOD, GOOD), (GOOD, GOOD), "it cannot be judged: the case reproduced in none of its cells"),
         ((Verdict.UNSUPPORTED,), (GOOD,), "it cannot be judged: the case reproduced in none of its cells"),
     ],
@@ -293,7 +291,10 @@ def test_a_fix_is_judged_where_the_case_reproduced(
 ) -> None:
     records = [cell(at, verdict, a=str(at)) for at, verdict in enumerate(case)]
     records += [cell(at, verdict, "fix", a=str(at)) for at, verdict in enumerate(fix)]
-    gone = words.replace("where it reproduced", f"where it reproduced, in 9 trials each ({NINE})")
+    judged = [one for one in fix if GOOD in fix and BAD in case][: case.count(BAD)]
+    gone = words.replace(
+        "where it reproduced", f"where it reproduced, in 9 trials each ({not_excluded([9], len(judged) or 1)})"
+    )
     assert full(records)[-1] == f"with the fix: {gone}"
 
 
@@ -323,11 +324,17 @@ def test_a_statement_about_the_system_says_where_cuda_is_from_several_providers(
     assert not said or "provide" in short[1]
 
 
+@pytest.mark.parametrize(("fix", "another"), [("{command: 'true'}", True), ("{env: {A: b}}", False)])
+def test_a_fix_that_runs_another_command_says_so(fix: str, another: bool) -> None:
+    records = [cell(1, BAD, cuda="11.8"), cell(2, GOOD, "fix", cuda="11.8")]
+    assert ("the fix runs another command" in full(records, f"{CASE}fix: {fix}\n")[-1]) is another
+
+
 def test_a_fix_of_a_flake_says_how_many_trials_it_passed() -> None:
     records = [cell(1, Verdict.FLAKY, a="1"), cell(2, GOOD, "fix", trials=2, a="1")]
     assert full(records)[-1] == (
         "with the fix: gone in 1 of the 1 cell where it reproduced, in 2 trials each "
-        "(a failure in up to 78 % of runs is not excluded)"
+        "(a failure in up to 90 % of runs is not excluded at 99 % confidence)"
     )
 
 
@@ -344,10 +351,8 @@ def test_a_run_over_many_cases_explains_those_that_depart_and_says_how_to_see_th
         "9 cases reproduce in some cells and not in others: reprokit show --why r"
     ]
     lines = list(explanation.at_the_end(explanation.explain_run(run_of(*quiet[:16], *cells[16:])), "r"))
-    assert lines == [
-        f"case8: reproduces when a = reproduced (9 of 9 runs; elsewhere 0 of 9, {NINE}; in the 2 cells decided)",
-        "8 more cases: reprokit show --why r",
-    ]
+    seen = f"9 of 9 runs; elsewhere 0 of 9, {not_excluded([9], 2)}; in the 2 cells decided"
+    assert lines == [f"case8: reproduces when a = reproduced ({seen})", "8 more cases: reprokit show --why r"]
     few = list(explanation.at_the_end(explanation.explain_run(run_of(*quiet[:4])), "r"))
     assert [line.split(":")[0] for line in few] == ["case0", "case1"]
 
@@ -400,7 +405,7 @@ def test_a_run_ends_with_the_explanation_and_its_record_has_it(store: Path, caps
     session, said = ran(store)
     line = (
         "in one trial each: failed in the 2 cells with a = 6, passed in the other 2 cells, "
-        "where a failure in up to 95 % of runs is not excluded (2 different-failure)"
+        "where a failure in nearly every run is not excluded (2 different-failure)"
     )
     more = "that may be chance; repeat the cells that decide it: reprokit run "
     assert said[-4] == line
