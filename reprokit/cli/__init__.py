@@ -193,8 +193,11 @@ def invoke(arguments: list[str]) -> int:
         if interrupts.is_behind(error):
             echo("reprokit: interrupted", err=True)
             return 130
-        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:  # of a word that is asked to be a file
-            echo(f"reprokit: {str(error.filename)[:100]}...: {error.strerror}", err=True)
+        # Of a word that is asked to be a file, or a folder that this user may not look into.
+        if isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.EACCES):
+            from reprokit.core.text import one_line
+
+            echo(f"reprokit: {one_line(str(error.filename), 100)}: {error.strerror}", err=True)
             return 2
         # Status 1 is a finding about the user's bug: a defect of reprokit must not look like one.
         echo_traceback()

@@ -25,6 +25,8 @@ _NO_SPACE = re.compile(r"no space left on device|disk quota exceeded", re.I)
 # A daemon that lives, and whose containerd does not answer: it restarts within seconds, after an upgrade or a kill.
 _AWAY = re.compile(
     r"rpc error: code = unavailable|error reading from server: EOF|connection error: desc =|transport is closing"
+    # One that was upgraded, or replaced by an older one, after its version was asked.
+    r"|client version \S+ is too (?:old|new)"
     r"|ttrpc: closed|containerd\.sock\b.*(?:refused|no such file)|(?:: |\A)unavailable\Z",
     re.I,
 )
@@ -155,7 +157,7 @@ def of_engine(text: str) -> ReprokitError:
     if _NO_IMAGE.search(text):
         return ImageGone(f"the image is gone from the engine: build it again (was it pruned?). The engine says: {text}")
     if _AWAY.search(text):
-        return EngineLost(f"a part of the engine, such as its containerd, does not answer. It says: {text}")
+        return EngineLost(f"the engine was replaced, or a part, such as its containerd, does not answer: {text}")
     for pattern, advice in _UNSUPPORTED:
         if pattern.search(text):
             return Unsupported(f"{advice}. The engine says: {text}")

@@ -129,6 +129,7 @@ class Wire:
         self._lock = threading.Lock()
         self._endpoint = where
         self._version: str | None = None
+        self._newest = ""
         self._about: Mapping[str, Any] | None = None
         self._details: Mapping[str, Any] | None = None
 
@@ -153,6 +154,8 @@ class Wire:
             with self._lock, self.errors():
                 kwargs: dict[str, Any] = {"tls": where.tls} if where.tls else {}
                 client = docker.APIClient(address, version=self._version or "auto", timeout=ANSWER_WITHIN, **kwargs)
+                if self._version is None:
+                    self._newest = client.api_version
                 if self._version is None and api_of(client.api_version) > NEWEST_API:
                     least = api_of(client.version(api_version=False).get("MinAPIVersion") or "0.0")
                     version = ".".join(map(str, max(NEWEST_API, least)))
@@ -185,10 +188,15 @@ class Wire:
         return self._details
 
     def ping(self) -> None:
-        """Raise EngineError unless the engine answers within seconds."""
+        """Raise EngineError unless the engine answers within seconds. Of an upgraded one the version is asked again."""
         client = self.client()
         with self.errors():
-            raise_for_status(client.get(f"{client.base_url}/_ping", timeout=PING_WITHIN))
+            answer = client.get(f"{client.base_url}/_ping", timeout=PING_WITHIN)
+            raise_for_status(answer)
+        if answer.headers.get("Api-Version", self._newest) != self._newest:
+            with self._lock:
+                self._version = self._about = self._details = None
+                self._local = threading.local()
 
     def is_local(self) -> bool:
         """Whether the engine has the files of this host: it listens on this host, and calls it its own.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -335,3 +337,15 @@ def test_options_for_several_cases_need_only_fit_some_of_them(folder: Path, caps
     assert shown("--only", "a=1") == ["toy: a=1 b=x", "toy: a=1 b=y"]
     assert shown("--axis", "z=r") == ["other: z=r"]
     assert invoke(["validate", "--cells", ".", "--skip", "aa=1"]) == 2
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.ENAMETOOLONG])
+def test_a_folder_that_may_not_be_looked_into_is_named_and_no_defect(
+    number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(path: Path) -> bool:
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr(Path, "is_dir", refuse)
+    assert invoke(["show", "--store", "/home/of/another/store"]) == 2
+    assert capsys.readouterr().err == f"reprokit: /home/of/another/store: {os.strerror(number)}\n"

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import http.server
+import json
+import re
+import threading
+
 import pytest
 
 from reprokit.core.errors import BuildFailed, EngineError, EngineLost, ImageGone, Unsupported
 from reprokit.engine import failure
+from reprokit.engine.wire import Endpoint, Wire
 
 
 @pytest.mark.parametrize(
@@ -127,3 +133,43 @@ def test_missing_is_not_unreachable() -> None:
     assert failure.is_missing_image("manifest for debian:99 not found: manifest unknown: manifest unknown")
     assert not failure.is_missing_image("dial tcp 1.2.3.4:443: i/o timeout")
     assert "does not answer" in str(failure.of_pull("net/http: TLS handshake timeout", "debian:12"))
+
+
+class Upgraded(http.server.BaseHTTPRequestHandler):
+    """An engine that is replaced by one of another version while it is talked to."""
+
+    versions = ("1.24", "1.41")
+
+    def do_GET(self) -> None:
+        least, newest = (float(one) for one in self.versions)
+        asked = re.match(r"/v([0-9.]+)/", self.path)
+        status, body = 200, {"ApiVersion": self.versions[1], "MinAPIVersion": self.versions[0]}
+        if asked and not least <= float(asked[1]) <= newest:
+            how = "old. Minimum" if float(asked[1]) < least else "new. Maximum"
+            status, body = 400, {"message": f"client version {asked[1]} is too {how} supported API version is another"}
+        self.send_response(status)
+        self.send_header("Api-Version", self.versions[1])
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(json.dumps(body).encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("versions", [("1.44", "1.52"), ("1.12", "1.40")])
+def test_an_engine_of_another_version_is_away_and_then_asked_in_its_own(
+    versions: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Upgraded) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        wire = Wire(where=Endpoint(url=f"tcp://127.0.0.1:{server.server_address[1]}"))
+        wire.details()
+        monkeypatch.setattr(Upgraded, "versions", versions)
+        with pytest.raises(EngineLost, match="replaced"), wire.errors():
+            wire.client().info()
+        wire.ping()
+        assert wire.client().api_version == wire.about()["ApiVersion"] == versions[1]
+        with wire.errors():
+            wire.client().info()
+        server.shutdown()
