@@ -21,7 +21,7 @@ DEMO_PIP := $(DEMO_VENV)/bin/pip --disable-pip-version-check
 # Tests start hundreds of Pythons, each of which would compile all modules again; so would pytest, its tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all help venv lint types style unit system integration gpu gpu-wheels browser bench fuzz dist sbom audit docs docs-generated lock data data-renew clean
+.PHONY: demo test test-all help venv lint types style unit system integration faults gpu gpu-wheels browser bench fuzz dist sbom audit docs docs-generated lock data data-renew clean
 
 demo: ## Install reprokit in a virtual environment, get an engine if none answers, run a first case
 	@.ci/venv $(DEMO_VENV)
@@ -74,6 +74,10 @@ system: venv ## What starts whole programs, or takes the sizes of real life; no 
 
 integration: venv ## The tests on the real engine, and in a browser
 	$(VENV)/bin/python -m pytest -m "integration and not nightly"
+
+faults: venv ## What `make test` has of kills, engines that go away, full disks and damaged stores
+	$(VENV)/bin/python -m pytest -m "not nightly" tests/unit/run/test_fault_schedules.py tests/unit/store/test_trouble.py \
+		tests/integration/test_engine_lost.py tests/integration/test_interrupts.py tests/integration/test_store.py tests/integration/test_gc.py
 
 gpu: venv ## What an NVIDIA driver says and does: on the fake library and, where there is a GPU, on the real one
 	$(VENV)/bin/python -m pytest tests/gpu -rs

@@ -10,7 +10,6 @@ import subprocess
 import tarfile
 import tempfile
 import threading
-import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,10 +21,10 @@ import pytest
 from reprokit.case.cellspec import FileSpec, Limits
 from reprokit.core.errors import EngineError
 from reprokit.core.ownership import remove_tree
-from reprokit.engine import registry
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import Build, Engine, Trial
 from reprokit.environment import dockerfile
+from tests.private_engine import private_podman
 
 # A shell that starts the tests in the background, or nohup, has them ignore signals, and so would the programs that
 # they start.
@@ -116,34 +115,8 @@ def shared_folder() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def podman_service() -> Iterator[str]:
     """The address of a Podman service with a storage of its own; stopped and removed afterwards."""
-    podman = shutil.which("podman")
-    if podman is None:
-        pytest.skip("needs podman")
-    # Not below pytest's folder: the paths of containers' sockets must stay below 108 bytes.
-    folder = Path(tempfile.mkdtemp(prefix="rk-podman-"))
-    address = f"unix://{folder}/podman.sock"
-    # runc also serves hosts whose cgroups are neither v1 nor v2, as crun does not.
-    runtime = ["--runtime", "runc"] if shutil.which("runc") else []
-    # It ends with us, however we end.
-    with_us = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
-    command = [podman, "--root", f"{folder}/root", "--runroot", f"{folder}/run", "--cgroup-manager", "cgroupfs"]
-    log = (folder / "log").open("wb")
-    started = subprocess.Popen(
-        [*with_us, *command, *runtime, "system", "service", "--time=0", address],
-        stdout=log,
-        stderr=subprocess.STDOUT,
-        cwd=folder,  # where its monitor writes a file that is called "oom"
-    )
-    try:
-        _wait_for(address)
-        yield address
-    finally:
-        subprocess.run([*command, "rm", "--all", "--force"], capture_output=True, check=False, timeout=60)
-        started.terminate()
-        started.wait(timeout=30)
-        log.close()
-        subprocess.run(["umount", "--lazy", f"{folder}/root/overlay"], capture_output=True, check=False)
-        shutil.rmtree(folder, ignore_errors=True)
+    with private_podman() as podman:
+        yield podman.url
 
 
 @pytest.fixture(scope="session")
@@ -152,18 +125,6 @@ def podman5_service() -> str:
     if address := os.environ.get("REPROKIT_TEST_PODMAN5"):
         return address
     pytest.skip("needs Podman 5: .ci/podman5 build/podman5 make test")
-
-
-def _wait_for(address: str) -> None:
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            registry.make("podman", {"CONTAINER_HOST": address})
-            return
-        except EngineError as error:
-            if time.monotonic() > deadline:
-                pytest.skip(f"the podman service does not answer: {error}")
-            time.sleep(0.2)
 
 
 def _busybox(folder: Path) -> Path:

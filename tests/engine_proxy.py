@@ -13,7 +13,7 @@ from pathlib import Path
 
 _H2C = b"PRI * HTTP/2.0"
 _UPGRADE = b"POST /grpc HTTP/1.1\r\nHost: docker\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
-_NOT_FOUND = b'HTTP/1.1 404 Not Found\r\nContent-Length: 28\r\nConnection: close\r\n\r\n{"message":"page not found"}'
+_ANSWERS = {404: (b"Not Found", b"page not found"), 500: (b"Internal Server Error", b"broken inside")}
 _REQUEST = re.compile(rb"(?:GET|POST|DELETE|PUT|HEAD) (?:/v[\d.]+)?(\S+) HTTP/1")
 
 
@@ -38,15 +38,22 @@ class EngineProxy:
         self._going = threading.Event()
         self._going.set()
         self._refused = ""
+        self._answer = b""
+        self.asked: list[str] = []
+        """The path of each request so far."""
         self._renamed = b"", b""
         threading.Thread(target=self._accept, name="engine-proxy", daemon=True).start()
 
-    def refuse(self, pattern: str) -> None:
-        """Answer to paths with this pattern as an engine that does not have them.
+    def refuse(self, pattern: str, status: int = 404) -> None:
+        """Answer to paths with this pattern as an engine that does not have them, or is broken (500); "": no longer.
 
         Unless ``/grpc`` is refused, gRPC is then served at the address itself, as Docker 29.2 does, by what older
         engines have at that path.
         """
+        reason, message = _ANSWERS[status]
+        body = b'{"message":"%b"}' % message
+        head = b"HTTP/1.1 %d %b\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
+        self._answer = head % (status, reason, len(body)) + body
         self._refused = pattern
 
     def rename(self, old: bytes, new: bytes) -> None:
@@ -108,8 +115,9 @@ class EngineProxy:
                     data = source.recv(65536)
                     if source is passing.ours and (asked := _REQUEST.match(data)):
                         passing.path = asked[1].decode()
+                        self.asked.append(passing.path)
                         if self._refused and re.search(self._refused, passing.path):
-                            source.sendall(_NOT_FOUND)
+                            source.sendall(self._answer)
                             return
                     elif source is passing.ours and data.startswith(_H2C) and self._speaks_h2c():
                         passing.path = "gRPC"

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from reprokit.core.errors import EngineError
+from reprokit.engine import registry
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.wire import Endpoint, Wire
 
@@ -32,16 +33,28 @@ class PrivateEngine:
     The test holds its listening socket, as systemd's docker.socket does: while no daemon runs, callers wait.
     """
 
-    def __init__(self, folder: Path, config: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, folder: Path, config: Mapping[str, Any] | None = None, programs: Path | None = None) -> None:
         self._folder = folder
-        self._listening = socket.socket(socket.AF_UNIX)
-        self._listening.bind(str(folder / "sock"))
-        self._listening.listen(128)
+        self.programs = programs
+        """The folder of the next daemon, with ``bin`` and maybe ``lib``; None: the one on the PATH."""
+        self.listen()
         self._daemon: subprocess.Popen[bytes] | None = None
         # A daemon that ends with us ends with the very thread that started it.
         self._starter = ThreadPoolExecutor(1)
         self.url = f"unix://{folder}/sock"
         (folder / "daemon.json").write_text(json.dumps(config or {}))
+
+    def listen(self) -> None:
+        """Take callers, who wait until a daemon answers."""
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(str(self._folder / "sock"))
+        self._listening.listen(128)
+
+    def _environment(self) -> dict[str, str]:
+        if self.programs is None:
+            return dict(os.environ)
+        paths = {"PATH": self.programs / "bin", "LD_LIBRARY_PATH": self.programs / "lib"}
+        return {**os.environ, **{name: f"{at}:{os.environ.get(name, '')}".rstrip(":") for name, at in paths.items()}}
 
     def start(self) -> None:
         """Start a daemon; callers wait until it answers."""
@@ -57,6 +70,7 @@ class PrivateEngine:
                 subprocess.Popen,
                 [*with_us, "unshare", "--net", "--mount", "bash", "-c", alone + _PASS, "bash", str(fd), *words],
                 pass_fds=(fd,),
+                env=self._environment(),
                 stdout=log,
                 stderr=subprocess.STDOUT,
             ).result()
@@ -110,16 +124,99 @@ class PrivateEngine:
                     os.kill(int(process.parent.name), signal.SIGKILL)
 
 
+class PrivatePodman:
+    """A Podman service in ``folder`` with a storage of its own; containers outlive it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.url = f"unix://{folder}/podman.sock"
+        # runc also serves hosts whose cgroups are neither v1 nor v2, as crun does not.
+        runtime = ["--runtime", "runc"] if shutil.which("runc") else []
+        place = ["--root", f"{folder}/root", "--runroot", f"{folder}/run", "--cgroup-manager", "cgroupfs"]
+        self.command = ["podman", *place, *runtime]
+        self._service: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the service; wait until it answers. Raises EngineError where it does not within 30 s."""
+        (self._folder / "podman.sock").unlink(missing_ok=True)
+        # It ends with us, however we end.
+        with_us = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
+        with (self._folder / "log").open("ab") as log:
+            self._service = subprocess.Popen(
+                [*with_us, *self.command, "system", "service", "--time=0", self.url],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self._folder,  # where its monitor writes a file that is called "oom"
+            )
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                self.engine()
+                return
+            except EngineError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+
+    def engine(self) -> DockerEngine:
+        """It, as ours."""
+        engine = registry.make("podman", {"CONTAINER_HOST": self.url})
+        assert isinstance(engine, DockerEngine)
+        return engine
+
+    def send(self, number: signal.Signals) -> None:
+        """Send the service a signal."""
+        assert self._service is not None
+        self._service.send_signal(number)
+
+    def restart(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """End the service, and start another one."""
+        self.send(number)
+        assert self._service is not None
+        self._service.wait(timeout=30)
+        self.start()
+
+    def close(self) -> None:
+        """End it, and its containers."""
+        subprocess.run([*self.command, "rm", "--all", "--force"], capture_output=True, check=False, timeout=60)
+        self.send(signal.SIGTERM)
+        assert self._service is not None
+        self._service.wait(timeout=30)
+
+
 @contextlib.contextmanager
-def private_engine(folder: Path | None = None, config: Mapping[str, Any] | None = None) -> Iterator[PrivateEngine]:
+def private_podman(folder: Path | None = None) -> Iterator[PrivatePodman]:
+    """A private Podman service that answers; skips the test where none can be started."""
+    if shutil.which("podman") is None:
+        pytest.skip("needs podman")
+    # Not below pytest's folder: the paths of containers' sockets must stay below 108 bytes.
+    place = folder or Path(tempfile.mkdtemp(prefix="rk-podman-"))
+    podman = PrivatePodman(place)
+    try:
+        podman.start()
+    except EngineError as error:
+        pytest.skip(f"the podman service does not answer: {error}")
+    try:
+        yield podman
+    finally:
+        podman.close()
+        subprocess.run(["umount", "--lazy", f"{place}/root/overlay"], capture_output=True, check=False)
+        if folder is None:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def private_engine(
+    folder: Path | None = None, config: Mapping[str, Any] | None = None, programs: Path | None = None
+) -> Iterator[PrivateEngine]:
     """A private engine that answers; skips the test where none can be started.
 
-    ``folder``: a new one by default. ``config``: what its daemon.json says.
+    ``folder``: a new one by default. ``config``: what its daemon.json says. ``programs``: a folder with its ``bin``.
     """
     if os.getuid() != 0 or not shutil.which("dockerd") or not shutil.which("unshare"):
         pytest.skip("a Docker Engine of our own needs root, dockerd and unshare")
     place = folder or Path(tempfile.mkdtemp(prefix="rk-dockerd-"))
-    engine = PrivateEngine(place, config)
+    engine = PrivateEngine(place, config, programs)
     try:
         engine.start()
         try:
