@@ -27,8 +27,6 @@ SEED = 5
 SECONDS = 0.5
 """How long a trial takes: a short program in a container."""
 TRIALS = (1, 3, 5, 12, 20)
-SHAPES = ((2,), (4,), (2, 2), (2, 3), (8,), (2, 2, 2), (4, 4), (16,))
-"""How many values each axis has."""
 GRADED = (0.01, 0.05, 0.3, 0.7, 0.99)
 
 Shape = tuple[int, ...]
@@ -82,11 +80,6 @@ class World:
             "two terms": cell["k"] == "k1" and cell.get("l") == "l1",
         }
         return self.rate if fails[self.cause] else self.elsewhere
-
-
-def fits(cause: str, shape: Shape) -> bool:
-    """Whether a grid has the values of a cause, and others."""
-    return {"two values": shape[0] > 2, "two terms": len(shape) > 1}.get(cause, True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from reprokit.evidence.reading import Reading
 from reprokit.evidence.strength import Tally
 from reprokit.search.explain import Explanation, difference, explain
 from reprokit.search.repeating import MOST_TRIALS, Support, budget, next_repeat
-from tests.bench.claims import World, fits, simulated
+from tests.bench.claims import World, simulated
 
 F, P = Tally(failed=1), Tally(passed=1)
 
@@ -168,11 +168,3 @@ def test_the_word_exactly_takes_ninety_trials_of_each_passing_cell() -> None:
     assert support.given(tallies)
     assert support.missing(tallies, [1.0] * 2).cells == (1,) * 85
     assert [support.exact([Tally(failed=5), Tally(passed=passed)]) for passed in (89, 90)] == [False, True]
-
-
-@pytest.mark.parametrize("shape", [(2,), (4,), (2, 2), (2, 3), (8,), (4, 4), (2, 2, 2)])
-def test_a_certain_failure_keeps_its_plain_sentence(shape: tuple[int, ...]) -> None:
-    for cause in ("one value", "two terms"):
-        if fits(cause, shape):
-            end = simulated(World(shape=shape, cause=cause, rate=1.0), random.Random(1))
-            assert (end.said, end.false, end.exactly) == (True, False, False)
