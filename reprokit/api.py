@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Selection, parse_group, parse_values
@@ -101,7 +101,7 @@ def run(
     axes: Mapping[str, Values] | None = None,
     only: Group | Iterable[Group] = (),
     skip: Group | Iterable[Group] = (),
-    trials: int | Mapping[str, Any] | None = None,
+    trials: int | Mapping[str, float] | None = None,
     confirm: Literal["auto", "always", "exact", "never"] | None = None,
     fix: bool = False,
     datasets: Mapping[str, StrPath] | None = None,
@@ -184,7 +184,7 @@ def run_request(request: Request, store: Path | None = None) -> Run:
     return Run(record=session.record, store=folder, files=session.files)
 
 
-def _trials(given: int | Mapping[str, Any] | None) -> Trials | None:
+def _trials(given: int | Mapping[str, float] | None) -> Trials | None:
     if given is None:
         return None
     parts = [f"{name}={value}" for name, value in given.items()] if isinstance(given, Mapping) else [str(given)]

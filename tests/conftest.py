@@ -62,7 +62,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     found = []
     try:
         about = DockerEngine().wire.about()
-        found.append(f"Docker Engine {about['Version']}, API {about['ApiVersion']}")
+        found.append(f"Docker Engine {about.version}, API {about.api}")
     except EngineError as error:
         found.append(f"no Docker Engine ({str(error).splitlines()[0]})")
     podman = shutil.which("podman")

@@ -113,7 +113,7 @@ def check_templates(tree: CaseTree, data: Mapping[str, Any], known: KnownAxes) -
                 hint=inspection.hint,
                 at=line_in(tree, loc, inspection.line),
             )
-        allowed = defined | ({"out"} if _is_generate(loc) else set())
+        allowed = defined | ({"out"} if len(loc) == 3 and loc[::2] == ("datasets", "generate") else set())
         undefined = inspection.names - allowed
         places = names_in(tree, loc, undefined)
         for name in sorted(undefined):
@@ -123,10 +123,6 @@ def check_templates(tree: CaseTree, data: Mapping[str, Any], known: KnownAxes) -
                 hint=near(name, allowed) or _undefined_hint(name, axes, known),
                 at=places.get(name),
             )
-
-
-def _is_generate(loc: Loc) -> bool:
-    return len(loc) == 3 and loc[0] == "datasets" and loc[2] == "generate"
 
 
 def _undefined_hint(name: str, axes: Mapping[str, Any], known: KnownAxes) -> str:

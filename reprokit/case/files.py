@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -43,13 +43,7 @@ class CaseFile:
         """A problem at the value at ``loc`` (or at its key, or as the fixed variant has it)."""
         tree = self.positions
         if fixed:
-            tree = CaseTree(
-                path=tree.path,
-                text=tree.text,
-                places=dict(self.fixed_places),
-                first_line=tree.first_line,
-                shifts=tree.shifts,
-            )
+            tree = replace(tree, places=dict(self.fixed_places))
         return tree.problem(*tree.position(tuple(loc), key=key), message, hint)
 
 

@@ -249,7 +249,7 @@ class _Reader:
             "gpus",
             at("gpus"),
             limits.gpus,
-            lambda text: f"gets {pluralize(int(text), 'GPU')}" if _positive(text) else "",
+            lambda text: f"gets {pluralize(int(text), 'GPU')}" if whole_number(text) else "",
         )
         yield from self.each("ipc", at("ipc"), limits.ipc, _ipc)
         if asks_for_stacks(self.case):
@@ -293,10 +293,6 @@ class _Reader:
         if found:
             words = f"names {pluralize(len(found), 'host')}: {', '.join(map(printable, found))}"
             yield self.ask("hosts", next(iter(found.values())), words, look=False)
-
-
-def _positive(text: str) -> bool:
-    return bool(whole_number(text))
 
 
 def _lines(text: str) -> str:

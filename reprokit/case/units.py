@@ -414,25 +414,25 @@ def exception_type(text: str) -> str:
     return text
 
 
+def _below(text: str, what: str, refused: str = "\0\n") -> str:
+    if not text or text.startswith("/") or ".." in text.split("/") or any(c in text for c in refused):
+        raise ValueError(what)
+    return text
+
+
 def dataset_glob(text: str) -> str:
     """A glob relative to the dataset's own folder."""
-    if not text or text.startswith("/") or ".." in text.split("/"):
-        raise ValueError("a glob below the dataset such as images/*.png")
-    return text
+    return _below(text, "a glob below the dataset such as images/*.png", refused="")
 
 
 def output_glob(text: str) -> str:
     """A glob of files below workdir."""
-    if not text or text.startswith("/") or ".." in text.split("/") or any(c in text for c in "\0\n"):
-        raise ValueError("a glob below workdir such as out/*.npy")
-    return text
+    return _below(text, "a glob below workdir such as out/*.npy")
 
 
 def below_dataset(text: str) -> str:
     """The path of a file of a dataset."""
-    if not text or text.startswith("/") or ".." in text.split("/") or any(c in text for c in "\0\n"):
-        raise ValueError("a path below the dataset such as images/1.png")
-    return text
+    return _below(text, "a path below the dataset such as images/1.png")
 
 
 def sha256(text: str) -> str:

@@ -15,7 +15,7 @@ from reprokit.cli.display.plain import columns
 from reprokit.cli.timings import show, timings_options
 from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo, echo_data
-from reprokit.evidence.spans import of_findings
+from reprokit.evidence.spans import read_timings
 from reprokit.report import detail, explanation
 from reprokit.report.explanation import ExplainedCase, Explanations, explain_case
 from reprokit.report.formats import FormatSources, run_format
@@ -97,7 +97,7 @@ def command(
     if timings or trace_file:
         if cell is not None or part not in (None, "json"):
             raise UsageError("--timings and --trace are about a whole run: leave out CELL and what belongs to it")
-        show(record, of_findings(store.findings(record.id)), timings, trace_file, as_json=part == "json")
+        show(record, read_timings(store.findings(record.id)), timings, trace_file, as_json=part == "json")
         return 0
     if part == "json":
         echo_data(run_format("json").text(record, FormatSources.of(store, record)), nl=False)

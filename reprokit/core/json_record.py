@@ -69,7 +69,7 @@ def _object(record: Any) -> dict[str, Any]:
     for name, key, may_lack, default in _keys(record.__class__):
         value = getattr(record, name)
         if not (may_lack and value == default):
-            values[key] = _encoded(value)
+            values[key] = encoded(value)
     return values
 
 
@@ -80,7 +80,8 @@ def _keys(cls: Any) -> tuple[tuple[str, str, bool, Any], ...]:
     return tuple((each.name, key_of(each.name), "absent" in each.metadata, each.default) for each in fields)
 
 
-def _encoded(value: Any) -> Any:
+def encoded(value: Any) -> Any:
+    """A value, or a record with all that is in it, as JSON has it."""
     if value is None or isinstance(value, (bool, int, float)) or type(value) is str:
         return value
     if isinstance(value, Enum):
@@ -90,8 +91,8 @@ def _encoded(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         return _object(value)
     if isinstance(value, Mapping):
-        return {key: _encoded(each) for key, each in value.items()}
-    return [_encoded(each) for each in value] if isinstance(value, (list, tuple)) else value
+        return {key: encoded(each) for key, each in value.items()}
+    return [encoded(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def _record(cls: Callable[..., T], data: Mapping[str, Any]) -> T:
@@ -101,24 +102,24 @@ def _record(cls: Callable[..., T], data: Mapping[str, Any]) -> T:
 @functools.cache
 def _decoders(cls: Any) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
     hints = typing.get_type_hints(cls)
-    return tuple((field.name, _decoder(hints[field.name])) for field in dataclasses.fields(cls))
+    return tuple((field.name, decoder(hints[field.name])) for field in dataclasses.fields(cls))
 
 
 def _same(value: Any) -> Any:
     return value
 
 
-def _decoder(hint: Any) -> Callable[[Any], Any]:
+def decoder(hint: Any) -> Callable[[Any], Any]:
     """What turns a JSON value into a value of the type ``hint``; plain values are taken as they are."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        [inner] = [_decoder(each) for each in arguments if each is not type(None)]
+        [inner] = [decoder(each) for each in arguments if each is not type(None)]
         return inner if inner is _same else lambda value: None if value is None else inner(value)
     if origin is tuple:
-        each = _decoder(arguments[0])
+        each = decoder(arguments[0])
         return tuple if each is _same else lambda value: tuple(each(one) for one in value)
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        one = _decoder(arguments[1])
+        one = decoder(arguments[1])
         return _same if one is _same else lambda value: {key: one(each) for key, each in value.items()}
     if hasattr(hint, "from_json"):
         return typing.cast("Callable[[Any], Any]", hint.from_json)

@@ -21,6 +21,7 @@ from reprokit.engine import tracing
 from reprokit.engine.gpus import cdi
 from reprokit.engine.protocol import Trial
 from reprokit.engine.site.config import load
+from reprokit.engine.wire import EngineDetails
 
 USER_ID = 1000
 """The user ``repro`` of every image of ours."""
@@ -148,13 +149,11 @@ VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 
 
 def name_cdi_devices(
-    trial: Trial, about: Mapping[str, Any], *, podman: bool, local: bool, folders: Iterable[Path] = cdi.FOLDERS
+    trial: Trial, about: EngineDetails, *, podman: bool, local: bool, folders: Iterable[Path] = cdi.FOLDERS
 ) -> list[str]:
     """The CDI names of a trial's GPUs, [] where the engine's own way of giving them is to be used.
 
-    ``about``: the engine's answer to ``GET /info``, in which Docker tells since release 25 where it looks for
-    descriptions (if CDI is switched on) and since 28.2 what it found. ``local``: whether the engine is on this host.
-    Raises Unsupported where there is no way.
+    ``local``: whether the engine is on this host. Raises Unsupported where there is no way.
     """
     if not trial.gpus:
         return []
@@ -163,10 +162,9 @@ def name_cdi_devices(
         if not names:
             raise Unsupported(f"Podman gives GPUs to containers by CDI, and nothing describes them: {cdi.INSTALL}")
         return cdi.devices(trial.gpus, trial.gpu_indices, names)
-    found = [str(device.get("ID", "")) for device in about.get("DiscoveredDevices") or []]
-    names = frozenset(name.removeprefix(f"{cdi.KIND}=") for name in found if name.startswith(f"{cdi.KIND}="))
+    names = frozenset(name.removeprefix(f"{cdi.KIND}=") for name in about.devices if name.startswith(f"{cdi.KIND}="))
     if not names and local:
-        names = cdi.described(Path(folder) for folder in about.get("CDISpecDirs") or [])
+        names = cdi.described(about.cdi_folders)
     return cdi.devices(trial.gpus, trial.gpu_indices, names) if names else []
 
 
@@ -186,7 +184,7 @@ def device_requests(trial: Trial, names: list[str]) -> list[dict[str, Any]]:
     return [request | ({"DeviceIDs": list(trial.gpus)} if trial.gpus else {"Count": trial.limits.gpus})]
 
 
-def hide_other_gpus(trial: Trial, names: list[str], about: Mapping[str, Any]) -> dict[str, str]:
+def hide_other_gpus(trial: Trial, names: list[str], about: EngineDetails) -> dict[str, str]:
     """Environment that keeps NVIDIA's runtime from giving more GPUs than were leased.
 
     CUDA images say ``NVIDIA_VISIBLE_DEVICES=all``, which that runtime obeys where it is the engine's default, unless
@@ -197,7 +195,7 @@ def hide_other_gpus(trial: Trial, names: list[str], about: Mapping[str, Any]) ->
         return {}
     own = trial.env.get(VISIBLE)
     if own is None:
-        return {VISIBLE: "void"} if about.get("DefaultRuntime") == "nvidia" else {}
+        return {VISIBLE: "void"} if about.default_runtime == "nvidia" else {}
     return {} if own in ("", "none", "void") else {VISIBLE: "void"}
 
 

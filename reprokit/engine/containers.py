@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from reprokit.core import interrupts, ownership
 from reprokit.core.errors import Cancelled, EngineError, EngineLost, Unsupported
@@ -197,9 +197,19 @@ def remove(client: Any, name: str, where: str) -> bool:
     return True
 
 
-def list_all(wire: Wire, *, label: str = "", running: bool = False) -> list[dict[str, Any]]:
-    """The engine's containers, with ``Id``, ``Labels``, ``State`` and ``ImageID``: those with a label, and ``running``
-    ones alone where that is asked for. Raises EngineError.
+class ListedContainer(NamedTuple):
+    """A container as an engine lists it; ``image``: the id of its image."""
+
+    id: str
+    labels: Mapping[str, str]
+    state: str
+    image: str
+
+
+def list_all(wire: Wire, *, label: str = "", running: bool = False) -> list[ListedContainer]:
+    """The engine's containers: those with a label, and ``running`` ones alone where that is asked for.
+
+    Raises EngineError.
 
     Podman's own list, not the one that it makes for Docker's clients: that one fails as a whole where the files of one
     container are missing, as a service leaves it that is killed while it makes one.
@@ -208,11 +218,15 @@ def list_all(wire: Wire, *, label: str = "", running: bool = False) -> list[dict
     wanted = {"label": [label]} if label else {}
     with wire.errors():
         if not wire.is_podman():
-            return list(client.containers(all=not running, filters=wanted))
+            return [_listed(one, str(one["ImageID"])) for one in client.containers(all=not running, filters=wanted)]
         query = {"all": "false" if running else "true", "filters": json.dumps(wanted)}
         answer = client.get(wire.podman_url("/containers/json"), params=query, timeout=ANSWER_WITHIN)
         raise_for_status(answer)
-        return [{**one, "ImageID": f"sha256:{one.get('ImageID')}"} for one in answer.json() or []]
+        return [_listed(one, f"sha256:{one.get('ImageID')}") for one in answer.json() or []]
+
+
+def _listed(one: Mapping[str, Any], image: str) -> ListedContainer:
+    return ListedContainer(id=one["Id"], labels=one.get("Labels") or {}, state=one.get("State", ""), image=image)
 
 
 def remove_left(client: Any, unremoved: dict[str, float], where: str) -> list[str]:

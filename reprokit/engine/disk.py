@@ -28,7 +28,7 @@ from reprokit.core.errors import EngineError
 from reprokit.engine import containers, images
 from reprokit.engine.bases import LABEL_RELEASE
 from reprokit.engine.protocol import BASE, BUILD_CACHE, IMAGE, OTHER_CACHE, Kept
-from reprokit.engine.wire import ANSWER_WITHIN, Wire, has_containerd_store, raise_for_status
+from reprokit.engine.wire import ANSWER_WITHIN, Wire, raise_for_status
 
 OUR_STEP = "/run/reprokit/"
 NONE = "<none>:<none>"
@@ -63,7 +63,7 @@ class Disk:
         """As :meth:`reprokit.engine.protocol.Engine.kept`; build cache that may be another program's is OTHER_CACHE."""
         records, listed = self._records(), self._images()
         with self._wire.errors():
-            busy = {one.get("ImageID") for one in containers.list_all(self._wire)}
+            busy = {one.image for one in containers.list_all(self._wire)}
         ours = {one["Id"]: kind for one in listed if (kind := self._classify(one))}
         layers = _with_content(
             {one["Id"]: self._histories[one["Id"]].layers for one in listed},
@@ -169,7 +169,7 @@ class Disk:
             found = _in_turn(lambda: client.get(self._wire.url("/system/df"), params=asked, timeout=within)).json()
         listed = found.get("BuildCache") or (found.get("BuildCacheUsage") or {}).get("Items") or []
         records = {one["ID"]: one for one in listed}
-        if has_containerd_store(self._wire.details()):
+        if self._wire.details().containerd is not None:
             self._images()
             commands = "\n".join(one.commands for one in self._histories.values())
             for one in listed:

@@ -17,7 +17,7 @@ from reprokit.core import ownership
 from reprokit.core.errors import Cancelled, EngineError, ImageGone, Unsupported
 from reprokit.engine import failure
 from reprokit.engine.protocol import Engine, ImageInfo
-from reprokit.engine.wire import ANSWER_WITHIN, Wire, cut_on, error_in, has_containerd_store, raise_for_status
+from reprokit.engine.wire import ANSWER_WITHIN, Wire, cut_on, error_in, raise_for_status
 
 OURS = re.compile(r"(docker\.io/)?reprokit/")
 """How the names of our images begin; Podman writes the registry too."""
@@ -137,7 +137,7 @@ def find(wire: Wire, tag: str) -> ImageInfo | None:
     with wire.errors():
         try:
             found = client.inspect_image(tag)
-            if has_containerd_store(wire.details()):
+            if wire.details().containerd is not None:
                 # Inspected, it says what its layers take compressed; listed, what `docker images` shows.
                 listed = client.images(filters={"reference": tag})
                 found["Size"] = max(

@@ -14,8 +14,8 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -100,6 +100,83 @@ def endpoint(environ: Mapping[str, str] | None = None) -> Endpoint:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EngineVersion:
+    """An engine's answer to ``GET /version``. ``podman``: of the Podman that speaks Docker's language there, or ''."""
+
+    version: str = ""
+    api: str = "?"
+    kernel: str = ""
+    architecture: str = ""
+    podman: str = ""
+    podman_api: str = ""
+
+    @classmethod
+    def read(cls, answer: Any) -> EngineVersion:
+        """From the answer's JSON."""
+        parts = [part for part in answer.get("Components") or [] if "podman" in str(part.get("Name")).lower()]
+        podman = parts[0] if parts else {}
+        return cls(
+            version=str(answer.get("Version", "")),
+            api=str(answer.get("ApiVersion", "?")),
+            kernel=str(answer.get("KernelVersion", "")),
+            architecture=str(answer.get("Arch", "")),
+            podman=podman.get("Version", ""),
+            podman_api=(podman.get("Details") or {}).get("APIVersion", ""),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineDetails:
+    """An engine's answer to ``GET /info``."""
+
+    host: str = ""  # its own name for the machine that it is on
+    root: str = ""
+    containerd: str | None = None  # the socket of the containerd that has its images, if it has not
+    memory: int = 0
+    storage_driver: str = "?"
+    cgroup_version: str = "?"
+    rootless: bool = False
+    runtimes: Collection[str] = ()
+    default_runtime: str = ""
+    cdi_folders: tuple[Path, ...] = ()  # of CDI descriptions: since Docker 25, if CDI is switched on
+    devices: tuple[str, ...] = ()  # CDI names of what it found there: since Docker 28.2
+    limits: Mapping[str, bool] = field(default_factory=dict)  # MemoryLimit -> whether it holds it
+
+    @classmethod
+    def read(cls, answer: Any) -> EngineDetails:
+        """From the answer's JSON."""
+        in_containerd = ["driver-type", "io.containerd.snapshotter.v1"] in (answer.get("DriverStatus") or [])
+        address = str((answer.get("Containerd") or {}).get("Address") or _CONTAINERD)  # named since API 1.46
+        return cls(
+            host=str(answer.get("Name", "")),
+            root=str(answer.get("DockerRootDir") or ""),
+            containerd=address if in_containerd else None,
+            memory=int(answer.get("MemTotal") or 0),
+            storage_driver=str(answer.get("Driver", "?")),
+            cgroup_version=str(answer.get("CgroupVersion", "?")),
+            rootless=any("rootless" in option for option in answer.get("SecurityOptions") or []),
+            runtimes=tuple(answer.get("Runtimes") or ()),
+            default_runtime=str(answer.get("DefaultRuntime", "")),
+            cdi_folders=tuple(map(Path, answer.get("CDISpecDirs") or ())),
+            devices=tuple(str(device.get("ID", "")) for device in answer.get("DiscoveredDevices") or ()),
+            limits={name: value for name, value in answer.items() if isinstance(value, bool)},
+        )
+
+    def find_data_root(self) -> str:
+        """The folder on whose disk the engine has images and containers; '' unknown.
+
+        With the containerd image store (Docker's default since 29.0) that is the root of the host's containerd, unless
+        the engine has started one of its own, below its own root.
+        """
+        if self.containerd is None or Path(self.containerd).resolve() != Path(_CONTAINERD).resolve():
+            return self.root
+        with contextlib.suppress(OSError):
+            if set_to := re.search(r"^root\s*=\s*([\"'])(.+?)\1", _CONTAINERD_CONFIG.read_text(), re.MULTILINE):
+                return set_to[2]
+        return "/var/lib/containerd"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Hijacked:
     """A connection that stopped being HTTP. ``early``: bytes that came with the answer's headers."""
 
@@ -130,8 +207,8 @@ class Wire:
         self._endpoint = where
         self._version: str | None = None
         self._newest = ""
-        self._about: Mapping[str, Any] | None = None
-        self._details: Mapping[str, Any] | None = None
+        self._about: EngineVersion | None = None
+        self._details: EngineDetails | None = None
 
     @property
     def endpoint(self) -> Endpoint:
@@ -165,26 +242,24 @@ class Wire:
             self._local.client = client
         return client
 
-    def about(self) -> Mapping[str, Any]:
+    def about(self) -> EngineVersion:
         """What the engine answers to ``GET /version``, asked once."""
         if self._about is None:
             client = self.client()
             with self.errors():
-                self._about = client.version()
-        assert self._about is not None
+                self._about = EngineVersion.read(client.version())
         return self._about
 
     def is_podman(self) -> bool:
         """Whether it is Podman that speaks Docker's language there."""
-        return bool(self._podman())
+        return bool(self.about().podman)
 
-    def details(self) -> Mapping[str, Any]:
+    def details(self) -> EngineDetails:
         """What the engine answers to ``GET /info``, asked once: it counts all that it holds, which takes its time."""
         if self._details is None:
             client = self.client()
             with self.errors():
-                self._details = client.info()
-        assert self._details is not None
+                self._details = EngineDetails.read(client.info())
         return self._details
 
     def ping(self) -> None:
@@ -204,11 +279,11 @@ class Wire:
         Not so in a virtual machine (Docker Desktop), or from inside a container that merely has the engine's socket:
         both have another host name.
         """
-        return not self.endpoint.is_remote and self.details().get("Name") == platform.node()
+        return not self.endpoint.is_remote and self.details().host == platform.node()
 
     def storage(self) -> Path | None:
-        """The folder of this host that :func:`data_root` says; None where it is another machine's."""
-        root = data_root(self.details())
+        """The folder of this host that has the engine's images and containers; None where it is another machine's."""
+        root = self.details().find_data_root()
         return Path(root) if root and self.is_local() else None
 
     def url(self, path: str) -> str:
@@ -218,18 +293,13 @@ class Wire:
 
     def podman_version(self) -> tuple[int, int]:
         """The version of the Podman there, such as (5, 4)."""
-        major, minor = re.findall("[0-9]{1,9}", self._podman()["Version"])[:2]
+        major, minor = re.findall("[0-9]{1,9}", self.about().podman)[:2]
         return int(major), int(minor)
 
     def podman_url(self, path: str) -> str:
         """The full address of a path of Podman's own API."""
-        podman = self._podman()
-        version = (podman.get("Details") or {}).get("APIVersion") or podman["Version"]
-        return f"{self.client().base_url}/v{version}/libpod{path}"
-
-    def _podman(self) -> Mapping[str, Any]:
-        parts = self.about().get("Components") or []
-        return next((part for part in parts if "podman" in str(part.get("Name")).lower()), {})
+        about = self.about()
+        return f"{self.client().base_url}/v{about.podman_api or about.podman}/libpod{path}"
 
     def errors(self) -> contextlib.AbstractContextManager[None]:
         """A block in which the SDK's errors become EngineError."""
@@ -269,27 +339,6 @@ def api_of(version: str) -> tuple[int, int]:
     """A version of the API as numbers: "1.52"."""
     major, _, minor = version.partition(".")
     return int(major), int(minor)
-
-
-def has_containerd_store(details: Mapping[str, Any]) -> bool:
-    """Whether the engine of these ``details`` (``GET /info``) has its images in containerd."""
-    return ["driver-type", "io.containerd.snapshotter.v1"] in (details.get("DriverStatus") or [])
-
-
-def data_root(details: Mapping[str, Any]) -> str:
-    """The folder on whose disk the engine of these ``details`` (``GET /info``) has images and containers; '' unknown.
-
-    With the containerd image store (Docker's default since 29.0) that is the root of the host's containerd, unless the
-    engine has started one of its own, below its own root.
-    """
-    if has_containerd_store(details):
-        address = str((details.get("Containerd") or {}).get("Address") or _CONTAINERD)  # named since API 1.46
-        if Path(address).resolve() == Path(_CONTAINERD).resolve():
-            with contextlib.suppress(OSError):
-                if set_to := re.search(r"^root\s*=\s*([\"'])(.+?)\1", _CONTAINERD_CONFIG.read_text(), re.MULTILINE):
-                    return set_to[2]
-            return "/var/lib/containerd"
-    return str(details.get("DockerRootDir") or "")
 
 
 def raise_for_status(response: Any) -> None:

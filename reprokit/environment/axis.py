@@ -185,7 +185,7 @@ class Axis:
     layers: Callable[[Environment], Iterable[Layer]]
     locked: Callable[[Environment], tuple[str, ...]] | None
     measure: Measurement
-    differs: Callable[[str, Mapping[str, Any], Catalog], str]
+    differs: Callable[[str, versions.MeasuredVersions, Catalog], str]
     wording: Wording
     precision: int
     matters: int
@@ -205,11 +205,11 @@ class Axis:
 
 def version_differs(
     name: str, title: str, same: Callable[[str, str], bool] = versions.matches
-) -> Callable[[str, Mapping[str, Any], Catalog], str]:
+) -> Callable[[str, versions.MeasuredVersions, Catalog], str]:
     """The comparison of an axis of versions. ``same``: whether a measured version is what a value asks for."""
 
-    def differs(asked: str, measured: Mapping[str, Any], catalog: Catalog) -> str:
-        have: str | None = measured[name]
+    def differs(asked: str, measured: versions.MeasuredVersions, catalog: Catalog) -> str:
+        have = measured[name]
         if versions.matches(asked, have) or (have is not None and asked != versions.NONE and same(asked, have)):
             return ""
         found = f"measures {title} {have}" if have else f"has no {title}"

@@ -35,11 +35,11 @@ def compared(cell: Mapping[str, str], measured: Measured | None, catalog: Catalo
     compared: a recorded environment may be older than an axis, and without an image there is none (None).
     """
     installed = {canonical(name): version for name, version in measured.packages["pip"].items()} if measured else {}
-    found = []
+    found, of_axes = [], measured.versions if measured else {}
     for name, asked in cell.items():
         have, differs = None, ""
-        if measured and name in BY_NAME and name in measured and BY_NAME[name].asked(cell):
-            have, differs = measured[name], BY_NAME[name].differs(asked, measured, catalog)
+        if name in BY_NAME and name in of_axes and BY_NAME[name].asked(cell):
+            have, differs = of_axes[name], BY_NAME[name].differs(asked, of_axes, catalog)
         elif name not in BY_NAME and re.match("[0-9]", asked) and (have := installed.get(canonical(name))):
             same = versions.matches(asked, have)
             differs = "" if same else f"the cell asks for {name} {asked}, the image measures {have}"
@@ -101,7 +101,7 @@ def lacking_libraries(spec: CellSpec, measured: Measured) -> list[str]:
     asked = spec.cell.get("cuda", versions.NONE)
     if asked == versions.NONE or spec.environment.cuda_libraries == "none" or spec.environment.image:
         return []
-    if not (lacks := cuda.lacking(measured)):
+    if not (lacks := cuda.list_lacking(measured.cuda, measured.cuda_libraries)):
         return []
     words = "a case that needs no library of CUDA: environment.cuda_libraries: none"
     return [f"the cell asks for cuda {asked}, the image lacks {', '.join(lacks)} ({words})"]

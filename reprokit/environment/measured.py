@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from reprokit.environment.axes import AXES, AXIS_NAMES
 from reprokit.environment.axes.cuda import build, libraries
-from reprokit.environment.axes.python import said
+from reprokit.environment.axes.python import describe_python
 from reprokit.environment.host import parse
 
 OWN = ("os", "python", "gcc", "cuda", "cudnn")
@@ -25,8 +25,8 @@ class ProbeError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured(Mapping[str, Any]):
-    """An image as its own tools describe it; None or empty where it has no such thing. Reads as its JSON object, too.
+class Measured:
+    """An image as its own tools describe it; None or empty where it has no such thing.
 
     ``cuda`` is the release (``12.0``) that nvcc, else ptxas, else the toolkit's version file or runtime library names;
     ``cuda_build`` the compiler's build (``12.0.140``), else that of the library; ``nvcc`` the compiler's own last line.
@@ -72,19 +72,10 @@ class Measured(Mapping[str, Any]):
         values["further"] = {name: record[name] for name in AXIS_NAMES if name in record and name not in known}
         return cls(**values)
 
-    def __getitem__(self, key: str) -> Any:
-        if key in self.further:
-            return self.further[key]
-        if key == "further" or key not in self.__dataclass_fields__:
-            raise KeyError(key)
-        value = getattr(self, key)
-        return list(value) if isinstance(value, tuple) else value
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.to_json())
-
-    def __len__(self) -> int:
-        return len(self.__dataclass_fields__) - 1 + len(self.further)
+    @property
+    def versions(self) -> Mapping[str, str | None]:
+        """The version of each axis that was looked at, by its name, and of what comes with one."""
+        return {name: getattr(self, name) for name in (*OWN, "cuda_build", "glibc", "driver")} | dict(self.further)
 
     @classmethod
     def parse(cls, text: str) -> Measured:
@@ -94,7 +85,7 @@ class Measured(Mapping[str, Any]):
             tail = text.strip().splitlines()[-3:]
             raise ProbeError("the probe did not reach its end; its last lines: " + " | ".join(tail))
         versions = {axis.name: axis.measure.read(sections) for axis in AXES}
-        python = said(sections)
+        python = describe_python(sections)
         gpus, driver = parse(sections.get("gpu", ""))
         gcc = sections.get("gcc", "").splitlines()
         return cls(

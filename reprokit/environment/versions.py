@@ -8,10 +8,13 @@ Owner of ours: the room ``environment``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 NONE = "none"
+
+MeasuredVersions = Mapping[str, "str | None"]
+"""Name of an axis, or ``cuda_build`` -> its version; None where an image has none."""
 
 
 _kept = lru_cache(maxsize=4096)  # a matrix of thousands of cells asks for the same few

@@ -27,7 +27,7 @@ from reprokit.evidence.model import (
     Outcome,
 )
 from reprokit.evidence.native import Stacks, describe_crash_at, describe_hang, hang_at, split
-from reprokit.evidence.observation import cause_of, observe, primary_crash, without_cuts
+from reprokit.evidence.observation import cause_of, observe, primary_crash, remove_cuts
 from reprokit.evidence.text import LineNumbers, clean
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def judge(failure: Failure, ending: Ending, text: str, known: Sequence[Known] = 
     started is not the failure: see data/not_started.yaml.
     """
     text, stacks = split(clean(text))
-    observation, shown = observe(text), without_cuts(text)
+    observation, shown = observe(text), remove_cuts(text)
     numbers = LineNumbers(text)
     checks = check(failure, ending, observation, shown, numbers, stacks)
     exception = chosen_exception(failure, observation)

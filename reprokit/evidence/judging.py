@@ -34,20 +34,17 @@ def judge_trial(expect: Expect, number: int, ending: Ending, text: str, log: str
     :mod:`.ratio`.
     """
     judgement = _judgement(expect, ending, text)
-    return TrialRecord(
+    return TrialRecord.pick(
+        ending,
         number=number,
         outcome=judgement.outcome,
-        exit_code=ending.exit_code,
         seconds=round(ending.seconds, 3),
-        oom=ending.oom,
-        timed_out=ending.timed_out,
         reason=judgement.reason,
         log=log,
         # What a program logged is not a failure if the program passed.
         exception=None if judgement.outcome is Outcome.PASSED else _exception_record(judgement.exception),
         lines=_relevant_lines(judgement),
         failure=_failure_record(judgement),
-        usage=ending.usage,
     )
 
 

@@ -56,7 +56,7 @@ def _of_tests(found: Sequence[ExceptionSeen], text: str) -> Iterator[ExceptionSe
         yield replace(one, of_test=of_test, captured=part == "captured" and not of_test) if part else one
 
 
-def without_cuts(text: str) -> str:
+def remove_cuts(text: str) -> str:
     """Return cleaned ``text`` without the lines that say how much of the log was cut."""
     cleaned = clean(text)
     return CUT_MARK.sub("", cleaned) if "[reprokit: " in cleaned else cleaned

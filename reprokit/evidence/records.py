@@ -287,7 +287,7 @@ def _facts_of(record: CellRecord, *, libraries: bool) -> dict[str, str]:
     system = {**measured.packages.get("rpm", {}), **measured.packages.get("apt", {})}
     return {
         "the provider of CUDA": record.details.served_by.get("cuda", "").partition(" ")[0],
-        **{name: str(measured[name]) for name in FACTS if measured.get(name)},
+        **{name: version for name in FACTS if (version := measured.versions.get(name))},
         **measured.packages.get("pip", {}),
         **{name: version for name, version in system.items() if libraries and name.startswith("lib")},
     }

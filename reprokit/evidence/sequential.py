@@ -50,11 +50,11 @@ class Trials:
     fixed: bool = False
 
     @classmethod
-    def of(cls, value: int | Mapping[str, Any] | Trials) -> Trials:
+    def of(cls, value: int | Mapping[str, float] | Trials) -> Trials:
         """A policy from what a case or a request says: a plain number is a fixed number of trials."""
         if isinstance(value, Trials):
             return value
-        return cls(max=value, rate=None) if isinstance(value, int) else cls(**value)
+        return cls(max=value, rate=None) if isinstance(value, int) else cls(**value)  # type: ignore[arg-type]
 
     def to_json(self) -> int | dict[str, Any]:
         """What :meth:`of` reads: a plain number, as earlier versions wrote it, where no rate is asked for."""
@@ -76,13 +76,13 @@ class Trials:
         if otherwise == count:
             return count >= self._run(RELIABLE)
         reliable = matched < count or count >= self._run(RELIABLE)
-        return reliable and self.decided(count, matched) is not None
+        return reliable and self.decide(count, matched) is not None
 
     def over(self, own: Trials) -> Trials:
         """This policy where a case has its ``own``: a plain number is run to its end, and judged by the case's rate."""
         return replace(own, max=self.max, fixed=True) if self.rate is None and own.rate is not None else self
 
-    def decided(self, count: int, matched: int) -> str | None:
+    def decide(self, count: int, matched: int) -> str | None:
         """:data:`AT_LEAST` or :data:`BELOW` ``rate``, after ``count`` trials of which ``matched`` did; None: open."""
         if self.rate is None or not count:
             return None
@@ -196,6 +196,6 @@ def figures(outcomes: Sequence[Outcome], trials: Trials) -> TrialFigures:
         rate=round(matched / count, 6),
         interval=(round(low, 6), round(high, 6)),
         confidence=trials.confidence,
-        decided=trials.decided(count, matched) if matched or clean else None,
+        decided=trials.decide(count, matched) if matched or clean else None,
         possible=round(failure_rate_bound(count, trials.confidence), 6) if clean else None,
     )

@@ -122,7 +122,7 @@ class Timings:
         return found
 
 
-def of_findings(findings: Mapping[str, Any]) -> tuple[Timings, ...]:
+def read_timings(findings: Mapping[str, Any]) -> tuple[Timings, ...]:
     """The timings that a run's findings hold: one for each time that it was begun or resumed, the oldest first."""
     found = []
     for key in sorted(findings):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from reprokit.case.matrix import matches
+from reprokit.case.matrix import Partial, matches
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.sequential import AT_LEAST, BELOW, TrialFigures, Trials, failure_rate_bound, interval, lower_rate
 
@@ -55,7 +55,7 @@ def _decision(failed: int, total: int, trials: Trials) -> str:
         return ""
     asked, low = f"at least {100 * trials.rate:g} %", f"{_percent(lower_rate(trials.rate))} %"
     words = {AT_LEAST: f"decided to be {asked}, not {low}", BELOW: f"decided not to be {asked}, but {low} or so"}
-    decided = trials.decided(total, failed)
+    decided = trials.decide(total, failed)
     return f", {words[decided]}" if decided else f"; whether it is {asked} is open after {total} trials"
 
 
@@ -63,7 +63,7 @@ def _exclusion(total: int, trials: Trials) -> str:
     if trials.rate is None:
         return ""
     rate = f"{100 * trials.rate:g} %"
-    if trials.decided(total, 0) == BELOW:
+    if trials.decide(total, 0) == BELOW:
         return f", so at least {rate} is excluded"
     return f", so at least {rate} is not excluded: that takes {trials.needed()} trials"
 
@@ -77,7 +77,7 @@ def _of(count: int, total: int) -> str:
     return "the only trial" if total == 1 else f"{count} of {total} trials"
 
 
-def expected(reproduces: str | Sequence[Mapping[str, str]], cell: Mapping[str, str], known: bool) -> Verdict | None:
+def expect_verdict(reproduces: str | Sequence[Partial], cell: Partial, known: bool) -> Verdict | None:
     """Return the verdict that a case's ``expect.reproduces`` promises for ``cell``, or None where it promises none.
 
     A list names the cells that reproduce, by partial cells, and says of all others of the case's own matrix that they

@@ -45,7 +45,8 @@ class CaptureDrafting:
         self.omitted: list[Omitted] = list(seen.variables.omitted)
         self.known = {**seen.known, **dict.fromkeys(_secrets_of_options(seen.command), "<secret>")}
         python = seen.interpreter
-        modules = seen.gathered.modules | captured_python.modules_of(_traced(seen))
+        traced = re.findall(r'File "([^"\n]{1,1000})", line \d+', seen.ran.log)
+        modules = seen.gathered.modules | captured_python.modules_of(traced)
         self.pins = (
             captured_python.pin_packages(python, modules, seen.words) if python else captured_python.PinnedPackages()
         )
@@ -314,10 +315,6 @@ def _secrets_of_options(command: Sequence[str]) -> Iterator[str]:
         value = word.partition("=")[2] if word.startswith("-") else word
         if len(value) >= 6 and redaction.scrub(f"{before} {word}").text.endswith(("<secret>", "<secret>'")):
             yield value
-
-
-def _traced(seen: CapturedRun) -> list[str]:
-    return re.findall(r'File "([^"\n]{1,1000})", line \d+', seen.ran.log)
 
 
 def _parts(version: str, number: int) -> str:

@@ -254,8 +254,8 @@ def judge_draft(made: Draft, cells: Sequence[CellRecord]) -> Proof:
 def _measured(cells: Sequence[CellRecord]) -> Iterator[str]:
     """What was measured of the axes in the image of the first cell that fails by the report."""
     for cell in cells[:1]:
-        found = {axis: cell.environment[axis] for axis in cell.cell if cell.environment and axis in cell.environment}
-        if text := ", ".join(f"{axis} {version}" for axis, version in found.items() if version):
+        found = cell.environment.versions if cell.environment else {}
+        if text := ", ".join(f"{axis} {found[axis]}" for axis in cell.cell if found.get(axis)):
             yield f"measured in its image: {text}"
 
 

@@ -8,15 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from reprokit.case import placeholders, units
 from reprokit.core.redaction import Omitted, for_shell, scrub
 from reprokit.core.text import one_line, whole_number
+from reprokit.environment import versions
 from reprokit.environment.axes import AXES
 from reprokit.environment.axis import Axis
 from reprokit.environment.catalog import OURS
 from reprokit.environment.existing import nonexistent
+from reprokit.environment.measured import Measured
 from reprokit.intake import captured_files, failures
 from reprokit.intake.captured_python import words_of
 from reprokit.intake.draft import UNTITLED, Draft, literal, slug
@@ -77,7 +79,7 @@ class Answers:
 def ask(
     asker: Asker,
     known: Answers,
-    measure: Callable[[], Mapping[str, Any]],
+    measure: Callable[[], Measured],
     axes: Sequence[Axis] = AXES,
     report: Sequence[str] = (),
 ) -> Answers:
@@ -109,7 +111,7 @@ def ask(
         )
     texts = "\n".join((known.command, known.failure, *known.pip))
     wanted = [axis for axis in axes if axis.name not in known.axes and axis.wording.mentioned.search(texts)]
-    measured = measure() if wanted else {}
+    measured = measure().versions if wanted else {}
     for axis in wanted:
         asker.show(lines_around(report, axis.wording.mentioned))
         question = f"{axis.name} (separate several with commas, {NONE}: leave it out)"
@@ -124,9 +126,9 @@ def lines_around(report: Sequence[str], about: re.Pattern[str]) -> list[str]:
     return [f"{at + 1:>5}  {one_line(report[at], 100)}" for at in around if report[at].strip()][:_SHOWN]
 
 
-def default(axis: Axis, measured: Mapping[str, Any]) -> str:
+def default(axis: Axis, measured: versions.MeasuredVersions) -> str:
     """The value of an axis on this machine, in the precision of cases; '' where it has none that a case may have."""
-    value = str(measured.get(axis.name) or "")
+    value = measured.get(axis.name) or ""
     if axis.syntax.versions:
         value = ".".join(value.split(".")[: axis.precision])
         return "" if axis.syntax.check(value) else value

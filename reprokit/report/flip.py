@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from reprokit.case.matrix import Cell
 from reprokit.case.model import Case
 from reprokit.evidence.model import Verdict
-from reprokit.evidence.verdict import expected
+from reprokit.evidence.verdict import expect_verdict
 from reprokit.search.conditions import Conditions
 from reprokit.search.covering import PLAIN, separate
 from reprokit.search.explain import is_a_list
@@ -60,7 +60,7 @@ class Flip:
 def flip(case: Case, cells: Sequence[Cell]) -> Flip:
     """Where the case says that its failure shows, among its own cells."""
     values, reproduces = _values(cells), case.expect.reproduces
-    wanted = [expected(reproduces, cell, True) for cell in cells]
+    wanted = [expect_verdict(reproduces, cell, True) for cell in cells]
     if len(set(wanted)) <= 1:
         where = {"reproduced": "all", "not-reproduced": "none"}.get(str(wanted[0]), "unknown") if wanted else "none"
         return Flip(where=where, values=values, axes=_telling(cells) or tuple(n for n in values if n not in PLAIN))

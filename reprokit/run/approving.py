@@ -60,7 +60,7 @@ def approve(
             f"read {'it' if one else 'them'}, then give {' '.join(f'--reviewed {file.digest}' for file in untrusted)} "
             f"to run exactly {'this text' if one else 'these texts'}, or --yes to run whatever is there"
         )
-    if not (ask or _at_the_terminal)(f"{do} {'it' if one else 'them'} here?"):
+    if not (ask or confirm)(f"{do} {'it' if one else 'them'} here?"):
         raise Declined("nothing was built or run")
     return [replace(file, trust=Trust.REVIEWED) if ALLOWANCES[file.trust].asks else file for file in files]
 
@@ -84,7 +84,3 @@ def _check(files: Sequence[CaseFile], reviewed: Sequence[str]) -> None:
                 f"{file.path}: its text is {file.digest}, and what was reviewed is {', '.join(reviewed)}: "
                 "look at what changed since"
             )
-
-
-def _at_the_terminal(question: str) -> bool:
-    return confirm(question)

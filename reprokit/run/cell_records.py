@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 
-from reprokit.case.cellspec import Limits
 from reprokit.core.errors import BuildFailed
 from reprokit.engine.protocol import EngineInfo
 from reprokit.environment.measured import Measured
@@ -54,15 +53,10 @@ class CellFacts:
     trials: tuple[TrialRecord, ...] = ()
 
 
-def limits_record(limits: Limits) -> LimitsRecord:
-    """What a record keeps of the limits of a cell."""
-    return LimitsRecord(**{one.name: getattr(limits, one.name) for one in fields(LimitsRecord)})
-
-
 def decided_record(task: Task, verdict: Verdict, reason: str, facts: CellFacts | None = None) -> CellRecord:
     """The record of a task with its verdict."""
     facts = facts or CellFacts()
-    limits = limits_record(task.spec.limits)
+    limits = LimitsRecord.pick(task.spec.limits)
     details = add_failures(facts.details, verdict, facts.trials)
     notes = (*details.notes, *task.notes)
     details = replace(details, notes=notes, tried=task.tried, trust=task.file.trust, limits=limits)
@@ -73,24 +67,17 @@ def decided_record(task: Task, verdict: Verdict, reason: str, facts: CellFacts |
 def known_facts(ready: BuiltImage, engine: EngineInfo) -> CellFacts:
     """What a record says of an image that ``engine`` has built, whatever becomes of its trials."""
     image = ready.spec
-    base = image.environment.base
     return CellFacts(
         image=image_record(ready),
         environment=ready.measured,
         dockerfile=image.rendered.dockerfile,
         details=CellDetails(
-            base=BaseRecord(
-                name=base.name,
-                source=base.source,
-                reference=base.reference,
-                id=ready.base.id,
-                digest=ready.base.digest,
-            ),
-            images={name: StartImageRecord(id=one.id, digest=one.digest) for name, one in ready.bases.items()},
+            base=BaseRecord.pick(image.environment.base, id=ready.base.id, digest=ready.base.digest),
+            images={name: StartImageRecord.pick(one) for name, one in ready.bases.items()},
             served_by=image.environment.served_by,
             lock=_lock_record(image),
             notes=image.environment.notes,
-            sources={name: SourceRecord(commit=one.commit, digest=one.digest) for name, one in image.sources.items()},
+            sources={name: SourceRecord.pick(one) for name, one in image.sources.items()},
             engine=str(engine),
             engine_kind=engine.kind,
             unenforced=tuple(sorted(engine.unenforced)),
@@ -107,15 +94,8 @@ def _lock_record(image: ImageSpec) -> LockRecord | None:
 
 def image_record(ready: BuiltImage) -> ImageRecord:
     """The image as the record of a cell has it."""
-    return ImageRecord(
-        tag=ready.image.tag,
-        id=ready.image.id,
-        built=ready.built,
-        seconds=round(ready.seconds, 3),
-        size=ready.image.size,
-        fetched=ready.fetched,
-        digest=ready.image.digest,
-    )
+    seconds = round(ready.seconds, 3)
+    return ImageRecord.pick(ready.image, built=ready.built, seconds=seconds, fetched=ready.fetched)
 
 
 def explain_build(error: BuildFailed) -> tuple[str, FailedBuildRecord]:

@@ -76,11 +76,8 @@ class GpuAllocation:
         found = {gpu.uuid: gpu for gpu in now.gpus}
         xids = self._xids()
         return tuple(
-            GpuRecord(
-                name=gpu.name,
-                uuid=gpu.uuid,
-                memory=gpu.memory,
-                compute=gpu.compute,
+            GpuRecord.pick(
+                gpu,
                 driver=now.driver or "",
                 others=len(gpu.processes),
                 xids=tuple(xid for uuid, xid in xids if uuid == (gpu.parent or gpu.uuid)),

@@ -129,27 +129,16 @@ def task_of(
     request: Request,
     checked: dict[tuple[str, str], Path],
 ) -> Task:
-    """One task. ``checked``: folders of datasets that were looked through, which this one looks up and adds to.
+    """One task; ``number`` 0: what another is measured against.
+
+    ``checked``: folders of datasets that were looked through, which this one looks up and adds to.
 
     Raises CaseError when a template fails for the cell, UsageError when a folder does not fit its dataset.
     """
-    task = _without_reference(number, file, case, variant, cell, request, checked)
-    if case.expect.ratio is None:
-        return task
-    other = {**cell, **case.expect.ratio.of}
-    return replace(task, reference=_without_reference(0, file, file.case, "case", other, request, checked))
-
-
-def _without_reference(
-    number: int,
-    file: CaseFile,
-    case: Case,
-    variant: str,
-    cell: Cell,
-    request: Request,
-    checked: dict[tuple[str, str], Path],
-) -> Task:
-    """A task without what it is measured against."""
+    reference = None
+    if number and case.expect.ratio is not None:
+        other = {**cell, **case.expect.ratio.of}
+        reference = task_of(0, file, file.case, "case", other, request, checked)
     wanted = expected_verdict(file, cell)
     # Under its fix the failure must be gone, wherever it reproduces without; another one that is known stays.
     if variant == "fix" and wanted is not Verdict.DIFFERENT_FAILURE:
@@ -169,6 +158,7 @@ def _without_reference(
         if request.trials
         else trials_of(case),
         datasets=_checked_datasets(spec, request.datasets_for(file.trust), checked),
+        reference=reference,
     )
 
 

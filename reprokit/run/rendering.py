@@ -161,7 +161,7 @@ def write_devcontainer(task: Task, request: Request, output: Path) -> None:
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise UsageError(f"{output} is not an empty folder: name a new one with --output")
     image = whole_image(task, request)
-    text = json.dumps(devcontainer_content(task), indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(_devcontainer_content(task), indent=2, ensure_ascii=False) + "\n"
     if found := _SUBSTITUTED.search(text):
         raise UsageError(
             f"{task.file.path}: its text has {found[0]}...}}, which an editor replaces by something of your host: "
@@ -172,7 +172,7 @@ def write_devcontainer(task: Task, request: Request, output: Path) -> None:
     make_bases({image.environment.base.reference: image}, request)
 
 
-def devcontainer_content(task: Task) -> Mapping[str, Any]:
+def _devcontainer_content(task: Task) -> Mapping[str, Any]:
     """What devcontainer.json says of a cell. Nothing of the host is mounted but data that the user named."""
     trial, limits = trial_of(task, "", ""), task.spec.limits
     options = option_words(limits, ("shm_size", "ipc", "ulimits"))

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 from reprokit.case.matrix import cell_key
 from reprokit.case.trust import ALLOWANCES
 from reprokit.environment.host import HostFacts
+from reprokit.evidence.details import LimitsRecord
 from reprokit.evidence.fingerprint import FINGERPRINT_VERSION
 from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.run.cell_records import limits_record
 from reprokit.run.task import Task
 from reprokit.run.trials import kept_folder
 from reprokit.store.errors import StoreError
@@ -62,7 +62,7 @@ def newest_record(found: Iterable[tuple[RunRecord, CellRecord]], kind: str) -> E
 def refusal(task: Task, earlier: Earlier, tag: str, facts: HostFacts, *, backtrace: bool) -> str:
     """Why a record cannot stand for the task, whose image has that tag here; '' where it can. Pure."""
     cell, details = earlier.cell, earlier.cell.details
-    limits = limits_record(task.spec.limits)
+    limits = LimitsRecord.pick(task.spec.limits)
     judged_by = details.rejudged[-1].by if details.rejudged else cell.case_digest
     gpus = [gpu for trial in cell.trials if trial.usage for gpu in trial.usage.gpus]
     checks = {

@@ -25,7 +25,6 @@ from reprokit.core.errors import UsageError
 from reprokit.core.ownership import locked
 from reprokit.core.text import whole_number
 from reprokit.engine import site
-from reprokit.engine.site.gateway.server import tunnels
 from reprokit.environment.model import SourceTree
 from reprokit.run.uses import Uses
 
@@ -426,6 +425,8 @@ class _Git:
         if ALLOWANCES[trust].any_source:
             yield cls(environment=_environment(trust), limits=limits)
             return
+        from reprokit.engine.site.gateway.server import tunnels  # late: most runs fetch nothing
+
         with tunnels(site.current().access) as way:
             proxies = dict.fromkeys(("http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"), way.proxy)
             alone = {"no_proxy": "", "NO_PROXY": "", "GIT_HTTP_PROXY_AUTHMETHOD": "basic"}

@@ -15,7 +15,7 @@ from reprokit.case.render import TemplateProblem, render
 from reprokit.core.errors import CaseError
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.sequential import Trials
-from reprokit.evidence.verdict import expected
+from reprokit.evidence.verdict import expect_verdict
 
 if TYPE_CHECKING:
     from reprokit.environment.lock import PinnedEnvironment
@@ -62,7 +62,7 @@ def expected_verdict(file: CaseFile, cell: Cell) -> Verdict | None:
     own, expect = is_own(cell, file.case.matrix.axes, file.case.matrix.include), file.case.expect
     if any(matches(cell, partial) for known in expect.known for partial in known.reproduces):
         return Verdict.DIFFERENT_FAILURE
-    return expected(expect.reproduces, cell, own)
+    return expect_verdict(expect.reproduces, cell, own)
 
 
 def spec_of(file: CaseFile, case: Case, variant: str, cell: Cell) -> CellSpec:

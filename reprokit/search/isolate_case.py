@@ -21,7 +21,7 @@ from reprokit.environment.axes import AXES, AXIS_NAMES, BY_NAME, KNOWN, READERS
 from reprokit.environment.catalog import OURS
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
-from reprokit.evidence.verdict import expected
+from reprokit.evidence.verdict import expect_verdict
 from reprokit.run.plan import check_values
 from reprokit.run.task import expected_verdict
 from reprokit.search.conditions import values_between
@@ -343,7 +343,7 @@ def _last_run(session: SearchSession) -> tuple[str, list[Cell], list[Cell]]:
 
 
 def _promised(file: CaseFile) -> tuple[str, list[Cell], list[Cell]]:
-    wanted = [(cell, expected(file.case.expect.reproduces, cell, True)) for cell in _cells_of_case(file)]
+    wanted = [(cell, expect_verdict(file.case.expect.reproduces, cell, True)) for cell in _cells_of_case(file)]
     bad = [cell for cell, verdict in wanted if verdict is Verdict.REPRODUCED]
     return "as the case expects", bad, [cell for cell, verdict in wanted if verdict is Verdict.NOT_REPRODUCED]
 

@@ -28,7 +28,7 @@ from reprokit.evidence.frames import relevant_frames
 from reprokit.evidence.judgement import judge
 from reprokit.evidence.model import Ending, ExceptionSeen, Outcome
 from reprokit.evidence.normalise import essence
-from reprokit.evidence.observation import without_cuts
+from reprokit.evidence.observation import remove_cuts
 from reprokit.run.case_warnings import shell_error, shell_texts
 from reprokit.search.queries import Candidate
 from reprokit.search.reduce_parts import Data, put_value
@@ -215,7 +215,7 @@ def _additions(failure: Mapping[str, Any], seen: FailedTrial) -> list[tuple[str,
         parts = re.split(r"\s+what\(\):\s+", crash.text)
         found += [("output", pattern(one_line(text))) for text in dict.fromkeys((*parts, crash.text))]
     elif not set(failure) - {"exit_code"}:
-        found.append(("output", pattern(one_line(last_words(without_cuts(seen.log))))))
+        found.append(("output", pattern(one_line(last_words(remove_cuts(seen.log))))))
     return [(key, value) for key, value in found if value and (key not in failure or key == "exit_code")]
 
 

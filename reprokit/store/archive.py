@@ -27,7 +27,7 @@ from reprokit.core.ownership import private_folder
 from reprokit.core.text import pluralize
 from reprokit.store.database import Store, lines_of
 from reprokit.store.errors import StoreError
-from reprokit.store.journal import FILE, PENDING, line_of, path_of, recorded
+from reprokit.store.journal import FILE, PENDING, path_of, recorded
 from reprokit.store.merging import merge, read
 from reprokit.store.places import RUNS, is_log, logs_in, open_log
 from reprokit.store.sqlite_file import DATABASE
@@ -118,7 +118,7 @@ def export(store: Store, target: Path, runs: Iterable[str] = ()) -> int:
         for run_id in ids:
             run = store.run(run_id)
             lines = lines_of(run, store.texts(cell.case_digest for cell in run.cells), store.findings(run_id))
-            _add_text(archive, f"{RUNS}/{run_id}/{FILE}", b"".join(line_of(*line) for line in lines))
+            _add_text(archive, f"{RUNS}/{run_id}/{FILE}", b"".join(lines))
             for log in dict.fromkeys(logs_in(run)):
                 _add(archive, lambda log=log: os.fdopen(open_log(store.folder, log), "rb"), log)  # type: ignore[misc]
     return len(ids)

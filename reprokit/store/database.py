@@ -22,7 +22,7 @@ from reprokit.store.errors import StoreError, Trouble, unreadable
 from reprokit.store.files import files_of
 from reprokit.store.folder import make_folder
 from reprokit.store.index import open_index
-from reprokit.store.journal import PENDING, CaseTexts, Journal, mark_pending, path_of
+from reprokit.store.journal import PENDING, CaseTexts, Journal, line_of, mark_pending, path_of
 from reprokit.store.places import LOCK, RUNS, below, remove_run
 from reprokit.store.remote import shown
 from reprokit.store.summaries import Layout, Summary
@@ -30,7 +30,6 @@ from reprokit.store.writing import bare_run, cell_of, rows_of
 
 Name = TypeVar("Name", str, CellPlace)
 SOME = 200  # runs or cells that one query names
-Line = tuple[str, Mapping[str, Any]]  # a line of a journal: its kind and its content
 
 
 class Store:
@@ -92,7 +91,7 @@ class Store:
                 Trouble.READ_ONLY,
             )
 
-    def _write(self, run_id: str, lines: Iterable[Line]) -> None:
+    def _write(self, run_id: str, lines: Iterable[bytes]) -> None:
         """Add lines to the journal of a run, and from there to the database. Raises RecordError, StoreError."""
         path = path_of(self.folder, run_id)
         with contextlib.ExitStack() as stack:
@@ -100,8 +99,8 @@ class Store:
                 stack.enter_context(locked(self.folder / LOCK))  # else its mark is removed meanwhile
             with contextlib.closing(Journal(path)) as journal:
                 mark_pending(self.folder, run_id)
-                for kind, data in lines:
-                    journal.append(kind, data)
+                for line in lines:
+                    journal.append(line)
             if self._index.catch_up(self.folder, run_id) and self._index.scratch is None:
                 below(self.folder, PENDING, run_id).unlink(missing_ok=True)
 
@@ -120,11 +119,11 @@ class Store:
 
     def decide(self, run_id: str, *cells: CellRecord, texts: CaseTexts | None = None) -> None:
         """Write decided cells with their trials, in place of what is there. ``texts``: of the case that judged them."""
-        self._write(run_id, [*_case_lines(texts or {}), *(("decide", {"cell": cell.to_json()}) for cell in cells)])
+        self._write(run_id, [*_case_lines(texts or {}), *(line_of("decide", cell=cell) for cell in cells)])
 
     def find(self, run_id: str, key: str, value: Any) -> None:
         """Keep what a search learned or found (JSON); what was kept under the key before is replaced."""
-        self._write(run_id, [("find", {"key": key, "value": value})])
+        self._write(run_id, [line_of("find", key=key, value=value)])
 
     def replay(self, folder: Path, runs: Iterable[str]) -> None:
         """Add what the journals of these runs of the store in ``folder`` have, and this one does not."""
@@ -334,15 +333,15 @@ class Store:
             return connection.scalar(select(tables.cases.c.text).where(tables.cases.c.digest == digest)) or ""
 
 
-def lines_of(run: RunRecord, texts: CaseTexts, findings: Mapping[str, Any], kind: str = "put") -> list[Line]:
+def lines_of(run: RunRecord, texts: CaseTexts, findings: Mapping[str, Any], kind: str = "put") -> list[bytes]:
     """The lines of a journal that put a run into a store: see :meth:`Store.put`; ``begin``: only what this lacks."""
-    found = (("find", {"key": key, "value": value}) for key, value in findings.items())
-    return [*_case_lines(texts), (kind, {"run": run.to_json()}), *found]
+    found = (line_of("find", key=key, value=value) for key, value in findings.items())
+    return [*_case_lines(texts), line_of(kind, run=run), *found]
 
 
-def _case_lines(texts: CaseTexts) -> Iterator[Line]:
+def _case_lines(texts: CaseTexts) -> Iterator[bytes]:
     for digest, (case_id, title, text) in texts.items():
-        yield "case", {"digest": digest, "id": case_id, "title": title, "text": text}
+        yield line_of("case", digest=digest, id=case_id, title=title, text=text)
 
 
 def _chunks(names: Collection[Name]) -> Iterator[Sequence[Name]]:

@@ -6,12 +6,13 @@ delivered twice is the same: there are no locks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from reprokit.core.files import write
+from reprokit.evidence.records import CellRecord
 from reprokit.store.files import THREADS, Files, files_of
 from reprokit.store.journal import entries, path_of
 from reprokit.store.places import below, is_log, log_path, names_in
@@ -44,13 +45,13 @@ def deliver(folder: Path, run_id: str) -> None:
     start = end = _start(mark)
     ended = False
     try:
-        cells: list[Mapping[str, Any]] = []
+        cells: list[CellRecord] = []
         for entry in entries(path_of(folder, run_id), start):
             end = entry.end
             if entry.kind in ("finish", "resume"):
                 ended = entry.kind == "finish"
-            if entry.kind == "decide" and "cell" in entry.data:
-                cells.append(entry.data["cell"])
+            with suppress(ValueError):
+                cells += [entry.read("cell", CellRecord)] if entry.kind == "decide" else []
             if len(cells) == BATCH:
                 _upload(folder, files, cells)
                 write(mark, str(end))
@@ -71,7 +72,7 @@ def _start(mark: Path) -> int:
         return 0
 
 
-def _upload(folder: Path, files: Files, cells: list[Mapping[str, Any]]) -> None:
+def _upload(folder: Path, files: Files, cells: list[CellRecord]) -> None:
     names = dict.fromkeys(name for cell in cells for name in _names(cell))  # a repeated cell names its logs again
     there = [(path, name) for name in names if (path := log_path(folder, name)).is_file()]
     with ThreadPoolExecutor(THREADS) as pool:
@@ -79,10 +80,7 @@ def _upload(folder: Path, files: Files, cells: list[Mapping[str, Any]]) -> None:
             pass
 
 
-def _names(cell: Mapping[str, Any]) -> Iterator[str]:
-    """What a decided cell, as its journal has it, names: logs, and what trials wrote to be compared."""
-    trials = cell.get("trials")
-    for trial in trials if isinstance(trials, list) else ():
-        log = trial.get("log") if isinstance(trial, dict) else None
-        if isinstance(log, str) and is_log(log):
-            yield from (log, f"{log.removesuffix('.log')}.outputs.tar")
+def _names(cell: CellRecord) -> Iterator[str]:
+    """What a decided cell names: logs, and what trials wrote to be compared."""
+    for log in (trial.log for trial in cell.trials if is_log(trial.log)):
+        yield from (log, f"{log.removesuffix('.log')}.outputs.tar")

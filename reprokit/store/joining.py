@@ -86,7 +86,8 @@ def join(
     for run in night.runs:
         for cell in run.cells:
             job = job_of(run, cell)
-            decided = (cell.verdict not in (None, Verdict.CANCELLED)) + _is_conclusive(cell)
+            conclusive = cell.verdict is not None and cell.verdict.conclusive
+            decided = (cell.verdict not in (None, Verdict.CANCELLED)) + conclusive
             attempt = (whole_number(job.attempt) or 0) if job else 0
             rank = (job is not None, decided, attempt, job.started_at if job else "")
             before = chosen.get(key_of(cell))
@@ -98,10 +99,6 @@ def join(
     cells = [replace(cell, number=number) for number, cell in enumerate(sorted(cells, key=place), 1)]
     origins = {key: run for key, (_, _, run) in chosen.items()}
     return _run(night, run_id, cells, now), origins
-
-
-def _is_conclusive(cell: CellRecord) -> bool:
-    return cell.verdict is not None and cell.verdict.conclusive
 
 
 def key_of(cell: CellRecord) -> CellKey:
@@ -167,15 +164,9 @@ def _run(night: Night, run_id: str, cells: Sequence[CellRecord], now: str) -> Ru
 
 def _job(run: RunRecord) -> JobRecord:
     """What is kept of a job."""
-    return JobRecord(
-        run=run.id,
-        attempt=(run.request.workflow.attempt if run.request.workflow else "") or "1",
-        started_at=run.started_at,
-        finished_at=run.finished_at or run.started_at,
-        version=run.version,
-        host=run.host,
-        machine=run.owner.machine,
-    )
+    attempt = (run.request.workflow.attempt if run.request.workflow else "") or "1"
+    ended = run.finished_at or run.started_at
+    return JobRecord.pick(run, run=run.id, attempt=attempt, finished_at=ended, machine=run.owner.machine)
 
 
 def _jobs(run: RunRecord) -> tuple[JobRecord, ...]:

@@ -13,12 +13,14 @@ import time
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, TypeVar, cast
 
 from reprokit.core import json_text
 from reprokit.core.errors import RecordError
 from reprokit.core.files import open_regular
+from reprokit.core.json_record import decoder, encoded, fits
 from reprokit.store.errors import StoreError, Trouble
 from reprokit.store.places import RUNS, below, is_name, names_in
 
@@ -31,15 +33,27 @@ HURRY_SECONDS = 5.0  # the same after an interrupt
 WAIT_SECONDS = (0.05, 1.0)  # the first and the longest wait between two attempts
 
 
+T = TypeVar("T")
 CaseTexts = Mapping[str, tuple[str, str, str]]  # case digest -> (id, title, text)
 
 
-class Entry(NamedTuple):
+@dataclass(frozen=True)
+class Entry:
     """One line: its ``kind`` ('' for a damaged line), its content, and where in the file the next line begins."""
 
     kind: str
-    data: Mapping[str, Any]
+    _content: Mapping[str, Any]
     end: int
+
+    def read(self, key: str, hint: type[T]) -> T:
+        """What the line says under a key. Raises ValueError for what no reprokit wrote."""
+        try:
+            value = decoder(hint)(self._content[key])
+        except (KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(str(error)) from error
+        if not fits(value, hint):
+            raise ValueError("a field has a value of another type")
+        return cast("T", value)
 
 
 def path_of(folder: Path, run_id: str) -> Path:
@@ -100,9 +114,9 @@ def _content(line: bytes) -> tuple[str, Mapping[str, Any]]:
     return "", {}
 
 
-def line_of(kind: str, data: Mapping[str, Any]) -> bytes:
-    """A line of a journal."""
-    body = json.dumps({"kind": kind, **data}, separators=(",", ":"))[1:].encode("ascii")
+def line_of(kind: str, /, **values: object) -> bytes:
+    """A line of a journal: records, by the keys under which :meth:`Entry.read` finds them."""
+    body = json.dumps({"kind": kind, **encoded(values)}, separators=(",", ":"))[1:].encode("ascii")
     return _head(body) + b"," + body + b"\n"
 
 
@@ -128,18 +142,15 @@ class Journal:
             raise self._error(error) from error
         size = self.size
         if size and os.pread(self._file, 1, size - 1) != b"\n":
-            self._write(b"\n")  # behind the half line of a process that was killed
+            self.append(b"\n")  # behind the half line of a process that was killed
 
     @property
     def size(self) -> int:
         """How many bytes it has."""
         return os.fstat(self._file).st_size
 
-    def append(self, kind: str, data: Mapping[str, Any]) -> None:
+    def append(self, line: bytes) -> None:
         """Write one line whole; wait where the disk is full. Raises RecordError where that is of no use, ever after."""
-        self._write(line_of(kind, data))
-
-    def _write(self, line: bytes) -> None:
         began, wait = time.monotonic(), WAIT_SECONDS[0]
         with self._lock:
             while self._failed is None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.store import delivery, errors
 from reprokit.store.errors import PASSING, StoreError, Trouble
 from reprokit.store.files import files_of
-from reprokit.store.journal import CaseTexts, Journal, entries, mark_pending, path_of
+from reprokit.store.journal import CaseTexts, Journal, entries, line_of, mark_pending, path_of
 from reprokit.store.places import LOCK
 from reprokit.store.remote import remote_of
 from reprokit.store.sqlite_file import DATABASE, version
@@ -68,9 +67,9 @@ class Recorder:
                 for digest, text in texts.items():
                     self.know(digest, *text)
                 if not known:
-                    self._append("begin", {"run": run.to_json()})
+                    self._append("begin", run=run)
                 if known or resumed:  # what was decided stays as it is
-                    self._append("resume", {"owner": run.owner.to_json()})
+                    self._append("resume", owner=run.owner)
                 mark_pending(self._folder, run.id)
                 if files_of(self._folder):
                     mark = delivery.mark_of(self._folder, run.id)
@@ -105,8 +104,8 @@ class Recorder:
         owner: OwnerRecord | None = None
         for entry in entries(self._journal.path):
             if entry.kind in ("begin", "resume"):
-                data = entry.data["run"]["owner"] if entry.kind == "begin" else entry.data["owner"]
-                owner = OwnerRecord.from_json(data)
+                began = entry.kind == "begin"
+                owner = entry.read("run", RunRecord).owner if began else entry.read("owner", OwnerRecord)
             elif entry.kind == "finish":
                 owner = None
         if owner is not None and not owner.is_this_process and owner.state is OwnerState.ALIVE:
@@ -116,19 +115,19 @@ class Recorder:
 
     def know(self, digest: str, case_id: str, title: str, text: str) -> None:
         """Keep the text of a case."""
-        self._append("case", {"digest": digest, "id": case_id, "title": title, "text": text})
+        self._append("case", digest=digest, id=case_id, title=title, text=text)
 
     def decide(self, cell: CellRecord) -> None:
         """Keep a decided cell, or one that was repeated, with all its trials."""
-        self._append("decide", {"cell": cell.to_json()})
+        self._append("decide", cell=cell)
 
     def find(self, key: str, value: Any) -> None:
         """Keep what a search learned or found (JSON)."""
-        self._append("find", {"key": key, "value": value})
+        self._append("find", key=key, value=value)
 
     def finish(self, *, finished_at: str, exit_status: int, host: HostRecord) -> None:
         """Keep that the run has ended."""
-        self._append("finish", {"finished_at": finished_at, "exit_status": exit_status, "host": host.to_json()})
+        self._append("finish", finished_at=finished_at, exit_status=exit_status, host=host)
 
     def close(self) -> str:
         """Bring the database up to date; returns in words why it is not, else ''. The run is kept in any case.
@@ -153,9 +152,9 @@ class Recorder:
             raise RecordError(text) from error
         return text
 
-    def _append(self, kind: str, data: Mapping[str, Any]) -> None:
+    def _append(self, kind: str, /, **values: object) -> None:
         assert self._journal is not None
-        self._journal.append(kind, data)
+        self._journal.append(line_of(kind, **values))
 
     def _update(self) -> StoreError | None:
         from reprokit.store.database import Store

@@ -19,7 +19,7 @@ from reprokit.core.json_record import JsonDocument
 from reprokit.core.ownership import locked, lockless
 from reprokit.core.text import pluralize
 from reprokit.evidence.model import Verdict
-from reprokit.evidence.records import RunRecord
+from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.store import errors
 from reprokit.store.database import Store
 from reprokit.store.delivery import deliver_all, undelivered
@@ -114,9 +114,10 @@ def _check_journal(folder: Path, run_id: str, done: CheckResult) -> set[int] | N
     for entry in entries(path):
         damaged += not entry.kind
         end = entry.end
-        with contextlib.suppress(KeyError, TypeError, AttributeError):
-            cells = entry.data["run"]["cells"] if entry.kind in ("begin", "put") else [entry.data["cell"]]
-            decided |= {cell["number"] for cell in cells if cell["verdict"] is not None}
+        with contextlib.suppress(ValueError):
+            whole = entry.kind in ("begin", "put")
+            cells = entry.read("run", RunRecord).cells if whole else (entry.read("cell", CellRecord),)
+            decided |= {cell.number for cell in cells if cell.verdict is not None}
     if damaged:
         done.problems.append(f"{path}: {pluralize(damaged, 'damaged line')}")
     if path.stat().st_size > end and run_id not in pending(folder):

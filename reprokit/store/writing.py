@@ -39,7 +39,7 @@ from reprokit.evidence.details import CellDetails
 from reprokit.evidence.origin import HostRecord, OwnerRecord
 from reprokit.evidence.records import CellRecord, ImageRecord, RequestRecord, RunRecord, TrialRecord
 from reprokit.store import dialects, summaries, tables
-from reprokit.store.journal import entries, path_of
+from reprokit.store.journal import Entry, entries, path_of
 from reprokit.store.remote import journal_name
 
 runs, cells = tables.runs.c, tables.cells.c
@@ -75,8 +75,8 @@ def replay(connection: Connection, folder: Path, run_id: str, damage: list[str] 
                 if entry.kind not in ("begin", "put", "case", "") and not _is_there(connection, run_id):
                     begin(connection, _stand_in(run_id))
                     found.append("the line that began the run cannot be read")
-                apply(connection, run_id, entry.kind, entry.data)
-            except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+                apply(connection, run_id, entry)
+            except (ValueError, OverflowError) as error:
                 found.append(f"a line that is not what reprokit wrote ({error})" if entry.kind else "a damaged line")
     except FileNotFoundError:
         return True
@@ -114,36 +114,34 @@ def _stand_in(run_id: str) -> RunRecord:
     return RunRecord(id=run_id, started_at=at, version="", owner=OwnerRecord(labels={IMPORTED: "1"}))
 
 
-def apply(connection: Connection, run_id: str, kind: str, data: Mapping[str, Any]) -> None:
-    """Write one line. Raises KeyError, TypeError, ValueError or AttributeError where it is not one of ours."""
+def apply(connection: Connection, run_id: str, entry: Entry) -> None:
+    """Write one line. Raises ValueError where it is not one of ours."""
+    kind = entry.kind
     if kind in ("begin", "put"):
-        run = RunRecord.from_json(data["run"])
+        run = entry.read("run", RunRecord)
         if run.id != run_id:
             raise ValueError(f"the journal is of run {run.id}")
-        _check(
-            fits(run, RunRecord) and _are_distinct(run.cells) and all(_are_distinct(one.trials) for one in run.cells)
-        )
+        _check(_are_distinct(run.cells) and all(_are_distinct(one.trials) for one in run.cells))
         (begin if kind == "begin" else put)(connection, run)
     elif kind == "resume":
-        values = {"owner": _checked(data["owner"], dict[str, str]), "finished_at": None, "exit_status": None}
+        values = {"owner": entry.read("owner", OwnerRecord).to_json(), "finished_at": None, "exit_status": None}
         connection.execute(update(tables.runs).where(runs.id == run_id).values(**values))
     elif kind == "case":
-        know(connection, *(_checked(data[key], str) for key in ("digest", "id", "title", "text")))
+        know(connection, *(entry.read(key, str) for key in ("digest", "id", "title", "text")))
     elif kind == "decide":
-        cell = CellRecord.from_json(data["cell"])
-        _check(fits(cell, CellRecord) and _are_distinct(cell.trials))
+        cell = entry.read("cell", CellRecord)
+        _check(_are_distinct(cell.trials))
         decide(connection, run_id, cell)
     elif kind == "find":
-        key = {"run_id": run_id, "key": _checked(data["key"], str)}
-        _set(connection, tables.findings, key, {**key, "value": data["value"]})
+        key = {"run_id": run_id, "key": entry.read("key", str)}
+        _set(connection, tables.findings, key, {**key, "value": entry.read("value", object)})
     elif kind == "finish":
-        _check(fits(HostRecord.from_json(data["host"]), HostRecord))
-        values = {
-            "finished_at": _checked(data["finished_at"], str),
-            "exit_status": _checked(data["exit_status"], int),
-            "host": data["host"],
+        ended: dict[str, object] = {
+            "finished_at": entry.read("finished_at", str),
+            "exit_status": entry.read("exit_status", int),
+            "host": entry.read("host", HostRecord).to_json(),
         }
-        connection.execute(update(tables.runs).where(runs.id == run_id).values(**values))
+        connection.execute(update(tables.runs).where(runs.id == run_id).values(**ended))
     else:
         raise ValueError(f"a line of the kind {kind!r}")
 
@@ -151,11 +149,6 @@ def apply(connection: Connection, run_id: str, kind: str, data: Mapping[str, Any
 def _check(holds: bool) -> None:
     if not holds:
         raise ValueError("a field has a value of another type")
-
-
-def _checked(value: Any, hint: Any) -> Any:
-    _check(fits(value, hint))
-    return value
 
 
 def _are_distinct(some: Collection[CellRecord] | Collection[TrialRecord]) -> bool:

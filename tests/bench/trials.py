@@ -26,7 +26,7 @@ def ours(trials: Trials) -> Rule:
     def rule(count: int, matched: int) -> str | None:
         if not trials.enough(count, matched):
             return None
-        decided = trials.decided(count, matched)
+        decided = trials.decide(count, matched)
         return {AT_LEAST: "yes", BELOW: "no"}.get(decided or "", "open")
 
     return rule

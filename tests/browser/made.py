@@ -19,6 +19,7 @@ from reprokit.evidence.model import Frame, Outcome, Verdict
 from reprokit.evidence.origin import HostRecord
 from reprokit.evidence.records import CellRecord, ExceptionRecord, ImageRecord, RunRecord, TrialRecord
 from reprokit.store.database import Store
+from reprokit.store.journal import line_of
 from tests.stored import finish
 
 FIRST = datetime(2026, 1, 1, 2)
@@ -77,7 +78,7 @@ class Maker:
         whole = (
             replace(record, trials=tuple(self._trials(made, kept))) for record, made in zip(records, cells, strict=True)
         )
-        self.store._write(run_id, [("decide", {"cell": one.to_json()}) for one in whole])
+        self.store._write(run_id, [line_of("decide", cell=one) for one in whole])
 
     def _trials(self, made: Made, kept: dict[str, str]) -> Iterator[TrialRecord]:
         for number, (log, lines) in enumerate(made.logs, 1):

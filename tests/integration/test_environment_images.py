@@ -88,7 +88,8 @@ def test_the_further_axes_measure_as_asked_and_go_together(engine: DockerEngine)
     image = built(engine, cell(axes))
     measured = run_probe(engine, image, cancel=threading.Event())
     assert compare(axes, measured) == []
-    assert (measured["cmake"], measured["clang"], measured["nccl"]) == ("3.31.10", "16.0.6", "2.18.3")
+    further = measured.further
+    assert (further["cmake"], further["clang"], further["nccl"]) == ("3.31.10", "16.0.6", "2.18.3")
     script = "echo 'int main(void) { return 0; }' > /tmp/x.c; clang /tmp/x.c -o /tmp/x && /tmp/x && command -v clang++"
     assert output(engine, image, script) == "/usr/local/bin/clang++\n"
 

@@ -19,7 +19,6 @@ from reprokit.core.files import used_bytes
 from reprokit.engine import site
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import BUILD_CACHE, IMAGE, Build
-from reprokit.engine.wire import has_containerd_store
 from reprokit.run.keeping import TEMPORARY, Keeper, RemovalRequest
 from tests.conftest import import_tiny, never
 from tests.private_engine import private_engine
@@ -70,12 +69,12 @@ def blob(name: str, megabytes: int, prefix: str = OURS) -> str:
 def disk(engine: DockerEngine) -> int:
     """Bytes that the engine takes on the disk, by no account of its own."""
     time.sleep(0.5)  # containerd removes content behind the answer
-    return used_bytes(Path(engine.wire.details()["DockerRootDir"]))
+    return used_bytes(Path(engine.wire.details().root))
 
 
 def copies(engine: DockerEngine) -> int:
     """How often a built layer is on the disk: in containerd's image store unpacked, as build cache, and compressed."""
-    return 3 if has_containerd_store(engine.wire.details()) else 1
+    return 1 if engine.wire.details().containerd is None else 3
 
 
 def records(engine: DockerEngine) -> list[dict[str, Any]]:

@@ -201,7 +201,7 @@ def test_what_a_foreign_store_or_lock_says_of_an_image_reaches_no_locked_build(u
     for path in (other.folder / "store").glob("runs/*/journal.jsonl"):
         lines = [json.loads(line.replace(own, tag)) for line in path.read_text().splitlines()]
         assert [line.pop("crc32") for line in lines]
-        path.write_bytes(b"".join(line_of(line.pop("kind"), line) for line in lines))
+        path.write_bytes(b"".join(line_of(line.pop("kind"), **line) for line in lines))
         assert tag in path.read_text()
     user.types("store", "merge", str(other.folder / "store"))
     locked = user.types("run", "six.yaml", "--locked")

@@ -12,7 +12,7 @@ from reprokit.cli.doctor.finding import Finding
 from reprokit.cli.doctor.ground import Ground
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.podman.engine import PodmanEngine
-from reprokit.engine.wire import Endpoint
+from reprokit.engine.wire import Endpoint, EngineDetails, EngineVersion
 
 LOCAL = "unix:///run/docker.sock"
 INFO = {
@@ -33,8 +33,8 @@ def engine(
     kind = PodmanEngine if podman else DockerEngine
     return {
         "engine": kind(wire=wire),
-        "version": {"Version": version, "ApiVersion": "1.49"},
-        "info": found,
+        "version": EngineVersion(version=version, api="1.49"),
+        "info": EngineDetails.read(found),
     }
 
 

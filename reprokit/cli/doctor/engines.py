@@ -33,7 +33,7 @@ def check(ground: Ground) -> Iterator[Finding]:
             yield say.fail(text, _start(ground))
         return
     name = ground.engine.name
-    version, api = str(ground.version.get("Version", "")), str(ground.version.get("ApiVersion", "?"))
+    version, api = ground.version.version, ground.version.api
     where = ground.engine.wire.endpoint
     by = f" ({where.source})" if where.source else ""
     yield say.ok(f"{name} {version}, API {api}, at {where.url}{by}")
@@ -50,12 +50,10 @@ def check(ground: Ground) -> Iterator[Finding]:
     elif re.fullmatch(r"\d+\.\d+", api) and api_of(api) > NEWEST_API:
         words = ".".join(map(str, NEWEST_API))
         yield say.info(f"API {api} is newer than {words}, the newest that reprokit was tested with and asks for")
-    rootless = any("rootless" in option for option in ground.info.get("SecurityOptions") or [])
-    yield say.ok(
-        f"storage driver {ground.info.get('Driver', '?')}, cgroup v{ground.info.get('CgroupVersion', '?')}"
-        + (", rootless" if rootless else "")
-    )
-    if ground.info.get("Driver") == "vfs":
+    info = ground.info
+    rootless = ", rootless" if info.rootless else ""
+    yield say.ok(f"storage driver {info.storage_driver}, cgroup v{info.cgroup_version}{rootless}")
+    if info.storage_driver == "vfs":
         yield say.warn(
             "the storage driver vfs copies every layer: builds need many times the usual space and time",
             install("fuse-overlayfs"),
@@ -101,13 +99,11 @@ def limits(ground: Ground) -> Iterator[Finding]:
     if ground.engine is None:
         return
     names = {"MemoryLimit": "memory", "SwapLimit": "swap", "CpuCfsQuota": "CPU", "PidsLimit": "process"}
-    supported = {name: ground.info.get(key) for key, name in names.items()}
-    missing = [name for name, can in supported.items() if can is False]
+    missing = [name for key, name in names.items() if ground.info.limits.get(key) is False]
     if not missing:
         yield voice.ok(f"the engine enforces {', '.join(names.values())} limits")
         return
-    rootless = any("rootless" in option for option in ground.info.get("SecurityOptions") or [])
-    if rootless:
+    if ground.info.rootless:
         fix = (
             "sudo mkdir -p /etc/systemd/system/user@.service.d && printf '[Service]\\nDelegate=cpu cpuset io memory "
             "pids\\n' | sudo tee /etc/systemd/system/user@.service.d/delegate.conf && sudo systemctl daemon-reload"

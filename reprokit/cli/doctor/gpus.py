@@ -74,7 +74,7 @@ def _reached(ground: Ground) -> Iterator[Finding]:
     path = ground.environ.get("PATH")
     specifications = cdi.descriptions(cdi.FOLDERS)
     toolkit = [name for name in ("nvidia-ctk", "nvidia-container-cli") if shutil.which(name, path=path)]
-    runtime = "nvidia" in (ground.info.get("Runtimes") or {})
+    runtime = "nvidia" in ground.info.runtimes
     for one in specifications:
         if stale := one.stale(ground.facts.driver or ""):
             yield say.warn(

@@ -15,6 +15,7 @@ from reprokit.engine import kinds, registry
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.gpus import discovery
 from reprokit.engine.site import Settings, settings
+from reprokit.engine.wire import EngineDetails, EngineVersion
 from reprokit.environment.host import HostFacts
 
 T = TypeVar("T")
@@ -40,8 +41,8 @@ class Ground:
     settings: Settings = field(default_factory=Settings)
     misconfigured: str = ""
     engine: DockerEngine | None = None
-    version: Mapping[str, Any] = field(default_factory=dict)
-    info: Mapping[str, Any] = field(default_factory=dict)
+    version: EngineVersion = field(default_factory=EngineVersion)
+    info: EngineDetails = field(default_factory=EngineDetails)
     unreachable: str = ""
     facts: HostFacts = field(default_factory=HostFacts)
 
@@ -55,7 +56,7 @@ class Ground:
         """Whether the engine's files are this machine's."""
         if self.engine is None:
             return False
-        return not self.engine.wire.endpoint.is_remote and self.info.get("Name") == platform.node()
+        return not self.engine.wire.endpoint.is_remote and self.info.host == platform.node()
 
 
 def survey(environ: Mapping[str, str] | None = None, folder: Path | None = None) -> Ground:
@@ -86,14 +87,11 @@ def survey(environ: Mapping[str, str] | None = None, folder: Path | None = None)
     return Ground(environ=environ, folder=folder, settings=own, misconfigured=misconfigured, facts=facts, **found)
 
 
-def _engine(own: Settings, environ: Mapping[str, str]) -> tuple[DockerEngine, Mapping[str, Any], Mapping[str, Any]]:
+def _engine(own: Settings, environ: Mapping[str, str]) -> tuple[DockerEngine, EngineVersion, EngineDetails]:
     named = registry.capabilities(own.engine).docker_api
     engine = registry.make(own.engine if named else kinds.AUTO, environ)
     assert isinstance(engine, DockerEngine)
-    version = engine.wire.about()
-    client = engine.wire.client()
-    with engine.wire.errors():
-        return engine, version, client.info()
+    return engine, engine.wire.about(), engine.wire.details()
 
 
 def later(ask: Callable[[], T]) -> Callable[[float], T]:

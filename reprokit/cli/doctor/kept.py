@@ -17,7 +17,6 @@ from reprokit.core import cache, ownership
 from reprokit.core.files import used_bytes
 from reprokit.core.ownership import OwnerState, lockless
 from reprokit.core.text import pluralize, size
-from reprokit.engine.wire import data_root
 from reprokit.evidence.origin import OwnerRecord
 from reprokit.run.keeping import TEMPORARY, RemovalRequest, by_kind, holders, stock
 from reprokit.run.lock_making import stale_locks
@@ -45,7 +44,7 @@ def check_disk(ground: Ground) -> Iterator[Finding]:
     """Free space below the engine's data, the cache, the store and the temporary folder; each file system once."""
     places = [(cache.folder("sources").parent, "cache"), (ground.settings.store_folder(ground.folder), "store")]
     places.append((Path(tempfile.gettempdir()), "temporary files"))
-    if root := data_root(ground.info):
+    if root := ground.info.find_data_root():
         if ground.is_local and Path(root).exists():
             places.insert(0, (Path(root), "engine"))
         else:

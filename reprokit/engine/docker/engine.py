@@ -72,11 +72,11 @@ class DockerEngine(Images):
             kind=self.entry.kind,
             capabilities=self.entry.capabilities,
             name=self.name,
-            version=str(version.get("Version", "")),
-            kernel=str(version.get("KernelVersion", "")),
-            architecture=str(version.get("Arch", "")),
+            version=version.version,
+            kernel=version.kernel,
+            architecture=version.architecture,
             unenforced=self._unenforced() | BUILDS_UNLIMITED,
-            memory=int(details.get("MemTotal") or 0),
+            memory=details.memory,
             storage=self.wire.storage(),
             runtime=self._runtime(),
             remote=self.wire.endpoint.url if self.wire.endpoint.is_remote else "",
@@ -92,8 +92,8 @@ class DockerEngine(Images):
 
     def _unenforced(self) -> frozenset[str]:
         """The limits that this engine does not hold, as a rootless one does not without delegated cgroups."""
-        about = self.wire.details()
-        return frozenset(row.key for row in LIMITS if about.get(row.held.docker) is False)
+        held = self.wire.details().limits
+        return frozenset(row.key for row in LIMITS if held.get(row.held.docker) is False)
 
     def build(
         self, build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event
@@ -139,26 +139,26 @@ class DockerEngine(Images):
         own = containers.remove_left(client, self._witnesses.unremoved, self.wire.endpoint.url)
         removed = [f"container {name} of this run" for name in own]
         for container in containers.list_all(self.wire, label=ownership.PID):
-            labels = container.get("Labels") or {}
+            labels = container.labels
             if not ownership.is_orphan(labels):
                 continue
             # One that the engine cannot remove now (a busy mount) must not stop the run; the next sweep tries again.
             with suppress(EngineError):
-                if not containers.remove(client, container["Id"], self.wire.endpoint.url):
+                if not containers.remove(client, container.id, self.wire.endpoint.url):
                     continue
                 run, case = labels.get(ownership.RUN, ""), labels.get(ownership.CASE, "")
                 of = f" of run {run}, case {case}" if run or case else ""
-                removed.append(f"container {container['Id'][:12]} ({container['State']}){of}")
+                removed.append(f"container {container.id[:12]} ({container.state}){of}")
         return removed + ownership.sweep_folders()
 
     def gpus_in_use(self) -> dict[str, str]:
         """UUID of a GPU -> the container of ours that has it, in words. Raises EngineError."""
         found = containers.list_all(self.wire, label=ownership.GPUS)
         return {
-            gpu: f"container {container['Id'][:12]} of run {container['Labels'].get(ownership.RUN, '')}"
+            gpu: f"container {container.id[:12]} of run {container.labels.get(ownership.RUN, '')}"
             for container in found
-            for gpu in container["Labels"][ownership.GPUS].split(",")
-            if container["State"] not in ("exited", "dead", "stopped")
+            for gpu in container.labels[ownership.GPUS].split(",")
+            if container.state not in ("exited", "dead", "stopped")
         }
 
     def kept(self) -> Sequence[Kept]:

@@ -7,11 +7,10 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from reprokit.core.text import whole_number
 from reprokit.engine.gpus import nvml
-from reprokit.environment.host import QUERY, Gpu, GpuState, HostFacts, parse
+from reprokit.environment.host import QUERY, Gpu, HostFacts, parse
 
 
 def facts() -> HostFacts:
@@ -29,19 +28,9 @@ def _nvidia() -> HostFacts:
 
 def _by_nvml() -> HostFacts:
     try:
-        found = nvml.ask()
+        return nvml.ask()
     except OSError as error:
         return HostFacts(asked="NVML", note=f"NVML failed: {error}")
-    gpus = tuple(_gpu(**gpu) for gpu in found["gpus"])
-    note = f"NVML says: {'; '.join(found['problems'])}" if found["problems"] else ""
-    if not gpus and not note:
-        note = "NVML lists no GPU"
-    return HostFacts(gpus=gpus, driver=found["driver"], cuda=found["cuda"] or "", asked="NVML", note=note)
-
-
-def _gpu(*, processes: list[int], state: dict[str, Any], **told: Any) -> Gpu:
-    words = GpuState(**{**state, "throttled": tuple(state["throttled"])})
-    return Gpu(**told, processes=tuple(processes), state=words)
 
 
 def _query(program: str, query: Sequence[str]) -> tuple[int, str]:

@@ -17,7 +17,10 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reprokit.environment.host import HostFacts
 
 LIBRARY = "libnvidia-ml.so.1"
 SECONDS = 10.0
@@ -57,18 +60,23 @@ def library() -> bool:
     return True
 
 
-def ask(seconds: float = SECONDS) -> dict[str, Any]:
-    """What NVML says: ``driver``, ``cuda`` (the newest that the driver runs), ``gpus`` and ``problems``, in words.
+def ask(seconds: float = SECONDS) -> HostFacts:
+    """What NVML says; a GPU that is lost is in its note. Raises OSError when it does not answer."""
+    from reprokit.environment.host import Gpu, GpuState, HostFacts
 
-    Each GPU has ``index``, ``uuid``, ``name``, ``memory`` (bytes, 0 = not known), ``compute`` ("9.0"), ``mig``,
-    ``processes`` (pids that compute on it) and ``state``, the fields of GpuState. One that is lost is a problem, not a
-    GPU. Raises OSError when NVML does not answer.
-    """
     code, said = answer(own_process("report_gpus"), seconds)
     with suppress(ValueError):
         found = json.loads(said.rpartition("\n")[2])
         if isinstance(found, dict):
-            return found
+            gpus = []
+            for one in found["gpus"]:
+                state = GpuState(**{**one["state"], "throttled": tuple(one["state"]["throttled"])})
+                gpus.append(Gpu(**{**one, "processes": tuple(one["processes"]), "state": state}))
+            note = f"NVML says: {'; '.join(found['problems'])}" if found["problems"] else ""
+            note = note or ("" if gpus else "NVML lists no GPU")
+            return HostFacts(
+                gpus=tuple(gpus), driver=found["driver"], cuda=found["cuda"] or "", asked="NVML", note=note
+            )
     raise OSError(f"the process that asks NVML ended with {code}: {said.strip()[-300:]}")
 
 

@@ -82,7 +82,7 @@ def read(sections: Mapping[str, str]) -> str | None:
     return found[1] if found else None
 
 
-def said(text: str) -> str:
+def read_wording(text: str) -> str:
     """``clang version 16.0.6``, ``Ubuntu clang version 14.0.0-1ubuntu1.1``, ``clang-14``, ``16.0.6``.
 
     Apple numbers its own releases otherwise.
@@ -120,7 +120,7 @@ nothing is installed. Measured by `clang --version`.
     measure=Measurement(script=SCRIPT, read=read),
     differs=version_differs("clang", "Clang"),
     wording=Wording(
-        keys={"clang", "clang++", "llvm/clang"}, read=said, incidental=True, mentioned=re.compile(r"\bclang\b")
+        keys={"clang", "clang++", "llvm/clang"}, read=read_wording, incidental=True, mentioned=re.compile(r"\bclang\b")
     ),
     precision=1,
     matters=70,

@@ -65,7 +65,7 @@ def same(asked: str, have: str) -> bool:
     return have.count(".") == 2 and versions.matches(have, asked)
 
 
-def said(text: str) -> str:
+def read_wording(text: str) -> str:
     """``cmake version 3.31.10``, ``CMake 3.27``, ``3.27.9``."""
     found = re.match(rf"(?:cmake[ -]?)?(?:version:? )?v?{_VERSION}", text, re.IGNORECASE)
     return found[1] if found else ""
@@ -97,7 +97,7 @@ Python with pip. It is installed after pinned packages of hundreds of megabytes 
     measure=Measurement(script=SCRIPT, read=read),
     differs=version_differs("cmake", "CMake", same),
     wording=Wording(
-        keys={"cmake"}, read=said, incidental=True, mentioned=re.compile(r"\bcmake\b|CMakeLists", re.IGNORECASE)
+        keys={"cmake"}, read=read_wording, incidental=True, mentioned=re.compile(r"\bcmake\b|CMakeLists", re.IGNORECASE)
     ),
     precision=2,
     matters=60,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from reprokit.case.axes import FIRST_RELEASE, version_syntax
 from reprokit.case.cellspec import CellSpec
@@ -257,16 +256,12 @@ def libraries(sections: Mapping[str, str]) -> dict[str, bool]:
     return {name: not why for name, _, why in (line.partition(": ") for line in lines) if name in (*LIBRARIES, JITLINK)}
 
 
-def lacking(measured: Mapping[str, Any]) -> list[str]:
+def list_lacking(version: str | None, found: Mapping[str, bool]) -> list[str]:
     """The libraries of its CUDA that an image lacks: releases before 11.0 had fewer, libnvJitLink came with 12.0."""
-    release = versions.order(measured["cuda"] or "")
+    release = versions.order(version or "")
     if release < (11,):
         return []
-    return [
-        name
-        for name, opens in measured["cuda_libraries"].items()
-        if not opens and (name != JITLINK or release >= (12,))
-    ]
+    return [name for name, opens in found.items() if not opens and (name != JITLINK or release >= (12,))]
 
 
 def read(sections: Mapping[str, str]) -> str | None:
@@ -294,7 +289,7 @@ def _written(text: str) -> str:
 _by_release = version_differs("cuda", "CUDA")
 
 
-def differs(asked: str, measured: Mapping[str, Any], catalog: Catalog) -> str:
+def differs(asked: str, measured: versions.MeasuredVersions, catalog: Catalog) -> str:
     """In words, how the CUDA is another than asked for; a compiler's build (12.0.140) belongs to a release (12.0.1)."""
     build = measured["cuda_build"]
     if measured["cuda"] is not None and build is not None:

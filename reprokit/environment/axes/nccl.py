@@ -82,7 +82,7 @@ def read(sections: Mapping[str, str]) -> str | None:
     return max(names, key=lambda name: name.count("."), default=None)
 
 
-def said(text: str) -> str:
+def read_wording(text: str) -> str:
     """``2.18.3``, ``NCCL version 2.18.3+cuda12.1``, ``(2, 18, 3)`` or ``21803`` as torch.cuda.nccl.version() says."""
     text = text.strip()
     if found := re.fullmatch(r"\(?(\d+), ?(\d+), ?(\d+)\)?", text):
@@ -116,7 +116,7 @@ the library.
     locked=locked,
     measure=Measurement(script=SCRIPT, read=read),
     differs=version_differs("nccl", "NCCL"),
-    wording=Wording(keys={"nccl"}, read=said, incidental=True, mentioned=re.compile("nccl", re.IGNORECASE)),
+    wording=Wording(keys={"nccl"}, read=read_wording, incidental=True, mentioned=re.compile("nccl", re.IGNORECASE)),
     precision=2,
     matters=80,
     releases=releases,

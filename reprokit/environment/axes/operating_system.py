@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from reprokit.case.axes import FIRST_RELEASE, AxisSyntax, Wrong, is_version
 from reprokit.case.cellspec import EnvironmentSpec
@@ -98,7 +97,7 @@ def same(asked: str, have: str | None) -> bool:
     return family == other and (not version or versions.matches(version, other_version))
 
 
-def differs(asked: str, measured: Mapping[str, Any], catalog: Catalog) -> str:
+def differs(asked: str, measured: versions.MeasuredVersions, catalog: Catalog) -> str:
     """In words, how the image is another release than the cell asks for."""
     if same(asked, measured["os"]):
         return ""

@@ -66,11 +66,11 @@ def layers(environment: Environment) -> Iterator[Layer]:
 
 def read(sections: Mapping[str, str]) -> str | None:
     """The version that the interpreter itself says."""
-    version = said(sections).get("version")
+    version = describe_python(sections).get("version")
     return str(version) if version else None
 
 
-def said(sections: Mapping[str, str]) -> Mapping[str, Any]:
+def describe_python(sections: Mapping[str, str]) -> Mapping[str, Any]:
     """Everything that the interpreter says of itself, its packages and frameworks; empty where there is none."""
     text = sections.get("python", "")
     # Warnings of the interpreter come first; the object is the last line.

@@ -47,7 +47,7 @@ def _row(run: RunRecord, cell: CellRecord, axes: list[str]) -> Iterator[str]:
     failure = cell.details.failure
     yield from (failure.id, failure.title) if failure else ("", "")
     measured = cell.environment or Measured()
-    yield from (str(measured.get(name) or "") for name in MEASURED)
+    yield from (measured.versions.get(name) or "" for name in MEASURED)
 
 
 def plain(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from reprokit.core.version import __version__
 from reprokit.evidence.records import TrialRecord
-from reprokit.evidence.spans import PARTS, Timings, critical_path, of_findings, sums
+from reprokit.evidence.spans import PARTS, Timings, critical_path, read_timings, sums
 from reprokit.evidence.text import clean as plain
 from reprokit.report.html.case import case_data
 from reprokit.report.html.cell import LOG_BYTES, MOST, Log, cell_data, judged_lines, last_states, same_lines, thin_log
@@ -92,7 +92,7 @@ class _Making:
         self._packer = Packer(folder, clean)
         self._request = request
         self._clean = clean
-        self._timings = functools.cache(lambda run_id: of_findings(store.findings(run_id)))
+        self._timings = functools.cache(lambda run_id: read_timings(store.findings(run_id)))
 
     def write_case(self, known: RecordedCase) -> None:
         """The page of a case, and those of its cells that have one."""

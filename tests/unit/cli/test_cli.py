@@ -80,6 +80,7 @@ HEAVY = {"docker", "sqlalchemy", "rich", "grpc", "httpx"}
             ["validate", "toy.yaml"],
             {"reprokit.environment.host", "reprokit.environment.lock", "reprokit.evidence.judgement"},
         ),
+        (["render", "toy.yaml", "--base", "registry"], {"httpcore", "asyncio"}),
     ],
 )
 def test_a_command_imports_nothing_that_it_does_not_need(

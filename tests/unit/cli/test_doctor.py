@@ -26,6 +26,7 @@ from reprokit.core.terminal import shown as on_terminal
 from reprokit.core.text import size
 from reprokit.engine.site import Settings
 from reprokit.engine.venv import host as venv_host
+from reprokit.engine.wire import EngineVersion
 from reprokit.environment.catalog import Catalog
 from reprokit.environment.model import Interpreter
 from tests.documents import as_published
@@ -252,7 +253,7 @@ def test_what_the_engine_venv_can_use(
 
 
 def test_an_api_that_is_newer_than_what_was_tested_is_said(tmp_path: Path) -> None:
-    newer = engine("29.9.1") | {"version": {"Version": "29.9.1", "ApiVersion": "1.99"}}
+    newer = engine("29.9.1") | {"version": EngineVersion(version="29.9.1", api="1.99")}
     assert any(one == "info" and "1.99" in text for one, text, _ in rows(engines.check(ground(tmp_path, **newer))))
 
 

@@ -11,6 +11,7 @@ import pytest
 from reprokit.engine import disk, wire
 from reprokit.engine.disk import _cached, _is_ours, _kind, _moment, _other_name
 from reprokit.engine.protocol import BUILD_CACHE, OTHER_CACHE
+from reprokit.engine.wire import EngineDetails
 
 
 def record(
@@ -94,12 +95,16 @@ def test_what_the_containerd_store_keeps_compressed_counts_once_for_layers_that_
 def test_the_disk_of_images_is_that_of_the_containerd_which_has_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    info = {"DockerRootDir": "/data", "DriverStatus": [["driver-type", "io.containerd.snapshotter.v1"]]}
-    own = {**info, "Containerd": {"Address": "/run/docker/containerd/containerd.sock"}}
+    def root(**more: Any) -> str:
+        return EngineDetails.read({"DockerRootDir": "/data", **more}).find_data_root()
+
+    in_containerd = [["driver-type", "io.containerd.snapshotter.v1"]]
     monkeypatch.setattr(wire, "_CONTAINERD_CONFIG", tmp_path / "config.toml")
-    assert wire.data_root({"DockerRootDir": "/data", "DriverStatus": [["Backing Filesystem", "extfs"]]}) == "/data"
-    assert wire.data_root(own) == "/data", "it keeps that one's root below its own"
-    assert wire.data_root(info) == "/var/lib/containerd"
+    own = {"Address": "/run/docker/containerd/containerd.sock"}
+    assert root(DriverStatus=[["Backing Filesystem", "extfs"]]) == "/data"
+    assert root(DriverStatus=in_containerd, Containerd=own) == "/data", "it keeps that one's root below its own"
+    assert root(DriverStatus=in_containerd) == "/var/lib/containerd"
+    hosts = {"Address": "/run/containerd/containerd.sock"}
     for quote in "\"'":  # by hand, and as `containerd config default` of containerd 2 writes it
         (tmp_path / "config.toml").write_text(f"version = 2\nroot = {quote}/big{quote}\n")
-        assert wire.data_root({**info, "Containerd": {"Address": "/run/containerd/containerd.sock"}}) == "/big"
+        assert root(DriverStatus=in_containerd, Containerd=hosts) == "/big"

@@ -169,7 +169,7 @@ def test_an_engine_of_another_version_is_away_and_then_asked_in_its_own(
         with pytest.raises(EngineLost, match="replaced"), wire.errors():
             wire.client().info()
         wire.ping()
-        assert wire.client().api_version == wire.about()["ApiVersion"] == versions[1]
+        assert wire.client().api_version == wire.about().api == versions[1]
         with wire.errors():
             wire.client().info()
         server.shutdown()

@@ -16,7 +16,7 @@ from reprokit.engine import container_spec, containers
 from reprokit.engine.container_spec import docker_run_line
 from reprokit.engine.gpus import cdi
 from reprokit.engine.protocol import Mount, Trial
-from reprokit.engine.wire import Endpoint, Wire
+from reprokit.engine.wire import Endpoint, EngineDetails, Wire
 
 SPEC = """\
 cdiVersion: 0.5.0
@@ -76,7 +76,7 @@ def test_an_instance_is_named_by_its_place_where_its_uuid_is_not_described() -> 
 
 def test_docker_is_asked_for_cdi_where_it_knows_it_and_for_its_runtime_else(folder: Path) -> None:
     def names(about: dict[str, Any], *, local: bool = True) -> list[str]:
-        return container_spec.name_cdi_devices(trial(), about, podman=False, local=local)
+        return container_spec.name_cdi_devices(trial(), EngineDetails.read(about), podman=False, local=local)
 
     both = ["nvidia.com/gpu=0", "nvidia.com/gpu=GPU-b"]
     found = [{"Source": "cdi", "ID": f"nvidia.com/gpu={name}"} for name in ("0", "GPU-b", "all")]
@@ -93,7 +93,7 @@ def test_docker_is_asked_for_cdi_where_it_knows_it_and_for_its_runtime_else(fold
 
 def test_podman_has_cdi_or_nothing(folder: Path, tmp_path: Path) -> None:
     def names(folders: list[Path], *, local: bool = True) -> list[str]:
-        return container_spec.name_cdi_devices(trial(), {}, podman=True, local=local, folders=folders)
+        return container_spec.name_cdi_devices(trial(), EngineDetails(), podman=True, local=local, folders=folders)
 
     assert names([folder]) == ["nvidia.com/gpu=0", "nvidia.com/gpu=GPU-b"]
     assert names([], local=False) == ["nvidia.com/gpu=GPU-a", "nvidia.com/gpu=GPU-b"]
@@ -105,7 +105,7 @@ def test_podman_has_cdi_or_nothing(folder: Path, tmp_path: Path) -> None:
 def test_what_describes_gpus_is_read_for_every_engine_of_this_host(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cdi, "described", lambda folders: frozenset({"0", "1"}))
     wire = Wire(where=Endpoint(url=url))
-    monkeypatch.setattr(wire, "details", dict)
+    monkeypatch.setattr(wire, "details", EngineDetails)
     assert containers.cdi_names(wire, trial(gpu_indices=("0", "1")), podman=True) == [
         "nvidia.com/gpu=0",
         "nvidia.com/gpu=1",
@@ -129,7 +129,7 @@ def test_what_describes_gpus_is_read_for_every_engine_of_this_host(url: str, mon
 def test_a_default_runtime_gives_no_one_gpus_that_are_not_leased(
     changes: dict[str, Any], names: list[str], runtime: str, hidden: bool
 ) -> None:
-    env = container_spec.hide_other_gpus(trial(**changes), names, {"DefaultRuntime": runtime})
+    env = container_spec.hide_other_gpus(trial(**changes), names, EngineDetails(default_runtime=runtime))
     assert env == ({"NVIDIA_VISIBLE_DEVICES": "void"} if hidden else {})
     given = [
         one

@@ -72,14 +72,14 @@ def test_a_policy_never_takes_more_than_its_most_nor_stops_undecided(stream: lis
     if trials.rate is None:
         assert len(taken) == trials.max
     elif len(taken) < trials.max and set(taken) != {D}:
-        assert trials.decided(len(taken), taken.count(R)) is not None
+        assert trials.decide(len(taken), taken.count(R)) is not None
 
 
 @given(st.integers(0, 40), st.integers(0, 40), POLICIES)
 def test_a_further_match_never_speaks_against_the_rate(matched: int, others: int, trials: Trials) -> None:
     order = {BELOW: 0, None: 1, AT_LEAST: 2}
     count = matched + others
-    assert order[trials.decided(count + 1, matched + 1)] >= order[trials.decided(count + 1, matched)]
+    assert order[trials.decide(count + 1, matched + 1)] >= order[trials.decide(count + 1, matched)]
 
 
 @given(st.floats(0.001, 0.999))
@@ -167,7 +167,7 @@ def test_a_plain_number_is_run_to_its_end_and_judged_by_the_rate_of_the_case() -
     assert Trials(max=9, rate=0.3).over(ASKED) == Trials(max=9, rate=0.3)
     both = Trials.of(50).over(ASKED)
     assert len(stopped([R] * 60, both)) == 50
-    assert both.decided(50, 25) == AT_LEAST
+    assert both.decide(50, 25) == AT_LEAST
 
 
 def test_the_figures_of_a_record() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.evidence.spans import KINDS, NEAR, PARTS, Span, Timings, critical_path, of_findings, sum_by_cell, sums
+from reprokit.evidence.spans import KINDS, NEAR, PARTS, Span, Timings, critical_path, read_timings, sum_by_cell, sums
 from reprokit.report.timings import lines, trace
 from tests.unit.limits import within
 
@@ -66,13 +66,13 @@ def test_what_is_kept_comes_back(spans: list[Span]) -> None:
     ],
 )
 def test_what_another_program_kept_is_left_out(data: Any) -> None:
-    assert of_findings({"timings 1": data, "answer": 1}) == ()
+    assert read_timings({"timings 1": data, "answer": 1}) == ()
 
 
 def test_the_parts_of_a_resumed_run_come_in_order() -> None:
     first, second = timings(), Timings(began="2026-01-02T00:00:00.000Z", seconds=1.0)
     kept = {f"timings {one.began}": one.to_json() for one in (second, first)}
-    assert of_findings(kept) == (first, second)
+    assert read_timings(kept) == (first, second)
 
 
 @given(SPANS)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.evidence.model import Outcome, Verdict
-from reprokit.evidence.verdict import decide, expected, failure_rate_bound
+from reprokit.evidence.verdict import decide, expect_verdict, failure_rate_bound
 
 R, P, D, T, M = (
     Outcome.REPRODUCED,
@@ -73,4 +73,4 @@ def test_the_bound_is_where_five_percent_of_luck_is_left(trials: int) -> None:
 def test_expected(
     reproduces: str | tuple[dict[str, str], ...], cell: dict[str, str], known: bool, verdict: Verdict | None
 ) -> None:
-    assert expected(reproduces, cell, known) is verdict
+    assert expect_verdict(reproduces, cell, known) is verdict

@@ -126,7 +126,9 @@ def test_an_axis_that_is_new_is_asked_for_and_is_an_option() -> None:
     axes = (*AXES, mojo)
     known = interview.Answers(title="x", axes={"os": (), "python": ()}, pip=(), failure="", exit_code="1")
     person = Person("mojo run x.mojo", "24.5, 25.1")
-    made = interview.draft_answers(interview.ask(person, known, lambda: {"mojo": "24.5.2"}, axes), Path(), {})
+    made = interview.draft_answers(
+        interview.ask(person, known, lambda: Measured(further={"mojo": "24.5.2"}), axes), Path(), {}
+    )
     assert "mojo (" in person.asked[-1]
     assert made.data["matrix"] == {"mojo": ["24.5", "25.1"]}
     assert interview.default(mojo, {"mojo": "24.5.2"}) == "24"
@@ -143,8 +145,8 @@ def test_every_axis_is_an_option_of_new(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_an_unknown_system_is_not_a_default() -> None:
-    assert interview.default(BY_NAME["os"], Measured(os="arch-1")) == ""
-    assert interview.default(BY_NAME["os"], Measured(os="debian-12")) == "debian-12"
+    assert interview.default(BY_NAME["os"], {"os": "arch-1"}) == ""
+    assert interview.default(BY_NAME["os"], {"os": "debian-12"}) == "debian-12"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from reprokit.cli import invoke
 from reprokit.evidence.origin import OwnerRecord
 from reprokit.evidence.records import RequestRecord
-from reprokit.evidence.spans import Span, Timings, of_findings
+from reprokit.evidence.spans import Span, Timings, read_timings
 from reprokit.report.html import building, gathering, overview, writing
 from reprokit.report.html.building import timing_data
 from tests.unit.fakes import FakeEngine
@@ -285,9 +285,9 @@ def test_the_times_of_a_run_are_read_once_for_all_its_cases(tmp_path: Path, monk
 
     def counted(findings: Mapping[str, Any]) -> tuple[Timings, ...]:
         read.append(findings)
-        return of_findings(findings)
+        return read_timings(findings)
 
-    monkeypatch.setattr("reprokit.report.html.building.of_findings", counted)
+    monkeypatch.setattr("reprokit.report.html.building.read_timings", counted)
     assert invoke(["report", "-o", "site", "--store", "store"]) == 0
     assert {"build", "program", "judging"} <= set(data(Path("site"), "case/toy")["timing"]["sum"])
     times = [data(Path("site"), f"case/{name}")["timing"] for name in ("toy", "other")]

@@ -99,7 +99,7 @@ def test_trials_take_turns_on_the_only_gpu_and_the_record_names_it(project: Proj
     assert (seen.seen, seen.twice) == ([("GPU-0",)] * 4, [])
     environment = project.cells[0].environment
     assert environment is not None
-    assert (environment["gpu"], environment["driver"]) == (["GPU 0: Tesla V100"], "535.104.05")
+    assert (environment.gpu, environment.driver) == (("GPU 0: Tesla V100",), "535.104.05")
     assert {trial.labels["org.reprokit.gpus"] for trial in project.engine.trials} == {"GPU-0"}
 
 

@@ -130,7 +130,7 @@ def packed(path: Path, *members: Member) -> Path:
 
 def journal_of(run: dict[str, Any], run_id: str = "run-1") -> Member:
     """The journal of a run."""
-    return f"runs/{run_id}/{FILE}", line_of("put", {"run": run})
+    return f"runs/{run_id}/{FILE}", line_of("put", run=run)
 
 
 def hostile(change: Callable[[dict[str, Any]], Any]) -> Member:

@@ -21,7 +21,7 @@ from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.store import dialects, journal
 from reprokit.store.database import Store
 from reprokit.store.errors import store_error
-from reprokit.store.journal import Journal, entries, path_of, pending
+from reprokit.store.journal import Journal, entries, line_of, path_of, pending
 from reprokit.store.recorder import Recorder
 from tests.unit.store.test_store import TRIAL, cell, run
 
@@ -243,12 +243,8 @@ def test_a_cell_that_is_judged_again_is_in_the_journal_too(tmp_path: Path) -> No
     recorder.decide(DECIDED)
     recorder.close()
     Store(tmp_path).decide("run-1", dataclasses.replace(DECIDED, verdict=Verdict.FLAKY))
-    assert [
-        entry.data["cell"]["verdict"] for entry in entries(path_of(tmp_path, "run-1")) if entry.kind == "decide"
-    ] == [
-        "reproduced",
-        "flaky",
-    ]
+    decided = [entry for entry in entries(path_of(tmp_path, "run-1")) if entry.kind == "decide"]
+    assert [str(entry.read("cell", CellRecord).verdict) for entry in decided] == ["reproduced", "flaky"]
     assert Store(tmp_path).run("run-1").cells[0].verdict is Verdict.FLAKY
 
 
@@ -260,7 +256,7 @@ def test_a_line_that_no_reprokit_writes_blocks_nothing(tmp_path: Path) -> None:
         ("decide", {}),
         ("begin", {"run": RunRecord(id="x", started_at="", version="").to_json()}),
     ]:
-        recorder._journal.append(kind, data)
+        recorder._journal.append(line_of(kind, **data))
     recorder.decide(DECIDED)
     recorder.close()
     assert [one.id for one in Store(tmp_path).runs()] == ["run-1"]
@@ -271,10 +267,10 @@ def test_the_journal_is_synced_at_most_where_it_grew(tmp_path: Path, monkeypatch
     synced: list[int] = []
     monkeypatch.setattr(journal.os, "fdatasync", synced.append)
     kept = Journal(tmp_path / "j")
-    kept.append("a", {})
+    kept.append(line_of("a"))
     kept.sync()
     kept.sync()
-    kept.append("a", {})
+    kept.append(line_of("a"))
     kept.close()
     assert len(synced) == 2
 
@@ -288,7 +284,7 @@ def test_a_thread_that_was_given_up_writes_into_no_other_file(tmp_path: Path) ->
     os.dup2(other, number)
     try:
         with pytest.raises(RecordError, match="is closed: its run has ended"):
-            opened.append("decide", {})
+            opened.append(line_of("decide"))
         assert (tmp_path / "another").read_bytes() == b""
     finally:
         for descriptor in {other, number}:

@@ -300,7 +300,7 @@ def test_a_store_that_cannot_be_read_is_named_and_the_others_are_merged(
     else:
         data = run({"2": N}, run_id=journal.parent.name).to_json()
         data["cells"][0]["details"] = 5
-        journal.write_bytes(line_of("put", {"run": data}))
+        journal.write_bytes(line_of("put", run=data))
     before = {path: path.read_bytes() for path in bad.rglob("*") if path.is_file()}
     places = [str(tmp_path / "in"), "--store", str(tmp_path / "out")]
     given = ["store", "merge", *places, "--json", str(tmp_path / "r.json")]

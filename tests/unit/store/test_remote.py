@@ -22,7 +22,7 @@ from reprokit.store.database import Store
 from reprokit.store.dialects import Postgres
 from reprokit.store.errors import StoreError, Trouble
 from reprokit.store.files import FolderFiles
-from reprokit.store.journal import Journal, path_of
+from reprokit.store.journal import Journal, line_of, path_of
 from reprokit.store.places import read_log
 from reprokit.store.recorder import Recorder
 from tests.unit.store.test_journal import END, begun, stop
@@ -173,7 +173,7 @@ def test_what_two_hosts_decided_of_a_run_is_kept_whichever_delivers_first(
     store = Store(tmp_path / "database")
     judged = remote.folder_of(f"{ADDRESS}3")  # where it was judged again, whose journal may come first
     with contextlib.closing(Journal(path_of(judged, "run-1"))) as journal:
-        journal.append("decide", {"cell": cell(2, verdict=Verdict.FLAKY).to_json()})
+        journal.append(line_of("decide", cell=cell(2, verdict=Verdict.FLAKY)))
     for folder in (judged, resumed, began) if resumed_first else (judged, began, resumed):
         store.replay(folder, ["run-1"])
     found = store.run("run-1")
@@ -243,8 +243,8 @@ def test_a_log_of_a_cell_that_was_repeated_is_uploaded_once(tmp_path: Path, monk
     decided = cell(1, verdict=Verdict.REPRODUCED, trials=(dataclasses.replace(TRIAL, log=log),))
     with contextlib.closing(Journal(path_of(folder, "run-1"))) as journal:
         for _ in range(2):
-            journal.append("decide", {"cell": decided.to_json()})
-        journal.append("finish", {})
+            journal.append(line_of("decide", cell=decided))
+        journal.append(line_of("finish"))
     delivery.deliver(folder, "run-1")
     assert put == [log]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.core.errors import Unsupported
-from reprokit.environment.axes.clang import said
+from reprokit.environment.axes.clang import read_wording
 from reprokit.environment.catalog import OURS
 from reprokit.environment.comparing import compare
 from tests.unit.environment.builders import measured, on_host, rendered, resolved, script
@@ -59,7 +59,7 @@ def test_the_venv_engine_uses_a_program_of_the_host() -> None:
 @pytest.mark.parametrize("who", ["Debian ", "Ubuntu ", ""])
 def test_it_is_measured_by_what_the_program_says(tmp_path: Path, who: str) -> None:
     seen = measured(tmp_path, clang=f"{who}clang version 16.0.6 (15~deb12u1)\nTarget: x86_64-pc-linux-gnu")
-    assert seen["clang"] == "16.0.6"
+    assert seen.further["clang"] == "16.0.6"
     assert compare({"clang": "16"}, seen) == []
     assert compare({"clang": "none"}, seen) == ["the cell asks for clang none, the image measures Clang 16.0.6"]
 
@@ -75,4 +75,4 @@ def test_it_is_measured_by_what_the_program_says(tmp_path: Path, who: str) -> No
     ],
 )
 def test_how_reports_write_it(text: str, version: str) -> None:
-    assert said(text) == version
+    assert read_wording(text) == version

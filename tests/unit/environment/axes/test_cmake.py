@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.core.errors import Unsupported
-from reprokit.environment.axes.cmake import said
+from reprokit.environment.axes.cmake import read_wording
 from reprokit.environment.catalog import OURS
 from reprokit.environment.comparing import compare
 from reprokit.environment.versions import order
@@ -69,11 +69,11 @@ def test_the_venv_engine_installs_it_with_the_environments_own_pip() -> None:
 
 def test_it_is_measured_by_what_the_program_says(tmp_path: Path) -> None:
     seen = measured(tmp_path, cmake="cmake version 3.31.0\n\nCMake suite maintained and supported by Kitware")
-    assert seen["cmake"] == "3.31.0"
+    assert seen.further["cmake"] == "3.31.0"
     assert compare({"cmake": "3.31"}, seen) == compare({"cmake": "3.31.0.1"}, seen) == []
     assert compare({"cmake": "4.0"}, seen) == ["the cell asks for cmake 4.0, the image measures CMake 3.31.0"]
 
 
 @pytest.mark.parametrize("text", ["cmake version 3.22.1", "CMake 3.22.1", "version 3.22.1", "3.22.1"])
 def test_how_reports_write_it(text: str) -> None:
-    assert (said(text), said("Could not collect")) == ("3.22.1", "")
+    assert (read_wording(text), read_wording("Could not collect")) == ("3.22.1", "")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.core.errors import Unsupported
-from reprokit.environment.axes.nccl import said
+from reprokit.environment.axes.nccl import read_wording
 from reprokit.environment.catalog import OURS
 from reprokit.environment.comparing import compare
 from reprokit.environment.lock import GROUPS
@@ -65,7 +65,7 @@ def test_it_is_measured_by_its_header(tmp_path: Path) -> None:
     include.mkdir(parents=True)
     (include / "nccl.h").write_text("#define NCCL_MAJOR 2\n#define NCCL_MINOR 18\n#define NCCL_PATCH 3\n")
     seen = measured(tmp_path)
-    assert seen["nccl"] == "2.18.3"
+    assert seen.further["nccl"] == "2.18.3"
     assert compare({"nccl": "2.18"}, seen) == []
     assert compare({"nccl": "2.16"}, seen) == ["the cell asks for nccl 2.16, the image measures NCCL 2.18.3"]
 
@@ -75,9 +75,9 @@ def test_it_is_measured_by_the_name_of_the_library_without_a_header(tmp_path: Pa
     libraries.mkdir(parents=True)
     for name in ("libnccl.so.2", "libnccl.so.2.18.3"):
         (libraries / name).touch()
-    assert measured(tmp_path)["nccl"] == "2.18.3"
+    assert measured(tmp_path).further["nccl"] == "2.18.3"
 
 
 @pytest.mark.parametrize("text", ["2.18.3", "NCCL version 2.18.3+cuda12.1", "(2, 18, 3)", "21803"])
 def test_how_reports_write_it(text: str) -> None:
-    assert (said(text), said("Could not collect")) == ("2.18.3", "")
+    assert (read_wording(text), read_wording("Could not collect")) == ("2.18.3", "")
