@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -52,7 +51,7 @@ def show(
     if not parts:
         raise UsageError(timings.NONE.format(run.id))
     if trace_file is not None:
-        options.write_file(trace_file, json.dumps(timings.trace(run, parts)) + "\n")
+        options.write_file(trace_file, timings.write_trace(run, parts))
     if table and as_json:
         options.echo_document(timings.describe_times(run, parts))
     elif table:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from reprokit.case.matrix import as_group
 from reprokit.case.render import SHELL, render
@@ -58,15 +57,6 @@ def histogram(decades: Mapping[str, int]) -> list[tuple[str, int]]:
         count = sum(decades.get(str(power), 0) for power in range(low, low + each))
         bars.append((f"1e{low} to 1e{low + each}", count))
     return bars + [(words, decades[name]) for name, words in NAMED.items() if name in decades]
-
-
-def comparison_data(record: ComparisonRecord) -> dict[str, Any]:
-    """``{reference, more, tensors}``; a tensor is ``{name, words, bars}``, and a bar ``[words, count]``."""
-    tensors = [
-        {"name": one_line(one.name), "words": str(one), "bars": [list(bar) for bar in histogram(one.decades)]}
-        for one in record.tensors
-    ]
-    return {"reference": record.reference, "more": record.of - len(record.tensors), "tensors": tensors}
 
 
 CONTEXT = 12

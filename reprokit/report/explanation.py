@@ -337,7 +337,7 @@ def _how_to_confirm(explained: Explained) -> Iterator[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FixSeen:
+class FixSeen(JsonRecord):
     """What a fix was seen to do, where the case reproduced and the fix was run."""
 
     cells: int

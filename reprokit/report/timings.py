@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from reprokit.core.json_record import JsonDocument, JsonRecord
@@ -183,8 +184,8 @@ def _row(timings: Timings, span: Span) -> str:
     return f"  {span.seconds:>9.1f} s  {span.kind:<9}  {span.name + ', ' if span.name else ''}{of}{trial}"
 
 
-def trace(run: RunRecord, parts: Sequence[Timings]) -> dict[str, Any]:
-    """The run in the Trace Event Format (times in microseconds): a track for each worker, image and cell."""
+def write_trace(run: RunRecord, parts: Sequence[Timings]) -> str:
+    """The run as JSON in the Trace Event Format (times in microseconds): a track for each worker, image and cell."""
     names = {cell.number: f"cell {cell.number} {cell.case_id}: {cell_name(cell)}" for cell in run.cells}
     events: list[dict[str, Any]] = []
     offset = 0.0
@@ -207,7 +208,7 @@ def trace(run: RunRecord, parts: Sequence[Timings]) -> dict[str, Any]:
             if one.kind not in PARTS and one.kind != "waiting":
                 events.append(event | tracks.of("workers", one.worker, one, offset))
         offset += timings.seconds
-    return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"run": run.id}}
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"run": run.id}}) + "\n"
 
 
 class _Tracks:
@@ -239,3 +240,34 @@ class _Tracks:
 
     def _name(self, kind: str, pid: int, tid: int, name: str) -> None:
         self._events.append({"name": kind, "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}})
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseTiming(JsonRecord):
+    """What the cells of a case took in a run, and the images that these were built for."""
+
+    run: str
+    began: str
+    seconds: float
+    sum: Mapping[str, float]
+    """by kind"""
+    path: tuple[tuple[str, str, float, float, int], ...]
+    """kind, name, start, seconds and cell of each"""
+
+
+def time_case(run_id: str, timings: Timings, numbers: Set[int]) -> CaseTiming:
+    """``timing`` of a case by the ``numbers`` of its cells."""
+    images = {at for at, cells in enumerate(timings.images) if numbers & {*cells}}
+    own = [one for one in timings.spans if one.cell in numbers or (one.image in images and not one.cell)]
+    start = min((one.start for one in own), default=0.0)
+    path = sorted(critical_path(replace(timings, spans=tuple(own))), key=lambda one: -one.seconds)[:PATH]
+    return CaseTiming(
+        run=run_id,
+        began=timings.began,
+        seconds=round(max((one.end for one in own), default=start) - start, 3),
+        sum={kind: round(seconds, 1) for kind, seconds in sums(own).items() if kind not in PARTS},
+        path=tuple(
+            (one.kind, one.name, round(one.start - start, 1), round(one.seconds, 1), one.cell)
+            for one in sorted(path, key=lambda one: one.start)
+        ),
+    )

@@ -5,21 +5,31 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Collection, Sequence, Set
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reprokit.core.version import __version__
 from reprokit.evidence.records import TrialRecord
-from reprokit.evidence.spans import PARTS, Timings, critical_path, read_timings, sums
+from reprokit.evidence.spans import read_timings
 from reprokit.evidence.text import clean as plain
-from reprokit.report.html.case import case_data
-from reprokit.report.html.cell import LOG_BYTES, MOST, Log, cell_data, judged_lines, last_states, same_lines, thin_log
+from reprokit.report.html.case import write_case
+from reprokit.report.html.cell import (
+    CELLS,
+    LOG_BYTES,
+    MOST,
+    Log,
+    Packer,
+    judged_lines,
+    last_states,
+    same_lines,
+    thin_log,
+)
 from reprokit.report.html.gathering import RecordedCase, known_cases
-from reprokit.report.html.overview import never_run, overview, row, run_data
-from reprokit.report.html.writing import CELLS, Clean, Folder, Packer, name, replacing
+from reprokit.report.html.overview import CaseRow, never_run, row, write_overview, write_runs
+from reprokit.report.html.writing import Clean, Folder, name, replacing
+from reprokit.report.timings import time_case
 from reprokit.store.errors import StoreError, Trouble
 from reprokit.store.places import log_path, read_log, why_removed
 
@@ -66,16 +76,15 @@ def build(store: Store, target: Path, request: PagesRequest, clean: Clean) -> Bu
     """
     with replacing(target, clean) as folder:
         making = _Making(store, folder, request, clean)
-        rows: list[dict[str, Any]] = []
+        rows: list[CaseRow] = []
         files = {file.case.id: file for file in request.files}
         for known in known_cases(store, request.cases):
             elsewhere = bool(request.files) and not request.cases and known.id not in files
             rows.append(row(known, files.pop(known.id, None), elsewhere=elsewhere))
             making.write_case(known)
         rows += [never_run(file) for file in files.values()]
-        folder.data("overview", overview(rows, __version__))
-        for key, data in run_data(store, request.cases):
-            folder.data(key, data)
+        write_overview(folder, rows, __version__)
+        write_runs(folder, store, request.cases)
         _assets(folder)
         built = making.built
         built.cases, built.files, built.bytes = len(rows), folder.files, folder.bytes
@@ -103,18 +112,14 @@ class _Making:
         last = next((run for run in reversed(known.runs) if not run.searches), known.runs[-1])
         timings = self._timings(last.id)
         numbers = {one.number for one in known.results(last.id)}
-        timing = timing_data(last.id, timings[-1], numbers) if timings else None
-        data = case_data(known, lambda run, number: (run, number) in pages)
-        self._folder.data(f"case/{name(known.id)}", {**data, "whole": paged, "timing": timing})
+        timing = time_case(last.id, timings[-1], numbers) if timings else None
+        write_case(self._folder, known, lambda run, number: (run, number) in pages, paged, timing)
         for (run_id, part), places in groupby(sorted(pages), lambda page: (page[0], page[1] // CELLS)):
             run = known.history.runs[run_id]
             path = f"{name(run.id)}/{name(known.id)}/{part}"
             records = self._store.records(list(places))
             cells = sorted(records.values(), key=lambda record: record.number)
-            self._packer.write(
-                f"cells/{path}",
-                {one.number: cell_data(known, run, one, partial(self._log, f"{path}/{one.number}")) for one in cells},
-            )
+            self._packer.write_cells(path, known, run, cells, self._log)
             self.built.cells += len(cells)
 
     def _log(self, path: str, trial: TrialRecord) -> Log:
@@ -157,24 +162,3 @@ def _assets(folder: Folder) -> None:
         folder.text(f"assets/{file}", text)
     folder.text("index.html", page.replace("{{stamp}}", stamp))
     folder.text(".nojekyll", "")  # GitHub Pages then serves files as they are
-
-
-PATH = 15  # spans of the critical path that are listed, the longest
-
-
-def timing_data(run_id: str, timings: Timings, numbers: Set[int]) -> dict[str, Any]:
-    """``timing`` of a case: what its own cells took, by their ``numbers``, and the images that these were built for."""
-    images = {at for at, cells in enumerate(timings.images) if numbers & {*cells}}
-    own = [one for one in timings.spans if one.cell in numbers or (one.image in images and not one.cell)]
-    start = min((one.start for one in own), default=0.0)
-    path = sorted(critical_path(replace(timings, spans=tuple(own))), key=lambda one: -one.seconds)[:PATH]
-    return {
-        "run": run_id,
-        "began": timings.began,
-        "seconds": round(max((one.end for one in own), default=start) - start, 3),
-        "sum": {kind: round(seconds, 1) for kind, seconds in sums(own).items() if kind not in PARTS},
-        "path": [
-            [one.kind, one.name, round(one.start - start, 1), round(one.seconds, 1), one.cell]
-            for one in sorted(path, key=lambda one: one.start)
-        ],
-    }

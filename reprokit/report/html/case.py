@@ -16,7 +16,9 @@ from reprokit.report.history.changes import CellChange, describe_change
 from reprokit.report.history.series import Series
 from reprokit.report.html import writing
 from reprokit.report.html.gathering import RecordedCase
-from reprokit.report.html.overview import VERDICTS, fix, letter, run_row, shown
+from reprokit.report.html.overview import VERDICTS, describe_run, letter, name_verdict, see_fix
+from reprokit.report.html.writing import Folder
+from reprokit.report.timings import CaseTiming
 from reprokit.search.conditions import values_in_order
 
 if TYPE_CHECKING:
@@ -29,8 +31,10 @@ NAMED = 4  # partial cells that are named of those in which a failure is expecte
 FEW = 20  # cells that are named of a change that many share
 
 
-def case_data(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
-    """``data/case/NAME.js``, but for ``timing`` (:func:`.building.timing_data`) and ``whole``, runs with all pages.
+def write_case(
+    folder: Folder, known: RecordedCase, has_page: HasPage, whole: Sequence[str], timing: CaseTiming | None
+) -> None:
+    """Write ``data/case/NAME.js``; ``whole``: runs with all pages.
 
     Cells come as columns with an entry for each, so that ten thousand are small. Words that repeat (reasons, states)
     are listed once, and cells name their position. Of the columns ``at`` has positions in the axis' values (-1: without
@@ -40,7 +44,7 @@ def case_data(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
     as ``history`` has them with --since and --json, those that are alike as one.
     """
     case = known.file.case if known.file else None
-    return {
+    data = {
         "id": known.id,
         "name": writing.name(known.id),
         "title": known.title,
@@ -60,7 +64,10 @@ def case_data(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
         "changes": [_change_data(alike, known) for alike in timeline.alike(known.changes)],
         "concerns": list(differences.ORDER),
         "unmeasured": list(differences.ASKED),
+        "whole": whole,
+        "timing": timing and timing.to_json(),
     }
+    folder.data(f"case/{writing.name(known.id)}", data)
 
 
 def _expected(case: Case) -> str:
@@ -98,8 +105,8 @@ def _matrix(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
             {
                 "axes": record.cell,
                 "variant": int(record.variant == "fix"),
-                "verdict": VERDICTS.index(shown(record.verdict)),
-                "expected": VERDICTS.index(shown(record.expected)) if record.expected else -1,
+                "verdict": VERDICTS.index(name_verdict(record.verdict)),
+                "expected": VERDICTS.index(name_verdict(record.expected)) if record.expected else -1,
                 "fits": {True: 1, False: 0, None: -1}[record.as_expected],
                 "reason": _place(reasons, record.marked_reason),
                 "state": _place(states, timeline.now(known.history, series, stamp)) if series else -1,
@@ -135,7 +142,7 @@ def _matrix(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
         "reasons": list(reasons),
         "states": list(states),
         "failures": [data for _, data in failures.values()],
-        "runs": [{**run_row(known.history.runs[run]), "found": _found(known, run)} for run in runs],
+        "runs": [{**describe_run(known.history.runs[run]).to_json(), "found": _count(known, run)} for run in runs],
         "nights": nights,
     }
 
@@ -172,14 +179,14 @@ def _failure(failures: dict[tuple[str, bool], tuple[int, dict[str, Any]]], recor
     return failures.setdefault((one.id, other), (len(failures), data))[0]
 
 
-def _found(known: RecordedCase, run_id: str) -> dict[str, int]:
+def _count(known: RecordedCase, run_id: str) -> dict[str, int]:
     """How many cells of the case came to which verdict in a run."""
     return Counter(one.verdict.value if one.verdict else "undecided" for one in known.results(run_id))
 
 
 def _explanation(known: RecordedCase) -> dict[str, Any]:
     """What ``reprokit show --why`` says of the case, with the lines to type for cells that would decide it."""
-    shown = explanation.explain_case(known.explained).to_json()
+    shown, fix = explanation.explain_case(known.explained).to_json(), see_fix(known)
     more = shown["more_often"]
     return {
         "claim": shown["claim"],
@@ -188,7 +195,7 @@ def _explanation(known: RecordedCase) -> dict[str, Any]:
         "lines": list(explanation.full(known.explained))[1:],
         "decided": shown["decided"],
         "open": list(explanation.left_open(known.explained)),
-        "fix": fix(known),
+        "fix": fix and fix.to_json(),
         "axes": list(dict.fromkeys(each["axis"] for one in shown["conditions"] for each in one["axes"])),
         "commands": [
             {"cell": label(each["cell"]), "line": each["command"]} for each in shown["tell_apart"] if each["command"]

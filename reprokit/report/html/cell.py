@@ -1,23 +1,29 @@
-"""A cell's page: its trials with their logs, environment, Dockerfile, and how to repeat it. Pure."""
+"""A cell's page: its trials with their logs, environment, Dockerfile, how to repeat it; cells packed into few files."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import marshal
 import re
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from reprokit.core.json_record import JsonRecord
 from reprokit.core.private_patterns import PEM
-from reprokit.core.text import pluralize
+from reprokit.core.text import one_line, pluralize
 from reprokit.environment import comparing
+from reprokit.evidence.differences import ComparisonRecord
 from reprokit.evidence.native import HEAD, NONE, Stacks, ThreadStack, split
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.text import CUT_MARK, LineNumbers
 from reprokit.evidence.text import clean as plain
-from reprokit.report.detail import comparison_data, usage_words
+from reprokit.report.detail import histogram, usage_words
 from reprokit.report.history.changes import collect_facts
 from reprokit.report.html.gathering import RecordedCase
-from reprokit.report.html.writing import Clean
+from reprokit.report.html.writing import FREE, NAMES, Clean, Folder, clean_texts, script, script_json
 
 PACKAGES = (
     "frameworks",
@@ -48,7 +54,7 @@ class Log:
     kept: Set[int] | None = None  # the numbers, from 1, of the lines that hold what they held; None: all do, uncut
 
 
-def cell_data(
+def _cell_data(
     known: RecordedCase, run: RunRecord, record: CellRecord, log: Callable[[TrialRecord], Log]
 ) -> dict[str, Any]:
     """A cell of ``data/cells/RUN/NAME/K.js``; the log of a trial is ``logNUMBER``, see :func:`excerpt`.
@@ -64,7 +70,7 @@ def cell_data(
         found = log(trial)
         trials.append(_trial(trial, found))
         most = MOST if found.file or found.whole else 0
-        logs[f"log{trial.number}"] = excerpt(found.text, judged_lines(trial), most, found.kept)
+        logs[f"log{trial.number}"] = excerpt(found.text, judged_lines(trial), most, found.kept).to_json()
     return {
         "case": known.id,
         "run": run.id,
@@ -86,7 +92,7 @@ def cell_data(
             {"at": one.at, "rules": one.before.rules, "verdict": one.before.verdict and one.before.verdict.value}
             for one in details.rejudged
         ],
-        "comparison": details.comparison and comparison_data(details.comparison),
+        "comparison": details.comparison and _comparison(details.comparison),
         "build": details.build and details.build.to_json(),
         "notes": list(details.notes),
         "image": _image(record),
@@ -99,6 +105,14 @@ def cell_data(
         "trials": trials,
         **logs,
     }
+
+
+def _comparison(record: ComparisonRecord) -> dict[str, Any]:
+    tensors = [
+        {"name": one_line(one.name), "words": str(one), "bars": [list(bar) for bar in histogram(one.decades)]}
+        for one in record.tensors
+    ]
+    return {"reference": record.reference, "more": record.of - len(record.tensors), "tensors": tensors}
 
 
 def _image(record: CellRecord) -> dict[str, Any] | None:
@@ -122,6 +136,7 @@ def _asked(record: CellRecord) -> list[dict[str, Any]]:
 
 
 def _trial(trial: TrialRecord, log: Log) -> dict[str, Any]:
+    stacks = find_stacks(log.text)
     return {
         "number": trial.number,
         "outcome": trial.outcome.value,
@@ -132,7 +147,7 @@ def _trial(trial: TrialRecord, log: Log) -> dict[str, Any]:
         "used": usage_words(trial.usage).removeprefix(", "),
         "reason": trial.reason,
         "exception": trial.exception and trial.exception.to_json(),
-        "stacks": stacks_of(log.text),
+        "stacks": stacks and stacks.to_json(),
         "lines": list(trial.lines),
         "file": log.file,
         "note": log.note,
@@ -142,8 +157,26 @@ def _trial(trial: TrialRecord, log: Log) -> dict[str, Any]:
 MOST_THREADS = 32  # threads whose stacks come with the page; the log has all of them
 
 
-def stacks_of(log: str) -> dict[str, Any] | None:
-    """The stacks in a log, innermost frame first; None where none were asked for. ``missing``: why not all are there.
+@dataclass(frozen=True, kw_only=True)
+class ShownStack(JsonRecord):
+    """A thread's stack, innermost frame first, each as function and place."""
+
+    name: str
+    frames: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownStacks(JsonRecord):
+    """The stacks in a log; ``missing``: why not all are there."""
+
+    title: str
+    threads: tuple[ShownStack, ...]
+    more: int
+    missing: str
+
+
+def find_stacks(log: str) -> ShownStacks | None:
+    """The stacks in a log; None where none were asked for.
 
     At the time limit those of the last look, each with how often it was seen there.
     """
@@ -154,12 +187,12 @@ def stacks_of(log: str) -> dict[str, Any] | None:
     if not threads and not stacks.missing:
         return None
     where = "at the time limit" if stacks.samples else "of the crash"
-    return {
-        "title": f"Stacks {where}: {pluralize(len(threads), 'thread')}" if threads else "No stacks",
-        "threads": [{"name": _name(one, stacks), "frames": _frames(one)} for one in threads[:MOST_THREADS]],
-        "more": max(len(threads) - MOST_THREADS, 0),
-        "missing": stacks.missing,
-    }
+    return ShownStacks(
+        title=f"Stacks {where}: {pluralize(len(threads), 'thread')}" if threads else "No stacks",
+        threads=tuple(ShownStack(name=_name(one, stacks), frames=_frames(one)) for one in threads[:MOST_THREADS]),
+        more=max(len(threads) - MOST_THREADS, 0),
+        missing=stacks.missing,
+    )
 
 
 def _name(stack: ThreadStack, stacks: Stacks) -> str:
@@ -175,8 +208,8 @@ def _name(stack: ThreadStack, stacks: Stacks) -> str:
     return f"{words}: the same in {same} of {pluralize(len(stacks.samples), 'look')}"
 
 
-def _frames(stack: ThreadStack) -> list[list[str]]:
-    return [[one.function, f"{one.file}:{one.line}" if one.line else one.file] for one in stack.frames]
+def _frames(stack: ThreadStack) -> tuple[tuple[str, str], ...]:
+    return tuple((one.function, f"{one.file}:{one.line}" if one.line else one.file) for one in stack.frames)
 
 
 def judged_lines(trial: TrialRecord) -> set[int]:
@@ -184,19 +217,28 @@ def judged_lines(trial: TrialRecord) -> set[int]:
     return {*trial.lines, *(trial.exception.lines if trial.exception else ())}
 
 
-def excerpt(text: str, judged: Set[int], most: int = MOST, kept: Set[int] | None = None) -> dict[str, Any]:
-    """A log as ``{lines, parts, cuts}``: how many lines its file has; of each part its first line and text.
+@dataclass(frozen=True, kw_only=True)
+class Excerpt(JsonRecord):
+    """What is shown of a log, whose file has so many ``lines``: of each part its first line and text."""
+
+    lines: int
+    parts: tuple[tuple[int, str], ...] = ()
+    cuts: Sequence[tuple[int, int]] = ()
+
+
+def excerpt(text: str, judged: Set[int], most: int = MOST, kept: Set[int] | None = None) -> Excerpt:
+    """What is shown of a log.
 
     A log of up to ``most`` characters is one part; of a longer one come a quarter of ``most`` from its beginning, as
     much from its end, and what is around the lines that were ``judged``, as far as it is ``kept``: see :class:`Log`.
     """
     cleaned = plain(text, colours=True)
     if not cleaned:
-        return {"lines": 0, "parts": [], "cuts": []}
+        return Excerpt(lines=0)
     lines = cleaned.removesuffix("\n").split("\n")
     cuts = LineNumbers(text).cuts
     if len(cleaned) <= most and kept is None:
-        return {"lines": len(lines), "parts": [[1, "\n".join(lines)]], "cuts": cuts}
+        return Excerpt(lines=len(lines), parts=((1, "\n".join(lines)),), cuts=cuts)
     end = max(most // 4, 5000)
     wanted = lines_to_show(lines, judged, end, end)
     parts: list[tuple[int, list[str]]] = []
@@ -206,7 +248,7 @@ def excerpt(text: str, judged: Set[int], most: int = MOST, kept: Set[int] | None
         line = lines[at]
         cut = f"{line[:end]} ... {len(line) - end} more characters"
         parts[-1][1].append(cut if len(line) > end and kept is None else line)
-    return {"lines": len(lines), "parts": [[at, "\n".join(some)] for at, some in parts], "cuts": cuts}
+    return Excerpt(lines=len(lines), parts=tuple((at, "\n".join(some)) for at, some in parts), cuts=cuts)
 
 
 def lines_to_show(lines: Sequence[str], judged: Set[int], head: int, tail: int) -> set[int]:
@@ -287,3 +329,92 @@ def same_lines(text: str, clean: Clean) -> str:
     while end < len(found) and found[-1 - end] in (lines[-1 - end], clean(lines[-1 - end])):
         end += 1
     return "\n".join([*found[: len(found) - end], *[""] * lost, *found[len(found) - end :]])
+
+
+SHARED_FROM = 1500  # characters from which on a value of a cell is written once for all cells that have the same
+CELLS = 100
+"""Cells whose numbers lie so close that one file has them: a file is small, and ten thousand cells are few files."""
+KEPT = 50_000  # values that are remembered with what they became
+_PLAIN = (str, int, float, type(None))
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+def _key(value: Any) -> bytes | str:
+    """What equal values have in common, and others do not. Marshalling takes a third of the time of JSON."""
+    try:
+        return marshal.dumps(value, 2)  # later versions tell objects from each other that are equal
+    except ValueError:  # not made of Python's own types
+        return _encode(value)
+
+
+class Packer:
+    """Writes the data of cells to a folder. What many cells have in common is cleaned and encoded once."""
+
+    def __init__(self, folder: Folder, clean: Clean) -> None:
+        self._folder = folder
+        self._clean = clean
+        self._texts: dict[tuple[str, object, type], str] = {}
+        self._shared: set[str] = set()
+
+    def write_cells(
+        self,
+        key: str,
+        known: RecordedCase,
+        run: RunRecord,
+        cells: Sequence[CellRecord],
+        log: Callable[[str, TrialRecord], Log],
+    ) -> None:
+        """Write ``data/cells/KEY.js``: ``{cells, columns, values}``, the data of ``cells`` by their numbers.
+
+        ``log``: of a trial, by the ``KEY/NUMBER`` of its cell.
+        """
+        pages = {one.number: _cell_data(known, run, one, partial(log, f"{key}/{one.number}")) for one in cells}
+        self._write(f"cells/{key}", pages)
+
+    def _write(self, key: str, cells: Mapping[int, Mapping[str, Any]]) -> None:
+        """Write ``data/KEY.js``.
+
+        ``columns``: of each name the position in ``values`` for each of the ``cells``, -1 where the cell is without it;
+        one position instead where all cells have the same.
+        """
+        at: dict[str, int] = {}
+        columns: dict[str, list[int]] = {}
+        for row, data in enumerate(cells.values()):
+            for name, value in data.items():
+                column = columns.setdefault(name, [])
+                column += [-1] * (row - len(column))
+                column.append(at.setdefault(self._text(name, value), len(at)))
+        for column in columns.values():
+            column += [-1] * (len(cells) - len(column))
+        short = {name: column[0] if len({*column}) == 1 else column for name, column in columns.items()}
+        about = f'"cells":{_encode(list(cells))},"columns":{_encode(short)}'
+        self._folder.text(f"data/{key}.js", script_json(key, f'{{{about},"values":[{",".join(at)}]}}'))
+
+    def _text(self, name: str, value: Any) -> str:
+        """What stands for a value of that name: itself, or where a large one is kept."""
+        # Words of ours stay as they are, so that the same text under another name may become something else.
+        where = name if name in NAMES or name in FREE else ""
+        key = (where, value if isinstance(value, _PLAIN) else _key(value), type(value))
+        if key not in self._texts:
+            if len(self._texts) >= KEPT:
+                self._texts.clear()
+            plain = _encode(value)
+            large = len(plain) >= SHARED_FROM
+            self._texts[key] = self._share(name, value, plain) if large else self._small(name, value, plain)
+        return self._texts[key]
+
+    def _cleaned(self, name: str, value: Any) -> Any:
+        return clean_texts({name: value}, self._clean)[name]
+
+    def _small(self, name: str, value: Any, plain: str) -> str:
+        shown = self._cleaned(name, value)
+        return plain if shown == value else _encode(shown)
+
+    def _share(self, name: str, value: Any, plain: str) -> str:
+        digest = hashlib.sha256(plain.encode("utf-8", "replace")).hexdigest()[:16]
+        if digest not in self._shared:
+            self._shared.add(digest)
+            key = f"shared/{digest}"
+            self._folder.text(f"data/{key}.js", script(key, self._cleaned(name, value)))
+        return _encode({"$shared": digest})

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.facts import CaseFacts, facts
 from reprokit.case.matrix import cell_key
+from reprokit.core.json_record import JsonRecord
 from reprokit.core.text import pluralize
 from reprokit.engine import registry
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import Result, RunRecord
 from reprokit.evidence.strength import trials_each
-from reprokit.report.explanation import claim, fix_of
+from reprokit.report.explanation import FixSeen, claim, fix_of
 from reprokit.report.flip import flip
 from reprokit.report.html import writing
 from reprokit.report.html.gathering import RecordedCase
+from reprokit.report.html.writing import Folder
 from reprokit.search.conditions import words
 from reprokit.search.explain import Statement
 from reprokit.store.summaries import Layout, Summary
@@ -31,14 +33,14 @@ VERDICTS = (*(verdict.value for verdict in Verdict), "undecided")  # what positi
 LETTERS = dict(zip(VERDICTS, "RFNXTMIBEU!C?", strict=True))  # verdicts in strips of runs, where a blank is: not run
 
 
-def shown(verdict: str | None) -> str:
+def name_verdict(verdict: str | None) -> str:
     """One of ``VERDICTS``; for a word that only a newer reprokit knows ``undecided``: its cell's page has the word."""
     return str(verdict) if verdict in VERDICTS else "undecided"
 
 
 def letter(verdict: str | None, as_expected: bool | None) -> str:
     """A verdict as one of :data:`LETTERS`, in lower case where it is not as expected."""
-    found = LETTERS[shown(verdict)]
+    found = LETTERS[name_verdict(verdict)]
     return found.lower() if as_expected is False else found
 
 
@@ -51,25 +53,74 @@ def status(as_expected: Sequence[tuple[Verdict | None, bool | None]]) -> str:
     return "as-expected" if any(expected for _, expected in as_expected) else "no-expectation"
 
 
-def overview(rows: Sequence[Mapping[str, Any]], version: str) -> dict[str, Any]:
-    """``data/overview.js``, with :func:`row` and :func:`never_run` as its cases."""
-    newest = max((str(row["last"]["at"]) for row in rows if row["last"]), default="")
-    return {
+@dataclass(frozen=True, kw_only=True)
+class FlipWords(JsonRecord):
+    """Under which condition a case reproduces, and the trials that carry it."""
+
+    claim: str
+    words: str
+    axes: tuple[str, ...] = ()
+    trials: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastRun(JsonRecord):
+    """The last run of a case; ``engine``: '' for the usual one."""
+
+    run: str
+    at: str
+    engine: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Square(JsonRecord):
+    """A run in the strip of a case."""
+
+    run: str
+    at: str
+    status: str
+    words: str
+    whole: bool  # it had every cell that there is now
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseRow(JsonRecord):
+    """A case in the overview."""
+
+    id: str
+    name: str
+    title: str
+    tags: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    frameworks: tuple[str, ...] = ()
+    status: str
+    cells: int
+    blind: int = 0  # cells that were decided and are inconclusive since: the case then is, too
+    tally: Mapping[str, int] = field(default_factory=dict)  # verdict -> cells, the newest without the fix
+    fix: FixSeen | None = None
+    departs: int = 0
+    flip: FlipWords
+    failures: tuple[str, ...] = ()
+    strip: tuple[Square, ...] = ()  # the last runs, the oldest first
+    last: LastRun | None = None
+    changed: bool = False  # the case file is not the one that ran last
+    elsewhere: bool = False  # it is not in the folder
+
+
+def write_overview(folder: Folder, rows: Sequence[CaseRow], version: str) -> None:
+    """Write ``data/overview.js``: the cases that were run, and those that never were."""
+    about = {
         "format": writing.FORMAT,
         "version": version,
-        "verdicts": list(VERDICTS),
-        "newest": newest,
-        "cases": sorted(rows, key=lambda row: str(row["id"])),
+        "verdicts": VERDICTS,
+        "newest": max((row.last.at for row in rows if row.last), default=""),
+        "cases": [row.to_json() for row in sorted(rows, key=lambda row: row.id)],
     }
+    folder.data("overview", about)
 
 
-def row(known: RecordedCase, file: CaseFile | None = None, *, elsewhere: bool = False) -> dict[str, Any]:
-    """A case that was run; ``file``: as it is in the folder now, if there is one; ``elsewhere``: it is not there.
-
-    ``tally``: verdict -> cells, of the newest verdicts without the fix. ``blind``: cells that are inconclusive since:
-    the case then is, too. ``strip``: the last runs, the oldest first. ``changed``: the case file is not the one that
-    ran last.
-    """
+def row(known: RecordedCase, file: CaseFile | None = None, *, elsewhere: bool = False) -> CaseRow:
+    """A case that was run; ``file``: as it is in the folder now, if there is one; ``elsewhere``: it is not there."""
     records = [record for _, record in known.current]
     own = [record for record in records if record.variant == "case"]
     cells = frozenset(cell_key(record.cell) for record in records)
@@ -77,111 +128,108 @@ def row(known: RecordedCase, file: CaseFile | None = None, *, elsewhere: bool = 
     last = known.plain_runs[-1] if known.plain_runs else known.runs[-1]
     titles = [one.title for record in records if (one := record.details.failure)]
     usual = registry.is_reference(last.engine)
-    return {
-        **_about(known.id, here, facts(here.case) if here else None),
-        "title": " ".join(here.case.title.split()) if here else known.title,
-        "status": status([*((one.verdict, one.as_expected) for one in records), *[(None, None)] * known.blind]),
-        "cells": len(own),
-        "blind": known.blind,
-        "tally": dict(Counter(shown(record.verdict) for record in own)),
-        "fix": fix(known),
-        "departs": sum(record.as_expected is False for record in records),
-        "flip": _flip(known),
-        "failures": [title[:200] for title in dict.fromkeys(titles)][:5],
-        "strip": [_square(run, known.results(run.id), cells) for run in known.plain_runs[-NIGHTS:]],
-        "last": {"run": last.id, "at": last.started_at, "engine": "" if usual else last.engine},
-        "changed": file is not None and file.digest != known.digest,
-        "elsewhere": elsewhere,
-    }
+    return CaseRow(
+        id=known.id,
+        name=writing.name(known.id),
+        **(_about(here, facts(here.case)) if here else {"title": known.title}),
+        status=status([*((one.verdict, one.as_expected) for one in records), *[(None, None)] * known.blind]),
+        cells=len(own),
+        blind=known.blind,
+        tally=Counter(name_verdict(record.verdict) for record in own),
+        fix=see_fix(known),
+        departs=sum(record.as_expected is False for record in records),
+        flip=_flip(known),
+        failures=tuple([title[:200] for title in dict.fromkeys(titles)][:5]),
+        strip=tuple(_square(run, known.results(run.id), cells) for run in known.plain_runs[-NIGHTS:]),
+        last=LastRun(run=last.id, at=last.started_at, engine="" if usual else last.engine),
+        changed=file is not None and file.digest != known.digest,
+        elsewhere=elsewhere,
+    )
 
 
-def never_run(file: CaseFile) -> dict[str, Any]:
-    """A case of the folder that no run is recorded of, with the keys of :func:`row`."""
+def never_run(file: CaseFile) -> CaseRow:
+    """A case of the folder that no run is recorded of."""
     derived = facts(file.case)
     where = flip(file.case, derived.cells)
+    return CaseRow(
+        id=file.case.id,
+        name=writing.name(file.case.id),
+        **_about(file, derived),
+        status="never-run",
+        cells=len(derived.cells),
+        flip=FlipWords(claim="expected", words=where.words(), axes=where.axes),
+    )
+
+
+def _about(file: CaseFile, derived: CaseFacts) -> dict[str, Any]:
     return {
-        **_about(file.case.id, file, derived),
-        "status": "never-run",
-        "cells": len(derived.cells),
-        "blind": 0,
-        "tally": {},
-        "fix": None,
-        "departs": 0,
-        "flip": {"claim": "expected", "words": where.words(), "axes": list(where.axes), "trials": ""},
-        "failures": [],
-        "strip": [],
-        "last": None,
-        "changed": False,
-        "elsewhere": False,
+        "title": " ".join(file.case.title.split()),
+        "tags": file.case.tags,
+        "needs": tuple(derived.needs),
+        "frameworks": tuple(sorted(derived.frameworks)),
     }
 
 
-def _about(case_id: str, file: CaseFile | None, derived: CaseFacts | None) -> dict[str, Any]:
-    return {
-        "id": case_id,
-        "name": writing.name(case_id),
-        "title": " ".join(file.case.title.split()) if file else "",
-        "tags": list(file.case.tags) if file else [],
-        "needs": list(derived.needs) if derived else [],
-        "frameworks": sorted(derived.frameworks) if derived else [],
-    }
-
-
-def _flip(known: RecordedCase) -> dict[str, Any]:
+def _flip(known: RecordedCase) -> FlipWords:
     explained, found = known.explained, known.explained.explanation
     if explained.difference:
-        said = claim(explained)
-        return {
-            "claim": "more-often",
-            "words": f"more often when {said.condition}",
-            "axes": [one.axis for one in (explained.difference.condition, *explained.difference.others)],
-            "trials": said.seen,
-        }
+        oftener = claim(explained)
+        return FlipWords(
+            claim="more-often",
+            words=f"more often when {oftener.condition}",
+            axes=tuple(one.axis for one in (explained.difference.condition, *explained.difference.others)),
+            trials=oftener.seen,
+        )
     if found.claim is Statement.NONE:
-        return {"claim": "none", "words": explained.why, "axes": [], "trials": ""}
+        return FlipWords(claim="none", words=explained.why)
     axes = dict.fromkeys(each.axis for one in found.found for each in one)
     weak = f"{trials_each(explained.trials)}, {explained.bound}" if found.claim is Statement.EXACT else ""
-    return {
-        "claim": found.claim.value,
-        "words": words(found.found),
-        "axes": list(axes),
-        "trials": claim(explained).seen if explained.supported else weak,
-    }
+    return FlipWords(
+        claim=found.claim.value,
+        words=words(found.found),
+        axes=tuple(axes),
+        trials=claim(explained).seen if explained.supported else weak,
+    )
 
 
-def fix(known: RecordedCase) -> dict[str, Any] | None:
-    """In how many ``cells`` the case reproduced and was run with its fix, in how many of them the failure is ``gone``
-    or ``left``, and the sentence about it (``words``); None where no cell was run with a fix.
-    """
-    return dataclasses.asdict(fix_of(known.explained)) if known.explained.fixed else None
+def see_fix(known: RecordedCase) -> FixSeen | None:
+    """What the fix was seen to do; None where no cell was run with one."""
+    return fix_of(known.explained) if known.explained.fixed else None
 
 
-def run_row(run: RunRecord) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class RunRow(JsonRecord):
     """A run, without what it found."""
-    return {
-        "id": run.id,
-        "at": run.started_at,
-        "ended": run.finished_at,
-        "engine": run.host.engine or "",
-        "version": run.version,
-        "search": run.request.search.kind if run.request.search else "",
-    }
+
+    id: str
+    at: str
+    ended: str | None
+    engine: str
+    version: str
+    search: str
 
 
-def _square(run: RunRecord, results: Sequence[Result], now: Set[str]) -> dict[str, Any]:
+def describe_run(run: RunRecord) -> RunRow:
+    """A run, without what it found."""
+    return RunRow.pick(
+        run,
+        at=run.started_at,
+        ended=run.finished_at,
+        engine=run.host.engine or "",
+        search=run.request.search.kind if run.request.search else "",
+    )
+
+
+def _square(run: RunRecord, results: Sequence[Result], now: Set[str]) -> Square:
     """A run in the strip; ``now``: the keys of the cells that there are now."""
     found = [(result.verdict, result.as_expected) for result in results]
     cells = {result.cell_key for result in results}
     some = (
         "" if cells == now else f"{len(cells)} of {pluralize(len(now), 'cell')}: " if cells < now else "other cells: "
     )
-    return {
-        "run": run.id,
-        "at": run.started_at,
-        "status": status(found),
-        "words": f"{some}{_counts(results)}",
-        "whole": cells >= now,
-    }
+    return Square(
+        run=run.id, at=run.started_at, status=status(found), words=f"{some}{_counts(results)}", whole=cells >= now
+    )
 
 
 def _counts(results: Sequence[Result]) -> str:
@@ -197,8 +245,8 @@ BLOCK = 100  # runs of one file: ten thousand are few files, and a link to one o
 LONGEST = 300  # characters of a reason, of which the record has all
 
 
-def run_data(store: Store, cases: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """``data/runs.js``, whose ``run`` has the ids of all runs, the oldest first, and ``data/runs/K.js`` of each block:
+def write_runs(folder: Folder, store: Store, cases: Sequence[str]) -> None:
+    """Write ``data/runs.js``, whose ``run`` has the ids of all runs, the oldest first, and blocks, ``data/runs/K.js``:
 
     ``layouts``: cells of a case that runs had, as columns: number, 1 for the fix, and of each axis the position of the
     value (-1: without it). Of a run's ``cases``, ``verdict`` has a letter for each cell of the ``layout``, and
@@ -209,9 +257,9 @@ def run_data(store: Store, cases: Sequence[str]) -> Iterator[tuple[str, dict[str
     for one in summaries:
         of_run.setdefault(one.run_id, []).append(one)
     runs = [run for run in reversed(store.runs(limit=None)) if run.id in of_run]
-    yield "runs", {"run": " ".join(run.id for run in runs)}
+    folder.data("runs", {"run": " ".join(run.id for run in runs)})
     for at in range(0, len(runs), BLOCK):
-        yield f"runs/{at // BLOCK}", _block(store, runs[at : at + BLOCK], of_run, layouts)
+        folder.data(f"runs/{at // BLOCK}", _block(store, runs[at : at + BLOCK], of_run, layouts))
 
 
 def _block(
@@ -233,7 +281,7 @@ def _block(
                     why.setdefault(reasons.setdefault(short, len(reasons)), []).append(number)
             layout = used.setdefault(one.layout, len(used))
             cases.append({"layout": layout, "verdict": letters, "reasons": list(why.items())})
-        rows.append({**run_row(run), "cases": cases})
+        rows.append({**describe_run(run).to_json(), "cases": cases})
     return {"layouts": [_columns(layouts[one]) for one in used], "reasons": list(reasons), "runs": rows}
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.evidence.spans import KINDS, NEAR, PARTS, Span, Timings, critical_path, read_timings, sum_by_cell, sums
-from reprokit.report.timings import lines, trace
+from reprokit.report.timings import lines, write_trace
 from tests.unit.limits import within
 
 MILLISECONDS = st.integers(0, 20_000).map(lambda number: number / 1000)
@@ -126,7 +126,7 @@ def test_thousands_of_images_are_summed_in_one_pass() -> None:
 def test_a_trace_has_no_two_events_of_a_track_that_overlap_in_part(spans: list[Span]) -> None:
     whole = timings(*sorted(spans, key=lambda one: one.start))
     tracks: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for event in trace(RUN, [whole, whole])["traceEvents"]:
+    for event in json.loads(write_trace(RUN, [whole, whole]))["traceEvents"]:
         if event["ph"] == "X":
             tracks.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["ts"] + event["dur"]))
     for events in tracks.values():

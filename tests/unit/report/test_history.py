@@ -237,7 +237,7 @@ def test_the_overview_does_not_read_what_changed(nights: Nights, monkeypatch: py
     with monkeypatch.context() as patched:
         patched.setattr(gathering, "describe", lambda *_: pytest.fail("read"))
         [known] = known_cases(nights.store)
-        assert row(known)["status"] == "departs"
+        assert row(known).status == "departs"
     assert [one.transition.words for one in known.changes] == ["reproducing -> gone"]
 
 

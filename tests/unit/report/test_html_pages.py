@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,21 @@ from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.evidence.text import LineNumbers
 from reprokit.report.history.series import gather
 from reprokit.report.html.building import PagesRequest, build
-from reprokit.report.html.case import case_data
-from reprokit.report.html.cell import MOST_THREADS, Log, cell_data, excerpt, last_states, stacks_of, thin_log
+from reprokit.report.html.case import write_case
+from reprokit.report.html.cell import (
+    MOST_THREADS,
+    Excerpt,
+    Log,
+    Packer,
+    ShownStacks,
+    excerpt,
+    find_stacks,
+    last_states,
+    thin_log,
+)
 from reprokit.report.html.gathering import RecordedCase, known_cases
 from reprokit.report.html.overview import VERDICTS, row
-from reprokit.report.html.writing import Folder, Packer, clean_texts, script
+from reprokit.report.html.writing import Folder, clean_texts, script
 from tests.unit.nights import CASE, Nights
 
 
@@ -37,7 +49,22 @@ def known(nights: Nights) -> RecordedCase:
 
 def page(nights: Nights) -> dict[str, Any]:
     """The case's page."""
-    return case_data(known(nights), lambda run, number: True)
+    return pages(known(nights))[0]
+
+
+def pages(*cases: RecordedCase) -> list[dict[str, Any]]:
+    """What is written of these cases."""
+    with tempfile.TemporaryDirectory() as stage:
+        folder = Folder(Path(stage), str)
+        for one in cases:
+            write_case(folder, one, lambda run, number: True, [], None)
+        return [read(Path(stage, f"data/case/{one.id}.js")) for one in cases]
+
+
+def read(file: Path) -> dict[str, Any]:
+    """The data of one script."""
+    found: dict[str, Any] = json.loads(file.read_text()[len("reprokit.data(") : -len(");\n")].split(",", 1)[1])
+    return found
 
 
 def cell(nights: Nights, number: int, text: str = "", **changes: Any) -> dict[str, Any]:
@@ -46,7 +73,15 @@ def cell(nights: Nights, number: int, text: str = "", **changes: Any) -> dict[st
 
     run: RunRecord = nights.store.run("last")
     record: CellRecord = dataclasses.replace(run.cells[number - 1], **changes)
-    return cell_data(known(nights), run, record, lambda trial: Log(text=text, file="logs/x"))
+    with tempfile.TemporaryDirectory() as stage:
+        packer = Packer(Folder(Path(stage), str), str)
+        packer.write_cells("k", known(nights), run, [record], lambda _, trial: Log(text=text, file="logs/x"))
+        found = read(Path(stage, "data/cells/k.js"))
+        values = [
+            read(Path(stage, f"data/shared/{one['$shared']}.js")) if isinstance(one, dict) and "$shared" in one else one
+            for one in found["values"]
+        ]
+    return {name: values[at] for name, at in found["columns"].items()}
 
 
 def test_cells_are_columns_with_a_letter_for_each_night(nights: Nights) -> None:
@@ -134,8 +169,8 @@ def test_a_log_comes_with_its_colours_and_whole_while_it_is_small(nights: Nights
     nights.run({"1": "N", "2": "R"})
     data = cell(nights, 2, "\x1b[31mred\x1b[0m\n\x1b[2J\x1b]0;title\x07\nend\n")  # no more of a terminal's language
     assert data["log1"] == {"lines": 3, "parts": [[1, "\x1b[31mred\x1b[0m\n\nend"]], "cuts": []}
-    assert excerpt("", set()) == {"lines": 0, "parts": [], "cuts": []}
-    assert excerpt("a\n[reprokit: 9 bytes (4 lines) cut]\nf\n", set())["cuts"] == [(2, 3)]
+    assert excerpt("", set()) == Excerpt(lines=0)
+    assert excerpt("a\n[reprokit: 9 bytes (4 lines) cut]\nf\n", set()).cuts == [(2, 3)]
 
 
 def test_a_line_that_was_overwritten_comes_as_a_terminal_leaves_it() -> None:
@@ -151,9 +186,9 @@ def test_every_line_of_an_excerpt_is_that_line_of_the_log(lines: list[str], judg
     text = "".join(f"{line}\n" for line in lines * 30)
     found = excerpt(text, judged, most)
     whole = lines * 30
-    assert found["lines"] == len(whole)
+    assert found.lines == len(whole)
     shown = {}
-    for first, part in found["parts"]:
+    for first, part in found.parts:
         shown |= dict(enumerate(part.split("\n"), first))
     assert all(whole[number - 1] == line for number, line in shown.items())
     assert judged & set(range(1, len(whole) + 1)) <= shown.keys()
@@ -162,7 +197,7 @@ def test_every_line_of_an_excerpt_is_that_line_of_the_log(lines: list[str], judg
 
 def test_a_line_of_a_long_log_is_cut_with_a_word_about_it() -> None:
     found = excerpt("x" * 1_000_000, set())
-    [[_, line]] = found["parts"]
+    [[_, line]] = found.parts
     assert len(line) < 100_000
     assert line.endswith("... 950000 more characters")
 
@@ -181,8 +216,8 @@ def seen_of(text: str, judged: set[int]) -> tuple[dict[int, str], str, str, int]
 
     found, shown, note, kept = thin_log(text, judged, clean)
     parts = excerpt(found, judged, kept=kept)
-    assert parts["lines"] == len(text.rstrip("\n").split("\n"))
-    lines = {at: line for first, part in parts["parts"] for at, line in enumerate(part.split("\n"), first)}
+    assert parts.lines == len(text.rstrip("\n").split("\n"))
+    lines = {at: line for first, part in parts.parts for at, line in enumerate(part.split("\n"), first)}
     return lines, shown, note, sum(sizes)
 
 
@@ -204,7 +239,7 @@ def test_of_a_long_log_that_was_cut_lines_keep_the_numbers_of_the_whole_output()
     cut = "[reprokit: 9000 bytes (900 lines) cut]"
     text = "\n".join([*LONG_LOG[:15_000], cut, *LONG_LOG[15_000:30_000], cut, *LONG_LOG[30_000:]])
     found, _, _, kept = thin_log(text, {20_000}, str)
-    assert excerpt(found, {20_000}, kept=kept)["cuts"] == LineNumbers(text).cuts == [(15_001, 899), (30_002, 1798)]
+    assert excerpt(found, {20_000}, kept=kept).cuts == LineNumbers(text).cuts == [(15_001, 899), (30_002, 1798)]
 
 
 def test_of_a_long_log_a_key_and_a_long_line_give_nothing_away() -> None:
@@ -238,8 +273,8 @@ def test_series_of_other_cases_do_not_matter(nights: Nights) -> None:
     nights.run({"1": "N", "2": "R"})
     nights.run({"1": "R"}, case=CASE.replace("id: nightly", "id: other"), case_id="other")
     assert len(gather(nights.store).series) == 3
-    pages = [case_data(one, lambda run, number: True) for one in known_cases(nights.store)]
-    assert [one["cells"]["number"] for one in pages] == [[1, 2], [1, -1]]
+    found = pages(*known_cases(nights.store))
+    assert [one["cells"]["number"] for one in found] == [[1, 2], [1, -1]]
 
 
 FIXED = CASE + "fix: {summary: Another call, command: python fixed.py}\n"
@@ -247,15 +282,15 @@ FIXED = CASE + "fix: {summary: Another call, command: python fixed.py}\n"
 
 def test_a_case_of_which_the_newest_night_decided_nothing_is_inconclusive(nights: Nights) -> None:
     nights.run({"1": "N", "2": "R"})
-    assert row(known(nights))["status"] == "as-expected"
+    assert row(known(nights)).status == "as-expected"
     nights.run({"1": "?", "2": "?"})
     one = row(known(nights))
-    assert (one["status"], one["blind"]) == ("inconclusive", 2)
-    assert one["tally"] == {"not-reproduced": 1, "reproduced": 1}  # what is known still is
+    assert (one.status, one.blind) == ("inconclusive", 2)
+    assert one.tally == {"not-reproduced": 1, "reproduced": 1}  # what is known still is
     assert page(nights)["blind"] == 2
     nights.run({"1": "N", "2": "N"})
     nights.run({"1": "?", "2": "?"})
-    assert row(known(nights))["status"] == "departs"
+    assert row(known(nights)).status == "departs"
 
 
 def test_a_night_of_a_part_of_the_matrix_says_so(nights: Nights) -> None:
@@ -263,8 +298,8 @@ def test_a_night_of_a_part_of_the_matrix_says_so(nights: Nights) -> None:
     nights.run({"2": "R"})
     nights.run({"3": "R"}, case=CASE.replace('"2"]', '"2", "3"]'))
     nights.run({"1": "N", "2": "R"})
-    strip = row(known(nights))["strip"]
-    assert [(one["words"], one["whole"]) for one in strip] == [
+    strip = row(known(nights)).strip
+    assert [(one.words, one.whole) for one in strip] == [
         ("1 not-reproduced, 1 reproduced", True),
         ("1 of 2 cells: 1 reproduced", False),
         ("other cells: 1 reproduced; 1 departs", False),
@@ -285,11 +320,12 @@ def test_a_night_of_a_part_of_the_matrix_says_so(nights: Nights) -> None:
 )
 def test_in_how_many_cells_a_fix_was_decided(nights: Nights, with_it: str, expected: tuple[int, int, int]) -> None:
     nights.run({"1": "R", "2": "R"}, case=FIXED)
-    assert row(known(nights))["fix"] is None
+    assert row(known(nights)).fix is None
     nights.run(dict(zip("12", with_it, strict=False)), case=FIXED, variant="fix")
-    found = row(known(nights))["fix"]
-    assert (found["cells"], found["gone"], found["left"]) == expected
-    assert page(nights)["explanation"]["fix"] == found
+    found = row(known(nights)).fix
+    assert found is not None
+    assert (found.cells, found.gone, found.left) == expected
+    assert page(nights)["explanation"]["fix"] == found.to_json()
 
 
 def test_cells_that_were_not_run_since_the_case_was_edited_have_their_past(nights: Nights) -> None:
@@ -329,7 +365,7 @@ def test_variables_named_as_our_own_keys_are_cleaned() -> None:
 
 def test_what_cells_share_is_cleaned_by_where_it_stands(tmp_path: Path) -> None:
     packer = Packer(Folder(tmp_path, str), lambda text: text.replace("secret", "-"))
-    packer.write("k", {1: {"build": {"name": "secret"}, "facts": {"name": "secret"}}})
+    packer._write("k", {1: {"build": {"name": "secret"}, "facts": {"name": "secret"}}})
     assert '"values":[{"name":"secret"},{"name":"-"}]' in (tmp_path / "data" / "k.js").read_text()
 
 
@@ -348,29 +384,29 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "stacks"
 
 
 def test_no_stacks_no_section() -> None:
-    assert stacks_of("fine\n") is None
+    assert find_stacks("fine\n") is None
 
 
 def test_the_thread_that_crashed_comes_first_with_both_kinds_of_frames() -> None:
-    found = stacks_of((GOLDEN / "c-extension.log").read_text())
+    found = find_stacks((GOLDEN / "c-extension.log").read_text())
     assert found is not None
-    assert found["threads"][0]["name"].endswith(": SIGSEGV")
-    calls = [call for call, _ in found["threads"][0]["frames"]]
+    assert found.threads[0].name.endswith(": SIGSEGV")
+    calls = [call for call, _ in found.threads[0].frames]
     assert calls[0] == "PyObject_Size"
     assert calls[-1] == "<module>"
-    assert (found["more"], found["missing"]) == (0, "")
+    assert (found.more, found.missing) == (0, "")
 
 
 def test_of_a_hang_the_last_look_is_shown_with_how_often_it_was_the_same() -> None:
-    found = stacks_of((GOLDEN / "hang-queue.log").read_text())
+    found = find_stacks((GOLDEN / "hang-queue.log").read_text())
     assert found is not None
-    assert found["title"].startswith("Stacks at the time limit: ")
-    assert any(one["name"].endswith("the same in 3 of 3 looks") for one in found["threads"])
+    assert found.title.startswith("Stacks at the time limit: ")
+    assert any(one.name.endswith("the same in 3 of 3 looks") for one in found.threads)
 
 
 def test_why_there_are_none() -> None:
-    found = stacks_of("fine\n[reprokit: no stacks: ptrace is refused]\n")
-    assert found == {"title": "No stacks", "threads": [], "more": 0, "missing": "ptrace is refused"}
+    found = find_stacks("fine\n[reprokit: no stacks: ptrace is refused]\n")
+    assert found == ShownStacks(title="No stacks", threads=(), more=0, missing="ptrace is refused")
 
 
 def test_a_page_has_a_bounded_number_of_threads() -> None:
@@ -378,12 +414,12 @@ def test_a_page_has_a_bounded_number_of_threads() -> None:
     head, *lines = text[text.rindex("[reprokit: stacks of process") :].splitlines()
     thread = [line for line in lines if line.startswith("    ")][:2]
     many = "".join(f"Thread {number} (idle)\n" + "\n".join(thread) + "\n" for number in range(1, 101))
-    found = stacks_of(f"x\n{head}\n{many}{lines[-1]}\n")
+    found = find_stacks(f"x\n{head}\n{many}{lines[-1]}\n")
     assert found is not None
-    assert (len(found["threads"]), found["more"]) == (MOST_THREADS, 100 - MOST_THREADS)
+    assert (len(found.threads), found.more) == (MOST_THREADS, 100 - MOST_THREADS)
 
 
 @pytest.mark.parametrize("cut", range(0, 3000, 97))
 def test_a_cut_log_is_not_a_defect(cut: int) -> None:
     text = (GOLDEN / "c-extension.log").read_text()
-    stacks_of(text[:-cut] if cut else text)
+    find_stacks(text[:-cut] if cut else text)
