@@ -26,7 +26,7 @@ from reprokit.environment.cases import load_text
 from reprokit.github import action, issue, used_runner
 from reprokit.github.commenting import admit, answer
 from reprokit.github.event import pinned, read_event, read_reply, read_result, run_url
-from reprokit.github.reply import Reply, of_review, refused, running, verdict
+from reprokit.github.reply import Reply, answer_run, of_review, refused, running
 from reprokit.report.formats import FormatSources, Scrubber, run_format
 from reprokit.run.admitting import supply_of
 from reprokit.run.loading import load_all
@@ -185,7 +185,7 @@ def comment_command(folder: Path, result: Path | None) -> int:
     happened, reply = read_event(), read_reply(folder)
     if result is not None:
         text = (folder / "case.yaml").read_text(encoding="utf-8")
-        reply = verdict(reply.digest, text, read_result(result, reply.digest), run_url(os.environ), Scrubber([]))
+        reply = answer_run(reply.digest, text, read_result(result, reply.digest), run_url(os.environ), Scrubber([]))
     echo_data(answer(from_environment(), happened.number("issue", "number"), reply, run_url(os.environ)))
     return 0
 

@@ -116,7 +116,7 @@ def command(
     history = gather(store, [known], keep)
     if not history.series:
         raise UsageError(f"--only: no cell of {known} that was run matches")
-    shown = [run for run in history.runs if run in history.seen][-limit:]
+    shown = [run for run in history.runs if run in history.run_ids][-limit:]
     if as_json:
         options.echo_document(describe_history(store, history, shown))
     else:
@@ -242,7 +242,7 @@ class _Changes:
             _, name = timeline.names(series)
             changes = [one for one in self.found if one.series.case_id == case_id]
             lines = timeline.blocks(changes, name, stamp, whole=verbose)
-            lines += timeline.unjudged(self.history, [one for one in series if id(one) in unjudged], name, stamp)
+            lines += timeline.list_unjudged(self.history, [one for one in series if id(one) in unjudged], name, stamp)
             if lines:
                 echo(style(f"\n{case_id}", bold=True))
                 echo("\n".join(f"  {line}" for line in lines))
@@ -254,7 +254,7 @@ def _changes(store: Store, history: CaseHistory, text: str) -> _Changes:
         run.id
         for run in history.runs.values()
         # By its end: a run that was interrupted and resumed, or took the whole night, has decided cells since.
-        if run.id in history.seen and (run.finished_at or run.started_at) >= at and run.id != first
+        if run.id in history.run_ids and (run.finished_at or run.started_at) >= at and run.id != first
     ]
     recent = set(runs)
     chosen = [

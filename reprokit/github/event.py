@@ -93,8 +93,8 @@ def pinned(folder: Path, digest: str) -> Path:
     return case
 
 
-def read_result(folder: Path, digest: str) -> Mapping[str, Any] | None:
-    """result.json of the runner; None where there is none for the case with this ``digest``.
+def read_result(folder: Path, digest: str) -> object:
+    """The JSON of the runner's result.json; None where there is none for the case with this ``digest``.
 
     The runner ran an untrusted case, so the file is untrusted: it is parsed, and its texts are shown, nothing more.
     """

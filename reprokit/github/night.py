@@ -36,7 +36,7 @@ def main() -> None:
 def history(branch: str) -> None:
     """Find the newest store that an earlier night left as an artifact: the output `run` is the id of its run, or ''."""
     # All pages: pull requests can leave more artifacts of that name than one page holds.
-    found = newest(list(github_api.from_environment().all("actions", "artifacts", name=ARTIFACT)), branch)
+    found = _newest(list(github_api.from_environment().all("actions", "artifacts", name=ARTIFACT)), branch)
     workflow_commands.set_outputs({"run": str(found["workflow_run"]["id"]) if found else ""})
     if found:
         echo(f"history: the store of {found['created_at']}, run {found['workflow_run']['id']}")
@@ -44,7 +44,7 @@ def history(branch: str) -> None:
         echo(workflow_commands.command("warning", f"no earlier night left an artifact {ARTIFACT}: history starts here"))
 
 
-def newest(artifacts: Sequence[Mapping[str, Any]], branch: str) -> Mapping[str, Any] | None:
+def _newest(artifacts: Sequence[Mapping[str, Any]], branch: str) -> Mapping[str, Any] | None:
     """The newest artifact that still exists and comes from a run of this repository on ``branch``; None without one.
 
     Pure. A pull request from a fork may leave artifacts of any name, from a branch of any name: those do not count.

@@ -51,9 +51,9 @@ class Reply(JsonRecord):
         return marker + _cut(self.markdown, MAX_COMMENT - len(marker))
 
 
-def parse_reply(data: Mapping[str, Any]) -> Reply:
-    """A reply that another job passed on. Raises ValueError for anything else."""
-    state, digest, markdown = (data.get(key) for key in ("state", "digest", "markdown"))
+def parse_reply(data: object) -> Reply:
+    """A reply that another job passed on, from its JSON. Raises ValueError for anything else."""
+    state, digest, markdown = (_mapping(data).get(key) for key in ("state", "digest", "markdown"))
     if state not in STATES or not isinstance(markdown, str) or not re.fullmatch("[0-9a-f]{64}", str(digest)):
         raise ValueError("not a reply")
     return Reply(state=str(state), digest=str(digest), markdown=markdown)
@@ -76,10 +76,8 @@ def running(review: Review, by: str, url: str) -> Reply:
     return Reply(state="running", digest=review.digest, markdown=words + _valid(review, asked=True))
 
 
-def verdict(
-    digest: str, text: str, result: Mapping[str, Any] | None, url: str, scrub: Callable[[str], str] = str
-) -> Reply:
-    """The answer with the result of a run, or that there is none (``result`` None).
+def answer_run(digest: str, text: str, result: object, url: str, scrub: Callable[[str], str] = str) -> Reply:
+    """The answer with the result of a run as :func:`write_verdicts` takes it, or that there is none (None).
 
     ``digest``, ``text``: of the case that ran; ``url``: of the workflow run; ``text`` and ``result`` are untrusted.
     ``scrub``: removes private data of the runner from reasons, which quote logs.
@@ -95,7 +93,7 @@ def verdict(
         )
         return Reply(state="failed", digest=digest, markdown=f"{head}\n\n{foot}\n")
     room = MAX_COMMENT - len(foot) - 200
-    return Reply(state="verdict", digest=digest, markdown=f"{_cut(verdicts_table(result, scrub), room)}\n{foot}\n")
+    return Reply(state="verdict", digest=digest, markdown=f"{_cut(write_verdicts(result, scrub), room)}\n{foot}\n")
 
 
 def _none() -> str:
@@ -165,13 +163,13 @@ MOST_AXES = 20
 """Most axes of a cell that are read."""
 
 
-def verdicts_table(result: Mapping[str, Any], scrub: Callable[[str], str] = str) -> str:
+def write_verdicts(result: object, scrub: Callable[[str], str] = str) -> str:
     """The table of verdicts, and the reasons, of each case in a result file, as Markdown.
 
-    ``result``: untrusted JSON. ``scrub``: removes private data from texts that quote logs.
+    ``result``: untrusted JSON, of any shape. ``scrub``: removes private data from texts that quote logs.
     """
     parts = []
-    for case in _items(result.get("cases")):
+    for case in _items(_mapping(result).get("cases")):
         cells = _cells(case, scrub)
         words = prose(summary(cells)) if cells else "no cell was run"
         table = tables(cells)

@@ -25,7 +25,7 @@ from reprokit.report.history.changes import Texts
 from reprokit.report.labels import failure_lines, summary
 from reprokit.report.markdown import sections as parts
 from reprokit.report.markdown import tables
-from reprokit.report.markdown.sections import explained, ran, titled
+from reprokit.report.markdown.sections import add_title, describe_run, explain_cells
 from reprokit.report.markdown.text import Section, block, code, details, fence, fit, html_code, prose, size
 from reprokit.run.loading import load
 from reprokit.store.database import Store
@@ -85,7 +85,7 @@ def share(
     it is, between fences, so that the text of the issue can be run; everything else that is untrusted is text only.
     """
     run = scrub_run(subject.run, scrub) if subject.run else None
-    statement, behind = explained(run.cells, file_of) if run and not subject.answer else ("", "")
+    statement, behind = explain_cells(run.cells, file_of) if run and not subject.answer else ("", "")
     answer = [scrub(line) for line in subject.answer]
     takes = (details("What it takes", behind), "") if behind else ("",)
     sections = [
@@ -111,7 +111,7 @@ def _head(subject: Subject, run: RunRecord | None, statement: str) -> str:
         same = ", ".join(tables.fixed_axes(run.cells)) if len(run.cells) > 1 else ""
         always = f" In every cell: {same}." if same else ""
         lines.append(f"**{statement or counts}.**")
-        lines.append((f"{counts}. " if statement else "") + ran(run) + always)
+        lines.append((f"{counts}. " if statement else "") + describe_run(run) + always)
     if subject.fix is not None:
         what = f"**The fix:** {prose(subject.fix)}" if subject.fix else "The case has a fix"
         lines.append(f"{what.removesuffix('.')}. `--fix` runs it beside the case.")
@@ -132,20 +132,20 @@ def _verdicts(cells: Sequence[CellRecord]) -> list[Section]:
 
 
 def _failure(run: RunRecord, folder: Path, texts: Texts, scrub: Scrub) -> list[Section]:
-    bad = parts.telling(run.cells)
+    bad = parts.choose_cell(run.cells)
     if bad is None:
         return []
     title = f"{_FOUND.get(bad.verdict, 'The failure')}, in cell {bad.number}"
     excerpts = parts.log(bad, folder, scrub, parts.LOG_LINES)
-    found = [Section(name="the log", worth=60, forms=titled(title, (*excerpts, "")))]
-    good = parts.nearest(bad, run.cells)
+    found = [Section(name="the log", worth=60, forms=add_title(title, (*excerpts, "")))]
+    good = parts.find_nearest(bad, run.cells)
     if good is not None:
-        forms = tuple(scrub(parts.compared(run, bad, good, texts, most)) for most in parts.DIFFERENCES)
+        forms = tuple(scrub(parts.compare_cells(run, bad, good, texts, most)) for most in parts.DIFFERENCES)
         title = "How the environments differ"
-        found.append(Section(name="how the environments differ", worth=50, forms=titled(title, (*forms, ""))))
+        found.append(Section(name="how the environments differ", worth=50, forms=add_title(title, (*forms, ""))))
     if bad.environment is None:
         return found
-    environment = details(f"Environment of cell {bad.number}, as measured", parts.measured(bad, run))
+    environment = details(f"Environment of cell {bad.number}, as measured", parts.describe_environment(bad, run))
     return [*found, Section(name="the environment", worth=30, forms=(environment, ""))]
 
 

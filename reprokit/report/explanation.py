@@ -192,16 +192,27 @@ def find_not_run(file: CaseFile, ran: Sequence[CellRecord]) -> list[Cell]:
     return [cell for cell in expand(matrix.axes, matrix.exclude, matrix.include) if cell_key(cell) not in known]
 
 
-def at_the_end(cases: Sequence[Explained], run_id: str) -> Iterator[str]:
-    """What the end of a run says: of a few cases all in short; of many those that depart, and how to see the others."""
+@dataclass(frozen=True, kw_only=True)
+class EndOfRun:
+    """What the end of a run says of its cases, and of which of them that bounds how often passing cells may fail."""
+
+    lines: tuple[str, ...] = ()
+    bounded: frozenset[str] = frozenset()
+
+
+def conclude(cases: Sequence[Explained], run_id: str) -> EndOfRun:
+    """Of a few cases all in short; of many those that depart, and how to see the others."""
     compared = [one for one in cases if one.explanation.bad and (one.explanation.good or one.difference)]
     shown = compared if len(compared) <= FEW_CASES else [one for one in compared if one.departs][:SHOWN]
+    lines = []
     for one in shown:
         name = f"{one.id}: " if len(cases) > 1 else ""
-        yield from (f"{name}{line}" for line in short(one))
+        lines += [f"{name}{line}" for line in short(one)]
     if left := len(compared) - len(shown):
         more = pluralize(left, "more case") if shown else f"{left} cases reproduce in some cells and not in others"
-        yield f"{more}: reprokit show --why {run_id}"
+        lines.append(f"{more}: reprokit show --why {run_id}")
+    bounded = {one.id for one in shown if one.explanation.claim is Statement.EXACT and not one.difference}
+    return EndOfRun(lines=tuple(lines), bounded=frozenset(bounded))
 
 
 def short(explained: Explained) -> Iterator[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from reprokit.core.json_record import JsonDocument, JsonRecord
@@ -240,34 +240,3 @@ class _Tracks:
 
     def _name(self, kind: str, pid: int, tid: int, name: str) -> None:
         self._events.append({"name": kind, "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}})
-
-
-@dataclass(frozen=True, kw_only=True)
-class CaseTiming(JsonRecord):
-    """What the cells of a case took in a run, and the images that these were built for."""
-
-    run: str
-    began: str
-    seconds: float
-    sum: Mapping[str, float]
-    """by kind"""
-    path: tuple[tuple[str, str, float, float, int], ...]
-    """kind, name, start, seconds and cell of each"""
-
-
-def time_case(run_id: str, timings: Timings, numbers: Set[int]) -> CaseTiming:
-    """``timing`` of a case by the ``numbers`` of its cells."""
-    images = {at for at, cells in enumerate(timings.images) if numbers & {*cells}}
-    own = [one for one in timings.spans if one.cell in numbers or (one.image in images and not one.cell)]
-    start = min((one.start for one in own), default=0.0)
-    path = sorted(critical_path(replace(timings, spans=tuple(own))), key=lambda one: -one.seconds)[:PATH]
-    return CaseTiming(
-        run=run_id,
-        began=timings.began,
-        seconds=round(max((one.end for one in own), default=start) - start, 3),
-        sum={kind: round(seconds, 1) for kind, seconds in sums(own).items() if kind not in PARTS},
-        path=tuple(
-            (one.kind, one.name, round(one.start - start, 1), round(one.seconds, 1), one.cell)
-            for one in sorted(path, key=lambda one: one.start)
-        ),
-    )

@@ -202,7 +202,7 @@ class SearchResult(SearchRecord):
     answer: KnownAnswer | None
 
 
-def read_answer(kind: str, data: Mapping[str, Any]) -> SearchAnswer:
+def answer_from_json(kind: str, data: Mapping[str, Any]) -> SearchAnswer:
     """The answer of a search of that kind, as the store has it; the words alone where it is of another version."""
     try:
         return _ANSWERS.get(kind, SearchAnswer).from_json(data)

@@ -92,14 +92,14 @@ class Screen:
             self._say_more(record, file_of)
 
     def _say_more(self, record: RunRecord, file_of: Callable[[str], CaseFile | None]) -> None:
-        cells = record.cells
-        if len(cells) > 1:
-            from reprokit.report import explanation
+        from reprokit.report import explanation
 
-            for line in explanation.at_the_end(explanation.explain_run(record, file_of), record.id):
-                self.say(line)
-        if passed := describe_passes(cells):
-            self.say(passed)
+        cells = record.cells
+        cases = explanation.explain_run(record, file_of) if len(cells) > 1 else []
+        end = explanation.conclude(cases, record.id)
+        open_ones = [cell for cell in cells if cell.variant == "fix" or cell.case_id not in end.bounded]
+        for line in filter(None, (*end.lines, describe_passes(open_ones))):
+            self.say(line)
         if any(rank(cell) == DEPARTS and cell.verdict is Verdict.FLAKY for cell in cells):
             self.say(FLAKY_LINE)
         self.say(f"details: reprokit show {record.id} [CELL]")

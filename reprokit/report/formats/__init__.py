@@ -44,10 +44,10 @@ class FormatSources:
         """The sources for a recorded run."""
         search = None
         if asked := run.request.search:
-            from reprokit.search.queries import SearchResult, read_answer
+            from reprokit.search.queries import SearchResult, answer_from_json
 
             answer = store.findings(run.id).get(ANSWER)
-            search = SearchResult.pick(asked, answer=answer and read_answer(asked.kind, answer))
+            search = SearchResult.pick(asked, answer=answer and answer_from_json(asked.kind, answer))
         return cls(folder=store.folder, file_of=files_in(store), search=search)
 
 

@@ -10,7 +10,7 @@ from reprokit.report.explanation import FileOf
 from reprokit.report.formats import RunFormat
 from reprokit.report.labels import DEPARTS, INCONCLUSIVE, LEFT, failure_lines, group_alike, rank, summary
 from reprokit.report.markdown import tables
-from reprokit.report.markdown.sections import explained, ran
+from reprokit.report.markdown.sections import describe_run, explain_cells
 from reprokit.report.markdown.text import Section, block, code, details, fit, html_code, prose, table
 
 SUMMARY_LIMIT = 1024 * 1024
@@ -29,7 +29,7 @@ def run_summary(run: RunRecord, file_of: FileOf = lambda digest: None, *, limit:
         cases.setdefault((cell.case_id, cell.case_digest), []).append(cell)
     rows = [row for _, row in sorted((one for cells in cases.values() for one in _rows(cells)), key=lambda one: one[0])]
     more = [["...", pluralize(len(rows) - MOST, "more row"), "", ""]] if len(rows) > MOST else []
-    head = f"## {prose(summary(run.cells))}\n\n{ran(run)}\n"
+    head = f"## {prose(summary(run.cells))}\n\n{describe_run(run)}\n"
     sections = [
         Section(name="the title", worth=0, forms=(head,)),
         Section(
@@ -62,7 +62,7 @@ def _rows(cells: Sequence[CellRecord]) -> Iterator[tuple[int, list[str]]]:
 
 
 def _case_forms(case_id: str, cells: Sequence[CellRecord], file_of: FileOf) -> tuple[str, ...]:
-    statement, behind = explained(cells, file_of)
+    statement, behind = explain_cells(cells, file_of)
     bodies = (
         f"{tables.tables(cells)}\n{statement}\n\n{behind}",
         f"{tables.tables(cells, short=True)}\n{statement}\n",

@@ -319,13 +319,14 @@ def describe_history(store: Store, history: CaseHistory, shown: Sequence[str]) -
         cells=tuple(
             PastCell(
                 **_name_series(one),
-                first_seen=moments[one.shown[0].run_id] if one.shown else None,
-                last_seen=moments[one.shown[1].run_id] if one.shown else None,
+                first_seen=moments[one.failing[0].run_id] if one.failing else None,
+                last_seen=moments[one.failing[1].run_id] if one.failing else None,
                 first_run=moments[one.results[0].run_id],
                 last_run=moments[one.results[-1].run_id],
                 state=one.standing.new if one.standing else None,
                 results=tuple(
-                    PastResult.pick(each, run=each.run_id, at=moments[each.run_id].at) for each in one.results.of(shown)
+                    PastResult.pick(each, run=each.run_id, at=moments[each.run_id].at)
+                    for each in one.results.select(shown)
                 ),
                 transitions=tuple(describe_change(change) for change in changes if change.series is one),
             )

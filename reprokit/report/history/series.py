@@ -118,7 +118,7 @@ class Course(Sequence[Result]):
     def __iter__(self) -> Iterator[Result]:
         return map(self.__getitem__, range(len(self)))
 
-    def of(self, runs: Iterable[str]) -> Iterator[Result]:
+    def select(self, runs: Iterable[str]) -> Iterator[Result]:
         """The results of these runs."""
         return (self[at] for run_id in runs for at in self.runs.positions(run_id))
 
@@ -168,7 +168,7 @@ class Series:
         return at if at < len(self.results) else None
 
     @property
-    def shown(self) -> tuple[Result, Result] | None:
+    def failing(self) -> tuple[Result, Result] | None:
         """The first and the last result in which the failure showed; None where there is none."""
         found = re.search("[RF](.*[RF])?", self.results.states)
         return (self.results[found.start()], self.results[found.end() - 1]) if found else None
@@ -187,7 +187,7 @@ class CaseHistory:
     series: tuple[Series, ...]
 
     @cached_property
-    def seen(self) -> Collection[str]:
+    def run_ids(self) -> Collection[str]:
         """The runs in which some cell has a result."""
         shared = {id(one.results.runs): one.results.runs for one in self.series}
         return set().union(*(runs.ids for runs in shared.values()))

@@ -59,8 +59,8 @@ def grid(history: CaseHistory, series: Sequence[Series], shown: Sequence[str], w
     head = ("cell", "first seen", "last seen", pluralize(len(shown), "run"), "now")
     rows = []
     for one in series:
-        times = [stamp(history.runs[seen.run_id].started_at) for seen in one.shown or ()] or ["never", ""]
-        rows.append((name(one), times[0], times[-1], " " * len(shown), now(history, one, stamp)))
+        times = [stamp(history.runs[seen.run_id].started_at) for seen in one.failing or ()] or ["never", ""]
+        rows.append((name(one), times[0], times[-1], " " * len(shown), describe_state(history, one, stamp)))
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     narrow = sum(widths) + 2 * (len(widths) - 1) > width
     if common:
@@ -68,7 +68,7 @@ def grid(history: CaseHistory, series: Sequence[Series], shown: Sequence[str], w
     first = "  " + _line(head, widths)[widths[0] + 2 :] if narrow else _line(head, widths)
     yield style(first.rstrip(), bold=True)
     for row, one in zip(rows, series, strict=True):
-        found = {result.run_id: result for result in one.results.of(shown)}
+        found = {result.run_id: result for result in one.results.select(shown)}
         strip = "".join(_letter(found.get(run)) for run in shown) + " " * (widths[3] - len(shown))
         before = _line(row[:3], widths)
         if narrow:
@@ -92,7 +92,7 @@ def _letter(result: Result | None) -> str:
     return style(LETTERS[result.verdict], fg=colour, bold=result.as_expected is False)
 
 
-def now(history: CaseHistory, one: Series, stamp: Callable[[str], str]) -> str:
+def describe_state(history: CaseHistory, one: Series, stamp: Callable[[str], str]) -> str:
     """The state of a cell in words: ``gone since 2026-11-11``, and what its newest results say beside it."""
 
     def at(position: int) -> str:
@@ -102,7 +102,7 @@ def now(history: CaseHistory, one: Series, stamp: Callable[[str], str]) -> str:
     if standing is None:
         verdict = one.results[-1].verdict
         return f"inconclusive: {verdict}" if verdict else "not decided yet"
-    never = standing.new is State.NOT_REPRODUCING and one.shown is None
+    never = standing.new is State.NOT_REPRODUCING and one.failing is None
     words = "never reproduced" if never else f"{standing.now} since {at(standing.after)}"
     if one.rate is not None:
         words += f" in {one.rate[0]} of {one.rate[1]} trials"
@@ -122,12 +122,12 @@ def blocks(
     ``name``: how a cell is called. ``whole``: every cell and every change, rather than the first few.
     """
     lines: list[str] = []
-    for some in alike(changes):
+    for some in group_alike(changes):
         lines += _new(some, stamp) if some[0].before is None else _block(some, name, stamp, whole)
     return lines
 
 
-def alike(changes: Sequence[CellChange]) -> list[list[CellChange]]:
+def group_alike(changes: Sequence[CellChange]) -> list[list[CellChange]]:
     """Changes, the newest first, those of several cells together that are alike, with the same differences around."""
     grouped: dict[object, list[CellChange]] = {}
     for change in sorted(changes, key=lambda one: one.after[0].started_at, reverse=True):
@@ -187,7 +187,9 @@ def _chance(one: Transition) -> str:
     return f", {100 * one.chance:.0f} % chance of {pluralize(one.clean, 'clean trial')} at {before}"
 
 
-def unjudged(history: CaseHistory, series: Sequence[Series], name: Names, stamp: Callable[[str], str]) -> Iterable[str]:
+def list_unjudged(
+    history: CaseHistory, series: Sequence[Series], name: Names, stamp: Callable[[str], str]
+) -> Iterable[str]:
     """The cells whose newest results are inconclusive, which is not a change of the bug: since when, and as what."""
     grouped: dict[tuple[str, str], list[str]] = {}
     for one in series:
@@ -204,7 +206,7 @@ def every_verdict(history: CaseHistory, series: Sequence[Series], shown: Sequenc
     _, name = names(series)
     for one in series:
         yield style(name(one), bold=True)
-        for result in reversed(list(one.results.of(shown))):
+        for result in reversed(list(one.results.select(shown))):
             run = history.runs[result.run_id]
             said = {True: "as expected", False: "not as expected", None: "-"}[result.as_expected]
             yield f"  {run.started_at}  {result.verdict or 'undecided'} ({said})  {run.id}:{result.number}"

@@ -118,7 +118,7 @@ def transitions(
         else:
             rate = None
             if found[-1].new is State.REPRODUCING and state is State.NOT_REPRODUCING:
-                rate = _rate(sums.between(start, last), sums.between(0, last))
+                rate = _rate(sums.count(start, last), sums.count(0, last))
             one = Transition(
                 old=found[-1].new,
                 new=state,
@@ -129,7 +129,7 @@ def transitions(
                 seen=here - first + 1,
                 known=any(each.new is State.REPRODUCING for each in found),
                 rate=rate,
-                clean=sums.between(last + 1, here)[1] if rate else 0,
+                clean=sums.count(last + 1, here)[1] if rate else 0,
             )
             if (decided(at) or first < here) and (one.chance is None or one.chance < RARE):
                 found.append(replace(one, settled=at))
@@ -146,7 +146,7 @@ class _Sums:
         self._matched = [0, *accumulate(matched for matched, _ in tallies)]
         self._total = [0, *accumulate(total for _, total in tallies)]
 
-    def between(self, first: int, last: int) -> FailedOf:
+    def count(self, first: int, last: int) -> FailedOf:
         return self._matched[last + 1] - self._matched[first], self._total[last + 1] - self._total[first]
 
 

@@ -29,7 +29,6 @@ from reprokit.report.html.cell import (
 from reprokit.report.html.gathering import RecordedCase, known_cases
 from reprokit.report.html.overview import CaseRow, never_run, row, write_overview, write_runs
 from reprokit.report.html.writing import Clean, Folder, name, replacing
-from reprokit.report.timings import time_case
 from reprokit.store.errors import StoreError, Trouble
 from reprokit.store.places import log_path, read_log, why_removed
 
@@ -109,11 +108,8 @@ class _Making:
         paged = [run.id for run in known.runs if run.id in newest or run.id in self._request.also]
         pages = {(run.id, record.number) for run, record in known.current}
         pages |= {(run, one.number) for run in paged for one in known.results(run)}
-        last = next((run for run in reversed(known.runs) if not run.searches), known.runs[-1])
-        timings = self._timings(last.id)
-        numbers = {one.number for one in known.results(last.id)}
-        timing = time_case(last.id, timings[-1], numbers) if timings else None
-        write_case(self._folder, known, lambda run, number: (run, number) in pages, paged, timing)
+        timings = next(reversed(self._timings(known.last.id)), None)
+        write_case(self._folder, known, lambda run, number: (run, number) in pages, paged, timings)
         for (run_id, part), places in groupby(sorted(pages), lambda page: (page[0], page[1] // CELLS)):
             run = known.history.runs[run_id]
             path = f"{name(run.id)}/{name(known.id)}/{part}"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.emit import inline
 from reprokit.case.matrix import cell_key, label
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
+from reprokit.evidence.spans import PARTS, Timings, critical_path, sums
 from reprokit.report import differences, explanation
 from reprokit.report.history import timeline
 from reprokit.report.history.changes import CellChange, describe_change
@@ -18,7 +20,6 @@ from reprokit.report.html import writing
 from reprokit.report.html.gathering import RecordedCase
 from reprokit.report.html.overview import VERDICTS, describe_run, letter, name_verdict, see_fix
 from reprokit.report.html.writing import Folder
-from reprokit.report.timings import CaseTiming
 from reprokit.search.conditions import values_in_order
 
 if TYPE_CHECKING:
@@ -32,9 +33,9 @@ FEW = 20  # cells that are named of a change that many share
 
 
 def write_case(
-    folder: Folder, known: RecordedCase, has_page: HasPage, whole: Sequence[str], timing: CaseTiming | None
+    folder: Folder, known: RecordedCase, has_page: HasPage, whole: Sequence[str], timings: Timings | None
 ) -> None:
-    """Write ``data/case/NAME.js``; ``whole``: runs with all pages.
+    """Write ``data/case/NAME.js``; ``whole``: runs with all pages; ``timings``: of the last run.
 
     Cells come as columns with an entry for each, so that ten thousand are small. Words that repeat (reasons, states)
     are listed once, and cells name their position. Of the columns ``at`` has positions in the axis' values (-1: without
@@ -43,7 +44,7 @@ def write_case(
     the ``nights``, ids of runs. ``former``: how many cells more were run when the case was another. ``changes``:
     as ``history`` has them with --since and --json, those that are alike as one.
     """
-    case = known.file.case if known.file else None
+    case, last = known.file.case if known.file else None, known.last
     data = {
         "id": known.id,
         "name": writing.name(known.id),
@@ -61,11 +62,11 @@ def write_case(
         "blind": known.blind,
         **_matrix(known, has_page),
         "explanation": _explanation(known),
-        "changes": [_change_data(alike, known) for alike in timeline.alike(known.changes)],
+        "changes": [_change_data(alike, known) for alike in timeline.group_alike(known.changes)],
         "concerns": list(differences.ORDER),
         "unmeasured": list(differences.ASKED),
         "whole": whole,
-        "timing": timing and timing.to_json(),
+        "timing": timings and _time_cells(last.id, timings, {one.number for one in known.results(last.id)}),
     }
     folder.data(f"case/{writing.name(known.id)}", data)
 
@@ -109,7 +110,7 @@ def _matrix(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
                 "expected": VERDICTS.index(name_verdict(record.expected)) if record.expected else -1,
                 "fits": {True: 1, False: 0, None: -1}[record.as_expected],
                 "reason": _place(reasons, record.marked_reason),
-                "state": _place(states, timeline.now(known.history, series, stamp)) if series else -1,
+                "state": _place(states, timeline.describe_state(known.history, series, stamp)) if series else -1,
                 "failure": _failure(failures, record),
                 "run": runs[run.id],
                 "number": record.number,
@@ -119,7 +120,11 @@ def _matrix(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
         )
     for cell in unrun:
         series = known.courses.get((cell_key(cell), "case"))
-        state = f"{timeline.now(known.history, series, stamp)}; not run since the case was edited" if series else ""
+        state = (
+            f"{timeline.describe_state(known.history, series, stamp)}; not run since the case was edited"
+            if series
+            else ""
+        )
         rows.append(
             {
                 **dict.fromkeys(("verdict", "expected", "fits", "reason", "failure", "run", "number"), -1),
@@ -149,7 +154,7 @@ def _matrix(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
 
 def _strip(series: Series | None, nights: Sequence[str]) -> str:
     """What a cell came to in each of the nights."""
-    found = {one.run_id: one for one in series.results.of(nights) if one.verdict} if series else {}
+    found = {one.run_id: one for one in series.results.select(nights) if one.verdict} if series else {}
     letters = [letter(found[night].verdict, found[night].as_expected) if night in found else " " for night in nights]
     return "".join(letters).rstrip()
 
@@ -210,3 +215,24 @@ def _change_data(alike: Sequence[CellChange], known: RecordedCase) -> dict[str, 
     kept = ("words", "confirmed", "seen", "chance", "before", "after", "changed")
     cells = [name(one.series) for one in sorted(alike, key=lambda one: one.after[1].number)[:FEW]]
     return {**{key: change[key] for key in kept}, "count": len(alike), "cells": cells}
+
+
+PATH = 15  # spans of the critical path that are listed, the longest
+
+
+def _time_cells(run_id: str, timings: Timings, numbers: Set[int]) -> dict[str, Any]:
+    """``timing`` of a case: what its own cells took, by their ``numbers``, and the images that these were built for."""
+    images = {at for at, cells in enumerate(timings.images) if numbers & {*cells}}
+    own = [one for one in timings.spans if one.cell in numbers or (one.image in images and not one.cell)]
+    start = min((one.start for one in own), default=0.0)
+    path = sorted(critical_path(replace(timings, spans=tuple(own))), key=lambda one: -one.seconds)[:PATH]
+    return {
+        "run": run_id,
+        "began": timings.began,
+        "seconds": round(max((one.end for one in own), default=start) - start, 3),
+        "sum": {kind: round(seconds, 1) for kind, seconds in sums(own).items() if kind not in PARTS},
+        "path": [
+            [one.kind, one.name, round(one.start - start, 1), round(one.seconds, 1), one.cell]
+            for one in sorted(path, key=lambda one: one.start)
+        ],
+    }

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from reprokit.core.json_record import JsonRecord
 from reprokit.core.private_patterns import PEM
 from reprokit.core.text import one_line, pluralize
 from reprokit.environment import comparing
@@ -57,7 +56,7 @@ class Log:
 def _cell_data(
     known: RecordedCase, run: RunRecord, record: CellRecord, log: Callable[[TrialRecord], Log]
 ) -> dict[str, Any]:
-    """A cell of ``data/cells/RUN/NAME/K.js``; the log of a trial is ``logNUMBER``, see :func:`excerpt`.
+    """A cell of ``data/cells/RUN/NAME/K.js``; the log of a trial is ``logNUMBER``, see :func:`_excerpt`.
 
     ``facts`` and ``packages``: concern -> name -> value, as ``reprokit diff`` compares them.
     """
@@ -70,7 +69,7 @@ def _cell_data(
         found = log(trial)
         trials.append(_trial(trial, found))
         most = MOST if found.file or found.whole else 0
-        logs[f"log{trial.number}"] = excerpt(found.text, judged_lines(trial), most, found.kept).to_json()
+        logs[f"log{trial.number}"] = _excerpt(found.text, judged_lines(trial), most, found.kept)
     return {
         "case": known.id,
         "run": run.id,
@@ -136,7 +135,6 @@ def _asked(record: CellRecord) -> list[dict[str, Any]]:
 
 
 def _trial(trial: TrialRecord, log: Log) -> dict[str, Any]:
-    stacks = find_stacks(log.text)
     return {
         "number": trial.number,
         "outcome": trial.outcome.value,
@@ -147,7 +145,7 @@ def _trial(trial: TrialRecord, log: Log) -> dict[str, Any]:
         "used": usage_words(trial.usage).removeprefix(", "),
         "reason": trial.reason,
         "exception": trial.exception and trial.exception.to_json(),
-        "stacks": stacks and stacks.to_json(),
+        "stacks": _find_stacks(log.text),
         "lines": list(trial.lines),
         "file": log.file,
         "note": log.note,
@@ -157,26 +155,8 @@ def _trial(trial: TrialRecord, log: Log) -> dict[str, Any]:
 MOST_THREADS = 32  # threads whose stacks come with the page; the log has all of them
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShownStack(JsonRecord):
-    """A thread's stack, innermost frame first, each as function and place."""
-
-    name: str
-    frames: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShownStacks(JsonRecord):
-    """The stacks in a log; ``missing``: why not all are there."""
-
-    title: str
-    threads: tuple[ShownStack, ...]
-    more: int
-    missing: str
-
-
-def find_stacks(log: str) -> ShownStacks | None:
-    """The stacks in a log; None where none were asked for.
+def _find_stacks(log: str) -> dict[str, Any] | None:
+    """The stacks in a log, innermost frame first; None where none were asked for. ``missing``: why not all are there.
 
     At the time limit those of the last look, each with how often it was seen there.
     """
@@ -187,12 +167,12 @@ def find_stacks(log: str) -> ShownStacks | None:
     if not threads and not stacks.missing:
         return None
     where = "at the time limit" if stacks.samples else "of the crash"
-    return ShownStacks(
-        title=f"Stacks {where}: {pluralize(len(threads), 'thread')}" if threads else "No stacks",
-        threads=tuple(ShownStack(name=_name(one, stacks), frames=_frames(one)) for one in threads[:MOST_THREADS]),
-        more=max(len(threads) - MOST_THREADS, 0),
-        missing=stacks.missing,
-    )
+    return {
+        "title": f"Stacks {where}: {pluralize(len(threads), 'thread')}" if threads else "No stacks",
+        "threads": [{"name": _name(one, stacks), "frames": _frames(one)} for one in threads[:MOST_THREADS]],
+        "more": max(len(threads) - MOST_THREADS, 0),
+        "missing": stacks.missing,
+    }
 
 
 def _name(stack: ThreadStack, stacks: Stacks) -> str:
@@ -208,8 +188,8 @@ def _name(stack: ThreadStack, stacks: Stacks) -> str:
     return f"{words}: the same in {same} of {pluralize(len(stacks.samples), 'look')}"
 
 
-def _frames(stack: ThreadStack) -> tuple[tuple[str, str], ...]:
-    return tuple((one.function, f"{one.file}:{one.line}" if one.line else one.file) for one in stack.frames)
+def _frames(stack: ThreadStack) -> list[list[str]]:
+    return [[one.function, f"{one.file}:{one.line}" if one.line else one.file] for one in stack.frames]
 
 
 def judged_lines(trial: TrialRecord) -> set[int]:
@@ -217,28 +197,19 @@ def judged_lines(trial: TrialRecord) -> set[int]:
     return {*trial.lines, *(trial.exception.lines if trial.exception else ())}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Excerpt(JsonRecord):
-    """What is shown of a log, whose file has so many ``lines``: of each part its first line and text."""
-
-    lines: int
-    parts: tuple[tuple[int, str], ...] = ()
-    cuts: Sequence[tuple[int, int]] = ()
-
-
-def excerpt(text: str, judged: Set[int], most: int = MOST, kept: Set[int] | None = None) -> Excerpt:
-    """What is shown of a log.
+def _excerpt(text: str, judged: Set[int], most: int = MOST, kept: Set[int] | None = None) -> dict[str, Any]:
+    """A log as ``{lines, parts, cuts}``: how many lines its file has; of each part its first line and text.
 
     A log of up to ``most`` characters is one part; of a longer one come a quarter of ``most`` from its beginning, as
     much from its end, and what is around the lines that were ``judged``, as far as it is ``kept``: see :class:`Log`.
     """
     cleaned = plain(text, colours=True)
     if not cleaned:
-        return Excerpt(lines=0)
+        return {"lines": 0, "parts": [], "cuts": []}
     lines = cleaned.removesuffix("\n").split("\n")
     cuts = LineNumbers(text).cuts
     if len(cleaned) <= most and kept is None:
-        return Excerpt(lines=len(lines), parts=((1, "\n".join(lines)),), cuts=cuts)
+        return {"lines": len(lines), "parts": [[1, "\n".join(lines)]], "cuts": cuts}
     end = max(most // 4, 5000)
     wanted = lines_to_show(lines, judged, end, end)
     parts: list[tuple[int, list[str]]] = []
@@ -248,7 +219,7 @@ def excerpt(text: str, judged: Set[int], most: int = MOST, kept: Set[int] | None
         line = lines[at]
         cut = f"{line[:end]} ... {len(line) - end} more characters"
         parts[-1][1].append(cut if len(line) > end and kept is None else line)
-    return Excerpt(lines=len(lines), parts=tuple((at, "\n".join(some)) for at, some in parts), cuts=cuts)
+    return {"lines": len(lines), "parts": [[at, "\n".join(some)] for at, some in parts], "cuts": cuts}
 
 
 def lines_to_show(lines: Sequence[str], judged: Set[int], head: int, tail: int) -> set[int]:

@@ -54,13 +54,18 @@ class RecordedCase:
 
     def results(self, run_id: str) -> tuple[Result, ...]:
         """What the cells came to in a run, in their order."""
-        found = (one for series in self.history.series for one in series.results.of([run_id]))
+        found = (one for series in self.history.series for one in series.results.select([run_id]))
         return tuple(sorted(found, key=lambda one: one.number))
 
     @cached_property
     def plain_runs(self) -> tuple[RunRecord, ...]:
         """The runs that were not searches."""
         return tuple(run for run in self.runs if not run.searches)
+
+    @property
+    def last(self) -> RunRecord:
+        """The last run that was not a search, where there is one."""
+        return (self.plain_runs or self.runs)[-1]
 
     @cached_property
     def courses(self) -> Mapping[tuple[str, str], Series]:
@@ -93,9 +98,9 @@ def known_cases(store: Store, chosen: Sequence[str] = ()) -> Iterator[RecordedCa
 
 
 def _known(store: Store, case_id: str, history: CaseHistory, file_of: FileOf) -> RecordedCase | None:
-    runs = tuple(run for run in history.runs.values() if run.id in history.seen)
+    runs = tuple(run for run in history.runs.values() if run.id in history.run_ids)
     last = next((run for run in reversed(runs) if not run.searches), runs[-1])
-    serving = {one.engine for one in history.series if any(one.results.of([last.id]))}
+    serving = {one.engine for one in history.series if any(one.results.select([last.id]))}
     current = _current(store, history, serving, last, file_of)
     if not current:  # a run that has decided nothing yet
         return None

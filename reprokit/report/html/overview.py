@@ -17,6 +17,7 @@ from reprokit.evidence.records import Result, RunRecord
 from reprokit.evidence.strength import trials_each
 from reprokit.report.explanation import FixSeen, claim, fix_of
 from reprokit.report.flip import flip
+from reprokit.report.history.changes import RunMoment
 from reprokit.report.html import writing
 from reprokit.report.html.gathering import RecordedCase
 from reprokit.report.html.writing import Folder
@@ -64,20 +65,16 @@ class FlipWords(JsonRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LastRun(JsonRecord):
+class LastRun(RunMoment):
     """The last run of a case; ``engine``: '' for the usual one."""
 
-    run: str
-    at: str
     engine: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Square(JsonRecord):
+class Square(RunMoment):
     """A run in the strip of a case."""
 
-    run: str
-    at: str
     status: str
     words: str
     whole: bool  # it had every cell that there is now
@@ -125,9 +122,8 @@ def row(known: RecordedCase, file: CaseFile | None = None, *, elsewhere: bool = 
     own = [record for record in records if record.variant == "case"]
     cells = frozenset(cell_key(record.cell) for record in records)
     here = file or known.file
-    last = known.plain_runs[-1] if known.plain_runs else known.runs[-1]
     titles = [one.title for record in records if (one := record.details.failure)]
-    usual = registry.is_reference(last.engine)
+    usual = registry.is_reference((last := known.last).engine)
     return CaseRow(
         id=known.id,
         name=writing.name(known.id),

@@ -20,13 +20,13 @@ from reprokit.report.markdown.text import block, code, prose
 from reprokit.search.explain import Statement
 
 
-def ran(run: RunRecord) -> str:
+def describe_run(run: RunRecord) -> str:
     """When a run was, and with what, in a sentence."""
     engine = f", {prose(run.host.engine)}" if run.host.engine else ""
     return f"Run {run.started_at[:10]} by reprokit {prose(run.version)}{engine}."
 
 
-def explained(cells: Sequence[CellRecord], file_of: FileOf) -> tuple[str, str]:
+def explain_cells(cells: Sequence[CellRecord], file_of: FileOf) -> tuple[str, str]:
     """What separates the cells of one case, as a sentence, and the cells behind it; '' where nothing can be claimed."""
     if sum(cell.variant == "case" for cell in cells) < 2:
         return "", ""  # one by itself is nothing to compare
@@ -38,7 +38,7 @@ def explained(cells: Sequence[CellRecord], file_of: FileOf) -> tuple[str, str]:
     return begun, block(explanation.full(found), most=400) if found.explanation.conditions or found.difference else ""
 
 
-def titled(title: str, forms: tuple[str, ...]) -> tuple[str, ...]:
+def add_title(title: str, forms: tuple[str, ...]) -> tuple[str, ...]:
     """The forms of a section, each under a title but for the empty one."""
     return tuple(f"### {title}\n\n{form}" if form else "" for form in forms)
 
@@ -52,7 +52,7 @@ DIFFERENCES = (60, 20)
 _TELLING = (Verdict.REPRODUCED, Verdict.FLAKY, Verdict.DIFFERENT_FAILURE, Verdict.BUILD_FAILED)
 
 
-def telling(cells: Sequence[CellRecord]) -> CellRecord | None:
+def choose_cell(cells: Sequence[CellRecord]) -> CellRecord | None:
     """The cell whose log says most: one that reproduces, else that fails otherwise, else that cannot be built."""
     for verdict in _TELLING:
         found = [cell for cell in cells if cell.verdict is verdict]
@@ -61,7 +61,7 @@ def telling(cells: Sequence[CellRecord]) -> CellRecord | None:
     return None
 
 
-def nearest(bad: CellRecord, cells: Sequence[CellRecord]) -> CellRecord | None:
+def find_nearest(bad: CellRecord, cells: Sequence[CellRecord]) -> CellRecord | None:
     """The cell without the failure that differs least from ``bad``; its own cell with the fix where no other passes."""
     good = [cell for cell in cells if cell.verdict is Verdict.NOT_REPRODUCED]
     if not good:
@@ -74,7 +74,7 @@ def nearest(bad: CellRecord, cells: Sequence[CellRecord]) -> CellRecord | None:
     return min(good, key=distance)
 
 
-def compared(run: RunRecord, bad: CellRecord, good: CellRecord, texts: Texts, most: int) -> str:
+def compare_cells(run: RunRecord, bad: CellRecord, good: CellRecord, texts: Texts, most: int) -> str:
     """How the environments of two cells differ; '' where they do not, as far as is known."""
     sides = [collect_facts(texts, run, cell) for cell in (good, bad)]
     found = differences.compare(*sides)
@@ -114,7 +114,7 @@ def _blanked(key: re.Match[str]) -> str:
     return "\n".join(["<private-key>"] * (key[0].count("\n") + 1))
 
 
-def measured(cell: CellRecord, run: RunRecord) -> str:
+def describe_environment(cell: CellRecord, run: RunRecord) -> str:
     """The environment of a cell as measured, in the words of bug reports, and what ran it."""
     lines = cell.environment.report().splitlines() if cell.environment else []
     engine, kernel = run.host.engine or "no engine", run.host.kernel or "?"

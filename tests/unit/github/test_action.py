@@ -16,7 +16,7 @@ from reprokit.cli import invoke
 from reprokit.core.errors import UsageError
 from reprokit.environment.axes import AXIS_NAMES
 from reprokit.github.action import FAIL_ON, arguments, fails
-from reprokit.github.reply import verdicts_table
+from reprokit.github.reply import write_verdicts
 
 
 def test_inputs_become_options() -> None:
@@ -84,7 +84,7 @@ def test_a_false_result_file_is_only_shown_as_text() -> None:
         {"cell": {"x": "@me"}, "verdict": "<script>", "expected": "@me", "variant": "fix", "reason": 7},
         {"cell": 3},
     ]
-    text = verdicts_table({"cases": [{"id": "a`</h3>", "cells": [*lies, 1, *lies * 500]}]})
+    text = write_verdicts({"cases": [{"id": "a`</h3>", "cells": [*lies, 1, *lies * 500]}]})
     for token in MarkdownIt("commonmark", {"html": True}).enable("table").parse(text):
         assert token.type != "html_block"
         for child in token.children or ():
@@ -93,8 +93,8 @@ def test_a_false_result_file_is_only_shown_as_text() -> None:
             assert child.type != "text" or "@everyone" not in child.content
     assert len(text) < 60_000
     for nothing in ({"cases": "x"}, {}, {"cases": [3]}):
-        assert verdicts_table(nothing) == "No case was run.\n"
-    assert "no cell was run" in verdicts_table({"cases": [{}]})
+        assert write_verdicts(nothing) == "No case was run.\n"
+    assert "no cell was run" in write_verdicts({"cases": [{}]})
 
 
 def test_a_job_of_a_night_reports_a_wrong_entry(

@@ -231,7 +231,7 @@ def artifact(number: int, day: int, **values: Any) -> dict[str, Any]:
 
 
 def test_the_newest_store_of_this_repository_is_taken() -> None:
-    found = night.newest(
+    found = night._newest(
         [
             artifact(1, 3),
             artifact(2, 4),
@@ -245,7 +245,7 @@ def test_the_newest_store_of_this_repository_is_taken() -> None:
     )
     assert found is not None
     assert found["workflow_run"]["id"] == 102
-    assert night.newest([], "main") is None
+    assert night._newest([], "main") is None
 
 
 def test_artifacts_of_other_users_do_not_hide_the_store(

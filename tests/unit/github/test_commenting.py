@@ -10,7 +10,7 @@ from reprokit.core.github_api import ApiError, Repository
 from reprokit.github.commenting import admit, answer
 from reprokit.github.event import Event
 from reprokit.github.issue import label_of, review
-from reprokit.github.reply import Reply, of_review, running, verdict
+from reprokit.github.reply import Reply, answer_run, of_review, running
 from tests.unit.github.server import BOT, TOKEN, Forge
 from tests.unit.github.test_issue import CASE, form
 
@@ -102,7 +102,7 @@ def test_the_verdict_is_kept_and_its_label_removed(forge: Forge) -> None:
     forge.label(1, REVIEW.label)
     answer(repository(forge), 1, running(REVIEW, "boss", "u"))
     assert forge.names(1) == [REVIEW.label]
-    done = verdict(REVIEW.digest, CASE, {"cases": []}, "u")
+    done = answer_run(REVIEW.digest, CASE, {"cases": []}, "u")
     answer(repository(forge), 1, done)
     assert (forge.bodies(1), forge.names(1)) == ([done.comment], [])
     assert answer(repository(forge), 1, of_review(REVIEW)) == "the result for this text is kept"
@@ -113,7 +113,7 @@ def test_a_run_that_a_newer_one_cancelled_does_not_comment(forge: Forge) -> None
     """Its label was added again: the new run cancels the old one, whose last job still answers."""
     forge.label(1, REVIEW.label)
     answer(repository(forge), 1, running(REVIEW, "boss", "https://x/runs/2"), "https://x/runs/2")
-    ended = {number: verdict(REVIEW.digest, CASE, None, f"https://x/runs/{number}") for number in (1, 2)}
+    ended = {number: answer_run(REVIEW.digest, CASE, None, f"https://x/runs/{number}") for number in (1, 2)}
     assert answer(repository(forge), 1, ended[1], "https://x/runs/1") == "a newer run of this text is in progress"
     assert "**Running**" in forge.bodies(1)[0]
     assert forge.names(1) == [REVIEW.label]

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from reprokit.case.templates import TOO_LONG
 from reprokit.cli import invoke
 from reprokit.github.issue import LABEL, MAX_BODY, MAX_CELLS, MAX_TEXT, digest_of, label_of, review
-from reprokit.github.reply import MARKER, MAX_COMMENT, of_review, parse_reply, verdict
+from reprokit.github.reply import MARKER, MAX_COMMENT, answer_run, of_review, parse_reply
 from tests.unit.limits import examples
 
 CASE = """\
@@ -181,17 +181,17 @@ def test_a_verdict_shows_the_table_and_survives_false_results() -> None:
     digest = review(form(CASE)).digest
     cells = [{"cell": {"how": how}, "verdict": "reproduced", "reason": "on host-7"} for how in ("a|b", "c")]
     result = {"cases": [{"id": "pasted", "digest": "x", "cells": cells}]}
-    reply = verdict(digest, CASE, result, "https://github.example/run", lambda text: text.replace("host-7", "HOST"))
+    reply = answer_run(digest, CASE, result, "https://github.example/run", lambda text: text.replace("host-7", "HOST"))
     assert reply.state == "verdict"
     assert "| 1 | <code>a&#124;b</code> | **reproduced** | `on HOST` |" in reply.markdown
     assert f"`{label_of(digest)}`" in reply.comment
     long = 2 * MAX_COMMENT
     huge = [{"cell": {"a": "`" * long}, "reason": "x" * long}] * 500
     result = {"cases": [{"id": "x" * long, "cells": huge}] * 9}
-    assert len(verdict(digest, CASE, result, "u").comment) <= MAX_COMMENT
-    assert "without a result" in verdict(digest, CASE, None, "u").markdown
+    assert len(answer_run(digest, CASE, result, "u").comment) <= MAX_COMMENT
+    assert "without a result" in answer_run(digest, CASE, None, "u").markdown
     for lie in ({"cases": [{"cells": [1, {"cell": 3, "reason": ["x"]}], "id": 5}]}, {"cases": {}}, {}):
-        assert verdict(digest, CASE, lie, "u").state == "verdict"
+        assert answer_run(digest, CASE, lie, "u").state == "verdict"
 
 
 @settings(deadline=None)

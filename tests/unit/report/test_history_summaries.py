@@ -155,11 +155,11 @@ def test_the_history_is_that_of_all_records_one_by_one(tmp_path: Path, seed: int
     assert by_summaries(again) == expected
     for series in gather(again).series:  # what is found in the letters is what a look at each result finds
         shown = [one for one in series.results if state_of(one.verdict) is State.REPRODUCING]
-        assert series.shown == ((shown[0], shown[-1]) if shown else None)
+        assert series.failing == ((shown[0], shown[-1]) if shown else None)
         sure = [one for one in series.results if one.verdict is not None and one.verdict.conclusive]
         assert series.newest(conclusive=True) == (sure[-1] if sure else None)
         runs = {one.run_id for one in series.results}
-        assert [*series.results.of(sorted(runs))] == sorted(series.results, key=lambda one: one.run_id)
+        assert [*series.results.select(sorted(runs))] == sorted(series.results, key=lambda one: one.run_id)
 
 
 def test_what_changes_a_run_removes_its_summaries_and_the_next_command_makes_them_again(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from reprokit.evidence.origin import OwnerRecord
 from reprokit.evidence.records import RequestRecord
 from reprokit.evidence.spans import Span, Timings, read_timings
 from reprokit.report.html import building, gathering, overview, writing
-from reprokit.report.timings import time_case
+from reprokit.report.html.case import _time_cells
 from tests.unit.fakes import FakeEngine
 from tests.unit.nights import CASE, Nights
 from tests.unit.run.test_runner import CASE as TOY
@@ -266,11 +266,11 @@ def test_the_times_are_of_the_cells_of_the_case_alone() -> None:
         *(Span("program", 15 + number, 2.0, cell=number) for number in (1, 2, 3)),
     ]
     whole = Timings(began="2026-01-01T00:00:00.000Z", seconds=100.0, images=images, spans=tuple(spans))
-    found = time_case("r", whole, {1})
-    assert found.sum == {"build": 10.0, "program": 2.0}
-    assert found.seconds == 13.0
-    assert [(kind, start) for kind, _, start, _, _ in found.path] == [("build", 0.0), ("program", 11.0)]
-    assert time_case("r", whole, {4}).path == ()
+    found = _time_cells("r", whole, {1})
+    assert found["sum"] == {"build": 10.0, "program": 2.0}
+    assert found["seconds"] == 13.0
+    assert [(kind, start) for kind, _, start, _, _ in found["path"]] == [("build", 0.0), ("program", 11.0)]
+    assert _time_cells("r", whole, {4})["path"] == []
 
 
 def test_the_times_of_a_run_are_read_once_for_all_its_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

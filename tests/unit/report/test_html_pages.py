@@ -19,17 +19,7 @@ from reprokit.evidence.text import LineNumbers
 from reprokit.report.history.series import gather
 from reprokit.report.html.building import PagesRequest, build
 from reprokit.report.html.case import write_case
-from reprokit.report.html.cell import (
-    MOST_THREADS,
-    Excerpt,
-    Log,
-    Packer,
-    ShownStacks,
-    excerpt,
-    find_stacks,
-    last_states,
-    thin_log,
-)
+from reprokit.report.html.cell import MOST_THREADS, Log, Packer, _excerpt, _find_stacks, last_states, thin_log
 from reprokit.report.html.gathering import RecordedCase, known_cases
 from reprokit.report.html.overview import VERDICTS, row
 from reprokit.report.html.writing import Folder, clean_texts, script
@@ -169,8 +159,8 @@ def test_a_log_comes_with_its_colours_and_whole_while_it_is_small(nights: Nights
     nights.run({"1": "N", "2": "R"})
     data = cell(nights, 2, "\x1b[31mred\x1b[0m\n\x1b[2J\x1b]0;title\x07\nend\n")  # no more of a terminal's language
     assert data["log1"] == {"lines": 3, "parts": [[1, "\x1b[31mred\x1b[0m\n\nend"]], "cuts": []}
-    assert excerpt("", set()) == Excerpt(lines=0)
-    assert excerpt("a\n[reprokit: 9 bytes (4 lines) cut]\nf\n", set()).cuts == [(2, 3)]
+    assert _excerpt("", set()) == {"lines": 0, "parts": [], "cuts": []}
+    assert _excerpt("a\n[reprokit: 9 bytes (4 lines) cut]\nf\n", set())["cuts"] == [(2, 3)]
 
 
 def test_a_line_that_was_overwritten_comes_as_a_terminal_leaves_it() -> None:
@@ -184,11 +174,11 @@ LINES = st.lists(st.text(st.characters(exclude_characters="\n\r\x1b\x00", exclud
 @given(lines=LINES, judged=st.sets(st.integers(1, 60)), most=st.sampled_from([0, 100, 100_000]))
 def test_every_line_of_an_excerpt_is_that_line_of_the_log(lines: list[str], judged: set[int], most: int) -> None:
     text = "".join(f"{line}\n" for line in lines * 30)
-    found = excerpt(text, judged, most)
+    found = _excerpt(text, judged, most)
     whole = lines * 30
-    assert found.lines == len(whole)
+    assert found["lines"] == len(whole)
     shown = {}
-    for first, part in found.parts:
+    for first, part in found["parts"]:
         shown |= dict(enumerate(part.split("\n"), first))
     assert all(whole[number - 1] == line for number, line in shown.items())
     assert judged & set(range(1, len(whole) + 1)) <= shown.keys()
@@ -196,8 +186,8 @@ def test_every_line_of_an_excerpt_is_that_line_of_the_log(lines: list[str], judg
 
 
 def test_a_line_of_a_long_log_is_cut_with_a_word_about_it() -> None:
-    found = excerpt("x" * 1_000_000, set())
-    [[_, line]] = found.parts
+    found = _excerpt("x" * 1_000_000, set())
+    [[_, line]] = found["parts"]
     assert len(line) < 100_000
     assert line.endswith("... 950000 more characters")
 
@@ -215,9 +205,9 @@ def seen_of(text: str, judged: set[int]) -> tuple[dict[int, str], str, str, int]
         return scrub(one).text
 
     found, shown, note, kept = thin_log(text, judged, clean)
-    parts = excerpt(found, judged, kept=kept)
-    assert parts.lines == len(text.rstrip("\n").split("\n"))
-    lines = {at: line for first, part in parts.parts for at, line in enumerate(part.split("\n"), first)}
+    parts = _excerpt(found, judged, kept=kept)
+    assert parts["lines"] == len(text.rstrip("\n").split("\n"))
+    lines = {at: line for first, part in parts["parts"] for at, line in enumerate(part.split("\n"), first)}
     return lines, shown, note, sum(sizes)
 
 
@@ -239,7 +229,7 @@ def test_of_a_long_log_that_was_cut_lines_keep_the_numbers_of_the_whole_output()
     cut = "[reprokit: 9000 bytes (900 lines) cut]"
     text = "\n".join([*LONG_LOG[:15_000], cut, *LONG_LOG[15_000:30_000], cut, *LONG_LOG[30_000:]])
     found, _, _, kept = thin_log(text, {20_000}, str)
-    assert excerpt(found, {20_000}, kept=kept).cuts == LineNumbers(text).cuts == [(15_001, 899), (30_002, 1798)]
+    assert _excerpt(found, {20_000}, kept=kept)["cuts"] == LineNumbers(text).cuts == [(15_001, 899), (30_002, 1798)]
 
 
 def test_of_a_long_log_a_key_and_a_long_line_give_nothing_away() -> None:
@@ -384,29 +374,29 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "stacks"
 
 
 def test_no_stacks_no_section() -> None:
-    assert find_stacks("fine\n") is None
+    assert _find_stacks("fine\n") is None
 
 
 def test_the_thread_that_crashed_comes_first_with_both_kinds_of_frames() -> None:
-    found = find_stacks((GOLDEN / "c-extension.log").read_text())
+    found = _find_stacks((GOLDEN / "c-extension.log").read_text())
     assert found is not None
-    assert found.threads[0].name.endswith(": SIGSEGV")
-    calls = [call for call, _ in found.threads[0].frames]
+    assert found["threads"][0]["name"].endswith(": SIGSEGV")
+    calls = [call for call, _ in found["threads"][0]["frames"]]
     assert calls[0] == "PyObject_Size"
     assert calls[-1] == "<module>"
-    assert (found.more, found.missing) == (0, "")
+    assert (found["more"], found["missing"]) == (0, "")
 
 
 def test_of_a_hang_the_last_look_is_shown_with_how_often_it_was_the_same() -> None:
-    found = find_stacks((GOLDEN / "hang-queue.log").read_text())
+    found = _find_stacks((GOLDEN / "hang-queue.log").read_text())
     assert found is not None
-    assert found.title.startswith("Stacks at the time limit: ")
-    assert any(one.name.endswith("the same in 3 of 3 looks") for one in found.threads)
+    assert found["title"].startswith("Stacks at the time limit: ")
+    assert any(one["name"].endswith("the same in 3 of 3 looks") for one in found["threads"])
 
 
 def test_why_there_are_none() -> None:
-    found = find_stacks("fine\n[reprokit: no stacks: ptrace is refused]\n")
-    assert found == ShownStacks(title="No stacks", threads=(), more=0, missing="ptrace is refused")
+    found = _find_stacks("fine\n[reprokit: no stacks: ptrace is refused]\n")
+    assert found == {"title": "No stacks", "threads": [], "more": 0, "missing": "ptrace is refused"}
 
 
 def test_a_page_has_a_bounded_number_of_threads() -> None:
@@ -414,12 +404,12 @@ def test_a_page_has_a_bounded_number_of_threads() -> None:
     head, *lines = text[text.rindex("[reprokit: stacks of process") :].splitlines()
     thread = [line for line in lines if line.startswith("    ")][:2]
     many = "".join(f"Thread {number} (idle)\n" + "\n".join(thread) + "\n" for number in range(1, 101))
-    found = find_stacks(f"x\n{head}\n{many}{lines[-1]}\n")
+    found = _find_stacks(f"x\n{head}\n{many}{lines[-1]}\n")
     assert found is not None
-    assert (len(found.threads), found.more) == (MOST_THREADS, 100 - MOST_THREADS)
+    assert (len(found["threads"]), found["more"]) == (MOST_THREADS, 100 - MOST_THREADS)
 
 
 @pytest.mark.parametrize("cut", range(0, 3000, 97))
 def test_a_cut_log_is_not_a_defect(cut: int) -> None:
     text = (GOLDEN / "c-extension.log").read_text()
-    find_stacks(text[:-cut] if cut else text)
+    _find_stacks(text[:-cut] if cut else text)

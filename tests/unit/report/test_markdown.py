@@ -189,9 +189,9 @@ def test_the_nearest_cell_differs_least() -> None:
     far = cell(2, Verdict.NOT_REPRODUCED, {"a": "2", "b": "2"}, environment=Measured())
     near = cell(3, Verdict.NOT_REPRODUCED, {"a": "2", "b": "1"}, environment=Measured())
     fix = cell(4, Verdict.NOT_REPRODUCED, {"a": "1", "b": "1"}, variant="fix", environment=Measured())
-    assert parts.nearest(bad, [bad, far, near, fix]) == near
-    assert parts.nearest(bad, [bad, fix]) == fix
-    assert parts.nearest(bad, [bad]) is None
+    assert parts.find_nearest(bad, [bad, far, near, fix]) == near
+    assert parts.find_nearest(bad, [bad, fix]) == fix
+    assert parts.find_nearest(bad, [bad]) is None
 
 
 @pytest.mark.system
