@@ -9,7 +9,7 @@ import click
 
 from reprokit.cli import doctor, options
 from reprokit.cli.display.plain import columns
-from reprokit.cli.doctor.finding import Findings
+from reprokit.cli.doctor.ground import Findings
 from reprokit.core.terminal import echo, style
 from reprokit.core.text import pluralize
 

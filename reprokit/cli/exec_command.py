@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reprokit.cli import opening, options
+from reprokit.cli import options, shell_command
 from reprokit.cli.display.plain import columns
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import UsageError
@@ -43,8 +43,8 @@ Exit status: that of the command; of several cells, the one that all have, else 
 built or served here, 130 interrupted.
 """,
 )
-@opening.cell_arguments
-@opening.container_options
+@shell_command.cell_arguments
+@shell_command.container_options
 @options.jobs_option
 @click.option("-i", "--stdin", is_flag=True, help="Give the command what is on standard input; to each cell the same.")
 @options.json_file_option("Write what each cell wrote.")
@@ -71,8 +71,8 @@ def command(context: click.Context, /, **given: Any) -> int:
     store_folder = options.obeyed_store(given.pop("store_folder"))
     # What the command writes is on standard output, alone.
     session = ByHand(store_folder, display=Screen(sys.stderr, live=False))
-    changes = opening.changes_of(given)
-    request, tasks = opening.cells_of(session, given, jobs=given.pop("jobs"))
+    changes = shell_command.changes_of(given)
+    request, tasks = shell_command.cells_of(session, given, jobs=given.pop("jobs"))
     alone = len(tasks) == 1 and json_file is None
     with _kept_stdin() if wants_stdin else contextlib.nullcontext() as stdin:
         used = session.execute(request, tasks, program, changes, _Shown() if alone else _keep, stdin)

@@ -24,9 +24,8 @@ from reprokit.core.workflow_commands import command as workflow_command
 from reprokit.engine import site
 from reprokit.environment.cases import load_text
 from reprokit.github import action, issue, used_runner
-from reprokit.github.commenting import admit, answer
-from reprokit.github.event import pinned, read_event, read_reply, read_result, run_url
-from reprokit.github.reply import Reply, answer_run, of_review, refused, running
+from reprokit.github import reply as replies
+from reprokit.github.event import pinned, read_event, run_url
 from reprokit.report.formats import FormatSources, Scrubber, run_format
 from reprokit.run.admitting import supply_of
 from reprokit.run.loading import load_all
@@ -121,12 +120,12 @@ def check_issue_command(output: Path) -> int:
     happened = read_event()
     body = happened.text("issue", "body")
     found = issue.review(body)
-    reply = of_review(found)
+    reply = replies.of_review(found)
     if happened.action in ("labeled", "unlabeled") and not issue.LABEL.fullmatch(happened.text("label", "name")):
-        reply = Reply(state="none", digest=found.digest)  # a label that is not ours
+        reply = replies.Reply(state="none", digest=found.digest)  # a label that is not ours
         needed = False
     elif happened.action == "closed":
-        reply, needed = Reply(state="closed", digest=found.digest), True
+        reply, needed = replies.Reply(state="closed", digest=found.digest), True
     else:
         needed = found.state != "none" or happened.action != "opened"
     _write_reply(output, reply, found.text)
@@ -148,9 +147,9 @@ def admit_command(folder: Path) -> int:
     found = issue.review(happened.text("issue", "body"))
     if found.state != "valid":
         raise UsageError("the issue holds no valid case: see the comment of check-issue for the errors")
-    reason = admit(happened, found, from_environment())
+    reason = replies.admit(happened, found, from_environment())
     by = happened.text("sender", "login")
-    reply = refused(found, reason) if reason else running(found, by, run_url(os.environ))
+    reply = replies.refused(found, reason) if reason else replies.running(found, by, run_url(os.environ))
     _write_reply(folder, reply, found.text)
     set_outputs({"admitted": str(not reason).lower()})
     echo(reason or "admitted")
@@ -182,15 +181,17 @@ def run_issue_command(folder: Path, output: Path) -> int:
 @click.option("--result", type=click.Path(path_type=Path), help="Folder of run-issue: answer with its verdicts.")
 def comment_command(folder: Path, result: Path | None) -> int:
     """Post reply.json as our one comment on the event's issue, or update it, and update the labels."""
-    happened, reply = read_event(), read_reply(folder)
+    happened, reply, url = read_event(), replies.read_reply(folder), run_url(os.environ)
     if result is not None:
         text = (folder / "case.yaml").read_text(encoding="utf-8")
-        reply = answer_run(reply.digest, text, read_result(result, reply.digest), run_url(os.environ), Scrubber([]))
-    echo_data(answer(from_environment(), happened.number("issue", "number"), reply, run_url(os.environ)))
+        reply = replies.answer_run(
+            reply.digest, text, replies.read_result(result, reply.digest), run_url(os.environ), Scrubber([])
+        )
+    echo_data(replies.answer(from_environment(), happened.number("issue", "number"), reply, url))
     return 0
 
 
-def _write_reply(folder: Path, reply: Reply, text: str) -> None:
+def _write_reply(folder: Path, reply: replies.Reply, text: str) -> None:
     write(folder / "reply.json", json.dumps(reply.to_json()))
     if reply.state in ("valid", "running", "refused"):
         write(folder / "case.yaml", text)

@@ -16,7 +16,7 @@ from reprokit.case import units
 from reprokit.case.matrix import count
 from reprokit.case.trust import Trust
 from reprokit.cli import OWN_VARIABLES, dialogue, options
-from reprokit.cli.trying import try_draft
+from reprokit.cli.dialogue import try_draft
 from reprokit.core import files
 from reprokit.core.errors import CaseError, UsageError
 from reprokit.core.near_match import near

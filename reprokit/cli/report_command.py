@@ -206,7 +206,7 @@ def _say(pages: _Pages, built: Built, index: str) -> None:
 
 
 def _serve(store: Store, pages: _Pages, output: Path | None, port: int) -> int:
-    from reprokit.report.html.serving import serve
+    from reprokit.report.html.writing import serve
 
     with signals(), private_folder("report") as scratch:
         target = output or scratch / "site"

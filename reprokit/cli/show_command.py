@@ -110,7 +110,7 @@ def command(
             _search(FormatSources.of(store, record).search)
         else:
             cases = explanation.explain_run(record, explanation.files_in(store))
-            echo("".join(f"{line}\n" for line in explanation.conclude(cases, record.id).lines), nl=False)
+            echo("".join(f"{line}\n" for line in explanation.conclude(cases, record.id)[0]), nl=False)
         return 0
     found = record.cell(cell)
     if part:

@@ -1,4 +1,4 @@
-"""The event that started a workflow, and the files that its jobs leave for each other: untrusted, to reach no shell."""
+"""The event that started a workflow, and the case that a job leaves for another: untrusted, to reach no shell."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 
 from reprokit.core import json_text
 from reprokit.core.errors import UsageError
-from reprokit.github.reply import Reply, parse_reply
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,22 +58,10 @@ def read_event(environ: Mapping[str, str] = os.environ) -> Event:
     return Event(name=environ.get("GITHUB_EVENT_NAME", ""), action=action if isinstance(action, str) else "", data=data)
 
 
-MAX_RESULT = 32 * 1024**2
-"""Largest result file that is read, in bytes."""
-
-
 def run_url(environ: Mapping[str, str]) -> str:
     """The address of the workflow run, from the variables that Actions sets."""
     server, name, run = (environ.get(f"GITHUB_{key}", "") for key in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
     return f"{server}/{name}/actions/runs/{run}"
-
-
-def read_reply(folder: Path) -> Reply:
-    """The reply in reply.json of an earlier job. Raises UsageError when there is none."""
-    try:
-        return parse_reply(json_text.loads((folder / "reply.json").read_text(encoding="utf-8")))
-    except (OSError, ValueError, AttributeError):
-        raise UsageError(f"{folder / 'reply.json'}: not a reply of `reprokit integrate github check-issue`") from None
 
 
 def pinned(folder: Path, digest: str) -> Path:
@@ -91,19 +78,3 @@ def pinned(folder: Path, digest: str) -> Path:
     if found != digest:
         raise UsageError(f"{case}: its sha256 is {found}, but {digest} was reviewed: nothing is run")
     return case
-
-
-def read_result(folder: Path, digest: str) -> object:
-    """The JSON of the runner's result.json; None where there is none for the case with this ``digest``.
-
-    The runner ran an untrusted case, so the file is untrusted: it is parsed, and its texts are shown, nothing more.
-    """
-    file = folder / "result.json"
-    try:
-        if not file.is_file() or file.stat().st_size > MAX_RESULT:
-            return None
-        data = json_text.loads(file.read_bytes())
-        digests = [case["digest"] for case in data["cases"]]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return None
-    return data if digests == [f"sha256:{digest}"] else None

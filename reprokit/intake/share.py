@@ -24,7 +24,6 @@ from reprokit.report.formats.md import RESERVED
 from reprokit.report.history.changes import Texts
 from reprokit.report.labels import failure_lines, summary
 from reprokit.report.markdown import sections as parts
-from reprokit.report.markdown import tables
 from reprokit.report.markdown.sections import add_title, describe_run, explain_cells
 from reprokit.report.markdown.text import Section, block, code, details, fence, fit, html_code, prose, size
 from reprokit.run.loading import load
@@ -108,7 +107,7 @@ def _head(subject: Subject, run: RunRecord | None, statement: str) -> str:
         lines.append("**Not run yet here:** this is the case alone, without verdicts.")
     else:
         counts = prose(summary(run.cells))
-        same = ", ".join(tables.fixed_axes(run.cells)) if len(run.cells) > 1 else ""
+        same = ", ".join(parts.fixed_axes(run.cells)) if len(run.cells) > 1 else ""
         always = f" In every cell: {same}." if same else ""
         lines.append(f"**{statement or counts}.**")
         lines.append((f"{counts}. " if statement else "") + describe_run(run) + always)
@@ -121,10 +120,10 @@ def _head(subject: Subject, run: RunRecord | None, statement: str) -> str:
 
 
 def _verdicts(cells: Sequence[CellRecord]) -> list[Section]:
-    whole, short = tables.tables(cells), tables.tables(cells, short=True)
+    whole, short = parts.tables(cells), parts.tables(cells, short=True)
     found = [Section(name="the table of verdicts", worth=80, forms=(whole, short, ""))]
-    if not tables.has_reasons(cells):
-        forms = (tables.reasons(cells), tables.reasons(cells, 3), "")
+    if not parts.has_reasons(cells):
+        forms = (parts.reasons(cells), parts.reasons(cells, 3), "")
         found.append(Section(name="the reasons", worth=40, forms=forms))
     if ways := list(failure_lines(cells)):
         found.append(Section(name="the ways of failing", worth=45, forms=(block(ways), "")))

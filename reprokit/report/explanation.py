@@ -192,27 +192,19 @@ def find_not_run(file: CaseFile, ran: Sequence[CellRecord]) -> list[Cell]:
     return [cell for cell in expand(matrix.axes, matrix.exclude, matrix.include) if cell_key(cell) not in known]
 
 
-@dataclass(frozen=True, kw_only=True)
-class EndOfRun:
-    """What the end of a run says of its cases, and of which of them that bounds how often passing cells may fail."""
+def conclude(cases: Sequence[Explained], run_id: str) -> tuple[list[str], frozenset[str]]:
+    """What the end of a run says: of a few cases all in short; of many those that depart, and how to see the others.
 
-    lines: tuple[str, ...] = ()
-    bounded: frozenset[str] = frozenset()
-
-
-def conclude(cases: Sequence[Explained], run_id: str) -> EndOfRun:
-    """Of a few cases all in short; of many those that depart, and how to see the others."""
+    And the cases of which that says what their passing cells do not exclude.
+    """
     compared = [one for one in cases if one.explanation.bad and (one.explanation.good or one.difference)]
     shown = compared if len(compared) <= FEW_CASES else [one for one in compared if one.departs][:SHOWN]
-    lines = []
-    for one in shown:
-        name = f"{one.id}: " if len(cases) > 1 else ""
-        lines += [f"{name}{line}" for line in short(one)]
+    lines = [f"{f'{one.id}: ' * (len(cases) > 1)}{line}" for one in shown for line in short(one)]
     if left := len(compared) - len(shown):
         more = pluralize(left, "more case") if shown else f"{left} cases reproduce in some cells and not in others"
         lines.append(f"{more}: reprokit show --why {run_id}")
-    bounded = {one.id for one in shown if one.explanation.claim is Statement.EXACT and not one.difference}
-    return EndOfRun(lines=tuple(lines), bounded=frozenset(bounded))
+    exact = (one for one in shown if one.explanation.claim is Statement.EXACT and not one.difference)
+    return lines, frozenset(one.id for one in exact)
 
 
 def short(explained: Explained) -> Iterator[str]:
@@ -282,8 +274,8 @@ def full(explained: Explained) -> Iterator[str]:
     if found.claim is Statement.EXACT and not explained.difference:
         yield from _how_to_confirm(explained)
     yield from _undecided(explained)
-    if explained.fixed:
-        yield f"with the fix: {fix_of(explained).words}"
+    if fix := judge_fix(explained):
+        yield f"with the fix: {fix.words}"
 
 
 def _providers(explained: Explained) -> Iterator[str]:
@@ -357,8 +349,10 @@ class FixSeen(JsonRecord):
     words: str  # the same as a sentence
 
 
-def fix_of(explained: Explained) -> FixSeen:
-    """What the fix does. Only where the case reproduced does it have anything to show."""
+def judge_fix(explained: Explained) -> FixSeen | None:
+    """What the fix does; None where it was not run. Only where the case reproduced does it have anything to show."""
+    if not explained.fixed:
+        return None
     failing = {cell_key(record.cell): record for record in explained.records if reading(record.verdict) is Reading.FAIL}
     judged = [record for record in explained.fixed if cell_key(record.cell) in failing]
     readings = [reading(record.verdict) for record in judged]

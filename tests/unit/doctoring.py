@@ -8,8 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from reprokit.cli.doctor.finding import Finding
-from reprokit.cli.doctor.ground import Ground
+from reprokit.cli.doctor.ground import Finding, Ground
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.podman.engine import PodmanEngine
 from reprokit.engine.wire import Endpoint, EngineDetails, EngineVersion

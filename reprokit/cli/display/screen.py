@@ -96,9 +96,9 @@ class Screen:
 
         cells = record.cells
         cases = explanation.explain_run(record, file_of) if len(cells) > 1 else []
-        end = explanation.conclude(cases, record.id)
-        open_ones = [cell for cell in cells if cell.variant == "fix" or cell.case_id not in end.bounded]
-        for line in filter(None, (*end.lines, describe_passes(open_ones))):
+        lines, bounded = explanation.conclude(cases, record.id)
+        open_ones = [cell for cell in cells if cell.variant == "fix" or cell.case_id not in bounded]
+        for line in filter(None, (*lines, describe_passes(open_ones))):
             self.say(line)
         if any(rank(cell) == DEPARTS and cell.verdict is Verdict.FLAKY for cell in cells):
             self.say(FLAKY_LINE)

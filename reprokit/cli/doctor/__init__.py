@@ -9,9 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from reprokit.cli.doctor import cuda, engines, gpus, indexes, itself, kept
-from reprokit.cli.doctor.finding import Finding, Status
-from reprokit.cli.doctor.ground import CheckTimedOut, Ground, later, survey
+from reprokit.cli.doctor import engines, gpus, indexes, itself, kept
+from reprokit.cli.doctor.ground import CheckTimedOut, Finding, Ground, Status, later, survey
 from reprokit.core.errors import ReprokitError
 
 __all__ = ["CHECKS", "Finding", "Ground", "Status", "examine", "exit_status", "survey"]
@@ -30,7 +29,7 @@ CHECKS: dict[str, Checker] = {
     "store": kept.check_store,
     "base images": itself.check_bases,
     "gpu": gpus.check,
-    "cuda": cuda.check,
+    "cuda": gpus.check_cuda,
     "network": indexes.check,
     "venv": itself.check_venv,
     "locks": kept.check_locks,

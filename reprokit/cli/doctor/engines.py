@@ -8,8 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 
-from reprokit.cli.doctor.finding import Finding, Voice, install
-from reprokit.cli.doctor.ground import Ground
+from reprokit.cli.doctor.ground import Finding, Ground, Voice, install
 from reprokit.core.errors import ReprokitError
 from reprokit.core.ownership import IMAGE_LABELS
 from reprokit.engine import registry

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from reprokit.cli.doctor.finding import Finding, Voice
-from reprokit.cli.doctor.ground import CheckTimedOut, Ground, later
+from reprokit.cli.doctor.ground import CheckTimedOut, Finding, Ground, Voice, later
 from reprokit.core.errors import UsageError
 from reprokit.core.redaction import without_passwords
 from reprokit.engine.bootstrap import OFFICIAL

@@ -8,8 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 
-from reprokit.cli.doctor.finding import Finding, Voice, install
-from reprokit.cli.doctor.ground import Ground
+from reprokit.cli.doctor.ground import Finding, Ground, Voice, install
 from reprokit.core.errors import UsageError
 from reprokit.core.version import __version__
 from reprokit.engine import registry

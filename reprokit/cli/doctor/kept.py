@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from reprokit.cli.doctor.finding import Finding, Voice
-from reprokit.cli.doctor.ground import Ground
+from reprokit.cli.doctor.ground import Finding, Ground, Voice
 from reprokit.core import cache, ownership
 from reprokit.core.files import used_bytes
 from reprokit.core.ownership import OwnerState, lockless

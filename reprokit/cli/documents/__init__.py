@@ -38,7 +38,7 @@ SCHEMAS = {
     "store-rebuild": "reprokit.store.upkeep:RebuildResult",
     "store-copy": "reprokit.store.upkeep:CopyResult",
     "store-sync": "reprokit.store.upkeep:SyncResult",
-    "doctor": "reprokit.cli.doctor.finding:Findings",
+    "doctor": "reprokit.cli.doctor.ground:Findings",
     "config": "reprokit.cli.config_command:Configuration",
     "gc": "reprokit.cli.gc_command:GcResult",
 }

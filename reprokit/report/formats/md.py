@@ -9,7 +9,7 @@ from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report.explanation import FileOf
 from reprokit.report.formats import RunFormat
 from reprokit.report.labels import DEPARTS, INCONCLUSIVE, LEFT, failure_lines, group_alike, rank, summary
-from reprokit.report.markdown import tables
+from reprokit.report.markdown import sections as parts
 from reprokit.report.markdown.sections import describe_run, explain_cells
 from reprokit.report.markdown.text import Section, block, code, details, fit, html_code, prose, table
 
@@ -50,10 +50,10 @@ def run_summary(run: RunRecord, file_of: FileOf = lambda digest: None, *, limit:
 
 def _rows(cells: Sequence[CellRecord]) -> Iterator[tuple[int, list[str]]]:
     """The rows of a case, each with its place: a cell that departs, one that is inconclusive, all others together."""
-    axes, name = tables.varying(cells), code(cells[0].case_id, table=True)
+    axes, name = parts.varying(cells), code(cells[0].case_id, table=True)
     fine = [cell for cell in cells if rank(cell) not in (DEPARTS, INCONCLUSIVE, LEFT)]
     for some in group_alike(cell for cell in cells if rank(cell) in (DEPARTS, INCONCLUSIVE, LEFT)):
-        which, *words = tables.row(some[0], axes)
+        which, *words = parts.row(some[0], axes)
         more = f" and {len(some) - 1} more" if len(some) > 1 else ""
         yield int(some[0].as_expected is not False), [name, f"{which}{more}", *words]
     if fine:
@@ -64,8 +64,8 @@ def _rows(cells: Sequence[CellRecord]) -> Iterator[tuple[int, list[str]]]:
 def _case_forms(case_id: str, cells: Sequence[CellRecord], file_of: FileOf) -> tuple[str, ...]:
     statement, behind = explain_cells(cells, file_of)
     bodies = (
-        f"{tables.tables(cells)}\n{statement}\n\n{behind}",
-        f"{tables.tables(cells, short=True)}\n{statement}\n",
+        f"{parts.tables(cells)}\n{statement}\n\n{behind}",
+        f"{parts.tables(cells, short=True)}\n{statement}\n",
     )
     return (*(details(html_code(case_id), body) for body in bodies), "")
 

@@ -2,7 +2,7 @@
 
     index.html, assets/            the shell; it loads the scripts, and data/overview.js (:mod:`.overview`)
     data/case/NAME.js              a case (:mod:`.case`); NAME is its id (:func:`.writing.name`)
-    data/runs.js, data/runs/K.js   all runs, a hundred in a file (:func:`.overview.run_data`)
+    data/runs.js, data/runs/K.js   all runs, a hundred in a file (:func:`.overview.write_runs`)
     data/cells/RUN/NAME/K.js       cells K * 100 to K * 100 + 99 of a run (:mod:`.cell`), of the newest runs only
     data/shared/HASH.js            a large value of a cell, ``{"$shared": "HASH"}``, that several cells share
     data/logs/RUN/NAME/K/N-TRIAL.txt   logs that a page does not have whole, capped

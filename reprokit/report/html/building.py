@@ -14,18 +14,8 @@ from reprokit.core.version import __version__
 from reprokit.evidence.records import TrialRecord
 from reprokit.evidence.spans import read_timings
 from reprokit.evidence.text import clean as plain
+from reprokit.report.html import cell
 from reprokit.report.html.case import write_case
-from reprokit.report.html.cell import (
-    CELLS,
-    LOG_BYTES,
-    MOST,
-    Log,
-    Packer,
-    judged_lines,
-    last_states,
-    same_lines,
-    thin_log,
-)
 from reprokit.report.html.gathering import RecordedCase, known_cases
 from reprokit.report.html.overview import CaseRow, never_run, row, write_overview, write_runs
 from reprokit.report.html.writing import Clean, Folder, name, replacing
@@ -97,7 +87,7 @@ class _Making:
         self.built = Built()
         self._store = store
         self._folder = folder
-        self._packer = Packer(folder, clean)
+        self._packer = cell.Packer(folder, clean, self._log)
         self._request = request
         self._clean = clean
         self._timings = functools.cache(lambda run_id: read_timings(store.findings(run_id)))
@@ -110,42 +100,42 @@ class _Making:
         pages |= {(run, one.number) for run in paged for one in known.results(run)}
         timings = next(reversed(self._timings(known.last.id)), None)
         write_case(self._folder, known, lambda run, number: (run, number) in pages, paged, timings)
-        for (run_id, part), places in groupby(sorted(pages), lambda page: (page[0], page[1] // CELLS)):
+        for (run_id, part), places in groupby(sorted(pages), lambda page: (page[0], page[1] // cell.CELLS)):
             run = known.history.runs[run_id]
             path = f"{name(run.id)}/{name(known.id)}/{part}"
             records = self._store.records(list(places))
             cells = sorted(records.values(), key=lambda record: record.number)
-            self._packer.write_cells(path, known, run, cells, self._log)
+            self._packer.write_cells(path, known, run, cells)
             self.built.cells += len(cells)
 
-    def _log(self, path: str, trial: TrialRecord) -> Log:
+    def _log(self, path: str, trial: TrialRecord) -> cell.Log:
         built, store = self.built, self._store.folder
         try:
             if built.away and not log_path(store, trial.log).is_file():
-                return Log(text="", note=AWAY)
+                return cell.Log(text="", note=AWAY)
             recorded = read_log(store, trial.log).decode("utf-8", "replace")
         except (OSError, StoreError) as error:
             if isinstance(error, StoreError) and error.trouble is Trouble.UNREACHABLE:
                 built.away = True
-                return Log(text="", note=AWAY)
-            return Log(text="", note=why_removed(store, trial.log) or "the log is gone")
-        text = last_states(recorded, judged_lines(trial))
+                return cell.Log(text="", note=AWAY)
+            return cell.Log(text="", note=why_removed(store, trial.log) or "the log is gone")
+        text = cell.last_states(recorded, cell.judged_lines(trial))
         note = OVERWRITTEN if text != recorded and plain(text) != plain(recorded) else ""
         kept: Set[int] | None = None
-        if len(text) > LOG_BYTES:
-            text, shown, left, kept = thin_log(text, judged_lines(trial), self._clean)
+        if len(text) > cell.LOG_BYTES:
+            text, shown, left, kept = cell.thin_log(text, cell.judged_lines(trial), self._clean)
             note = "; ".join(filter(None, (left, note)))
         else:
-            text = shown = same_lines(text, self._clean)
-            if len(text) <= MOST:
-                return Log(text=text, note=note, whole=True)
+            text = shown = cell.same_lines(text, self._clean)
+            if len(text) <= cell.MOST:
+                return cell.Log(text=text, note=note, whole=True)
         if built.logs > ALL_LOGS:
             built.left_out += 1
-            return Log(text=text, note="the whole log is not in this report, for its size", kept=kept)
+            return cell.Log(text=text, note="the whole log is not in this report, for its size", kept=kept)
         file = f"logs/{path}-{trial.number}.txt"
         self._folder.text(f"data/{file}", plain(shown))
         built.logs += len(shown)
-        return Log(text=text, file=file, note=note, kept=kept)
+        return cell.Log(text=text, file=file, note=note, kept=kept)
 
 
 def _assets(folder: Folder) -> None:

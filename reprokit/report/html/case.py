@@ -18,7 +18,7 @@ from reprokit.report.history.changes import CellChange, describe_change
 from reprokit.report.history.series import Series
 from reprokit.report.html import writing
 from reprokit.report.html.gathering import RecordedCase
-from reprokit.report.html.overview import VERDICTS, describe_run, letter, name_verdict, see_fix
+from reprokit.report.html.overview import VERDICTS, letter, list_run, name_verdict
 from reprokit.report.html.writing import Folder
 from reprokit.search.conditions import values_in_order
 
@@ -147,7 +147,7 @@ def _matrix(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
         "reasons": list(reasons),
         "states": list(states),
         "failures": [data for _, data in failures.values()],
-        "runs": [{**describe_run(known.history.runs[run]).to_json(), "found": _count(known, run)} for run in runs],
+        "runs": [{**list_run(known.history.runs[run]).to_json(), "found": _count(known, run)} for run in runs],
         "nights": nights,
     }
 
@@ -191,7 +191,7 @@ def _count(known: RecordedCase, run_id: str) -> dict[str, int]:
 
 def _explanation(known: RecordedCase) -> dict[str, Any]:
     """What ``reprokit show --why`` says of the case, with the lines to type for cells that would decide it."""
-    shown, fix = explanation.explain_case(known.explained).to_json(), see_fix(known)
+    shown, fix = explanation.explain_case(known.explained).to_json(), explanation.judge_fix(known.explained)
     more = shown["more_often"]
     return {
         "claim": shown["claim"],

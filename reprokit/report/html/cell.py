@@ -322,25 +322,17 @@ def _key(value: Any) -> bytes | str:
 class Packer:
     """Writes the data of cells to a folder. What many cells have in common is cleaned and encoded once."""
 
-    def __init__(self, folder: Folder, clean: Clean) -> None:
+    def __init__(self, folder: Folder, clean: Clean, log: Callable[[str, TrialRecord], Log]) -> None:
+        """``log``: of a trial, by the ``KEY/NUMBER`` of its cell."""
         self._folder = folder
         self._clean = clean
+        self._log = log
         self._texts: dict[tuple[str, object, type], str] = {}
         self._shared: set[str] = set()
 
-    def write_cells(
-        self,
-        key: str,
-        known: RecordedCase,
-        run: RunRecord,
-        cells: Sequence[CellRecord],
-        log: Callable[[str, TrialRecord], Log],
-    ) -> None:
-        """Write ``data/cells/KEY.js``: ``{cells, columns, values}``, the data of ``cells`` by their numbers.
-
-        ``log``: of a trial, by the ``KEY/NUMBER`` of its cell.
-        """
-        pages = {one.number: _cell_data(known, run, one, partial(log, f"{key}/{one.number}")) for one in cells}
+    def write_cells(self, key: str, known: RecordedCase, run: RunRecord, cells: Sequence[CellRecord]) -> None:
+        """Write ``data/cells/KEY.js``: ``{cells, columns, values}``, the data of ``cells`` by their numbers."""
+        pages = {one.number: _cell_data(known, run, one, partial(self._log, f"{key}/{one.number}")) for one in cells}
         self._write(f"cells/{key}", pages)
 
     def _write(self, key: str, cells: Mapping[int, Mapping[str, Any]]) -> None:

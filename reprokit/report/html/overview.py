@@ -15,7 +15,7 @@ from reprokit.engine import registry
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import Result, RunRecord
 from reprokit.evidence.strength import trials_each
-from reprokit.report.explanation import FixSeen, claim, fix_of
+from reprokit.report.explanation import FixSeen, claim, judge_fix
 from reprokit.report.flip import flip
 from reprokit.report.history.changes import RunMoment
 from reprokit.report.html import writing
@@ -124,15 +124,14 @@ def row(known: RecordedCase, file: CaseFile | None = None, *, elsewhere: bool = 
     here = file or known.file
     titles = [one.title for record in records if (one := record.details.failure)]
     usual = registry.is_reference((last := known.last).engine)
-    return CaseRow(
-        id=known.id,
+    return CaseRow.pick(
+        known,
         name=writing.name(known.id),
-        **(_about(here, facts(here.case)) if here else {"title": known.title}),
+        **(_about(here, facts(here.case)) if here else {"tags": (), "needs": (), "frameworks": ()}),
         status=status([*((one.verdict, one.as_expected) for one in records), *[(None, None)] * known.blind]),
         cells=len(own),
-        blind=known.blind,
         tally=Counter(name_verdict(record.verdict) for record in own),
-        fix=see_fix(known),
+        fix=judge_fix(known.explained),
         departs=sum(record.as_expected is False for record in records),
         flip=_flip(known),
         failures=tuple([title[:200] for title in dict.fromkeys(titles)][:5]),
@@ -188,11 +187,6 @@ def _flip(known: RecordedCase) -> FlipWords:
     )
 
 
-def see_fix(known: RecordedCase) -> FixSeen | None:
-    """What the fix was seen to do; None where no cell was run with one."""
-    return fix_of(known.explained) if known.explained.fixed else None
-
-
 @dataclass(frozen=True, kw_only=True)
 class RunRow(JsonRecord):
     """A run, without what it found."""
@@ -205,7 +199,7 @@ class RunRow(JsonRecord):
     search: str
 
 
-def describe_run(run: RunRecord) -> RunRow:
+def list_run(run: RunRecord) -> RunRow:
     """A run, without what it found."""
     return RunRow.pick(
         run,
@@ -277,7 +271,7 @@ def _block(
                     why.setdefault(reasons.setdefault(short, len(reasons)), []).append(number)
             layout = used.setdefault(one.layout, len(used))
             cases.append({"layout": layout, "verdict": letters, "reasons": list(why.items())})
-        rows.append({**describe_run(run).to_json(), "cases": cases})
+        rows.append({**list_run(run).to_json(), "cases": cases})
     return {"layouts": [_columns(layouts[one]) for one in used], "reasons": list(reasons), "runs": rows}
 
 

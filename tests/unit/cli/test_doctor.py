@@ -16,9 +16,8 @@ import click
 import pytest
 
 from reprokit.cli import doctor
-from reprokit.cli.doctor import cuda, engines, itself, kept
-from reprokit.cli.doctor.finding import Finding, Status
-from reprokit.cli.doctor.ground import Ground
+from reprokit.cli.doctor import engines, gpus, itself, kept
+from reprokit.cli.doctor.ground import Finding, Ground, Status
 from reprokit.cli.doctor_command import lines
 from reprokit.core import ownership
 from reprokit.core.errors import EngineError
@@ -112,7 +111,7 @@ def test_a_configuration_that_cannot_be_read_does_not_stop_the_doctor(tmp_path: 
 
 @pytest.mark.system
 def test_a_fake_gpu_is_seen_with_the_cuda_versions_that_it_can_run(tmp_path: Path) -> None:
-    newest = cuda.known(Catalog())[-1]
+    newest = gpus.list_cuda(Catalog())[-1]
     fake = FakeNvml(tmp_path)
     fake.gpus(f"GPU-a|{V100}|ok", f"GPU-b|{H200}|mig", f"GPU-c|{H200}|lost", driver="535.104.05", cuda=12020)
     done = doctor_process(tmp_path, {**nothing(tmp_path), **fake.environment}, "--json")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from reprokit.cli.doctor import cuda, gpus, indexes
+from reprokit.cli.doctor import gpus, indexes
 from reprokit.engine.gpus import cdi
 from reprokit.engine.gpus.leases import Leases
 from reprokit.engine.site import Settings
@@ -36,7 +36,7 @@ def facts(*computes: str, driver: str = "550.54.15") -> HostFacts:
 
 
 def test_which_cuda_runs_and_why_not_the_others(tmp_path: Path) -> None:
-    blackwell = rows(cuda.check(ground(tmp_path, facts=facts("12.0"))))
+    blackwell = rows(gpus.check_cuda(ground(tmp_path, facts=facts("12.0"))))
     assert [(status, text) for status, text, _ in blackwell[:2]] == [
         ("ok", "CUDA 12.8, 12.9 can run on this host"),
         (
@@ -50,8 +50,8 @@ def test_which_cuda_runs_and_why_not_the_others(tmp_path: Path) -> None:
     assert blackwell[2][1] == "not CUDA 7.5 to 12.6: card 0 (sm_120) needs CUDA >= 12.8"
     assert "needs an NVIDIA driver >= 580" in blackwell[3][1]
     assert "nvidia-driver" in blackwell[3][2]
-    assert rows(cuda.check(ground(tmp_path)))[0][1].startswith(
-        f"without a GPU: CUDA 7.5 to {cuda.known(Catalog())[-1]} can be built"
+    assert rows(gpus.check_cuda(ground(tmp_path)))[0][1].startswith(
+        f"without a GPU: CUDA 7.5 to {gpus.list_cuda(Catalog())[-1]} can be built"
     )
 
 
@@ -69,7 +69,7 @@ def test_a_driver_is_as_new_as_the_cuda_that_it_came_with(
     tmp_path: Path, driver: str, cuda_of_driver: str, newer: str
 ) -> None:
     host = replace(facts("8.6", driver=driver), cuda=cuda_of_driver)
-    (text,) = [text for _, text, _ in rows(cuda.check(ground(tmp_path, facts=host))) if "newer than" in text]
+    (text,) = [text for _, text, _ in rows(gpus.check_cuda(ground(tmp_path, facts=host))) if "newer than" in text]
     assert text.startswith(f"CUDA {newer}")
 
 
@@ -106,13 +106,13 @@ def test_which_process_holds_a_gpu_and_which_gpus_can_be_leased(tmp_path: Path) 
     assert "the lease holder exited" in found[2][1]
     assert found[3][0] == "ok"
     assert found[4] == ("info", "GPU 2 not leased: gpus = ['0', '1'] in the config")
-    assert next(text for _, text, _ in rows(cuda.check(here))).startswith("CUDA 11.8 to")
+    assert next(text for _, text, _ in rows(gpus.check_cuda(here))).startswith("CUDA 11.8 to")
 
 
 def test_ranges_follow_the_versions_that_are_known() -> None:
-    assert cuda.ranges(["11.7", "11.8", "12.0", "12.8"]) == "11.7 to 12.0, 12.8"
-    assert cuda.ranges(["11.7", "11.8"]) == "11.7, 11.8"
-    assert cuda.ranges([]) == ""
+    assert gpus.join_runs(["11.7", "11.8", "12.0", "12.8"]) == "11.7 to 12.0, 12.8"
+    assert gpus.join_runs(["11.7", "11.8"]) == "11.7, 11.8"
+    assert gpus.join_runs([]) == ""
 
 
 @pytest.mark.parametrize(

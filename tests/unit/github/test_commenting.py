@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from reprokit.core.github_api import ApiError, Repository
-from reprokit.github.commenting import admit, answer
 from reprokit.github.event import Event
 from reprokit.github.issue import label_of, review
-from reprokit.github.reply import Reply, answer_run, of_review, running
+from reprokit.github.reply import Reply, admit, answer, answer_run, of_review, running
 from tests.unit.github.server import BOT, TOKEN, Forge
 from tests.unit.github.test_issue import CASE, form
 
@@ -81,7 +80,7 @@ def test_one_comment_is_kept_and_only_our_own_counts(forge: Forge) -> None:
 
 
 def test_two_simultaneous_answers_leave_one_comment(forge: Forge, monkeypatch: pytest.MonkeyPatch) -> None:
-    from reprokit.github import commenting
+    from reprokit.github import reply as commenting
 
     found = commenting._ours
     calls: list[int] = []

@@ -20,7 +20,7 @@ from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.records import CellRecord, TrialRecord
 from reprokit.intake import share as sharing
 from reprokit.intake.share import Shared, Subject
-from reprokit.report.markdown import tables as verdicts
+from reprokit.report.markdown import sections as verdicts
 from reprokit.report.markdown import text as md
 from tests.unit.report.test_markdown import CASE, Page, cell, failed, hostile, is_harmless, run_of
 

@@ -263,7 +263,7 @@ def test_cells_that_all_fail_at_different_rates_are_compared_by_their_rates() ->
         "it reproduces more often (12 of 12 runs; elsewhere 4 of 12, p = 0.001) when",
         "  lib = 2",
     ]
-    assert explanation.conclude([explained], "r").lines == (line,)
+    assert explanation.conclude([explained], "r")[0] == [line]
     found = explanation.explain_case(explained).to_json()
     assert (found["claim"], found["more_often"]["words"], found["statement"]) == ("none", "lib = 2", line)
     both = [replace(one, cell={**one.cell, "tool": one.cell["lib"]}) for one in records]
@@ -347,19 +347,19 @@ def test_a_run_over_many_cases_explains_those_that_depart_and_says_how_to_see_th
         cell(number, verdict, case=f"case{number}", a=str(verdict)) for number in range(9) for verdict in (BAD, GOOD)
     ]
     quiet = [CellRecord(**{**vars(one), "expected": one.verdict}) for one in cells]
-    assert list(explanation.conclude(explanation.explain_run(run_of(*quiet)), "r").lines) == [
+    assert explanation.conclude(explanation.explain_run(run_of(*quiet)), "r")[0] == [
         "9 cases reproduce in some cells and not in others: reprokit show --why r"
     ]
-    lines = list(explanation.conclude(explanation.explain_run(run_of(*quiet[:16], *cells[16:])), "r").lines)
+    lines = explanation.conclude(explanation.explain_run(run_of(*quiet[:16], *cells[16:])), "r")[0]
     seen = f"9 of 9 runs; elsewhere 0 of 9, {not_excluded([9], 2)}; in the 2 cells decided"
     assert lines == [f"case8: reproduces when a = reproduced ({seen})", "8 more cases: reprokit show --why r"]
-    few = list(explanation.conclude(explanation.explain_run(run_of(*quiet[:4])), "r").lines)
+    few = explanation.conclude(explanation.explain_run(run_of(*quiet[:4])), "r")[0]
     assert [line.split(":")[0] for line in few] == ["case0", "case1"]
 
 
 def test_without_a_difference_a_run_says_nothing_and_its_result_makes_no_claim() -> None:
     run = run_of(cell(1, BAD, a="1"), cell(2, BAD, a="2"), cell(3, Verdict.UNSUPPORTED, a="3"))
-    assert list(explanation.conclude(explanation.explain_run(run), "r").lines) == []
+    assert explanation.conclude(explanation.explain_run(run), "r")[0] == []
     found = result(run, Path("store")).cases[0].explanation
     assert (found.claim, found.decided, found.conditions) == ("none", 2, ())
     assert found.words == "both cells decided reproduce: no difference between them is shown to matter"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
-import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +18,16 @@ from reprokit.evidence.text import LineNumbers
 from reprokit.report.history.series import gather
 from reprokit.report.html.building import PagesRequest, build
 from reprokit.report.html.case import write_case
-from reprokit.report.html.cell import MOST_THREADS, Log, Packer, _excerpt, _find_stacks, last_states, thin_log
+from reprokit.report.html.cell import (
+    MOST_THREADS,
+    Log,
+    Packer,
+    _cell_data,
+    _excerpt,
+    _find_stacks,
+    last_states,
+    thin_log,
+)
 from reprokit.report.html.gathering import RecordedCase, known_cases
 from reprokit.report.html.overview import VERDICTS, row
 from reprokit.report.html.writing import Folder, clean_texts, script
@@ -44,17 +52,11 @@ def page(nights: Nights) -> dict[str, Any]:
 
 def pages(*cases: RecordedCase) -> list[dict[str, Any]]:
     """What is written of these cases."""
-    with tempfile.TemporaryDirectory() as stage:
-        folder = Folder(Path(stage), str)
-        for one in cases:
-            write_case(folder, one, lambda run, number: True, [], None)
-        return [read(Path(stage, f"data/case/{one.id}.js")) for one in cases]
-
-
-def read(file: Path) -> dict[str, Any]:
-    """The data of one script."""
-    found: dict[str, Any] = json.loads(file.read_text()[len("reprokit.data(") : -len(");\n")].split(",", 1)[1])
-    return found
+    written: dict[str, dict[str, Any]] = {}
+    folder: Any = SimpleNamespace(data=written.__setitem__)
+    for one in cases:
+        write_case(folder, one, lambda run, number: True, [], None)
+    return list(written.values())
 
 
 def cell(nights: Nights, number: int, text: str = "", **changes: Any) -> dict[str, Any]:
@@ -63,15 +65,7 @@ def cell(nights: Nights, number: int, text: str = "", **changes: Any) -> dict[st
 
     run: RunRecord = nights.store.run("last")
     record: CellRecord = dataclasses.replace(run.cells[number - 1], **changes)
-    with tempfile.TemporaryDirectory() as stage:
-        packer = Packer(Folder(Path(stage), str), str)
-        packer.write_cells("k", known(nights), run, [record], lambda _, trial: Log(text=text, file="logs/x"))
-        found = read(Path(stage, "data/cells/k.js"))
-        values = [
-            read(Path(stage, f"data/shared/{one['$shared']}.js")) if isinstance(one, dict) and "$shared" in one else one
-            for one in found["values"]
-        ]
-    return {name: values[at] for name, at in found["columns"].items()}
+    return _cell_data(known(nights), run, record, lambda trial: Log(text=text, file="logs/x"))
 
 
 def test_cells_are_columns_with_a_letter_for_each_night(nights: Nights) -> None:
@@ -354,7 +348,7 @@ def test_variables_named_as_our_own_keys_are_cleaned() -> None:
 
 
 def test_what_cells_share_is_cleaned_by_where_it_stands(tmp_path: Path) -> None:
-    packer = Packer(Folder(tmp_path, str), lambda text: text.replace("secret", "-"))
+    packer = Packer(Folder(tmp_path, str), lambda text: text.replace("secret", "-"), lambda *_: Log(text=""))
     packer._write("k", {1: {"build": {"name": "secret"}, "facts": {"name": "secret"}}})
     assert '"values":[{"name":"secret"},{"name":"-"}]' in (tmp_path / "data" / "k.js").read_text()
 

@@ -25,7 +25,6 @@ from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report.formats import csv as table_csv
 from reprokit.report.formats.md import run_summary
 from reprokit.report.markdown import sections as parts
-from reprokit.report.markdown import tables as verdicts
 from reprokit.report.markdown import text as md
 
 CASE = "schema: reprokit/v1\nid: hostile\ntitle: A case\nmatrix: {a: ['1', '2']}\ncommand: 'false'\n"
@@ -174,14 +173,14 @@ def test_two_axes_are_rows_and_columns_and_more_are_a_list() -> None:
         cell(n, Verdict.REPRODUCED if n == 2 else Verdict.NOT_REPRODUCED, {"os": "d", "x": str(n % 3), "y": str(n % 2)})
         for n in range(6)
     ]
-    assert verdicts.tables(cells).splitlines()[0] == "| `x` ↓ `y` → | `0` | `1` |"
-    assert "**reproduced** | not-reproduced" in verdicts.tables(cells)
+    assert parts.tables(cells).splitlines()[0] == "| `x` ↓ `y` → | `0` | `1` |"
+    assert "**reproduced** | not-reproduced" in parts.tables(cells)
     three = [dataclasses.replace(one, cell={**one.cell, "z": str(one.number)}) for one in cells]
-    assert verdicts.tables(three).splitlines()[0] == "| # | `x` | `y` | `z` | verdict | why |"
-    with_fix = verdicts.tables([*cells, dataclasses.replace(cells[2], variant="fix", verdict=Verdict.NOT_REPRODUCED)])
+    assert parts.tables(three).splitlines()[0] == "| # | `x` | `y` | `z` | verdict | why |"
+    with_fix = parts.tables([*cells, dataclasses.replace(cells[2], variant="fix", verdict=Verdict.NOT_REPRODUCED)])
     assert "With the fix:" in with_fix
     departs = cell(1, Verdict.REPRODUCED, {"x": "1"}, expected=Verdict.NOT_REPRODUCED)
-    assert "**reproduced** (expected not-reproduced)" in verdicts.tables([departs])
+    assert "**reproduced** (expected not-reproduced)" in parts.tables([departs])
 
 
 def test_the_nearest_cell_differs_least() -> None:
