@@ -102,9 +102,8 @@ ALLOWED = {
     "evidence/build_causes.py: *": "texts of an output, by the names of groups of patterns",
     "evidence/records.py: *": "what a run and a search were asked, as they read it again",
     "evidence/spans.py: read_timings": "findings of a run, by key",
-    "github/[enrm]*.py: *": "JSON of GitHub, and what an untrusted job left",
+    "github/*: *.*": "an event and a matrix of GitHub, as it gives and takes them",
     "intake/*: *": "a draft of a case; tables of data; JSON of pip",
-    "report/[dht]*": "data of pages; the Trace Event Format",
     "search/*": "cases as YAML gives them, arguments of a search",
     "store/[dm]*: *": "findings of a run, by key",
 }
