@@ -65,7 +65,7 @@ class FlipWords(JsonRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LastRun(RunMoment):
+class NewestRun(RunMoment):
     """The last run of a case; ``engine``: '' for the usual one."""
 
     engine: str
@@ -99,7 +99,7 @@ class CaseRow(JsonRecord):
     flip: FlipWords
     failures: tuple[str, ...] = ()
     strip: tuple[Square, ...] = ()  # the last runs, the oldest first
-    last: LastRun | None = None
+    last: NewestRun | None = None
     changed: bool = False  # the case file is not the one that ran last
     elsewhere: bool = False  # it is not in the folder
 
@@ -136,7 +136,7 @@ def row(known: RecordedCase, file: CaseFile | None = None, *, elsewhere: bool = 
         flip=_flip(known),
         failures=tuple([title[:200] for title in dict.fromkeys(titles)][:5]),
         strip=tuple(_square(run, known.results(run.id), cells) for run in known.plain_runs[-NIGHTS:]),
-        last=LastRun(run=last.id, at=last.started_at, engine="" if usual else last.engine),
+        last=NewestRun(run=last.id, at=last.started_at, engine="" if usual else last.engine),
         changed=file is not None and file.digest != known.digest,
         elsewhere=elsewhere,
     )
