@@ -14,7 +14,7 @@ from reprokit.case.markdown import blocks, is_markdown
 from reprokit.case.model import Case
 from reprokit.case.read import MARKDOWN_SUFFIXES, YAML_SUFFIXES, Fetch, Text, read
 from reprokit.case.tree import CaseTree, Loc, SourcePosition, parse
-from reprokit.case.trust import Trust, of_path
+from reprokit.case.trust import Trust, case_key, of_path
 from reprokit.case.validate import Checked, check
 from reprokit.core.errors import CaseError, Problem, UsageError
 
@@ -38,6 +38,11 @@ class CaseFile:
     positions: CaseTree = field(repr=False)
     fixed_places: Mapping[Loc, SourcePosition] = field(repr=False, default_factory=dict)
     trust: Trust = Trust.OWN
+
+    @property
+    def key(self) -> str:
+        """What names the case in a store: see :func:`reprokit.case.trust.case_key`."""
+        return case_key(self.case.id, self.path, self.digest, self.trust)
 
     def problem(self, loc: Loc, message: str, hint: str = "", *, key: bool = False, fixed: bool = False) -> Problem:
         """A problem at the value at ``loc`` (or at its key, or as the fixed variant has it)."""

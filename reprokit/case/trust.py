@@ -8,6 +8,9 @@ from enum import Enum
 
 from reprokit.core.addresses import is_from_another_host
 
+FROM = " from "
+"""Between the id and the origin of another author's case."""
+
 
 class Trust(str, Enum):
     """``own``: a file of this host's user. ``reviewed``: untrusted text that the user read and agreed to, by its
@@ -100,6 +103,15 @@ def of_path(path: str) -> Trust:
     file: the user named it or its folder, and an owner says nothing about who wrote a text.
     """
     return Trust.STRANGER if is_from_another_host(path) else Trust.OWN
+
+
+def case_key(case_id: str, path: str, digest: str, trust: Trust) -> str:
+    """What names a case in a store: the id of the user's own, and of another author's, which may have any id, with the
+    address that it came from, or the digest of a text that came in a file.
+    """
+    if is_from_another_host(path):
+        return f"{case_id}{FROM}{path}"
+    return case_id if trust is Trust.OWN else f"{case_id}{FROM}{digest}"
 
 
 def limited_by(setting: str, trust: Trust) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from reprokit.case.read import MARKDOWN_SUFFIXES, MAX_BYTES, YAML_SUFFIXES, is_lock, looks_like_case
+from reprokit.case.trust import FROM
 from reprokit.core.errors import UsageError
 from reprokit.core.files import open_regular, shipped
 from reprokit.core.near_match import near
@@ -57,7 +58,7 @@ def _path(text: str, store_folder: Callable[[], Path]) -> str:
 
     folder = store_folder()
     store = Store(folder) if folder.is_dir() else None
-    known = store.case_ids() if store else []
+    known = store.case_keys() if store else []
     example = str(shipped(_EXAMPLE_FILE)) if text == EXAMPLE else ""
     if store and text in known:
         return _recorded(store, text, example)
@@ -65,12 +66,25 @@ def _path(text: str, store_folder: Callable[[], Path]) -> str:
         return example
     raise UsageError(
         f"{text}: there is no such file or folder, and no case of this id was run or lies below this folder"
-        f"{near(text, (*known, *ids.values(), EXAMPLE), prefix='; ')}"
+        f"{near_key(text, (*known, *ids.values(), EXAMPLE))}"
     )
 
 
+def keys_at(origin: str, known: Iterable[str]) -> list[str]:
+    """Of the keys of cases, those of another author's from that address, or of the text with that digest."""
+    return [key for key in known if origin and key.partition(FROM)[2] == origin]
+
+
+def near_key(text: str, known: Collection[str]) -> str:
+    """What a text may have meant that is the key of no known case, as the end of a sentence; ''."""
+    others = [key.partition(FROM)[2] for key in known if key.startswith(text + FROM)]
+    if others:
+        return f"; another author's case of this id was run, from {', '.join(others[:3])}: name that address"
+    return near(text, known, prefix="; ")
+
+
 def _recorded(store: Store, case_id: str, otherwise: str) -> str:
-    """The file or address that a case was last run from; ``otherwise``, unless '', where it is not there any more."""
+    """Where a case of the user was last run from; ``otherwise``, unless '', where it is not there any more."""
     run_id, path = store.last_path(case_id)
     if "://" in path:
         return path

@@ -164,13 +164,13 @@ def _listed(run: RunRecord, cells: Sequence[CellOutline]) -> ListedRun:
         exit_status=run.exit_status,
         engine=run.engine,
         search=run.request.search.kind if run.request.search else None,
-        cases=list(dict.fromkeys(cell.case_id for cell in cells)),
+        cases=list(dict.fromkeys(cell.case_key for cell in cells)),
         verdicts=Counter(str(cell.verdict) if cell.verdict else "undecided" for cell in cells),
     )
 
 
 def _line(run: RunRecord, cells: Sequence[CellRecord | CellOutline]) -> str:
-    names = case_names(cell.case_id for cell in cells)
+    names = case_names(cell.case_key for cell in cells)
     if run.request.search:
         names = f"{run.request.search.kind} {names}".rstrip()
     status = "unfinished" if run.exit_status is None else f"exit {run.exit_status}"
@@ -193,11 +193,11 @@ def _forget(store: Store, reference: str, yes: bool) -> int:
     return 0
 
 
-def _print(store: Store, case_id: str, history: CaseHistory, shown: Sequence[str], verbose: bool) -> None:
+def _print(store: Store, key: str, history: CaseHistory, shown: Sequence[str], verbose: bool) -> None:
     stamp = timeline.stamps(history.runs.values())
     first, last = (history.runs[shown[at]].started_at[:10] for at in (0, -1))
     when = first if first == last else f"{first} to {last}"
-    echo(f"{case_id}: {pluralize(len(history.series), 'cell')}, {pluralize(len(shown), 'run')}, {when}")
+    echo(f"{key}: {pluralize(len(history.series), 'cell')}, {pluralize(len(shown), 'run')}, {when}")
     for line in timeline.grid(history, history.series, shown, columns()):
         echo(line)
     if verbose:
@@ -237,14 +237,14 @@ class _Changes:
         echo(f"since {since} UTC, {pluralize(len(self.runs), 'run')}: {', '.join(parts)}")
         stamp = timeline.stamps(self.history.runs.values())
         unjudged = {id(one) for one in self.blind}
-        for case_id, group in groupby(self.history.series, lambda one: one.case_id):
+        for key, group in groupby(self.history.series, lambda one: one.case_key):
             series = list(group)
             _, name = timeline.names(series)
-            changes = [one for one in self.found if one.series.case_id == case_id]
+            changes = [one for one in self.found if one.series.case_key == key]
             lines = timeline.blocks(changes, name, stamp, whole=verbose)
             lines += timeline.list_unjudged(self.history, [one for one in series if id(one) in unjudged], name, stamp)
             if lines:
-                echo(style(f"\n{case_id}", bold=True))
+                echo(style(f"\n{key}", bold=True))
                 echo("\n".join(f"  {line}" for line in lines))
 
 

@@ -82,7 +82,7 @@ def command(
     folder = options.store_path(store_folder)
     store = options.open_store(folder) if folder.is_dir() else None
     rows = [
-        _Row(file=file, facts=facts(file.case), seen=store.last_seen(file.case.id) if store else None) for file in files
+        _Row(file=file, facts=facts(file.case), seen=store.last_seen(file.key) if store else None) for file in files
     ]
     options.write_json(json_file, [row.listed() for row in rows])
     if json_file != Path("-"):

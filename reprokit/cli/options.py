@@ -16,9 +16,9 @@ from click.core import ParameterSource
 from reprokit.case.filters import Filter
 from reprokit.case.matrix import Selection, parse_group, parse_values
 from reprokit.cli import case_argument
+from reprokit.cli.case_argument import keys_at, near_key
 from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.files import write
-from reprokit.core.near_match import near
 from reprokit.core.terminal import echo, echo_data, json_text
 from reprokit.core.text import whole_number
 from reprokit.engine import kinds, registry
@@ -442,26 +442,28 @@ def open_store(folder: Path) -> Store:
 
 
 def known_cases(store: Store, given: Sequence[str]) -> list[str]:
-    """The ids of cases that were run, from ids, case files and folders. Raises UsageError for an unknown one."""
+    """The keys of cases that were run, from ids, addresses, case files and folders. Raises UsageError for an unknown
+    one.
+    """
     from reprokit.run.loading import load
 
-    known, found = store.case_ids(), []
+    known, found = store.case_keys(), []
     for text in given:
         files = load(text) if text not in known and Path(text).exists() else ()
-        ids = [file.case.id for file in files] or [text]
-        unknown = [each for each in ids if each not in known]
-        if len(unknown) == len(ids):
-            raise UsageError(f"no run of a case {unknown[0]!r} is recorded{near(unknown[0], known, prefix='; ')}")
-        found += [each for each in ids if each in known]
+        keys = [file.key for file in files] or keys_at(text, known) or [text]
+        unknown = [each for each in keys if each not in known]
+        if len(unknown) == len(keys):
+            raise UsageError(f"no run of a case {unknown[0]!r} is recorded{near_key(unknown[0], known)}")
+        found += [each for each in keys if each in known]
     return list(dict.fromkeys(found))
 
 
-def last_run(store: Store, case_id: str) -> RunRecord:
+def last_run(store: Store, key: str) -> RunRecord:
     """The newest run of a case with that case's cells alone. Raises UsageError when it was only searched."""
-    seen = store.last_seen(case_id)
+    seen = store.last_seen(key)
     if seen is None:
-        raise UsageError(f"the case {case_id!r} was only searched: name the run of a search")
-    return store.run(seen[0].id).of_case(case_id)
+        raise UsageError(f"the case {key!r} was only searched: name the run of a search")
+    return store.run(seen[0].id).of_case(key)
 
 
 def cell_of_run(text: str) -> tuple[str, int] | None:

@@ -143,7 +143,7 @@ class _Chosen:
 
 def _chosen(store: Store, what: Sequence[str]) -> _Chosen:
     """The cases, and the runs, that words name. Raises UsageError for what is neither."""
-    known = set(store.case_ids())
+    known = set(store.case_keys())
     cases: list[str] = []
     runs: list[str] = []
     for text in what:
@@ -158,16 +158,16 @@ def _chosen(store: Store, what: Sequence[str]) -> _Chosen:
             cases += options.known_cases(store, [text])  # which says what is near
             continue
         runs.append(run.id)
-        cases += [cell.case_id for cell in run.cells]
+        cases += [cell.case_key for cell in run.cells]
     return _Chosen(cases=tuple(dict.fromkeys(cases)), runs=tuple(dict.fromkeys(runs)))
 
 
 def _request(store: Store, what: Sequence[str], folder: Path | None, runs: int) -> PagesRequest:
     chosen = _chosen(store, what)
-    files = {file.case.id: file for file in _files(folder)}
+    files = {file.key: file for file in _files(folder)}
     if what:  # the folder then only says what these cases are like now
-        files = {case_id: file for case_id, file in files.items() if case_id in chosen.cases}
-        files |= {file.case.id: file for file in load_all([text for text in what if Path(text).exists()])}
+        files = {key: file for key, file in files.items() if key in chosen.cases}
+        files |= {file.key: file for file in load_all([text for text in what if Path(text).exists()])}
     return PagesRequest(cases=chosen.cases, files=tuple(files.values()), runs=runs, also=chosen.runs)
 
 
@@ -233,5 +233,5 @@ def _run(store: Store, what: str) -> RunRecord:
         return store.run(chosen.runs[0])
     if len(chosen.cases) > 1:
         raise UsageError(f"{what} holds several cases that were run: name one of {', '.join(chosen.cases)}")
-    [case_id] = chosen.cases
-    return options.last_run(store, case_id)
+    [key] = chosen.cases
+    return options.last_run(store, key)

@@ -165,8 +165,8 @@ def _explained(store: Store, what: str) -> list[Explained]:
     """The explanations of a run, or of cases. Raises UsageError where none is recorded or no cells can be compared."""
     file_of = explanation.files_in(store)
     if Path(what).exists():
-        wanted = [(file.case.id, file.digest) for file in load(what)]
-    elif what in store.case_ids():
+        wanted = [(file.key, file.digest) for file in load(what)]
+    elif what in store.case_keys():
         last = store.last_seen(what)
         if last is None:
             raise UsageError(f"the case {what!r} was only used in searches: name the run of one, or the case's file")
@@ -177,7 +177,8 @@ def _explained(store: Store, what: str) -> list[Explained]:
         if len(cases) > 1 and not several:
             raise UsageError(f"run {what}: no case of it has two cells to compare")
         return several or cases
-    found = [records for _, digest in wanted if (records := explanation.newest(store.of_case(digest), file_of(digest)))]
+    recorded = (explanation.newest(store.of_case(key, digest), file_of(digest)) for key, digest in wanted)
+    found = [records for records in recorded if records]
     if not found:
         raise UsageError(f"no run of the current text of the case {wanted[0][0]!r} is recorded; run it first")
     return [explanation.explain_records(records, file_of) for records in found]

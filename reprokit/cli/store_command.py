@@ -398,15 +398,15 @@ def _cells(
     store: Store, target: str | None, everything: bool, file: CaseFile | None
 ) -> Iterator[tuple[RunRecord, Sequence[CellRecord]]]:
     """The cells to judge, by run, the oldest first. Raises UsageError."""
-    known = store.case_ids()
-    wanted = {file.case.id} & set(known) if file else set(known)
+    known = store.case_keys()
+    wanted = {file.key} & set(known) if file else set(known)
     if file and not wanted:
         raise UsageError(f"--case: no run of the case {file.case.id!r} is recorded")
     if target is None and not everything and file is None:
         target = "last"
     if target is not None and target not in known and not Path(target).exists():
         run = store.run(target)
-        cells = [cell for cell in run.cells if cell.case_id in wanted]
+        cells = [cell for cell in run.cells if cell.case_key in wanted]
         if file and not cells:
             raise UsageError(f"--case: run {run.id} has no cell of the case {file.case.id!r}")
         yield run, cells

@@ -1,17 +1,23 @@
-"""Programs that keep the logins of Docker's client (``docker-credential-NAME``), each with a time limit.
+"""The logins of Docker's client for registries, and the programs that keep them (``docker-credential-NAME``).
 
-The SDK waits for them for ever; one that asks for a password where no one sees that never answers.
+The SDK waits for these for ever; one that asks for a password where no one sees that never answers.
 """
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Mapping
 from typing import Any
 
+from docker.auth import load_config
 from docker.credentials import Store
 from docker.credentials.constants import PROGRAM_PREFIX
 from docker.credentials.errors import StoreError, process_store_error
+from docker.errors import DockerException
+
+from reprokit.case.trust import ALLOWANCES, Trust
+from reprokit.core.errors import EngineError
 
 SECONDS = 60.0
 """How long a helper may take: it may ask the user."""
@@ -45,8 +51,20 @@ class LimitedStore(Store):
         return done.stdout
 
 
-def limit(logins: Any) -> Any:
-    """The ``docker.auth.AuthConfig`` whose helpers have a time limit from now on."""
-    for program in {logins.creds_store, *logins.cred_helpers.values()} - {None}:
-        logins._stores[program] = LimitedStore(program)
-    return logins
+def registry_login(registry: str, trust: Trust) -> Mapping[str, Any]:
+    """What 'docker login' left for a registry; {} for nothing, and for a case whose trust gives it none.
+
+    Raises EngineError where what keeps it fails.
+    """
+    if not ALLOWANCES[trust].credentials:
+        return {}
+    try:
+        logins: Any = load_config(credstore_env=None)
+        for program in {logins.creds_store, *logins.cred_helpers.values()} - {None}:
+            logins._stores[program] = LimitedStore(program)
+        return logins.resolve_authconfig(registry) or {}
+    except (DockerException, OSError, ValueError, TypeError, AttributeError) as error:
+        raise EngineError(
+            f"no credential for {registry} comes from config.json of Docker's client (credHelpers, credsStore, auths), "
+            f"see 'docker login {registry}': {error}"
+        ) from error

@@ -48,7 +48,9 @@ class Images:
         if self.is_podman and on_loopback(name):
             # Docker speaks plain HTTP with a registry on its own loopback. Podman does where it is configured to.
             url, params = self.wire.podman_url("/images/pull"), {"reference": reference, "tlsVerify": "false"}
-        login = _login(self.wire, name) if ALLOWANCES[trust].credentials else self._anonymous(name)
+        if not ALLOWANCES[trust].credentials:
+            self._check_anonymous(name)
+        login = _login(self.wire, name, trust)
         error, _ = _exchanged(self.wire, url, params, login, cancel)
         if not error:
             return find(self.wire, reference)
@@ -56,8 +58,8 @@ class Images:
             return None
         raise failure.of_pull(error, reference)
 
-    def _anonymous(self, name: str) -> bytes:
-        """What asks the registry of an image's name without a login. Raises Unsupported where Podman takes one."""
+    def _check_anonymous(self, name: str) -> None:
+        """Raise Unsupported where Podman would ask the registry of an image's name with a login of its own."""
         if self.is_podman:
             # Its service adds what its own user's files have, whatever it is sent (containers/image 5.23).
             host = on_docker_hub(name).partition("/")[0]
@@ -68,13 +70,12 @@ class Images:
                         f"{name}: Podman would use your login of {host}, which an untrusted case does not get: "
                         f"read the case and give --reviewed, or 'podman logout {host}'"
                     )
-        return _ANONYMOUS
 
     def push(self, reference: str, cancel: threading.Event) -> str:
         """Push an image to the registry of its name; its digest there. Raises Cancelled, EngineError."""
         name, tag = split(reference)
         params = {"tag": tag, **({"tlsVerify": "false"} if on_loopback(name) else {})}  # Podman's, as in :func:`pull`
-        login = _login(self.wire, name)
+        login = _login(self.wire, name, Trust.OWN)
         error, lines = _exchanged(self.wire, self.wire.url(f"/images/{name}/push"), params, login, cancel)
         if error:
             raise failure.of_push(error, reference)
@@ -199,22 +200,17 @@ def _exchanged(
     return error, list(lines)
 
 
-def _login(wire: Wire, name: str) -> bytes:
-    """What Docker's client has for the registry of an image's name. Raises EngineError where that fails."""
-    from docker.auth import get_config_header, resolve_repository_name
-    from docker.errors import DockerException
+def _login(wire: Wire, name: str, trust: Trust) -> bytes:
+    """The header with the login for the registry of an image's name. Raises EngineError."""
+    from docker.auth import encode_header, resolve_repository_name
 
-    client = wire.client()
+    from reprokit.engine.credential_helpers import registry_login
+
     with wire.errors():
         registry, _ = resolve_repository_name(name)
-    try:
-        header: bytes | None = get_config_header(client, registry)
-    except (DockerException, OSError, ValueError, TypeError, AttributeError) as error:
-        raise EngineError(
-            f"no credential for {registry} comes from config.json of Docker's client (credHelpers, credsStore, auths), "
-            f"see 'docker login {registry}': {error}"
-        ) from error
-    return header or _ANONYMOUS
+    found = registry_login(registry, trust)
+    header: bytes = encode_header(found) if found else _ANONYMOUS
+    return header
 
 
 def remove(wire: Wire, tag: str) -> None:

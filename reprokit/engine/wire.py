@@ -225,8 +225,6 @@ class Wire:
         if client is None:
             import docker
 
-            from reprokit.engine.credential_helpers import limit
-
             where = self.endpoint
             with self._lock, self.errors():
                 kwargs: dict[str, Any] = {"tls": where.tls} if where.tls else {}
@@ -238,7 +236,6 @@ class Wire:
                     version = ".".join(map(str, max(NEWEST_API, least)))
                     client = docker.APIClient(address, version=version, timeout=ANSWER_WITHIN, **kwargs)
                 self._version = client.api_version
-                limit(vars(client)["_auth_configs"])
             self._local.client = client
         return client
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from reprokit.case.facts import canonical
-from reprokit.case.trust import Trust
+from reprokit.case.trust import Trust, case_key
 from reprokit.core.errors import UsageError
 from reprokit.core.json_record import ABSENT, JsonRecord
 from reprokit.environment import versions
@@ -116,6 +116,11 @@ class CellRecord(JsonRecord):
     reused_from: str | None = None
 
     @property
+    def case_key(self) -> str:
+        """What names its case in a store: see :func:`reprokit.case.trust.case_key`."""
+        return case_key(self.case_id, self.case_path, self.case_digest, self.details.trust)
+
+    @property
     def marked_reason(self) -> str:
         """The reason, behind where the record was taken over from, if it was."""
         return mark_reused(self.reason, self.reused_from)
@@ -192,9 +197,9 @@ class RunRecord(JsonRecord):
     exit_status: int | None = None
     cells: tuple[CellRecord, ...] = ()
 
-    def of_case(self, case_id: str) -> RunRecord:
-        """The run with the cells of that case alone."""
-        return replace(self, cells=tuple(cell for cell in self.cells if cell.case_id == case_id))
+    def of_case(self, key: str) -> RunRecord:
+        """The run with the cells of the case of that ``case_key`` alone."""
+        return replace(self, cells=tuple(cell for cell in self.cells if cell.case_key == key))
 
     def cell(self, number: int) -> CellRecord:
         """The cell of that number. Raises UsageError."""
@@ -224,7 +229,7 @@ class Result(NamedTuple):
 
     run_id: str
     number: int
-    case_id: str
+    case_key: str
     cell_key: str
     variant: str
     verdict: Verdict | None
@@ -244,7 +249,7 @@ def mark_reused(reason: str, reused_from: str | None) -> str:
 class CellOutline(NamedTuple):
     """What a cell came to, without what it was made of and its trials."""
 
-    case_id: str
+    case_key: str
     verdict: Verdict | None
     expected: Verdict | None
     as_expected: bool | None

@@ -380,6 +380,6 @@ def _newest_cells(files: Sequence[CaseFile], folder: Path) -> Iterator[CellRecor
     except UsageError:
         return
     for file in files:
-        found = store.last_seen(file.case.id)
+        found = store.last_seen(file.key)
         yield from found[1] if found else ()
     store.close()

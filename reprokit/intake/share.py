@@ -170,7 +170,7 @@ _LEFT_OUT = re.compile(r"^# *- [a-z-]+(?:, \d+ times)?:(?= env \w| .*\blines? \d
 
 def subject_of(store: Store | None, what: str, case_id: str | None) -> Subject:
     """The case and run to share. Raises UsageError where there is none, or more than one case."""
-    if store is None or (Path(what).exists() and what not in store.case_ids()):
+    if store is None or (Path(what).exists() and what not in store.case_keys()):
         return _of_file(store, what, case_id)
     run = _run(store, what)
     if run is None:
@@ -181,7 +181,7 @@ def subject_of(store: Store | None, what: str, case_id: str | None) -> Subject:
         answer = store.findings(run.id).get(ANSWER) or {}
         answered = answer.get("words", ())
         return _known(store, Subject(run=run, title="", text="", digest=search.digest, answer=answered))
-    digests = {cell.case_id: cell.case_digest for cell in run.cells}
+    digests = {cell.case_key: cell.case_digest for cell in run.cells}
     if case_id is None and len(digests) > 1:
         names = ", ".join(list(digests)[:5]) + (" ..." if len(digests) > 5 else "")
         raise UsageError(f"run {run.id} has {len(digests)} cases; choose one with --case ID ({names})")
@@ -205,9 +205,9 @@ def _of_file(store: Store | None, what: str, case_id: str | None) -> Subject:
     if len(files) > 1 and case_id not in files:
         raise UsageError(f"{what} has {len(files)} cases; choose one with --case ID ({', '.join(list(files)[:5])})")
     file = files[case_id] if case_id else next(iter(files.values()))
-    run = _newest(store, digest=file.digest) if store else None
+    run = _newest(store, key=file.key, digest=file.digest) if store else None
     return Subject(
-        run=run.of_case(file.case.id) if run else None,
+        run=run.of_case(file.key) if run else None,
         title=file.case.title,
         text=file.text,
         digest=file.digest,
@@ -240,23 +240,23 @@ def _run(store: Store, what: str) -> RunRecord | None:
                 "or share a case as it is: reprokit share CASE.yaml"
             )
         return found
-    if what not in store.case_ids():
+    if what not in store.case_keys():
         return store.run(what)
-    found = _newest(store, case_id=what)
+    found = _newest(store, key=what)
     if found is None and store.last_seen(what) is None:
         raise UsageError(f"the case {what!r} was only searched: name the run of a search")
     return found.of_case(what) if found else None
 
 
 def _newest(
-    store: Store, *, case_id: str | None = None, digest: str | None = None, searches: bool = False
+    store: Store, *, key: str | None = None, digest: str | None = None, searches: bool = False
 ) -> RunRecord | None:
     """Of the runs, of a case or of a state of one, the newest that is conclusive, else that is about the bug."""
     ids = [run.id for run in store.runs(limit=None) if searches or not run.searches]
     second = None
     for at in range(0, len(ids), RUNS):
         some = ids[at : at + RUNS]
-        found = store.verdicts(some, case_id=case_id, digest=digest)
+        found = store.verdicts(some, case_key=key, digest=digest)
         for run_id in some:
             verdicts = found.get(run_id, set()).difference(_SAYS_NOTHING)
             if any(one and one.conclusive for one in verdicts):
@@ -265,6 +265,6 @@ def _newest(
     return store.run(second) if second else None
 
 
-def _last_digest(store: Store, case_id: str) -> str:
-    seen = store.last_seen(case_id)
+def _last_digest(store: Store, key: str) -> str:
+    seen = store.last_seen(key)
     return seen[1][0].case_digest if seen else ""

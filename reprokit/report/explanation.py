@@ -142,7 +142,7 @@ def explain_run(run: RunRecord, file_of: FileOf = lambda digest: None) -> list[E
     """What each case of a run explains, in their order."""
     cases: dict[tuple[str, str], list[CellRecord]] = {}
     for cell in run.cells:
-        cases.setdefault((cell.case_id, cell.case_digest), []).append(cell)
+        cases.setdefault((cell.case_key, cell.case_digest), []).append(cell)
     return [explain_records(cells, file_of) for cells in cases.values()]
 
 

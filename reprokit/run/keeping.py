@@ -287,7 +287,7 @@ class Logs(_Files):
                 if ended not in self._known:
                     cells = store.run(run.id).cells
                     took = sum(trial.seconds for cell in cells for trial in cell.trials)
-                    self._known[ended] = took, frozenset(cell.case_id for cell in cells)
+                    self._known[ended] = took, frozenset(cell.case_key for cell in cells)
                 seconds, cases = self._known[ended]
                 found.append(
                     Kept(
@@ -547,12 +547,12 @@ def _image_sizes(tasks: Sequence[Task], store: Path) -> dict[str, tuple[int, Tas
     from reprokit.store.database import Store
 
     opened = Store(store)
-    wanted = {(task.case.id, cell_key(task.cell), task.variant): task for task in tasks}
+    wanted = {(task.file.key, cell_key(task.cell), task.variant): task for task in tasks}
     found: dict[str, tuple[int, Task]] = {}
-    for case in {task.case.id for task in tasks}:
+    for case in {task.file.key for task in tasks}:
         _, cells = opened.last_seen(case) or (None, [])
         for cell in cells:
-            task = wanted.get((cell.case_id, cell_key(cell.cell), cell.variant))
+            task = wanted.get((cell.case_key, cell_key(cell.cell), cell.variant))
             if task is not None and cell.image is not None:
                 found[cell.image.tag] = (cell.image.size or 0, task)
     opened.close()

@@ -250,7 +250,7 @@ def narrow_to_failed(store: Store, files: Sequence[CaseFile], request: Request) 
     failed: set[tuple[str, str]] = set()
     unknown: list[str] = []
     for file in files:
-        seen = store.last_seen(file.case.id)
+        seen = store.last_seen(file.key)
         if seen is None:
             unknown.append(file.case.id)
         for cell in seen[1] if seen else ():

@@ -1,8 +1,9 @@
 """Cells that are taken over from an earlier run in place of trials: ``--reuse``. Never of itself, and always marked.
 
-What is taken over is the newest conclusive record of just this cell in this store: of the same text of the case, the
-same image by the hash of its inputs, the same kind of engine, limits and rules. A record that was itself taken over, or
-came from another store, is not one; neither is what rests on something that no record holds, such as a folder of data.
+What is taken over is the newest conclusive record of just this cell in this store: of the same text of the case from
+the same place, the same image by the hash of its inputs, the same kind of engine, limits and rules. A record that was
+itself taken over, or came from another store, is not one; neither is what rests on something that no record holds, such
+as a folder of data.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ from reprokit.store.errors import StoreError
 from reprokit.store.places import below, open_log
 
 if TYPE_CHECKING:
+    from reprokit.case.files import CaseFile
     from reprokit.store.database import Store
 
-Key = tuple[str, str, str]
-"""The digest of a case, the key of a cell, the variant."""
+Key = tuple[str, str, str, str]
+"""The key and digest of a case, the key of a cell, the variant."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,11 +97,11 @@ class Reuse:
         self._folder, self._run_id = store.folder, run_id
         self._facts, self._backtrace = facts, backtrace
         since = (datetime.now(timezone.utc) - timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
-        wanted = {_key(task.file.digest, task.cell, task.variant) for task in tasks}
+        wanted = {_key(task.file, task.cell, task.variant) for task in tasks}
         self._found: dict[Key, list[tuple[RunRecord, CellRecord]]] = {}
-        for digest in {task.file.digest for task in tasks}:
-            for run, cell in store.of_case(digest):
-                key = _key(digest, cell.cell, cell.variant)
+        for file in {(task.file.key, task.file.digest): task.file for task in tasks}.values():
+            for run, cell in store.of_case(file.key, file.digest):
+                key = _key(file, cell.cell, cell.variant)
                 if key in wanted and run.started_at >= since:
                     self._found.setdefault(key, []).append((run, cell))
         chosen = [  # those that can be asked for: all runs of a week, with their trials, may be large
@@ -112,11 +114,11 @@ class Reuse:
 
     def wants(self, tasks: Iterable[Task]) -> bool:
         """Whether there is a record of any of the tasks."""
-        return any(_key(task.file.digest, task.cell, task.variant) in self._found for task in tasks)
+        return any(_key(task.file, task.cell, task.variant) in self._found for task in tasks)
 
     def record(self, task: Task, tag: str, kind: str) -> CellRecord | None:
         """The record that stands for the task, of which the image has that tag; None where it has to run."""
-        found = newest_record(self._found.get(_key(task.file.digest, task.cell, task.variant), ()), kind)
+        found = newest_record(self._found.get(_key(task.file, task.cell, task.variant), ()), kind)
         if found is None:
             return None
         earlier = replace(found, cell=self._runs[found.run.id].cell(found.cell.number))  # with its trials
@@ -149,8 +151,8 @@ class Reuse:
         )
 
 
-def _key(digest: str, cell: Mapping[str, str], variant: str) -> Key:
-    return digest, cell_key(cell), variant
+def _key(file: CaseFile, cell: Mapping[str, str], variant: str) -> Key:
+    return file.key, file.digest, cell_key(cell), variant
 
 
 def _link(source: Path, target: Path) -> None:

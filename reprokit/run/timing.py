@@ -142,8 +142,8 @@ class KnownSeconds:
     def of(cls, folder: Path, tasks: Iterable[Task]) -> KnownSeconds:
         """What the store in ``folder`` knows of the cells of a run; nothing of a run of few."""
         tasks = list(tasks)
-        return cls(last_seconds(folder, {task.case.id for task in tasks}) if len(tasks) > FEW else {})
+        return cls(last_seconds(folder, {task.file.key for task in tasks}) if len(tasks) > FEW else {})
 
     def __call__(self, task: Task) -> float:
         """Seconds of a cell."""
-        return self._known.get((task.case.id, cell_key(task.cell), task.variant), math.inf)
+        return self._known.get((task.file.key, cell_key(task.cell), task.variant), math.inf)

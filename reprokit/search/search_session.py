@@ -263,7 +263,7 @@ class SearchSession(Invocation):
     def decided_before(self) -> list[CellRecord]:
         """The cells of the last run of this exact case text, without those of its fix."""
         store = self._open_store()
-        seen = store.last_seen(self.file.case.id)
+        seen = store.last_seen(self.file.key)
         store.close()
         cells = seen[1] if seen else []
         return [cell for cell in cells if cell.case_digest == self.file.digest and cell.variant == "case"]

@@ -199,26 +199,26 @@ class Store:
     def outlines(self, limit: int | None) -> Iterator[tuple[RunRecord, Sequence[CellOutline]]]:
         """The newest runs first, each without its cells, and what these came to."""
         table = tables.cells.c
-        kept = table.run_id, table.case_id, table.verdict, table.expected, table.as_expected, table.reused_from
+        kept = table.run_id, table.case_key, table.verdict, table.expected, table.as_expected, table.reused_from
         runs = self.runs(limit)
         words: dict[str | None, Verdict | None] = {None: None}
         for at in range(0, len(runs), SOME):
             some = {run.id: (run, list[CellOutline]()) for run in runs[at : at + SOME]}
             with self._reading() as connection:
                 query = select(*kept).where(table.run_id.in_(some)).order_by(table.run_id, table.number)
-                for run_id, case_id, verdict, expected, *others in connection.execute(query):
-                    one = CellOutline(case_id, _verdict(verdict, words), _verdict(expected, words), *others)
+                for run_id, case_key, verdict, expected, *others in connection.execute(query):
+                    one = CellOutline(case_key, _verdict(verdict, words), _verdict(expected, words), *others)
                     some[run_id][1].append(one)
             yield from some.values()
 
     def verdicts(
-        self, runs: Collection[str], *, case_id: str | None = None, digest: str | None = None
+        self, runs: Collection[str], *, case_key: str | None = None, digest: str | None = None
     ) -> dict[str, set[Verdict | None]]:
         """What the cells that ran in these runs came to; of a case, or of that state of one, where it is named."""
         table, found = tables.cells.c, dict[str, set[Verdict | None]]()
         query = select(table.run_id, table.verdict).distinct().where(table.reused_from.is_(None))
-        if case_id is not None:
-            query = query.where(table.case_id == case_id)
+        if case_key is not None:
+            query = query.where(table.case_key == case_key)
         if digest is not None:
             query = query.where(table.case_digest == digest)
         for some in _chunks(runs):
@@ -233,12 +233,12 @@ class Store:
         What was taken over from an earlier run is not a new result.
         """
         table = tables.cells.c
-        key = table.case_id, table.cell_key, table.variant
+        key = table.case_key, table.cell_key, table.variant
         query = select(table.run_id, table.number, *key, table.verdict, table.as_expected)
         query = query.where(table.reused_from.is_(None))
         query = query.order_by(*key)
         if cases:
-            query = query.where(table.case_id.in_(cases))
+            query = query.where(table.case_key.in_(cases))
         with self._reading() as connection:
             words: dict[str | None, Verdict | None] = {None: None}
             return [Result(*row[:5], _verdict(row[5], words), row[6]) for row in connection.execute(query)]
@@ -277,9 +277,11 @@ class Store:
                     found[row.run_id, row.number] = row.verdict, row.as_expected, reason
         return found
 
-    def of_case(self, digest: str) -> list[tuple[RunRecord, CellRecord]]:
+    def of_case(self, key: str, digest: str) -> list[tuple[RunRecord, CellRecord]]:
         """Every recorded cell of that state of a case with its run, the newest first, without trials."""
-        query = rows_of(tables.cells, ("trials",)).join(tables.runs).where(tables.cells.c.case_digest == digest)
+        table = tables.cells.c
+        query = rows_of(tables.cells, ("trials",)).join(tables.runs)
+        query = query.where(table.case_key == key, table.case_digest == digest)
         order = tables.runs.c.started_at.desc(), tables.runs.c.id.desc(), tables.cells.c.number
         with self._reading() as connection:
             rows = connection.execute(query.order_by(*order)).all()
@@ -287,13 +289,13 @@ class Store:
             runs = {row.id: bare_run(row) for row in connection.execute(of_rows)}
             return [(runs[row.run_id], cell_of(row)) for row in rows]
 
-    def last_seen(self, case_id: str) -> tuple[RunRecord, list[CellRecord]] | None:
+    def last_seen(self, case_key: str) -> tuple[RunRecord, list[CellRecord]] | None:
         """The newest run of a case with the case's cells in it, without trials; None when it was never run.
 
         Searches are left out: they ask for some cells only, and of cases that they rewrite.
         """
         with self._reading() as connection:
-            of_case = select(tables.cells.c.run_id).where(tables.cells.c.case_id == case_id)
+            of_case = select(tables.cells.c.run_id).where(tables.cells.c.case_key == case_key)
             plain = tables.runs.c.request["search"].as_string().is_(None)
             newest = rows_of(tables.runs).where(tables.runs.c.id.in_(of_case), plain)
             order = tables.runs.c.started_at.desc(), tables.runs.c.id.desc()
@@ -301,30 +303,30 @@ class Store:
             if run is None:
                 return None
             cells = rows_of(tables.cells, ("trials",)).where(tables.cells.c.run_id == run.id)
-            rows = connection.execute(cells.where(tables.cells.c.case_id == case_id).order_by(tables.cells.c.number))
+            rows = connection.execute(cells.where(tables.cells.c.case_key == case_key).order_by(tables.cells.c.number))
             return bare_run(run), [cell_of(row) for row in rows]
 
-    def last_path(self, case_id: str) -> tuple[str, str]:
+    def last_path(self, case_key: str) -> tuple[str, str]:
         """The newest run of a case that was run, and the file or address that it was loaded from."""
         table = tables.cells.c
         query = select(table.run_id, table.case_path).join(tables.runs)
-        newest = query.where(table.case_id == case_id).order_by(tables.runs.c.started_at.desc(), table.id.desc())
+        newest = query.where(table.case_key == case_key).order_by(tables.runs.c.started_at.desc(), table.id.desc())
         with self._reading() as connection:
             found = connection.execute(newest.limit(1)).one()
             return found.run_id, found.case_path
 
-    def case_ids(self) -> list[str]:
-        """The ids of all cases that were ever run here."""
+    def case_keys(self) -> list[str]:
+        """What names each case that was ever run here: see :func:`reprokit.case.trust.case_key`."""
         with self._reading() as connection:
-            return sorted(connection.scalars(select(tables.cells.c.case_id).distinct()))
+            return sorted(connection.scalars(select(tables.cells.c.case_key).distinct()))
 
     def image_cases(self) -> dict[str, set[str]]:
-        """Tag of an image -> ids of the cases whose cells ran in it."""
+        """Tag of an image -> keys of the cases whose cells ran in it."""
         table, found = tables.cells.c, dict[str, set[str]]()
         with self._reading() as connection:
-            for image, case_id in connection.execute(select(table.image, table.case_id)):
+            for image, case_key in connection.execute(select(table.image, table.case_key)):
                 if image:
-                    found.setdefault(image["tag"], set()).add(case_id)
+                    found.setdefault(image["tag"], set()).add(case_key)
         return found
 
     def case_text(self, digest: str) -> str:

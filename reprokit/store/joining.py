@@ -103,7 +103,7 @@ def join(
 
 def key_of(cell: CellRecord) -> CellKey:
     """What names a cell of a night."""
-    return cell.case_id, cell_key(cell.cell), cell.variant
+    return cell.case_key, cell_key(cell.cell), cell.variant
 
 
 def job_of(run: RunRecord, cell: CellRecord) -> JobRecord | None:
@@ -132,7 +132,7 @@ def _places(cells: Iterable[CellRecord], text: Callable[[str], str]) -> Callable
     def place(cell: CellRecord) -> CellPosition:
         key = cell_key(cell.cell)
         known = orders.get(cell.case_digest, {})
-        return cell.case_path, cell.case_id, known.get(key, len(known)), key, cell.variant
+        return cell.case_path, cell.case_key, known.get(key, len(known)), key, cell.variant
 
     return place
 

@@ -253,7 +253,7 @@ class _Merger:
         for cell in run.cells:
             source = origins.get(key_of(cell))
             fresh = source is not None and (known is None or source.id != known.id)
-            digest = hashlib.sha256(cell_key(cell.cell).encode()).hexdigest()[:12]
+            digest = hashlib.sha256("/".join((cell.case_key, cell_key(cell.cell))).encode()).hexdigest()[:12]
             folder = f"{RUNS}/{run_id}/{cell.case_id}-{cell.variant}-{digest}"
             cells.append(self._with_logs(cell, source.id, folder) if fresh and source is not None else cell)
         self._done.nights[-1] = dataclasses.replace(run, cells=tuple(cells))

@@ -20,7 +20,7 @@ from reprokit.core.files import open_regular
 from reprokit.store.errors import StoreError, foreign, other_version, store_error
 
 DATABASE = "reprokit.db"
-CURRENT = 8  # the version of the tables that this reprokit writes, and the only one that it reads
+CURRENT = 9  # the version of the tables that this reprokit writes, and the only one that it reads
 
 APPLICATION_ID = 0x52507274  # ``RPrt``, see https://www.sqlite.org/pragma.html#pragma_application_id
 
@@ -56,7 +56,7 @@ def is_writable(path: Path) -> bool:
 
 
 def last_seconds(folder: Path, cases: Collection[str]) -> dict[tuple[str, str, str], float]:
-    """Case id, cell key and variant -> seconds of the cells in the newest run of each case.
+    """Case key, cell key and variant -> seconds of the cells in the newest run of each case.
 
     It serves the order of a run alone: nothing where the database is on a server, of another version, or does not
     answer at once.
@@ -68,8 +68,8 @@ def last_seconds(folder: Path, cases: Collection[str]) -> dict[tuple[str, str, s
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)) as connection:
             for case in cases:
                 rows = connection.execute(
-                    "SELECT cell_key, variant, seconds FROM cells WHERE seconds IS NOT NULL AND case_id = ?1 "
-                    "AND run_id = (SELECT max(run_id) FROM cells WHERE case_id = ?1)",
+                    "SELECT cell_key, variant, seconds FROM cells WHERE seconds IS NOT NULL AND case_key = ?1 "
+                    "AND run_id = (SELECT max(run_id) FROM cells WHERE case_key = ?1)",
                     (case,),
                 )
                 found |= {(case, key, variant): seconds for key, variant, seconds in rows}

@@ -42,7 +42,7 @@ class Mark(NamedTuple):
 class Layout(NamedTuple):
     """Cells of a case in a run, by their numbers: ``(number, variant, cell)``."""
 
-    case_id: str
+    case_key: str
     cells: tuple[tuple[int, str, Cell], ...]
 
 
@@ -63,20 +63,20 @@ def palette(text: str) -> dict[str, Mark | None]:
 
 
 def of_run(connection: Connection, run_id: str) -> Iterator[tuple[Summary, str, str]]:
-    """The summaries of a run from its cells, each with the id of the case and its layout as JSON."""
+    """The summaries of a run from its cells, each with the key of the case and its layout as JSON."""
     request = connection.scalar(select(runs.request).where(runs.id == run_id))
     search = RequestRecord.from_json(request).search if request else None
-    names = cells.id, cells.number, cells.case_id, cells.case_digest, cells.variant, cells.verdict, cells.as_expected
+    names = cells.id, cells.number, cells.case_key, cells.case_digest, cells.variant, cells.verdict, cells.as_expected
     # As texts: most of them need not be parsed.
     texts = (cast(cells[name], Text).label(name) for name in ("cell", "details"))
     wanted = select(*names, cells.reused_from, cells.trials, *texts)
-    rows = connection.execute(wanted.where(cells.run_id == run_id).order_by(cells.case_id, cells.number)).all()
-    for case_id, of_case in groupby(rows, lambda one: one.case_id):
-        yield from _of_case(run_id, case_id, list(of_case), search)
+    rows = connection.execute(wanted.where(cells.run_id == run_id).order_by(cells.case_key, cells.number)).all()
+    for case_key, of_case in groupby(rows, lambda one: one.case_key):
+        yield from _of_case(run_id, case_key, list(of_case), search)
 
 
 def _of_case(
-    run_id: str, case_id: str, rows: Sequence[Row[Any]], search: SearchRecord | None
+    run_id: str, case_key: str, rows: Sequence[Row[Any]], search: SearchRecord | None
 ) -> Iterator[tuple[Summary, str, str]]:
     for at in range(0, len(rows), PORTION):
         marks: dict[Mark | None, str] = {}
@@ -89,8 +89,8 @@ def _of_case(
                 mark = Mark(row.verdict, row.as_expected, _tested(row.details), matched, len(row.trials))
             letters.append(marks.setdefault(mark, chr(_FIRST + len(marks))))
         text = f"[{','.join(layout)}]"
-        digest = hashlib.sha256(f"{case_id}\n{text}".encode("utf-8", "replace")).hexdigest()
-        yield Summary(run_id, digest, "".join(letters), json.dumps(list(marks))), case_id, text
+        digest = hashlib.sha256(f"{case_key}\n{text}".encode("utf-8", "replace")).hexdigest()
+        yield Summary(run_id, digest, "".join(letters), json.dumps(list(marks))), case_key, text
 
 
 def _tested(details: str | None) -> bool:
@@ -107,13 +107,13 @@ def keep(connection: Connection, run_id: str) -> None:
     if connection.scalar(select(runs.id).where(runs.id == run_id)) is None:
         return
     made = list(of_run(connection, run_id))
-    texts = {summary.layout: (case_id, text) for summary, case_id, text in made}
+    texts = {summary.layout: (case_key, text) for summary, case_key, text in made}
     if _unknown(connection, texts):
         # One host after the other, as for the texts of cases: two may have the same layout at the same time.
         dialects.of(connection.dialect.name).writing(connection, "layouts")
         new = _unknown(connection, texts)
         rows = [
-            {"digest": one, "case_id": texts[one][0], "cells": json_text.loads(texts[one][1])} for one in sorted(new)
+            {"digest": one, "case_key": texts[one][0], "cells": json_text.loads(texts[one][1])} for one in sorted(new)
         ]
         if rows:
             connection.execute(insert(tables.layouts), rows)
@@ -149,18 +149,18 @@ def read(connection: Connection, cases: Collection[str] = ()) -> tuple[dict[str,
     wanted = tables.layouts.select()
     found = select(summaries.run_id, summaries.layout, summaries.letters, summaries.palette)
     if cases:
-        wanted = wanted.where(layouts.case_id.in_(cases))
-        found = found.where(summaries.layout.in_(select(layouts.digest).where(layouts.case_id.in_(cases))))
-    known = {row.digest: _layout(row.case_id, row.cells) for row in connection.execute(wanted)}
+        wanted = wanted.where(layouts.case_key.in_(cases))
+        found = found.where(summaries.layout.in_(select(layouts.digest).where(layouts.case_key.in_(cases))))
+    known = {row.digest: _layout(row.case_key, row.cells) for row in connection.execute(wanted)}
     kept = [Summary(*row) for row in connection.execute(found)]
     for run_id in lacking(connection):
-        for summary, case_id, text in of_run(connection, run_id):
-            if not cases or case_id in cases:
+        for summary, case_key, text in of_run(connection, run_id):
+            if not cases or case_key in cases:
                 if summary.layout not in known:
-                    known[summary.layout] = _layout(case_id, json_text.loads(text))
+                    known[summary.layout] = _layout(case_key, json_text.loads(text))
                 kept.append(summary)
     return known, kept
 
 
-def _layout(case_id: str, found: list[list[Any]]) -> Layout:
-    return Layout(case_id, tuple((number, variant, cell) for number, variant, cell in found))
+def _layout(case_key: str, found: list[list[Any]]) -> Layout:
+    return Layout(case_key, tuple((number, variant, cell) for number, variant, cell in found))

@@ -94,6 +94,7 @@ cells = Table(
     Column("run_id", ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
     Column("number", Integer, nullable=False),  # from 1, the order of the table that people see
     Column("case_id", PortableText(200), nullable=False),
+    Column("case_key", LongText, nullable=False),  # the id, and of another author's case its origin
     Column("case_path", LongText, nullable=False),
     Column("case_digest", PortableText(80), nullable=False),
     Column("cell", JSON, nullable=False),
@@ -113,8 +114,8 @@ cells = Table(
     Column("trials", JSON, nullable=False),
     Index("cells_by_run", "run_id", "number", unique=True),
     Column("reused_from", PortableText(60)),  # RUN:CELL that it was taken over from; NULL where it ran
-    Index("cells_by_case", "case_id", "run_id").ddl_if(dialect="sqlite"),
-    Index("cells_by_case_hash", "case_id", postgresql_using="hash").ddl_if(dialect="postgresql"),  # of any length
+    Index("cells_by_case", "case_key", "run_id").ddl_if(dialect="sqlite"),
+    Index("cells_by_case_hash", "case_key", postgresql_using="hash").ddl_if(dialect="postgresql"),  # of any length
 )
 
 summarised = Table(
@@ -128,7 +129,7 @@ layouts = Table(
     "layouts",
     metadata,
     Column("digest", PortableText(64), primary_key=True),
-    Column("case_id", PortableText(200), nullable=False),
+    Column("case_key", LongText, nullable=False),
     Column("cells", JSON, nullable=False),  # [[number, variant, cell]]: runs that had the same cells share it
 )
 

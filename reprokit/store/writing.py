@@ -229,7 +229,8 @@ def _run_row(run: RunRecord) -> dict[str, Any]:
 
 
 def _cell_row(run_id: str, cell: CellRecord) -> dict[str, Any]:
-    return {"run_id": run_id, "cell_key": cell_key(cell.cell), "as_expected": cell.as_expected, **cell.to_json()}
+    derived = {"cell_key": cell_key(cell.cell), "case_key": cell.case_key, "as_expected": cell.as_expected}
+    return {"run_id": run_id, **derived, **cell.to_json()}
 
 
 def _once(read: Callable[[Any], object]) -> Callable[[str], object]:

@@ -152,7 +152,7 @@ def test_texts_that_no_column_or_index_of_postgresql_takes_are_kept(address: str
     assert store.run("run-1").cells[0].cell == huge.cell
     assert store.run("run-1").cells[0].reason == "a\ufffdb ?"
     assert [one.number for one in sorted(store.results(), key=lambda one: one.number)] == [1, 2]
-    assert store.case_ids() == ["c", "c" * 3000]
+    assert store.case_keys() == ["c", "c" * 3000]
 
 
 def test_a_database_takes_every_text_or_is_refused(server: PostgresServer) -> None:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reprokit.case.trust import ALLOWANCES
+from reprokit.case.trust import Trust
 from reprokit.core import cache
-from reprokit.core.errors import BuildFailed, ReprokitError
+from reprokit.core.errors import BuildFailed, EngineError, ReprokitError
 from reprokit.core.ownership import locked
 from reprokit.engine import building, failure
 from reprokit.engine.protocol import Build, ImageInfo, Progress
@@ -36,10 +36,8 @@ def build(
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
     from reprokit.engine.docker import session
 
-    gets = ALLOWANCES[build.trust]
-
     def login(host: str) -> tuple[str, str]:
-        return credentials(wire, host) if gets.credentials else ("", "")
+        return credentials(host, build.trust)
 
     def send(served: Served) -> ReprokitError | None:
         trace = session.Trace(on_progress, served.redact)
@@ -84,23 +82,18 @@ def parameters(build: Build, served: Served, session_id: str) -> dict[str, str]:
     return query
 
 
-def credentials(wire: Wire, host: str) -> tuple[str, str]:
-    """This host's credentials for a registry, as 'docker login' left them; ('', '') when there are none."""
-    import docker.auth
-    import docker.errors
+def credentials(host: str, trust: Trust) -> tuple[str, str]:
+    """This host's credentials for a registry, as BuildKit takes them; ('', '') where there are none."""
+    from reprokit.engine.credential_helpers import registry_login
 
-    from reprokit.engine.credential_helpers import limit
-
-    name = "docker.io" if host in {"registry-1.docker.io", "index.docker.io"} else host
     try:
-        found = limit(docker.auth.load_config(credstore_env=None)).resolve_authconfig(name) or {}
-    except docker.errors.DockerException:
+        found = registry_login("docker.io" if host in {"registry-1.docker.io", "index.docker.io"} else host, trust)
+    except EngineError:
         return "", ""  # a broken credential helper: anonymous, and the registry says what it thinks of that
     if token := found.get("IdentityToken") or found.get("identitytoken"):
         return "", str(token)
-    return str(found.get("Username") or found.get("username") or ""), str(
-        found.get("Password") or found.get("password") or ""
-    )
+    user, password = (found.get(name) or found.get(name.lower()) or "" for name in ("Username", "Password"))
+    return str(user), str(password)
 
 
 MOST_REPEATS = 5

@@ -10,6 +10,7 @@ the project's, ``reprokit.toml`` of the nearest folder upwards that has one; env
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -247,14 +248,27 @@ def trust_project(environ: Mapping[str, str], start: Path) -> Path:
     found = [path for path in config_files(environ, start) if path != _users_file(environ)]
     if environ.get("REPROKIT_CONFIG") or not found:
         raise UsageError(f"no {FILE} in {start} or above it that has to be trusted")
-    known = {*_trusted_digests(environ), _digest(found[0], _read(found[0])[0])}
+    known = {*_trusted_digests(environ), *_digests(found[0], *_read(found[0]))}
     files.write(_users_file(environ).with_name(_TRUSTED), "".join(f"{one}\n" for one in sorted(known)))
     return found[0]
 
 
-def _digest(path: Path, text: str) -> str:
-    """Over the path, too: relative folders in the same text are others elsewhere."""
-    return hashlib.sha256(f"{path.resolve()}\0{text}".encode()).hexdigest()
+def _digests(path: Path, text: str, tables: Mapping[str, Any]) -> Iterator[str]:
+    """Of the text, and of the files that its keys name: a later checkout may change these, or where a link leads.
+
+    Over the path, too: relative folders in the same text are others elsewhere. The second only where it is asked for:
+    until the text is trusted, what it names is not read.
+    """
+    found = hashlib.sha256(f"{path.resolve()}\0{text}".encode())
+    yield found.hexdigest()
+    for key in sorted(tables.keys() & KEYS.keys()):
+        with contextlib.suppress(ValueError, OSError):
+            value = KEYS[key].read(tables[key], path.absolute().parent)
+            found.update(repr(value).encode())
+            for one in keys.paths_in(value):
+                if one.is_file():
+                    found.update(hashlib.sha256(one.read_bytes()).digest())
+    yield found.hexdigest()
 
 
 def _trusted_digests(environ: Mapping[str, str]) -> frozenset[str]:
@@ -282,10 +296,11 @@ def unknown_variables(environ: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def _found(environ: Mapping[str, str], start: Path) -> Iterator[tuple[str, Any, str]]:
     """Each key that is set somewhere, with its value and origin; the strongest last."""
+    known = _trusted_digests(environ)
     for path in config_files(environ, start):
         text, tables = _read(path)
         users = environ.get("REPROKIT_CONFIG") or path == _users_file(environ)
-        trusted = users or _digest(path, text) in _trusted_digests(environ)
+        trusted = users or all(one in known for one in _digests(path, text, tables))
         for key, value in tables.items():
             where = f"{path}:{line_of(text, key)}"
             if key not in KEYS:
@@ -294,8 +309,8 @@ def _found(environ: Mapping[str, str], start: Path) -> Iterator[tuple[str, Any, 
             if not (KEYS[key].harmless or trusted):
                 raise UsageError(
                     f"{where}: {key}: {path} comes with its folder, and only {', '.join(HARMLESS)} are read from it "
-                    f"before you trust it: read it, then `reprokit config trust` (once for this text; on CI: "
-                    f"REPROKIT_CONFIG={path}); or set {variable(key)}"
+                    f"before you trust it: read it, then `reprokit config trust` (once for this text and "
+                    f"the files that it names; on CI: REPROKIT_CONFIG={path}); or set {variable(key)}"
                 )
             yield from _parsed(key, value, path.absolute().parent, where, text)
     for key in KEYS:

@@ -83,13 +83,21 @@ def read_runtime(value: Any, base: Path) -> str:
 
 
 def read_command(value: Any, base: Path) -> str:
-    """Words of a program, split as a shell does; '' for none."""
-    text = read_text(value, base)
+    """Words of a program, split as a shell does; '' for none. A file below ``base`` is that one in every folder."""
     try:
-        shlex.split(text)
+        words = shlex.split(read_text(value, base))
     except ValueError as error:
         raise ValueError(f"a program and its arguments, with closed quotes ({error})") from None
-    return text
+    is_path = (bool(at or "/" in word) and (base / word).is_file() for at, word in enumerate(words))
+    return shlex.join(str(_below(base, word)) if path else word for path, word in zip(is_path, words, strict=True))
+
+
+def paths_in(value: Any) -> list[Path]:
+    """The files and folders that the value of a key names, with their whole paths."""
+    if isinstance(value, Mapping):
+        return [path for one in value.values() for path in paths_in(one)]
+    words = [value, *shlex.split(value)] if isinstance(value, str) else [value]
+    return [Path(word) for word in words if isinstance(word, Path) or (isinstance(word, str) and word[:1] == "/")]
 
 
 def read_place(value: Any, base: Path) -> str:

@@ -104,7 +104,7 @@ def result(
     """
     cases: dict[tuple[str, str], list[CellRecord]] = {}
     for cell in run.cells:
-        cases.setdefault((cell.case_id, cell.case_digest), []).append(cell)
+        cases.setdefault((cell.case_key, cell.case_digest), []).append(cell)
     return RunResult.pick(
         run,
         run_id=run.id,

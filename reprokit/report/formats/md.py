@@ -26,7 +26,7 @@ def run_summary(run: RunRecord, file_of: FileOf = lambda digest: None, *, limit:
     """A run for the summary of a job: one table, what departs first, and each case folded. ``limit``: bytes."""
     cases: dict[tuple[str, str], list[CellRecord]] = {}
     for cell in run.cells:
-        cases.setdefault((cell.case_id, cell.case_digest), []).append(cell)
+        cases.setdefault((cell.case_key, cell.case_digest), []).append(cell)
     rows = [row for _, row in sorted((one for cells in cases.values() for one in _rows(cells)), key=lambda one: one[0])]
     more = [["...", pluralize(len(rows) - MOST, "more row"), "", ""]] if len(rows) > MOST else []
     head = f"## {prose(summary(run.cells))}\n\n{describe_run(run)}\n"

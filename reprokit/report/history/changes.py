@@ -284,7 +284,7 @@ def describe_change(change: CellChange) -> DescribedChange:
 
 
 def _name_series(series: Series) -> dict[str, Any]:
-    return {"case": series.case_id, "cell": series.cell, "variant": series.variant, "engine": series.engine}
+    return {"case": series.case_key, "cell": series.cell, "variant": series.variant, "engine": series.engine}
 
 
 def _moment_of(run: RunRecord) -> RunMoment:

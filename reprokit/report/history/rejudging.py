@@ -150,7 +150,7 @@ def _reference(run: RunRecord, cell: CellRecord, spec: CellSpec, folder: Path) -
             raise CannotJudge("the file that it was compared with is not in the case", was.reference)
         return Reference(words=was.reference, outputs=dict.fromkeys(outputs, text.encode()))
     key = cell_key(was.cell)
-    found = [one for one in run.cells if (one.case_id, cell_key(one.cell)) == (cell.case_id, key) and one.trials]
+    found = [one for one in run.cells if (one.case_key, cell_key(one.cell)) == (cell.case_key, key) and one.trials]
     other = min(found, key=lambda one: one.variant != cell.variant, default=None)
     if other is None:
         raise CannotJudge("the cell that it was compared with is not recorded", was.reference)

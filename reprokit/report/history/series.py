@@ -96,7 +96,7 @@ class RunsInTime:
 class Course(Sequence[Result]):
     """The results of one cell, the oldest first: a letter each, since a store of years has hundreds of thousands."""
 
-    case_id: str
+    case_key: str
     cell_key: str
     variant: str
     runs: RunsInTime
@@ -113,7 +113,7 @@ class Course(Sequence[Result]):
             return tuple(self[one] for one in range(*at.indices(len(self))))
         verdict, mark = self.known[self.codes[at]]
         run_id, number = self.runs.ids[at], self.numbers if isinstance(self.numbers, int) else self.numbers[at]
-        return Result(run_id, number, self.case_id, self.cell_key, self.variant, verdict, mark.as_expected)
+        return Result(run_id, number, self.case_key, self.cell_key, self.variant, verdict, mark.as_expected)
 
     def __iter__(self) -> Iterator[Result]:
         return map(self.__getitem__, range(len(self)))
@@ -141,7 +141,7 @@ class Course(Sequence[Result]):
 class Series:
     """One cell over time, the oldest result first, as one kind of engine served it: kinds are never mixed."""
 
-    case_id: str
+    case_key: str
     cell: Mapping[str, str]
     variant: str
     engine: str
@@ -220,11 +220,11 @@ def gather(
         for (number, variant, cell), codes in zip(layout.cells, columns, strict=True):
             if keep(cell):
                 part = _Part(number, cell, times, in_time, codes)
-                parts.setdefault((layout.case_id, cell_key(cell), variant, engine), []).append(part)
+                parts.setdefault((layout.case_key, cell_key(cell), variant, engine), []).append(part)
     series = [found for key, some in sorted(parts.items()) if (found := _joined(key, some, ids, known)) is not None]
     # As whole runs number them: what was selected from the matrix has other numbers.
     series.sort(
-        key=lambda one: (one.case_id, not registry.is_reference(one.engine), one.engine, one.results.last_number)
+        key=lambda one: (one.case_key, not registry.is_reference(one.engine), one.engine, one.results.last_number)
     )
     return CaseHistory(runs=runs, series=tuple(series))
 
@@ -257,9 +257,9 @@ def _joined(key: tuple[str, str, str, str], parts: Sequence[_Part], ids: Sequenc
         runs = RunsInTime([ids[rank] for rank, *_ in found])
         number = [each for _, each, _, _ in found]
         codes = "".join(code for *_, code in found)
-    case_id, key_of_cell, variant, engine = key
+    case, key_of_cell, variant, engine = key
     results = Course(
-        case_id=case_id,
+        case_key=case,
         cell_key=key_of_cell,
         variant=variant,
         runs=runs,
@@ -269,7 +269,7 @@ def _joined(key: tuple[str, str, str, str], parts: Sequence[_Part], ids: Sequenc
         states=known.states(codes),
     )
     found_all = tuple(_transitions(results))
-    series = Series(case_id=case_id, cell=cell, variant=variant, engine=engine, results=results, transitions=found_all)
+    series = Series(case_key=case, cell=cell, variant=variant, engine=engine, results=results, transitions=found_all)
     return replace(series, rate=_rate(series)) if wavers(results.states) else series
 
 

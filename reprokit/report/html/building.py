@@ -66,7 +66,7 @@ def build(store: Store, target: Path, request: PagesRequest, clean: Clean) -> Bu
     with replacing(target, clean) as folder:
         making = _Making(store, folder, request, clean)
         rows: list[CaseRow] = []
-        files = {file.case.id: file for file in request.files}
+        files = {file.key: file for file in request.files}
         for known in known_cases(store, request.cases):
             elsewhere = bool(request.files) and not request.cases and known.id not in files
             rows.append(row(known, files.pop(known.id, None), elsewhere=elsewhere))

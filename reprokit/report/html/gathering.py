@@ -90,14 +90,14 @@ def known_cases(store: Store, chosen: Sequence[str] = ()) -> Iterator[RecordedCa
     file_of = explanation.files_in(store)
     by_case: dict[str, list[Series]] = {}
     for one in history.series:
-        by_case.setdefault(one.case_id, []).append(one)
-    for case_id, series in sorted(by_case.items()):
-        found = _known(store, case_id, CaseHistory(runs=history.runs, series=tuple(series)), file_of)
+        by_case.setdefault(one.case_key, []).append(one)
+    for case_key, series in sorted(by_case.items()):
+        found = _known(store, case_key, CaseHistory(runs=history.runs, series=tuple(series)), file_of)
         if found is not None:
             yield found
 
 
-def _known(store: Store, case_id: str, history: CaseHistory, file_of: FileOf) -> RecordedCase | None:
+def _known(store: Store, case_key: str, history: CaseHistory, file_of: FileOf) -> RecordedCase | None:
     runs = tuple(run for run in history.runs.values() if run.id in history.run_ids)
     last = next((run for run in reversed(runs) if not run.searches), runs[-1])
     serving = {one.engine for one in history.series if any(one.results.select([last.id]))}
@@ -108,7 +108,7 @@ def _known(store: Store, case_id: str, history: CaseHistory, file_of: FileOf) ->
     newest = records[0]
     file = file_of(newest.case_digest)
     return RecordedCase(
-        id=case_id,
+        id=case_key,
         path=newest.case_path,
         title=" ".join(file.case.title.split()) if file else "",
         digest=newest.case_digest,

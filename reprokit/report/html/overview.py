@@ -280,7 +280,7 @@ def _columns(layout: Layout) -> dict[str, Any]:
     values = {name: {cell[name]: 0 for _, _, cell in layout.cells if name in cell} for name in names}
     places = {name: {value: at for at, value in enumerate(found)} for name, found in values.items()}
     return {
-        "case": layout.case_id,
+        "case": layout.case_key,
         "numbers": [number for number, _, _ in layout.cells],
         "fix": [int(variant == "fix") for _, variant, _ in layout.cells],
         "axes": [

@@ -19,6 +19,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from reprokit.case.trust import FROM
 from reprokit.core.errors import UsageError
 
 FORMAT = "reprokit-report/v1"
@@ -39,7 +40,7 @@ def name(text: str) -> str:
     """A file's name for an id: the id itself where that is a name on every system, else its start and a hash."""
     if re.fullmatch(r"(?!(con|prn|aux|nul|com\d|lpt\d)$)[a-z0-9][a-z0-9-]{0,99}", text):
         return text
-    slug = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60]
+    slug = re.sub(r"[^a-z0-9]+", "-", text.partition(FROM)[0].lower()).strip("-")[:60]
     return f"id-{slug or 'x'}.{hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
 
@@ -58,12 +59,14 @@ def script_json(key: str, plain: str) -> str:
 
 
 def clean_texts(value: Any, clean: Clean, names: Collection[str] = NAMES) -> Any:
-    """The same data with every text in it cleaned, but for keys and what is under one of ``names``."""
+    """The same data with every text in it cleaned, but for keys and, without an origin, what is under ``names``."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):
         return {
-            key: one if key in names and isinstance(one, str) else clean_texts(one, clean, () if key in FREE else names)
+            key: one
+            if key in names and isinstance(one, str) and FROM not in one
+            else clean_texts(one, clean, () if key in FREE else names)
             for key, one in value.items()
         }
     if isinstance(value, list | tuple):

@@ -74,10 +74,11 @@ def test_every_defence_asks_the_table() -> None:
 SITE, ENGINE, OURS = "the site's own, whatever the case", "of the engine or this host itself", "a folder of ours"
 USES: dict[str, tuple[str, dict[str, str]]] = {
     "logins": (
-        r"\b(get_config_header|resolve_authconfig|load_config|authorization|_login|credentials|netrc_file\.\w+)\(",
+        r"\b(get_config_header|resolve_authconfig|load_config|authorization|registry_login|netrc_file\.\w+)\(",
         {
-            "engine/docker/buildkit.py": "credentials",
-            "engine/images.py": "credentials",
+            "engine/credential_helpers.py": "credentials",
+            "engine/docker/buildkit.py": "asked by engine/credential_helpers.py: credentials",
+            "engine/images.py": "asked by engine/credential_helpers.py: credentials",
             "engine/site/assembly.py": "credentials",
             "engine/site/gateway/server.py": "credentials",
             "engine/site/gateway/upstream.py": "credentials",

@@ -6,10 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from docker.auth import AuthConfig
-from docker.errors import DockerException
 
+from reprokit.case.trust import Trust
+from reprokit.core.errors import EngineError
 from reprokit.engine import credential_helpers
+from reprokit.engine.docker.buildkit import credentials
 
 ANSWER = """cat >/dev/null; echo '{"ServerURL": "r", "Username": "me", "Secret": "it"}'"""
 
@@ -36,13 +37,16 @@ def test_a_helper_has_a_time_limit(
     monkeypatch.chdir(tmp_path)
     if "sleep" in (script or ""):
         monkeypatch.setattr(credential_helpers, "SECONDS", 0.3)
-    logins = credential_helpers.limit(AuthConfig.load_config(None, {"credHelpers": {"r": "test"}, "auths": {}}))
+    (tmp_path / "config.json").write_text('{"credHelpers": {"r": "test"}, "auths": {}}')
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     try:
+        assert credential_helpers.registry_login("r", Trust.STRANGER) == {}
+        assert credentials("r", Trust.OWN) == (found or "", "it" if found else "")
         if wrong:
-            with pytest.raises(DockerException, match=wrong):
-                logins.resolve_authconfig("r")
+            with pytest.raises(EngineError, match=wrong):
+                credential_helpers.registry_login("r", Trust.REVIEWED)
         else:
-            assert (logins.resolve_authconfig("r") or {}).get("Username") == found
+            assert credential_helpers.registry_login("r", Trust.REVIEWED).get("Username") == found
     finally:
         if (child := tmp_path / "child").exists() and child.read_text().strip():
             subprocess.run(["kill", child.read_text().strip()], check=False)

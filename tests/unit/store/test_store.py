@@ -124,7 +124,7 @@ def test_what_the_cells_of_runs_came_to_is_read_without_the_cells(tmp_path: Path
     assert [one.id for one, _ in store.outlines(1)] == ["run-2"]
     both = ["run-1", "run-2", "run-3"]
     assert store.verdicts(both) == {"run-1": {Verdict.REPRODUCED, None}, "run-2": {Verdict.BUILD_FAILED}}
-    assert store.verdicts(both, case_id="c") == {"run-1": {Verdict.REPRODUCED, None}}
+    assert store.verdicts(both, case_key="c") == {"run-1": {Verdict.REPRODUCED, None}}
     assert store.verdicts(both, digest="sha256:2") == {"run-1": {None}}
 
 
