@@ -140,20 +140,20 @@ def check_paths(data: Mapping[str, Any]) -> Iterator[FormatProblem]:
             path = units.below_workdir(text)
         except ValueError:
             continue  # the models report it
-        if path in taken:
+        if (same := units.fold_path(path)) in taken:
             yield FormatProblem(
                 loc=loc,
-                message=f"{dotted(loc)}: {path!r} is already the place of {dotted(taken[path])}",
-                hint="give each its own path below workdir",
+                message=f"{dotted(loc)}: {path!r} is already the place of {dotted(taken[same])}",
+                hint="give each its own path below workdir, that differs in more than case, accents' form or end dots",
                 on_key=loc[0] == "files",
             )
         else:
-            taken[path] = loc
+            taken[same] = loc
             places.append((path, loc))
     for path, loc in places:
         parent = posixpath.dirname(path)
         while parent:
-            owner = taken.get(parent)
+            owner = taken.get(units.fold_path(parent))
             if owner is not None and owner[0] in ("files", "datasets"):
                 what = "a file" if owner[0] == "files" else "a dataset, mounted read-only"
                 yield FormatProblem(

@@ -12,6 +12,7 @@ import signal
 from datetime import datetime, timezone
 from functools import lru_cache
 from typing import Literal, TypeVar, get_args
+from unicodedata import normalize
 
 from reprokit.case.cellspec import SanitizerKind
 from reprokit.core import patterns
@@ -304,6 +305,13 @@ def below_workdir(text: str) -> str:
     if any(len(name.encode("utf-8", "surrogatepass")) > 255 for name in normal.split("/")):
         raise ValueError("a path whose names have at most 255 bytes each")
     return normal
+
+
+def fold_path(path: str) -> str:
+    """What paths have in common that are one on some file system: letter case, composed accents, dots and blanks at an
+    end (Unicode 15, 3.13; macOS and Windows).
+    """
+    return "/".join(part.rstrip(" .") for part in normalize("NFC", normalize("NFC", path).casefold()).split("/"))
 
 
 def one_line(text: str) -> str:

@@ -89,9 +89,19 @@ def not_public(address: str) -> str:
     return "" if one.version == 4 or one in _PUBLIC_6 else "not a public one"
 
 
-def look_up(host: str, port: int) -> Sequence[str]:
+def read_address(host: str, port: int) -> Sequence[str]:
+    """The address that a host is written as, however, or that its name has everywhere (RFC 6761, 6.3).
+
+    Asks no name server, as for what a proxy looks up. Raises OSError for other names.
+    """
+    if re.fullmatch(r"(.+\.)?localhost\.?", host, re.IGNORECASE):
+        return ["127.0.0.1"]
+    return look_up(host, port, socket.AI_NUMERICHOST)
+
+
+def look_up(host: str, port: int, flags: int = 0) -> Sequence[str]:
     """The addresses of a host, as the system resolves it."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 

@@ -155,18 +155,19 @@ def _addresses(url: httpx.URL, kinds: set[str] | None, *, by_proxy: bool) -> tup
     """The addresses at which a server is connected to, none where a proxy does that, and the kinds of their networks.
 
     ``kinds``: those of the address that was asked for first, None for that itself. It may be anywhere, since the user
-    named it; a redirect leads to public addresses and to those kinds alone. Raises NoAnswer, OSError.
+    named it; a redirect leads to public addresses and to those kinds alone. A name that a proxy looks up is not looked
+    up here: of it, the proxy alone can say where it leads. Raises NoAnswer, OSError.
     """
     if url.scheme not in ("http", "https") or not url.host:
         return [], kinds or set()  # httpx says what is wrong with it
     port = url.port or (443 if url.scheme == "https" else 80)
     try:
-        found = addresses.networks(url.host, port)
+        found = addresses.networks(url.host, port, addresses.read_address if by_proxy else None)
         good = list(found) if kinds is None else addresses.permitted(url.host, port, found, {"", *kinds})
     except addresses.NotPublic as error:
         raise NoAnswer(f"it redirects to another network: {error}; name that address if it is meant") from None
     except OSError:
-        if by_proxy:  # which may know names that this host does not
+        if by_proxy:
             return [], kinds or set()
         raise
     return [] if by_proxy else good, set(found.values()) if kinds is None else kinds

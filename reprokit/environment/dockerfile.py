@@ -10,12 +10,14 @@ import json
 import posixpath
 import re
 import shlex
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.cellspec import CellSpec
+from reprokit.case.units import fold_path
 from reprokit.core import cache
 from reprokit.core.files import shipped
 from reprokit.environment import installing, sanitizing
@@ -129,9 +131,11 @@ def render(
     locks: dict[str, list[str]] = {}
     workdir = posixpath.normpath(spec.workdir)
     copied = []
+    alike = Counter(map(fold_path, sources))
     for number, (name, tree) in enumerate(sorted(sources.items())):
-        # A name is the case's: ".." would put its tree in the place of our Dockerfile, and "0" that of another name.
-        place = f"sources/{name if re.fullmatch(r'[A-Za-z][A-Za-z0-9._-]{,100}', name) else number}"
+        # A name is the case's: ".." would put its tree in the place of our Dockerfile, "0" or "X" that of another, "x".
+        plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9._-]{,100}", name) and alike[fold_path(name)] == 1
+        place = f"sources/{name if plain else number}"
         entries.append((place, tree.archive))
         copied.append({"context": place + "/", "target": posixpath.join(workdir, tree.path) + "/"})
     modes: dict[str, list[str]] = {}

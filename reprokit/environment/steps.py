@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
+from reprokit.case.units import fold_path
 from reprokit.core.errors import UsageError
 
 SHORT_STEP = 80
@@ -42,16 +43,19 @@ def instructions(dockerfile: str) -> list[str]:
 def context_of(entries: Iterable[tuple[str, bytes | Path]]) -> dict[str, bytes | Path]:
     """The build context of entries, by path. The only way from the names of a case to paths that an engine reads.
 
-    Raises UsageError for two entries of one path, one below another, one outside of the context, and one in the place
-    of what an engine reads of it unasked: a Dockerfile is sent beside the context, never as an entry of it.
+    Raises UsageError for two entries of what is one path on some file system, one below another, one outside of the
+    context, and one in the place of what engines read of it unasked: a Dockerfile is sent beside the context, never as
+    an entry of it.
     """
     context: dict[str, bytes | Path] = {}
+    taken: set[str] = set()
     for path, content in entries:
-        first = path.partition("/")[0].casefold()
-        if path in context or first in {"", ".", "..", *_ENGINES_OWN} or posixpath.normpath(path) != path:
+        same = fold_path(path)
+        if same in taken or same.partition("/")[0] in {"", *_ENGINES_OWN} or posixpath.normpath(path) != path:
             raise UsageError(f"{path!r} would be outside of the build context, or in the place of another entry")
         context[path] = content
+        taken.add(same)
     for path in context:
-        if inside := next((one for one in PurePosixPath(path).parents if str(one) in context), None):
+        if inside := next((one for one in PurePosixPath(path).parents if fold_path(str(one)) in taken), None):
             raise UsageError(f"{path!r} would be in the place of {str(inside)!r} in the build context")
     return dict(sorted(context.items()))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import re
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -17,15 +19,16 @@ from reprokit.core import addresses, http_client
 def url() -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            if self.path == "/round" or self.path.startswith("/to/"):
+            path = re.sub("^http://[^/]+", "", self.path)  # as a proxy is asked
+            if path == "/round" or path.startswith("/to/"):
                 self.send_response(302)
-                self.send_header("Location", self.path.removeprefix("/to/"))
+                self.send_header("Location", path.removeprefix("/to/"))
                 self.send_header("Content-Length", "0")
                 self.end_headers()
                 return
             self.send_response(200)
             self.send_header("Content-Type", "Text/Plain; charset=utf-8")
-            if self.path == "/packed":
+            if path == "/packed":
                 self.send_header("Content-Encoding", "gzip")
                 self.end_headers()
                 self.wfile.write(gzip.compress(b"0" * 1_000_000))
@@ -70,17 +73,17 @@ def public(monkeypatch: pytest.MonkeyPatch) -> None:
     """``a.example`` is a public host, whose server is the one of the test; no other program knows the name."""
     networks = addresses.networks
     found = {"a.example": {"127.0.0.1": ""}}
-    monkeypatch.setattr(addresses, "networks", lambda host, port: found.get(host) or networks(host, port))
+    monkeypatch.setattr(addresses, "networks", lambda host, *more: found.get(host) or networks(host, *more))
+
+
+HOSTS = [
+    *("0.0.0.0", "127.1", "2130706433", "0x7f000001", "[::ffff:127.0.0.1]", "[::1]", "localhost", "10.0.0.1"),
+    *("192.168.1.1", "172.16.0.1", "169.254.169.254", "[fd00:ec2::254]", "[fe80::1]", "100.64.0.1"),
+]
 
 
 @pytest.mark.usefixtures("public")
-@pytest.mark.parametrize(
-    "host",
-    [
-        *("0.0.0.0", "127.1", "2130706433", "0x7f000001", "[::ffff:127.0.0.1]", "[::1]", "localhost", "10.0.0.1"),
-        *("192.168.1.1", "172.16.0.1", "169.254.169.254", "[fd00:ec2::254]", "[fe80::1]", "100.64.0.1"),
-    ],
-)
+@pytest.mark.parametrize("host", HOSTS)
 def test_a_public_address_redirects_to_no_other_network_however_it_is_written(url: str, host: str) -> None:
     port = url.rpartition(":")[2]
     with pytest.raises(http_client.NoAnswer, match="redirects to another network"):
@@ -92,6 +95,24 @@ def test_a_name_is_looked_up_once_and_a_redirect_may_stay(url: str) -> None:
     port = url.rpartition(":")[2]
     assert get(f"http://a.example:{port}/to/http://a.example:{port}/packed").status == 200
     assert get(f"{url}/to/http://127.1:{port}/packed").status == 200
+
+
+@pytest.mark.parametrize("host", [*HOSTS, "localhost.", "X.localhost"])
+def test_a_proxy_looks_names_up_and_is_asked_for_no_address_of_another_network(
+    url: str, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look_up = socket.getaddrinfo
+
+    def without_servers(name: str, port: int, *more: int, flags: int = 0, **others: int) -> list[object]:
+        assert flags & socket.AI_NUMERICHOST or name in ("127.0.0.1", "::1", "localhost"), f"{name} was looked up"
+        return list(look_up(name, port, *more, flags=flags, **others))
+
+    monkeypatch.setattr(socket, "getaddrinfo", without_servers)
+    monkeypatch.setenv("http_proxy", url)
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert get("http://a.example/to/http://b.example/packed").status == 200
+    with pytest.raises(http_client.NoAnswer, match="redirects to another network"):
+        get(f"http://a.example/to/http://{host}/slow")
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, FileSpec, Limits, PipStepSpec, SourceSpec
-from reprokit.core.errors import Unsupported
+from reprokit.core.errors import CaseError, Unsupported, UsageError
 from reprokit.environment import dockerfile
+from reprokit.environment.cases import load_text
 from reprokit.environment.lock import asked_digest
 from reprokit.environment.model import SourceTree
 from reprokit.environment.resolving import resolve
@@ -154,12 +156,25 @@ def test_every_file_that_a_step_mounts_is_in_the_context(tmp_path: Path) -> None
 
 def test_no_name_of_a_source_leads_to_another_place_of_the_context(tmp_path: Path) -> None:
     names = ["..", ".", "../Dockerfile", "a/../..", "0", "1", "2", "-", "", "plain-1.0", "n" * 300, "缺陷"]
+    names += ["a", "A", "a.", "a ", "\xe9", "e\u0301", "ſ", "s", "aux.", "a.B", "a.b", "a..b"]
     trees = {name: tmp_path / str(number) for number, name in enumerate(names)}
     spec = cell({}, sources={name: SourceSpec(git="g", ref="r", path=f"at{n}") for n, name in enumerate(names)})
     places = [place for place in rendered(spec, **trees).context if place.startswith("sources/")]
-    assert len(places) == len(names)
+    assert len({place.lower() for place in places}) == len(names)
     assert "sources/plain-1.0" in places
     assert all(re.fullmatch(r"sources/([0-9]+|[A-Za-z][A-Za-z0-9._-]{,100})", place) for place in places)
+
+
+@pytest.mark.parametrize(
+    "pair", ["a/x a/X", "x x.", "d/x d./x", "\xe9 e\u0301", "\xc9 e\u0301", "a A/b", "ß SS", "a/b. a/b./c"]
+)
+def test_what_is_one_path_on_some_file_system_is_refused_as_one(pair: str) -> None:
+    one, other = pair.split()
+    with pytest.raises(UsageError, match="in the place of"):
+        rendered(cell({}, files={one: "x", other: "y"}))
+    case = {"schema": "reprokit/v1", "id": "x", "command": "true", "files": {one: "x", other: "y"}}
+    with pytest.raises(CaseError, match=r"already the place of files|lies inside"):
+        load_text("x.yaml", yaml.safe_dump(case))
 
 
 def test_files_with_permissions_of_their_own_get_them_and_others_leave_the_image_as_it_was() -> None:

@@ -128,7 +128,7 @@ def wavers(cells: list[CellRecord]) -> bool:
 def by_summaries(store: Store) -> list[tuple[Any, ...]]:
     return [
         (
-            (one.case_id, not registry.is_reference(one.engine), one.engine, one.results.last_number),
+            (one.case_key, not registry.is_reference(one.engine), one.engine, one.results.last_number),
             list(one.cell.items()),
             one.variant,
             [(each.run_id, each.number, each.verdict, each.as_expected) for each in one.results],
