@@ -93,10 +93,8 @@ def summary(file: CaseFile, cells: Sequence[Cell] = (), *, most: int | None = LI
         f"{printable(file.path)}: {file.case.id}: {printable(file.case.title)}",
         f"  its text: {file.digest}",
         *(f"  {printable(ask.words, room)}" for ask in found if ask.level is Level.PLAIN),
+        "  its build runs as root in a container, with a network; what it installs comes from this host's indexes",
     ]
-    lines.append(
-        "  its build runs as root in a container, with a network; what it installs comes from this host's indexes"
-    )
     if not ALLOWANCES[file.trust].on_host:
         lines.append("  it is untrusted, and needs a container engine: --engine venv refuses it")
     lines.append("to look at:" if look else "nothing else: no setup script, no sources, no image or index of its own")
@@ -164,10 +162,7 @@ class _Reader:
                 yield self.ask(kind, loc, said)
 
     def _image(self) -> Iterator[ReviewItem]:
-        loc = ("environment", "image")
-        yield from self.each(
-            "image", loc, self.case.environment.image, lambda text: f"builds on the image {_from(text)}"
-        )
+        yield from self.each("image", ("environment", "image"), self.case.environment.image, _image)
 
     def _packages(self) -> Iterator[ReviewItem]:
         environment = self.case.environment
@@ -219,9 +214,10 @@ class _Reader:
                 yield self.ask("patch", (*loc, "patch"), words)
 
     def _scripts(self) -> Iterator[ReviewItem]:
-        loc = ("environment", "setup")
         for text in self.texts(self.case.environment.setup):
-            yield self.ask("setup", loc, f"runs {_lines(text)} while it is built: {printable(text)}")
+            yield self.ask(
+                "setup", ("environment", "setup"), f"runs {_lines(text)} while it is built: {printable(text)}"
+            )
 
     def _data(self) -> Iterator[ReviewItem]:
         for name, dataset in self.case.datasets.items():
@@ -230,27 +226,14 @@ class _Reader:
                 if text.strip():
                     words = f"makes data by a command while it is built: {printable(text)}"
                     yield self.ask("generate", (*loc, "generate"), words)
-            yield self.ask(
-                "data",
-                loc,
-                f"reads the data set {printable(name)} of this host, where one is given or configured",
-                look="bridge" in self.texts(self.case.resources.network),
-            )
+            words = f"reads the data set {printable(name)} of this host, where one is given or configured"
+            yield self.ask("data", loc, words, look="bridge" in self.texts(self.case.resources.network))
 
     def _trial(self) -> Iterator[ReviewItem]:
-        limits = self.case.resources
-
-        def at(key: str) -> Loc:
-            return ("resources", key)
-
+        limits, at = self.case.resources, partial(lambda *loc: loc, "resources")
         yield from self.each("network", at("network"), limits.network, _network)
         yield from self.each("user", at("user"), limits.user, _user)
-        yield from self.each(
-            "gpus",
-            at("gpus"),
-            limits.gpus,
-            lambda text: f"gets {pluralize(int(text), 'GPU')}" if whole_number(text) else "",
-        )
+        yield from self.each("gpus", at("gpus"), limits.gpus, _gpus)
         yield from self.each("ipc", at("ipc"), limits.ipc, _ipc)
         if asks_for_stacks(self.case):
             words = "gets debuggers, which may look into its processes (SYS_PTRACE)"
@@ -295,14 +278,18 @@ class _Reader:
             yield self.ask("hosts", next(iter(found.values())), words, look=False)
 
 
+def _gpus(text: str) -> str:
+    return f"gets {pluralize(count, 'GPU')}" if (count := whole_number(text)) else ""
+
+
 def _lines(text: str) -> str:
     return pluralize(len(text.splitlines()), "line")
 
 
-def _from(image: str) -> str:
-    first, slash, _ = image.partition("/")
-    registry = first if slash and ("." in first or ":" in first or first == "localhost") else ""
-    return f"{printable(image)} of {printable(registry)}" if registry else printable(image)
+def _image(text: str) -> str:
+    first, slash, _ = text.partition("/")
+    registry = f" of {printable(first)}" if slash and (set(".:") & {*first} or first == "localhost") else ""
+    return f"builds on the image {printable(text)}{registry}"
 
 
 def _network(text: str) -> str:
@@ -332,11 +319,10 @@ def _git(text: str, at: str) -> str:
 
 def _elsewhere(text: str) -> str:
     """A requirement that is not a plain name."""
-    if re.search(r"\b(git|hg|svn|bzr)\+", text):
-        return f"pip installs from a repository: {printable(text)}"
-    if "://" in text:
-        return f"pip installs from an address: {printable(text)}"
-    return f"pip installs from a file: {printable(text)}"
+    vcs = re.search(r"\b(git|hg|svn|bzr)\+", text)
+    return (
+        f"pip installs from {'a repository' if vcs else 'an address' if '://' in text else 'a file'}: {printable(text)}"
+    )
 
 
 def _option(text: str) -> str:

@@ -8,8 +8,7 @@ from enum import Enum
 
 from reprokit.core.addresses import is_from_another_host
 
-FROM = " from "
-"""Between the id and the origin of another author's case."""
+FROM = " from "  # between the id and the origin of another author's case
 
 
 class Trust(str, Enum):
@@ -106,9 +105,7 @@ def of_path(path: str) -> Trust:
 
 
 def case_key(case_id: str, path: str, digest: str, trust: Trust) -> str:
-    """What names a case in a store: the id of the user's own, and of another author's, which may have any id, with the
-    address that it came from, or the digest of a text that came in a file.
-    """
+    """What names a case in a store: its id; of another author's, which may be any, with its address or digest."""
     if is_from_another_host(path):
         return f"{case_id}{FROM}{path}"
     return case_id if trust is Trust.OWN else f"{case_id}{FROM}{digest}"

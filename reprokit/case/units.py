@@ -308,9 +308,7 @@ def below_workdir(text: str) -> str:
 
 
 def fold_path(path: str) -> str:
-    """What paths have in common that are one on some file system: letter case, composed accents, dots and blanks at an
-    end (Unicode 15, 3.13; macOS and Windows).
-    """
+    """Equal for paths that are one on some file system: by letter case, form of accents, dots and blanks at an end."""
     return "/".join(part.rstrip(" .") for part in normalize("NFC", normalize("NFC", path).casefold()).split("/"))
 
 

@@ -24,7 +24,7 @@ from reprokit.store.remote import remote_of, shown
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
-    from reprokit.evidence.records import CellPlace, CellRecord, RunRecord
+    from reprokit.evidence.records import CellRecord, RunRecord
     from reprokit.report.history.rejudging import Again, Skipped
     from reprokit.store.merging import MergeResult, Planned
 
@@ -416,13 +416,9 @@ def _cells(
         if not asked & wanted:
             raise UsageError(f"{target} is not the case of --case, {', '.join(wanted)}: name only one of them")
         wanted &= asked
-    places: dict[str, list[CellPlace]] = {}
-    for one in store.results(wanted):
-        places.setdefault(one.run_id, []).append(one.place)
-    for run in reversed(store.runs(limit=None)):
-        if run.id in places:
-            records = store.records(places[run.id])
-            cells = sorted(records.values(), key=lambda cell: cell.number)
+    for run, outlines in reversed(list(store.outlines(None))):
+        if any(one.case_key in wanted and not one.reused_from for one in outlines):
+            cells = [cell for cell in store.run(run.id).cells if cell.case_key in wanted and not cell.reused_from]
             yield replace(run, cells=tuple(cells)), cells
 
 

@@ -90,10 +90,7 @@ def not_public(address: str) -> str:
 
 
 def read_address(host: str, port: int) -> Sequence[str]:
-    """The address that a host is written as, however, or that its name has everywhere (RFC 6761, 6.3).
-
-    Asks no name server, as for what a proxy looks up. Raises OSError for other names.
-    """
+    """The address of a host that is written as one, or named localhost (RFC 6761, 6.3). Raises OSError for others."""
     if re.fullmatch(r"(.+\.)?localhost\.?", host, re.IGNORECASE):
         return ["127.0.0.1"]
     return look_up(host, port, socket.AI_NUMERICHOST)

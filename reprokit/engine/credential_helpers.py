@@ -52,10 +52,7 @@ class LimitedStore(Store):
 
 
 def registry_login(registry: str, trust: Trust) -> Mapping[str, Any]:
-    """What 'docker login' left for a registry; {} for nothing, and for a case whose trust gives it none.
-
-    Raises EngineError where what keeps it fails.
-    """
+    """What 'docker login' left for a registry; {} for nothing, and where the trust gives none. Raises EngineError."""
     if not ALLOWANCES[trust].credentials:
         return {}
     try:

@@ -209,8 +209,7 @@ def _login(wire: Wire, name: str, trust: Trust) -> bytes:
     with wire.errors():
         registry, _ = resolve_repository_name(name)
     found = registry_login(registry, trust)
-    header: bytes = encode_header(found) if found else _ANONYMOUS
-    return header
+    return bytes(encode_header(found)) if found else _ANONYMOUS
 
 
 def remove(wire: Wire, tag: str) -> None:

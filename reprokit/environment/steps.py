@@ -44,8 +44,7 @@ def context_of(entries: Iterable[tuple[str, bytes | Path]]) -> dict[str, bytes |
     """The build context of entries, by path. The only way from the names of a case to paths that an engine reads.
 
     Raises UsageError for two entries of what is one path on some file system, one below another, one outside of the
-    context, and one in the place of what engines read of it unasked: a Dockerfile is sent beside the context, never as
-    an entry of it.
+    context, and one in the place of what engines read of it unasked: a Dockerfile is sent beside it.
     """
     context: dict[str, bytes | Path] = {}
     taken: set[str] = set()

@@ -15,7 +15,7 @@ from reprokit.core.errors import UsageError
 from reprokit.core.json_record import member
 from reprokit.core.ownership import locked
 from reprokit.evidence.model import Verdict
-from reprokit.evidence.records import CellOutline, CellPlace, CellRecord, Result, RunRecord, mark_reused
+from reprokit.evidence.records import CellOutline, CellPlace, CellRecord, RunRecord, mark_reused
 from reprokit.store import summaries, tables, writing
 from reprokit.store.delivery import mark_of
 from reprokit.store.errors import StoreError, Trouble, unreadable
@@ -226,22 +226,6 @@ class Store:
                 for run_id, verdict in connection.execute(query.where(table.run_id.in_(some))):
                     found.setdefault(run_id, set()).add(_verdict(verdict, {None: None}))
         return found
-
-    def results(self, cases: Collection[str] = ()) -> list[Result]:
-        """Every recorded cell that ran, of all cases or of these; those of one cell in no order of time.
-
-        What was taken over from an earlier run is not a new result.
-        """
-        table = tables.cells.c
-        key = table.case_key, table.cell_key, table.variant
-        query = select(table.run_id, table.number, *key, table.verdict, table.as_expected)
-        query = query.where(table.reused_from.is_(None))
-        query = query.order_by(*key)
-        if cases:
-            query = query.where(table.case_key.in_(cases))
-        with self._reading() as connection:
-            words: dict[str | None, Verdict | None] = {None: None}
-            return [Result(*row[:5], _verdict(row[5], words), row[6]) for row in connection.execute(query)]
 
     def summaries(self, cases: Collection[str] = ()) -> tuple[dict[str, Layout], list[Summary]]:
         """What the cells of all runs came to, of all cases or of these; see :mod:`.summaries`."""

@@ -51,7 +51,6 @@ def queries(folder: Path, trials: int) -> Iterator[str]:
                 "what was last seen of a case": lambda store=store: store.last_seen("case-1"),  # type: ignore[misc]
                 "history of a case": lambda store=store: gather(store, ["case-1"]),  # type: ignore[misc]
                 "changes, overview": lambda store=store: gather(store),  # type: ignore[misc]
-                "of that, the rows": lambda store=store: store.results(),  # type: ignore[misc]
                 "list of 20 runs": lambda store=store: [_line(*one) for one in store.outlines(20)],  # type: ignore[misc]
                 "rows of the overview page": lambda store=store: list(map(row, known_cases(store))),  # type: ignore[misc]
                 "what can be resumed": lambda store=store: find_resumable(store, None),  # type: ignore[misc]

@@ -151,7 +151,6 @@ def test_texts_that_no_column_or_index_of_postgresql_takes_are_kept(address: str
     store.put(run("run-1", huge, cell(2)), {})
     assert store.run("run-1").cells[0].cell == huge.cell
     assert store.run("run-1").cells[0].reason == "a\ufffdb ?"
-    assert [one.number for one in sorted(store.results(), key=lambda one: one.number)] == [1, 2]
     assert store.case_keys() == ["c", "c" * 3000]
 
 
@@ -240,7 +239,7 @@ def test_16_runs_of_4_hosts_write_at_once_and_nothing_is_lost_or_twice(address: 
         assert [(each.number, each.verdict, len(each.trials)) for each in store.run(one).cells] == [
             (number, Verdict.REPRODUCED, 1) for number in range(1, 13)
         ]
-    assert len(store.results()) == 16 * 12
+    assert sum(len(cells) for _, cells in store.outlines(None)) == 16 * 12
     assert store.faults() == []
 
 

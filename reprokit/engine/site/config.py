@@ -162,7 +162,7 @@ class Settings:
     max_run_time: float | None = field(default=None, metadata=guard(keys.in_unit("duration"), unit="seconds"))
     """the most time for all trials of a case together, at their limits."""
     max_fetch_size: int = field(default=20 * 1024**3, metadata=guard(keys.in_unit("size"), unit="bytes"))
-    """the most bytes of a source, a bundle or an export of a store, `"20G"` by default."""
+    """the most bytes of a source, a bundle, a data set or an export of a store, `"20G"` by default."""
     max_fetch_entries: int = field(default=1_000_000, metadata=guard(keys.in_unit("positive")))
     """the most files and folders of a source or an export, 1,000,000 by default."""
     max_fetch_time: float = field(default=900.0, metadata=guard(keys.in_unit("duration"), unit="seconds"))
@@ -256,8 +256,7 @@ def trust_project(environ: Mapping[str, str], start: Path) -> Path:
 def _digests(path: Path, text: str, tables: Mapping[str, Any]) -> Iterator[str]:
     """Of the text, and of the files that its keys name: a later checkout may change these, or where a link leads.
 
-    Over the path, too: relative folders in the same text are others elsewhere. The second only where it is asked for:
-    until the text is trusted, what it names is not read.
+    Over the path, too: relative folders are others elsewhere. What a text names is not read before it is trusted.
     """
     found = hashlib.sha256(f"{path.resolve()}\0{text}".encode())
     yield found.hexdigest()
@@ -265,9 +264,8 @@ def _digests(path: Path, text: str, tables: Mapping[str, Any]) -> Iterator[str]:
         with contextlib.suppress(ValueError, OSError):
             value = KEYS[key].read(tables[key], path.absolute().parent)
             found.update(repr(value).encode())
-            for one in keys.paths_in(value):
-                if one.is_file():
-                    found.update(hashlib.sha256(one.read_bytes()).digest())
+            for one in filter(Path.is_file, keys.paths_in(value)):
+                found.update(hashlib.sha256(one.read_bytes()).digest())
     yield found.hexdigest()
 
 

@@ -19,12 +19,13 @@ from reprokit.core.files import open_regular
 from reprokit.core.json_text import loads
 from reprokit.core.near_match import near
 from reprokit.core.text import pluralize
+from reprokit.engine import site
 from reprokit.intake import bug as checks
 from reprokit.intake.bug import Bug, BugEntry, DatasetKind, WrongBug
 from reprokit.intake.draft import slug
 
 MOST = 1_000_000_000
-"""Most bytes of a data set."""
+"""Most bytes of a data set, which may be one JSON text in memory; a lower ``max_fetch_size`` of the site holds."""
 
 _RUNNERS = {"django/django": "python tests/runtests.py --parallel 1 --verbosity 2"}
 """What takes ids such as ``test_x (module.Class)``, where it is not unittest itself."""
@@ -70,8 +71,8 @@ def _rows(place: Path) -> Iterator[Any]:
             if stream.read(4) == b"PAR1":
                 raise UsageError(f"{place} is a Parquet file: convert it to JSON lines, as docs/data-sets.md shows")
             stream.seek(0, 2)
-            if stream.tell() > MOST:
-                raise UsageError(f"{place} has more than {MOST} bytes: divide it into files of fewer lines")
+            if stream.tell() > (most := min(MOST, site.settings().max_fetch_size)):
+                raise UsageError(f"{place} has more than {most} bytes: divide it into files of fewer lines")
             stream.seek(0)
             read = False
             for number, line in enumerate(stream, 1):

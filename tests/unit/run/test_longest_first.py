@@ -89,7 +89,7 @@ def test_a_database_that_cannot_be_read_orders_nothing(tmp_path: Path, damage: b
     for path in (tmp_path / "store").glob("reprokit.db*"):
         path.unlink()
     (tmp_path / "store" / "reprokit.db").write_bytes(damage)
-    tasks = [cast("Task", SimpleNamespace(case=SimpleNamespace(id="timed"), cell={}, variant="case"))] * 4
+    tasks = [cast("Task", SimpleNamespace(file=SimpleNamespace(key="timed"), cell={}, variant="case"))] * 4
     assert KnownSeconds.of(tmp_path / "store", tasks)(tasks[0]) == float("inf")
 
 

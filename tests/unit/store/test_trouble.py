@@ -125,7 +125,7 @@ def test_every_command_says_what_is_wrong_and_writes_nothing(
     before = (folder / "reprokit.db").read_bytes()
     words = {
         newer: "was written by a newer reprokit",
-        older: "was written by an earlier reprokit (version 7 of the tables",
+        older: f"was written by an earlier reprokit (version {CURRENT - 1} of the tables",
         foreign: "is not a store of reprokit: the file belongs to another program",
         unnamed: "is not a store of reprokit: its tables are another program's (moz_places)",
     }.get(harm, "is damaged")  # type: ignore[call-overload]
