@@ -107,7 +107,7 @@ USES: dict[str, tuple[str, dict[str, str]]] = {
             "run/debuggers.py": OURS,
         },
     ),
-    "capabilities": (r"CapAdd|SecurityOpt", {"engine/container_spec.py": "file_capabilities"}),
+    "capabilities": (r"CapAdd|SecurityOpt\b", {"engine/container_spec.py": "file_capabilities"}),
     "host programs": (
         r"\bHostProcess\(",
         {"engine/venv/environments.py": "on_host", "engine/venv/trials.py": "on_host"},
