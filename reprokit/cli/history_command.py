@@ -78,9 +78,9 @@ def command(
 ) -> int:
     """List the recorded runs, every cell of one case (its id, or its file) over time, or what has changed since when.
 
-    A cell has changed when two results in a row say so, or one that a sequential test decided. A flaky failure is gone
-    only when so many passing trials would be unlikely by chance. Inconclusive results are skipped; results of different
-    engines are kept apart.
+    A cell has changed when its trials exclude a constant rate, at most 1 % of unchanged months aside, and two results
+    say so, or one that a sequential test decided. Inconclusive results are skipped; results of different engines are
+    kept apart.
     """
     if exit_code and since is None:
         raise UsageError("--exit-code tells whether something has changed: name since when, with --since")

@@ -63,6 +63,7 @@ cannot be written, 130 interrupted.
 @click.option("--max-cells", type=click.IntRange(min=2), help="Run at most so many cells.")
 @click.option("--time", metavar="30m", help="Stop after this time, and check the result once more.")
 @options.trials_option
+@options.confirm_option
 @options.stand_in_options
 @options.base_option
 @options.engine_option

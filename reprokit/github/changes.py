@@ -18,6 +18,7 @@ from reprokit.case.matrix import cell_key, label
 from reprokit.core import json_text
 from reprokit.core.github_api import ApiError
 from reprokit.core.text import pluralize
+from reprokit.report.history.transitions import describe_trials
 from reprokit.report.labels import served_by
 from reprokit.report.markdown.text import code, size, table
 
@@ -330,8 +331,8 @@ def _comment(news: Sequence[DescribedChange], done: bool, night: NightLinks, all
 
 def _line(change: DescribedChange, several: bool) -> str:
     name = f"{change.case}: {name_change(change)}" if several else name_change(change)
-    reason = code(change.after.reason, 160)
-    return f"{code(name)}: {change.words}" + (f": {reason}" if reason else "")
+    parts = [change.words, describe_trials(change.earlier, change.since, change.chance), code(change.after.reason, 160)]
+    return f"{code(name)}: {'; '.join(filter(None, parts))}"
 
 
 def ours(repository: Repository) -> Iterator[CaseIssue]:

@@ -18,6 +18,7 @@ from reprokit.github import changes
 from reprokit.github.event import run_url
 from reprokit.report.formats import FormatSources, run_format
 from reprokit.report.history.changes import ChangeList, DescribedChange
+from reprokit.report.history.timeline import times
 from reprokit.report.markdown.text import code, line, table
 from reprokit.store.database import Store
 
@@ -89,7 +90,7 @@ def list_changes(found: Sequence[DescribedChange]) -> str:
         return "Nothing has changed" + (f"; {pluralize(new, 'new cell')}.\n" if new else ".\n")
     rows = []
     for one in transitions[:SHOWN]:
-        counts = "" if one.confirmed else "seen once, does not count yet"
+        counts = "" if one.confirmed else f"seen {times(one.seen)}, does not count yet"
         rows.append([code(one.case, table=True), code(changes.name_change(one), table=True), one.words, counts])
     return "What changed:\n\n" + table(["case", "cell", "", ""], rows) + _more(len(transitions))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,15 +23,22 @@ from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.records import CellRecord
-from reprokit.evidence.sequential import failure_rate_bound
+from reprokit.evidence.sequential import failure_rate_bound, interval
+from reprokit.evidence.strength import EXACT_TRIALS
 from reprokit.run.plan import cells_of
 from reprokit.run.task import expected_verdict
 from reprokit.search.queries import Candidate, CellWithout, Query, ReduceAnswer, ReducedPart, Search, SearchAnswer
 from reprokit.search.reduce_parts import KINDS
 from reprokit.search.reduce_text import FailedTrial, first_reduction, header, tighten, what_runs, write_candidate
 from reprokit.search.reduction import KeptPart, Reduced, Trying, minimize
+from reprokit.search.repeating import MOST_TRIALS, seconds_of, tally_of
 from reprokit.search.search_session import SearchSession
 from reprokit.store.places import read_log
+
+STEADY = 20
+"""Trials of the whole case after which a failure that always showed is taken to be steady: at 80 %, 1 in 100 is not."""
+MISSED = 0.01
+"""How often a smaller case that fails as often as the whole one may pass all trials that it gets."""
 
 COUNTED = ("env", "resources", "files", "datasets", "sources", "pip", "apt", "dnf", "image", "axes")
 """Kinds whose parts have names, rather than being pieces of a text."""
@@ -210,8 +218,11 @@ class Spent:
                 return end.value
             started = time.monotonic()
             readings = yield ask
-            self.asked += ask.candidates
             took = round(time.monotonic() - started, 2)
+            if ask.again:
+                self.seconds += took
+                continue
+            self.asked += ask.candidates
             self.seconds += float(self.session.recall(f"seconds {len(self.asked)}", partial(float, took)))
 
 
@@ -252,8 +263,19 @@ def _reduce(
     found = yield from _verified(session, spent, cells)
     if found is None:
         return SearchAnswer(words=_nothing(spent, cells), exit_status=_departs(spent.records))
+    needed = yield from _passes_needed(session, found)
     record = session.record_of(found)
     assert record is not None
+    shown = tally_of(record)
+    seen = f"the failure shows in {shown.failed} of {shown.of} trials"
+    if needed > EXACT_TRIALS and session.request.confirm == "auto":
+        cost = (
+            f"a part counts as needed after {needed} trials without it that pass, {needed * seconds_of(record):.0f} s"
+        )
+        words = (f"too flaky to reduce: {seen}", cost, "--confirm always reduces it all the same")
+        return SearchAnswer(words=words, exit_status=3)
+    if needed > 1:
+        session.note(f"{seen}: a part counts as needed after {needed} trials without it that pass")
     given = (session.file.positions.data.get("expect") or {}).get("failure") or {}
     failure = tighten(given, _seen(record, folder))
     data = first_reduction(session.file, found.cell, failure, keep_matrix=arguments.keep_matrix)
@@ -264,7 +286,16 @@ def _reduce(
         tried = session.record_of(candidate)
         return reading is Reading.FAIL and tried is not None and tried.verdict in (record.verdict, Verdict.REPRODUCED)
 
+    def repeat(candidate: Candidate, reading: Reading) -> Search[Reading]:
+        while reading is Reading.PASS and session.trials.tally(candidate).of < needed:
+            before = session.trials.tally(candidate).of
+            (reading,) = yield Query(candidates=(candidate,), again=True)
+            if session.trials.tally(candidate).of == before:
+                break  # no trial came about
+        return reading
+
     trying = Trying(
+        repeat=repeat,
         write=partial(write_candidate, session.file, found.cell, path=arguments.out),
         same=what_runs,
         holds=holds,
@@ -282,7 +313,7 @@ def _verified(
     session: SearchSession, spent: Spent, cells: list[Cell]
 ) -> Generator[Query, tuple[Reading, ...], Candidate | None]:
     """The first cell that reproduces, cheapest first; None when none of those tried within the limits does."""
-    waiting = [Candidate(cell=cell) for cell in cells]
+    waiting, passing = [Candidate(cell=cell) for cell in cells], list[Candidate]()
     if len(waiting) > 1:
         waiting.sort(key=session.cost)
     for candidate in waiting:
@@ -291,7 +322,33 @@ def _verified(
         (reading,) = yield Query(candidates=(candidate,))
         if reading is Reading.FAIL:
             return candidate
+        passing += [candidate] if reading is Reading.PASS else []
+    for _ in range(STEADY):
+        for candidate in passing:
+            if not spent.all() and _may_repeat(session, candidate, STEADY):
+                (reading,) = yield Query(candidates=(candidate,), again=True)
+                if reading is Reading.FAIL:
+                    return candidate
     return None
+
+
+def _may_repeat(session: SearchSession, candidate: Candidate, most: int) -> bool:
+    """Whether a candidate may have one more trial, of ``most``, within what ``--confirm`` allows."""
+    return session.trials.tally(candidate).of < most and session.trials.seconds(candidate) <= session.trials.left()
+
+
+def _passes_needed(session: SearchSession, found: Candidate) -> Search[int]:
+    """How many passing trials of a smaller case show that it lost the failure, after more trials of the whole case.
+
+    One where the failure always showed, or nothing is to be repeated; else so many that a failure at the lowest rate
+    which these trials leave passes all of them once in a hundred times.
+    """
+    while _may_repeat(session, found, MOST_TRIALS if session.trials.tally(found).passed else STEADY):
+        yield Query(candidates=(found,), again=True)
+    shown = session.trials.tally(found)
+    if not shown.passed or session.request.confirm == "never":
+        return 1
+    return math.ceil(math.log(MISSED) / math.log1p(-interval(shown.failed, shown.of, 0.9)[0]))
 
 
 def _nothing(spent: Spent, cells: list[Cell]) -> tuple[str, ...]:
@@ -344,6 +401,8 @@ def _final_check(
     written = replace(load_text(arguments.out, text), trust=session.file.trust)
     final = Candidate(cell=smaller.cell, file=written, name="the reduced case, once more")
     (reading,) = yield Query(candidates=(final,))
+    if trying.repeat is not None:
+        reading = yield from trying.repeat(final, reading)
     record = session.record_of(final)
     assert record is not None
     report.cells, report.seconds = len(spent.asked), spent.seconds

@@ -41,6 +41,7 @@ class Trying:
     write: Write
     same: Callable[[Candidate], object]  # a key for what a candidate would run; of equal ones only the first is run
     holds: Callable[[Candidate, Reading], bool] = lambda _, reading: reading is Reading.FAIL  # is it the failure?
+    repeat: Callable[[Candidate, Reading], Search[Reading]] | None = None  # more trials, where chance may have decided
     spent: Callable[[], bool] = lambda: False  # whether the budget is used up
     stopped: bool = False  # a case was not tried because of that
     known: dict[object, tuple[bool, Candidate]] = field(default_factory=dict)
@@ -64,6 +65,8 @@ class Trying:
                 return False
             following = (one for each in soon if (one := self.write(each, "")) and self.same(one) not in self.known)
             (reading,) = yield Query(candidates=(candidate,), soon=tuple(following))
+            if self.repeat is not None:
+                reading = yield from self.repeat(candidate, reading)
             self.known[key] = (self.holds(candidate, reading), candidate)
         return self.known[key][0]
 

@@ -30,12 +30,13 @@ _FIRST = ord("0")
 
 
 class Mark(NamedTuple):
-    """What a cell came to. ``tested``: by a sequential test. ``matched``: so many of its ``trials``."""
+    """What a cell came to. ``tested``: by a sequential test. ``matched``, ``others``: its trials, by their failure."""
 
     verdict: str | None
     as_expected: bool | None
     tested: bool
     matched: int
+    others: int
     trials: int
 
 
@@ -85,8 +86,9 @@ def _of_case(
             layout.append(f"[{row.number},{json.dumps(row.variant)},{row.cell}]")
             mark = None
             if row.reused_from is None and (search is None or row.case_digest == search.digest):
-                matched = sum(trial.get("outcome") == Outcome.REPRODUCED.value for trial in row.trials)
-                mark = Mark(row.verdict, row.as_expected, _tested(row.details), matched, len(row.trials))
+                outcomes = [trial.get("outcome") for trial in row.trials]
+                matched, others = (outcomes.count(one.value) for one in (Outcome.REPRODUCED, Outcome.DIFFERENT_FAILURE))
+                mark = Mark(row.verdict, row.as_expected, _tested(row.details), matched, others, len(outcomes))
             letters.append(marks.setdefault(mark, chr(_FIRST + len(marks))))
         text = f"[{','.join(layout)}]"
         digest = hashlib.sha256(f"{case_key}\n{text}".encode("utf-8", "replace")).hexdigest()

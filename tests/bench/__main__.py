@@ -188,6 +188,11 @@ BENCHES: dict[str, Callable[[Path], None]] = {
         'How often "reproduces exactly when" is said of random failures, and what it costs to say it of others.',
         lambda module, folder: module.report(),
     ),
+    "changes": Part(
+        "changes",
+        "How often nights at a constant rate hold a change, and after how many nights a real one counts.",
+        lambda module, folder: module.report(),
+    ),
     "nulls": Part("oracles", "Measured verdicts of what there is nothing to be found in.", nulls),
     "repeated": Part(
         "oracles",

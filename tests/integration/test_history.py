@@ -27,7 +27,7 @@ def test_a_bug_that_an_older_release_does_not_have_is_gone_and_comes_back(user: 
     older = NUMPY.replace("1.26.4", "1.23.5")
     for text, status in ((NUMPY, 0), (NUMPY, 0), (older, 1), (older, 1)):
         user.write("case.yaml", text)
-        user.types("run", "case.yaml", status=status)
+        user.types("run", "case.yaml", "--trials", "7", status=status)
     shown = user.types("history", "case.yaml")
     assert "RR..    gone since" in shown
     assert "reproducing -> gone: name=bool\n" in shown

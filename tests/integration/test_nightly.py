@@ -18,7 +18,7 @@ from tests.unit.github.steps import REPOSITORY, STAND_INS, Call, Failed, Replay
 
 pytestmark = pytest.mark.integration
 # Decided by a sequential test within a night: otherwise a change counts from the second night on that shows it.
-ALIAS = NUMPY.replace("expect:", "trials: {max: 8, confidence: 0.95, rate: 0.5}\nexpect:")
+ALIAS = NUMPY.replace("expect:", "trials: {max: 20, confidence: 0.95, rate: 0.15}\nexpect:")
 ALIAS += 'files: {"named:as?no/artifact*takes.it": ""}\n'
 GPU_STEPS = ("Look at the machine with the GPU", "Keep the disk of the machine with the GPU")
 JOBS = ("plan", "run", "merge", "pages", "issues", "index")

@@ -211,8 +211,13 @@ class DescribedChange(CellOverTime):
     after: SeenCell
     confirmed_by: RunMoment | None
     seen: int
-    """how many results in a row say so"""
+    """how many results say so"""
+    earlier: tuple[int, int]
+    """how many trials failed before, and of how many"""
+    since: tuple[int, int]
+    """the same of the trials since"""
     chance: float | None
+    """at most so likely at one constant rate; null: the cell is new"""
     changed: tuple[Difference, ...]
 
 
@@ -323,7 +328,7 @@ def describe_history(store: Store, history: CaseHistory, shown: Sequence[str]) -
                 last_seen=moments[one.failing[1].run_id] if one.failing else None,
                 first_run=moments[one.results[0].run_id],
                 last_run=moments[one.results[-1].run_id],
-                state=one.standing.new if one.standing else None,
+                state=one.state,
                 results=tuple(
                     PastResult.pick(each, run=each.run_id, at=moments[each.run_id].at)
                     for each in one.results.select(shown)

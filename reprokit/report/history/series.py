@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from reprokit.core.json_record import member
 from reprokit.engine import registry
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import Result, RunRecord
-from reprokit.report.history.transitions import FailedOf, State, Transition, state_of, transitions
+from reprokit.report.history.transitions import Counts, FailedOf, State, Transition, state_of, transitions
 from reprokit.store.summaries import Mark, palette
 
 if TYPE_CHECKING:
@@ -131,10 +132,10 @@ class Course(Sequence[Result]):
         """Whether a sequential test decided a result."""
         return self.known[self.codes[at]].mark.tested
 
-    def tally(self, at: int) -> FailedOf | None:
+    def counts(self, at: int) -> Counts | None:
         """In how many trials of a result the failure showed, and how many there were; None without trials."""
         mark = self.known[self.codes[at]].mark
-        return (mark.matched, mark.trials) if mark.trials else None
+        return Counts(mark.matched, mark.others, mark.trials) if mark.trials else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,13 +148,20 @@ class Series:
     engine: str
     results: Course
     transitions: tuple[Transition, ...]
-    rate: FailedOf | None = None  # in how many trials a failure that does not always show did, since it is there
+    rate: FailedOf | None = None  # in how many trials a failure that does not always show did, in the current state
 
     @property
     def standing(self) -> Transition | None:
         """What led to the state that the cell is in; None where no result was conclusive."""
         counted = [one for one in self.transitions if one.confirmed]
         return counted[-1] if counted else next(iter(self.transitions), None)
+
+    @property
+    def state(self) -> State | None:
+        """The state that the cell is in; None where no result was conclusive. What is flaky reproduces."""
+        if self.rate is not None:
+            return State.REPRODUCING
+        return self.standing.new if self.standing else None
 
     @property
     def candidate(self) -> Transition | None:
@@ -270,7 +278,7 @@ def _joined(key: tuple[str, str, str, str], parts: Sequence[_Part], ids: Sequenc
     )
     found_all = tuple(_transitions(results))
     series = Series(case_key=case, cell=cell, variant=variant, engine=engine, results=results, transitions=found_all)
-    return replace(series, rate=_rate(series)) if wavers(results.states) else series
+    return replace(series, rate=_rate(series))
 
 
 def _engines(runs: Mapping[str, RunRecord]) -> dict[str, str]:
@@ -283,41 +291,30 @@ def _engines(runs: Mapping[str, RunRecord]) -> dict[str, str]:
     return engines
 
 
-def wavers(states: str) -> bool:
-    """Whether a cell's failure came and went, or showed in some trials alone, so that its trials have to be counted."""
-    return "F" in states or len(re.findall("R[O -]*N", states)) > 1
-
-
-_ALIKE = re.compile("R[R -]*|N[N -]*|O[O -]*")
+_ALIKE = re.compile("[R -]*|[N -]*|[O -]*")
 
 
 def _transitions(results: Course) -> Sequence[Transition]:
-    """The transitions of a cell. Of results that are alike the first two and the last one matter, unless it wavers."""
+    """The transitions of a cell. Of one whose results are all alike, as most are, only the first two matter."""
     states = results.states
-    if wavers(states):
-        return transitions([STATES.get(one) for one in states], results.tested, results.tally)
-    chosen: list[int] = []
-    for alike in _ALIKE.finditer(states):
-        first, end = alike.span()
-        second, last = states.find(states[first], first + 1, end), states.rfind(states[first], first, end)
-        chosen += sorted({first, second, last} - {-1})
+    if not _ALIKE.fullmatch(states):
+        return transitions([STATES.get(one) for one in states], results.tested, results.counts)
+    chosen = [found.start() for found in itertools.islice(re.finditer("[RNO]", states), 2)]
     found = transitions([STATES[states[at]] for at in chosen], lambda at: results.tested(chosen[at]))
     return [
-        replace(
-            one,
-            before=None if one.before is None else chosen[one.before],
-            after=chosen[one.after],
-            latest=chosen[one.latest],
-            settled=None if one.settled is None else chosen[one.settled],
-        )
+        replace(one, after=chosen[0], latest=chosen[one.latest], settled=one.settled and chosen[one.settled])
         for one in found
     ]
 
 
 def _rate(one: Series) -> FailedOf | None:
-    """How often the failure showed since it is there; None where it always did, or is not there."""
-    if one.standing is None or one.standing.new is not State.REPRODUCING:
+    """How often the failure showed since the last change that counts; None where it always or never did."""
+    if one.standing is None:
         return None
-    since = [tally for at in range(one.standing.after, len(one.results)) if (tally := one.results.tally(at))]
-    matched, total = (sum(column) for column in zip((0, 0), *since, strict=True))
-    return (matched, total) if matched < total else None
+    end = one.candidate.after if one.candidate else len(one.results)
+    if _ALIKE.fullmatch(one.results.states, one.standing.after, end):
+        return None
+    since = [one.results.counts(at) for at in range(one.standing.after, end) if one.results.states[at] in STATES]
+    matched, others, total = (sum(column) for column in zip((0, 0, 0), *filter(None, since), strict=True))
+    total -= others
+    return (matched, total) if 0 < matched < total else None

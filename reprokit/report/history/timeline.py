@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
@@ -13,7 +14,7 @@ from reprokit.evidence.records import Result, RunRecord
 from reprokit.report.differences import table
 from reprokit.report.history.changes import CellChange
 from reprokit.report.history.series import CaseHistory, Series
-from reprokit.report.history.transitions import State, Transition
+from reprokit.report.history.transitions import State, describe_trials
 from reprokit.report.labels import served_by
 
 LETTERS = {
@@ -102,10 +103,16 @@ def describe_state(history: CaseHistory, one: Series, stamp: Callable[[str], str
     if standing is None:
         verdict = one.results[-1].verdict
         return f"inconclusive: {verdict}" if verdict else "not decided yet"
-    never = standing.new is State.NOT_REPRODUCING and one.failing is None
-    words = "never reproduced" if never else f"{standing.now} since {at(standing.after)}"
+    words = f"{standing.now} since {at(standing.after)}"
+    if standing.new is State.NOT_REPRODUCING and 0 < standing.earlier[0] < standing.earlier[1]:
+        words += " at the earliest"  # a flaky failure may have stayed away by chance before it was gone
     if one.rate is not None:
-        words += f" in {one.rate[0]} of {one.rate[1]} trials"
+        if standing.old is not standing.new:
+            failing = re.compile("[RF]").search(one.results.states, standing.after)
+            words = f"flaky since at least {at(failing.start() if failing else standing.after)}"
+        words += f", in {one.rate[0]} of {one.rate[1]} trials"
+    elif one.failing is None and standing.new is State.NOT_REPRODUCING:
+        words = "never reproduced"
     if one.candidate is not None:
         words += f"; perhaps {one.candidate.now} since {at(one.candidate.after)} ({times(one.candidate.seen)})"
     if one.blind is not None:
@@ -135,7 +142,7 @@ def group_alike(changes: Sequence[CellChange]) -> list[list[CellChange]]:
         key: tuple[object, ...] = "new", change.after[0].id
         if change.before is not None:
             runs = change.before[0].id, change.after[0].id, change.settled and change.settled.id
-            key = one.words, *runs, one.seen, one.rate, one.clean, change.differences
+            key = one.words, *runs, one.seen, one.earlier, one.since, change.differences
         grouped.setdefault(key, []).append(change)
     return list(grouped.values())
 
@@ -158,7 +165,9 @@ def _block(alike: Sequence[CellChange], name: Names, stamp: Callable[[str], str]
     if len(cells) > 1:
         yield from _first([f"  {cell}" for cell in cells], whole, "  ", "cells")
     if not change.transition.confirmed:
-        yield f"  seen {times(change.transition.seen)}: does not count yet{_chance(change.transition)}"
+        yield f"  seen {times(change.transition.seen)}: does not count yet"
+    one = change.transition
+    yield f"  {describe_trials(one.earlier, one.since, one.chance)}"
     then = f", then {change.settled.id}" if change.settled is not None and change.settled.id != after.id else ""
     yield f"  run {before.id} -> {after.id}{then}"
     if change.transition.new is State.OTHER_FAILURE:
@@ -177,14 +186,6 @@ def _first(lines: Sequence[str], whole: bool, indent: str, what: str, more: str 
     yield from lines if whole else lines[:FEW]
     if len(lines) > FEW and not whole:
         yield f"{indent}... {len(lines) - FEW} more {what}{more}"
-
-
-def _chance(one: Transition) -> str:
-    """How likely a failure that did not always show stays away so long by chance; '' where it always showed."""
-    if one.rate is None or one.chance is None:
-        return ""
-    before = f"{one.rate[0]} of {one.rate[1]} before"
-    return f", {100 * one.chance:.0f} % chance of {pluralize(one.clean, 'clean trial')} at {before}"
 
 
 def list_unjudged(

@@ -1,13 +1,28 @@
-"""When what a cell shows has changed: a change counts once the next result, or a sequential test, says the same."""
+"""When what a cell shows has changed: a constant rate is excluded, and the next result or a sequential test agrees.
+
+Every result may be the first of another rate. A change at a result counts where the likelihood ratio of a rate before
+it and another since, against the best constant rate, is at least :data:`ENOUGH`. Under a constant rate, whatever it is,
+this ratio is at most a martingale that begins at 1 (universal inference; Wasserman, Ramdas, Balakrishnan, PNAS 2020).
+So it ever reaches ENOUGH for a result with a probability of at most 1 / ENOUGH (Ville's inequality), however often and
+however long one looks: 30 results make at most 30 / 3000 = 1 %. ``python -m tests.bench changes`` measures it.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import NamedTuple
 
 from reprokit.evidence.model import StrEnum, Verdict
+
+ENOUGH = 30 / 0.01
+"""The likelihood ratio from which a change counts: of 30 results without a change, at most 1 % hold a false one."""
+NEWEST = 60
+"""Of how many results, the newest, each is tried as the first of another rate; and the first that is as the newest."""
+HINT = 0.05
+"""The chance below which a change of a flaky cell that does not count yet is reported."""
 
 
 class State(StrEnum):
@@ -32,7 +47,15 @@ def state_of(verdict: Verdict | None) -> State | None:
 
 
 FailedOf = tuple[int, int]
-"""Of the trials of some results: how many matched the signature, and how many there were."""
+"""Of the trials of some results: how many failed, and how many there were."""
+
+
+class Counts(NamedTuple):
+    """Of the trials of a result: how many matched the signature, how many failed otherwise, and how many there were."""
+
+    matched: int
+    others: int
+    trials: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,118 +63,171 @@ class Transition:
     """One change of a cell's state. ``before``, ``after``, ``latest`` and ``settled`` are positions in its results."""
 
     old: State | None  # None: the cell is new
-    new: State
+    new: State  # as ``old`` where only the rate changed
     before: int | None  # the last result of the old state
     after: int  # the first of the new state
     latest: int  # the newest that says so; the one that settled it, if one did
     settled: int | None  # the result that made it count; None: it does not count yet
-    seen: int = 1  # how many results in a row say so
+    seen: int = 1  # how many results say so
     known: bool = False  # the bug was reproduced in this cell before
-    rate: FailedOf | None = None  # where a failure that did not always show is gone, how often it did before
-    clean: int = 0  # the trials since, up to what settled it
+    earlier: FailedOf = (
+        0,
+        0,
+    )  # trials of the old state that failed: with the signature, or otherwise if a state is that
+    since: FailedOf = (0, 0)  # the same of the trials since, up to what settled it
+    chance: float | None = None  # at most so likely at one constant rate; None: the cell is new
 
     @property
     def confirmed(self) -> bool:
-        """Whether it counts: enough consecutive results, or one that a sequential test decided."""
+        """Whether it counts: a constant rate is excluded, and two results say so or a sequential test decided one."""
         return self.settled is not None
 
     @property
-    def chance(self) -> float | None:
-        """How likely so many clean trials in a row are if nothing changed, where the failure did not always show."""
-        return _chance(self.rate, self.clean) if self.rate else None
-
-    @property
     def words(self) -> str:
-        """``reproducing -> gone``, ``gone -> back``, ``new -> reproducing``, ``gone -> other failure``."""
-        return f"{self._word(self.old) if self.old else 'new'} -> {self.now}"
+        """``reproducing -> gone``, ``gone -> back``, ``new -> reproducing``, ``reproducing -> more often``."""
+        return f"{self._word(self.old) if self.old else 'new'} -> {self.now.removeprefix('reproducing ')}"
 
     @property
     def now(self) -> str:
         """The new state in words: what was there before is ``gone``, or ``back``."""
+        if self.old is self.new:
+            more = self.since[0] * self.earlier[1] > self.earlier[0] * self.since[1]
+            return f"reproducing {'more' if more else 'less'} often"
         return "back" if self.known and self.new is State.REPRODUCING else self._word(self.new)
 
     def _word(self, state: State) -> str:
         return "gone" if self.known and state is State.NOT_REPRODUCING else state.value.replace("-", " ")
 
 
-_SAYS: Mapping[State, FailedOf] = {State.REPRODUCING: (1, 1), State.NOT_REPRODUCING: (0, 1)}
-"""What a result counts for whose trials are not known. Another failure hides the one that is counted."""
+def describe_trials(earlier: FailedOf, since: FailedOf, chance: float | None) -> str:
+    """The trials before and since, and how likely they are at most if nothing changed; '' for a new cell."""
+    if chance is None:
+        return ""
+    likely = f"{100 * chance:.2g} %" if chance > 1e-4 else "less than 0.01 %"
+    counts = f"{earlier[0]} of {earlier[1]} trials failed before, {since[0]} of {since[1]} since"
+    return f"{counts}: at one constant rate at most {likely} likely"
 
 
-RARE = 0.01
-"""The chance below which a failure that did not always show is gone. Every night is another look: 0.05 is too many."""
-
-
-def _chance(rate: FailedOf, clean: int) -> float:
-    """How likely the next ``clean`` trials all are, after ``rate``: Laplace's rule of succession, trial by trial."""
-    matched, total = rate
-    clear = total - matched + 1
-    ways = math.lgamma(clear + clean) - math.lgamma(clear) + math.lgamma(total + 2) - math.lgamma(total + 2 + clean)
-    return math.exp(ways)
+def _alone(state: State) -> Counts:
+    """What a result counts for whose trials are not known."""
+    return Counts(state is State.REPRODUCING, state is State.OTHER_FAILURE, 1)
 
 
 def transitions(
     states: Sequence[State | None],
     decided: Callable[[int], bool] = lambda _: False,
-    tally: Callable[[int], FailedOf | None] = lambda _: None,
+    counts: Callable[[int], Counts | None] = lambda _: None,
 ) -> list[Transition]:
     """The transitions of one cell, from its states in the order of time (None: inconclusive).
 
     The first comes from no state: the cell is new. The last does not count yet when the newest results differ from
     what was there before, but not enough. ``decided``: whether a sequential test decided the result at a position.
-    ``tally``: the trials of the result at a position; None: one that says what the state does.
+    ``counts``: the trials of the result at a position; None: one that says what the state does.
     """
     seen = [(at, state) for at, state in enumerate(states) if state is not None]
-    sums = _Sums([(0, 0) if state is State.OTHER_FAILURE else tally(at) or _SAYS[state] for at, state in seen])
-    found: list[Transition] = []
-    start = last = first = 0  # of the current state: its first and its latest; of the row of equals: its first
+    if not seen:
+        return []
+    course = _Stretches([state for _, state in seen], [counts(at) or _alone(state) for at, state in seen])
+    at, state = seen[0]
+    found = [Transition(old=None, new=state, before=None, after=at, latest=at, settled=at if decided(at) else None)]
+
+    def transition(start: int, split: int, here: int, chance: float) -> Transition:
+        old, new = course.state(start, split), course.state(split, here + 1)
+        otherwise = State.OTHER_FAILURE in (old, new)
+        return Transition(
+            old=old,
+            new=new,
+            before=seen[split - 1][0],
+            after=seen[split][0],
+            latest=seen[here][0],
+            settled=None,
+            seen=here - split + 1,
+            known=course.failed(0, split, otherwise=False)[0] > 0,
+            earlier=course.failed(start, split, otherwise=otherwise),
+            since=course.failed(split, here + 1, otherwise=otherwise),
+            chance=chance,
+        )
+
+    start = first = 0  # of the results at one rate, as far as is known; of the newest that are alike
     for here, (at, state) in enumerate(seen):
-        if here and state is not seen[here - 1][1]:
-            first = here
-        if not here:
-            settled = at if decided(at) else None
-            found.append(Transition(old=None, new=state, before=None, after=at, latest=at, settled=settled))
-        elif state is found[-1].new:
-            if first < here and not found[-1].confirmed:
-                found[-1] = replace(found[-1], settled=at, latest=at, seen=here - first + 1)
-            last = here
-        else:
-            rate = None
-            if found[-1].new is State.REPRODUCING and state is State.NOT_REPRODUCING:
-                rate = _rate(sums.count(start, last), sums.count(0, last))
-            one = Transition(
-                old=found[-1].new,
-                new=state,
-                before=seen[last][0],
-                after=seen[first][0],
-                latest=at,
-                settled=None,
-                seen=here - first + 1,
-                known=any(each.new is State.REPRODUCING for each in found),
-                rate=rate,
-                clean=sums.count(last + 1, here)[1] if rate else 0,
-            )
-            if (decided(at) or first < here) and (one.chance is None or one.chance < RARE):
-                found.append(replace(one, settled=at))
-                start, last = first, here
-            elif here == len(seen) - 1:
-                found.append(one)
+        first = first if state is seen[first][1] else here
+        if first == 0 < here and not found[0].confirmed:
+            found[0] = replace(found[0], settled=at, latest=at, seen=here + 1)
+        some = ((course.chance(start, one, here), one) for one in course.splits(start, first, here))
+        chance, split = min(some, key=lambda one: (one[0], -one[1]), default=(1.0, here))
+        if chance <= 1 / ENOUGH and (split < here or decided(at)):
+            found.append(replace(transition(start, split, here, chance), settled=at))
+            start = split
+    if first > start and course.state(start, first) is not seen[first][1]:
+        one = transition(start, first, len(seen) - 1, course.chance(start, first, len(seen) - 1))
+        if one.earlier[0] in (0, one.earlier[1]) or (one.chance or 0.0) < HINT:
+            found.append(one)
     return found
 
 
-class _Sums:
-    """The trials of any stretch of results, its ends included."""
+class _Stretches:
+    """Sums over any stretch of results, from the first to before the second position."""
 
-    def __init__(self, tallies: Sequence[FailedOf]) -> None:
-        self._matched = [0, *accumulate(matched for matched, _ in tallies)]
-        self._total = [0, *accumulate(total for _, total in tallies)]
+    def __init__(self, states: Sequence[State], counts: Sequence[Counts]) -> None:
+        self._states = states
+        self._matched = [0, *accumulate(one.matched for one in counts)]
+        self._others = [0, *accumulate(one.others for one in counts)]
+        self._trials = [0, *accumulate(one.trials for one in counts)]
+        self._shown = [0, *accumulate(one.trials - one.others for one in counts)]
+        self._reproducing = [0, *accumulate(one is State.REPRODUCING for one in states)]
+        self._otherwise = [0, *accumulate(one is State.OTHER_FAILURE for one in states)]
 
-    def count(self, first: int, last: int) -> FailedOf:
-        return self._matched[last + 1] - self._matched[first], self._total[last + 1] - self._total[first]
+    def state(self, begin: int, end: int) -> State:
+        """The state of a stretch: it reproduces where any result does, else it is what most results are."""
+        if self._reproducing[end] > self._reproducing[begin]:
+            return State.REPRODUCING
+        otherwise = 2 * (self._otherwise[end] - self._otherwise[begin]) > end - begin
+        return State.OTHER_FAILURE if otherwise else State.NOT_REPRODUCING
+
+    def failed(self, begin: int, end: int, *, otherwise: bool) -> FailedOf:
+        """The trials that failed with the signature, of those that no other failure hid; ``otherwise``: differently."""
+        failed, trials = (self._others, self._trials) if otherwise else (self._matched, self._shown)
+        return failed[end] - failed[begin], trials[end] - trials[begin]
+
+    def splits(self, start: int, first: int, here: int) -> Iterator[int]:
+        """The results that may be the first of another rate. ``first``: since when all are as the newest.
+
+        Left out are those where Pearson's chi-squared of the two rates is too small: no logarithm of a likelihood ratio
+        is larger, and it takes a few multiplications.
+        """
+        recent = max(start + 1, here - NEWEST + 1)
+        places = (*([first] if start < first < recent else []), *range(recent, here + 1))
+        for failed, trials in ((self._matched, self._shown), (self._others, self._trials)):
+            failed_before, trials_before = failed[start], trials[start]
+            all_failed, all_trials = failed[here + 1] - failed_before, trials[here + 1] - trials_before
+            least = math.log(ENOUGH) * all_failed * (all_trials - all_failed)
+            for split in places if least else ():
+                of_one = trials[split] - trials_before
+                difference = (failed[split] - failed_before) * all_trials - all_failed * of_one
+                if difference and difference * difference * all_trials >= least * of_one * (all_trials - of_one):
+                    yield split
+
+    def chance(self, start: int, split: int, here: int) -> float:
+        """How likely it is at most that a constant rate ever looks as if it had changed at ``split``."""
+        old, new = self.state(start, split), self.state(split, here + 1)
+        hidden = State.OTHER_FAILURE in (old, new)
+        if hidden and (old is new or self._states[split] is not new):
+            return 1.0
+        if not hidden and State.OTHER_FAILURE in (self._states[split], self._states[here]):
+            return 1.0
+        before, after = self.failed(start, split, otherwise=hidden), self.failed(split, here + 1, otherwise=hidden)
+        return math.exp(min(0.0, _constant(*map(sum, zip(before, after, strict=True))) - _any(*before) - _any(*after)))
 
 
-def _rate(stretch: FailedOf, all_before: FailedOf) -> FailedOf | None:
-    """How often a failure showed that did not always; None for one that did. Of the two rates the lower one holds."""
-    if stretch[0] == stretch[1]:
-        return None
-    return min(stretch, all_before, key=lambda one: one[0] / one[1])
+def _any(failed: int, trials: int) -> float:
+    """The log-likelihood of trials that never fail, always do, or do at a rate of Jeffreys' prior: a third each."""
+    passed = trials - failed
+    mixed = math.lgamma(failed + 0.5) + math.lgamma(passed + 0.5) - math.lgamma(trials + 1) - math.log(math.pi)
+    if failed and passed:
+        return mixed - math.log(3)
+    return math.log((math.exp(mixed) + (not failed) + (not passed)) / 3)
+
+
+def _constant(failed: int, trials: int) -> float:
+    """The log-likelihood of trials at the rate that fits them best."""
+    return sum(one * math.log(one / trials) for one in (failed, trials - failed) if one)

@@ -16,6 +16,7 @@ from reprokit.report import differences, explanation
 from reprokit.report.history import timeline
 from reprokit.report.history.changes import CellChange, describe_change
 from reprokit.report.history.series import Series
+from reprokit.report.history.transitions import describe_trials
 from reprokit.report.html import writing
 from reprokit.report.html.gathering import RecordedCase
 from reprokit.report.html.overview import VERDICTS, letter, list_run, name_verdict
@@ -211,10 +212,12 @@ def _explanation(known: RecordedCase) -> dict[str, Any]:
 def _change_data(alike: Sequence[CellChange], known: RecordedCase) -> dict[str, Any]:
     """Changes that are alike, as one."""
     _, name = timeline.names(known.history.series)
-    change = describe_change(alike[0]).to_json()
-    kept = ("words", "confirmed", "seen", "chance", "before", "after", "changed")
+    described = describe_change(alike[0])
+    change = described.to_json()
+    kept = ("words", "confirmed", "seen", "before", "after", "changed")
     cells = [name(one.series) for one in sorted(alike, key=lambda one: one.after[1].number)[:FEW]]
-    return {**{key: change[key] for key in kept}, "count": len(alike), "cells": cells}
+    trials = describe_trials(described.earlier, described.since, described.chance)
+    return {**{key: change[key] for key in kept}, "trials": trials, "count": len(alike), "cells": cells}
 
 
 PATH = 15  # spans of the critical path that are listed, the longest

@@ -46,7 +46,9 @@ def change(
         after=record,
         confirmed_by=settled,
         seen=2,
-        chance=None,
+        earlier=(0, 30),
+        since=(6, 6),
+        chance=1e-5,
         changed=(Difference(concern="frameworks", name="numpy", before="1.26.4", after=HOSTILE),),
     )
     return replace(one, **values)

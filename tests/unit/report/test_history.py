@@ -69,6 +69,7 @@ def test_a_cell_is_reported_with_first_and_last_seen_a_strip_and_its_transitions
     assert shown[4] == "numpy=2  2026-01-01  2026-01-04  RR?R..  gone since 2026-01-05; not as expected"
     assert shown[7:] == [
         "2026-01-05  reproducing -> gone: numpy=2",
+        "  30 of 30 trials failed before, 0 of 20 since: at one constant rate at most less than 0.01 % likely",
         "  run 20260104-020000-0004 -> 20260105-020000-0005, then 20260106-020000-0006",
         "    packages beneath the frameworks",
         "      numpy  - 1.0  + 1.1",
@@ -148,17 +149,25 @@ def test_one_decided_result_counts(nights: Nights) -> None:
 def test_a_flaky_cell_is_reported_with_its_rate_and_is_not_gone_while_that_may_be_chance(
     nights: Nights, said: Said
 ) -> None:
-    for state in "FFNN":
+    for state in "FFFFFFFFN":
         nights.run({"2": state})
-    assert "reproducing since 2026-01-01 in 2 of 12 trials; perhaps gone since 2026-01-03 (twice)" in said(
-        "history", "nightly"
-    )
-    assert "seen twice: does not count yet, 12 % chance of 6 clean trials at 2 of 6 before" in said(
-        "history", "nightly"
-    )
-    for _ in range(6):
+    assert "flaky since at least 2026-01-01, in 8 of 34 trials; not as expected" in said("history", "nightly")
+    for state in "NN":
+        nights.run({"2": state})
+    shown = said("history", "nightly")
+    assert "flaky since at least 2026-01-01, in 8 of 24 trials; perhaps gone since 2026-01-09 (3 times)" in shown
+    assert "8 of 24 trials failed before, 0 of 30 since: at one constant rate at most 3.2 % likely" in shown
+    for _ in range(4):
         nights.run({"2": "N"})
-    assert "gone since 2026-01-03; not as expected" in said("history", "nightly")
+    assert "gone since 2026-01-09 at the earliest; not as expected" in said("history", "nightly")
+
+
+def test_what_appears_in_some_trials_is_flaky_since_at_least_when_it_was_first_seen(nights: Nights, said: Said) -> None:
+    for state in "NNNFNFN":
+        nights.run({"2": state})
+    shown = said("history", "nightly", "--since", "2026-01-01", "--exit-code")
+    assert "nothing has changed, 1 new cell\n" in shown
+    assert "flaky since at least 2026-01-04, in 2 of 56 trials" in said("history", "nightly")
 
 
 def test_engines_are_kept_apart_and_a_run_without_any_is_the_usual_ones(nights: Nights) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, SearchRecord
 from reprokit.evidence.sequential import Trials, figures
 from reprokit.report.history.series import gather
-from reprokit.report.history.transitions import State, state_of, transitions
+from reprokit.report.history.transitions import Counts, State, state_of, transitions
 from reprokit.store import index, summaries, tables
 from reprokit.store.database import Store
 from tests.unit.nights import Nights
@@ -98,31 +97,28 @@ def plainly(store: Store) -> list[tuple[Any, ...]]:
         states = [state_of(cell.verdict) for cell in cells]
         tallies = [tally(cell) for cell in cells]
         moves = transitions(states, lambda at, cells=cells: decided(cells[at]), tallies.__getitem__)  # type: ignore[misc]
-        confirmed = [one for one in moves if one.confirmed] or moves[:1]
+        standing = [one for one in moves if one.confirmed][-1:] or moves[:1]
         rate = None
-        if confirmed and confirmed[-1].new is State.REPRODUCING and wavers(cells):
-            since = [one for one in tallies[confirmed[-1].after :] if one]
-            rate = sum(one for one, _ in since), sum(one for _, one in since)
+        if standing:
+            end = moves[-1].after if moves[-1].old and not moves[-1].confirmed else len(cells)
+            some = range(standing[0].after, end)
+            since = [one for at in some if states[at] and (one := tallies[at])]
+            rate = sum(one.matched for one in since), sum(one.trials - one.others for one in since)
         results = [(run.id, cell.number, cell.verdict, cell.as_expected) for run, cell in records]
-        rate = rate if rate and rate[0] < rate[1] else None
+        rate = rate if rate and 0 < rate[0] < rate[1] else None
         order = case_id, not registry.is_reference(engine), engine, max(cell.number for cell in cells)
         found.append((order, list(cells[-1].cell.items()), variant, results, tuple(moves), rate))
     return sorted(found, key=lambda one: one[0])
 
 
-def tally(cell: CellRecord) -> tuple[int, int] | None:
-    matched = sum(trial.outcome is Outcome.REPRODUCED for trial in cell.trials)
-    return (matched, len(cell.trials)) if cell.trials else None
+def tally(cell: CellRecord) -> Counts | None:
+    outcomes = [trial.outcome for trial in cell.trials]
+    failed = outcomes.count(Outcome.REPRODUCED), outcomes.count(Outcome.DIFFERENT_FAILURE)
+    return Counts(*failed, len(outcomes)) if outcomes else None
 
 
 def decided(cell: CellRecord) -> bool:
     return cell.details.trials is not None and cell.details.trials.decided is not None
-
-
-def wavers(cells: list[CellRecord]) -> bool:
-    states = [state for cell in cells if (state := state_of(cell.verdict)) not in (None, State.OTHER_FAILURE)]
-    ends = sum(old is State.REPRODUCING and new is not old for old, new in pairwise(states))
-    return ends > 1 or any(cell.verdict is Verdict.FLAKY for cell in cells)
 
 
 def by_summaries(store: Store) -> list[tuple[Any, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import random
 import re
 import signal
 from collections.abc import Callable
@@ -256,14 +257,15 @@ class Project:
     def session(self) -> SearchSession:
         return SearchSession(self.store, display=Screen(self.output), engine=lambda: self.engine)
 
-    def reduce(self, only: str = "", **more: Any) -> tuple[int, SearchSession]:
+    def reduce(self, only: str = "", confirm: str = "never", **more: Any) -> tuple[int, SearchSession]:
         session = self.session()
         out = str(self.case.with_name("small.yaml"))
         arguments = reduce_case.ReductionRequest(
             **{"out": out, "kinds": ("env", "command", "resources", "axes"), **more}
         )
         groups = (parse_group(only),) if only else ()
-        request = Request(cases=(str(self.case),), base_images="registry", jobs=1, selection=Selection(only=groups))
+        selection = Selection(only=groups)
+        request = Request(cases=(str(self.case),), base_images="registry", jobs=1, selection=selection, confirm=confirm)
         return session.start(
             "reduce", request, asdict(arguments), partial(reduce_case.make, folder=self.store)
         ), session
@@ -341,6 +343,41 @@ def test_a_few_passing_trials_of_a_flaky_failure_prove_nothing(project: Project)
         _, session = project.reduce(kinds=("env",))
         assert session.answer is not None
         assert {part["name"]: part["matters"] for part in session.answer.to_json()["kept"]} == {"A": None, "B": matters}
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.5, 0.8])
+def test_a_flaky_failure_is_reduced_to_what_it_needs(project: Project, rate: float) -> None:
+    """With one trial of each case, of which any may pass by chance: also the first, and the last."""
+    luck = random.Random(f"{rate}")
+    project.engine.behave = lambda trial, sink: (
+        behave(trial, sink) if "B" in trial.env and luck.random() < rate else Ending(exit_code=0, seconds=1.0)
+    )
+    status, session = project.reduce(kinds=("env", "command"), confirm="auto")
+    assert session.answer is not None
+    assert status == 0, session.answer.words
+    answer = session.answer.to_json()
+    assert {part["name"]: part["matters"] for part in answer["kept"] if part["kind"] == "env"} == {"A": None, "B": True}
+    assert answer["did_not_matter"]["env"] == ["C"]
+    assert answer["cells_run"] < len(project.engine.trials)
+
+
+def test_what_is_too_flaky_to_be_reduced_says_what_it_would_cost(project: Project) -> None:
+    project.engine.behave = lambda trial, sink: (
+        behave(trial, sink) if len(project.engine.trials) in (1, 30) else Ending(exit_code=0, seconds=1.0)
+    )
+    status, session = project.reduce(confirm="auto")
+    assert status == 3
+    assert session.answer is not None
+    assert session.answer.words[0] == "too flaky to reduce: the failure shows in 2 of 60 trials"
+    assert "a part counts as needed after 772 trials without it that pass" in session.answer.words[1]
+
+
+def test_a_case_that_passed_by_chance_is_repeated_before_it_is_called_not_reproducing(project: Project) -> None:
+    project.engine.behave = lambda trial, sink: Ending(exit_code=0, seconds=1.0)
+    status, session = project.reduce(confirm="auto")
+    assert status == 1
+    assert session.answer is not None
+    assert "20 of 20 trials passed; a failure rate of up to 13.9 % is still possible" in session.answer.words[1]
 
 
 def test_names_with_characters_that_a_comment_cannot_hold_are_still_listed(project: Project) -> None:

@@ -91,6 +91,7 @@
       h("h3", null, time(one.after.at), " ", one.words.replace("->", "→")),
       h("p", null, one.cells.length === 1 ? one.cells[0] : `${many(one.count, "cell")}: ${one.cells.join(", ")}${one.count > one.cells.length ? " …" : ""}`),
       count,
+      h("p", { class: "dim" }, `${one.trials}.`),
       h("p", { class: "dim" }, "run ", cellLink(data, one.before), " → ", cellLink(data, one.after)),
       rows.length ? scrolled("What changed around it", table(rows.slice(0, LINES))) : h("p", { class: "dim" }, "Nothing that is recorded changed around it."),
       rows.length > LINES ? fold(`${rows.length - LINES} more that changed`, () => scrolled("More that changed", table(rows.slice(LINES)))) : null);
