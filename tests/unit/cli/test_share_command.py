@@ -39,7 +39,7 @@ def test_a_run_a_case_and_a_file_of_it_are_shared_and_read_back(
     text = output(capsys, "share")
     assert text.startswith("## Run every night\n")
     assert "| `numpy` | verdict | why |" in text
-    assert "In 3 trials each: failed in the 1 cell with numpy = 2" in text
+    assert "eproduces when numpy = 2 (10 of 10 runs; elsewhere 0 of 10" in text
     assert output(capsys, "share", run.id[:12]) == text
     assert output(capsys, "share", "nightly") == text
     Path("nightly.yaml").write_text(CASE)

@@ -17,7 +17,7 @@ import pytest
 from reprokit.case import limits as limits_table
 from reprokit.case.cellspec import FileSpec, Limits
 from reprokit.core.errors import EngineError
-from reprokit.engine import building, container_spec, credential_helpers, images, wire, witness
+from reprokit.engine import building, container_spec, images, wire, witness
 from reprokit.engine.container_spec import docker_run_words
 from reprokit.engine.containers import shielded
 from reprokit.engine.docker import session
@@ -237,7 +237,6 @@ def test_no_newer_api_is_spoken_than_was_tested(
         return Client(api_version=newest if version == "auto" else version, _auth_configs={}, base_url="http://engine")
 
     monkeypatch.setattr(docker, "APIClient", client)
-    monkeypatch.setattr(credential_helpers, "limit", lambda found: found)
     assert wire.Wire(where=wire.Endpoint(url="unix:///none")).url("/info") == f"http://engine/v{spoken}/info"
 
 
