@@ -75,7 +75,7 @@ system: venv ## What starts whole programs, or takes the sizes of real life; no 
 integration: venv ## The tests on the real engine, and in a browser
 	$(VENV)/bin/python -m pytest -m "integration and not nightly"
 
-faults: venv ## What `make test` has of kills, engines that go away, full disks and damaged stores
+faults: venv ## What `make test` has of kills, engines that go away, full disks and damaged stores; the long form is a benchmark, proof
 	$(VENV)/bin/python -m pytest -m "not nightly" tests/unit/run/test_fault_schedules.py tests/unit/store/test_trouble.py \
 		tests/integration/test_engine_lost.py tests/integration/test_interrupts.py tests/integration/test_store.py tests/integration/test_gc.py
 

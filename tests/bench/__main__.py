@@ -204,8 +204,13 @@ BENCHES: dict[str, Callable[[Path], None]] = {
         "Cells that wait, on eight workers of a real Ray cluster, two of which are killed: half an hour for 10,000.",
         lambda module, folder: module.report(folder, OPTIONS.cells),
     ),
+    "proof": Part(
+        "proof",
+        "Nothing false, lost, twice or left behind while reprokit, engines, stores and disks are harmed: one table.",
+        lambda module, folder: module.report(folder, OPTIONS.part, OPTIONS.engine, OPTIONS.minutes, OPTIONS.seed),
+    ),
 }
-LONG = ("nulls", "repeated", "nights", "servers", "machines", "peers", "bugsinpy", "fleet")
+LONG = ("proof", "nulls", "repeated", "nights", "servers", "machines", "peers", "bugsinpy", "fleet")
 """What takes long, some of it hours, or needs files, and is run only where it is named."""
 OPTIONS = argparse.Namespace()
 
@@ -233,6 +238,17 @@ def main(words: Sequence[str] | None = None) -> None:
     )
     parser.add_argument(
         "--bug", action="append", default=[], metavar="PROJECT:NUMBER", help="of bugsinpy: only this bug (several)"
+    )
+    parser.add_argument("--minutes", type=float, default=60, help="of proof: how long, about (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of proof: the first seed (%(default)s)")
+    parser.add_argument(
+        "--part", nargs="+", default=["kills", "harms", "disks", "damaged"], help="of proof: these, or upgrades"
+    )
+    parser.add_argument(
+        "--engine",
+        nargs="+",
+        default=["docker", "podman"],
+        help="of proof: docker, podman or a folder with another Docker's bin; of upgrades: first to last",
     )
     parser.parse_args(words, namespace=OPTIONS)
     for name in OPTIONS.names:
