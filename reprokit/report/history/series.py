@@ -302,7 +302,12 @@ def _transitions(results: Course) -> Sequence[Transition]:
     chosen = [found.start() for found in itertools.islice(re.finditer("[RNO]", states), 2)]
     found = transitions([STATES[states[at]] for at in chosen], lambda at: results.tested(chosen[at]))
     return [
-        replace(one, after=chosen[0], latest=chosen[one.latest], settled=one.settled and chosen[one.settled])
+        replace(
+            one,
+            after=chosen[0],
+            latest=chosen[one.latest],
+            settled=None if one.settled is None else chosen[one.settled],
+        )
         for one in found
     ]
 

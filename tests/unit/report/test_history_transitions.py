@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.evidence.model import Verdict
+from reprokit.report.history.series import _transitions
 from reprokit.report.history.transitions import Counts, State, Transition, state_of, transitions
 
 R, N, O = State.REPRODUCING, State.NOT_REPRODUCING, State.OTHER_FAILURE  # noqa: E741
@@ -169,6 +172,12 @@ def test_what_another_failure_hid_is_not_counted_as_clean() -> None:
     assert reported("RORNN")[1:] == ["reproducing -> gone @3"]
     [*_, gone] = of("RRNONON")
     assert (gone.earlier, gone.since) == ((20, 20), (0, 20))
+
+
+def test_of_results_that_are_alike_the_decided_one_is_named_where_inconclusive_ones_came_before_it() -> None:
+    course: Any = SimpleNamespace(states="--N-", tested=lambda at: at == 2)
+    [first] = _transitions(course)
+    assert (first.after, first.latest, first.settled) == (2, 2, 2)
 
 
 def test_a_flaky_cell_reproduces_and_an_inconclusive_one_says_nothing() -> None:
