@@ -113,7 +113,8 @@ def check_templates(tree: CaseTree, data: Mapping[str, Any], known: KnownAxes) -
                 hint=inspection.hint,
                 at=line_in(tree, loc, inspection.line),
             )
-        allowed = defined | ({"out"} if len(loc) == 3 and loc[::2] == ("datasets", "generate") else set())
+        is_generate = len(loc) == 3 and loc[0] == "datasets" and loc[2] == "generate"
+        allowed = defined | ({"out"} if is_generate else set())
         undefined = inspection.names - allowed
         places = names_in(tree, loc, undefined)
         for name in sorted(undefined):

@@ -230,7 +230,11 @@ class _Reader:
             yield self.ask("data", loc, words, look="bridge" in self.texts(self.case.resources.network))
 
     def _trial(self) -> Iterator[ReviewItem]:
-        limits, at = self.case.resources, partial(lambda *loc: loc, "resources")
+        limits = self.case.resources
+
+        def at(key: str) -> Loc:
+            return ("resources", key)
+
         yield from self.each("network", at("network"), limits.network, _network)
         yield from self.each("user", at("user"), limits.user, _user)
         yield from self.each("gpus", at("gpus"), limits.gpus, _gpus)
@@ -288,8 +292,8 @@ def _lines(text: str) -> str:
 
 def _image(text: str) -> str:
     first, slash, _ = text.partition("/")
-    registry = f" of {printable(first)}" if slash and (set(".:") & {*first} or first == "localhost") else ""
-    return f"builds on the image {printable(text)}{registry}"
+    is_registry = slash and ("." in first or ":" in first or first == "localhost")
+    return f"builds on the image {printable(text)}" + (f" of {printable(first)}" if is_registry else "")
 
 
 def _network(text: str) -> str:
@@ -319,10 +323,9 @@ def _git(text: str, at: str) -> str:
 
 def _elsewhere(text: str) -> str:
     """A requirement that is not a plain name."""
-    vcs = re.search(r"\b(git|hg|svn|bzr)\+", text)
-    return (
-        f"pip installs from {'a repository' if vcs else 'an address' if '://' in text else 'a file'}: {printable(text)}"
-    )
+    is_repository = re.search(r"\b(git|hg|svn|bzr)\+", text)
+    place = "a repository" if is_repository else "an address" if "://" in text else "a file"
+    return f"pip installs from {place}: {printable(text)}"
 
 
 def _option(text: str) -> str:

@@ -194,7 +194,7 @@ def invoke(arguments: list[str]) -> int:
             echo("reprokit: interrupted", err=True)
             return 130
         # Of a word that is asked to be a file, or a folder that this user may not look into.
-        if isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.EACCES):
+        if isinstance(error, OSError) and error.filename and error.errno in (errno.ENAMETOOLONG, errno.EACCES):
             from reprokit.core.text import one_line
 
             echo(f"reprokit: {one_line(str(error.filename), 100)}: {error.strerror}", err=True)

@@ -96,8 +96,8 @@ def _raise_again(lost: Any) -> None:
 
 
 def is_behind(error: BaseException) -> bool:
-    """Whether an interrupt made this error, as a library reports one that comes while its classes are made."""
-    return isinstance(error.__cause__, KeyboardInterrupt) or "KeyboardInterrupt" in str(error)
+    """Whether an interrupt made this error: its cause, or, as pydantic reports one, the end of its text."""
+    return isinstance(error.__cause__, KeyboardInterrupt) or str(error).rstrip(": \n").endswith("KeyboardInterrupt")
 
 
 def threads_are_left() -> bool:

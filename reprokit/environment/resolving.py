@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -66,6 +66,9 @@ def without_check(spec: CellSpec, supply: Supply) -> Environment:
         found[axis.name] = axis.resolve(request)
     release: Release = found["os"]
     python, gcc, cuda = found["python"], found["gcc"], found["cuda"]
+    packages = asked.dnf if release.manager == "dnf" else tuple(name for name in asked.apt if name != TOOLKIT)
+    if python and {"python3-dev", "python3-devel"} & {*packages}:  # those of the cell's Python, not the release's alone
+        packages = tuple(dict.fromkeys((*packages, *python.headers)))
     base = _base(release, python, cuda, found["cudnn"], supply.base_source)
     tool, tool_base = None, None
     if python and python.installer:
@@ -88,7 +91,7 @@ def without_check(spec: CellSpec, supply: Supply) -> Environment:
         cuda=cuda,
         cudnn=found["cudnn"],
         parts=parts_of(found),
-        packages=_packages(asked.dnf if release.manager == "dnf" else asked.apt, python),
+        packages=packages,
         pip=asked.pip_steps,
         pip_options=asked.pip_options,
         pip_before=asked.pip_before,
@@ -97,12 +100,6 @@ def without_check(spec: CellSpec, supply: Supply) -> Environment:
     if python is None:
         _check_without_python(environment)
     return environment
-
-
-def _packages(asked: Sequence[str], python: Python | None) -> tuple[str, ...]:
-    """The packages of the system; with Python's headers those of the cell's Python, which may not be the release's."""
-    headers = python.headers if python and {"python3-dev", "python3-devel"} & set(asked) else ()
-    return tuple(dict.fromkeys((*(name for name in asked if name != TOOLKIT), *headers)))
 
 
 def parts_of(found: Mapping[str, Any]) -> dict[str, Part]:

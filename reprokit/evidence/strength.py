@@ -102,8 +102,8 @@ def passes_needed(named: Tally, chances: float = 1) -> int:
     failed, trials = named.failed, named.of
     if not failed:
         return MANY
-    limit = math.log(LUCK / chances) + _log_likelihood(failed, trials)
-    return bisect.bisect_left(range(MANY), True, key=lambda more: _log_likelihood(failed, trials + more) <= limit)
+    limit = math.log(LUCK / chances) + log_likelihood(failed, trials)
+    return bisect.bisect_left(range(MANY), True, key=lambda more: log_likelihood(failed, trials + more) <= limit)
 
 
 def chance_of(more: Tally, less: Tally) -> float:
@@ -123,10 +123,10 @@ def lowest(tallies: Sequence[Tally]) -> int | None:
     return at if chance_of(every - tallies[at], tallies[at]) <= UNEVEN else None
 
 
-def _log_likelihood(failed: float, of: float) -> float:
-    """That of ``failed`` in ``of`` trials, at least one each, at the rate that suits them best."""
+def log_likelihood(failed: float, of: float) -> float:
+    """That of ``failed`` in ``of`` trials at the rate that suits them best."""
     passed = of - failed
-    return failed * math.log(failed / of) + (passed * math.log(passed / of) if passed else 0.0)
+    return (failed * math.log(failed / of) if failed else 0.0) + (passed * math.log(passed / of) if passed else 0.0)
 
 
 def trials_each(counts: Iterable[int]) -> str:

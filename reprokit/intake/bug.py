@@ -23,6 +23,7 @@ from reprokit.core import redaction
 from reprokit.core.errors import CaseError
 from reprokit.core.files import open_regular, write
 from reprokit.core.redaction import Omitted
+from reprokit.environment import versions
 from reprokit.environment.axes.operating_system import DEFAULT
 from reprokit.environment.cases import load_text, schema_line
 from reprokit.environment.catalog import OURS
@@ -319,14 +320,14 @@ def python(asked: str) -> tuple[dict[str, str], str]:
         (place, name)
         for name, release in releases.items()
         for place, version in enumerate(release.pythons)
-        if version.split(".")[:2] == series.split(".")
+        if versions.matches(series, version)
     )
     chosen = [({"os": name, "python": series}, False) for _, name in own]
     for conda, value, os in itertools.product((False, True), (asked, series), (DEFAULT, *reversed(releases))):
         chosen.append(({"os": os, "python": value}, conda))
     for cell, conda in chosen:
         if not why_unavailable(cell) and bool(conda_axes(cell)) is conda:
-            has = next((one for one in releases[cell["os"]].pythons if one.startswith(cell["python"] + ".")), series)
+            has = versions.newest(cell["python"], releases[cell["os"]].pythons) or series
             why = f"The data set asks for Python {asked}: this is {has}, of the same series."
             return cell, "" if asked in (has, cell["python"]) else why
     return {"os": DEFAULT, "python": asked}, f"Python {asked} is not available: name another one."

@@ -199,7 +199,7 @@ def conclude(cases: Sequence[Explained], run_id: str) -> tuple[list[str], frozen
     """
     compared = [one for one in cases if one.explanation.bad and (one.explanation.good or one.difference)]
     shown = compared if len(compared) <= FEW_CASES else [one for one in compared if one.departs][:SHOWN]
-    lines = [f"{f'{one.id}: ' * (len(cases) > 1)}{line}" for one in shown for line in short(one)]
+    lines = [f"{one.id}: {line}" if len(cases) > 1 else line for one in shown for line in short(one)]
     if left := len(compared) - len(shown):
         more = pluralize(left, "more case") if shown else f"{left} cases reproduce in some cells and not in others"
         lines.append(f"{more}: reprokit show --why {run_id}")

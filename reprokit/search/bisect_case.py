@@ -230,10 +230,8 @@ def _boundary(line: BisectLine, found: Bisection, gap: Gap, reasons: dict[int, s
     last, after = line.values[found.last], line.values[found.next]
     if found.stopped or found.unclear or gap.reasons:
         words = [f"{each}{': ' if each else ''}{change} between {line.of} {_full(line, last)} and {_full(line, after)}"]
-        if found.stopped:
-            words.append(
-                f"  stopped at the limit of {pluralize(len(found.readings), 'cell')}: raise it with --max-cells"
-            )
+        limit = pluralize(len(found.readings), "cell")
+        words += [f"  stopped at the limit of {limit}: raise it with --max-cells"] if found.stopped else []
         words += [f"  unresolved: {_unresolved(line, found.unclear, reasons)}"] if found.unclear else []
         return [*words, *(f"  {reason}" for reason in gap.reasons)]
     words = [f"{change} since {line.of} {_full(line, after)}; last {before} {_full(line, last)}"]
@@ -254,18 +252,14 @@ def _nothing(
         return [f"not decided: an end of the range is unresolved: {line.of} {which}; start from a value next to it"], 3
     fails = found.readings[found.last] is Reading.FAIL
     one, other = tallies[found.last], tallies[found.next]
-    seen = (
-        [(one.failed, one.of), (other.failed, other.of)] if fails else [(one.passed, one.of), (other.passed, other.of)]
-    )
     shown = " and ".join(
-        f"{count} of {of} trials with {name}"
-        for (count, of), name in zip(seen, (f"{line.of} {low}", high), strict=True)
+        f"{tally.failed if fails else tally.passed} of {tally.of} trials with {name}"
+        for tally, name in ((one, f"{line.of} {low}"), (other, high))
     )
     if not fails:
         shown += f", where {not_excluded((one.passed, other.passed), len(found.readings))}"
-    return [
-        f"no boundary: it {'fails' if fails else 'passes'} at both ends, {shown}; choose a range whose ends differ"
-    ], 1
+    does = "fails" if fails else "passes"
+    return [f"no boundary: it {does} at both ends, {shown}; choose a range whose ends differ"], 1
 
 
 def _full(line: BisectLine, value: str) -> str:

@@ -16,6 +16,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from reprokit.evidence.model import StrEnum, Verdict
+from reprokit.evidence.strength import log_likelihood
 
 ENOUGH = 30 / 0.01
 """The likelihood ratio from which a change counts: of 30 results without a change, at most 1 % hold a false one."""
@@ -216,7 +217,8 @@ class _Stretches:
         if not hidden and State.OTHER_FAILURE in (self._states[split], self._states[here]):
             return 1.0
         before, after = self.failed(start, split, otherwise=hidden), self.failed(split, here + 1, otherwise=hidden)
-        return math.exp(min(0.0, _constant(*map(sum, zip(before, after, strict=True))) - _any(*before) - _any(*after)))
+        constant = log_likelihood(before[0] + after[0], before[1] + after[1])
+        return math.exp(min(0.0, constant - _any(*before) - _any(*after)))
 
 
 def _any(failed: int, trials: int) -> float:
@@ -226,8 +228,3 @@ def _any(failed: int, trials: int) -> float:
     if failed and passed:
         return mixed - math.log(3)
     return math.log((math.exp(mixed) + (not failed) + (not passed)) / 3)
-
-
-def _constant(failed: int, trials: int) -> float:
-    """The log-likelihood of trials at the rate that fits them best."""
-    return sum(one * math.log(one / trials) for one in (failed, trials - failed) if one)
