@@ -12,7 +12,8 @@ import click
 from reprokit.case.matrix import parse_values
 from reprokit.cli import options, searching
 from reprokit.core.errors import UsageError
-from reprokit.search.bisect_case import make
+from reprokit.search.bisect_case import BisectionRequest, make
+from reprokit.search.releases import Policy
 
 if TYPE_CHECKING:
     from reprokit.run.request import Request
@@ -59,12 +60,12 @@ def command(**given: Any) -> int:
     return searching.serve("bisect", given, _asked, make)
 
 
-def _asked(case: str, given: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
+def _asked(case: str, given: dict[str, Any]) -> tuple[Request, BisectionRequest]:
     arguments = _arguments(given)
     return options.request_of({**given, "cases": (case,)}), arguments
 
 
-def _arguments(given: dict[str, Any]) -> dict[str, Any]:
+def _arguments(given: dict[str, Any]) -> BisectionRequest:
     """The arguments of the search; removes them from ``given``. Raises UsageError when there is not one range."""
     by_hand = given.pop("values")
     values = list(parse_values(by_hand)) if by_hand is not None else []
@@ -82,19 +83,22 @@ def _arguments(given: dict[str, Any]) -> dict[str, Any]:
         raise UsageError(f"{name}={low}..{high}: both ends are the same")
     policy = searching.policy_of(given)
     tags_only = given.pop("tags_only")
-    if sources and any(policy.values()):
+    if sources and policy != Policy():
         raise UsageError("--pre, --since and --before apply to releases; for a source's commits use --tags-only")
     if axes and tags_only:
         raise UsageError("--tags-only applies to a source's commits; for releases use --pre, --since and --before")
-    if values and (sources or any(policy.values())):
+    if values and (sources or policy != Policy()):
         raise UsageError("--values names every value of an axis: leave out --source, --pre, --since and --before")
     if values and (values[0], values[-1]) != (low, high):
         raise UsageError(f"--values {by_hand}: the first is to be {low} and the last {high}, as --axis {name} says")
-    ends, limit = {"ends": [low, high]}, {"max_cells": given.pop("max_cells")}
-    return (
-        {"source": name, **ends, "tags_only": tags_only, **limit}
-        if sources
-        else {"axis": name, **ends, "values": values, **policy, **limit}
+    return BisectionRequest(
+        source=name if sources else "",
+        axis="" if sources else name,
+        ends=(low, high),
+        values=tuple(values),
+        tags_only=tags_only,
+        max_cells=given.pop("max_cells"),
+        policy=policy,
     )
 
 

@@ -9,7 +9,7 @@ import click
 from reprokit.case.matrix import parse_values
 from reprokit.cli import options, searching
 from reprokit.core.errors import UsageError
-from reprokit.search.isolate_case import make
+from reprokit.search.isolate_case import AskedValues, IsolationRequest, make
 
 if TYPE_CHECKING:
     from reprokit.run.request import Request
@@ -60,14 +60,14 @@ def command(**given: Any) -> int:
     return searching.serve("isolate", given, _asked, make)
 
 
-def _asked(case: str, given: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
+def _asked(case: str, given: dict[str, Any]) -> tuple[Request, IsolationRequest]:
     arguments = _arguments(given)
     return options.unselected_request_of({**given, "cases": (case,)}), arguments
 
 
-def _arguments(given: dict[str, Any]) -> dict[str, Any]:
+def _arguments(given: dict[str, Any]) -> IsolationRequest:
     """The arguments of the search; removes them from ``given``. Raises UsageError."""
-    axes: dict[str, dict[str, Any]] = {}
+    axes: dict[str, AskedValues] = {}
     for text in given.pop("axes"):
         name, equals, values = (part.strip() for part in text.partition("="))
         if not (name and equals and values):
@@ -75,9 +75,9 @@ def _arguments(given: dict[str, Any]) -> dict[str, Any]:
         low, dots, high = values.partition("..")
         if dots and not (low and high):
             raise UsageError(f"--axis {text}: name both ends of the range (NAME=LOW..HIGH)")
-        axes[name] = {"ends": [low, high]} if dots else {"values": list(parse_values(values))}
+        axes[name] = AskedValues(ends=(low, high)) if dots else AskedValues(values=parse_values(values))
     if given["reported"] and (given["bad"] or given["good"]):
         raise UsageError("--reported takes both cells from the report: leave out --bad and --good")
     policy = searching.policy_of(given)
     names = ("bad", "good", "reported", "max_cells")
-    return {"axes": axes, "policy": policy, **{name: given.pop(name) for name in names}}
+    return IsolationRequest(axes=axes, policy=policy, **{name: given.pop(name) for name in names})

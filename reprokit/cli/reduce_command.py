@@ -86,11 +86,9 @@ def command(**given: Any) -> int:
     return searching.serve("reduce", given, partial(_asked, notes), make)
 
 
-def _asked(notes: list[str], case: str, given: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
+def _asked(notes: list[str], case: str, given: dict[str, Any]) -> tuple[Request, ReductionRequest]:
     arguments = _arguments(given, given.pop("output") or Path(_name(case)), notes)
-    return options.request_of(
-        {**given, "cases": (case,), "needs": (), "frameworks": (), "tags": ()}
-    ), arguments.to_json()
+    return options.request_of({**given, "cases": (case,), "needs": (), "frameworks": (), "tags": ()}), arguments
 
 
 def _arguments(given: dict[str, Any], out: Path, notes: list[str]) -> ReductionRequest:

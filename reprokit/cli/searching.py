@@ -13,9 +13,11 @@ import click
 from reprokit.cli import options
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import UsageError
+from reprokit.search.releases import Policy
 from reprokit.search.search_session import SearchSession
 
 if TYPE_CHECKING:
+    from reprokit.core.json_record import JsonRecord
     from reprokit.run.request import Request
     from reprokit.search.queries import Search, SearchAnswer
 
@@ -35,7 +37,7 @@ def output_options(function: F) -> F:
 def serve(
     kind: str,
     given: dict[str, Any],
-    asked: Callable[[str, dict[str, Any]], tuple[Request, dict[str, Any]]],
+    asked: Callable[[str, dict[str, Any]], tuple[Request, JsonRecord]],
     make: Callable[[SearchSession], Search[SearchAnswer]],
 ) -> int:
     """Start or resume a search of the ``kind``; its exit status. ``asked``: makes request and arguments of options."""
@@ -82,6 +84,6 @@ def policy_options(function: F) -> F:
     return click.option("--pre", is_flag=True, help="Count pre-releases too.")(function)
 
 
-def policy_of(given: dict[str, Any]) -> dict[str, Any]:
-    """What :func:`policy_options` say, as JSON; takes them out of ``given``."""
-    return {key: given.pop(key) or "" for key in ("since", "before")} | {"pre": given.pop("pre")}
+def policy_of(given: dict[str, Any]) -> Policy:
+    """What :func:`policy_options` say; takes it out of ``given``."""
+    return Policy(since=given.pop("since") or "", before=given.pop("before") or "", pre=given.pop("pre"))

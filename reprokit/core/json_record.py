@@ -28,7 +28,7 @@ class JsonRecord:
     __pydantic_config__ = {"alias_generator": key_of, "use_attribute_docstrings": True}  # noqa: RUF012
 
     @classmethod
-    def pick(cls: type[T], source: object, **given: Any) -> T:
+    def pick(cls: type[T], source: object, /, **given: Any) -> T:
         """A record of what ``source`` has by the names of the fields, but for what is ``given``."""
         names = [name for name, *_ in _keys(cls) if name not in given]  # type: ignore[arg-type]
         return cls(**{name: getattr(source, name) for name in names}, **given)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from reprokit.case.cellspec import CellSpec
 from reprokit.case.facts import canonical
+from reprokit.core.json_record import JsonRecord
 from reprokit.environment import compatibility, frameworks, versions
 from reprokit.environment.axes import BY_NAME, cuda
 from reprokit.environment.catalog import OURS, Catalog
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared:
+class Compared(JsonRecord):
     """What a cell asks for on one axis beside what was measured; None where it was not. ``differs``: how, '' = not."""
 
     axis: str

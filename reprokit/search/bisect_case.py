@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from reprokit.case.matrix import cell_key
+from reprokit.core.json_record import JsonRecord
 from reprokit.core.text import first_line, pluralize
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import same_changes
@@ -22,12 +24,26 @@ _SHOWS = {Reading.PASS: "passes", Reading.FAIL: "fails", Reading.UNRESOLVED: "is
 _SHOWED = {Reading.PASS: "passed", Reading.FAIL: "failed"}
 
 
+@dataclass(frozen=True, kw_only=True)
+class BisectionRequest(JsonRecord):
+    """The arguments of a bisection, as recorded: the range of a source or of an axis, and which releases count."""
+
+    source: str = ""
+    axis: str = ""
+    ends: tuple[str, ...]
+    values: tuple[str, ...] = ()  # of the axis, all of them; none: its releases
+    tags_only: bool = False
+    max_cells: int | None = None
+    policy: Policy
+
+
 def make(session: SearchSession) -> Generator[Query, tuple[Reading, ...], BisectAnswer]:
     """The search that ``session.arguments`` ask for: an axis or a source, the two ends, and which releases to try.
 
     Raises UsageError as :func:`walk_axis` and :func:`walk_source` do.
     """
-    line = BisectLine.from_json(session.recall("line", lambda: _line(session).to_json()))
+    asked = BisectionRequest.from_json(session.arguments)
+    line = BisectLine.from_json(session.recall("line", lambda: _line(session, asked).to_json()))
     file = session.file
     if line.source:
         file = add_axis(file, line.source, line.axis)
@@ -40,7 +56,7 @@ def make(session: SearchSession) -> Generator[Query, tuple[Reading, ...], Bisect
     # A case that is not rewritten keeps what it expects of its own cells.
     other = None if file is session.file else file
     cells = [Candidate(cell=line.cell(value), file=other, name=f"{line.of} {value}") for value in line.values]
-    return _search(session, line, cells, before)
+    return _search(session, line, cells, before, asked.max_cells or 0)
 
 
 def _before(session: SearchSession, line: BisectLine) -> dict[str, str]:
@@ -49,17 +65,14 @@ def _before(session: SearchSession, line: BisectLine) -> dict[str, str]:
     return {value: known[key] for value in line.values if (key := cell_key(line.cell(value))) in known}
 
 
-def _line(session: SearchSession) -> BisectLine:
-    given = session.arguments
-    if given.get("source"):
-        return walk_source(session.file, session.request, given["source"], given["ends"], tags_only=given["tags_only"])
-    policy = Policy(pre=given["pre"], since=given["since"], before=given["before"])
-    values = given.get("values", ())
-    return walk_axis(session.file, session.request, given["axis"], given["ends"], policy, values)
+def _line(session: SearchSession, asked: BisectionRequest) -> BisectLine:
+    if asked.source:
+        return walk_source(session.file, session.request, asked.source, asked.ends, tags_only=asked.tags_only)
+    return walk_axis(session.file, session.request, asked.axis, asked.ends, asked.policy, asked.values)
 
 
 def _search(
-    session: SearchSession, line: BisectLine, candidates: list[Candidate], before: Mapping[str, str]
+    session: SearchSession, line: BisectLine, candidates: list[Candidate], before: Mapping[str, str], limit: int
 ) -> Generator[Query, tuple[Reading, ...], BisectAnswer]:
     for note in introduce(line):
         session.note(note)
@@ -73,7 +86,7 @@ def _search(
     found = yield from bisect(
         candidates,
         ahead=session.request.jobs > 1,
-        limit=session.arguments.get("max_cells") or 0,
+        limit=limit,
         progress=progress,
         trials=session.trials,
     )

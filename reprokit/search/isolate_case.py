@@ -14,6 +14,7 @@ from reprokit.case import matrix
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, Partial, expand, label, matches, no_axis, parse_group
 from reprokit.core.errors import UsageError
+from reprokit.core.json_record import JsonRecord
 from reprokit.core.near_match import near
 from reprokit.engine import site
 from reprokit.environment import versions, wording
@@ -236,30 +237,67 @@ def missing_cells(file: CaseFile, given: Iterable[str]) -> UsageError:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class AskedValues(JsonRecord):
+    """What ``--axis`` names: the two ends of a range of releases, or values."""
+
+    ends: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class IsolationRequest(JsonRecord):
+    """The arguments of an isolation, as recorded."""
+
+    bad: str | None  # a cell, as typed
+    good: str | None
+    reported: bool  # both are those of the report
+    max_cells: int | None
+    axes: Mapping[str, AskedValues]
+    policy: Policy
+
+
+@dataclass(frozen=True, kw_only=True)
+class IsolationEnds(JsonRecord):
+    """The cells that a search starts from, the bad one first, and how they were chosen."""
+
+    cells: tuple[Cell, ...]
+    notes: tuple[str, ...]
+    reported: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValuesBetween(JsonRecord):
+    """The values of an axis between those of two cells: the case's own, and those that ``--axis`` names or finds."""
+
+    values: tuple[str, ...]
+    asked: Releases | None  # that ``--axis`` asks for
+
+
 def make(session: SearchSession) -> Search[SearchAnswer]:
     """The search that ``session.arguments`` ask for. Raises UsageError where a cell is missing or not possible."""
-    given = session.arguments
-    found: dict[str, Any] = session.recall("ends", lambda: _ends(session))
-    known = dict.fromkeys(name for cell in found["cells"] for name in cell)
-    for axis in given["axes"]:
+    given = IsolationRequest.from_json(session.arguments)
+    found = IsolationEnds.from_json(session.recall("ends", lambda: _ends(session, given).to_json()))
+    known = dict.fromkeys(name for cell in found.cells for name in cell)
+    for axis, asked in given.axes.items():
         if axis not in (*known, *session.file.names):
             raise UsageError(f"--axis {axis}=...: {matrix.no_axis(axis, known, KNOWN)}")
-        if axis not in known or len({cell.get(axis) for cell in found["cells"]}) == 1:
+        if axis not in known or len({cell.get(axis) for cell in found.cells}) == 1:
             raise UsageError(
                 f"--axis {axis}=...: the two cells do not differ in it; name its values in --bad and --good"
             )
-        check_values(session.file, {axis: given["axes"][axis].get("values", ())}, session.request, "--axis")
-    return _search(session, found)
+        check_values(session.file, {axis: asked.values}, session.request, "--axis")
+    return _search(session, given, found)
 
 
-def _search(session: SearchSession, found: Mapping[str, Any]) -> Search[SearchAnswer]:
-    cells: list[Cell] = found["cells"]
+def _search(session: SearchSession, given: IsolationRequest, found: IsolationEnds) -> Search[SearchAnswer]:
+    cells = found.cells
     session.label_axes = tuple(
         dict.fromkeys(change.axis for cell in cells for change in changes_between(cells[0], cell))
     )
-    for note in found["notes"]:
+    for note in found.notes:
         session.note(note)
-    if found["reported"]:
+    if found.reported:
         pair = yield from _roles(cells)
     else:
         pair = (cells[0], cells[1])
@@ -269,11 +307,13 @@ def _search(session: SearchSession, found: Mapping[str, Any]) -> Search[SearchAn
     asked: dict[str, Releases] = {}
 
     def between(axis: str, base: Cell) -> Sequence[str]:
-        found = session.recall(f"line {axis}", lambda: _between(session, axis, base, good, bad))
-        if found["asked"]:
-            asked[axis] = Releases.from_json(found["asked"])
-        values: list[str] = found["values"]
-        return values
+        def find() -> dict[str, Any]:
+            return _between(session, given, axis, base, (good, bad)).to_json()
+
+        found = ValuesBetween.from_json(session.recall(f"line {axis}", find))
+        if found.asked:
+            asked[axis] = found.asked
+        return found.values
 
     result = yield from isolate(
         good,
@@ -281,7 +321,7 @@ def _search(session: SearchSession, found: Mapping[str, Any]) -> Search[SearchAn
         possible=lambda cell: is_possible(file, cell),
         cost=session.cost,
         between=between,
-        limit=session.arguments["max_cells"] or 1000,
+        limit=given.max_cells or 1000,
         # With one job at a time, nothing is built while a cell runs.
         ahead=session.request.jobs > 1,
         trials=session.trials,
@@ -290,10 +330,10 @@ def _search(session: SearchSession, found: Mapping[str, Any]) -> Search[SearchAn
     report = IsolationText(
         found=result, record=lambda cell: session.record_of(Candidate(cell=cell)), matrix=size, asked=asked
     )
-    return report.answer(_closer(session, result))
+    return report.answer(_closer(session, given, result))
 
 
-def _closer(session: SearchSession, found: Isolation) -> Iterator[str]:
+def _closer(session: SearchSession, given: IsolationRequest, found: Isolation) -> Iterator[str]:
     """How to search the releases between two values that were found next to each other, in words."""
     if len(found.explanations) != 1:
         return
@@ -302,7 +342,7 @@ def _closer(session: SearchSession, found: Isolation) -> Iterator[str]:
         good, bad, axis = change.good, change.bad, change.axis
         if axis in known and known[axis].found.found:
             good, bad = (known[axis].values[place] for place in (known[axis].found.last, known[axis].found.next))
-        if axis in session.arguments["axes"] or good is None or bad is None:
+        if axis in given.axes or good is None or bad is None:
             continue
         if find_pinned(session.file, found.bad, axis, bad):
             yield f"to search the releases between {axis} {good} and {bad}, add --axis {axis}={good}..{bad}"
@@ -316,23 +356,22 @@ def _roles(cells: Sequence[Cell]) -> Search[tuple[Cell, Cell]]:
     return closest_pair(bad, good, {"--bad": {}, "--good": {}}) or (cells[0], cells[1])
 
 
-def _ends(session: SearchSession) -> dict[str, Any]:
-    """The two cells, the bad one first, and notes on how they were chosen, as JSON."""
-    arguments, file = session.arguments, session.file
-    if arguments["reported"]:
+def _ends(session: SearchSession, asked: IsolationRequest) -> IsolationEnds:
+    file = session.file
+    if asked.reported:
         return _reported(file)
-    options = {"--bad": arguments["bad"], "--good": arguments["good"]}
+    options = {"--bad": asked.bad, "--good": asked.good}
     given = {name: parse_cell(name, text) for name, text in options.items() if text}
-    for name, asked in given.items():
-        check_values(file, {axis: (value,) for axis, value in asked.items()}, session.request, name)
+    for name, cell in given.items():
+        check_values(file, {axis: (value,) for axis, value in cell.items()}, session.request, name)
     if len(given) == 2:
         *cells, notes = choose_ends(file, given["--bad"], given["--good"])
-        return {"cells": cells, "notes": notes, "reported": False}
+        return IsolationEnds(cells=tuple(cells), notes=tuple(notes))
     partial = {"--bad": given.get("--bad", {}), "--good": given.get("--good", {})}
     for where, bad, good in (_last_run(session), _promised(file)):
         if pair := closest_pair(bad, good, partial):
             notes = [f"{name} cell, {where}: {label(cell)}" for name, cell in zip(("bad", "good"), pair, strict=True)]
-            return {"cells": list(pair), "notes": notes, "reported": False}
+            return IsolationEnds(cells=pair, notes=tuple(notes))
     raise missing_cells(file, given)
 
 
@@ -348,7 +387,7 @@ def _promised(file: CaseFile) -> tuple[str, list[Cell], list[Cell]]:
     return "as the case expects", bad, [cell for cell, verdict in wanted if verdict is Verdict.NOT_REPRODUCED]
 
 
-def _reported(file: CaseFile) -> dict[str, Any]:
+def _reported(file: CaseFile) -> IsolationEnds:
     environments = file.case.report.environments if file.case.report else ()
     if len(environments) < 2:
         raise UsageError(
@@ -370,27 +409,27 @@ def _reported(file: CaseFile) -> dict[str, Any]:
     notes += untested_differences(environments, found)
     if len({tuple(sorted(cell.items())) for cell in cells}) < 2:
         raise UsageError("\n  ".join(["--reported: all environments of the report give the same cell", *notes]))
-    return {"cells": cells, "notes": notes, "reported": True}
+    return IsolationEnds(cells=tuple(cells), notes=tuple(notes), reported=True)
 
 
-def _between(session: SearchSession, axis: str, base: Cell, good: Cell, bad: Cell) -> dict[str, Any]:
-    """The values of an axis between those of the two cells, and the releases that ``--axis`` asks for, as JSON.
-
-    ``values``: the case's own, and those that ``--axis`` names or finds. ``asked``: None where it names no range.
-    """
-    arguments, file = session.arguments, session.file
+def _between(
+    session: SearchSession, given: IsolationRequest, axis: str, base: Cell, ends: tuple[Cell, Cell]
+) -> ValuesBetween:
+    """``ends``: the good and the bad cell."""
+    file, (good, bad) = session.file, ends
     values = list(file.case.matrix.columns().get(axis, ()))
-    given = arguments["axes"].get(axis, {})
+    asked = given.axes.get(axis, AskedValues())
     found = None
-    if "ends" in given:
-        low, high = given["ends"]
-        policy = Policy(**arguments["policy"])
-        asked = AxisRange(file=file, cell=base, axis=axis, low=low, high=high, policy=policy, catalog=site.catalog())
-        found = find_releases(asked)
+    if asked.ends:
+        low, high = asked.ends
+        wanted = AxisRange(
+            file=file, cell=base, axis=axis, low=low, high=high, policy=given.policy, catalog=site.catalog()
+        )
+        found = find_releases(wanted)
         for note in (*found.notes, *found.unknown):
             session.note(note)
         values += found.values
-    values += given.get("values", ())
+    values += asked.values
     versions = bool((found and found.packages) or find_pinned(file, base, axis, bad[axis]))
     line = values_between(axis, values, good[axis], bad[axis], versions=versions)
-    return {"values": line, "asked": found and found.to_json()}
+    return ValuesBetween(values=tuple(line), asked=found)

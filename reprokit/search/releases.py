@@ -34,7 +34,7 @@ FEW = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy:
+class Policy(JsonRecord):
     """Which releases between two ends are tried; the ends themselves always are."""
 
     pre: bool = False  # pre-releases too

@@ -60,6 +60,7 @@ from reprokit.store.folder import SeenBases, make_folder
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
+    from reprokit.core.json_record import JsonRecord
     from reprokit.engine.protocol import Engine, EngineInfo
     from reprokit.store.database import Store
 
@@ -156,7 +157,7 @@ class SearchSession(Invocation):
         self,
         kind: str,
         request: Request,
-        arguments: Mapping[str, Any],
+        arguments: JsonRecord,
         make: Callable[[SearchSession], Search[SearchAnswer]],
     ) -> int:
         """Start a search over the one case that ``request`` names; returns the exit status of the command ``kind``.
@@ -168,14 +169,14 @@ class SearchSession(Invocation):
         self.file = _the_case(load_all(request.cases), request)
         [self.file] = approve([self.file], request)
         self.request = request
-        self.arguments = arguments
+        self.arguments = arguments.to_json()
         check_search(self.file.case)
         search = make(self)
         self._open_engine(request).info()
         make_folder(self.folder)
         known = SearchRecord(
             kind=kind,
-            arguments=arguments,
+            arguments=self.arguments,
             line=tuple(sys.argv[1:]),
             digest=self.file.digest,
             trust=self.file.trust,

@@ -104,7 +104,7 @@ ALLOWED = {
     "evidence/spans.py: read_timings": "findings of a run, by key",
     "github/*: *.*": "an event and a matrix of GitHub, as it gives and takes them",
     "intake/*: *": "a draft of a case; tables of data; JSON of pip",
-    "search/*": "cases as YAML gives them, arguments of a search",
+    "search/*": "cases as YAML gives them, what a search was asked, as it reads it again",
     "store/[dm]*: *": "findings of a run, by key",
 }
 """Modules, functions and fields that may, and why. Let it shrink."""

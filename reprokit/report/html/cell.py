@@ -11,12 +11,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from reprokit.core.json_record import JsonRecord
 from reprokit.core.private_patterns import PEM
 from reprokit.core.text import one_line, pluralize
 from reprokit.environment import comparing
+from reprokit.environment.comparing import Compared
+from reprokit.evidence.details import FailedBuildRecord, FailureRecord
 from reprokit.evidence.differences import ComparisonRecord
+from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.native import HEAD, NONE, Stacks, ThreadStack, split
-from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
+from reprokit.evidence.records import CellRecord, ExceptionRecord, ImageRecord, RunRecord, TrialRecord
 from reprokit.evidence.text import CUT_MARK, LineNumbers
 from reprokit.evidence.text import clean as plain
 from reprokit.report.detail import histogram, usage_words
@@ -53,113 +57,201 @@ class Log:
     kept: Set[int] | None = None  # the numbers, from 1, of the lines that hold what they held; None: all do, uncut
 
 
-def _cell_data(
+@dataclass(frozen=True, kw_only=True)
+class ExcerptedLog(JsonRecord):
+    """The lines of a log that come with a page."""
+
+    lines: int  # that its file has
+    parts: tuple[tuple[int, str], ...] = ()  # of each its first line and its text
+    cuts: Sequence[tuple[int, int]] = ()  # what the recorded log lacks: see :class:`reprokit.evidence.text.LineNumbers`
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownStack(JsonRecord):
+    """A thread, innermost frame first: of each its function and place."""
+
+    name: str
+    frames: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownStacks(JsonRecord):
+    """The stacks in a log, at the time limit those of the last look, each with how often it was seen there."""
+
+    title: str
+    threads: tuple[ShownStack, ...]
+    more: int  # threads that are not listed
+    missing: str  # why not all are there
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownTrial(JsonRecord):
+    """A trial; its log comes beside it, see :class:`CellPage`."""
+
+    number: int
+    outcome: Outcome
+    exit_code: int | None
+    seconds: float
+    oom: bool
+    timed_out: bool
+    used: str
+    reason: str
+    exception: ExceptionRecord | None
+    stacks: ShownStacks | None
+    lines: tuple[int, ...]
+    file: str
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownImage(ImageRecord):
+    """The image of a cell, and what it was made of."""
+
+    base: str
+    served_by: Mapping[str, str]
+    sources: Mapping[str, str | None]  # name -> commit
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierVerdict(JsonRecord):
+    """What a cell was judged before it was judged again."""
+
+    at: str
+    rules: str
+    verdict: Verdict | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownTensor(JsonRecord):
+    """How two tensors differ, with the bars of a histogram."""
+
+    name: str
+    words: str
+    bars: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownComparison(JsonRecord):
+    """What the trials wrote, against the reference."""
+
+    reference: str
+    more: int  # tensors that are not listed
+    tensors: tuple[ShownTensor, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellPage(JsonRecord):
+    """A cell of ``data/cells/RUN/NAME/K.js``."""
+
+    case: str
+    run: str
+    at: str
+    engine: str
+    version: str
+    number: int
+    cell: Mapping[str, str]
+    variant: str
+    verdict: str
+    expected: Verdict | None
+    as_expected: bool | None
+    reason: str
+    rules: str
+    seconds: float | None
+    tried: str | None
+    failures: tuple[FailureRecord, ...]
+    rejudged: tuple[EarlierVerdict, ...]
+    comparison: ShownComparison | None
+    build: FailedBuildRecord | None
+    notes: tuple[str, ...]
+    image: ShownImage | None
+    asked: tuple[Compared, ...]
+    facts: Mapping[str, Mapping[str, str]]  # concern -> name -> value, as ``reprokit diff`` compares them
+    packages: Mapping[str, Mapping[str, str]]  # the same of the concerns :data:`PACKAGES`
+    measured: bool
+    dockerfile: str
+    repeat: str
+    trials: tuple[ShownTrial, ...]
+    logs: tuple[ExcerptedLog, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As of the base, with the log of a trial as ``logNUMBER``: each is kept, and shared, by itself."""
+        found = super().to_json()
+        logs = zip(self.trials, found.pop("logs"), strict=True)
+        return {**found, **{f"log{trial.number}": log for trial, log in logs}}
+
+
+def describe_cell(
     known: RecordedCase, run: RunRecord, record: CellRecord, log: Callable[[TrialRecord], Log]
-) -> dict[str, Any]:
-    """A cell of ``data/cells/RUN/NAME/K.js``; the log of a trial is ``logNUMBER``, see :func:`_excerpt`.
-
-    ``facts`` and ``packages``: concern -> name -> value, as ``reprokit diff`` compares them.
-    """
+) -> CellPage:
+    """What a cell's page shows; ``log``: of a trial, as it may be shown."""
     text = known.file.text if known.file else ""
-    facts = dict(collect_facts(lambda digest: text if digest == known.digest else "", run, record).facts)
-    packages = {name: facts.pop(name) for name in PACKAGES if facts.get(name)}
+    facts = collect_facts(lambda digest: text if digest == known.digest else "", run, record).facts
     details = record.details
-    trials, logs = [], {}
-    for trial in record.trials:
-        found = log(trial)
-        trials.append(_trial(trial, found))
-        most = MOST if found.file or found.whole else 0
-        logs[f"log{trial.number}"] = _excerpt(found.text, judged_lines(trial), most, found.kept)
-    return {
-        "case": known.id,
-        "run": run.id,
-        "at": run.started_at,
-        "engine": run.host.engine or "",
-        "version": run.version,
-        "number": record.number,
-        "cell": dict(record.cell),
-        "variant": record.variant,
-        "verdict": record.verdict.value if record.verdict else "undecided",
-        "expected": record.expected and record.expected.value,
-        "asExpected": record.as_expected,
-        "reason": record.marked_reason,
-        "rules": record.rules,
-        "seconds": record.seconds,
-        "tried": details.tried or None,
-        "failures": [one.to_json() for one in details.ways],
-        "rejudged": [
-            {"at": one.at, "rules": one.before.rules, "verdict": one.before.verdict and one.before.verdict.value}
-            for one in details.rejudged
-        ],
-        "comparison": details.comparison and _comparison(details.comparison),
-        "build": details.build and details.build.to_json(),
-        "notes": list(details.notes),
-        "image": _image(record),
-        "asked": _asked(record),
-        "facts": {concern: values for concern, values in facts.items() if values},
-        "packages": packages,
-        "measured": record.environment is not None,
-        "dockerfile": record.dockerfile,
-        "repeat": record.repeat,
-        "trials": trials,
-        **logs,
-    }
+    logs = [log(trial) for trial in record.trials]
+    return CellPage.pick(
+        record,
+        case=known.id,
+        run=run.id,
+        at=run.started_at,
+        engine=run.host.engine or "",
+        version=run.version,
+        verdict=record.verdict.value if record.verdict else "undecided",
+        reason=record.marked_reason,
+        tried=details.tried or None,
+        failures=details.ways,
+        rejudged=tuple(EarlierVerdict.pick(one.before, at=one.at) for one in details.rejudged),
+        comparison=details.comparison and _compare(details.comparison),
+        build=details.build,
+        notes=details.notes,
+        image=_image(record),
+        asked=tuple(comparing.compared(record.cell, record.environment)),
+        facts={concern: values for concern, values in facts.items() if values and concern not in PACKAGES},
+        packages={concern: facts[concern] for concern in PACKAGES if facts.get(concern)},
+        measured=record.environment is not None,
+        trials=tuple(map(_trial, record.trials, logs)),
+        logs=tuple(map(_excerpt, record.trials, logs)),
+    )
 
 
-def _comparison(record: ComparisonRecord) -> dict[str, Any]:
+def _compare(record: ComparisonRecord) -> ShownComparison:
     tensors = [
-        {"name": one_line(one.name), "words": str(one), "bars": [list(bar) for bar in histogram(one.decades)]}
+        ShownTensor(name=one_line(one.name), words=str(one), bars=tuple(histogram(one.decades)))
         for one in record.tensors
     ]
-    return {"reference": record.reference, "more": record.of - len(record.tensors), "tensors": tensors}
+    return ShownComparison(reference=record.reference, more=record.of - len(record.tensors), tensors=tuple(tensors))
 
 
-def _image(record: CellRecord) -> dict[str, Any] | None:
+def _image(record: CellRecord) -> ShownImage | None:
     if not record.image:
         return None
     base = record.details.base
-    return {
-        **record.image.to_json(),
-        "base": f"{base.reference} ({base.source})" if base and base.reference and base.source else "",
-        "servedBy": {name: text for name, text in record.details.served_by.items() if name != "base"},
-        "sources": {name: tree.commit for name, tree in record.details.sources.items()},
-    }
+    return ShownImage.pick(
+        record.image,
+        base=f"{base.reference} ({base.source})" if base and base.reference and base.source else "",
+        served_by={name: text for name, text in record.details.served_by.items() if name != "base"},
+        sources={name: tree.commit for name, tree in record.details.sources.items()},
+    )
 
 
-def _asked(record: CellRecord) -> list[dict[str, Any]]:
-    """What the cell asks for beside what was measured; ``differs`` says how, '' where it does not or none can tell."""
-    return [
-        {"name": one.axis, "asked": one.asked, "measured": one.measured, "differs": one.differs}
-        for one in comparing.compared(record.cell, record.environment)
-    ]
+def _trial(trial: TrialRecord, log: Log) -> ShownTrial:
+    return ShownTrial.pick(
+        trial,
+        used=usage_words(trial.usage).removeprefix(", "),
+        stacks=find_stacks(log.text),
+        file=log.file,
+        note=log.note,
+    )
 
 
-def _trial(trial: TrialRecord, log: Log) -> dict[str, Any]:
-    return {
-        "number": trial.number,
-        "outcome": trial.outcome.value,
-        "exitCode": trial.exit_code,
-        "seconds": trial.seconds,
-        "oom": trial.oom,
-        "timedOut": trial.timed_out,
-        "used": usage_words(trial.usage).removeprefix(", "),
-        "reason": trial.reason,
-        "exception": trial.exception and trial.exception.to_json(),
-        "stacks": _find_stacks(log.text),
-        "lines": list(trial.lines),
-        "file": log.file,
-        "note": log.note,
-    }
+def _excerpt(trial: TrialRecord, log: Log) -> ExcerptedLog:
+    return excerpt(log.text, judged_lines(trial), MOST if log.file or log.whole else 0, log.kept)
 
 
 MOST_THREADS = 32  # threads whose stacks come with the page; the log has all of them
 
 
-def _find_stacks(log: str) -> dict[str, Any] | None:
-    """The stacks in a log, innermost frame first; None where none were asked for. ``missing``: why not all are there.
-
-    At the time limit those of the last look, each with how often it was seen there.
-    """
+def find_stacks(log: str) -> ShownStacks | None:
+    """The stacks in a log; None where none were asked for."""
     if HEAD not in log and NONE not in log:
         return None
     _, stacks = split(plain(log))
@@ -167,12 +259,12 @@ def _find_stacks(log: str) -> dict[str, Any] | None:
     if not threads and not stacks.missing:
         return None
     where = "at the time limit" if stacks.samples else "of the crash"
-    return {
-        "title": f"Stacks {where}: {pluralize(len(threads), 'thread')}" if threads else "No stacks",
-        "threads": [{"name": _name(one, stacks), "frames": _frames(one)} for one in threads[:MOST_THREADS]],
-        "more": max(len(threads) - MOST_THREADS, 0),
-        "missing": stacks.missing,
-    }
+    return ShownStacks(
+        title=f"Stacks {where}: {pluralize(len(threads), 'thread')}" if threads else "No stacks",
+        threads=tuple(ShownStack(name=_name(one, stacks), frames=_frames(one)) for one in threads[:MOST_THREADS]),
+        more=max(len(threads) - MOST_THREADS, 0),
+        missing=stacks.missing,
+    )
 
 
 def _name(stack: ThreadStack, stacks: Stacks) -> str:
@@ -188,8 +280,8 @@ def _name(stack: ThreadStack, stacks: Stacks) -> str:
     return f"{words}: the same in {same} of {pluralize(len(stacks.samples), 'look')}"
 
 
-def _frames(stack: ThreadStack) -> list[list[str]]:
-    return [[one.function, f"{one.file}:{one.line}" if one.line else one.file] for one in stack.frames]
+def _frames(stack: ThreadStack) -> tuple[tuple[str, str], ...]:
+    return tuple((one.function, f"{one.file}:{one.line}" if one.line else one.file) for one in stack.frames)
 
 
 def judged_lines(trial: TrialRecord) -> set[int]:
@@ -197,19 +289,19 @@ def judged_lines(trial: TrialRecord) -> set[int]:
     return {*trial.lines, *(trial.exception.lines if trial.exception else ())}
 
 
-def _excerpt(text: str, judged: Set[int], most: int = MOST, kept: Set[int] | None = None) -> dict[str, Any]:
-    """A log as ``{lines, parts, cuts}``: how many lines its file has; of each part its first line and text.
+def excerpt(text: str, judged: Set[int], most: int = MOST, kept: Set[int] | None = None) -> ExcerptedLog:
+    """What comes of a log with the page.
 
     A log of up to ``most`` characters is one part; of a longer one come a quarter of ``most`` from its beginning, as
     much from its end, and what is around the lines that were ``judged``, as far as it is ``kept``: see :class:`Log`.
     """
     cleaned = plain(text, colours=True)
     if not cleaned:
-        return {"lines": 0, "parts": [], "cuts": []}
+        return ExcerptedLog(lines=0)
     lines = cleaned.removesuffix("\n").split("\n")
     cuts = LineNumbers(text).cuts
     if len(cleaned) <= most and kept is None:
-        return {"lines": len(lines), "parts": [[1, "\n".join(lines)]], "cuts": cuts}
+        return ExcerptedLog(lines=len(lines), parts=((1, "\n".join(lines)),), cuts=cuts)
     end = max(most // 4, 5000)
     wanted = lines_to_show(lines, judged, end, end)
     parts: list[tuple[int, list[str]]] = []
@@ -219,7 +311,7 @@ def _excerpt(text: str, judged: Set[int], most: int = MOST, kept: Set[int] | Non
         line = lines[at]
         cut = f"{line[:end]} ... {len(line) - end} more characters"
         parts[-1][1].append(cut if len(line) > end and kept is None else line)
-    return {"lines": len(lines), "parts": [[at, "\n".join(some)] for at, some in parts], "cuts": cuts}
+    return ExcerptedLog(lines=len(lines), parts=tuple((at, "\n".join(some)) for at, some in parts), cuts=cuts)
 
 
 def lines_to_show(lines: Sequence[str], judged: Set[int], head: int, tail: int) -> set[int]:
@@ -332,10 +424,10 @@ class Packer:
 
     def write_cells(self, key: str, known: RecordedCase, run: RunRecord, cells: Sequence[CellRecord]) -> None:
         """Write ``data/cells/KEY.js``: ``{cells, columns, values}``, the data of ``cells`` by their numbers."""
-        pages = {one.number: _cell_data(known, run, one, partial(self._log, f"{key}/{one.number}")) for one in cells}
+        pages = [describe_cell(known, run, one, partial(self._log, f"{key}/{one.number}")) for one in cells]
         self._write(f"cells/{key}", pages)
 
-    def _write(self, key: str, cells: Mapping[int, Mapping[str, Any]]) -> None:
+    def _write(self, key: str, cells: Sequence[CellPage]) -> None:
         """Write ``data/KEY.js``.
 
         ``columns``: of each name the position in ``values`` for each of the ``cells``, -1 where the cell is without it;
@@ -343,15 +435,15 @@ class Packer:
         """
         at: dict[str, int] = {}
         columns: dict[str, list[int]] = {}
-        for row, data in enumerate(cells.values()):
-            for name, value in data.items():
+        for row, page in enumerate(cells):
+            for name, value in page.to_json().items():
                 column = columns.setdefault(name, [])
                 column += [-1] * (row - len(column))
                 column.append(at.setdefault(self._text(name, value), len(at)))
         for column in columns.values():
             column += [-1] * (len(cells) - len(column))
         short = {name: column[0] if len({*column}) == 1 else column for name, column in columns.items()}
-        about = f'"cells":{_encode(list(cells))},"columns":{_encode(short)}'
+        about = f'"cells":{_encode([page.number for page in cells])},"columns":{_encode(short)}'
         self._folder.text(f"data/{key}.js", script_json(key, f'{{{about},"values":[{",".join(at)}]}}'))
 
     def _text(self, name: str, value: Any) -> str:

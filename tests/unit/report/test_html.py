@@ -267,10 +267,10 @@ def test_the_times_are_of_the_cells_of_the_case_alone() -> None:
     ]
     whole = Timings(began="2026-01-01T00:00:00.000Z", seconds=100.0, images=images, spans=tuple(spans))
     found = _time_cells("r", whole, {1})
-    assert found["sum"] == {"build": 10.0, "program": 2.0}
-    assert found["seconds"] == 13.0
-    assert [(kind, start) for kind, _, start, _, _ in found["path"]] == [("build", 0.0), ("program", 11.0)]
-    assert _time_cells("r", whole, {4})["path"] == []
+    assert found.sum == {"build": 10.0, "program": 2.0}
+    assert found.seconds == 13.0
+    assert [(kind, start) for kind, _, start, _, _ in found.path] == [("build", 0.0), ("program", 11.0)]
+    assert _time_cells("r", whole, {4}).path == ()
 
 
 def test_the_times_of_a_run_are_read_once_for_all_its_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,9 +22,10 @@ from reprokit.report.html.cell import (
     MOST_THREADS,
     Log,
     Packer,
-    _cell_data,
-    _excerpt,
-    _find_stacks,
+    ShownStacks,
+    describe_cell,
+    excerpt,
+    find_stacks,
     last_states,
     thin_log,
 )
@@ -65,7 +66,7 @@ def cell(nights: Nights, number: int, text: str = "", **changes: Any) -> dict[st
 
     run: RunRecord = nights.store.run("last")
     record: CellRecord = dataclasses.replace(run.cells[number - 1], **changes)
-    return _cell_data(known(nights), run, record, lambda trial: Log(text=text, file="logs/x"))
+    return describe_cell(known(nights), run, record, lambda trial: Log(text=text, file="logs/x")).to_json()
 
 
 def test_cells_are_columns_with_a_letter_for_each_night(nights: Nights) -> None:
@@ -132,12 +133,12 @@ def test_what_was_asked_for_stands_beside_what_was_measured(nights: Nights) -> N
     rows = cell(nights, 2, environment=measured)["asked"]
     assert rows == [
         {
-            "name": "os",
+            "axis": "os",
             "asked": "debian-12",
             "measured": "ubuntu-22.04",
             "differs": "the cell asks for os debian-12, the image is ubuntu-22.04",
         },
-        {"name": "numpy", "asked": "2", "measured": "2.1", "differs": ""},
+        {"axis": "numpy", "asked": "2", "measured": "2.1", "differs": ""},
     ]
 
 
@@ -153,8 +154,8 @@ def test_a_log_comes_with_its_colours_and_whole_while_it_is_small(nights: Nights
     nights.run({"1": "N", "2": "R"})
     data = cell(nights, 2, "\x1b[31mred\x1b[0m\n\x1b[2J\x1b]0;title\x07\nend\n")  # no more of a terminal's language
     assert data["log1"] == {"lines": 3, "parts": [[1, "\x1b[31mred\x1b[0m\n\nend"]], "cuts": []}
-    assert _excerpt("", set()) == {"lines": 0, "parts": [], "cuts": []}
-    assert _excerpt("a\n[reprokit: 9 bytes (4 lines) cut]\nf\n", set())["cuts"] == [(2, 3)]
+    assert excerpt("", set()).to_json() == {"lines": 0, "parts": [], "cuts": []}
+    assert excerpt("a\n[reprokit: 9 bytes (4 lines) cut]\nf\n", set()).cuts == [(2, 3)]
 
 
 def test_a_line_that_was_overwritten_comes_as_a_terminal_leaves_it() -> None:
@@ -168,11 +169,11 @@ LINES = st.lists(st.text(st.characters(exclude_characters="\n\r\x1b\x00", exclud
 @given(lines=LINES, judged=st.sets(st.integers(1, 60)), most=st.sampled_from([0, 100, 100_000]))
 def test_every_line_of_an_excerpt_is_that_line_of_the_log(lines: list[str], judged: set[int], most: int) -> None:
     text = "".join(f"{line}\n" for line in lines * 30)
-    found = _excerpt(text, judged, most)
+    found = excerpt(text, judged, most)
     whole = lines * 30
-    assert found["lines"] == len(whole)
+    assert found.lines == len(whole)
     shown = {}
-    for first, part in found["parts"]:
+    for first, part in found.parts:
         shown |= dict(enumerate(part.split("\n"), first))
     assert all(whole[number - 1] == line for number, line in shown.items())
     assert judged & set(range(1, len(whole) + 1)) <= shown.keys()
@@ -180,8 +181,8 @@ def test_every_line_of_an_excerpt_is_that_line_of_the_log(lines: list[str], judg
 
 
 def test_a_line_of_a_long_log_is_cut_with_a_word_about_it() -> None:
-    found = _excerpt("x" * 1_000_000, set())
-    [[_, line]] = found["parts"]
+    found = excerpt("x" * 1_000_000, set())
+    [[_, line]] = found.parts
     assert len(line) < 100_000
     assert line.endswith("... 950000 more characters")
 
@@ -199,9 +200,9 @@ def seen_of(text: str, judged: set[int]) -> tuple[dict[int, str], str, str, int]
         return scrub(one).text
 
     found, shown, note, kept = thin_log(text, judged, clean)
-    parts = _excerpt(found, judged, kept=kept)
-    assert parts["lines"] == len(text.rstrip("\n").split("\n"))
-    lines = {at: line for first, part in parts["parts"] for at, line in enumerate(part.split("\n"), first)}
+    parts = excerpt(found, judged, kept=kept)
+    assert parts.lines == len(text.rstrip("\n").split("\n"))
+    lines = {at: line for first, part in parts.parts for at, line in enumerate(part.split("\n"), first)}
     return lines, shown, note, sum(sizes)
 
 
@@ -223,7 +224,7 @@ def test_of_a_long_log_that_was_cut_lines_keep_the_numbers_of_the_whole_output()
     cut = "[reprokit: 9000 bytes (900 lines) cut]"
     text = "\n".join([*LONG_LOG[:15_000], cut, *LONG_LOG[15_000:30_000], cut, *LONG_LOG[30_000:]])
     found, _, _, kept = thin_log(text, {20_000}, str)
-    assert _excerpt(found, {20_000}, kept=kept)["cuts"] == LineNumbers(text).cuts == [(15_001, 899), (30_002, 1798)]
+    assert excerpt(found, {20_000}, kept=kept).cuts == LineNumbers(text).cuts == [(15_001, 899), (30_002, 1798)]
 
 
 def test_of_a_long_log_a_key_and_a_long_line_give_nothing_away() -> None:
@@ -349,7 +350,8 @@ def test_variables_named_as_our_own_keys_are_cleaned() -> None:
 
 def test_what_cells_share_is_cleaned_by_where_it_stands(tmp_path: Path) -> None:
     packer = Packer(Folder(tmp_path, str), lambda text: text.replace("secret", "-"), lambda *_: Log(text=""))
-    packer._write("k", {1: {"build": {"name": "secret"}, "facts": {"name": "secret"}}})
+    page: Any = SimpleNamespace(number=1, to_json=lambda: {"build": {"name": "secret"}, "facts": {"name": "secret"}})
+    packer._write("k", [page])
     assert '"values":[{"name":"secret"},{"name":"-"}]' in (tmp_path / "data" / "k.js").read_text()
 
 
@@ -368,29 +370,29 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "stacks"
 
 
 def test_no_stacks_no_section() -> None:
-    assert _find_stacks("fine\n") is None
+    assert find_stacks("fine\n") is None
 
 
 def test_the_thread_that_crashed_comes_first_with_both_kinds_of_frames() -> None:
-    found = _find_stacks((GOLDEN / "c-extension.log").read_text())
+    found = find_stacks((GOLDEN / "c-extension.log").read_text())
     assert found is not None
-    assert found["threads"][0]["name"].endswith(": SIGSEGV")
-    calls = [call for call, _ in found["threads"][0]["frames"]]
+    assert found.threads[0].name.endswith(": SIGSEGV")
+    calls = [call for call, _ in found.threads[0].frames]
     assert calls[0] == "PyObject_Size"
     assert calls[-1] == "<module>"
-    assert (found["more"], found["missing"]) == (0, "")
+    assert (found.more, found.missing) == (0, "")
 
 
 def test_of_a_hang_the_last_look_is_shown_with_how_often_it_was_the_same() -> None:
-    found = _find_stacks((GOLDEN / "hang-queue.log").read_text())
+    found = find_stacks((GOLDEN / "hang-queue.log").read_text())
     assert found is not None
-    assert found["title"].startswith("Stacks at the time limit: ")
-    assert any(one["name"].endswith("the same in 3 of 3 looks") for one in found["threads"])
+    assert found.title.startswith("Stacks at the time limit: ")
+    assert any(one.name.endswith("the same in 3 of 3 looks") for one in found.threads)
 
 
 def test_why_there_are_none() -> None:
-    found = _find_stacks("fine\n[reprokit: no stacks: ptrace is refused]\n")
-    assert found == {"title": "No stacks", "threads": [], "more": 0, "missing": "ptrace is refused"}
+    found = find_stacks("fine\n[reprokit: no stacks: ptrace is refused]\n")
+    assert found == ShownStacks(title="No stacks", threads=(), more=0, missing="ptrace is refused")
 
 
 def test_a_page_has_a_bounded_number_of_threads() -> None:
@@ -398,12 +400,12 @@ def test_a_page_has_a_bounded_number_of_threads() -> None:
     head, *lines = text[text.rindex("[reprokit: stacks of process") :].splitlines()
     thread = [line for line in lines if line.startswith("    ")][:2]
     many = "".join(f"Thread {number} (idle)\n" + "\n".join(thread) + "\n" for number in range(1, 101))
-    found = _find_stacks(f"x\n{head}\n{many}{lines[-1]}\n")
+    found = find_stacks(f"x\n{head}\n{many}{lines[-1]}\n")
     assert found is not None
-    assert (len(found["threads"]), found["more"]) == (MOST_THREADS, 100 - MOST_THREADS)
+    assert (len(found.threads), found.more) == (MOST_THREADS, 100 - MOST_THREADS)
 
 
 @pytest.mark.parametrize("cut", range(0, 3000, 97))
 def test_a_cut_log_is_not_a_defect(cut: int) -> None:
     text = (GOLDEN / "c-extension.log").read_text()
-    _find_stacks(text[:-cut] if cut else text)
+    find_stacks(text[:-cut] if cut else text)

@@ -23,7 +23,7 @@ from reprokit.evidence.reading import Reading
 from reprokit.evidence.strength import Tally
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
-from reprokit.search.bisect_case import answer, make
+from reprokit.search.bisect_case import BisectionRequest, answer, make
 from reprokit.search.bisect_line import BisectLine, walk_axis
 from reprokit.search.bisection import Bisection
 from reprokit.search.releases import Policy
@@ -78,8 +78,7 @@ class Project:
             cases=(str(self.case),), selection=Selection(only=groups), base_images="registry", jobs=1, **more
         )
         self.session = SearchSession(self.store, display=Screen(self.output), engine=lambda: self.engine)
-        policy = {"pre": False, "since": "", "before": "", "tags_only": False}
-        return self.session.start("bisect", request, {**policy, **arguments}, make)
+        return self.session.start("bisect", request, BisectionRequest.from_json({"policy": {}, **arguments}), make)
 
     def resume(self) -> int:
         self.session = SearchSession(self.store, display=Screen(self.output), engine=lambda: self.engine)
@@ -412,7 +411,7 @@ def test_axes_that_are_left_open_are_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--axis step=s1\.\.s9: .* the matrix has no 's9'"):
         project.start({"axis": "step", "ends": ["s1", "s9"]}, {"mode": "slow", "demo": "1.0"})
     with pytest.raises(UsageError, match=r"apply to a package's releases, and the values of step are not releases"):
-        project.start({"axis": "step", "ends": ["s1", "s3"], "pre": True}, {"mode": "slow", "demo": "1.0"})
+        project.start({"axis": "step", "ends": ["s1", "s3"], "policy": {"pre": True}}, {"mode": "slow", "demo": "1.0"})
     with pytest.raises(UsageError, match="the case has no axis 'stepp'; did you mean 'step'"):
         project.start({"axis": "stepp", "ends": ["s1", "s9"]}, {**QUICK, "demo": "1.0"})
     assert not project.engine.trials

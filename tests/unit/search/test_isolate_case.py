@@ -22,6 +22,7 @@ from reprokit.evidence.model import Ending
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
 from reprokit.search.isolate_case import (
+    IsolationRequest,
     choose_ends,
     distance,
     make,
@@ -71,9 +72,9 @@ class Project:
         return Request(cases=(str(self.case),), base_images="registry", jobs=self.jobs, confirm=self.confirm)
 
     def isolate(self, **arguments: object) -> int:
-        given = {"bad": None, "good": None, "reported": False, "axes": {}, "policy": {}, "max_cells": None}
+        given = {"bad": None, "good": None, "reported": False, "axes": {}, "policy": {"pre": False}, "max_cells": None}
         session = SearchSession(self.store, display=Screen(self.output), engine=lambda: self.engine)
-        status = session.start("isolate", self.request, {**given, **arguments}, make)
+        status = session.start("isolate", self.request, IsolationRequest.from_json({**given, **arguments}), make)
         self.result = as_published("search", json.loads(json.dumps(session.result().to_json())))
         return status
 

@@ -8,7 +8,6 @@ import random
 import re
 import signal
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -266,9 +265,7 @@ class Project:
         groups = (parse_group(only),) if only else ()
         selection = Selection(only=groups)
         request = Request(cases=(str(self.case),), base_images="registry", jobs=1, selection=selection, confirm=confirm)
-        return session.start(
-            "reduce", request, asdict(arguments), partial(reduce_case.make, folder=self.store)
-        ), session
+        return session.start("reduce", request, arguments, partial(reduce_case.make, folder=self.store)), session
 
     def resume(self) -> tuple[int, SearchSession]:
         session = self.session()

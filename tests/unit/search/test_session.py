@@ -15,6 +15,7 @@ import pytest
 from reprokit.case.read import Text
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError, UsageError
+from reprokit.core.json_record import JsonRecord
 from reprokit.engine.protocol import Trial
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.evidence.reading import Reading, reading
@@ -50,6 +51,13 @@ def cell(a: str, package: str = "bash") -> Candidate:
     return Candidate(cell={"a": a, "package": package})
 
 
+@dataclasses.dataclass(frozen=True)
+class Far(JsonRecord):
+    """The arguments of the search of these tests."""
+
+    far: int
+
+
 class Project:
     def __init__(self, folder: Path) -> None:
         self.case = folder / "toy.yaml"
@@ -72,7 +80,7 @@ class Project:
 
     def start(self, make: Callable[[SearchSession], Search[SearchAnswer]]) -> tuple[int, SearchSession]:
         session = self.session()
-        return session.start("walk", self.request, {"far": 3}, make), session
+        return session.start("walk", self.request, Far(far=3), make), session
 
     def resume(self, make: Callable[[SearchSession], Search[SearchAnswer]]) -> tuple[int, SearchSession]:
         session = self.session()
@@ -177,7 +185,7 @@ def test_a_resumed_search_over_a_url_uses_the_text_that_was_read_first(
     url = "https://bugs.example/7.yaml"
     monkeypatch.setattr(loading, "fetch", lambda url: Text(path=url, text=CASE))
     request = dataclasses.replace(project.request, cases=(url,), yes=True)
-    assert project.session().start("walk", request, {"far": 3}, walk) == 130
+    assert project.session().start("walk", request, Far(far=3), walk) == 130
     monkeypatch.setattr(loading, "fetch", None)
     project.engine.behave = toy
     status, session = project.resume(walk)
@@ -281,4 +289,4 @@ def test_a_search_takes_one_case(project: Project) -> None:
     (project.case.parent / "other.yaml").write_text(CASE.replace("id: toy", "id: other"))
     session = project.session()
     with pytest.raises(UsageError, match="takes one case"):
-        session.start("walk", Request(cases=(str(project.case.parent),)), {}, walk)
+        session.start("walk", Request(cases=(str(project.case.parent),)), Far(far=3), walk)

@@ -68,8 +68,8 @@
     return h("header", { class: "cell-head" },
       titleOf(model),
       h("div", { class: "row-of" }, h("h1", null, name), neighbours(model, here, cell)),
-      h("p", { class: "verdict" }, reprokit.badge(cell.verdict, cell.asExpected), " ",
-        h("span", { class: cell.asExpected === false ? "alarm" : "dim" }, expectation(cell))),
+      h("p", { class: "verdict" }, reprokit.badge(cell.verdict, cell.as_expected), " ",
+        h("span", { class: cell.as_expected === false ? "alarm" : "dim" }, expectation(cell))),
       h("p", { class: "reason-why" }, cell.reason || "not decided: the run was stopped, or was still going when this was written"),
       own ? null : newer(model, here),
       cell.rejudged.map((again) => h("p", { class: "dim" }, "Judged again ", time(again.at), `; before, by rules ${again.rules}: ${words(again.verdict)}.`)),
@@ -88,9 +88,9 @@
   };
 
   const expectation = (cell) => {
-    if (cell.asExpected === true) return "as expected";
+    if (cell.as_expected === true) return "as expected";
     if (!cell.expected) return "nothing was expected";
-    return cell.asExpected === false ? `${words(cell.expected)} was expected` : `inconclusive; ${words(cell.expected)} was expected`;
+    return cell.as_expected === false ? `${words(cell.expected)} was expected` : `inconclusive; ${words(cell.expected)} was expected`;
   };
 
   const neighbours = (model, here, cell) => {
@@ -209,7 +209,7 @@
   const wrapped = () => (wraps === null ? window.innerWidth < 640 : wraps);
 
   const looks = (outcome) => (outcome === "passed" ? "not-reproduced" : outcome);
-  const ending = (trial) => [trial.timedOut ? "time limit" : trial.exitCode === null ? "no exit status" : `exit ${trial.exitCode}`, trial.oom ? "out of memory" : ""].filter(Boolean).join(", ");
+  const ending = (trial) => [trial.timed_out ? "time limit" : trial.exit_code === null ? "no exit status" : `exit ${trial.exit_code}`, trial.oom ? "out of memory" : ""].filter(Boolean).join(", ");
 
   const exception = (trial) => {
     const seen = trial.exception;
@@ -271,7 +271,7 @@
     const table = (some) => h("table", { class: "differences" },
       h("thead", null, h("tr", null, ["what", "name", "here", "there"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", null, some));
     return section(sure ? "What is different where the verdict is another" : "The nearest cell that was decided",
-      h("p", null, "Nearest: ", h("a", { href: model.href(at) }, nameOf(model, other)), " ", reprokit.badge(other.verdict, other.asExpected),
+      h("p", null, "Nearest: ", h("a", { href: model.href(at) }, nameOf(model, other)), " ", reprokit.badge(other.verdict, other.as_expected),
         h("span", { class: "dim" }, ` ${axes.length === 1 ? "one axis" : `${axes.length} axes`} away: ${axes.map((axis) => `${axis} ${of(cell, axis)} → ${of(other, axis)}`).join(", ")}`)),
       cell.measured && other.measured ? null : h("p", { class: "dim" }, "One of them has no image that was measured: only what was asked for is compared."),
       rows.length ? scrolled("Differences", table(rows.slice(0, LINES))) : h("p", { class: "dim" }, "The environments are the same, as far as they were measured."),
@@ -280,7 +280,7 @@
 
   const environment = (cell) => {
     const rows = cell.asked.map((one) => h("tr", { class: one.differs ? "differs" : null },
-      h("th", { scope: "row" }, one.name), h("td", null, one.asked),
+      h("th", { scope: "row" }, one.axis), h("td", null, one.asked),
       h("td", null, one.measured === null || one.measured === undefined ? h("span", { class: "dim" }, "–") : String(one.measured),
         one.differs ? h("div", { class: "alarm" }, one.differs) : one.measured ? h("span", { class: "dim" }, " as asked") : null)));
     const group = (facts) => Object.entries(facts).map(([concern, values]) => Object.entries(values).map(([name, value], at) =>
@@ -306,7 +306,7 @@
         ["size", found.size ? `${Math.round(found.size / 1e6).toLocaleString("en")} MB` : null],
         ["built", found.built ? `in ${seconds(found.seconds)}` : found.tag ? "before; reused" : null],
         ["base", found.base || null],
-        ...Object.entries(found.servedBy || {}),
+        ...Object.entries(found.served_by || {}),
         ...Object.entries(found.sources || {}).map(([name, commit]) => [`source ${name}`, commit]),
         ...cell.notes.map((note) => ["note", note]),
       ]),
