@@ -104,16 +104,22 @@ class CaseRow(JsonRecord):
     elsewhere: bool = False  # it is not in the folder
 
 
+@dataclass(frozen=True, kw_only=True)
+class Overview(JsonRecord):
+    """What ``data/overview.js`` has."""
+
+    format: str = writing.FORMAT
+    version: str
+    verdicts: tuple[str, ...] = VERDICTS
+    newest: str  # when the newest run of a case began
+    cases: tuple[CaseRow, ...]
+
+
 def write_overview(folder: Folder, rows: Sequence[CaseRow], version: str) -> None:
     """Write ``data/overview.js``: the cases that were run, and those that never were."""
-    about = {
-        "format": writing.FORMAT,
-        "version": version,
-        "verdicts": VERDICTS,
-        "newest": max((row.last.at for row in rows if row.last), default=""),
-        "cases": [row.to_json() for row in sorted(rows, key=lambda row: row.id)],
-    }
-    folder.data("overview", about)
+    newest = max((row.last.at for row in rows if row.last), default="")
+    whole = Overview(version=version, newest=newest, cases=tuple(sorted(rows, key=lambda row: row.id)))
+    folder.data("overview", whole.to_json())
 
 
 def row(known: RecordedCase, file: CaseFile | None = None, *, elsewhere: bool = False) -> CaseRow:
@@ -235,13 +241,53 @@ BLOCK = 100  # runs of one file: ten thousand are few files, and a link to one o
 LONGEST = 300  # characters of a reason, of which the record has all
 
 
-def write_runs(folder: Folder, store: Store, cases: Sequence[str]) -> None:
-    """Write ``data/runs.js``, whose ``run`` has the ids of all runs, the oldest first, and blocks, ``data/runs/K.js``:
+@dataclass(frozen=True, kw_only=True)
+class AxisColumn(JsonRecord):
+    """An axis of a layout: its values, and of each cell the position of its own; -1: it is without the axis."""
 
-    ``layouts``: cells of a case that runs had, as columns: number, 1 for the fix, and of each axis the position of the
-    value (-1: without it). Of a run's ``cases``, ``verdict`` has a letter for each cell of the ``layout``, and
-    ``reasons`` the position of each in the block's, with the numbers of the cells; what passed as expected has none.
-    """
+    name: str
+    values: tuple[str, ...]
+    at: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayoutColumns(JsonRecord):
+    """The cells of a case that runs had, as columns."""
+
+    case: str
+    numbers: tuple[int, ...]
+    fix: tuple[int, ...]  # 1: with the fix
+    axes: tuple[AxisColumn, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseOfRun(JsonRecord):
+    """What the cells of a case came to in a run."""
+
+    layout: int  # a position in the block's
+    verdict: str  # a letter for each cell
+    reasons: tuple[tuple[int, tuple[int, ...]], ...]
+    """positions in the block's, each with the numbers of its cells; what passed as expected has none"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOfBlock(RunRow):
+    """A run with its cases."""
+
+    cases: tuple[CaseOfRun, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunBlock(JsonRecord):
+    """What ``data/runs/K.js`` has."""
+
+    layouts: tuple[LayoutColumns, ...]
+    reasons: tuple[str, ...]
+    runs: tuple[RunOfBlock, ...]
+
+
+def write_runs(folder: Folder, store: Store, cases: Sequence[str]) -> None:
+    """Write ``data/runs.js``, whose ``run`` has the ids of all runs, the oldest first, and the blocks of runs."""
     layouts, summaries = store.summaries(cases)
     of_run: dict[str, list[Summary]] = {}
     for one in summaries:
@@ -249,12 +295,12 @@ def write_runs(folder: Folder, store: Store, cases: Sequence[str]) -> None:
     runs = [run for run in reversed(store.runs(limit=None)) if run.id in of_run]
     folder.data("runs", {"run": " ".join(run.id for run in runs)})
     for at in range(0, len(runs), BLOCK):
-        folder.data(f"runs/{at // BLOCK}", _block(store, runs[at : at + BLOCK], of_run, layouts))
+        folder.data(f"runs/{at // BLOCK}", _block(store, runs[at : at + BLOCK], of_run, layouts).to_json())
 
 
 def _block(
     store: Store, runs: Sequence[RunRecord], of_run: Mapping[str, Sequence[Summary]], layouts: Mapping[str, Layout]
-) -> dict[str, Any]:
+) -> RunBlock:
     failed = store.failed([run.id for run in runs])
     used: dict[str, int] = {}
     reasons: dict[str, int] = {}
@@ -270,25 +316,27 @@ def _block(
                     short = reason if len(reason) <= LONGEST else f"{reason[:LONGEST]} ..."
                     why.setdefault(reasons.setdefault(short, len(reasons)), []).append(number)
             layout = used.setdefault(one.layout, len(used))
-            cases.append({"layout": layout, "verdict": letters, "reasons": list(why.items())})
-        rows.append({**list_run(run).to_json(), "cases": cases})
-    return {"layouts": [_columns(layouts[one]) for one in used], "reasons": list(reasons), "runs": rows}
+            found = tuple((at, tuple(numbers)) for at, numbers in why.items())
+            cases.append(CaseOfRun(layout=layout, verdict=letters, reasons=found))
+        rows.append(RunOfBlock.pick(list_run(run), cases=tuple(cases)))
+    columns = tuple(_columns(layouts[one]) for one in used)
+    return RunBlock(layouts=columns, reasons=tuple(reasons), runs=tuple(rows))
 
 
-def _columns(layout: Layout) -> dict[str, Any]:
+def _columns(layout: Layout) -> LayoutColumns:
     names = dict.fromkeys(name for _, _, cell in layout.cells for name in cell)
     values = {name: {cell[name]: 0 for _, _, cell in layout.cells if name in cell} for name in names}
     places = {name: {value: at for at, value in enumerate(found)} for name, found in values.items()}
-    return {
-        "case": layout.case_key,
-        "numbers": [number for number, _, _ in layout.cells],
-        "fix": [int(variant == "fix") for _, variant, _ in layout.cells],
-        "axes": [
-            {
-                "name": name,
-                "values": list(values[name]),
-                "at": [places[name][cell[name]] if name in cell else -1 for _, _, cell in layout.cells],
-            }
+    return LayoutColumns(
+        case=layout.case_key,
+        numbers=tuple(number for number, _, _ in layout.cells),
+        fix=tuple(int(variant == "fix") for _, variant, _ in layout.cells),
+        axes=tuple(
+            AxisColumn(
+                name=name,
+                values=tuple(values[name]),
+                at=tuple(places[name][cell[name]] if name in cell else -1 for _, _, cell in layout.cells),
+            )
             for name in names
-        ],
-    }
+        ),
+    )
