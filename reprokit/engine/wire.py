@@ -362,7 +362,8 @@ def error_in(message: Any) -> str:
     if not isinstance(message, dict):
         return ""
     detail = message.get("errorDetail") or {}
-    return str(detail.get("message") or message.get("error") or (detail and json.dumps(detail)) or "")
+    said = detail.get("message") if isinstance(detail, dict) else ""
+    return str(said or message.get("error") or (detail and json.dumps(detail)) or "")
 
 
 def raw_socket(response: Any) -> Any:

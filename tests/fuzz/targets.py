@@ -6,30 +6,45 @@ import functools
 import io
 import json
 import re
+import sqlite3
 import tarfile
 import tempfile
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 
 from reprokit.case import facts, markdown, review, templates
 from reprokit.case.files import digest_of
-from reprokit.case.matrix import count, expand
+from reprokit.case.matrix import count, expand, parse_group, parse_values
 from reprokit.case.model import Failure
 from reprokit.case.render import TemplateProblem, render
-from reprokit.core.errors import ReprokitError
+from reprokit.cli.options import cell_of_run
+from reprokit.core.errors import ReprokitError, UsageError
+from reprokit.core.json_text import loads
 from reprokit.engine.site import config
+from reprokit.engine.wire import error_in
 from reprokit.environment import cases
 from reprokit.evidence import build_failure
 from reprokit.evidence.judgement import judge
 from reprokit.evidence.log_trimmer import LogTrimmer
 from reprokit.evidence.model import Ending
+from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.github import issue
+from reprokit.github.event import read_event, read_result
 from reprokit.intake import drafting
 from reprokit.intake.bug import write_cases
 from reprokit.intake.draft import render as written
+from reprokit.intake.facts import parse_answer
 from reprokit.intake.importing import kinds
+from reprokit.intake.unbundling import open_bundle
+from reprokit.report.history.changes import moment
+from reprokit.report.history.series import gather
 from reprokit.run import lock_file
+from reprokit.run.request import read_chosen, read_every_job
+from reprokit.store import tables
 from reprokit.store.archive import ImportLimits, import_
 from reprokit.store.database import Store
 from reprokit.store.journal import FILE
@@ -275,6 +290,82 @@ def configuring(data: bytes, folder: Path) -> None:
     config.load({"REPROKIT_CONFIG": str(path), "HOME": str(folder)}, folder)
 
 
+def selecting(data: bytes, folder: Path) -> None:
+    """What options take: each line is read as cells to keep, values of an axis, a moment and a cell of a run."""
+    for line in _text(data).split("\n")[:50]:
+        for reader in (parse_group, parse_values, cell_of_run, partial(moment, now=datetime.now(timezone.utc))):
+            with suppress(UsageError):
+                reader(line)
+
+
+def choosing(data: bytes, folder: Path) -> None:
+    """An entry of ``--cells``, alone and as a whole matrix."""
+    for reader in (read_every_job, read_chosen):
+        with suppress(UsageError):
+            reader(_text(data), "entry")
+
+
+def stating(data: bytes, folder: Path) -> None:
+    """What a language model answers about a report, whose text the input is, too."""
+    found = parse_answer(_text(data), "answer")
+    holds(all(found), "a fact without words")
+
+
+def happening(data: bytes, folder: Path) -> None:
+    """The event of a workflow, and the result file of a runner."""
+    (folder / "event").write_bytes(data)
+    (folder / "result.json").write_bytes(data)
+    read_result(folder, "0" * 64)
+    event = read_event({"GITHUB_EVENT_PATH": str(folder / "event")})
+    issue.review(event.text("issue", "body"))
+    event.number("issue", "number")
+
+
+def unbundling(data: bytes, folder: Path) -> None:
+    """A bundle as a tar, of the files that lines ``#file NAME`` begin; other bytes as they are."""
+    path = folder / "bug.tar.gz"
+    path.write_bytes(data)
+    if data.startswith(b"#file "):
+        with tarfile.open(path, "w") as archive:
+            for part in data.split(b"#file ")[1:30]:
+                name, _, content = part.partition(b"\n")
+                member = tarfile.TarInfo(name.decode("utf-8", "replace").replace("\0", "")[:200])
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+    open_bundle(path, folder, "bug.tar.gz")
+
+
+def databasing(data: bytes, folder: Path) -> None:
+    """The database of another's store, of whose run each line replaces a column: ``COLUMN VALUE``."""
+    store = _store(folder)
+    store.put(RunRecord(id="r", started_at=NOW, version="1", cells=(CELL,)), {CELL.case_digest: ("c", "t", "id: c")})
+    with closing(sqlite3.connect(folder / DATABASE)) as connection:
+        for line in _text(data).split("\n")[:20]:
+            name, _, value = line.encode("utf-8", "replace").decode().partition(" ")
+            for table in (tables.cells, tables.runs, tables.cases, tables.layouts, tables.summaries):
+                if name in table.c and name not in ("id", "run_id"):
+                    with suppress(sqlite3.Error):
+                        connection.execute(
+                            f"UPDATE {table.name} SET {name} = ?", (value.encode("utf-8", "replace").decode(),)
+                        )
+        connection.commit()
+    try:
+        for look in (lambda: store.run("last").to_json(), lambda: list(store.outlines(9)), lambda: gather(store)):
+            with suppress(ReprokitError):
+                look()
+    finally:
+        store.close()
+
+
+def answering(data: bytes, folder: Path) -> None:
+    """What an engine answers: the lines of a stream."""
+    for line in data.split(b"\n")[:100]:
+        with suppress(ValueError):
+            error_in(loads(line))
+
+
+CELL = CellRecord(number=1, case_id="c", case_path="c.yaml", case_digest="sha256:1", cell={"a": "1"})
+
 TARGETS: Mapping[str, Target] = {
     "case": loading,
     "markdown": reading_markdown,
@@ -288,4 +379,11 @@ TARGETS: Mapping[str, Target] = {
     "journal": merging,
     "lock": locking,
     "config": configuring,
+    "options": selecting,
+    "cells": choosing,
+    "facts": stating,
+    "event": happening,
+    "bundle": unbundling,
+    "database": databasing,
+    "answers": answering,
 }
