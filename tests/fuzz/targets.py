@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from datetime import datetime, timezone
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
 from reprokit.case import facts, markdown, review, templates
@@ -33,7 +34,7 @@ from reprokit.evidence.log_trimmer import LogTrimmer
 from reprokit.evidence.model import Ending
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.github import issue
-from reprokit.github.event import read_event, read_result
+from reprokit.github.event import pinned, read_event
 from reprokit.intake import drafting
 from reprokit.intake.bug import write_cases
 from reprokit.intake.draft import render as written
@@ -312,10 +313,10 @@ def stating(data: bytes, folder: Path) -> None:
 
 
 def happening(data: bytes, folder: Path) -> None:
-    """The event of a workflow, and the result file of a runner."""
+    """The event of a workflow, and the case that another job left."""
     (folder / "event").write_bytes(data)
-    (folder / "result.json").write_bytes(data)
-    read_result(folder, "0" * 64)
+    (folder / "case.yaml").write_bytes(data)
+    holds(pinned(folder, sha256(data).hexdigest()).read_bytes() == data, "another text than the reviewed one")
     event = read_event({"GITHUB_EVENT_PATH": str(folder / "event")})
     issue.review(event.text("issue", "body"))
     event.number("issue", "number")
