@@ -56,6 +56,7 @@ Axes = Annotated[
 ]
 Minutes = Annotated[float, Field(gt=0, le=1440, description="Interrupted after so long; what is decided is kept")]
 MaxCells = Annotated[int, Field(ge=1, le=100_000, description="Nothing runs where more cells than this are selected")]
+Number = Annotated[int, Field(ge=1, le=1_000_000)]
 Offset = Annotated[int, Field(ge=0, description="The first line of the page, from 0")]
 Lines = Annotated[int, Field(ge=1, le=2000, description="Lines of the page")]
 
@@ -144,13 +145,13 @@ class _Tools:
         return _summary(_object(await call("show", run, "--json", *self._store, minutes=5)))
 
     async def log(
-        self, cell: int, run: RunArgument = "last", trial: int = 1, offset: Offset = 0, lines: Lines = LINES
+        self, cell: Number, run: RunArgument = "last", trial: Number = 1, offset: Offset = 0, lines: Lines = LINES
     ) -> dict[str, Any]:
         """One page of what a trial of a cell printed."""
         return await self._page([run, str(cell), "--log", "--trial", str(trial)], offset, lines)
 
     async def environment(
-        self, cell: int, run: RunArgument = "last", offset: Offset = 0, lines: Lines = LINES
+        self, cell: Number, run: RunArgument = "last", offset: Offset = 0, lines: Lines = LINES
     ) -> dict[str, Any]:
         """One page of what was measured in the image of a cell: interpreter, compiler, CUDA, packages."""
         return await self._page([run, str(cell), "--environment"], offset, lines)
@@ -310,6 +311,8 @@ class Finished:
 
 async def call(*words: str, minutes: float) -> Finished:
     """Run ``reprokit WORDS``. It cannot ask anything: what would be asked is refused, with what to pass instead."""
+    if any("\0" in word for word in words):
+        raise ToolError("an argument has the character NUL, which no program can be given")
     with private_folder("mcp") as folder:
         out, err = folder / "out", folder / "err"
         with out.open("wb") as to, err.open("wb") as errors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import io
 import json
@@ -10,18 +11,25 @@ import sqlite3
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import datetime, timezone
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
+from typing import BinaryIO
+from unittest.mock import AsyncMock, patch
+
+import anyio
+import click
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 
 from reprokit.case import facts, markdown, review, templates
 from reprokit.case.files import digest_of
 from reprokit.case.matrix import count, expand, parse_group, parse_values
 from reprokit.case.model import Failure
 from reprokit.case.render import TemplateProblem, render
+from reprokit.cli import agents, cli
 from reprokit.cli.options import cell_of_run
 from reprokit.core.errors import ReprokitError, UsageError
 from reprokit.core.json_text import loads
@@ -294,8 +302,10 @@ def configuring(data: bytes, folder: Path) -> None:
 def selecting(data: bytes, folder: Path) -> None:
     """What options take: each line is read as cells to keep, values of an axis, a moment and a cell of a run."""
     for line in _text(data).split("\n")[:50]:
-        for reader in (parse_group, parse_values, cell_of_run, partial(moment, now=datetime.now(timezone.utc))):
-            with suppress(UsageError):
+        with suppress(ValueError, OverflowError):  # as its documentation says
+            moment(line, datetime.now(timezone.utc))
+        for reader in (parse_group, parse_values, cell_of_run):
+            with suppress(UsageError, OSError):  # a name may be too long for any file
                 reader(line)
 
 
@@ -358,6 +368,53 @@ def databasing(data: bytes, folder: Path) -> None:
         store.close()
 
 
+def archiving(data: bytes, folder: Path) -> None:
+    """An archive of records as it comes, its headers with the sums that they should have."""
+    path = folder / "export.tar"
+    blocks = [data[at : at + 512] for at in range(0, len(data), 512)]
+    path.write_bytes(b"".join(_summed(block) if block[257:262] == b"ustar" else block for block in blocks))
+    store = _store(folder)
+    try:
+        import_(store, path, NOW, ImportLimits(size=1 << 24, entries=100))
+        _kept(store)
+    finally:
+        store.close()
+
+
+def _summed(header: bytes) -> bytes:
+    return header[:148] + b"%06o\0 " % (sum(header[:148] + header[156:]) + 8 * 32) + header[156:]
+
+
+def requesting(data: bytes, folder: Path) -> None:
+    """The request of a coding agent: the name of a tool, and its arguments as JSON on the other lines."""
+    tool, _, text = _text(data).partition("\n")
+
+    async def start(line: Sequence[str], *, stdout: BinaryIO, **streams: object) -> SimpleNamespace:
+        name, *words = line[3:]
+        command = cli.get_command(click.Context(cli), name)
+        holds(command is not None and not any("\0" in word for word in words), "a word that no program gets")
+        assert command is not None
+        with suppress(click.UsageError), click.Context(command) as context:
+            given = command.make_parser(context).parse_args([*words])[0]
+            holds(not given.keys() & {"yes", "reviewed", "output", "help"}, f"options of its own: {given}")
+            holds(given.get("store_folder") == "own" or name in ("new", "validate"), f"another store: {given}")
+        stdout.write(b"[]" if "--cells" in words else b"{}")
+        return SimpleNamespace(returncode=0, wait=AsyncMock())
+
+    with patch.object(anyio, "open_process", start), suppress(ValueError, RecursionError):
+        arguments = loads(text)
+        if isinstance(arguments, dict):
+            try:
+                asyncio.run(SERVER.call_tool(tool, arguments))
+            except UnexpectedToolError as error:
+                holds(isinstance(error.__cause__, KeyError), repr(error.__cause__))  # the answer is empty here
+            except ToolError:
+                pass
+
+
+SERVER = agents.server(Path("own"))
+
+
 def answering(data: bytes, folder: Path) -> None:
     """What an engine answers: the lines of a stream."""
     for line in data.split(b"\n")[:100]:
@@ -387,4 +444,6 @@ TARGETS: Mapping[str, Target] = {
     "bundle": unbundling,
     "database": databasing,
     "answers": answering,
+    "archive": archiving,
+    "agents": requesting,
 }
