@@ -17,7 +17,7 @@ with atheris.instrument_imports(include=["reprokit"]):
     from tests.fuzz import oracle, targets
 
 
-ODD = (
+ODD: tuple[Any, ...] = (
     *(None, True, 0, -1, 1.5, 1e308, float("nan"), 2**63, "", "\u00b2", "9" * 5000, "../x", "/x", "-x"),
     *("a\0b", "\ud800", "\x1b[31m\u202e", "\u2028", "a from b", "2026-99-99", [], {}, [[]], {"a": 1}),
 )
