@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from reprokit.core.addresses import is_from_another_host
+from reprokit.core.errors import UsageError
 
 FROM = " from "  # between the id and the origin of another author's case
 
@@ -109,6 +110,20 @@ def case_key(case_id: str, path: str, digest: str, trust: Trust) -> str:
     if is_from_another_host(path):
         return f"{case_id}{FROM}{path}"
     return case_id if trust is Trust.OWN else f"{case_id}{FROM}{digest}"
+
+
+def keys_named(text: str, known: Collection[str]) -> list[str]:
+    """Of the keys of cases, those that a text names: a key, or the id or the origin of other authors' cases.
+
+    Raises UsageError for the id of cases from several origins.
+    """
+    if text in known or not text:
+        return [text] if text else []
+    found = [key for key in known if text in key.split(FROM, 1)]
+    origins = [key.partition(FROM)[2] for key in found if key.startswith(text + FROM)]
+    if len(origins) > 1:
+        raise UsageError(f"{text} is the id of cases from {', '.join(origins)}: name the address or digest of one")
+    return found
 
 
 def limited_by(setting: str, trust: Trust) -> str:

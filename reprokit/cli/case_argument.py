@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,23 +64,12 @@ def _path(text: str, store_folder: Callable[[], Path]) -> str:
         return _recorded(store, text, example)
     if example:
         return example
+    others = [key.partition(FROM)[2] for key in known if key.startswith(text + FROM)]
+    hint = f"; another author's case of this id was run, from {', '.join(others)}: name that address" if others else ""
     raise UsageError(
         f"{text}: there is no such file or folder, and no case of this id was run or lies below this folder"
-        f"{near_key(text, (*known, *ids.values(), EXAMPLE))}"
+        f"{hint or near(text, (*known, *ids.values(), EXAMPLE), prefix='; ')}"
     )
-
-
-def keys_at(origin: str, known: Iterable[str]) -> list[str]:
-    """Of the keys of cases, those of another author's from that address, or of the text with that digest."""
-    return [key for key in known if origin and key.partition(FROM)[2] == origin]
-
-
-def near_key(text: str, known: Collection[str]) -> str:
-    """What a text may have meant that is the key of no known case, as the end of a sentence; ''."""
-    others = [key.partition(FROM)[2] for key in known if key.startswith(text + FROM)]
-    if others:
-        return f"; another author's case of this id was run, from {', '.join(others[:3])}: name that address"
-    return near(text, known, prefix="; ")
 
 
 def _recorded(store: Store, case_id: str, otherwise: str) -> str:

@@ -14,6 +14,7 @@ from reprokit.core.terminal import echo, style
 from reprokit.report import differences
 from reprokit.report.history.changes import collect_facts
 from reprokit.run import lock_file
+from reprokit.store.joining import key_of
 
 if TYPE_CHECKING:
     from reprokit.report.differences import EnvironmentFacts
@@ -45,9 +46,7 @@ def command(before: str, after: str, as_json: bool, store_folder: Path | None) -
     if cells[0] is None or cells[1] is None:
         store = options.store_of(store_folder)
         runs = [store.run(text) for text in (before, after)]
-        sides = [
-            {differences.key_of(cell): collect_facts(store.case_text, run, cell) for cell in run.cells} for run in runs
-        ]
+        sides = [{key_of(cell): collect_facts(store.case_text, run, cell) for cell in run.cells} for run in runs]
         found = differences.pairs(sides[0], sides[1])
         heads = [f"run {run.id}, {run.started_at}, {run.host.engine or 'no engine'}" for run in runs]
         lines = differences.run_text(heads[0], heads[1], found)

@@ -15,10 +15,11 @@ from click.core import ParameterSource
 
 from reprokit.case.filters import Filter
 from reprokit.case.matrix import Selection, parse_group, parse_values
+from reprokit.case.trust import keys_named
 from reprokit.cli import case_argument
-from reprokit.cli.case_argument import keys_at, near_key
 from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.files import write
+from reprokit.core.near_match import near
 from reprokit.core.terminal import echo, echo_data, json_text
 from reprokit.core.text import whole_number
 from reprokit.engine import kinds, registry
@@ -450,10 +451,10 @@ def known_cases(store: Store, given: Sequence[str]) -> list[str]:
     known, found = store.case_keys(), []
     for text in given:
         files = load(text) if text not in known and Path(text).exists() else ()
-        keys = [file.key for file in files] or keys_at(text, known) or [text]
+        keys = [file.key for file in files] or keys_named(text, known) or [text]
         unknown = [each for each in keys if each not in known]
         if len(unknown) == len(keys):
-            raise UsageError(f"no run of a case {unknown[0]!r} is recorded{near_key(unknown[0], known)}")
+            raise UsageError(f"no run of a case {unknown[0]!r} is recorded{near(unknown[0], known, prefix='; ')}")
         found += [each for each in keys if each in known]
     return list(dict.fromkeys(found))
 

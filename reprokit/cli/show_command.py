@@ -166,11 +166,11 @@ def _explained(store: Store, what: str) -> list[Explained]:
     file_of = explanation.files_in(store)
     if Path(what).exists():
         wanted = [(file.key, file.digest) for file in load(what)]
-    elif what in store.case_keys():
-        last = store.last_seen(what)
-        if last is None:
+    elif keys := store.cases_named(what):
+        last = {key: store.last_seen(key) for key in keys}
+        wanted = [(key, seen[1][0].case_digest) for key, seen in last.items() if seen]
+        if not wanted:
             raise UsageError(f"the case {what!r} was only used in searches: name the run of one, or the case's file")
-        wanted = [(what, last[1][0].case_digest)]
     else:
         cases = explanation.explain_run(store.run(what), file_of)
         several = [one for one in cases if len(one.records) > 1]

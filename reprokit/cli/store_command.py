@@ -404,7 +404,7 @@ def _cells(
         raise UsageError(f"--case: no run of the case {file.case.id!r} is recorded")
     if target is None and not everything and file is None:
         target = "last"
-    if target is not None and target not in known and not Path(target).exists():
+    if target is not None and not Path(target).exists() and not store.cases_named(target):
         run = store.run(target)
         cells = [cell for cell in run.cells if cell.case_key in wanted]
         if file and not cells:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reprokit.case.model import Case
+from reprokit.case.trust import keys_named
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.core.redaction import scrub as scrub_text
@@ -172,6 +173,10 @@ def subject_of(store: Store | None, what: str, case_id: str | None) -> Subject:
     """The case and run to share. Raises UsageError where there is none, or more than one case."""
     if store is None or (Path(what).exists() and what not in store.case_keys()):
         return _of_file(store, what, case_id)
+    keys = store.cases_named(what)
+    if len(keys) > 1:
+        raise UsageError(f"{what} has {len(keys)} cases: name one: {', '.join(keys)}")
+    what = keys[0] if keys else what
     run = _run(store, what)
     if run is None:
         return _known(store, Subject(run=None, title=what, text="", digest=_last_digest(store, what)))
@@ -185,10 +190,11 @@ def subject_of(store: Store | None, what: str, case_id: str | None) -> Subject:
     if case_id is None and len(digests) > 1:
         names = ", ".join(list(digests)[:5]) + (" ..." if len(digests) > 5 else "")
         raise UsageError(f"run {run.id} has {len(digests)} cases; choose one with --case ID ({names})")
-    chosen = case_id or next(iter(digests), "")
-    if chosen not in digests:
-        raise UsageError(f"run {run.id} has no case {chosen!r}{near(chosen, digests, prefix='; ')}")
-    return _known(store, Subject(run=run.of_case(chosen), title=chosen, text="", digest=digests[chosen]))
+    chosen = (keys_named(case_id, digests) if case_id else list(digests))[:1]
+    if not chosen:
+        raise UsageError(f"run {run.id} has no case {case_id!r}{near(case_id or '', digests, prefix='; ')}")
+    [key] = chosen
+    return _known(store, Subject(run=run.of_case(key), title=key, text="", digest=digests[key]))
 
 
 def secrets_in(subject: Subject) -> str:

@@ -11,12 +11,12 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from reprokit.case.matrix import cell_key
 from reprokit.core.json_record import JsonDocument, JsonRecord
 from reprokit.environment.lock import GROUPS, LockEntry
 from reprokit.environment.measured import FURTHER, Measured
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report.labels import cell_name, verdict_words
+from reprokit.store.joining import CellKey
 
 FRAMEWORKS = re.compile(
     r"(torch(vision|audio|text)?|triton|paddle\w*(-gpu)?|tensorflow(-\w+)?|jax(lib)?|mxnet(-.*)?|keras|onnx(runtime.*)?)$"
@@ -234,21 +234,14 @@ class CellPair:
         return self.before is not None and self.after is not None and self.before.verdict != self.after.verdict
 
 
-def pairs(
-    before: Mapping[tuple[str, str, str], EnvironmentFacts], after: Mapping[tuple[str, str, str], EnvironmentFacts]
-) -> list[CellPair]:
-    """The cells of two runs, by :func:`key_of`, in the order of the first, those that only the second has behind."""
+def pairs(before: Mapping[CellKey, EnvironmentFacts], after: Mapping[CellKey, EnvironmentFacts]) -> list[CellPair]:
+    """The cells of two runs, by what names them, in the order of the first, those that only the second has behind."""
     found = []
     for key in dict.fromkeys((*before, *after)):
         old, new = before.get(key), after.get(key)
         differences = compare(old, new) if old is not None and new is not None else ()
         found.append(CellPair(before=old, after=new, differences=differences))
     return found
-
-
-def key_of(cell: CellRecord) -> tuple[str, str, str]:
-    """What makes cells of two runs the same one."""
-    return cell.case_id, cell_key(cell.cell), cell.variant
 
 
 def table(differences: Sequence[Difference], indent: str = "") -> Iterable[str]:

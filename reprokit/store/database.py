@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, Row, and_, or_, select
 
+from reprokit.case.trust import keys_named
 from reprokit.core.errors import UsageError
 from reprokit.core.json_record import member
 from reprokit.core.ownership import locked
@@ -303,6 +304,18 @@ class Store:
         """What names each case that was ever run here: see :func:`reprokit.case.trust.case_key`."""
         with self._reading() as connection:
             return sorted(connection.scalars(select(tables.cells.c.case_key).distinct()))
+
+    def cases_named(self, text: str) -> list[str]:
+        """The keys of cases that a text names, if it is no run's name or the user's own case has it.
+
+        Raises UsageError as :func:`reprokit.case.trust.keys_named` does.
+        """
+        known = self.case_keys()
+        if text not in known:
+            with contextlib.suppress(UsageError):
+                self.run(text)
+                return []
+        return keys_named(text, known)
 
     def image_cases(self) -> dict[str, set[str]]:
         """Tag of an image -> keys of the cases whose cells ran in it."""

@@ -37,6 +37,8 @@ else:
 FILE = "reprokit.toml"
 _TRUSTED = "trusted-projects"
 """Beside the user's file: a digest for each project's file that the user trusts, as it was then."""
+MOST_DIGESTED = 8 << 20
+"""Bytes of a file up to which it is known by what is in it."""
 OTHER_VARIABLES = ("REPROKIT_CONFIG", "REPROKIT_DATABASE")
 """Variables of ours that are not keys."""
 
@@ -265,8 +267,16 @@ def _digests(path: Path, text: str, tables: Mapping[str, Any]) -> Iterator[str]:
             value = KEYS[key].read(tables[key], path.absolute().parent)
             found.update(repr(value).encode())
             for one in filter(Path.is_file, keys.paths_in(value)):
-                found.update(hashlib.sha256(one.read_bytes()).digest())
+                found.update(_identity(one))
     yield found.hexdigest()
+
+
+def _identity(path: Path) -> bytes:
+    """Of a file: its digest; of a large one, since every command asks, when it changed, which no one can set."""
+    seen = path.stat()
+    if seen.st_size > MOST_DIGESTED:
+        return repr((seen.st_dev, seen.st_ino, seen.st_size, seen.st_ctime_ns)).encode()
+    return hashlib.sha256(path.read_bytes()).digest()
 
 
 def _trusted_digests(environ: Mapping[str, str]) -> frozenset[str]:

@@ -153,17 +153,22 @@ def test_the_sites_proxies_are_used_with_their_logins(world: World, tmp_path: Pa
         assert build.get("other.example:443", "CONNECT").status == 502
     login = f"Proxy-Authorization: Basic {base64.b64encode(b'me:w0rd').decode()}"
     assert all(login in head for head in proxy.seen)
+    assert {"index.example", "git.example", "unknown.example", "other.example"}.isdisjoint(world.asked)
     assert not any("Proxy-Authorization" in head for head in (*apt.seen, *near.seen, *direct.seen))
 
 
-@pytest.mark.parametrize("target", ["127.0.0.1", "169.254.169.254", "10.1.2.3", "[::1]", "evil.example"])
+@pytest.mark.parametrize(
+    "target", ["127.0.0.1", "169.254.169.254", "10.1.2.3", "[::1]", "127.1", "[::ffff:10.1.2.3]", "evil.example"]
+)
 @pytest.mark.parametrize("method", ["GET", "CONNECT"])
 def test_a_proxy_is_not_asked_for_what_is_not_public(world: World, tmp_path: Path, target: str, method: str) -> None:
-    world.names |= {name: [name] for name in ("127.0.0.1", "169.254.169.254", "10.1.2.3", "::1")}
+    """An address for no one; a name that this host knows as one for no untrusted case."""
+    world.names |= {name: [name] for name in ("127.0.0.1", "::1")}  # no proxy is asked for these
     world.names |= {"evil.example": ["192.168.0.1"], "proxy.local": ["10.0.0.1"]}
     proxy = world.serve({}, 8080, "10.0.0.1")
     access = SiteAccess(pip={}, proxies={"http_proxy": "http://proxy.local:8080", "https_proxy": "proxy.local:8080"})
-    with gateway(world, tmp_path, access) as build:
+    who = Allowed(credentials=False, any_host=False, hosts=frozenset({"evil.example"}))
+    with gateway(world, tmp_path, access, who if target == "evil.example" else None) as build:
         got = build.get(f"http://{target}/" if method == "GET" else f"{target}:443", method)
     assert got.status == 403
     assert proxy.seen == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -124,6 +125,24 @@ def test_what_comes_with_a_checkout_sets_only_what_harms_no_one_until_it_is_trus
     assert tuple(one for one in config.KEYS if one in HARMLESS) == config.HARMLESS
     page = settings_table.PAGES["en"].read_text(encoding="utf-8").partition("it may set ")[2].partition(";")[0]
     assert {name for name in config.KEYS if f"`{name}`" in page} == HARMLESS
+
+
+@pytest.mark.parametrize("size", [5, 1 << 40])
+def test_a_file_that_a_trusted_text_names_is_that_file_however_large(size: int, tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path / "home")}
+    write(tmp_path / "reprokit.toml", 'datasets = {a = "data"}\n')
+    for name in ("data", "other"):
+        with (tmp_path / name).open("wb") as stream:
+            stream.write(name.encode())
+            stream.truncate(size)
+    config.trust_project(environ, tmp_path)
+    assert settings(environ, tmp_path).datasets == {"a": tmp_path / "data"}
+    before = (tmp_path / "data").stat()
+    shutil.copystat(tmp_path / "data", tmp_path / "other")
+    (tmp_path / "other").replace(tmp_path / "data")
+    assert (tmp_path / "data").stat().st_mtime_ns == before.st_mtime_ns
+    with pytest.raises(UsageError, match="config trust"):
+        settings(environ, tmp_path)
 
 
 def test_the_users_own_file_and_variables_need_no_trust(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from reprokit.evidence.origin import HostRecord
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import differences
 from reprokit.report.differences import Difference, EnvironmentFacts, compare, pairs, read_cell
+from reprokit.store.joining import key_of
 
 ENVIRONMENT: dict[str, Any] = {
     "os": "debian-12",
@@ -120,7 +121,7 @@ def test_two_runs_tell_a_difference_once_for_all_cells_that_share_it_and_verdict
     before = [cell(number=number) for number in (1, 2, 3, 4)]
     after = [cell(number=number, pip={"numpy": "2.0.0"}) for number in (1, 2)]
     after = [replace(after[0], verdict=Verdict.FLAKY), after[1], before[2]]
-    sides = [{differences.key_of(one): side(one) for one in cells} for cells in (before, after)]
+    sides = [{key_of(one): side(one) for one in cells} for cells in (before, after)]
     found = pairs(sides[0], sides[1])
     assert list(differences.run_text("run a", "run b", found)) == [
         "- run a",

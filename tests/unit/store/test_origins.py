@@ -70,6 +70,38 @@ def test_no_command_joins_another_authors_case_to_the_users_own_of_the_same_id(
     assert len({one["name"] for one in cases}) == 2
 
 
+def test_an_id_names_the_case_of_another_author_where_no_other_has_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(command: str) -> str:
+        status = invoke([*command.split(), "--store", str(tmp_path / "store")])
+        return f"{status} {capsys.readouterr()}"
+
+    nights = Nights(tmp_path / "store")
+    nights.run({"1": "N", "2": "R"}, case_path=URL, details=CellDetails(trust=Trust.STRANGER))
+    commands = ("history {}", "report {} --format csv", "share {} --yes", "share --case {} --yes", "show --why {}")
+    for command in (*commands, "store rejudge {}"):
+        words = [*command.split(), "--store", str(tmp_path / "store")]
+        invoke([word.format(f"nightly from {URL}") for word in words])
+        whole = capsys.readouterr()
+        assert "no run of" not in whole.err, command
+        assert said(command.format("nightly")).endswith(f" {whole}"), command
+    for name in ("last", "20260101-020000-0001"):
+        nights.run({"1": "N", "2": "N"}, case_id=name, case=CASE.replace("nightly", name), case_path=URL)
+        nights.run({"1": "N", "2": "R"}, case_path=URL, details=CellDetails(trust=Trust.STRANGER))
+        assert "id: nightly" in said(f"share {name} --yes")
+        assert "numpy = 2" in said(f"show {name} --why")
+    two = nights.run({"1": "N", "2": "R"}, case_path=OTHER, details=CellDetails(trust=Trust.STRANGER))
+    for command in commands:
+        answer = said(command.format("nightly"))
+        assert answer.startswith("2 ") == ("--case" not in command), command
+        assert (URL in answer and OTHER in answer) == ("--case" not in command), command
+        assert said(command.format(URL)).startswith("0 ") == ("--case" not in command), command
+    own = nights.run({"1": "R", "2": "N"})
+    assert "2 cells in both" not in said(f"diff {two.id} {own.id}")
+    assert said(f"diff {two.id} {own.id}").count("only here") == 4
+
+
 @pytest.mark.parametrize(("first", "second"), [(URL, ""), ("", URL), (URL, OTHER), (URL, URL), ("", "")])
 def test_no_record_of_another_origin_is_reused_or_the_last_run(
     first: str, second: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -272,14 +272,16 @@ class Guard:
     def addresses(self, host: str, port: int, *, of_build: bool, by_proxy: bool = False) -> list[str]:
         """The addresses at which a host may be connected to. ``of_build``: the build chose the host, not the site.
 
-        ``by_proxy``: a proxy of the site connects, and may know names that this host does not: then () is an answer,
-        unless only a page led to the host. Raises HostRefused, and Unreachable when it has no address.
+        ``by_proxy``: a proxy of the site connects, and looks names up: then () is an answer. What an untrusted case
+        chose is looked up here, too, since this host may know a name of its networks; where it knows none, () is an
+        answer unless only a page led to the host. Raises HostRefused, and Unreachable when it has no address.
         """
         named = self._named if not of_build or self.allowed.any_host else self._direct
         if by_proxy and _holds(named, host, port):
             return []
         try:
-            found = addresses.networks(host, port, self.resolve, self._own)
+            resolve = addresses.read_address if by_proxy and self.allowed.any_host else self.resolve
+            found = addresses.networks(host, port, resolve, self._own)
             return list(found) if _holds(named, host, port) else addresses.permitted(host, port, found)
         except addresses.NotPublic as error:
             raise HostRefused(

@@ -218,7 +218,7 @@ class Upstream:
         return stream
 
     def _proxy(self, url: str, host: str, port: int, *, of_build: bool, apt: bool = False) -> SplitResult | None:
-        """The proxy that is asked, if any: it connects by the name, whose addresses are checked here all the same."""
+        """The proxy that is asked, if any: it connects by the name, of which the guard says what is refused."""
         proxy = self._access.proxy(url, apt=apt)
         if proxy is None:
             return None
