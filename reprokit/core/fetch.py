@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from reprokit.core import http_client
@@ -21,14 +20,6 @@ _BLOB = re.compile(r"(/[^/]+/[^/]+(?:/[^/]+)*?)(/-)?/blob/(.+)")
 _GIST = re.compile(r"/([^/]+/)?[0-9a-f]{20,40}/?")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Page:
-    """What an address answered; ``kind``: its media type."""
-
-    data: bytes
-    kind: str
-
-
 def raw(url: str) -> str:
     """The address of the text itself, for a file or a gist as the sites of GitHub, GitLab and Gitee show it."""
     try:
@@ -43,7 +34,7 @@ def raw(url: str) -> str:
     return url
 
 
-def get(url: str, accept: str = "text/plain, */*;q=0.5") -> Page:
+def get(url: str, accept: str = "text/plain, */*;q=0.5") -> http_client.Response:
     """What an address answers. Raises UsageError when it is not available, or is larger than ``MAX_BYTES``."""
     try:
         answer = http_client.send(
@@ -61,7 +52,7 @@ def get(url: str, accept: str = "text/plain, */*;q=0.5") -> Page:
         raise UsageError(f"{url}: cannot be fetched: {error}") from None
     if not answer.ok:
         raise UsageError(f"{url}: the server answers {answer.status} {answer.reason}")
-    return Page(data=answer.data, kind=answer.media_type)
+    return answer
 
 
 def _allow_redirect(before: str, after: str) -> None:

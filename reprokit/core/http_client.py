@@ -70,13 +70,16 @@ def send(
         NoAnswer: nothing answers, or not in full.
         TooLarge: the answer is larger than ``max_bytes``.
     """
-    until = time.monotonic() + seconds
+    until, data = time.monotonic() + seconds, bytearray()
     with _answered(method, url, headers=headers, body=body, silence=silence, allow_redirect=allow_redirect) as answer:
+        try:
+            for block in _blocks(answer, max_bytes, until, seconds):
+                data += block
+        except TooLarge:
+            if not answer.is_error:
+                raise
         return Response(
-            status=answer.status_code,
-            reason=answer.reason_phrase,
-            headers=answer.headers,
-            data=_read(answer, max_bytes, until, seconds),
+            status=answer.status_code, reason=answer.reason_phrase, headers=answer.headers, data=bytes(data)
         )
 
 
@@ -105,13 +108,10 @@ def download(
     """
     until = time.monotonic() + seconds
     with _answered("GET", url, headers={}, silence=silence) as answer:
-        for block in answer.iter_raw(64 * 1024) if answer.status_code == 200 else ():
+        for block in _blocks(answer, max_bytes, until, seconds) if answer.status_code == 200 else ():
             if is_cancelled():
                 raise NoAnswer("cancelled")
-            if target.write(block) and target.tell() > max_bytes:
-                raise TooLarge(f"the answer is larger than {max_bytes / 1e6:g} MB")
-            if time.monotonic() > until:
-                raise NoAnswer(f"has not answered in full after {seconds:.0f} s")
+            target.write(block)
         return answer.status_code
 
 
@@ -217,14 +217,13 @@ def _certificates() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def _read(response: httpx.Response, max_bytes: int, until: float, seconds: float) -> bytes:
-    data = bytearray()
+def _blocks(response: httpx.Response, max_bytes: int, until: float, seconds: float) -> Iterator[bytes]:
+    """The body as it comes, up to ``max_bytes``. Raises NoAnswer, and TooLarge where there is more."""
+    left = max_bytes
     for block in response.iter_raw():
-        data += block
-        if len(data) > max_bytes:
-            if response.is_error:
-                break
+        yield block[:left]
+        left -= len(block)
+        if left < 0:
             raise TooLarge(f"the answer is larger than {max_bytes / 1e6:g} MB")
         if time.monotonic() > until:
             raise NoAnswer(f"has not answered in full after {seconds:.0f} s")
-    return bytes(data[:max_bytes])

@@ -206,10 +206,8 @@ class ListedContainer(NamedTuple):
     image: str
 
 
-def list_all(wire: Wire, *, label: str = "", running: bool = False) -> list[ListedContainer]:
-    """The engine's containers: those with a label, and ``running`` ones alone where that is asked for.
-
-    Raises EngineError.
+def list_all(wire: Wire, *, label: str = "") -> list[ListedContainer]:
+    """The engine's containers, or those with a label. Raises EngineError.
 
     Podman's own list, not the one that it makes for Docker's clients: that one fails as a whole where the files of one
     container are missing, as a service leaves it that is killed while it makes one.
@@ -218,8 +216,8 @@ def list_all(wire: Wire, *, label: str = "", running: bool = False) -> list[List
     wanted = {"label": [label]} if label else {}
     with wire.errors():
         if not wire.is_podman():
-            return [_listed(one, str(one["ImageID"])) for one in client.containers(all=not running, filters=wanted)]
-        query = {"all": "false" if running else "true", "filters": json.dumps(wanted)}
+            return [_listed(one, str(one["ImageID"])) for one in client.containers(all=True, filters=wanted)]
+        query = {"all": "true", "filters": json.dumps(wanted)}
         answer = client.get(wire.podman_url("/containers/json"), params=query, timeout=ANSWER_WITHIN)
         raise_for_status(answer)
         return [_listed(one, f"sha256:{one.get('ImageID')}") for one in answer.json() or []]

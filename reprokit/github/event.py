@@ -50,7 +50,7 @@ def read_event(environ: Mapping[str, str] = os.environ) -> Event:
         data = json_text.loads(Path(path).read_bytes())
     except OSError as error:
         raise UsageError(f"{path}: the event cannot be read: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise UsageError(f"{path}: the event is not valid JSON: {error}") from None
     if not isinstance(data, dict):
         raise UsageError(f"{path}: the event is not a JSON object")

@@ -51,7 +51,7 @@ def fetch(url: str) -> Text | Problem:
     if issues.is_issue(url):
         return _from_issue(issues.read(url))
     page = pages.get(pages.raw(url))
-    if page.kind != "text/html":
+    if page.media_type != "text/html":
         return decode(url, page.data)
     if issues.may_be_issue(url):
         return _from_issue(issues.read(url))

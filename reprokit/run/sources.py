@@ -149,12 +149,7 @@ def history(
         origin = str(folder)
     kept = _shared(kept or cache.folder("sources"), trust)
     # Apart from what single commits are fetched into: a fetch with a depth cuts off history that is there.
-    repository = kept / (hashlib.sha256(origin.encode()).hexdigest()[:24] + "-history.git")
-    _USED.begin(str(repository))
-    with locked(repository.with_suffix(".lock")), opened as git:
-        if not (repository / "HEAD").exists():
-            shutil.rmtree(repository, ignore_errors=True)
-            git.init(name, repository)
+    with opened as git, git.kept(name, kept, origin, "-history.git") as repository:
         refs = ["+refs/heads/*:refs/heads/*", "+refs/remotes/*:refs/remotes/*"]
         if wrong := git.attempt(repository, "fetch", "--quiet", "--tags", "--force", "--prune", "--", origin, *refs):
             raise SourceError(
@@ -179,12 +174,7 @@ def git_says(repository: Path, *arguments: str, strip: bool = True) -> str | Non
 
 
 def _fetch_commit(name: str, spec: SourceSpec, git: _Git, kept: Path) -> tuple[Path, str]:
-    repository = kept / (hashlib.sha256(spec.git.encode()).hexdigest()[:24] + ".git")
-    _USED.begin(str(repository))
-    with locked(repository.with_suffix(".lock")):
-        if not (repository / "HEAD").exists():
-            shutil.rmtree(repository, ignore_errors=True)
-            git.init(name, repository)
+    with git.kept(name, kept, spec.git, ".git") as repository:
         if COMMIT.fullmatch(spec.ref) and _resolve(repository, spec.ref):
             return repository, spec.ref
         # One commit is enough; a server that refuses to serve a bare commit gets a full fetch.
@@ -432,15 +422,20 @@ class _Git:
             alone = {"no_proxy": "", "NO_PROXY": "", "GIT_HTTP_PROXY_AUTHMETHOD": "basic"}
             yield cls(environment=_environment(trust) | proxies | alone, limits=limits, refused=way.notes)
 
-    def init(self, name: str, repository: Path) -> None:
-        """Make an empty bare repository. Raises SourceError."""
-        arguments = ["git", "init", "--quiet", "--bare", str(repository)]
-        try:
-            done = subprocess.run(arguments, env=self.environment, capture_output=True, check=False)
-        except FileNotFoundError:
-            raise SourceError(f"source {name!r} needs git on this host, and there is none: install git") from None
-        if done.returncode:
-            raise SourceError(f"source {name!r}: git init: {done.stderr.decode().strip()}")
+    @contextmanager
+    def kept(self, name: str, folder: Path, origin: str, suffix: str) -> Iterator[Path]:
+        """The bare repository for what comes from there, locked while the block runs. Raises SourceError."""
+        repository = folder / (hashlib.sha256(origin.encode()).hexdigest()[:24] + suffix)
+        _USED.begin(str(repository))
+        with locked(repository.with_suffix(".lock")):
+            if not (repository / "HEAD").exists():
+                shutil.rmtree(repository, ignore_errors=True)
+                repository.mkdir()
+                if shutil.which("git") is None:
+                    raise SourceError(f"source {name!r} needs git on this host, and there is none: install git")
+                if wrong := self.attempt(repository, "init", "--quiet", "--bare"):
+                    raise SourceError(f"source {name!r}: git init: {wrong}")
+            yield repository
 
     def attempt(self, repository: Path, *arguments: str) -> str | None:
         """None when it worked, else what git calls fatal first, or its last words."""

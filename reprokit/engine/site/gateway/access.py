@@ -1,8 +1,4 @@
-"""What the gateway fetches with, and for whom: the site's places, logins and proxies, and the rules for one build.
-
-A name is looked up once; what it gave is checked, and the connection goes to the address that was checked. So a name
-whose address changes in between (DNS rebinding) gains nothing, however an address is written.
-"""
+"""What the gateway fetches with, and for whom: the site's places, logins and proxies, and the rules for one build."""
 
 from __future__ import annotations
 
