@@ -43,12 +43,17 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> CaseCollec
     """A collector for a file that holds a case."""
     if not parent.config.getoption("--reprokit") or file_path.suffix == ".py":
         return None
-    from reprokit.case.read import YAML_SUFFIXES, is_lock, looks_like_case
+    from reprokit.case.read import MAX_BYTES, YAML_SUFFIXES, is_lock, looks_like_case
+    from reprokit.core.files import read_regular
 
     if not parent.session.isinitpath(file_path):
         if file_path.suffix.lower() not in YAML_SUFFIXES or is_lock(file_path.name):
             return None
-        if not looks_like_case(file_path.read_text(encoding="utf-8", errors="replace")):
+        try:
+            text = read_regular(file_path, MAX_BYTES).decode("utf-8", "replace")
+        except OSError:
+            return None
+        if not looks_like_case(text):
             return None
     collector: CaseCollector = CaseCollector.from_parent(parent, path=file_path)
     return collector

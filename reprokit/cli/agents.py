@@ -311,18 +311,19 @@ class Finished:
 
 async def call(*words: str, minutes: float) -> Finished:
     """Run ``reprokit WORDS``. It cannot ask anything: what would be asked is refused, with what to pass instead."""
-    if any("\0" in word for word in words):
-        raise ToolError("an argument has the character NUL, which no program can be given")
     with private_folder("mcp") as folder:
         out, err = folder / "out", folder / "err"
         with out.open("wb") as to, err.open("wb") as errors:
-            process = await anyio.open_process(
-                [sys.executable, "-m", "reprokit", *words],
-                stdin=subprocess.DEVNULL,
-                stdout=to,
-                stderr=errors,
-                start_new_session=True,
-            )
+            try:
+                process = await anyio.open_process(
+                    [sys.executable, "-m", "reprokit", *words],
+                    stdin=subprocess.DEVNULL,
+                    stdout=to,
+                    stderr=errors,
+                    start_new_session=True,
+                )
+            except (OSError, ValueError) as error:  # an argument is too long, or has a NUL
+                raise ToolError(f"reprokit {words[0]} cannot be started: {error}") from None
         late = False
         try:
             with anyio.move_on_after(60 * minutes) as limit:

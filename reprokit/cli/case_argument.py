@@ -13,7 +13,7 @@ import click
 from reprokit.case.read import MARKDOWN_SUFFIXES, MAX_BYTES, YAML_SUFFIXES, is_lock, looks_like_case
 from reprokit.case.trust import FROM
 from reprokit.core.errors import UsageError
-from reprokit.core.files import open_regular, shipped
+from reprokit.core.files import read_regular, shipped
 from reprokit.core.near_match import near
 
 if TYPE_CHECKING:
@@ -100,8 +100,7 @@ def _ids_below(folder: Path) -> Iterator[tuple[Path, str]]:
 def _id_of(path: Path) -> str:
     """The id of the case that a file seems to hold, read without parsing it; ''."""
     try:
-        with open_regular(path) as stream:
-            text = stream.read(MAX_BYTES).decode("utf-8", "replace")
+        text = read_regular(path, MAX_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""
     found = re.search(r"""^id\s*:\s*["']?([a-z0-9-]+)["']?\s*(#.*)?$""", text, re.MULTILINE)

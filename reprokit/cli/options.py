@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -469,8 +469,9 @@ def last_run(store: Store, key: str) -> RunRecord:
 
 def cell_of_run(text: str) -> tuple[str, int] | None:
     """The two parts of ``RUN:NUMBER``; None for another text, and for a file of that name."""
-    if Path(text).exists():
-        return None
+    with suppress(OSError):  # it may be too long for a name
+        if Path(text).exists():
+            return None
     left, colon, number = text.rpartition(":")
     found = whole_number(number)
     return (left, found) if colon and left and found is not None else None

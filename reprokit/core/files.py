@@ -57,6 +57,15 @@ def open_regular(path: Path) -> BinaryIO:
     return os.fdopen(file, "rb")
 
 
+def read_regular(path: Path, most: int) -> bytes:
+    """What is in a regular file. Raises OSError, too, where that is more than ``most`` bytes."""
+    with open_regular(path) as stream:
+        data = stream.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"it has more than {most / 1e6:g} MB", str(path))
+    return data
+
+
 _KINDS = {
     stat.S_IFIFO: "a named pipe, not a regular file",
     stat.S_IFCHR: "a device, not a regular file",

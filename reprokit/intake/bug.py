@@ -21,7 +21,7 @@ from reprokit.case import units
 from reprokit.case.tree import Loc
 from reprokit.core import redaction
 from reprokit.core.errors import CaseError
-from reprokit.core.files import open_regular, write
+from reprokit.core.files import read_regular, write
 from reprokit.core.redaction import Omitted
 from reprokit.environment import versions
 from reprokit.environment.axes.operating_system import DEFAULT
@@ -216,12 +216,9 @@ def read_text(folder: Path, file: Path, *, missing: str | None = None) -> str:
     if not file.resolve().is_relative_to(folder.resolve()):
         raise WrongBug(f"{where}: it is a link that leads out of the data set")
     try:
-        with open_regular(file) as stream:
-            data = stream.read(MOST + 1)
+        data = read_regular(file, MOST)
     except OSError as error:
         raise WrongBug(f"{where}: it cannot be read: {error.strerror}") from None
-    if len(data) > MOST:
-        raise WrongBug(f"{where}: it has more than {MOST} bytes")
     return _decode(data).replace("\r\n", "\n").replace("\r", "\n")
 
 

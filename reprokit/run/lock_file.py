@@ -14,7 +14,7 @@ from reprokit.case.read import LOCK_SUFFIX as SUFFIX
 from reprokit.case.read import MARKDOWN_SUFFIXES
 from reprokit.case.tree import CaseTree, parse, value_at
 from reprokit.core.errors import UsageError
-from reprokit.core.files import open_regular
+from reprokit.core.files import read_regular
 from reprokit.core.text import whole_number
 from reprokit.environment.lock import (
     FORMAT,
@@ -35,6 +35,8 @@ HEAD = """\
 # named here is refused. `reprokit run --locked {name}` builds from this and from nothing else;
 # `reprokit lock --upgrade {name}` makes it again.
 """
+LARGEST = 64 << 20
+"""Bytes of a lock that is read: one of a hundred environments has some of them."""
 BASE_SOURCES = ("bootstrap", "registry", "image")
 _NEW = "make it again: reprokit lock --upgrade"
 # What goes into a file of the build is one word of its own syntax, and can begin nothing else there.
@@ -61,8 +63,7 @@ def path_of(case_path: str, case_id: str) -> Path:
 def load(path: Path) -> Lock | None:
     """The lock at ``path``; None where there is none. Raises UsageError, with the line, where it is not a lock."""
     try:
-        with open_regular(path) as stream:
-            text = stream.read().decode("utf-8")
+        text = read_regular(path, LARGEST).decode("utf-8")
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:

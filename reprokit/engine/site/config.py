@@ -37,6 +37,8 @@ else:
 FILE = "reprokit.toml"
 _TRUSTED = "trusted-projects"
 """Beside the user's file: a digest for each project's file that the user trusts, as it was then."""
+LARGEST = 1 << 20
+"""Bytes of a file of settings."""
 MOST_DIGESTED = 8 << 20
 """Bytes of a file up to which it is known by what is in it."""
 OTHER_VARIABLES = ("REPROKIT_CONFIG", "REPROKIT_DATABASE")
@@ -352,7 +354,11 @@ def _shown(value: Any) -> str:
 
 def _read(path: Path) -> tuple[str, dict[str, Any]]:
     try:
-        text = path.read_text("utf-8")
+        with path.open("rb") as stream:  # of REPROKIT_CONFIG it may be a pipe
+            data = stream.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise UsageError(f"{path}: is larger than {LARGEST} bytes, which no configuration is")
+        text = data.decode("utf-8")
         return text, tomllib.loads(text)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from error

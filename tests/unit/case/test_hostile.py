@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from reprokit import pytest_plugin
 from reprokit.cli import invoke
 from reprokit.core import json_text
+from reprokit.core.errors import ReprokitError
+from reprokit.engine.site import config
+from reprokit.environment import cases
+from reprokit.run import lock_file
 
 HEAD = "schema: reprokit/v1\nid: x\ntitle: t\ncommand: 'true'\n"
 DIGITS = "9" * 400
@@ -145,3 +153,32 @@ def test_deep_nesting_is_refused(
 def test_json_of_others_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - whatever its words
         json_text.loads(text)
+
+
+def _collected(path: Path) -> None:
+    parent = SimpleNamespace(
+        config=SimpleNamespace(getoption=lambda name: True), session=SimpleNamespace(isinitpath=lambda path: False)
+    )
+    assert pytest_plugin.pytest_collect_file(path, parent) is None  # type: ignore[arg-type]
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "case.yaml": lambda path: cases.load(str(path)),
+    "case.lock.yaml": lock_file.load,
+    "reprokit.toml": lambda path: config.load({"HOME": "/nonexistent"}, path.parent),
+    "data.yaml": _collected,
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_file_of_a_checkout_is_read_within_limits_and_no_pipe_is_waited_for(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    with path.open("wb") as stream:
+        stream.truncate(1 << 40)
+    refused = pytest.raises(ReprokitError, match=r"MB|MiB|larger")
+    with nullcontext() if name == "data.yaml" else refused:
+        READERS[name](path)
+    path.unlink()
+    os.mkfifo(path)
+    with suppress(ReprokitError):
+        READERS[name](path)

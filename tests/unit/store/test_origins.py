@@ -87,7 +87,7 @@ def test_an_id_names_the_case_of_another_author_where_no_other_has_it(
         assert "no run of" not in whole.err, command
         assert said(command.format("nightly")).endswith(f" {whole}"), command
     for name in ("last", "20260101-020000-0001"):
-        nights.run({"1": "N", "2": "N"}, case_id=name, case=CASE.replace("nightly", name), case_path=URL)
+        nights.run({"1": "N", "2": "N"}, case_id=name, case=CASE.replace("nightly", name), case_path="http://x.org")
         nights.run({"1": "N", "2": "R"}, case_path=URL, details=CellDetails(trust=Trust.STRANGER))
         assert "id: nightly" in said(f"share {name} --yes")
         assert "numpy = 2" in said(f"show {name} --why")
