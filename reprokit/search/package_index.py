@@ -16,6 +16,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
+from reprokit.case.trust import Trust
 from reprokit.core.errors import UsageError
 from reprokit.core.redaction import without_passwords
 from reprokit.engine import site
@@ -41,8 +42,12 @@ class DistributionFile:
     uploaded: str = ""
 
 
-def files_of(project: str, pip_options: Iterable[str] = ()) -> tuple[list[DistributionFile], list[str]]:
+def files_of(
+    project: str, pip_options: Iterable[str] = (), trust: Trust = Trust.OWN
+) -> tuple[list[DistributionFile], list[str]]:
     """All files of a project that the host's pip would find with a case's ``pip_options``, and notes on the indexes.
+
+    ``trust``: in that case: what an untrusted one names is public, and is asked without this site's logins.
 
     Indexes answer in JSON (PEP 691, 700) or HTML (PEP 503); local folders and find-links pages are read as pip reads
     them. The notes say which gave none, and why. Raises UsageError when no index answers, or pip's configuration cannot
@@ -55,10 +60,12 @@ def files_of(project: str, pip_options: Iterable[str] = ()) -> tuple[list[Distri
     files: list[DistributionFile] = []
     notes: list[str] = []
     answers = 0
+    own = list(_places(options, ()))
     for kind, place in _places(options, pip_options):
         page = f"{place.rstrip('/')}/{canonicalize_name(project)}/" if kind == "index" else place
         try:
-            files += _read(kind, page, proxies, bundle)
+            level = Trust.OWN if (kind, place) in own else trust
+            files += _read(kind, page, proxies, bundle, level)
             answers += 1
         except NoConnection as error:
             notes.append(f"{without_passwords(place)} has no answer for {project}: {error}")
@@ -78,23 +85,24 @@ def _places(options: Mapping[str, str], of_case: Iterable[str]) -> Iterator[tupl
         name, equals, value = word.partition("=")
         name = {"-i": "index-url", "-f": "find-links"}.get(name, name.removeprefix("--"))
         own.setdefault(name, []).append(value if equals else "".join(words[place + 1 : place + 2]))
+    # A folder that the case names is in the image, not on this host.
+    inside = {place for places in own.values() for place in places if place and local_path(place) is not None}
     if "no-index" not in options and "no-index" not in own:
         index = own.get("index-url", [""])[-1] or options.get("index-url") or default_index(SECONDS)
         extra = [*options.get("extra-index-url", "").split(), *own.get("extra-index-url", [])]
-        yield from (("index", url) for url in (index, *extra) if url)
+        yield from (("index", url) for url in (index, *extra) if url and url not in inside)
     yield from (("links", name) for name in options.get("find-links", "").split())
-    # A folder that the case names is in the image, not on this host.
-    yield from (("links", name) for name in own.get("find-links", []) if "://" in name)
+    yield from (("links", name) for name in own.get("find-links", []) if name not in inside)
 
 
-def _read(kind: str, page: str, proxies: Mapping[str, str], bundle: str) -> list[DistributionFile]:
+def _read(kind: str, page: str, proxies: Mapping[str, str], bundle: str, trust: Trust) -> list[DistributionFile]:
     local = local_path(page)
     if local is not None:
         try:
             return [_file_of_link(link) for link in _links_on_host(kind, local)]
         except OSError as error:
             raise NoConnection(f"it cannot be read: {error.strerror}") from None
-    answer = get(page, proxies=proxies, bundle=bundle, accept=ACCEPT, seconds=SECONDS)
+    answer = get(page, proxies=proxies, bundle=bundle, accept=ACCEPT, seconds=SECONDS, trust=trust)
     if answer.status == 404:  # this index does not have the project
         return []
     if answer.status != 200:

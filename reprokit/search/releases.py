@@ -213,7 +213,7 @@ def _by_name(asked: AxisRange) -> tuple[Releases | None, str]:
     why = []
     for name in dict.fromkeys((*_pins(templates, asked.cell, axis, low), axis)):
         try:
-            files, _ = files_of(name, asked.index_options())
+            files, _ = files_of(name, asked.index_options(), asked.file.trust)
         except UsageError as error:
             return None, str(error)
         there = _by_version(files, name)
@@ -272,7 +272,7 @@ def _of_known_axis(asked: AxisRange) -> Releases:
 
 def _of_project(name: str, asked: AxisRange) -> Releases:
     low, high = sorted(map(asked.version, asked.ends))
-    files, notes = files_of(name, asked.index_options())
+    files, notes = files_of(name, asked.index_options(), asked.file.trust)
     grouped = _by_version(files, name)
     unknown = () if grouped else (f"no index that was asked has {name}: only the values of the matrix are known",)
     # The spelling of the user or the case wins: 2.0 for what the index calls 2.0.0.

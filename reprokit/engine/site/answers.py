@@ -8,12 +8,13 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.core import netrc_file
 from reprokit.core.errors import UsageError
-from reprokit.engine.site import authorities
+from reprokit.engine.site import authorities, config
 from reprokit.engine.site.gateway.access import NotServed, SiteAccess
 
 
@@ -32,20 +33,32 @@ class SiteAnswer:
 
 
 def get(
-    url: str, *, proxies: Mapping[str, str], bundle: str = "", accept: str, seconds: float, read: bool = True
+    url: str,
+    *,
+    proxies: Mapping[str, str],
+    bundle: str = "",
+    accept: str,
+    seconds: float,
+    read: bool = True,
+    trust: Trust = Trust.OWN,
 ) -> SiteAnswer:
     """What ``url`` answers; its body where it has one (status 200) and is to be ``read``. Raises NoConnection.
 
     ``proxies``: variables as :func:`reprokit.engine.site.network.proxies` has them. ``bundle``: file of authorities
     besides the usual ones. ``seconds``: how long the head of the answer may take.
+    ``trust``: in the case that names the address, where one does.
     """
     from reprokit.engine.site.gateway import upstream  # late: httpcore takes a while to import
 
     try:
         pem = authorities.read_bundle(Path(bundle)).decode() if bundle else ""
-        access = SiteAccess(proxies=proxies, bundle=pem, logins=netrc_file.logins(os.environ), archives=(url,))
+        access = SiteAccess(proxies=proxies, bundle=pem, hosts=config.load().build_hosts)
+        alone = frozenset({url})
+        if ALLOWANCES[trust].credentials:
+            access = replace(access, logins=netrc_file.logins(os.environ), archives=(url,))
+            alone = frozenset()
         with (
-            closing(upstream.of_host(access, seconds)) as asks,
+            closing(upstream.of_host(access, seconds, alone)) as asks,
             closing(asks.follow(url, {"Accept": accept}, place=url)) as answer,
         ):
             body = answer.page() if read and answer.status == 200 else b""

@@ -82,7 +82,7 @@ USES: dict[str, tuple[str, dict[str, str]]] = {
             "engine/site/assembly.py": "credentials",
             "engine/site/gateway/server.py": "credentials",
             "engine/site/gateway/upstream.py": "credentials",
-            "engine/site/answers.py": SITE,
+            "engine/site/answers.py": "credentials",
             "engine/site/reaching.py": SITE,
         },
     ),

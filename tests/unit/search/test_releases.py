@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reprokit.case.files import CaseFile
+from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.core.errors import UsageError
 from reprokit.environment.cases import load
 from reprokit.search.package_index import tags
@@ -98,6 +101,39 @@ def test_an_end_that_cannot_be_installed_is_refused_with_a_near_match(tmp_path: 
         between(case(tmp_path), "demo", "1.0", "main")
     # An end that the case itself has may come from where this host does not look.
     assert between(case(tmp_path), "demo", "1.0", "1.2").values == ("1.0", "1.2")
+
+
+@pytest.mark.parametrize("trust", Trust)
+@pytest.mark.parametrize("option", ["index-url", "find-links", "extra-index-url"])
+def test_an_index_of_an_untrusted_case_is_public_and_sees_no_login(
+    option: str, trust: Trust, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    class Seen(Quiet):
+        def do_GET(self) -> None:
+            asked.append(self.headers.get("Authorization", ""))
+            self.answer(404)
+
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password w0rd\n")
+    monkeypatch.setenv("PIP_NO_INDEX" if option == "find-links" else "PIP_INDEX_URL", str(tmp_path))
+    with serving(Seen) as url:
+        text = CASE.replace("environment:\n", f"environment:\n  pip_options: ['--{option}=http://{url}/simple']\n")
+        file = replace(case(tmp_path, text), trust=trust)
+        with suppress(UsageError):
+            between(file, "demo", "1.0", "1.2")
+    assert bool(asked) == ALLOWANCES[trust].credentials
+    assert all(asked)
+
+
+@pytest.mark.parametrize("option", ["index-url", "find-links", "extra-index-url"])
+def test_a_folder_that_a_case_names_is_not_read_here(option: str, tmp_path: Path, wheels: Path) -> None:
+    (tmp_path / "demo-lib").mkdir()
+    (tmp_path / "demo-lib/index.html").write_text("<a href=demo_lib-1.1-py3-none-any.whl>1.1</a>")
+    put(tmp_path, "demo_lib-1.1-py3-none-any.whl")
+    text = CASE.replace("environment:\n", f"environment:\n  pip_options: ['--{option}=file://{tmp_path}']\n")
+    assert between(case(tmp_path, text), "demo", "1.0", "1.2").values == ("1.0", "1.2")
 
 
 class Index(Quiet):

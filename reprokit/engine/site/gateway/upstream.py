@@ -266,9 +266,9 @@ class Upstream:
         return context
 
 
-def of_host(access: SiteAccess, seconds: float) -> Upstream:
-    """As this host itself asks: for what a build of the user's own case would get."""
-    guard = Guard(Allowed(credentials=True, any_host=True), access)
+def of_host(access: SiteAccess, seconds: float, places: frozenset[str] = frozenset()) -> Upstream:
+    """As this host itself asks; ``places``: those of an untrusted case, at public addresses and without logins."""
+    guard = Guard(Allowed(credentials=not places, any_host=True, places=places), access)
     return Upstream(access, guard, httpcore.SyncBackend(), seconds)
 
 
