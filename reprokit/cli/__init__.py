@@ -60,21 +60,6 @@ GROUPS = {
 }
 """The commands in the order in which a user needs them."""
 COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
-RENAMED = {
-    "build": "run --build-only",
-    "capture": "new -- COMMAND",
-    "changes": "history --since WHEN",
-    "explain": "show --why",
-    "export": "render --devcontainer",
-    "import": "new --data-set KIND",
-    "index": "list --write FILE",
-    "matrix": "validate --cells",
-    "merge": "store merge",
-    "rejudge": "store rejudge",
-    **{name: f"integrate {name}" for name in ("completion", "github", "mcp", "schema")},
-}
-"""What the commands of earlier versions are now."""
-
 _SPEED = {"PYDANTIC_DISABLE_PLUGINS": "__all__"}
 """Without this, pydantic looks for plugins and reads the metadata of every installed package."""
 OWN_VARIABLES: dict[str, str] = {}
@@ -100,8 +85,6 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click's, with a near match for a typo."""
-        if args and args[0] in RENAMED:
-            ctx.fail(f"`reprokit {args[0]}` is now `reprokit {RENAMED[args[0]]}`")
         if args and args[0] not in COMMANDS:
             from reprokit.core.near_match import near
 

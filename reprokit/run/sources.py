@@ -197,8 +197,8 @@ def _fetch_commit(name: str, spec: SourceSpec, git: _Git, kept: Path) -> tuple[P
 
 def _stand_in_commit(name: str, spec: SourceSpec, folder: Path) -> tuple[str, str, str]:
     """(commit to record, commit to export or '' to copy the folder as it stands, note)."""
-    bare = _output(folder, "rev-parse", "--is-bare-repository")
-    inside = _output(folder, "rev-parse", "--show-toplevel") if bare == "false" else ""
+    bare = git_says(folder, "rev-parse", "--is-bare-repository")
+    inside = git_says(folder, "rev-parse", "--show-toplevel") if bare == "false" else ""
     if bare == "true":
         commit = _resolve(folder, spec.ref)
         if not commit:
@@ -207,7 +207,7 @@ def _stand_in_commit(name: str, spec: SourceSpec, folder: Path) -> tuple[str, st
     if not inside or Path(inside).resolve() != folder:
         return "", "", f"source {name}: the plain folder {folder} stands in for {spec.git}"
     head, wanted = _resolve(folder, "HEAD"), _resolve(folder, spec.ref)
-    dirty = bool(_output(folder, "status", "--porcelain"))
+    dirty = bool(git_says(folder, "status", "--porcelain"))
     notes = [f"source {name}: {folder} stands in for {spec.git}"]
     if head != wanted:
         notes.append(f"its HEAD is {head[:12]}, the case pins {spec.ref}")
@@ -295,7 +295,7 @@ def _export(name: str, repository: Path, commit: str, patch: str, target: Path, 
 
 
 def _copy_as_it_stands(name: str, folder: Path, patch_key: str, patch: str, kept: Path) -> tuple[str, Path]:
-    listed = _output(folder, "ls-files", "-co", "--exclude-standard", "-z", strip=False)
+    listed = git_says(folder, "ls-files", "-co", "--exclude-standard", "-z", strip=False)
     names = sorted(set(listed.split("\0")) - {""}) if listed else None
     (kept / "trees").mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=kept / "trees", prefix=".export-") as scratch:
@@ -460,12 +460,8 @@ class _Git:
         return next((line for line in lines if line.startswith("fatal:")), lines[-1])
 
 
-def _output(folder: Path, *arguments: str, strip: bool = True) -> str:
-    return git_says(folder, *arguments, strip=strip) or ""
-
-
 def _resolve(repository: Path, ref: str) -> str:
-    return _output(repository, "rev-parse", "--verify", "--quiet", ref + "^{commit}")
+    return git_says(repository, "rev-parse", "--verify", "--quiet", ref + "^{commit}") or ""
 
 
 StandIns = Callable[[Trust], Mapping[str, Path]]

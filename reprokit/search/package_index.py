@@ -21,8 +21,9 @@ from reprokit.core.errors import UsageError
 from reprokit.core.redaction import without_passwords
 from reprokit.engine import site
 from reprokit.engine.site import authorities, network
-from reprokit.engine.site.answers import NoConnection, default_index, get
+from reprokit.engine.site.answers import NoConnection, get
 from reprokit.engine.site.assembly import pip_options as of_host
+from reprokit.engine.site.gateway.access import DEFAULT_INDEX
 from reprokit.engine.site.links import Link, links_in, links_in_text, links_of, local_path
 from reprokit.environment import versions
 from reprokit.environment.installing import index_options
@@ -88,7 +89,7 @@ def _places(options: Mapping[str, str], of_case: Iterable[str]) -> Iterator[tupl
     # A folder that the case names is in the image, not on this host.
     inside = {place for places in own.values() for place in places if place and local_path(place) is not None}
     if "no-index" not in options and "no-index" not in own:
-        index = own.get("index-url", [""])[-1] or options.get("index-url") or default_index(SECONDS)
+        index = own.get("index-url", [""])[-1] or options.get("index-url") or DEFAULT_INDEX
         extra = [*options.get("extra-index-url", "").split(), *own.get("extra-index-url", [])]
         yield from (("index", url) for url in (index, *extra) if url and url not in inside)
     yield from (("links", name) for name in options.get("find-links", "").split())

@@ -10,8 +10,9 @@ from reprokit.core.errors import UsageError
 from reprokit.core.redaction import without_passwords
 from reprokit.engine.bootstrap import OFFICIAL
 from reprokit.engine.site import authorities, network
-from reprokit.engine.site.answers import NoConnection, default_index, get
+from reprokit.engine.site.answers import NoConnection, get
 from reprokit.engine.site.assembly import pip_options
+from reprokit.engine.site.gateway.access import DEFAULT_INDEX
 from reprokit.engine.site.links import local_path
 
 SECONDS = 8.0
@@ -68,9 +69,9 @@ def places(ground: Ground, options: Mapping[str, str]) -> Iterator[NetworkTarget
     usual = network.proxies(ground.environ, configured=own.proxy, pip_proxy=options.get("proxy", ""))
     pip_fix = "set pip_index_url, proxy or ca_bundle in reprokit.toml; reprokit config shows the current values"
     if "no-index" not in options:
-        if index := options.get("index-url") or default_index(SECONDS):
-            needed = "pip packages cannot be installed"
-            yield NetworkTarget(name="pip index", url=index, proxies=usual, needed=needed, fix=pip_fix)
+        index = options.get("index-url") or DEFAULT_INDEX
+        needed = "pip packages cannot be installed"
+        yield NetworkTarget(name="pip index", url=index, proxies=usual, needed=needed, fix=pip_fix)
         for url in options.get("extra-index-url", "").split():
             yield NetworkTarget(
                 name="pip extra index", url=url, proxies=usual, needed="its packages cannot be installed", fix=pip_fix

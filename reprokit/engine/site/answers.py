@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -68,14 +65,3 @@ def get(
         raise NoConnection(str(error)) from None
     except ValueError as error:
         raise NoConnection(f"it is not an address ({error})") from None
-
-
-def default_index(seconds: float) -> str:
-    """The index that pip asks by itself, as its help names it; '' without pip."""
-    command = [sys.executable, "-m", "pip", "--isolated", "install", "--help"]
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    found = re.search(r"--index-url <url>.*?\(default\s+(\S+?)\)", answer, re.S)
-    return found[1] if found else ""

@@ -75,13 +75,9 @@ def files(environ: Mapping[str, str], *, prefix: str | None = None) -> list[Path
     user = home(environ)
     system = [Path(folder) for folder in (environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep) if folder]
     found = [*(folder / "pip" / "pip.conf" for folder in system), SYSTEM]
-    if sys.platform == "darwin":
-        found.append(Path("/Library/Application Support/pip/pip.conf"))
     if not (named and Path(named).exists()):
         config = Path(environ.get("XDG_CONFIG_HOME") or user / ".config")
         found += [user / ".pip" / "pip.conf", config / "pip" / "pip.conf"]
-        if sys.platform == "darwin":
-            found.append(user / "Library/Application Support/pip/pip.conf")
     # An active virtual environment's pip is the user's pip, even when reprokit lives in another one.
     found.append(Path(prefix or environ.get("VIRTUAL_ENV") or sys.prefix, "pip.conf"))
     return [*found, Path(named)] if named else found

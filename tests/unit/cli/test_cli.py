@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
-from reprokit.cli import COMMANDS, GROUPS, RENAMED, cli, invoke
+from reprokit.cli import COMMANDS, GROUPS, cli, invoke
 from reprokit.store.database import Store
 from tests.unit.fakes import FakeEngine
 from tests.unit.run.test_runner import CASE, toy
@@ -59,13 +59,6 @@ def test_the_options_of_run_are_in_sections(capsys: pytest.CaptureFixture[str]) 
     command = cli.get_command(click.Context(cli), "run")
     assert command is not None
     assert all(option.opts[-1] in said for option in command.params if isinstance(option, click.Option))
-
-
-@pytest.mark.parametrize("name", RENAMED)
-def test_an_old_name_is_answered_with_the_new_one(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert invoke([name, "--json", "x"]) == 2
-    assert f"`reprokit {name}` is now `reprokit {RENAMED[name]}`" in capsys.readouterr().err
-    assert name not in COMMANDS
 
 
 HEAVY = {"docker", "sqlalchemy", "rich", "grpc", "httpx"}
