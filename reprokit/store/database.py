@@ -306,7 +306,7 @@ class Store:
             return sorted(connection.scalars(select(tables.cells.c.case_key).distinct()))
 
     def cases_named(self, text: str) -> list[str]:
-        """The keys of cases that a text names, if it is no run's name or the user's own case has it.
+        """The keys of cases that a text names; of other authors' cases only where it does not name a run.
 
         Raises UsageError as :func:`reprokit.case.trust.keys_named` does.
         """
