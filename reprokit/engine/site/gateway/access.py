@@ -276,7 +276,7 @@ class Guard:
         if by_proxy and _holds(named, host, port):
             return []
         try:
-            resolve = addresses.read_address if by_proxy and self.allowed.any_host else self.resolve
+            resolve = addresses.read_address if by_proxy and self.allowed.credentials else self.resolve
             found = addresses.networks(host, port, resolve, self._own)
             return list(found) if _holds(named, host, port) else addresses.permitted(host, port, found)
         except addresses.NotPublic as error:
