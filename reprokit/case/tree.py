@@ -41,9 +41,9 @@ def found(value: Any, *, empty: bool = False) -> str:
 
 
 def dotted(loc: Iterable[str | int]) -> str:
-    """``resources.shm_size``, ``matrix.cuda[0]``."""
+    """``resources.shm_size``, ``matrix.cuda[0]``; on one line, whatever a key has in it."""
     out = ""
-    for part in loc:
+    for part in (repr(one)[1:-1] if isinstance(one, str) and not one.isprintable() else one for one in loc):
         out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else part
     return out
 

@@ -209,7 +209,7 @@ class _Attempt:
 
 def kept_folder(run_id: str, task: Task) -> Path:
     """Where what is kept of a task's trials lies, below the store's folder."""
-    return Path("runs") / run_id / f"{task.number:03d}-{task.case.id}-{task.variant}"
+    return Path("runs") / run_id / f"{task.number:03d}-{task.case.id[:100]}-{task.variant}"
 
 
 def _keep_files(services: Services, task: Task) -> Path:

@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable
 from itertools import groupby
 
+from reprokit.core.terminal import visible
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import explanation
@@ -81,7 +82,7 @@ def _lines(cell: CellRecord) -> Iterable[str]:
 
 
 def _text(text: str) -> str:
-    return UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+    return UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", visible(text))
 
 
 FORMAT = RunFormat(

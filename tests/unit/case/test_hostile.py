@@ -127,6 +127,17 @@ def test_what_a_shell_pipes_in_is_read() -> None:
         os.close(reading)
 
 
+def test_no_key_adds_a_line_to_a_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.yaml"
+    key = json.dumps("a\nx.yaml: valid\u202e")
+    path.write_text(f"{HEAD}env: {{{key}: 1}}\nsources: {{{key}: {{git: x}}}}\nmatrix: {{{key}: []}}\n{key}: 1\n")
+    assert invoke(["validate", str(path)]) == 2
+    *lines, count = capsys.readouterr().err.splitlines()
+    assert len(lines) >= 5
+    assert count == f"{len(lines)} problems"
+    assert all(line.startswith(f"{path}:") for line in lines)
+
+
 DEEP = "[" * 100_000 + "]" * 100_000
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from reprokit.report.formats import RunFormat, formats
 from tests.unit.nights import CASE, Nights
 from tests.unit.report.test_html import data, nights, report
 
@@ -134,3 +135,14 @@ def test_a_report_is_served_to_this_machine_alone_until_ctrl_c(
         _, errors = process.communicate(timeout=30)
     assert (process.returncode, errors) == (0, "")
     assert not list(scratch.iterdir())
+
+
+@pytest.mark.parametrize("form", [name for name, one in formats().items() if isinstance(one, RunFormat)])
+def test_no_format_writes_what_acts_on_a_terminal(
+    form: str, nights: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nights.run({"1": "?", "2": "R"}, reason="a\x1b[2J\x9b31m\u202e\u2028\x07b")
+    report("last", "--format", form)
+    said = "".join(capsys.readouterr())
+    assert said
+    assert not any(letter in said for letter in "\x1b\x9b\u202e\u2028\x07")

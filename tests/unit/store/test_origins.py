@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -135,3 +136,13 @@ def test_jobs_of_the_users_own_join_and_those_of_another_origin_do_not(
     found = [(cell.case_key, dict(cell.cell)["numpy"]) for cell in store.run(run.id).cells]
     assert sorted(found) == [("nightly", "1"), ("nightly", "2"), (f"nightly from {URL}", "1")]
     assert len({cell.trials[0].log for cell in store.run(run.id).cells}) == 3
+
+
+def test_a_case_of_a_long_id_has_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = Project(tmp_path)
+    text = re.sub("(?m)^id: .*", f"id: {'x' * 300}", TOY)
+    monkeypatch.setattr(loading, "fetch", lambda url: Text(path=url, text=text))
+    project.run(cases=(URL,), yes=True)
+    logs = [trial.log for cell in project.cells for trial in cell.trials]
+    assert logs
+    assert all((tmp_path / "store" / log).exists() for log in logs)
