@@ -57,7 +57,7 @@ def files_of(
     settings = site.settings()
     options = of_host(os.environ, settings)
     proxies = network.proxies(os.environ, configured=settings.proxy, pip_proxy=options.get("proxy", ""))
-    bundle = str(authorities.bundle_path(options.get("cert", ""), os.environ, settings.ca_bundle) or "")
+    bundle, _ = authorities.find_bundle(options.get("cert", ""), os.environ, settings.ca_bundle)
     files: list[DistributionFile] = []
     notes: list[str] = []
     answers = 0
@@ -66,7 +66,7 @@ def files_of(
         page = f"{place.rstrip('/')}/{canonicalize_name(project)}/" if kind == "index" else place
         try:
             level = Trust.OWN if (kind, place) in own else trust
-            files += _read(kind, page, proxies, bundle, level)
+            files += _read(kind, page, proxies, str(bundle or ""), level)
             answers += 1
         except NoConnection as error:
             notes.append(f"{without_passwords(place)} has no answer for {project}: {error}")

@@ -39,7 +39,7 @@ def check(ground: Ground) -> Iterator[Finding]:
     except UsageError as error:
         yield say.fail(str(error), "fix that file; pip config debug lists the files that pip reads")
         return
-    bundle = authorities.bundle_path(options.get("cert", ""), ground.environ, ground.settings.ca_bundle)
+    bundle, _ = authorities.find_bundle(options.get("cert", ""), ground.environ, ground.settings.ca_bundle)
     waiting = []
     for place in places(ground, options):
         local = local_path(place.url)

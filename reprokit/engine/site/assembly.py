@@ -205,7 +205,7 @@ def current(environ: Mapping[str, str] | None = None, settings: Settings | None 
     environ = os.environ if environ is None else environ
     settings = load_settings(environ) if settings is None else settings
     found = pip_options(environ, settings)
-    bundle = authorities.bundle_path(found.get("cert", ""), environ, settings.ca_bundle)
+    bundle, _ = authorities.find_bundle(found.get("cert", ""), environ, settings.ca_bundle)
     pem = authorities.read_bundle(bundle) if bundle is not None else b""
     client_cert = Path(found["client-cert"]).expanduser() if "client-cert" in found else None
     proxies = network.proxies(environ, configured=settings.proxy, pip_proxy=found.get("proxy", ""))

@@ -26,21 +26,14 @@ ANCHORS = (
 _SYSTEM = (Path("/etc/ssl/certs/ca-certificates.crt"), Path("/etc/pki/tls/certs/ca-bundle.crt"))
 
 
-def bundle_path(
-    pip_cert: str, environ: Mapping[str, str], configured: Path | None = None, anchors: tuple[Path, ...] | None = None
-) -> Path | None:
-    """The bundle in force: reprokit's setting, pip's ``cert``, the usual variables, else the system's own or None.
-
-    The system's counts only if the administrator added authorities to it: newer pips use it by default, and a
-    fresh image has the public ones.
-    """
-    return bundle_and_origin(pip_cert, environ, configured, anchors)[0]
-
-
-def bundle_and_origin(
+def find_bundle(
     pip_cert: str, environ: Mapping[str, str], configured: Path | None = None, anchors: tuple[Path, ...] | None = None
 ) -> tuple[Path | None, str]:
-    """As :func:`bundle_path`, with who named it: ``ca_bundle``, ``cert`` (pip's), a variable, or a system's folder."""
+    """The bundle in force: reprokit's setting, pip's ``cert``, the usual variables, else the system's own or None.
+
+    And who named it: ``ca_bundle``, ``cert``, a variable, or a system's folder. The system's counts only if the
+    administrator added authorities to it: newer pips use it by default, and a fresh image has the public ones.
+    """
     if configured is not None:
         return configured, "ca_bundle"
     for origin, named in (("cert", pip_cert), *((name, environ.get(name, "")) for name in _VARIABLES)):

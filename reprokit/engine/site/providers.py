@@ -70,7 +70,7 @@ def silent(provider: str, settings: Settings, environ: Mapping[str, str] | None 
         return ""
     pip = pipconfig.read(environ)
     proxies = network.proxies(environ, configured=settings.proxy, pip_proxy=pip.get("proxy", ""))
-    bundle = authorities.bundle_path(pip.get("cert", ""), environ, settings.ca_bundle)
+    bundle, _ = authorities.find_bundle(pip.get("cert", ""), environ, settings.ca_bundle)
     return _silent(url, tuple(proxies.items()), str(bundle or ""), int(time.monotonic() // REMEMBERED_SECONDS))
 
 

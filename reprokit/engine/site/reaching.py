@@ -40,7 +40,7 @@ def _found(settings: Settings, environ: Mapping[str, str]) -> Iterator[tuple[str
         pip.pop("no-index", None)
     for option in sorted(pip):
         yield f"pip {option}", *pip[option]
-    bundle, origin = authorities.bundle_and_origin(cert[0], environ, settings.ca_bundle)
+    bundle, origin = authorities.find_bundle(cert[0], environ, settings.ca_bundle)
     if bundle is not None:
         origins = {"ca_bundle": settings.origins.get("ca_bundle", ""), "cert": cert[1]}
         yield "CA bundle", str(bundle), origins.get(origin, origin)

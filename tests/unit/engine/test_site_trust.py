@@ -59,17 +59,17 @@ def test_which_bundle_is_in_force(tmp_path: Path) -> None:
         path.write_text(certificate(path.name))
     environ = {"REQUESTS_CA_BUNDLE": str(files["requests"]), "SSL_CERT_FILE": str(files["ssl"])}
     anchors = (tmp_path / "anchors",)
-    assert authorities.bundle_path(str(files["pip"]), environ, files["own"], anchors) == files["own"]
-    assert authorities.bundle_path(str(files["pip"]), environ, None, anchors) == files["pip"]
-    assert authorities.bundle_path("", environ, None, anchors) == files["requests"]
+    assert authorities.find_bundle(str(files["pip"]), environ, files["own"], anchors)[0] == files["own"]
+    assert authorities.find_bundle(str(files["pip"]), environ, None, anchors)[0] == files["pip"]
+    assert authorities.find_bundle("", environ, None, anchors)[0] == files["requests"]
     assert (
-        authorities.bundle_path(str(tmp_path / "absent"), {"SSL_CERT_FILE": str(files["ssl"])}, None, anchors)
+        authorities.find_bundle(str(tmp_path / "absent"), {"SSL_CERT_FILE": str(files["ssl"])}, None, anchors)[0]
         == files["ssl"]
     )
-    assert authorities.bundle_path("", {}, None, anchors) is None
+    assert authorities.find_bundle("", {}, None, anchors)[0] is None
     anchors[0].mkdir()
     (anchors[0] / "site.crt").write_text(certificate("site"))
-    assert authorities.bundle_path("", {}, None, anchors) == authorities.system_bundle()
+    assert authorities.find_bundle("", {}, None, anchors)[0] == authorities.system_bundle()
 
 
 def test_apt_proxies() -> None:
