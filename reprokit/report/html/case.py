@@ -47,7 +47,7 @@ class AxisValues(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class CellEntry:
-    """A cell in the columns of a :class:`Matrix`; positions are those in its lists, -1: none."""
+    """A cell in the columns of a :class:`MatrixTable`; positions are those in its lists, -1: none."""
 
     cell: Mapping[str, str]
     variant: int  # 1: with the fix
@@ -77,14 +77,14 @@ class ShownFailure(JsonRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListedRun(RunRow):
+class CaseRun(RunRow):
     """A run, and how many cells of the case came to which verdict in it."""
 
     found: Mapping[str, int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Matrix(JsonRecord):
+class MatrixTable(JsonRecord):
     """Axes, cells, and the lists that these name."""
 
     axes: tuple[AxisValues, ...]
@@ -94,7 +94,7 @@ class Matrix(JsonRecord):
     reasons: tuple[str, ...]
     states: tuple[str, ...]
     failures: tuple[ShownFailure, ...]
-    runs: tuple[ListedRun, ...]
+    runs: tuple[CaseRun, ...]
     nights: tuple[str, ...]  # ids of runs
 
 
@@ -149,7 +149,7 @@ class ShownTimes(JsonRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CasePage(Matrix):
+class CasePage(MatrixTable):
     """A case of ``data/case/NAME.js``."""
 
     id: str
@@ -218,7 +218,7 @@ def _signature(case: Case) -> Iterator[tuple[str, str]]:
     return ((key, value if isinstance(value, str) else inline(value)) for key, value in keys.items())
 
 
-def _matrix(known: RecordedCase, has_page: HasPage) -> Matrix:
+def _matrix(known: RecordedCase, has_page: HasPage) -> MatrixTable:
     """Axes, cells as columns, and the lists that they name."""
     unrun = explanation.find_not_run(known.file, known.explained.records) if known.file else []
     axes = _axes(known, [*(record.cell for _, record in known.current), *unrun])
@@ -255,7 +255,7 @@ def _matrix(known: RecordedCase, has_page: HasPage) -> Matrix:
         state = _place(states, f"{before}not run since the case was edited") if before else -1
         rows.append(CellEntry(cell=cell, variant=0, state=state, strip=_strip(series, nights)))
     here = {(cell_key(row.cell), row.variant) for row in rows}
-    return Matrix(
+    return MatrixTable(
         axes=tuple(AxisValues(name=name, values=tuple(values)) for name, values in axes.items()),
         cells={
             "at": {name: _places(values, name, rows) for name, values in axes.items()},
@@ -265,7 +265,7 @@ def _matrix(known: RecordedCase, has_page: HasPage) -> Matrix:
         reasons=tuple(reasons),
         states=tuple(states),
         failures=tuple(failures),
-        runs=tuple(ListedRun.pick(list_run(known.history.runs[run]), found=_count(known, run)) for run in runs),
+        runs=tuple(CaseRun.pick(list_run(known.history.runs[run]), found=_count(known, run)) for run in runs),
         nights=tuple(nights),
     )
 
