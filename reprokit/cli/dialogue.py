@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,11 @@ from reprokit.environment.cases import load_text, schema_line
 from reprokit.intake import interview
 from reprokit.intake.captured_run import measure
 from reprokit.intake.draft import Draft, Proof, judge_draft, mark, not_run, open_parts, render
+from reprokit.intake.repairing import MOST_BUILDS, leave_out_missing, repair
 
 _END = "."
+_AGAIN = 3600.0
+"""Seconds for which a cell of the run before is taken over."""
 
 
 class _Terminal:
@@ -137,41 +141,59 @@ def _text(path: str) -> str:
         raise UsageError(f"--failure {path}: cannot be read: {error.strerror}") from None
 
 
-def try_draft(made: Draft, path: Path, *, trust: Trust, asked: bool, yes: bool = False) -> int:
+def try_draft(made: Draft, path: Path, *, trust: Trust, asked: bool, yes: bool = False, fix: bool = False) -> int:
     """Run the draft that was written to ``path``, and write it again with what was confirmed in comments.
 
+    What its builds and its tests prove to be missing is put into it, and it is tried again: see :mod:`.repairing`.
+
     ``trust``: of its text. ``asked``: the user asked for it by ``--try``; otherwise they are asked here. ``yes``: it
-    runs unread, as an untrusted case. Returns 0 where it is confirmed or only offered, 1 where it is not, 3 where that
-    is not decided. Raises as a run does.
+    runs unread, as an untrusted case. ``fix``: its fixed variant has to pass. Returns 0 where it is confirmed or only
+    offered, 1 where it is not, 3 where that is not decided. Raises as a run does.
     """
     from reprokit.cli.display.screen import Screen
     from reprokit.run.approving import Declined
     from reprokit.run.request import Request
     from reprokit.run.run_session import Session
+    from reprokit.search.releases import versions_of
     from reprokit.search.repeating import planner
 
     if parts := open_parts(load_text(str(path), render(made), draft=True).case):
         return _marked(made, path, not_run(parts)) if asked else 0
     if not (asked or ALLOWANCES[trust].asks or confirm("Build and run it here?")):
         return 0
-    session = Session(options.obeyed_store(None), display=Screen(sys.stdout), confirming=planner)
+    made, said = leave_out_missing(made, versions_of)
+    for line in said:
+        echo(line, err=True)
     request = Request.configured(cases=(str(path),), datasets={}, sources={}, yes=yes)
-    try:
-        status = session.start(request, trust=trust)
-    except Declined as error:
-        echo(error, err=True)
-        return 3 if asked else 0
-    except EngineError:
-        _marked(made, path, Proof(status=3, words="not run: no engine answered"))
-        raise
-    if status == 130 or session.record is None:
-        return status
-    proof = judge_draft(made, session.record.cells)
-    status = _marked(made, path, proof, session.record.id)
+    for build in range(MOST_BUILDS, 0, -1):
+        options.write_file(path, schema_line(path) + render(made))
+        session = Session(options.obeyed_store(None), display=Screen(sys.stdout), confirming=planner)
+        try:
+            status = session.start(request, trust=trust)
+        except Declined as error:
+            echo(error, err=True)
+            return 3 if asked else 0
+        except EngineError:
+            _marked(made, path, Proof(status=3, words="not run: no engine answered"))
+            raise
+        if status == 130 or session.record is None:
+            return status
+        run, cells = session.record.id, session.record.cells
+        if build > 1 and (repaired := repair(made, cells, run)):
+            made, words = repaired
+            echo(words, err=True)
+        elif fix and not request.fix and all(cell.verdict and cell.verdict.conclusive for cell in cells):
+            # Its image is there, and its cell is taken over: the fixed variant is what is still to be seen.
+            request = replace(request, fix=True, reuse=_AGAIN)
+        else:
+            break
+    proof = judge_draft(made, cells)
+    status = _marked(made, path, proof, run)
     name = shlex.quote(str(path))
     fails = f"next: reprokit isolate {name}, or write the fix and run reprokit run {name} --fix"
     differs = f"then: change the draft, and reprokit run {name}; reprokit show last 1 --log prints the log of cell 1"
-    echo(fails if proof.reproduced else differs, err=True)
+    if not (fix and proof.reproduced):
+        echo(fails if proof.reproduced else differs, err=True)
     return status if asked else 0
 
 

@@ -35,7 +35,7 @@ from reprokit.intake.report_text import read_report
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
-    from reprokit.intake.bug import BugEntry
+    from reprokit.intake.bug import BugEntry, PipChanges
     from reprokit.intake.captured_run import CommandRun
     from reprokit.intake.draft import Draft
     from reprokit.intake.facts import Fact
@@ -110,7 +110,11 @@ class _Command(options.WithProgram, options.Sections):
     "output. '' for none, where the configuration names one.",
 )
 @click.option(
-    "--try", "tries", is_flag=True, help="With --from: build and run the draft, and mark in it what that confirmed."
+    "--try",
+    "tries",
+    is_flag=True,
+    help="With --from and --data-set: build and run the draft, put into it what builds prove to be missing (at most 6 "
+    "builds), and mark in it what that confirmed.",
 )
 @click.option("--yes", is_flag=True, help="With --try: run it unread, as an untrusted case.")
 @click.option("--no-input", is_flag=True, help="Ask nothing, as where there is no terminal.")
@@ -152,8 +156,8 @@ def command(context: click.Context, /, words: tuple[str, ...], **given: Any) -> 
     before anything was run. Messages of reprokit go to standard error.
 
     With --data-set, cases of the bugs of a data set at PATH are written, of all without BUG: each fails at the buggy
-    commit, and passes with the fix. Nothing is fetched or executed. An entry that cannot become a valid case is
-    reported, and the others are written.
+    commit, and passes with the fix. Nothing is fetched or executed without --try. An entry that cannot become a valid
+    case is reported, and the others are written.
     """
     program = options.program_of(context)
     if line := given.pop("line"):
@@ -165,8 +169,9 @@ def command(context: click.Context, /, words: tuple[str, ...], **given: Any) -> 
         return _capture(program, given["output"], given["force"], timeout)
     options.refuse("no command is given with --", "timeout")
     if kind is not None:
-        options.refuse("--data-set has all of it", *READING, *DESCRIBING)
-        return _import(kind, words, given["output"] or Path(), specs, given["pip"], without, force=given["force"])
+        options.refuse("--data-set has all of it", *(name for name in READING if name != "tries"), *DESCRIBING)
+        out, tries = given["output"] or Path(), given["tries"]
+        return _import(kind, words, out, specs, given["pip"], without, force=given["force"], tries=tries)
     if words:
         raise UsageError(f"{shlex.join(words)}: to run what fails: reprokit new -- {shlex.join(words)}")
     options.refuse("without --data-set", "specs", "without")
@@ -381,9 +386,10 @@ def _import(
     without: Sequence[str],
     *,
     force: bool,
+    tries: bool,
 ) -> int:
-    """Write cases of the bugs in a data set."""
-    from reprokit.intake.bug import PipChanges, WrongBug, requirement, write_cases
+    """Write cases of the bugs in a data set, and try each that is written; the exit status is that of the worst."""
+    from reprokit.intake.bug import write_cases
 
     if kind not in _KINDS:
         raise UsageError(f"no kind of data set {kind!r}{near(kind, _KINDS, prefix='; ')}; known: {', '.join(_KINDS)}")
@@ -392,14 +398,9 @@ def _import(
     place, bugs = Path(words[0]), words[1:]
     if specs and not _KINDS[kind].specs:
         raise UsageError(f"--specs: {kind} says itself how its bugs are installed")
-    try:
-        changes = PipChanges(
-            instead=tuple(requirement(one, "--pip") for one in pip),
-            without=tuple(requirement(one, "--without").name for one in without),
-        )
-    except WrongBug as error:
-        raise UsageError(str(error)) from None
+    changes = _read_changes(pip, without)
     written, refused = 0, 0
+    tried: list[int] = []
     sources: dict[str, None] = {}
     entries: Iterable[BugEntry] = _KINDS[kind].entries(place, bugs, specs)
     if bugs:  # so that one that the data set does not have is refused before anything is written
@@ -412,11 +413,35 @@ def _import(
             written += 1
             sources.update(dict.fromkeys(one.sources))
             echo(str(one.file))
+            if tries and one.draft is not None:
+                tried.append(try_draft(one.draft, one.file, trust=Trust.OWN, asked=True, fix=True))
+                if tried[-1] == 130:
+                    return 130
     if not written and not refused:
         raise UsageError(f"{place} has no bugs")
     echo(f"{pluralize(written, 'case')} written to {out}; {pluralize(refused, 'bug')} not written", err=True)
-    if written:
-        stand_ins = "".join(f" --source {name}=DIR" for name in list(sources)[:4]) + " ..." * (len(sources) > 4)
-        run = f"reprokit run {shlex.quote(str(out))} --fix"
-        echo(f"next: {run}; without access to the git hosts, add{stand_ins}", err=True)
-    return 2 if refused or not written else 0
+    if tried:
+        echo(f"{pluralize(tried.count(0), 'case')} of {len(tried)} confirmed: fails, and passes with the fix", err=True)
+    elif written:
+        echo(_next_step(out, list(sources)), err=True)
+    return 2 if refused or not written else next((one for one in (1, 3) if one in tried), 0)
+
+
+def _read_changes(pip: Sequence[str], without: Sequence[str]) -> PipChanges:
+    """What --pip and --without ask for. Raises UsageError."""
+    from reprokit.intake.bug import PipChanges, WrongBug, requirement
+
+    try:
+        return PipChanges(
+            instead=tuple(requirement(one, "--pip") for one in pip),
+            without=tuple(requirement(one, "--without").name for one in without),
+        )
+    except WrongBug as error:
+        raise UsageError(str(error)) from None
+
+
+def _next_step(out: Path, sources: Sequence[str]) -> str:
+    """How the imported cases are run."""
+    stand_ins = "".join(f" --source {name}=DIR" for name in sources[:4]) + " ..." * (len(sources) > 4)
+    run = f"reprokit run {shlex.quote(str(out))} --fix"
+    return f"next: {run}; without access to the git hosts, add{stand_ins}"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from reprokit.core import interrupts
 from reprokit.core.errors import Cancelled, EngineError, ReprokitError
 from reprokit.engine import images
+from reprokit.engine.container_spec import MODIFIED
 from reprokit.engine.protocol import Build, ImageInfo, Progress, say_downloads
 from reprokit.engine.site.gateway.access import parsed_host
 from reprokit.engine.site.links import ARCHIVES
@@ -69,6 +70,7 @@ def _entry(name: str, content: bytes | Path) -> Iterator[bytes]:
 def _header(name: str, kind: bytes, mode: int, *, size: int = 0, link: str = "") -> bytes:
     info = tarfile.TarInfo(name)
     info.type, info.mode, info.size, info.linkname = kind, mode, size, link
+    info.mtime = MODIFIED  # with 0, `setup.py install` refuses to make an egg of it
     return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
 
 

@@ -215,13 +215,14 @@ def not_run(parts: Sequence[str]) -> Proof:
 
 def judge_draft(made: Draft, cells: Sequence[CellRecord]) -> Proof:
     """What the cells of a run prove of the draft that was run."""
-    passing = [cell for cell in cells if any(matches(cell.cell, one) for one in made.passing)]
+    passing = [cell for cell in cells if cell.variant == "fix" or any(matches(cell.cell, one) for one in made.passing)]
     failing = [cell for cell in cells if cell not in passing]
     axes = dict.fromkeys(axis for cell in cells for axis in cell.cell)
     varying = [axis for axis in axes if len({cell.cell.get(axis) for cell in cells}) > 1]
 
     def name(cell: CellRecord) -> str:
-        return label({axis: cell.cell[axis] for axis in varying if axis in cell.cell} or cell.cell)
+        own = label({axis: cell.cell[axis] for axis in varying if axis in cell.cell} or cell.cell)
+        return f"{own} with the fix" if cell.variant == "fix" else own
 
     def proof(status: int, words: str, *, reproduced: bool = False) -> Proof:
         # What a program printed may name a home or a token; a draft is passed on.
@@ -238,7 +239,8 @@ def judge_draft(made: Draft, cells: Sequence[CellRecord]) -> Proof:
             return proof(1, f"not confirmed: no cell fails as the report shows: {decided.reason}")
         return proof(3, f"not decided: {failing[0].reason if failing else 'no cell of the draft fails by the report'}")
     where = f"in {len(shown)} of {pluralize(len(failing), 'cell')} ({_trials(shown)})"
-    if not _identifies(made.data.get("expect", {})):
+    fixed = any(cell.variant == "fix" and cell.verdict is Verdict.NOT_REPRODUCED for cell in passing)
+    if not (fixed or _identifies(made.data.get("expect", {}))):
         return proof(3, f"not decided: it fails {where}, and any failure would match expect.failure: name this one")
     if other := next((cell for cell in passing if cell.verdict is not Verdict.NOT_REPRODUCED), None):
         known = bool(other.verdict and other.verdict.conclusive)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 from packaging.version import Version
@@ -315,6 +316,16 @@ def _of_project(name: str, asked: AxisRange) -> Releases:
         packages=(name,),
         unknown=(*notes, *unknown),
     )
+
+
+@cache
+def versions_of(project: str) -> frozenset[Version] | None:
+    """The versions of a project that the indexes of the host's pip have; None where one of them does not answer."""
+    try:
+        files, notes = files_of(project)
+    except UsageError:
+        return None
+    return None if notes else frozenset(_by_version(files, project))
 
 
 def _versions_of(values: Iterable[str]) -> Iterator[str]:

@@ -23,3 +23,22 @@ def test_the_buggy_commit_fails_and_the_fix_passes(user: User) -> None:
     sources = [f"--source={name}={made.folder}" for name in ("greet", "greet-tests")]
     user.types("run", "bugs", "--fix", "--os", "debian-12", "--python", "3.11", *sources)
     assert [cell["verdict"] for cell in user.cells()] == ["reproduced", "not-reproduced"]
+
+
+def test_what_a_build_lacks_is_put_into_the_case_and_it_is_tried_again(user: User) -> None:
+    made = bug_datasets.project(user.folder)
+    info = f'python_version="3.11.2"\nbuggy_commit_id="{made.buggy}"\nfixed_commit_id="{made.fixed}"\n'
+    files: dict[str, str | bytes] = {
+        "bug.info": f'{info}test_file="{bug_datasets.TEST}"\n',
+        "setup.sh": "jq --version\n",
+        "run_test.sh": f"python3 -m unittest {bug_datasets.ID}.test_comma\n",
+    }
+    bug_datasets.bugsinpy(user.folder / "data", made, files=files)
+    user.write("reprokit.toml", f"sources = {{greet = '{made.folder}', greet-tests = '{made.folder}'}}\n")
+    said = user.types("new", "--data-set", "bugsinpy", "data", "greet:1", "--try", "-o", "bugs")
+    assert "put into the case: apt: jq: " in said
+    assert "1 case of 1 confirmed" in said
+    text = " ".join((user.folder / "bugs/bugsinpy-greet-1.yaml").read_text().replace("\n#", "\n").split())
+    assert "git, jq]" in text
+    assert "Tried by `reprokit new --try`" in text.partition("schema:")[0]
+    assert [cell["verdict"] for cell in user.cells()] == ["reproduced", "not-reproduced"]

@@ -28,12 +28,14 @@ _LEFT_OUT = {
     **dict.fromkeys(("pywin32", "pypiwin32", "pywinpty"), "it is for Windows"),
     "pkg-resources": "Debian's pip listed it by mistake",
 }
+_PLAIN = re.compile(r"\w[\w.-]*(?:==[\w.]+)?")
+"""A package of the index, in setup.sh."""
 _PYTEST = "pytest==5.4.3"
 """The release that most of the data set names, for bugs that run pytest and do not name one."""
 _TOX_LISTS = ("test_requirements.txt", "requirements_test.txt", "requirements-test.txt", "test-requirements.txt")
 """Where projects that use tox have what it installs; those that there are."""
-_SETUPTOOLS = "setuptools<58"
-"""The data set is of 2020: its packages use what setuptools 58 (use_2to3) and 82 (pkg_resources) no longer have."""
+_DAY = "2020-08-01"
+"""Its bugs were added in May and June 2020 (its history), with the setuptools and the packages of these days."""
 
 
 def entries(place: Path, chosen: Sequence[str], specs: Path | None) -> Iterator[BugEntry]:
@@ -73,9 +75,7 @@ def _bug(place: Path, project: str, number: str) -> Bug:
     wanted.read(read_text(place, home / "requirements.txt", missing=""), str(home / "requirements.txt"))
     tests = _Tests()
     tests.read(read_text(place, home / "run_test.sh"), str(home / "run_test.sh"))
-    steps = [
-        line.split() for line in re.split(r"[\n;]", read_text(place, home / "setup.sh", missing="")) if line.split()
-    ]
+    steps = wanted.take_installs(read_text(place, home / "setup.sh", missing=""))
     if tests.pytest and not wanted.has("pytest") and not any(_installs(words, "pytest") for words in steps):
         wanted.steps.append([_PYTEST])
         wanted.said.append(
@@ -95,6 +95,7 @@ def _bug(place: Path, project: str, number: str) -> Bug:
         test_files=tuple(checks.path(one, f"{where}: test_file") for one in files),
         python=info.get("python_version", ""),
         pip=tuple(wanted.steps),
+        pip_before=_DAY,
         setup=_setup(steps, wanted.project_itself, tests.tox),
         env=_python_path(project, info.get("pythonpath", ""), where),
         command="\n".join(tests.lines) + "\n",
@@ -128,25 +129,19 @@ def _installs(words: Sequence[str], package: str) -> bool:
 
 
 def _setup(steps: Sequence[Sequence[str]], project_itself: bool, tox: bool) -> str:
-    """The steps of setup.sh: as words, never as shell; one that fails does not stop the build, as in their program."""
+    """The steps of setup.sh: as words, never as shell. One that fails stops the build: its log says why."""
     if not (steps or project_itself or tox):
         return ""
     lines = [
-        "# A version for packages that ask git for theirs: the tree has no repository. And setuptools of their time.",
+        "# A version for packages that ask git for theirs: the tree has no repository.",
         "export SETUPTOOLS_SCM_PRETEND_VERSION=0.0.0 PBR_VERSION=0.0.0",
-        f"printf '%s\\n' '{_SETUPTOOLS}' > /tmp/build-constraints.txt",
-        "export PIP_CONSTRAINT=/tmp/build-constraints.txt PIP_BUILD_CONSTRAINT=/tmp/build-constraints.txt",
     ]
     if project_itself:
         lines += [
             "# A setup.py of that time may import pip, or the packages above: an isolated build has neither.",
             "pip install . || { pip install setuptools wheel && pip install --no-build-isolation .; }",
         ]
-    if steps:
-        lines.append("# setup.sh: the data set's own program goes on where a step fails.")
-    for words in steps:
-        command = shlex.join(words)
-        lines.append(f"{command} || echo {shlex.quote(f'setup.sh of the data set: this failed: {command}')}")
+    lines += map(shlex.join, steps)
     if tox:
         lines += [
             f"for list in {shlex.join(_TOX_LISTS)}; do",
@@ -159,7 +154,13 @@ def _setup(steps: Sequence[Sequence[str]], project_itself: bool, tox: bool) -> s
 def _notes(home: str, wanted: _Requirements, tests: _Tests) -> dict[Loc, tuple[str, ...]]:
     network = "The data set does not say whether the tests need a network: add `network: bridge` if so."
     tox = ("tox would install from the index when it runs: setup does so here, and pytest runs.",) if tests.tox else ()
-    found = {("environment", "pip"): tuple(wanted.said), ("command",): tox, ("resources",): (network,)}
+    day = ("The data set is of these days: what has no version comes as it was then, and so do the tools of builds.",)
+    found = {
+        ("environment", "pip"): tuple(wanted.said),
+        ("environment", "pip_before"): day,
+        ("command",): tox,
+        ("resources",): (network,),
+    }
     return {(): (f"Imported from BugsInPy, {home}.",), **{place: said for place, said in found.items() if said}}
 
 
@@ -192,6 +193,17 @@ class _Requirements:
             # A list of pip freeze is complete, and today's pip refuses some of what the pip of its time installed.
             frozen = all(re.fullmatch(r"[^=;]+==[^;,*]+", line) for line in kept)
             self.steps.append({"requirements": kept, "options": ["--no-deps"]} if frozen else kept)
+
+    def take_installs(self, content: str) -> list[list[str]]:
+        """The steps of setup.sh, without what installs packages of the index alone: each is a step of pip here."""
+        steps = []
+        for words in filter(None, map(str.split, re.split(r"[\n;]", content))):
+            head, packages = words[:2], words[2:]
+            if head in (["pip", "install"], ["pip3", "install"]) and packages and all(map(_PLAIN.fullmatch, packages)):
+                self.steps.append(packages)
+            else:
+                steps.append(words)
+        return steps
 
     def has(self, package: str) -> bool:
         """Whether a package is in the list."""

@@ -70,8 +70,10 @@ class TestBugsInPy:
         assert (buggy.sources["greet"].ref, fixed.sources["greet"].ref) == (project.buggy, project.fixed)
         assert buggy.sources["greet-tests"] == fixed.sources["greet-tests"]
         assert buggy.sources["greet-tests"].ref == project.fixed
-        assert f"(cd .fixed && cp --parents -- {TEST} ../greet/)" in buggy.environment.setup
-        assert "python setup.py install || echo" in buggy.environment.setup
+        assert "(cd .fixed && cp -r --parents -- tests ../greet/)" in buggy.environment.setup, "with what they use"
+        assert buggy.environment.setup.endswith("python setup.py install\ntouch a\n"), (
+            "a step that fails stops the build"
+        )
         assert case.command == f"cd greet\npython -m unittest -q {ID}.test_comma\n"
         assert case.expect.reproduces == "all"
         assert (case.matrix.axes["os"], case.matrix.axes["python"]) == (("ubuntu-20.04",), ("3.8",))

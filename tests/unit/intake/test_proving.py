@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -65,6 +66,21 @@ def test_what_is_confirmed(made: Draft, verdicts: dict[str, Verdict], status: in
     if verdicts:
         assert "measured in its image: os debian-12" in text
         assert f"\n# {'' if status == 0 else 'not '}confirmed by run r-1" in expect
+
+
+@pytest.mark.parametrize(
+    ("with_fix", "status", "said"),
+    [
+        (PASSES, 0, "numpy=2.0.0 with the fix passes"),
+        (FAILS, 1, "with the fix passes by the report, and fails in the same way here"),
+        (Verdict.BUILD_FAILED, 3, "not decided"),
+    ],
+)
+def test_a_fix_that_passes_says_that_the_failure_is_the_reported_one(with_fix: Verdict, status: int, said: str) -> None:
+    [case] = cells(_2_0_0=FAILS)
+    proof = judge_draft(draft({"exit_code": "nonzero"}), [case, replace(case, variant="fix", verdict=with_fix)])
+    assert proof.status == status
+    assert said in proof.words
 
 
 @pytest.mark.parametrize(

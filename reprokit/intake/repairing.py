@@ -1,0 +1,142 @@
+"""What a draft lacks: pins that no index has, and what a run of it proves to be missing, put into it with a comment.
+
+A step is taken only where a log proves it (``put`` of a cause of failed builds, a module that tests do not find), or
+where an index was asked. Each is one comment in the case.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from reprokit.case.tree import Loc
+from reprokit.evidence.records import CellRecord
+from reprokit.intake.draft import Draft
+from reprokit.intake.pieces import table
+
+MOST_BUILDS = 6
+"""Builds of a draft that is repaired: the first, and one for each step."""
+_PUT = re.compile(r"(?:environment\.)?(?P<key>apt|pip|matrix\.\w+): \[(?P<values>.+)\]")
+_NO_MODULE = re.compile(r"No module named '(?P<name>\w+)")
+
+
+def leave_out_missing(made: Draft, versions: Callable[[str], Collection[Version] | None]) -> tuple[Draft, list[str]]:
+    """The draft without requirements that no index has, and what is said of each. A pre-release becomes its release.
+
+    ``versions``: those of a package that the indexes have, none of one that they do not have; None where no index
+    answers.
+    """
+    said: list[str] = []
+
+    def check(line: str) -> str:
+        try:
+            asked = Requirement(line)
+        except InvalidRequirement:
+            return line
+        pins = [one.version for one in asked.specifier if one.operator == "=="]
+        there = versions(asked.name) if asked.url is None else None
+        if there is None or (there and not pins):
+            return line
+        try:
+            pin = Version(pins[0]) if pins else Version("0")
+        except InvalidVersion:  # 1.2.*
+            return line
+        if pin in there:
+            return line
+        if there and pin.is_prerelease and (final := Version(pin.base_version)) in there:
+            said.append(f"{asked.name}=={final} instead of {line}, which no index has any more.")
+            return f"{asked.name}=={final}"
+        said.append(f"Left out: {line}: no index has {'this version' if there else 'this package'}.")
+        return ""
+
+    steps = [_with_lines(step, list(filter(None, map(check, _lines(step))))) for step in _steps(made)]
+    if not said:
+        return made, said
+    return _note(_with_pip(made, [step for step in steps if _lines(step)]), ("environment", "pip"), said), said
+
+
+def repair(made: Draft, cells: Sequence[CellRecord], run: str) -> tuple[Draft, str] | None:
+    """The draft with what the ``run`` of these cells proves to be missing, and the words for it; None for nothing new.
+
+    What is there already is not put again: then something else is wrong.
+    """
+    for cell in cells:
+        if (build := cell.details.build) and (put := _PUT.fullmatch(build.put)):
+            key, values = put["key"], [one.strip(" \"'") for one in put["values"].split(",")]
+            why = build.cause
+        elif module := _missing_module(made, cell):
+            key, values = "pip", [str(table("packages")[module]["pip"][0])]
+            why = f"the tests do not find the Python module {module}"
+        else:
+            continue
+        if (changed := _put(made, key, values)) is not None:
+            place: Loc = ("matrix",) if key.startswith("matrix.") else ("environment", key)
+            words = f"put into the case: {key}: {', '.join(values)}: {why}"
+            return _note(changed, place, [f"By `reprokit new --try`, run {run}: {', '.join(values)}: {why}."]), words
+    return None
+
+
+def _missing_module(made: Draft, cell: CellRecord) -> str:
+    """The module that the trials of a cell do not find, where it is of a known package and not of the sources."""
+    for trial in cell.trials:
+        seen = trial.exception
+        found = (
+            _NO_MODULE.search(seen.message) if seen and seen.type.endswith(("ImportError", "NotFoundError")) else None
+        )
+        if found and found["name"] in table("packages") and found["name"] not in made.data.get("sources", {}):
+            return found["name"]
+    return ""
+
+
+def _put(made: Draft, key: str, values: Sequence[str]) -> Draft | None:
+    """The draft with values; None where it has them all, or where one of them is to be chosen (VERSION)."""
+    if any(value.isupper() for value in values):
+        return None
+    environment = made.data.get("environment", {})
+    if key == "pip":
+        known = {_name(line) for step in _steps(made) for line in _lines(step)}
+        new = [value for value in values if _name(value) not in known]
+        return _with_pip(made, [new, *_steps(made)]) if new else None
+    if key == "apt":
+        new = [value for value in values if value not in environment.get("apt", ())]
+        return _with_environment(made, {"apt": [*environment.get("apt", ()), *new]}) if new else None
+    axis = key.partition(".")[2]
+    matrix = made.data.get("matrix", {})
+    return None if axis in matrix else replace(made, data={**made.data, "matrix": {**matrix, axis: list(values)}})
+
+
+def _steps(made: Draft) -> list[Any]:
+    """The steps of pip: a list of requirements alone is one."""
+    steps = made.data.get("environment", {}).get("pip", ())
+    return [list(steps)] if steps and isinstance(steps[0], str) else list(steps)
+
+
+def _lines(step: Any) -> list[str]:
+    return list(step["requirements"] if isinstance(step, Mapping) else step)
+
+
+def _with_lines(step: Any, lines: list[str]) -> Any:
+    return {**step, "requirements": lines} if isinstance(step, Mapping) else lines
+
+
+def _with_pip(made: Draft, steps: list[Any]) -> Draft:
+    return _with_environment(made, {"pip": steps})
+
+
+def _with_environment(made: Draft, more: Mapping[str, Any]) -> Draft:
+    environment = {**made.data.get("environment", {}), **more}
+    return replace(made, data={**made.data, "environment": {key: value for key, value in environment.items() if value}})
+
+
+def _note(made: Draft, place: Loc, lines: Sequence[str]) -> Draft:
+    return replace(made, notes={**made.notes, place: (*made.notes.get(place, ()), *lines)})
+
+
+def _name(line: str) -> str:
+    return canonicalize_name(re.split(r"[^\w.-]", line)[0])

@@ -1,0 +1,112 @@
+"""What is missing is put into a draft once, with a comment, and only where a log or an index proves it. No engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from packaging.version import Version
+
+from reprokit.environment.cases import load_text
+from reprokit.evidence.details import CellDetails, FailedBuildRecord
+from reprokit.evidence.model import Outcome, Verdict
+from reprokit.evidence.records import CellRecord, ExceptionRecord, TrialRecord
+from reprokit.intake.draft import Draft, render
+from reprokit.intake.repairing import leave_out_missing, repair
+
+INDEX = {
+    "numpy": {Version("1.18.4"), Version("1.19.0")},
+    "six": {Version("1.15.0")},
+    "unittest": frozenset[Version](),
+    "ours": None,  # an index does not answer
+}
+
+
+def draft(**environment: Any) -> Draft:
+    source = {"git": "https://x.org/y", "ref": "v1", "path": "yaml"}
+    expect = {"failure": {"exception": "ValueError"}}
+    data = {"id": "x", "title": "x", "matrix": {"os": ["debian-12"]}, "command": "true", "expect": expect}
+    return Draft(data={**data, "environment": environment, "sources": {"yaml": source}})
+
+
+def cell(put: str = "", *messages: str) -> CellRecord:
+    trials = [
+        TrialRecord(
+            number=number, outcome=Outcome.DIFFERENT_FAILURE, exit_code=1, seconds=1.0, oom=False, timed_out=False,
+            reason="", log="", exception=ExceptionRecord(type="ModuleNotFoundError", message=message),
+        )
+        for number, message in enumerate(messages, 1)
+    ]  # fmt: skip
+    build = None if messages else FailedBuildRecord(step="RUN x", cause="the cause", put=put)
+    return CellRecord(
+        number=1, case_id="x", case_path="x.yaml", case_digest="sha256:0", cell={"os": "debian-12"},
+        verdict=Verdict.BUILD_FAILED, details=CellDetails(build=build), trials=tuple(trials),
+    )  # fmt: skip
+
+
+def environment_of(made: Draft) -> Any:
+    """As a case that is read again has it: a draft that is not a valid case fails here."""
+    load_text("x.yaml", render(made), draft=True)
+    return made.data["environment"]
+
+
+@pytest.mark.parametrize(
+    ("line", "kept", "said"),
+    [
+        ("numpy==1.19.0rc2", "numpy==1.19.0", "numpy==1.19.0 instead of numpy==1.19.0rc2"),
+        ("six==1.99", "", "Left out: six==1.99: no index has this version."),
+        ("unittest", "", "Left out: unittest: no index has this package."),
+        ("six==1.15.0", "six==1.15.0", ""),
+        ("six>=1.0", "six>=1.0", ""),
+        ("numpy==1.18.*", "numpy==1.18.*", ""),
+        ("ours==1.0", "ours==1.0", ""),
+        ("-e .", "-e .", ""),
+        ("six @ https://x.org/six-9.whl", "six @ https://x.org/six-9.whl", ""),
+    ],
+)
+def test_what_no_index_has_is_left_out_and_said(line: str, kept: str, said: str) -> None:
+    for step in ([line, "six"], {"requirements": [line, "six"], "options": ["--no-deps"]}):
+        made, lines = leave_out_missing(draft(pip=[step]), INDEX.__getitem__)
+        [left] = environment_of(made)["pip"]
+        assert (left["requirements"] if isinstance(left, dict) else left) == [*filter(None, [kept]), "six"]
+        assert len(lines) == bool(said)
+        assert said in " ".join(lines)
+        assert said in " ".join(render(made).replace("#", " ").split())
+
+
+def test_a_package_that_is_missing_is_put_once() -> None:
+    found = repair(draft(apt=["git"]), [cell("environment.apt: [libxml2-dev, git]")], "r-1")
+    assert found is not None
+    made, words = found
+    assert environment_of(made)["apt"] == ["git", "libxml2-dev"]
+    assert "the cause" in words
+    assert "run r-1" in render(made)
+    assert repair(made, [cell("environment.apt: [libxml2-dev]")], "r-2") is None, "it is there: something else is wrong"
+
+
+def test_what_tests_do_not_find_is_installed_first_by_the_name_of_its_package() -> None:
+    found = repair(draft(pip=["six==1.15.0"]), [cell("", "No module named 'bs4.element'")], "r-1")
+    assert found is not None
+    assert environment_of(found[0])["pip"] == [["beautifulsoup4"], ["six==1.15.0"]]
+    assert repair(found[0], [cell("", "No module named 'bs4'")], "r-2") is None
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        cell(""),
+        cell("matrix.cmake: [VERSION]"),
+        cell("", "No module named 'something_of_the_reporter'"),
+        cell("", "No module named 'yaml.nodes'"),  # the source itself has this name
+        cell("", "bad shape"),
+    ],
+)
+def test_what_is_not_proven_is_not_put(one: CellRecord) -> None:
+    assert repair(draft(apt=["git"]), [one], "r-1") is None
+
+
+def test_a_version_of_an_axis_is_put_where_the_case_has_none() -> None:
+    found = repair(draft(), [cell('matrix.cmake: ["3.31"]')], "r-1")
+    assert found is not None
+    assert found[0].data["matrix"]["cmake"] == ["3.31"]
+    assert repair(found[0], [cell('matrix.cmake: ["3.31"]')], "r-2") is None
