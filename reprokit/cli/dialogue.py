@@ -22,7 +22,7 @@ from reprokit.environment.axis import Axis
 from reprokit.environment.cases import load_text, schema_line
 from reprokit.intake import interview
 from reprokit.intake.captured_run import measure
-from reprokit.intake.draft import Draft, Proof, judge_draft, mark, not_run, open_parts, render
+from reprokit.intake.draft import FAILS, Draft, Proof, judge_draft, mark, not_run, open_parts, render
 from reprokit.intake.repairing import MOST_BUILDS, leave_out_missing, repair
 
 _END = "."
@@ -161,11 +161,13 @@ def try_draft(made: Draft, path: Path, *, trust: Trust, asked: bool, yes: bool =
         return _marked(made, path, not_run(parts)) if asked else 0
     if not (asked or ALLOWANCES[trust].asks or confirm("Build and run it here?")):
         return 0
-    made, said = leave_out_missing(made, versions_of)
+    said: list[str] = []
+    if fix:  # lists of whole environments; the package of a report's draft decides
+        made, said = leave_out_missing(made, versions_of)
     for line in said:
         echo(line, err=True)
-    request = Request.configured(cases=(str(path),), datasets={}, sources={}, yes=yes)
-    for build in range(MOST_BUILDS, 0, -1):
+    request, builds = Request.configured(cases=(str(path),), datasets={}, sources={}, yes=yes), 0
+    while True:
         options.write_file(path, schema_line(path) + render(made))
         session = Session(options.obeyed_store(None), display=Screen(sys.stdout), confirming=planner)
         try:
@@ -178,11 +180,11 @@ def try_draft(made: Draft, path: Path, *, trust: Trust, asked: bool, yes: bool =
             raise
         if status == 130 or session.record is None:
             return status
-        run, cells = session.record.id, session.record.cells
-        if build > 1 and (repaired := repair(made, cells, run)):
+        run, cells, builds = session.record.id, session.record.cells, builds + 1
+        if builds < MOST_BUILDS and (repaired := repair(made, cells, run)):
             made, words = repaired
             echo(words, err=True)
-        elif fix and not request.fix and all(cell.verdict and cell.verdict.conclusive for cell in cells):
+        elif fix and not request.fix and any(cell.verdict in FAILS for cell in cells):
             # Its image is there, and its cell is taken over: the fixed variant is what is still to be seen.
             request = replace(request, fix=True, reuse=_AGAIN)
         else:

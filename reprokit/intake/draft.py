@@ -184,7 +184,8 @@ def is_foreign(text: str) -> bool:
 
 # -- what a run proves -------------------------------------------------------------------------------------------------
 
-_FAILS = (Verdict.REPRODUCED, Verdict.FLAKY)
+FAILS = (Verdict.REPRODUCED, Verdict.FLAKY)
+"""Verdicts of a cell that fails as the report shows."""
 _LISTED = 20
 """Most cells that a comment lists."""
 
@@ -230,10 +231,10 @@ def judge_draft(made: Draft, cells: Sequence[CellRecord]) -> Proof:
         text = scrub(words).text
         return Proof(status=status, words=text, cells=(*listed, *_measured(failing)), reproduced=reproduced)
 
-    if too := next((cell for cell in passing if cell.verdict in _FAILS), None):
+    if too := next((cell for cell in passing if cell.verdict in FAILS), None):
         why = f"{name(too)} passes by the report, and fails in the same way here"
         return proof(1, f"not confirmed: {why}: the draft lacks what the bug depends on")
-    shown = [cell for cell in failing if cell.verdict in _FAILS]
+    shown = [cell for cell in failing if cell.verdict in FAILS]
     if not shown:
         if decided := next((cell for cell in failing if cell.verdict and cell.verdict.conclusive), None):
             return proof(1, f"not confirmed: no cell fails as the report shows: {decided.reason}")

@@ -108,7 +108,9 @@ def _put(made: Draft, key: str, values: Sequence[str]) -> Draft | None:
         return _with_environment(made, {"apt": [*environment.get("apt", ()), *new]}) if new else None
     axis = key.partition(".")[2]
     matrix = made.data.get("matrix", {})
-    return None if axis in matrix else replace(made, data={**made.data, "matrix": {**matrix, axis: list(values)}})
+    if axis in matrix or "include" in matrix:  # beside cells that are listed, an axis would be more cells
+        return None
+    return replace(made, data={**made.data, "matrix": {**matrix, axis: list(values)}})
 
 
 def _steps(made: Draft) -> list[Any]:
