@@ -259,7 +259,9 @@ def _missing_distribution(log: BuildLog) -> CauseWords | None:
     except InvalidRequirement:
         asked = None
     versions = sorted(filter(None, map(_version, found["versions"].split(", "))))
-    return {"what": what, "python": _other_python(log, asked), "near": _near(asked, versions)}
+    # pip names no package where it says what it ignored, and says so just before: an earlier line is of another one.
+    before = "\n".join(log.text[: found.start()].splitlines()[-3:])
+    return {"what": what, "python": _other_python(before, asked), "near": _near(asked, versions)}
 
 
 def _version(text: str) -> Version | None:
@@ -269,9 +271,9 @@ def _version(text: str) -> Version | None:
         return None
 
 
-def _other_python(log: BuildLog, asked: Requirement | None) -> str:
+def _other_python(text: str, asked: Requirement | None) -> str:
     """What the asked version demands of Python, where pip says that it is therefore passed over."""
-    for found in re.findall(r"different python version: (.*)", log.text):
+    for found in re.findall(r"different python version: (.*)", text):
         for entry in found.split("; "):
             version, _, python = entry.partition(" Requires-Python ")
             known = _version(version)

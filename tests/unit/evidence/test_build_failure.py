@@ -68,6 +68,15 @@ def test_a_step_that_the_kernel_killed_is_known_by_its_exit_status() -> None:
     assert "was killed" in explain(PIP, ("Collecting x",), 'process "/bin/sh" did not complete: exit code: 137').cause
 
 
+def test_the_python_that_an_earlier_line_of_pip_names_is_not_that_of_another_package() -> None:
+    ignored = "ERROR: Ignored the following versions that require a different python version: "
+    ignored += "1.0 Requires-Python >=3.12"
+    none = "ERROR: Could not find a version that satisfies the requirement other==1.0 (from versions: 0.9)"
+    assert "other==1.0 needs Python >=3.12" in explain(PIP, (ignored, none)).cause
+    apart = explain(PIP, (ignored, "Collecting a", "Collecting b", "Collecting other==1.0", none)).cause
+    assert "the index has no other==1.0 for this Python" in apart
+
+
 def test_a_patch_that_fails_after_much_output_is_explained_at_once() -> None:
     stop = "reprokit: setup.sh line 3, exit status 1: make && git apply x.patch"
     tail = [*["word " * 380] * 100, "error: patch failed: a.c:1", stop]
