@@ -195,12 +195,15 @@ class _Requirements:
             self.steps.append({"requirements": kept, "options": ["--no-deps"]} if frozen else kept)
 
     def take_installs(self, content: str) -> list[list[str]]:
-        """The steps of setup.sh, without what installs packages of the index alone: each is a step of pip here."""
+        """The steps of setup.sh, without what installs packages of the index alone: each is a step of pip here.
+
+        What the list has by name is there already.
+        """
         steps = []
         for words in filter(None, map(str.split, re.split(r"[\n;]", content))):
             head, packages = words[:2], words[2:]
             if head in (["pip", "install"], ["pip3", "install"]) and packages and all(map(_PLAIN.fullmatch, packages)):
-                self.steps.append(packages)
+                self.steps += [new] if (new := [one for one in packages if "==" in one or not self.has(one)]) else []
             else:
                 steps.append(words)
         return steps

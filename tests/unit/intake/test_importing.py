@@ -113,6 +113,15 @@ class TestBugsInPy:
         assert "Left out: greet==1.0.dev0:" in text
         assert "By --pip or --without, instead of attrs==19.3.0, py==1.8.1: ATTRS>19, mock." in text
 
+    def test_installs_of_setup_are_steps_of_pip_and_what_builds_the_project_is_not(self, project: Project) -> None:
+        steps = "pip install Six\npip3 install nose mock==4.0\npip install -e .\npip install ; pip install x>=1\n"
+        files: dict[str, str | bytes] = {"requirements.txt": "six==1.15.0\n", "setup.sh": steps}
+        bug_datasets.bugsinpy(Path("data"), project, files=files)
+        assert invoke(["new", "--data-set", "bugsinpy", "data"]) == 0
+        _, buggy, _ = both("bugsinpy-greet-1.yaml")
+        assert [step.requirements for step in buggy.environment.pip_steps] == [("six==1.15.0",), ("nose", "mock==4.0")]
+        assert buggy.environment.setup.endswith("\npip install -e .\npip install\npip install 'x>=1'\n")
+
     def test_a_sequence_of_tests_pytest_without_a_version_and_tox(self, project: Project) -> None:
         commands = "pytest tests/a.py::T::test_a[x y]\n\npython3 -m pytest tests/a.py::test_b;tox tests/b.py::test_c\n"
         bug_datasets.bugsinpy(Path("data"), project, files={"run_test.sh": commands})
