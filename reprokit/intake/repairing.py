@@ -58,7 +58,8 @@ def leave_out_missing(made: Draft, versions: Callable[[str], Collection[Version]
     steps = [_with_lines(step, list(filter(None, map(check, _lines(step))))) for step in _steps(made)]
     if not said:
         return made, said
-    return _note(_with_pip(made, [step for step in steps if _lines(step)]), ("environment", "pip"), said), said
+    left = [step for step in steps if _lines(step)]
+    return _note(_with_pip(made, left), ("environment", "pip") if left else (), said), said
 
 
 def repair(made: Draft, cells: Sequence[CellRecord], run: str) -> tuple[Draft, str] | None:

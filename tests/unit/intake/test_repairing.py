@@ -74,6 +74,12 @@ def test_what_no_index_has_is_left_out_and_said(line: str, kept: str, said: str)
         assert said in " ".join(render(made).replace("#", " ").split())
 
 
+def test_where_nothing_is_left_to_install_it_is_said_at_the_top() -> None:
+    made, _ = leave_out_missing(draft(pip=["unittest"], apt=["git"]), INDEX.__getitem__)
+    assert environment_of(made) == {"apt": ["git"]}
+    assert render(made).startswith("# Left out: unittest: no index has this package.")
+
+
 def test_a_package_that_is_missing_is_put_once() -> None:
     found = repair(draft(apt=["git"]), [cell("environment.apt: [libxml2-dev, git]")], "r-1")
     assert found is not None
