@@ -61,7 +61,7 @@ class TestBugsInPy:
     def test_the_buggy_commit_with_the_tests_of_the_fix_and_the_fixed_commit(
         self, project: Project, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        bug_datasets.bugsinpy(Path("data"), project, files={"setup.sh": "python setup.py install; touch a\r\n"})
+        bug_datasets.bugsinpy(Path("data"), project, files={"setup.sh": "python setup.py build; touch a\r\n"})
         assert invoke(["new", "--data-set", "bugsinpy", "data", "greet:1", "-o", "bugs"]) == 0
         said = capsys.readouterr()
         assert said.out == "bugs/bugsinpy-greet-1.yaml\n"
@@ -71,9 +71,7 @@ class TestBugsInPy:
         assert buggy.sources["greet-tests"] == fixed.sources["greet-tests"]
         assert buggy.sources["greet-tests"].ref == project.fixed
         assert "(cd .fixed && cp -r --parents -- tests ../greet/)" in buggy.environment.setup, "with what they use"
-        assert buggy.environment.setup.endswith("python setup.py install\ntouch a\n"), (
-            "a step that fails stops the build"
-        )
+        assert buggy.environment.setup.endswith("python setup.py build\ntouch a\n"), "a step that fails stops the build"
         assert case.command == f"cd greet\npython -m unittest -q {ID}.test_comma\n"
         assert case.expect.reproduces == "all"
         assert (case.matrix.axes["os"], case.matrix.axes["python"]) == (("ubuntu-20.04",), ("3.8",))
@@ -114,12 +112,14 @@ class TestBugsInPy:
         assert "By --pip or --without, instead of attrs==19.3.0, py==1.8.1: ATTRS>19, mock." in text
 
     def test_installs_of_setup_are_steps_of_pip_and_what_builds_the_project_is_not(self, project: Project) -> None:
-        steps = "pip install Six\npip3 install nose mock==4.0\npip install -e .\npip install ; pip install x>=1\n"
+        steps = "python setup.py install\npip install Six\npip3 install nose mock==4.0\n"
+        steps += "pip install -e .\npip install ; pip install x>=1\n"
         files: dict[str, str | bytes] = {"requirements.txt": "six==1.15.0\n", "setup.sh": steps}
         bug_datasets.bugsinpy(Path("data"), project, files=files)
         assert invoke(["new", "--data-set", "bugsinpy", "data"]) == 0
         _, buggy, _ = both("bugsinpy-greet-1.yaml")
         assert [step.requirements for step in buggy.environment.pip_steps] == [("six==1.15.0",), ("nose", "mock==4.0")]
+        assert "\npip install . ||" in buggy.environment.setup, "pip fetches what it needs, from the site's index"
         assert buggy.environment.setup.endswith("\npip install -e .\npip install\npip install 'x>=1'\n")
 
     def test_a_sequence_of_tests_pytest_without_a_version_and_tox(self, project: Project) -> None:
