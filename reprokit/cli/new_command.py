@@ -35,7 +35,7 @@ from reprokit.intake.report_text import read_report
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
-    from reprokit.intake.bug import BugEntry, PipChanges
+    from reprokit.intake.bug import BugEntry
     from reprokit.intake.captured_run import CommandRun
     from reprokit.intake.draft import Draft
     from reprokit.intake.facts import Fact
@@ -52,7 +52,7 @@ READING = ("source", "each", "facts", "ask", "reader", "tries", "yes", "no_input
 SECTIONS = {
     "From a report (or from answers at the terminal)": (*READING, *DESCRIBING, "pip"),
     "From a command that fails": ("line", "timeout"),
-    "From a data set of bugs": ("kind", "specs", "without"),
+    "From a data set of bugs": ("kind", "specs"),
     "Where to": ("output", "force"),
 }
 EXAMPLES = """\b
@@ -86,7 +86,7 @@ class _Command(options.WithProgram, options.Sections):
     "--pip",
     multiple=True,
     metavar="REQUIREMENT",
-    help="A Python package (several: all); with --data-set, in place of what the bugs name of it, or beside it.",
+    help="A Python package (several: all).",
 )
 @click.option(
     "--failure",
@@ -126,7 +126,6 @@ class _Command(options.WithProgram, options.Sections):
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A JSON file: " + "; ".join(f"{kind.name}: {kind.specs}" for kind in _KINDS.values() if kind.specs) + ".",
 )
-@click.option("--without", multiple=True, metavar="PACKAGE", help="Leave out a Python package that bugs name.")
 @click.option(
     "-o",
     "--output",
@@ -163,18 +162,18 @@ def command(context: click.Context, /, words: tuple[str, ...], **given: Any) -> 
     if line := given.pop("line"):
         program = program or _program(line)
     timeout, kind = given.pop("timeout"), given.pop("kind")
-    specs, without = given.pop("specs"), given.pop("without")
+    specs = given.pop("specs")
     if program:
-        options.refuse("a command is run", *READING, *DESCRIBING, "pip", "words", "kind", "specs", "without")
+        options.refuse("a command is run", *READING, *DESCRIBING, "pip", "words", "kind", "specs")
         return _capture(program, given["output"], given["force"], timeout)
     options.refuse("no command is given with --", "timeout")
     if kind is not None:
-        options.refuse("--data-set has all of it", *(name for name in READING if name != "tries"), *DESCRIBING)
+        options.refuse("--data-set has all of it", *(name for name in READING if name != "tries"), *DESCRIBING, "pip")
         out, tries = given["output"] or Path(), given["tries"]
-        return _import(kind, words, out, specs, given["pip"], without, force=given["force"], tries=tries)
+        return _import(kind, words, out, specs, force=given["force"], tries=tries)
     if words:
         raise UsageError(f"{shlex.join(words)}: to run what fails: reprokit new -- {shlex.join(words)}")
-    options.refuse("without --data-set", "specs", "without")
+    options.refuse("without --data-set", "specs")
     return _draft(**given)
 
 
@@ -377,17 +376,7 @@ def _write_captured(words: Sequence[str], ran: CommandRun, output: Path | None, 
     echo("\n".join(lines), err=True)
 
 
-def _import(
-    kind: str,
-    words: Sequence[str],
-    out: Path,
-    specs: Path | None,
-    pip: Sequence[str],
-    without: Sequence[str],
-    *,
-    force: bool,
-    tries: bool,
-) -> int:
+def _import(kind: str, words: Sequence[str], out: Path, specs: Path | None, *, force: bool, tries: bool) -> int:
     """Write cases of the bugs in a data set, and try each that is written; the exit status is that of the worst."""
     from reprokit.intake.bug import write_cases
 
@@ -398,14 +387,13 @@ def _import(
     place, bugs = Path(words[0]), words[1:]
     if specs and not _KINDS[kind].specs:
         raise UsageError(f"--specs: {kind} says itself how its bugs are installed")
-    changes = _read_changes(pip, without)
     written, refused = 0, 0
     tried: list[int] = []
     sources: dict[str, None] = {}
     entries: Iterable[BugEntry] = _KINDS[kind].entries(place, bugs, specs)
     if bugs:  # so that one that the data set does not have is refused before anything is written
         entries = list(entries)
-    for one in write_cases(entries, out, force=force, changes=changes):
+    for one in write_cases(entries, out, force=force):
         if one.file is None:
             refused += 1
             echo(f"{one.key}: not written: {one.why_not}", err=True)
@@ -425,19 +413,6 @@ def _import(
     elif written:
         echo(_next_step(out, list(sources)), err=True)
     return 2 if refused or not written else next((one for one in (1, 3) if one in tried), 0)
-
-
-def _read_changes(pip: Sequence[str], without: Sequence[str]) -> PipChanges:
-    """What --pip and --without ask for. Raises UsageError."""
-    from reprokit.intake.bug import PipChanges, WrongBug, requirement
-
-    try:
-        return PipChanges(
-            instead=tuple(requirement(one, "--pip") for one in pip),
-            without=tuple(requirement(one, "--without").name for one in without),
-        )
-    except WrongBug as error:
-        raise UsageError(str(error)) from None
 
 
 def _next_step(out: Path, sources: Sequence[str]) -> str:

@@ -93,14 +93,6 @@ class BugEntry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PipChanges:
-    """What the user asks for instead of what bugs name: ``instead`` of it or beside it, and ``without`` these."""
-
-    instead: tuple[Requirement, ...] = ()
-    without: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
 class DatasetKind:
     """A kind of data set: what a module of :mod:`.importing` defines."""
 
@@ -247,12 +239,8 @@ _FIXED = ".fixed"
 """Where the tree of the fix is while an image is built, if tests are taken from it."""
 
 
-UNCHANGED = PipChanges()
-
-
-def draft_of(bug: Bug, changes: PipChanges = UNCHANGED) -> Draft:
+def draft_of(bug: Bug) -> Draft:
     """The case of a bug: the tests fail at the buggy commit, and pass with the fix."""
-    pip, changed = _change_steps(bug.pip, changes)
     cell, another = python(bug.python)
     omitted: list[Omitted] = []
 
@@ -265,9 +253,9 @@ def draft_of(bug: Bug, changes: PipChanges = UNCHANGED) -> Draft:
     if bug.test_files:
         tests = {bug.folder + "-tests": {"git": bug.git, "ref": bug.fixed, "path": _FIXED}}
     source = {"git": bug.git, "ref": bug.buggy, "path": literal(bug.folder)}
-    environment: dict[str, Any] = {"apt": list(APT)} if pip or bug.setup else {}
-    if pip:
-        environment["pip"] = [_escape_step(step) for step in pip]
+    environment: dict[str, Any] = {"apt": list(APT)} if bug.pip or bug.setup else {}
+    if bug.pip:
+        environment["pip"] = [_escape_step(step) for step in bug.pip]
     if bug.pip_before and environment:
         environment["pip_before"] = bug.pip_before
     if setup := _setup(bug):
@@ -291,10 +279,6 @@ def draft_of(bug: Bug, changes: PipChanges = UNCHANGED) -> Draft:
     notes: dict[Loc, tuple[str, ...]] = dict(bug.notes)
     if "apt" in environment:
         notes[("environment", "apt")] = ("Data sets take these for granted: packages without a wheel are compiled.",)
-    if changed or changes.instead:
-        said = f"By --pip or --without, instead of {', '.join(changed) or 'nothing'}: "
-        said += f"{', '.join(map(str, changes.instead)) or 'nothing'}."
-        notes["environment", "pip"] = (*notes.get(("environment", "pip"), ()), said)
     if another:
         notes[("matrix",)] = (another,)
     return Draft(
@@ -332,30 +316,6 @@ def python(asked: str) -> tuple[dict[str, str], str]:
             why = f"The data set asks for Python {asked}: this is {has}, of the same series."
             return cell, "" if asked in (has, cell["python"]) else why
     return {"os": DEFAULT, "python": asked}, f"Python {asked} is not available: name another one."
-
-
-def _change_steps(steps: Sequence[Any], changes: PipChanges) -> tuple[list[Any], list[str]]:
-    """(the steps of pip with the changes, the lines that they replace)."""
-    instead = {canonicalize_name(one.name): str(one) for one in changes.instead}
-    instead |= {canonicalize_name(name): "" for name in changes.without}
-    found: dict[str, str] = {}
-
-    def lines_of(step: Sequence[str]) -> list[str]:
-        lines = []
-        for line in step:
-            package = canonicalize_name(re.split(r"[^\w.-]", line)[0])
-            if package in instead:
-                found[package] = line
-            lines.append(instead.get(package, line))
-        return [line for line in lines if line]
-
-    new: list[Any] = []
-    for step in steps:
-        listed = isinstance(step, dict)
-        if lines := lines_of(step["requirements"] if listed else step):
-            new.append({**step, "requirements": lines} if listed else lines)
-    added = [line for name, line in instead.items() if line and name not in found]
-    return new + ([added] if added else []), list(found.values())
 
 
 def _escape_step(step: Any) -> Any:
@@ -435,9 +395,7 @@ class Imported:
     sources: tuple[str, ...] = ()
 
 
-def write_cases(
-    entries: Iterable[BugEntry], out: Path, *, force: bool, changes: PipChanges = UNCHANGED
-) -> Iterator[Imported]:
+def write_cases(entries: Iterable[BugEntry], out: Path, *, force: bool) -> Iterator[Imported]:
     """Write the case of each entry to ``out``, and say what became of it. A file that exists is kept, unless forced."""
     written: dict[str, str] = {}
     for entry in entries:
@@ -446,7 +404,7 @@ def write_cases(
             file = out / f"{bug.case_id}.yaml"
             if file.name in written:
                 raise WrongBug(f"its case would have the id {bug.case_id}, which {written[file.name]} has")
-            draft = draft_of(bug, changes)
+            draft = draft_of(bug)
             text = schema_line(file) + render(draft)
             case = load_text(str(file), text).case
             if file.exists() and not force:

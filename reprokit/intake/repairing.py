@@ -59,7 +59,7 @@ def leave_out_missing(made: Draft, versions: Callable[[str], Collection[Version]
     if not said:
         return made, said
     left = [step for step in steps if _lines(step)]
-    return _note(_with_pip(made, left), ("environment", "pip") if left else (), said), said
+    return _note(_with_environment(made, {"pip": left}), ("environment", "pip") if left else (), said), said
 
 
 def repair(made: Draft, cells: Sequence[CellRecord], run: str) -> tuple[Draft, str] | None:
@@ -103,7 +103,7 @@ def _put(made: Draft, key: str, values: Sequence[str]) -> Draft | None:
     if key == "pip":
         known = {_name(line) for step in _steps(made) for line in _lines(step)}
         new = [value for value in values if _name(value) not in known]
-        return _with_pip(made, [new, *_steps(made)]) if new else None
+        return _with_environment(made, {"pip": [new, *_steps(made)]}) if new else None
     if key == "apt":
         new = [value for value in values if value not in environment.get("apt", ())]
         return _with_environment(made, {"apt": [*environment.get("apt", ()), *new]}) if new else None
@@ -126,10 +126,6 @@ def _lines(step: Any) -> list[str]:
 
 def _with_lines(step: Any, lines: list[str]) -> Any:
     return {**step, "requirements": lines} if isinstance(step, Mapping) else lines
-
-
-def _with_pip(made: Draft, steps: list[Any]) -> Draft:
-    return _with_environment(made, {"pip": steps})
 
 
 def _with_environment(made: Draft, more: Mapping[str, Any]) -> Draft:

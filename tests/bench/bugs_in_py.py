@@ -124,17 +124,18 @@ def _make_peer() -> None:
 def _imported(folder: Path, data: Path, name: str) -> Bug:
     project, _, number = name.partition(":")
     cases = folder / f"cases-{project}-{number}"
-    newer = [word for one in PINNED.get(project, ()) for word in ("--pip", one)]
-    _said([*REPROKIT, "new", "--data-set", "bugsinpy", str(data), name, "-o", str(cases), *newer])
+    _said([*REPROKIT, "new", "--data-set", "bugsinpy", str(data), name, "-o", str(cases)])
     described = (data / "projects" / project / "project.info").read_text(encoding="utf-8")
-    found = re.search(r'github_url="([^"]+)"', described)
-    assert found is not None, f"BugsInPy does not say where {project} is"
+    address = re.search(r'github_url="([^"]+)"', described)
+    assert address is not None, f"BugsInPy does not say where {project} is"
     # A line of each list of pip's options, so that no image and no layer of an earlier run serves.
     for case in cases.glob("*.yaml"):
-        text = case.read_text(encoding="utf-8")
-        options = f"environment:\n  pip_options: ['--timeout {random.randrange(100, 10_000)}']\n"
-        case.write_text(text.replace("environment:\n", options, 1), encoding="utf-8")
-    return Bug(project=project, number=number, cases=cases, address=found[1])
+        found = yaml.load(case.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
+        found["environment"]["pip_options"] = [f"--timeout {random.randrange(100, 10_000)}"]
+        if newer := PINNED.get(project):
+            found["environment"]["pip"] = [*found["environment"].get("pip", ()), list(newer)]
+        case.write_text(json.dumps(found), encoding="utf-8")
+    return Bug(project=project, number=number, cases=cases, address=address[1])
 
 
 def _layers_of_debian(bug: Bug, source: Path, folder: Path) -> None:
