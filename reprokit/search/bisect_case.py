@@ -34,6 +34,7 @@ class BisectionRequest(JsonRecord):
     values: tuple[str, ...] = ()  # of the axis, all of them; none: its releases
     tags_only: bool = False
     max_cells: int | None = None
+    every: bool = False  # each unresolved value, not the edges of a stretch alone
     policy: Policy
 
 
@@ -56,7 +57,7 @@ def make(session: SearchSession) -> Generator[Query, tuple[Reading, ...], Bisect
     # A case that is not rewritten keeps what it expects of its own cells.
     other = None if file is session.file else file
     cells = [Candidate(cell=line.cell(value), file=other, name=f"{line.of} {value}") for value in line.values]
-    return _search(session, line, cells, before, asked.max_cells or 0)
+    return _search(session, line, cells, before, asked)
 
 
 def _before(session: SearchSession, line: BisectLine) -> dict[str, str]:
@@ -72,7 +73,11 @@ def _line(session: SearchSession, asked: BisectionRequest) -> BisectLine:
 
 
 def _search(
-    session: SearchSession, line: BisectLine, candidates: list[Candidate], before: Mapping[str, str], limit: int
+    session: SearchSession,
+    line: BisectLine,
+    candidates: list[Candidate],
+    before: Mapping[str, str],
+    asked: BisectionRequest,
 ) -> Generator[Query, tuple[Reading, ...], BisectAnswer]:
     for note in introduce(line):
         session.note(note)
@@ -86,7 +91,8 @@ def _search(
     found = yield from bisect(
         candidates,
         ahead=session.request.jobs > 1,
-        limit=limit,
+        every=asked.every,
+        limit=asked.max_cells or 0,
         progress=progress,
         trials=session.trials,
     )
@@ -152,7 +158,7 @@ def answer(
     """
     values = line.values
     gap = line.untried(values[found.last], values[found.next])
-    open_places = bool(found.stopped or found.unclear or gap.reasons)
+    open_places = bool(found.stopped or found.unclear or found.not_run or gap.reasons)
     flaky = any(tally.failed and tally.passed for tally in tallies.values())
     decided = found.found and not open_places and (found.confirmed or not flaky)
     if not found.found:
@@ -161,6 +167,7 @@ def answer(
         each = "" if found.confirmed else _each(found, tallies)
         words, status = _boundary(line, found, gap, reasons, each), 0 if decided else 3
         words[0] += _not_excluded(line, found, tallies)
+        words[:1] = _two_rates(line, found, tallies) or words[:1]
     words += [*_strength(found, tallies), *_rate_change(line, tallies), *_assumed(line, found)]
     words += [f"  {same}"] if same else []
     if odd := find_contradictions(line, found, before):
@@ -209,19 +216,35 @@ def _strength(found: Bisection, tallies: Mapping[int, Tally]) -> list[str]:
     return words
 
 
+def _two_rates(line: BisectLine, found: Bisection, tallies: Mapping[int, Tally]) -> list[str]:
+    """What is said in place of "broken" and "fixed" where the side that passes fails, too, but more seldom."""
+    before, after = (
+        total(tally for place, tally in tallies.items() if (place >= found.next) is late) for late in (False, True)
+    )
+    if not (before.failed and after.failed):
+        return []
+    more = "more often" if found.broken_since else "less often"
+    shown = f"in {after.failed} of {after.of} trials from there on, in {before.failed} of {before.of} before"
+    sure = "" if found.confirmed else "not confirmed: "
+    return [f"{sure}fails {more} since {line.of} {_full(line, line.values[found.next])}: {shown}"]
+
+
 def _not_excluded(line: BisectLine, found: Bisection, tallies: Mapping[int, Tally]) -> str:
     """How often the last value that passes may fail all the same."""
     place = found.last if found.broken_since else found.next
     passed = tallies[place].passed
-    if not passed:
+    if not passed or tallies[place].failed:
         return ""
     return f" ({line.values[place]} passed {passed} of {passed}: {not_excluded([passed], len(found.readings))})"
 
 
 def _assumed(line: BisectLine, found: Bisection) -> list[str]:
-    """What a bisection takes for granted, and of which values."""
+    """What a bisection takes for granted, of which values, and where it began if an end is unresolved."""
+    ends = [line.values[place] for place in (0, len(line.values) - 1) if place in found.skipped]
+    outside = [f"  {line.of} {value} is unresolved: the search began at a value next to it" for value in ends]
     untried = [value for place, value in enumerate(line.values) if place not in found.readings]
-    return [f"  assumes one change in the range; not run: {some(untried)}"] if found.found and untried else []
+    assumed = [f"  assumes one change in the range; not run: {some(untried)}"] if found.found and untried else []
+    return [*assumed, *(outside if found.found else [])]
 
 
 def _rate_change(line: BisectLine, tallies: Mapping[int, Tally]) -> list[str]:
@@ -241,11 +264,14 @@ def _boundary(line: BisectLine, found: Bisection, gap: Gap, reasons: dict[int, s
     """``each``: how few trials it rests on, in words; '' where they suffice. "Since" is a word for what is certain."""
     change, before, then = ("broken", "passing", "failing") if found.broken_since else ("fixed", "failing", "passing")
     last, after = line.values[found.last], line.values[found.next]
-    if found.stopped or found.unclear or gap.reasons:
+    if found.stopped or found.unclear or found.not_run or gap.reasons:
         words = [f"{each}{': ' if each else ''}{change} between {line.of} {_full(line, last)} and {_full(line, after)}"]
         limit = pluralize(len(found.readings), "cell")
         words += [f"  stopped at the limit of {limit}: raise it with --max-cells"] if found.stopped else []
         words += [f"  unresolved: {_unresolved(line, found.unclear, reasons)}"] if found.unclear else []
+        between = some([line.values[place] for place in found.not_run])
+        goes_on = "--every runs them" if found.unclear else "--confirm always goes on"
+        words += [f"  not run: {between}; {goes_on}"] if found.not_run else []
         return [*words, *(f"  {reason}" for reason in gap.reasons)]
     words = [f"{change} since {line.of} {_full(line, after)}; last {before} {_full(line, last)}"]
     if each:

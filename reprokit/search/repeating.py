@@ -20,6 +20,8 @@ MOST_TRIALS = 60
 """Trials of a cell after which it is not repeated."""
 LEAST_BUDGET = 60.0
 """Seconds of trials that a case may always be repeated for, so that short ones of few cells can be confirmed."""
+OF_SEARCH = 2
+"""Times its trials for which a search may repeat them: to confirm takes twice the steps of a bisection."""
 TRIES = 10
 """By how much each cell that both passed and failed multiplies the statements that may have been tried."""
 EACH = 0.2
@@ -316,10 +318,10 @@ class Confirmation:
         return self._known[key]
 
 
-def _budget_left(records: Collection[CellRecord]) -> float:
-    """For how many seconds more trials of these may be repeated."""
+def _budget_left(records: Collection[CellRecord], times: int = 1) -> float:
+    """For how many seconds more trials of these may be repeated: so many ``times`` what they took before."""
     again = sum(seconds_of(one) * one.details.repeats for one in records)
-    return budget(sum(seconds_of(one) * (len(one.trials) - one.details.repeats) for one in records)) - again
+    return budget(times * sum(seconds_of(one) * (len(one.trials) - one.details.repeats) for one in records)) - again
 
 
 def tally_of(record: CellRecord) -> Tally:
@@ -361,7 +363,7 @@ def known_trials(
     """The trials of recorded cells. ``records``: all of a search so far; ``confirm``: that of :func:`planner`."""
 
     def left() -> float:
-        return _budget_left(records) if confirm == "auto" else 0.0 if confirm == "never" else math.inf
+        return _budget_left(records, OF_SEARCH) if confirm == "auto" else 0.0 if confirm == "never" else math.inf
 
     return KnownTrials(
         tally=lambda one: tally_of(record_of(one)), seconds=lambda one: seconds_of(record_of(one)), left=left

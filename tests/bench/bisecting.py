@@ -1,7 +1,8 @@
 """Simulated bisections: planted boundaries, stretches that cannot be judged, failures that do not always show.
 
 ``python -m tests.bench.bisecting`` prints the figures; seeds are fixed. ``python -m tests.bench.bisecting confirm``
-prints how often a boundary is called confirmed, rightly and falsely, where failures are flakes of one rate.
+prints how often a boundary is called confirmed, rightly and falsely, where failures are flakes of one rate; with
+``flaky`` how many trials a change of the rate takes.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from dataclasses import dataclass
 
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.strength import Tally
-from reprokit.search.bisection import bisect
+from reprokit.search.bisection import Bisection, bisect
 from reprokit.search.queries import Candidate, Query, drive
-from reprokit.search.repeating import KnownTrials, budget
+from reprokit.search.repeating import OF_SEARCH, KnownTrials, budget
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +67,45 @@ def simulate(*, size: int, clusters: int, flaky: float, trials: int, runs: int, 
     return Figures(runs=runs, right=right, within=within, narrow=narrow, asks=asks / runs, skips=skips / runs)
 
 
+def bisect_flakes(*, rates: tuple[float, float], most: int, runs: int, seed: int, size: int = 256) -> tuple[float, ...]:
+    """Shares of bisections that are right, confirmed and right, confirmed and wrong; trials and places, means.
+
+    ``rates``: how often places fail that pass and that fail; ``most``: trials.
+    """
+    chance = random.Random(seed)
+    found = []
+    for _ in range(runs):
+        boundary, late = chance.randrange(1, size), chance.random() < 0.5
+        one, tallies = bisect_by_chance(rates, boundary=boundary, late=late, most=most, chance=chance, size=size)
+        right = one.found and (one.last, one.next) == (boundary - 1, boundary) and one.broken_since is late
+        trials = sum(tally.of for tally in tallies.values())
+        found.append((right, one.confirmed and right, one.confirmed and not right, trials, len(tallies)))
+    return tuple(sum(column) / runs for column in zip(*found, strict=True))
+
+
+def bisect_by_chance(
+    rates: tuple[float, float], *, boundary: int, late: bool, most: int, chance: random.Random, size: int = 256
+) -> tuple[Bisection, dict[int, Tally]]:
+    """Bisect a line whose places fail at two rates, with at most so many trials; the trials of each place, too."""
+    tallies: dict[int, Tally] = {}
+
+    def answer(ask: Query) -> tuple[Reading, ...]:
+        places = [int(one.cell["at"]) for one in ask.candidates]
+        for place in places:
+            if ask.again or place not in tallies:
+                failed = chance.random() < rates[(place >= boundary) is late]
+                tallies[place] = tallies.get(place, Tally()) + Tally(failed=int(failed), passed=int(not failed))
+        return tuple(Reading.FAIL if tallies[place].failed else Reading.PASS for place in places)
+
+    trials = KnownTrials(
+        tally=lambda one: tallies[int(one.cell["at"])],
+        seconds=lambda one: 1.0,
+        left=lambda: float(max(0, most - sum(one.of for one in tallies.values()))),
+    )
+    line = [Candidate(cell={"at": str(place)}) for place in range(size)]
+    return drive(bisect(line, trials=trials), answer), tallies
+
+
 RATES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
 SIZES = (2, 4, 8, 16, 32, 64)
 
@@ -106,7 +146,7 @@ def confirmed(*, size: int, rate: float, planted: bool, runs: int, seed: int) ->
             return tuple(Reading.FAIL if tallies[place].failed else Reading.PASS for place in places)
 
         def left(tallies: dict[int, Tally] = tallies, again: list[int] = again) -> float:
-            return budget(sum(tally.of for tally in tallies.values()) - again[0]) - again[0]
+            return budget(OF_SEARCH * (sum(tally.of for tally in tallies.values()) - again[0])) - again[0]
 
         trials = KnownTrials(
             tally=lambda one, tallies=tallies: tallies[int(one.cell["at"])],  # type: ignore[misc]
@@ -124,6 +164,15 @@ def confirmed(*, size: int, rate: float, planted: bool, runs: int, seed: int) ->
 def main(words: Sequence[str] = tuple(sys.argv[1:])) -> None:
     """Print a table."""
     runs = 1000
+    if "flaky" in words:
+        print(
+            *(f"{head:>10}" for head in ("before", "after", "trials", "right", "confirmed", "wrong", "used", "places"))
+        )
+        for low, high, most in ((0, 1, 60), (0, 0.8, 80), (0, 0.5, 80), (0, 0.2, 150), (0.05, 1, 60), (0.05, 0.5, 150)):
+            right, sure, wrong, used, places = bisect_flakes(rates=(low, high), most=most, runs=runs // 5, seed=5)
+            shares = (f"{share:10.1%}" for share in (right, sure, wrong))
+            print(f"{low:10} {high:10} {most:10}", *shares, f"{used:10.1f} {places:10.1f}", flush=True)
+        return
     if "confirm" in words:
         heads = ("places", "rate", "right", "false", "extra", "none: false", "extra")
         print(*(f"{head:>11}" for head in heads))

@@ -60,10 +60,13 @@ def test_the_boundary_is_found_or_lies_among_unresolved_places(line: tuple[list[
     assert found.found
     assert found.broken_since is (readings[-1] is FAIL)
     assert found.last < boundary <= found.next
-    assert found.unclear == tuple(range(found.last + 1, found.next))
+    assert sorted(found.unclear + found.not_run) == list(range(found.last + 1, found.next))
     assert len(world.asked) == len(set(world.asked))
     assert len(world.asked) <= math.ceil(math.log2(len(readings))) + 3 + 2 * len(found.skipped)
     assert world.unforeseen <= 2 * len(found.skipped)  # what is asked next was named before, whatever the answer
+    all_run = World(readings).bisect(every=True)
+    assert all_run.unclear == tuple(range(all_run.last + 1, all_run.next))
+    assert all_run.next - all_run.last <= found.next - found.last or found.unclear
 
 
 @given(st.integers(2, 2000), st.data())
@@ -83,10 +86,37 @@ def test_ends_that_do_not_differ_or_are_unresolved_end_the_search() -> None:
         assert not found.found
         assert found.broken_since is broken
         assert sorted(world.asked) == [0, 3]
-    for ends in ((UNRESOLVED, FAIL), (PASS, UNRESOLVED), (UNRESOLVED, UNRESOLVED)):
-        found = World([ends[0], PASS, FAIL, ends[1]]).bisect()
-        assert not found.found
-        assert found.skipped
+    found = World([UNRESOLVED] * 4).bisect()
+    assert not found.found
+    assert found.skipped
+
+
+@pytest.mark.parametrize(("left", "right"), [(1, 0), (0, 1), (5, 0), (0, 7), (6, 6)])
+def test_from_an_unresolved_end_it_walks_in(left: int, right: int) -> None:
+    world = World([UNRESOLVED] * left + [PASS] * 50 + [FAIL] * 50 + [UNRESOLVED] * right)
+    found = world.bisect()
+    assert (found.last, found.next) == (left + 49, left + 50)
+    assert len(world.asked) < 20
+
+
+def test_of_a_stretch_at_the_boundary_the_edges_are_searched_and_the_range_is_named() -> None:
+    world = World([PASS] * 300 + [UNRESOLVED] * 200 + [FAIL] * 268)
+    found = world.bisect()
+    assert (found.last, found.next) == (299, 500)
+    assert len(world.asked) < 45
+    assert len(found.not_run) > 150
+    assert world.bisect(every=True).not_run == ()
+
+
+@pytest.mark.parametrize(("rates", "most"), [((0.0, 0.5), 80), ((0.05, 1.0), 60), ((0.0, 0.8), 80)])
+def test_a_flake_is_bisected_by_the_trials_that_tell_most(rates: tuple[float, float], most: int) -> None:
+    right, _, wrong, *_ = bisecting.bisect_flakes(rates=rates, most=most, runs=12, seed=3)
+    assert right >= 11 / 12
+    assert not wrong
+
+
+def test_a_flake_of_one_rate_everywhere_has_no_confirmed_boundary() -> None:
+    assert bisecting.bisect_flakes(rates=(0.3, 0.3), most=60, runs=8, seed=3)[1:3] == (0, 0)
 
 
 def test_two_neighbours_need_only_their_own_verdicts() -> None:
@@ -111,7 +141,7 @@ def test_nothing_is_built_ahead_when_that_is_off() -> None:
 def test_the_simulation_finds_every_planted_boundary() -> None:
     sure = bisecting.simulate(size=60, clusters=2, flaky=0.0, trials=1, runs=200, seed=1)
     assert sure.right == sure.runs
-    assert sure.within == sure.runs
+    assert sure.within >= 0.97 * sure.runs  # the edges of a stretch take more
     shaky = bisecting.simulate(size=60, clusters=0, flaky=0.5, trials=1, runs=200, seed=2)
     assert shaky.right < shaky.runs  # a failure that shows half the time is missed by single trials ...
     steady = bisecting.simulate(size=60, clusters=0, flaky=0.5, trials=8, runs=200, seed=2)
@@ -123,7 +153,7 @@ def test_a_flake_of_any_rate_is_seldom_called_a_boundary_and_a_certain_failure_a
     for size in (2, 8, 64):
         for rate in (0.1, 0.3, 0.5):
             for planted in (False, True):
-                found = bisecting.confirmed(size=size, rate=rate, planted=planted, runs=150, seed=1)
+                found = bisecting.confirmed(size=size, rate=rate, planted=planted, runs=50, seed=1)
                 assert found.falsely <= 0.02
         certain = bisecting.confirmed(size=size, rate=1.0, planted=True, runs=100, seed=1)
         assert certain.rightly == 1.0
