@@ -40,6 +40,8 @@ LIMIT = 65_000
 """Most characters of an issue: GitHub accepts 65,536."""
 MARK_LIMIT = 50_000
 """Most characters of its first line, which must not be cut."""
+_RATES = {"reproducing more often", "reproducing less often"}
+"""Changes of a rate alone: one after the other, a cell is as before."""
 _MARK = re.compile(rf"<!-- {MARK} (\{{.*\}}) -->")
 
 
@@ -160,11 +162,14 @@ def _follow(followed: Followed, news: Sequence[DescribedChange]) -> Followed:
         full = full or (key not in cells and len(cells) >= MOST_CELLS)
         if key not in cells and full:
             continue
-        was = cells[key].was if key in cells else str(one.from_)
-        cells.pop(key, None)
-        if one.to != was:
+        known = cells.pop(key, None)
+        was, now = known.was if known else str(one.from_), str(one.to)
+        if one.from_ is one.to:
+            now = f"{now} {one.words.partition(' -> ')[2]}"
+            now = was if known and {known.now, now} == _RATES else now
+        if now != was:
             name = name_change(one) if len(cells) < NAMED else ""
-            cells[key] = ChangedCell(was=was, now=str(one.to), since=one.after.at[:10], name=name[:200])
+            cells[key] = ChangedCell(was=was, now=now, since=one.after.at[:10], name=name[:200])
     upto = max([followed.upto, *map(_settled_at, news)])
     return Followed(cells=cells, upto=upto, full=full and bool(cells))
 

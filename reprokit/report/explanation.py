@@ -55,7 +55,7 @@ class Explained:
     cells: tuple[Cell, ...]  # what positions in ``explanation`` mean
     records: tuple[CellRecord, ...]  # of the cells that were run, which come first
     fixed: tuple[CellRecord, ...]  # with the fix
-    other_command: bool  # the fix replaces the command, so that the one which failed was not run with it
+    replaced: str  # what the fix replaces of what failed, as a sentence says it
     explanation: Explanation
 
     @cached_property
@@ -125,7 +125,7 @@ def explain_records(records: Sequence[CellRecord], file_of: FileOf = lambda dige
         cells=tuple(cells + others),
         records=tuple(ran),
         fixed=fixed,
-        other_command=bool(recorded and "command" in (recorded.case.fix or {})),
+        replaced=_replaced_by_fix(recorded) if recorded and recorded.fixed else "",
         explanation=explain(
             cells + others,
             readings + [Reading.UNRESOLVED] * len(others),
@@ -136,6 +136,15 @@ def explain_records(records: Sequence[CellRecord], file_of: FileOf = lambda dige
             ),
         ),
     )
+
+
+def _replaced_by_fix(file: CaseFile) -> str:
+    """That the fix replaces the command, or files that the case brings: they may do nothing any more."""
+    case, fixed = file.case, file.fixed or file.case
+    if fixed.command != case.command:
+        return "runs another command, and the one that failed was not run with it"
+    changed = ", ".join(name for name in case.files if fixed.files.get(name) != case.files[name])
+    return f"changes {changed} of the case, and what failed may not have been run with it" if changed else ""
 
 
 def explain_run(run: RunRecord, file_of: FileOf = lambda digest: None) -> list[Explained]:
@@ -369,8 +378,8 @@ def judge_fix(explained: Explained) -> FixSeen | None:
         said.append(f"fails otherwise in {otherwise}")
     if undecided := len(judged) - gone - left - otherwise:
         said.append(f"not decided in {undecided}")
-    if explained.other_command:
-        said.append("but the fix runs another command, and the one that failed was not run with it")
+    if explained.replaced:
+        said.append(f"but the fix {explained.replaced}")
     return FixSeen(cells=len(judged), gone=gone, left=left, words="; ".join(said))
 
 
@@ -427,7 +436,8 @@ def run_line(explained: Explained, proposed: DiscriminatingCell) -> list[str]:
 def left_open(explained: Explained) -> Iterator[str]:
     """What nothing was decided about: ``2 build-failed``, then what is in the matrix and was not asked for."""
     open_ones = explained.explanation.undecided
-    verdicts = Counter(str(explained.records[at].verdict or "undecided") for at in open_ones if _ran(explained, at))
+    ran = [explained.records[at].verdict for at in open_ones if at < len(explained.records)]
+    verdicts = Counter(str(verdict or "undecided") for verdict in ran)
     if verdicts:
         yield ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
     if not_run := len(open_ones) - sum(verdicts.values()):
@@ -448,10 +458,6 @@ def _undecided(explained: Explained) -> Iterator[str]:
         yield f"  predicted to reproduce, if this holds: {which}"
     if unforeseen := len(found.undecided) - len(said):
         yield f"  not predictable: {unforeseen}, with values that no decided cell has"
-
-
-def _ran(explained: Explained, at: int) -> bool:
-    return at < len(explained.records)
 
 
 @dataclass(frozen=True, kw_only=True)

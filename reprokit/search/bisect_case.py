@@ -164,7 +164,8 @@ def answer(
     if not found.found:
         words, status = _nothing(line, found, reasons, tallies)
     else:
-        each = "" if found.confirmed else _each(found, tallies)
+        ends = (tallies[place].of for place in (found.last, found.next))
+        each = "" if found.confirmed else trials_each(ends)
         words, status = _boundary(line, found, gap, reasons, each), 0 if decided else 3
         words[0] += _not_excluded(line, found, tallies)
         words[:1] = _two_rates(line, found, tallies) or words[:1]
@@ -199,10 +200,6 @@ def answer(
         next=values[found.next] if found.found and not decided else "",
         against=tuple(odd),
     )
-
-
-def _each(found: Bisection, tallies: Mapping[int, Tally]) -> str:
-    return trials_each(tallies[place].of for place in (found.last, found.next))
 
 
 def _strength(found: Bisection, tallies: Mapping[int, Tally]) -> list[str]:

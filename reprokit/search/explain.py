@@ -119,7 +119,9 @@ def explain(
         return Explanation(
             claim=Statement.NONE, why=why, bad=bad, good=good, undecided=undecided, minimal=found.minimal
         )
-    seen = _seen(failing + passing)
+    decided = failing + passing
+    axes = dict.fromkeys(axis for cell in decided for axis in cell)
+    seen = {axis: frozenset(cell.get(axis) for cell in decided) for axis in axes}
     different = _different(found.answers, seen)
     answer, rivals = different[0], different[1 : MOST_RIVALS + 1]
     predictions = ((at, holds(answer, cells[at])) for at in undecided)
@@ -182,11 +184,6 @@ def is_a_list(conditions: Conditions, bad: int) -> bool:
     """Whether conditions are no shorter than a list of the ``bad`` failing cells. A set counts once per value."""
     alternatives = (math.prod(one.size for one in each if one.op == "in") for each in conditions)
     return bad > FEW and sum(alternatives) >= bad
-
-
-def _seen(cells: Sequence[Cell]) -> dict[str, frozenset[Value]]:
-    axes = dict.fromkeys(axis for cell in cells for axis in cell)
-    return {axis: frozenset(cell.get(axis) for cell in cells) for axis in axes}
 
 
 def _different(answers: Sequence[Conditions], seen: Mapping[str, frozenset[Value]]) -> list[Conditions]:

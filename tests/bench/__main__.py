@@ -193,6 +193,11 @@ BENCHES: dict[str, Callable[[Path], None]] = {
         "How often nights at a constant rate hold a change, and after how many nights a real one counts.",
         lambda module, folder: module.report(),
     ),
+    "engine": Part(
+        "engine_claims",
+        "Statements about cells with planted rates, in containers: 94 cases, an hour.",
+        lambda module, folder: module.report(folder),
+    ),
     "nulls": Part("oracles", "Measured verdicts of what there is nothing to be found in.", nulls),
     "repeated": Part(
         "oracles",
@@ -210,7 +215,7 @@ BENCHES: dict[str, Callable[[Path], None]] = {
         lambda module, folder: module.report(folder, OPTIONS.part, OPTIONS.engine, OPTIONS.minutes, OPTIONS.seed),
     ),
 }
-LONG = ("proof", "nulls", "repeated", "nights", "servers", "machines", "peers", "bugsinpy", "fleet")
+LONG = ("proof", "engine", "nulls", "repeated", "nights", "servers", "machines", "peers", "bugsinpy", "fleet")
 """What takes long, some of it hours, or needs files, and is run only where it is named."""
 OPTIONS = argparse.Namespace()
 

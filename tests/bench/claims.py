@@ -115,14 +115,22 @@ def simulated(world: World, luck: random.Random, *, limit: float | None = None) 
     said = support.given(tallies)
     exactly = said and support.exact(tallies)
     between = None if said else difference(cells, tallies)
+    false = is_false(found, support, cells, tallies, rates)
+    return End(said=said, differs=between is not None, exactly=exactly, false=false, extra=extra)
+
+
+def is_false(
+    found: Explanation, support: Support, cells: Sequence[Cell], tallies: Sequence[Tally], rates: Sequence[float]
+) -> bool:
+    """Whether what is stated of cells that fail at these ``rates`` is false, or its bound is."""
+    said, exactly = support.given(tallies), support.given(tallies) and support.exact(tallies)
+    between = None if said else difference(cells, tallies)
     if said or (found.claim is Statement.EXACT and between is None):
         most = bound((tallies[at].passed for at in found.good), found.decided)
         false = max(rates[at] for at in found.good) > most
         false |= said and not _is_true(found, cells, rates)
-        false |= exactly and any(rates[at] for at in found.good)
-    else:
-        false = between is not None and not _is_more(between.condition.accepted, between.condition.axis, cells, rates)
-    return End(said=said, differs=between is not None, exactly=exactly, false=false, extra=extra)
+        return false or (exactly and any(rates[at] for at in found.good))
+    return between is not None and not _is_more(between.condition.accepted, between.condition.axis, cells, rates)
 
 
 def _is_true(found: Explanation, cells: Sequence[Cell], rates: Sequence[float]) -> bool:

@@ -71,10 +71,7 @@ class Transition:
     settled: int | None  # the result that made it count; None: it does not count yet
     seen: int = 1  # how many results say so
     known: bool = False  # the bug was reproduced in this cell before
-    earlier: FailedOf = (
-        0,
-        0,
-    )  # trials of the old state that failed: with the signature, or otherwise if a state is that
+    earlier: FailedOf = (0, 0)  # trials of the old state that failed; otherwise, if a state is that
     since: FailedOf = (0, 0)  # the same of the trials since, up to what settled it
     chance: float | None = None  # at most so likely at one constant rate; None: the cell is new
 
@@ -109,11 +106,6 @@ def describe_trials(earlier: FailedOf, since: FailedOf, chance: float | None) ->
     return f"{counts}: at one constant rate at most {likely} likely"
 
 
-def _alone(state: State) -> Counts:
-    """What a result counts for whose trials are not known."""
-    return Counts(state is State.REPRODUCING, state is State.OTHER_FAILURE, 1)
-
-
 def transitions(
     states: Sequence[State | None],
     decided: Callable[[int], bool] = lambda _: False,
@@ -128,7 +120,8 @@ def transitions(
     seen = [(at, state) for at, state in enumerate(states) if state is not None]
     if not seen:
         return []
-    course = _Stretches([state for _, state in seen], [counts(at) or _alone(state) for at, state in seen])
+    alone = {state: Counts(state is State.REPRODUCING, state is State.OTHER_FAILURE, 1) for state in State}
+    course = _Stretches([state for _, state in seen], [counts(at) or alone[state] for at, state in seen])
     at, state = seen[0]
     found = [Transition(old=None, new=state, before=None, after=at, latest=at, settled=at if decided(at) else None)]
 

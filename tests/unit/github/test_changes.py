@@ -103,6 +103,16 @@ def test_unconfirmed_changes_and_new_cells_open_no_issue(forge: Forge) -> None:
     )
 
 
+def test_a_change_of_rate_is_an_issue_until_the_rate_is_as_before(forge: Forge) -> None:
+    more = change(R, R, 2, words="reproducing -> more often", earlier=(6, 30), since=(30, 30))
+    assert tonight(forge, more) == ["opened #1: numpy-alias: reproducing, now reproducing more often in 1 cell"]
+    gone = change(R, N, 3)
+    assert tonight(forge, more, gone) == ["updated #1: numpy-alias: reproducing, now not reproducing in 1 cell"]
+    assert tonight(forge, gone, change(N, R, 4)) == ["closed #1: numpy-alias: as before"]
+    tonight(forge, change(R, R, 5, words="reproducing -> less often"))
+    assert tonight(forge, replace(more, confirmed_by=change(R, R, 6).confirmed_by))[0].startswith("closed #2")
+
+
 def test_an_issue_that_a_person_closed_is_settled(forge: Forge) -> None:
     tonight(forge, change(R, N, 2))
     forge.issues[1]["state"] = "closed"

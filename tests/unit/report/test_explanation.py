@@ -324,10 +324,19 @@ def test_a_statement_about_the_system_says_where_cuda_is_from_several_providers(
     assert not said or "provide" in short[1]
 
 
-@pytest.mark.parametrize(("fix", "another"), [("{command: 'true'}", True), ("{env: {A: b}}", False)])
-def test_a_fix_that_runs_another_command_says_so(fix: str, another: bool) -> None:
+@pytest.mark.parametrize(
+    ("fix", "said"),
+    [
+        ("{command: 'true'}", "; but the fix runs another command"),
+        ("{files: {go.sh: 'exit 0', new.cfg: a}}", "; but the fix changes go.sh of the case"),
+        ("{files: {new.cfg: a}}", ""),
+        ("{env: {A: b}}", ""),
+    ],
+)
+def test_a_fix_that_runs_something_else_says_so(fix: str, said: str) -> None:
     records = [cell(1, BAD, cuda="11.8"), cell(2, GOOD, "fix", cuda="11.8")]
-    assert ("the fix runs another command" in full(records, f"{CASE}fix: {fix}\n")[-1]) is another
+    line = full(records, f"{CASE}files: {{go.sh: 'true; exit 3', a.txt: ''}}\nfix: {fix}\n")[-1]
+    assert line.endswith("confidence)") if not said else said in line
 
 
 def test_a_fix_of_a_flake_says_how_many_trials_it_passed() -> None:
