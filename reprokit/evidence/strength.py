@@ -88,6 +88,13 @@ def not_excluded(counts: Iterable[int], cells: int) -> str:
     return f"a failure in up to {100 * most:.0f} % of runs is not excluded at {100 * (1 - LEVEL):g} % confidence"
 
 
+def never_failed(counts: Iterable[int], cells: int) -> str:
+    """``0 of 3 or more each, a failure in up to 83 % of runs is not excluded ...``; see :func:`bound`."""
+    fewest, *more = sorted(counts)
+    each = f"{fewest}{' or more' * (fewest < max(more, default=fewest))}{' each' * bool(more)}"
+    return f"0 of {each}, {not_excluded([fewest], cells)}"
+
+
 def excludes(named: Tally, denied: Tally, chances: float = 1) -> bool:
     """Whether trials exclude that the cells in ``denied`` fail at the rate of those in ``named``, and passed by luck.
 

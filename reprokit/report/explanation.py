@@ -17,7 +17,7 @@ from reprokit.environment.cases import recorded_case, select
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import CellRecord, RunRecord, same_changes
-from reprokit.evidence.strength import EXACT_TRIALS, Tally, not_excluded, total, trials_each
+from reprokit.evidence.strength import EXACT_TRIALS, Tally, never_failed, not_excluded, total, trials_each
 from reprokit.search.conditions import Conjunction, gap, words
 from reprokit.search.explain import DiscriminatingCell, Explanation, RateDifference, Statement, difference, explain
 from reprokit.search.repeating import MOST_TRIALS, Support, tally_of, trials_of
@@ -312,12 +312,11 @@ def claim(explained: Explained) -> Claim:
     if explained.ratios:
         return Claim(verb="reproduces", condition=words(found.found), seen="as measured")
     failing = total(tally_of(explained.records[at]) for at in found.bad)
-    counts = [trials_of(explained.records[at]) for at in found.good]
-    each = f"{min(counts)}{' or more' * (min(counts) < max(counts))}{' each' * (len(counts) > 1)}"
+    never = never_failed((trials_of(explained.records[at]) for at in found.good), found.decided)
     return Claim(
         verb=f"reproduces{' exactly' * explained.exact}",
         condition=words(found.found),
-        seen=f"{failing.failed} of {failing.of} runs; elsewhere 0 of {each}, {explained.bound}",
+        seen=f"{failing.failed} of {failing.of} runs; elsewhere {never}",
     )
 
 

@@ -10,11 +10,11 @@ from reprokit.core.text import pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.records import CellRecord, same_changes
-from reprokit.evidence.strength import trials_each
+from reprokit.evidence.strength import never_failed, total, trials_each
 from reprokit.search.isolation import RIVALS, Boundary, Hypothesis, Isolation, certificate, union
 from reprokit.search.queries import AxisBoundary, AxisDifference, IsolateAnswer, NamedCell
 from reprokit.search.releases import Releases
-from reprokit.search.repeating import tally_of
+from reprokit.search.repeating import tally_of, trials_of
 
 UNSEEN = "not run (excluded or unresolved), but the other results leave no other explanation"
 SHOWN = 3
@@ -97,10 +97,7 @@ class IsolationText:
         inner = sum(len(one.found.readings) - 2 for one in self.found.boundaries)
         more = f", and {pluralize(inner, 'cell')} between them" if inner else ""
         matrix = f"the matrix has {pluralize(self.matrix, 'cell')}"
-        tried = f"tried {len(self.found.readings)} of the {mixes} of the two cells{more}; {matrix}"
-        ran = {len(record.trials) for mix in self.found.readings if (record := self.record(self.found.cell(mix)))} - {0}
-        # A flaky failure would mislead where every cell had only one trial.
-        return tried + (f"; at most {pluralize(max(ran), 'trial')} per cell" if ran else "")
+        return f"tried {len(self.found.readings)} of the {mixes} of the two cells{more}; {matrix}"
 
     def _ends(self) -> Iterable[str]:
         whole = (1 << len(self.found.changes)) - 1
@@ -131,17 +128,18 @@ class IsolationText:
         made = "only it" if one else "only these" if len(sets) == 1 else "only one of them"
         undone = "it" if one else "any one of them" if len(sets) == 1 else "all of them"
         yield f"  changing {made} makes the good cell fail: {alone or UNSEEN}"
-        yield f"  reverting {undone} makes the bad cell pass: {back or UNSEEN}"
+        yield f"  reverting {undone} makes the bad cell pass: {back or UNSEEN} ({self._never_failed(largest)})"
         if rest := self._others([explanation]):
             yield f"  {self._no_effect(rest)}"
 
     def _open(self) -> Iterable[str]:
         rivals = [" or ".join(_named(self.found.named(mix)) for mix in one) for one in self.found.plausible]
         if len(rivals) == 1:
-            yield f"not proven; the simplest that explains every result: {rivals[0]}"
+            yield f"not proven; the simplest that explains every result: {rivals[0]} ({self._never_failed()})"
         else:
             weights = {self.found.weights[one] for one in self.found.plausible}
-            yield f"not decided between these{', the simplest first' if len(weights) > 1 else ''}:"
+            order = ", the simplest first" if len(weights) > 1 else ""
+            yield f"not decided between these{order} (what passed {self._never_failed()}):"
             yield from (f"  {one}" for one in rivals[:RIVALS])
             yield from [f"  ... and {len(rivals) - RIVALS} more"] if len(rivals) > RIVALS else []
         if self.found.undistinguished:
@@ -156,13 +154,13 @@ class IsolationText:
     def _contradicted(self) -> Iterable[str]:
         yield (
             "not decided: no set of changes explains the verdicts; either one change hides the effect of another, "
-            "or the failure is flaky and needs more --trials"
+            f"or the failure is flaky and needs more --trials (what passed {self._never_failed()})"
         )
         if self.found.pair:
             good, bad = self.found.pair
             changes = self.found.named(good ^ bad)
             passing, failing = self._cell(good), self._cell(bad)
-            yield f"  confirmed: {passing} passes and {failing} fails, and they differ in {_named(changes)}"
+            yield f"  the closest: {passing} passes and {failing} fails, and they differ in {_named(changes)}"
 
     def _others(self, explanations: Iterable[Hypothesis]) -> int:
         """The changes that no explanation names."""
@@ -175,14 +173,30 @@ class IsolationText:
         passing, failing = (
             [m for m, seen in readings.items() if seen is side] for side in (Reading.PASS, Reading.FAIL)
         )
+        shown = f"{self._never_failed(mix for mix in passing if mix & rest == rest)}"
         if len(passing) + len(failing) == 1 << len(self.found.changes):
-            return f"no effect: {names}"
+            return f"no effect: {names} ({self._never_failed()})"
         if all(mix & rest != rest for mix in passing) or all(mix & rest for mix in failing):
             return f"no evidence for: {names}"
         if rest.bit_count() == 1:
-            return f"no effect in the cells that were run: {names}"
+            return f"no effect in the cells that were run: {names} ({shown})"
         alone = [one.axis for mix in passing if mix.bit_count() == 1 for one in self.found.named(mix & rest)]
-        return f"no effect together: {names} (tried alone: {', '.join(alone) or 'none'})"
+        return f"no effect together: {names} (tried alone: {', '.join(alone) or 'none'}; {shown})"
+
+    def _never_failed(self, mixes: Iterable[int] = ()) -> str:
+        """What those of some mixes that passed do not exclude, or all that did; it holds for all cells together."""
+        readings = self.found.readings
+        passing = [mix for mix, seen in readings.items() if seen is Reading.PASS]
+        chosen = [mix for mix in mixes if mix in passing] or passing
+        decided = sum(seen is not Reading.UNRESOLVED for seen in readings.values())
+        return self._none_of(map(self.found.cell, chosen), decided)
+
+    def _none_of(self, passing: Iterable[Cell], decided: int) -> str:
+        records = [record for cell in passing if (record := self.record(cell))]
+        tally = total(map(tally_of, records))
+        if tally.failed or any(one.details.ratio for one in records):
+            return f"failed in {tally.failed} of {tally.of}" if tally.failed else "as measured"
+        return f"failed in {never_failed(map(trials_of, records), decided)}"
 
     def _boundary(self, one: Boundary) -> str:
         if not one.found.found:
@@ -191,9 +205,10 @@ class IsolationText:
         if reasons := self._open_places(one):
             return f"along {one.axis}: the boundary is between {good} (passes) and {bad} (fails); {'; '.join(reasons)}"
         which = f"{good} is the last that passes and {bad} the first that fails"
-        cells = (one.line[place] for place in (one.found.last, one.found.next))
+        cells = [one.line[place] for place in (one.found.last, one.found.next)]
         each = "" if one.found.confirmed else f", {self._each(cells)}"
-        return f"along {one.axis}: {which}, of {len(one.values)} values from {one.values[0]} to {one.values[-1]}{each}"
+        ends = f"of {len(one.values)} values from {one.values[0]} to {one.values[-1]}{each}"
+        return f"along {one.axis}: {which}, {ends} ({good}: {self._none_of(cells[:1], len(one.found.readings))})"
 
     def _each(self, cells: Iterable[Cell]) -> str:
         return trials_each(tally_of(record).of for cell in cells if (record := self.record(cell)))

@@ -1,7 +1,4 @@
-"""Simulated reductions: planted needs, parts that need others, failures that do not always show.
-
-``python -m tests.bench.reducing`` prints the figures; seeds are fixed.
-"""
+"""Simulated reductions: planted needs, parts that need others, failures that do not always show; seeds are fixed."""
 
 from __future__ import annotations
 
@@ -84,30 +81,3 @@ def simulate(*, parts: int, needed: int, tied: int, flaky: float, trials: int, r
         fails += wanted <= left and not broken(left)
         cells += asked
     return Figures(runs=runs, exact=exact, fails=fails, cells=cells / runs)
-
-
-def main() -> None:
-    """Print a table."""
-    runs = 1000
-    print(f"{'parts':>6} {'needed':>6} {'tied':>5} {'flaky':>6} {'trials':>6} {'fails':>7} {'exact':>7} {'cells':>6}")
-    for parts in (6, 16, 40):
-        for needed, tied, flaky, trials in (
-            (1, 0, 0.0, 1),
-            (2, 0, 0.0, 1),
-            (4, 0, 0.0, 1),
-            (2, 3, 0.0, 1),
-            (2, 0, 0.3, 1),
-            (2, 0, 0.3, 3),
-            (2, 0, 0.3, 5),
-        ):
-            found = simulate(
-                parts=parts, needed=needed, tied=tied, flaky=flaky, trials=trials, runs=runs, seed=parts + needed
-            )
-            print(
-                f"{parts:6} {needed:6} {tied:5} {flaky:6.0%} {trials:6} {found.fails / runs:7.1%} "
-                f"{found.exact / runs:7.1%} {found.cells:6.1f}"
-            )
-
-
-if __name__ == "__main__":
-    main()

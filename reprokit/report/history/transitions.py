@@ -20,6 +20,8 @@ from reprokit.evidence.strength import log_likelihood
 
 ENOUGH = 30 / 0.01
 """The likelihood ratio from which a change counts: of 30 results without a change, at most 1 % hold a false one."""
+ENOUGH_NIGHTS = 200
+"""That of nights, each as one trial: by a simulation, at most 1 % of months hold a false change."""
 NEWEST = 60
 """Of how many results, the newest, each is tried as the first of another rate; and the first that is as the newest."""
 HINT = 0.05
@@ -142,16 +144,21 @@ def transitions(
             chance=chance,
         )
 
+    places = [0]  # where each of ``found`` begins
     start = first = 0  # of the results at one rate, as far as is known; of the newest that are alike
     for here, (at, state) in enumerate(seen):
         first = first if state is seen[first][1] else here
         if first == 0 < here and not found[0].confirmed:
             found[0] = replace(found[0], settled=at, latest=at, seen=here + 1)
-        some = ((course.chance(start, one, here), one) for one in course.splits(start, first, here))
-        chance, split = min(some, key=lambda one: (one[0], -one[1]), default=(1.0, here))
-        if chance <= 1 / ENOUGH and (split < here or decided(at)):
-            found.append(replace(transition(start, split, here, chance), settled=at))
-            start = split
+        swings = len(places) > 2 and here - places[-2] <= NEWEST  # it changed, and changed again
+        splits = (one for one in course.splits(start, first, here) if one < here or decided(at))
+        some = ((chance, -one) for one in splits if (chance := course.chance(start, one, here)) <= 1 / ENOUGH)
+        counted = [one for one in some if course.holds_by_night(start, -one[1], here, swings=swings)]
+        if counted:
+            chance, split = min(counted)
+            start = -split
+            found.append(replace(transition(places[-1], start, here, chance), settled=at))
+            places.append(start)
     if first > start and course.state(start, first) is not seen[first][1]:
         one = transition(start, first, len(seen) - 1, course.chance(start, first, len(seen) - 1))
         if one.earlier[0] in (0, one.earlier[1]) or (one.chance or 0.0) < HINT:
@@ -168,6 +175,8 @@ class _Stretches:
         self._others = [0, *accumulate(one.others for one in counts)]
         self._trials = [0, *accumulate(one.trials for one in counts)]
         self._shown = [0, *accumulate(one.trials - one.others for one in counts)]
+        plain = [(one.matched, one.trials - one.others) for one in counts]
+        self._nights = [_by_night(some) for some in (plain, [(one.others, one.trials) for one in counts])]
         self._reproducing = [0, *accumulate(one is State.REPRODUCING for one in states)]
         self._otherwise = [0, *accumulate(one is State.OTHER_FAILURE for one in states)]
 
@@ -212,6 +221,28 @@ class _Stretches:
         before, after = self.failed(start, split, otherwise=hidden), self.failed(split, here + 1, otherwise=hidden)
         constant = log_likelihood(before[0] + after[0], before[1] + after[1])
         return math.exp(min(0.0, constant - _any(*before) - _any(*after)))
+
+    def holds_by_night(self, start: int, split: int, here: int, *, swings: bool) -> bool:
+        """Whether a change counts even if all trials of a night are alike, so that each night is one trial.
+
+        That is not asked where nights before and since have nothing in common, unless the cell ``swings``.
+        """
+        hidden = State.OTHER_FAILURE in (self.state(start, split), self.state(split, here + 1))
+        nights, *kinds = self._nights[hidden]
+        before, after = nights[split] - nights[start], nights[here + 1] - nights[split]
+        ratios = []
+        for sums in kinds:
+            earlier, since = sums[split] - sums[start], sums[here + 1] - sums[split]
+            if not swings and (earlier, since) in ((0, after), (before, 0)):
+                return True
+            ratios.append(_any(earlier, before) + _any(since, after) - log_likelihood(earlier + since, before + after))
+        return sum(math.exp(min(ratio, 100.0)) for ratio in ratios) >= ENOUGH_NIGHTS * len(ratios)
+
+
+def _by_night(counts: Sequence[FailedOf]) -> list[list[int]]:
+    """Sums up to each night: of the nights with a trial, of those that fail at all, and of those that always do."""
+    kinds = zip(*((trials > 0, failed > 0, failed == trials > 0) for failed, trials in counts), strict=True)
+    return [[0, *accumulate(kind)] for kind in kinds]
 
 
 def _any(failed: int, trials: int) -> float:

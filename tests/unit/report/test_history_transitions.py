@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from reprokit.evidence.model import Verdict
 from reprokit.report.history.series import _transitions
 from reprokit.report.history.transitions import Counts, State, Transition, state_of, transitions
+from tests.bench.changes import followed
 
 R, N, O = State.REPRODUCING, State.NOT_REPRODUCING, State.OTHER_FAILURE  # noqa: E741
 LETTERS = {"R": R, "N": N, "O": O, "?": None}
@@ -102,6 +103,8 @@ def nights_until(before: Sequence[tuple[int, int]], after: tuple[int, int]) -> t
         ([(1, 1), (0, 1)] * 15, (0, 1), ("reproducing -> gone", 25)),
         ([(1, 5)] * 6, (5, 5), ("reproducing -> more often", 3)),
         ([(5, 5)] * 6, (1, 5), ("reproducing -> less often", 2)),
+        ([(10, 10), (0, 10)] * 15, (0, 10), ("reproducing -> gone", 17)),
+        ([(0, 10)] * 9 + [(10, 10)] * 9 + [(0, 10)] * 9, (10, 10), ("gone -> back", 4)),
     ],
 )
 def test_a_change_counts_once_a_constant_rate_is_excluded(
@@ -117,6 +120,14 @@ def test_of_unchanged_months_at_most_one_in_a_hundred_has_a_change(rate: float, 
     months = [[(sum(luck.random() < rate for _ in range(trials)), trials) for _ in range(30)] for _ in range(60)]
     false = [month for month in months if any(one.confirmed for one in tallied(*month)[1:])]
     assert len(false) <= 1
+
+
+@pytest.mark.parametrize("alike", [0.1, 0.3, 1.0])
+def test_nights_at_other_rates_make_no_change_once_the_cell_has_gone_back_and_forth(alike: float) -> None:
+    luck = random.Random(7)
+    cells = [followed([0.5] * 90, 10, luck, alike) for _ in range(40)]
+    assert max(map(len, cells)) <= 3
+    assert sum(any(one.latest >= 30 for one in each) for each in cells) <= 1
 
 
 def test_what_appears_after_passes_is_tested_as_what_is_gone() -> None:
@@ -220,7 +231,7 @@ def test_transitions_follow_each_other(strip: str) -> None:
 
 @given(st.lists(st.sampled_from("RNO"), max_size=25).map(lambda found: "".join(a * 2 for a in found)))
 def test_every_two_alike_results_count_where_their_trials_are_enough(strip: str) -> None:
-    """Of two nights of ten trials, each change; equal neighbours are one state."""
-    changes = [at for at in range(1, len(strip)) if strip[at] != strip[at - 1]]
-    assert [one.after for one in of(strip)[1:]] == changes
-    assert [one.settled for one in of(strip, "!" * len(strip))] == [0, *changes][: len(strip)]
+    """Of two nights of ten trials, a change there and one back; equal neighbours are one state."""
+    changes = [at for at in range(1, len(strip)) if strip[at] != strip[at - 1]][:2]
+    assert [one.after for one in of(strip)[1:3]] == changes
+    assert [one.settled for one in of(strip, "!" * len(strip))][:3] == [0, *changes][: len(strip)]

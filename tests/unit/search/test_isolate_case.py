@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -114,7 +115,7 @@ def test_the_answer_names_the_change_the_cells_and_the_boundary(project: Project
     assert project.result["format"] == "reprokit-search/v1"
     tallies = [cell["trials"] for cell in project.result["cells"]]
     assert sum(one["failed"] + one["passed"] for one in tallies) == len(project.engine.trials)
-    counts = "of the 16 combinations of the two cells, and 1 cell between them; the matrix has 21 cells; at most "
+    counts = "of the 16 combinations of the two cells, and 1 cell between them; the matrix has 21 cells"
     assert counts in project.text
 
 
@@ -122,7 +123,8 @@ def test_a_pair_is_reported_with_the_cells_that_confirm_it(project: Project) -> 
     project.engine.behave = fails_where(lambda a, b, c, d: (a, c) == ("2", "q"))
     assert project.isolate(bad="a=2,b=x,c=q,d=s", good="a=1,b=y,c=p,d=r") == 0
     assert "all of these are required: a 1 -> 2 and c p -> q" in project.text
-    assert "reverting any one of them makes the bad cell pass: #" in project.text
+    bound = r"reverting any one .* bad cell pass: #.* \(failed in 0 of [0-9]+.*, a failure in up to [0-9]+ % of runs is"
+    assert re.search(bound, project.text)
 
 
 def test_excluded_cells_are_not_run_and_the_open_question_is_reported(project: Project) -> None:
