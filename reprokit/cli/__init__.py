@@ -182,6 +182,11 @@ def invoke(arguments: list[str]) -> int:
 
             echo(f"reprokit: {one_line(str(error.filename), 100)}: {error.strerror}", err=True)
             return 2
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            what = f"{error.filename} cannot be written" if error.filename else "the output cannot be written"
+            with suppress(OSError):  # where that is full, too
+                echo(f"reprokit: {what}: {error.strerror}; make room, or write to another disk", err=True)
+            return 3
         # Status 1 is a finding about the user's bug: a defect of reprokit must not look like one.
         echo_traceback()
         echo("reprokit: this is a defect of reprokit itself; please report it with the lines above", err=True)

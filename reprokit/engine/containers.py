@@ -155,6 +155,7 @@ def _run(
             is_unknown = attached is None and isinstance(sys.exc_info()[1], EngineLost)
             made = None if is_unknown else attached is not None
             shielded(lambda: _tidy_away(client, name, wire.endpoint.url, within, unremoved, made=made))
+            client.close()  # docker-py keeps an idle connection for each of its last 25 URLs
 
 
 def cdi_names(wire: Wire, trial: Trial, *, podman: bool) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.core import ownership
-from reprokit.core.errors import Cancelled, EngineError, ImageGone, Unsupported
+from reprokit.core.errors import Cancelled, EngineError, ImageGone, RecordError, Unsupported
 from reprokit.engine import failure
 from reprokit.engine.protocol import Engine, ImageInfo
 from reprokit.engine.wire import ANSWER_WITHIN, Wire, cut_on, error_in, raise_for_status
@@ -100,11 +100,14 @@ class Images:
         """Write an image to a file, as ``docker save`` does. Raises ImageGone, Cancelled, EngineError."""
         if self.image(image) is None:
             raise ImageGone(f"the engine has the image {image} no more")
-        with self.wire.errors(), target.open("wb") as writer:
+        with target.open("wb", buffering=1024**2) as writer, self.wire.errors():
             for part in self.wire.client().get_image(image):
                 if cancel.is_set():
                     raise Cancelled(f"cancelled while {image} was saved")
-                writer.write(part)
+                try:
+                    writer.write(part)
+                except OSError as error:
+                    raise RecordError(f"{target} cannot be written: {error.strerror}") from error
 
     def load(self, archive: Path, tag: str) -> ImageInfo:
         """Take the one image of an archive, which has that name. Raises EngineError."""

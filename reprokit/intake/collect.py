@@ -706,6 +706,9 @@ def main(arguments):
         return 130
     except BrokenPipeError:
         pass  # the reader has closed the pipe
+    except OSError as error:
+        sys.stderr.write("the report cannot be written: {}\n".format(error.strerror))
+        return 3
     return 0
 
 

@@ -33,6 +33,7 @@ from reprokit.run.runner import Runner, RunOptions
 from reprokit.run.services import Services
 from reprokit.run.sources import SourceTrees
 from reprokit.run.task import Task
+from reprokit.run.threads import check_open_files
 from reprokit.store.folder import SeenBases
 from reprokit.store.places import run_folder
 from reprokit.store.recorder import Recorder
@@ -86,6 +87,7 @@ class Invocation:
 
     def _open_engine(self, request: Request) -> Engine:
         if self._opened is None:
+            check_open_files(request.jobs)
             self._opened = self._engine() if self._engine else _engine(request.engine)
         return self._opened
 

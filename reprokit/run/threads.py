@@ -7,15 +7,34 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import resource
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from types import TracebackType
 
 from reprokit.core import interrupts
+from reprokit.core.errors import UsageError
 from reprokit.core.interrupts import GaveUp
 
 Work = Callable[[], None]
+
+
+def check_open_files(jobs: int) -> None:
+    """Allow this process the files and connections of so many programs at a time. Raises UsageError where it may not.
+
+    Each has two threads with up to six of them, and a build three.
+    """
+    needed = 40 + 16 * jobs
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise UsageError(
+            f"this process may open {hard} files, and {jobs} programs at a time need {needed}: raise the limit by "
+            "`ulimit -n 1024`, or choose fewer with --jobs"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 class Workers(ThreadPoolExecutor):

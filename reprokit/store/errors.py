@@ -22,6 +22,7 @@ class Trouble(Enum):
     OLDER = "older"
     REFUSED = "refused"
     UNREACHABLE = "unreachable"
+    PATH = "path"
     VALUE = "value"
     OTHER = "other"
 
@@ -94,6 +95,15 @@ def lockless(folder: Path, why: str) -> StoreError:
         f"the file system of the store {folder} has no locks ({why}), so that no run can be recorded there: name "
         "another store with --store",
         Trouble.LOCKLESS,
+    )
+
+
+def too_long(path: Path, length: int, longest: int) -> StoreError:
+    """The message for a database whose path SQLite does not open."""
+    return StoreError(
+        f"the path of the store's database has {length} bytes, and SQLite opens at most {longest}: name a store with a "
+        f"shorter path with --store ({path})",
+        Trouble.PATH,
     )
 
 

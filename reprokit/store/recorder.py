@@ -23,12 +23,14 @@ from reprokit.store.files import files_of
 from reprokit.store.journal import CaseTexts, Journal, entries, line_of, mark_pending, path_of
 from reprokit.store.places import LOCK
 from reprokit.store.remote import remote_of
-from reprokit.store.sqlite_file import DATABASE, version
+from reprokit.store.sqlite_file import DATABASE, is_writable, version
 
 IMPORT_SECONDS = 0.2
 SYNC_SECONDS = 1.0
 UPDATE_SECONDS = 5.0
 LONGEST_SECONDS = 60.0  # between two attempts on a database that takes nothing
+NEVER = (Trouble.FOREIGN, Trouble.NEWER, Trouble.OLDER, Trouble.PATH, Trouble.READ_ONLY)
+"""What keeps a database from ever taking a run: said before the run begins."""
 
 
 class Recorder:
@@ -50,8 +52,9 @@ class Recorder:
     def begin(self, run: RunRecord, texts: CaseTexts, *, resumed: bool = False) -> None:
         """Begin a new run, or go on with one that has been taken over (``resumed``): with its cells, decided or not.
 
-        Raises StoreError where the database is another program's, or another version's, or on a file system without
-        locks, or on a server that does not take it now, and UsageError where another process goes on with that run.
+        Raises StoreError where the database is another program's, or another version's, or may only be read, or is on
+        a file system without locks, or on a server that does not take it now, and UsageError where another process
+        goes on with that run.
         """
         lock = self._folder / LOCK
         if why := lockless(lock):
@@ -93,10 +96,12 @@ class Recorder:
                 place.check()
                 delivery.deliver_all(self._folder)
             return
+        path = self._folder / DATABASE
         try:
-            version(self._folder / DATABASE)
+            if version(path) and not is_writable(path):
+                raise errors.store_error(path, "attempt to write a readonly database")
         except StoreError as error:
-            if error.trouble in (Trouble.FOREIGN, Trouble.NEWER, Trouble.OLDER):
+            if error.trouble in NEVER:
                 raise
 
     def _refuse_if_taken(self, run: RunRecord) -> None:

@@ -17,12 +17,15 @@ from contextlib import closing
 from pathlib import Path
 
 from reprokit.core.files import open_regular
-from reprokit.store.errors import StoreError, foreign, other_version, store_error
+from reprokit.store.errors import StoreError, foreign, other_version, store_error, too_long
 
 DATABASE = "reprokit.db"
 CURRENT = 9  # the version of the tables that this reprokit writes, and the only one that it reads
 
 APPLICATION_ID = 0x52507274  # ``RPrt``, see https://www.sqlite.org/pragma.html#pragma_application_id
+
+LONGEST_PATH = 504
+"""Bytes of the longest path that SQLite opens: of the 512 that its journal's may have (MAX_PATHNAME of os_unix.c)."""
 
 COPY_ATTEMPTS = 5
 _MAGIC = b"SQLite format 3\0"
@@ -31,6 +34,8 @@ _HEADER = 100
 
 def version(path: Path) -> int:
     """:data:`CURRENT`, or 0 where there are no tables yet. Raises StoreError where the file cannot be used."""
+    if (length := len(os.fsencode(path.resolve()))) > LONGEST_PATH:
+        raise too_long(path, length, LONGEST_PATH)
     try:
         if not path.stat().st_size:
             return 0
