@@ -64,6 +64,10 @@ class ImageGone(EngineError):
     """The engine has the image no more: it can be built again."""
 
 
+class ImageDamaged(ImageGone):
+    """The engine has the image, but not all that it consists of: its steps have to run again."""
+
+
 class BuildFailed(ReprokitError):
     """An image could not be built. ``step`` is the failing instruction, ``tail`` its last output lines.
 

@@ -218,6 +218,9 @@ IMAGE = PREFIX + "image"
 GPUS = PREFIX + "gpus"
 """UUIDs of the GPUs that a container has, with commas between them."""
 
+LEASE = PREFIX + "lease"
+"""The id of the image that a container, which never starts, keeps from being removed."""
+
 IMAGE_LABELS: Mapping[str, str] = {IMAGE: "1"}
 """What images of ours carry. Nothing of a single run: images are shared between runs."""
 

@@ -62,8 +62,8 @@ class Disk:
     def kept(self) -> list[Kept]:
         """As :meth:`reprokit.engine.protocol.Engine.kept`; build cache that may be another program's is OTHER_CACHE."""
         records, listed = self._records(), self._images()
-        with self._wire.errors():
-            busy = {one.image for one in containers.list_all(self._wire)}
+        listed_containers = containers.list_all(self._wire)
+        busy = {one.image: _user(one.labels) for one in listed_containers if not ownership.is_orphan(one.labels)}
         ours = {one["Id"]: kind for one in listed if (kind := self._classify(one))}
         layers = _with_content(
             {one["Id"]: self._histories[one["Id"]].layers for one in listed},
@@ -86,7 +86,7 @@ class Disk:
                 },
                 used=float(one.get("Created") or 0),
                 also=frozenset(_ours(one)),
-                stays="a container uses it" if one["Id"] in busy else _other_name(one),
+                stays=busy.get(one["Id"]) or _other_name(one),
                 needs=frozenset(_below(one, layers, bases)),
             )
             for one in listed
@@ -262,6 +262,12 @@ def _key(image: Mapping[str, Any]) -> str:
 def _other_name(image: Mapping[str, Any]) -> str:
     others = [name for name in _names(image) if not images.OURS.match(name)]
     return f"it has a name that is not reprokit's: {others[0]}" if others else ""
+
+
+def _user(labels: Mapping[str, str]) -> str:
+    """Why the image of a container with these labels stays."""
+    host = labels.get(ownership.HOST, "").partition("/")[0]
+    return "a container uses it" + (f", of a run of process {labels.get(ownership.PID)} on {host}" if host else "")
 
 
 def _parents(record: Mapping[str, Any]) -> list[str]:

@@ -9,7 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from reprokit.core.errors import BuildFailed, EngineError, EngineLost, ImageGone, ReprokitError, Unsupported
+from reprokit.core.errors import (
+    BuildFailed,
+    EngineError,
+    EngineLost,
+    ImageDamaged,
+    ImageGone,
+    ReprokitError,
+    Unsupported,
+)
 from reprokit.engine.gpus.cdi import GENERATE
 from reprokit.environment.steps import short_step
 
@@ -20,6 +28,10 @@ LONGEST_LINE = 64 * 1024
 """Characters after which the output of a build that has no line ends is taken for a line."""
 
 _NO_IMAGE = re.compile(r"no such image", re.I)
+# Content of containerd's store and a layer of overlay2 that were deleted, and a user whom every image of ours has.
+_DAMAGED_IMAGE = re.compile(
+    r"content digest sha256:\w+: not found|/overlay2/\w+[^:]*: no such file|unable to find user repro\b", re.I
+)
 _NO_SPACE = re.compile(r"no space left on device|disk quota exceeded", re.I)
 
 # A daemon that lives, and whose containerd does not answer: it restarts within seconds, after an upgrade or a kill.
@@ -156,6 +168,8 @@ def of_engine(text: str) -> ReprokitError:
     text = text.strip()
     if _NO_IMAGE.search(text):
         return ImageGone(f"the image is gone from the engine: build it again (was it pruned?). The engine says: {text}")
+    if _DAMAGED_IMAGE.search(text):
+        return ImageDamaged(f"the engine lost a part of the image (was its content deleted?). The engine says: {text}")
     if _AWAY.search(text):
         return EngineLost(f"the engine was replaced, or a part, such as its containerd, does not answer: {text}")
     for pattern, advice in _UNSUPPORTED:

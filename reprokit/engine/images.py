@@ -8,7 +8,7 @@ import re
 import subprocess
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +131,19 @@ def find_built(engine: Engine, tag: str) -> ImageInfo | None:
     """The image that was built under that name; None where there is none, or where the name is another image's now."""
     found = engine.image(tag)
     return found if found is not None and ownership.carries_name(found.labels, tag) else None
+
+
+def moved_name(engine: Engine, below: Iterable[ImageInfo], built: str) -> str:
+    """In words, which name of an image that ``built`` was just built on is another image's now; '' for none.
+
+    It was built on either of them, so that it is removed.
+    """
+    for image in below:
+        now = engine.image(image.tag)
+        if now is not None and now.id != image.id:
+            engine.remove_image(built)
+            return f"another process gave the name {image.tag} to another image while {built} was built on it"
+    return ""
 
 
 def find(wire: Wire, tag: str) -> ImageInfo | None:

@@ -199,6 +199,12 @@ class Engine(Protocol):
         Raises EngineError where a container uses the image.
         """
 
+    def lease(self, image: str) -> Callable[[], None]:
+        """Use the image of that id: until what is returned is called, no user of the engine removes it.
+
+        The end of this process ends it, too: at the latest, :meth:`sweep` of the next run. Raises ImageGone.
+        """
+
     def save(self, image: str, target: Path, cancel: threading.Event) -> None:
         """Write an image with all its layers to a file, which is overwritten, as ``docker save`` does.
 

@@ -20,12 +20,12 @@ from pathlib import Path
 from reprokit.case.limits import shown_bytes
 from reprokit.case.trust import Trust, limited_by
 from reprokit.core import cache
-from reprokit.core.errors import BuildFailed, Cancelled, EngineError, Unsupported
+from reprokit.core.errors import BuildFailed, Cancelled, EngineError, EngineLost, ImageDamaged, ImageGone, Unsupported
 from reprokit.core.ownership import label_image, locked
 from reprokit.core.text import seconds as spelt
 from reprokit.engine import site
 from reprokit.engine.failure import TAIL
-from reprokit.engine.images import find_built
+from reprokit.engine.images import find_built, moved_name
 from reprokit.engine.protocol import Build, Engine, EngineInfo, ImageInfo, Progress
 from reprokit.engine.sharing import REPOSITORIES, ImageShare, SharedImage
 from reprokit.engine.site import providers
@@ -67,22 +67,32 @@ def build_or_find(services: Services, image: ImageSpec, options: BuildOptions | 
 
     What the engine loses is done again. Raises what the engine's methods raise.
     """
-    options = options or BuildOptions()
+    options = BuildOptions() if options is None else options
 
     def attempt() -> BuiltImage:
+        nonlocal options
         awake = seconds_slept()
         try:
-            return _attempt(services, image, options)
+            ready = _attempt(services, image, options)
+            try:
+                services.keeper.uses.lease(ready.image.tag, ready.image.id, services.engine)
+            except BaseException:
+                services.keeper.uses.end(ready.image.tag)
+                raise
+            return ready
         except BuildFailed:
             check_awake(awake, "the build")
             raise
+        except ImageGone as error:  # before it had its lease
+            options = replace(options, fresh=options.fresh or isinstance(error, ImageDamaged))
+            raise EngineLost(f"another process removed the image, or a base of it: {error}") from error
 
     return services.recovery.repeated(attempt)
 
 
 def _attempt(services: Services, image: ImageSpec, options: BuildOptions) -> BuiltImage:
     if image.bundled:
-        return _load_bundled(services, image)
+        return _load_bundled(services, image, fresh=options.fresh)
     share = services.share(image.trust)
     if share and not options.fresh and not services.since and not is_here(services.engine, image, services.seen):
         found = _take(services, image, options, share)
@@ -193,13 +203,13 @@ def _bases(
     return found
 
 
-def _load_bundled(services: Services, image: ImageSpec) -> BuiltImage:
+def _load_bundled(services: Services, image: ImageSpec, *, fresh: bool) -> BuiltImage:
     """The image of a bundle. What it was built on, no one knows here."""
     assert image.bundled is not None
     tag, engine = image.bundled.tag, services.engine
     with _using(services, tag):
         started = time.monotonic()
-        found = engine.image(tag) or engine.load(image.bundled.archive, tag)
+        found = (None if fresh else engine.image(tag)) or engine.load(image.bundled.archive, tag)
         seconds = time.monotonic() - started
         measured = measure(engine, services.measurements, found, cancel=services.cancel)
     base = replace(found, tag=image.environment.base.reference, id="", digest="")
@@ -303,15 +313,20 @@ def _build(
         if progress.took is None:
             options.on_progress(progress)
 
-    with watch.watching(), options.times.span("build"):
+    with watch.watching(), options.times.span("build"), contextlib.ExitStack() as leases:
+        for base in bases.values():
+            leases.callback(engine.lease(base.id))
         if image.held:
             return build_locked(engine, request, image.held, image.environment, watch.follow(see), watch.stop)
         try:
-            return engine.build(request, site.current(), watch.follow(see), watch.stop)
+            made = engine.build(request, site.current(), watch.follow(see), watch.stop)
         except BuildFailed as error:
             if image.offline and any(script in error.step for script in DOWNLOADS):
                 raise Unsupported(image.offline) from error
             raise
+    if moved := moved_name(engine, bases.values(), made.tag):
+        raise EngineLost(moved)
+    return made
 
 
 def as_shared(image: ImageSpec, tag: str, bases: Mapping[str, ImageInfo]) -> SharedImage:

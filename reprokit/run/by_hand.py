@@ -212,7 +212,7 @@ class ByHand(Session):
             trial = self._trial(services, ready, task, allocation, changes)
             if step:  # the step that puts them into the image may come later
                 trial = replace(trial, files=task.spec.files)
-            for line in introduction(task, trial, str(info), step):
+            for line in introduction(task, replace(trial, image=ready.image.tag), str(info), step):
                 say(line)
             trial = replace(with_shell(trial, step), terminal=terminal)
             used.ending = services.engine.run(trial, lambda _: None, services.cancel)
@@ -245,7 +245,7 @@ class ByHand(Session):
             image = with_debuggers(
                 engine, image, trust=task.file.trust, on_progress=lambda _: None, cancel=services.cancel
             )
-        trial = trial_of(task, image.tag, services.run_id, allocation.gpus if allocation else ())
+        trial = trial_of(task, image, services.run_id, allocation.gpus if allocation else ())
         return changes.applied(trial, containers=engine.info().capabilities.images)
 
     def _use(

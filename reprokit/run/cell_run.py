@@ -7,7 +7,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from reprokit.core.errors import ImageGone
+from reprokit.core.errors import ImageDamaged, ImageGone
+from reprokit.engine.protocol import ImageInfo
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.ratio import RatioRecord
 from reprokit.evidence.records import CellRecord, TrialRecord
@@ -27,10 +28,10 @@ class CellImages:
     """The image of a cell, and how to get what else its trials may need."""
 
     ready: BuiltImage
-    rebuild: Callable[[], BuiltImage]
-    """Called where the engine has lost the image meanwhile."""
-    reference: Callable[[], AbstractContextManager[tuple[Task, str]]]
-    """What the cell is measured against, as this host serves it, and the tag of its image, which is kept so long."""
+    rebuild: Callable[[bool], BuiltImage]
+    """Called where the engine has lost the image meanwhile, or (True) a part of it."""
+    reference: Callable[[], AbstractContextManager[tuple[Task, ImageInfo]]]
+    """What the cell is measured against, as this host serves it, and its image, which is kept so long."""
 
 
 def run_cell(
@@ -60,7 +61,7 @@ def run_cell(
     def echo(data: bytes) -> None:
         services.listener.output(task.number, data)
 
-    def attempt(image: str) -> tuple[Verdict, str]:
+    def attempt(image: ImageInfo) -> tuple[Verdict, str]:
         hooks = TrialHooks(on_start=on_start, keep=keep, echo=echo)
         if task.reference is None:
             return run_trials(services, task, image, allocation, hooks)
@@ -75,12 +76,12 @@ def run_cell(
         ).run()
 
     try:
-        verdict, reason = attempt(images.ready.image.tag)
+        verdict, reason = attempt(images.ready.image)
     except ImageGone as error:
         services.listener.note(f"{task.case.id}: {error}; it is built again")
-        made = images.rebuild()
+        made = images.rebuild(isinstance(error, ImageDamaged))
         facts.image, facts.environment, facts.trials = image_record(made), measure_for(services, task, made), ()
-        verdict, reason = attempt(made.image.tag)
+        verdict, reason = attempt(made.image)
     facts.seconds = round(time.monotonic() - starts[0], 3) if starts else None
     shown = figures([trial.outcome for trial in facts.trials], task.trials)
     facts.details = replace(facts.details, trials=shown)

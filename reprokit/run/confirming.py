@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from reprokit.core.errors import Cancelled
+from reprokit.engine.protocol import ImageInfo
 from reprokit.evidence.judging import conclude
 from reprokit.evidence.records import CellRecord, TrialRecord
 from reprokit.evidence.sequential import figures
@@ -77,7 +78,7 @@ def repeat_cells(
 class Repeater:
     """Runs more trials of decided cells. What stops one leaves its cell as it was, and ends those of its case.
 
-    ``records``: the cells as they are by now; ``image``: the tag of the image of a task's first trials; ``keep`` takes
+    ``records``: the cells as they are by now; ``image``: the image of a task's first trials; ``keep`` takes
     a record with one more trial; ``compare``: judges it by its outputs, where those decide; ``explain_error``: an error
     in words.
     """
@@ -85,7 +86,7 @@ class Repeater:
     planner: Planner
     services: Services
     records: Callable[[], Sequence[CellRecord]]
-    image: Callable[[Task, CellRecord], str]
+    image: Callable[[Task, CellRecord], ImageInfo]
     keep: Callable[[CellRecord], None]
     compare: Callable[[Task, CellRecord], CellRecord]
     explain_error: Callable[[Exception], str]

@@ -20,7 +20,7 @@ from reprokit.core.ownership import POLL_SECONDS, label_image, locked, locked_if
 from reprokit.core.redaction import without_passwords
 from reprokit.core.text import one_line
 from reprokit.engine import site
-from reprokit.engine.images import find_built
+from reprokit.engine.images import find_built, moved_name
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Mount, Progress, Trial
 from reprokit.environment import debugging
 from reprokit.evidence.symbols import Module, Named, modules_to_name, name_frames, strip_parameters
@@ -247,26 +247,24 @@ class DebugImages:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: dict[tuple[str, str], tuple[str, str]] = {}
+        self._found: dict[str, tuple[ImageInfo, str]] = {}
 
-    def over(self, engine: Engine, image: str, trust: Trust, cancel: threading.Event) -> tuple[str, str]:
-        """The name of ``image`` with debuggers and ''; or ``image`` itself, and why it cannot have them.
+    def over(self, engine: Engine, image: ImageInfo, trust: Trust, cancel: threading.Event) -> tuple[ImageInfo, str]:
+        """``image`` with debuggers and ''; or ``image`` itself, and why it cannot have them.
 
         Raises Cancelled, ImageGone, EngineError.
         """
-        info = engine.image(image)
-        if info is None:
-            raise ImageGone(f"the image {image} is gone")
         with self._lock:
-            key = image, info.id
+            found = self._found.get(image.id)
             # gc removes it where it is not in use: it is built again, from the engine's cache.
-            if key not in self._found or engine.image(self._found[key][0]) is None:
+            if found is None or engine.image(found[0].id) is None:
                 try:
-                    made = with_debuggers(engine, info, trust=trust, on_progress=lambda progress: None, cancel=cancel)
-                    self._found[key] = made.tag, ""
+                    made = with_debuggers(engine, image, trust=trust, on_progress=lambda progress: None, cancel=cancel)
+                    found = made, ""
                 except Unsupported as error:
-                    self._found[key] = image, str(error)
-            return self._found[key]
+                    found = image, str(error)
+                self._found[image.id] = found
+            return found
 
 
 def with_debuggers(
@@ -294,12 +292,15 @@ def with_debuggers(
             return found
         build = Build(tag=tag, dockerfile=layer.dockerfile, context=layer.context, labels=label_image(tag), trust=trust)
         try:
-            return engine.build(build, site.current(), on_progress, cancel)
+            made = engine.build(build, site.current(), on_progress, cancel)
         except BuildFailed as error:
             said = [line for line in error.tail if line.startswith("E:")] or list(error.tail[-3:]) or [str(error)]
             raise Unsupported(
                 f"the debuggers gdb and py-spy cannot be installed in this image: {' '.join(said)}"
             ) from error
+        if moved := moved_name(engine, [image], tag):
+            raise ImageGone(moved)
+        return made
 
 
 SECONDS = 300.0

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from reprokit.case.matrix import label
 from reprokit.core.errors import BuildFailed, Unsupported
+from reprokit.engine.protocol import ImageInfo
 from reprokit.evidence.judging import conclude
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.ratio import NEEDS, PRINTED, RatioRecord, estimate, is_decided, measure, quantity_of, weigh
@@ -44,15 +45,15 @@ def is_reference(task: Task) -> bool:
 class Pairs:
     """The trials of a task that has a reference. Nothing else of this run may run beside them.
 
-    ``reference``: the reference as this host serves it, and the tag of its image; raises Unsupported, BuildFailed or
+    ``reference``: the reference as this host serves it, and its image; raises Unsupported, BuildFailed or
     SourceError. ``note`` gets what was measured.
     """
 
     services: Services
     task: Task
-    image: str
+    image: ImageInfo
     allocation: GpuAllocation | None
-    reference: Callable[[], AbstractContextManager[tuple[Task, str]]]
+    reference: Callable[[], AbstractContextManager[tuple[Task, ImageInfo]]]
     hooks: TrialHooks
     note: Callable[[RatioRecord], None]
     _own: list[TrialRecord] = field(default_factory=list)
@@ -104,7 +105,7 @@ class Pairs:
             why = explain_build(error)[0] if isinstance(error, BuildFailed) else str(error)
             raise NotMeasured(f"the reference {words} is not available: {why}") from None
 
-    def _pairs(self, words: str, reference: Task, image: str) -> tuple[Pair, ...]:
+    def _pairs(self, words: str, reference: Task, image: ImageInfo) -> tuple[Pair, ...]:
         """After a trial of each to warm up, each leads in turn: A B B A."""
         # Its logs lie beside those of the cell.
         reference = replace(reference, number=self.task.number, variant=f"{self.task.variant}-reference")

@@ -6,6 +6,7 @@ Images are built once for all cells that share them; trials follow as images are
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from reprokit.core import interrupts
 from reprokit.core.errors import BuildFailed, EngineError, ReprokitError, Unsupported, UsageError
 from reprokit.engine.gpus.discovery import odd_request
+from reprokit.engine.images import find_built
 from reprokit.environment.steps import short_step
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
@@ -34,7 +36,7 @@ from reprokit.run.threads import Builds, PriorityWorkers, Workers, call_after, s
 from reprokit.run.timing import ImageTimer, KnownSeconds
 
 if TYPE_CHECKING:
-    from reprokit.engine.protocol import EngineInfo, Progress
+    from reprokit.engine.protocol import EngineInfo, ImageInfo, Progress
     from reprokit.run.reusing import Reuse
     from reprokit.store.recorder import Recorder
 
@@ -107,6 +109,7 @@ class Runner:
         self._options = options
         self._image_of: Callable[[ImageSpec], ImageSpec] = lambda image: image
         self._ready: dict[int, BuiltImage] = {}
+        self._rebuilding = threading.Lock()
         self._seconds = KnownSeconds({})
         self._decisions = Decisions(services.folder, options.recorder, services.listener, services.cancel)
 
@@ -396,7 +399,7 @@ class Runner:
             own = replace(facts, environment=measure_for(services, task, ready))
             images = CellImages(
                 ready=ready,
-                rebuild=lambda: build_or_find(services, image),
+                rebuild=lambda damaged: self._rebuild(image, ready, damaged=damaged),
                 reference=lambda: self._reference(task),
             )
 
@@ -428,9 +431,16 @@ class Runner:
                 started.alone[task.number] = lambda task=task: start_alone(task)  # type: ignore[misc]
         call_after(runs, lambda: uses.end(tag))
 
+    def _rebuild(self, image: ImageSpec, lost: BuiltImage, *, damaged: bool) -> BuiltImage:
+        """The image once more: where parts of it are missing, by all its steps, once for all cells that find so."""
+        with self._rebuilding:
+            now = find_built(self._services.engine, lost.image.tag) if damaged else None
+            fresh = now is not None and now.id == lost.image.id
+            return build_or_find(self._services, image, BuildOptions(fresh=fresh))
+
     @contextlib.contextmanager
-    def _reference(self, task: Task) -> Iterator[tuple[Task, str]]:
-        """What a task is measured against, as this host serves it, and the tag of its image, which is kept so long."""
+    def _reference(self, task: Task) -> Iterator[tuple[Task, ImageInfo]]:
+        """What a task is measured against, as this host serves it, and its image, which is kept so long."""
         assert task.reference is not None
         assert self.engine_info is not None
         services = self._services
@@ -439,7 +449,7 @@ class Runner:
         try:
             if differs := mismatches(services, reference, ready):
                 raise Unsupported("; ".join(differs))
-            yield reference, ready.image.tag
+            yield reference, ready.image
         finally:
             services.keeper.uses.end(ready.image.tag)
 
@@ -467,15 +477,16 @@ class Runner:
 
         repeater.run(repeatable(tasks, planner, self.records), start, services.semaphore.count)
 
-    def _image_again(self, task: Task, record: CellRecord) -> str:
+    def _image_again(self, task: Task, record: CellRecord) -> ImageInfo:
         """The image of a decided task: where a run is resumed, it has to be the one that its trials ran in."""
         if task.number not in self._ready:
             ready = build_or_find(self._services, self._spec(task))
             if record.image is None or ready.image.id != record.image.id:
                 raise EngineError("its image is not the one of its first trials any more")
             self._ready[task.number] = ready
-        self._services.keeper.uses.begin(tag := self._ready[task.number].image.tag, self._services.cancel)
-        return tag
+        image = self._ready[task.number].image
+        self._services.keeper.uses.begin(image.tag, self._services.cancel)
+        return image
 
 
 def _served(tasks: Sequence[Task], serve: Callable[[Task], Task]) -> list[Task]:

@@ -13,7 +13,7 @@ from reprokit.core.ownership import GPUS, ownership
 from reprokit.core.text import one_line
 from reprokit.engine.gpus import discovery
 from reprokit.engine.outputs import Collector
-from reprokit.engine.protocol import Mount, Trial
+from reprokit.engine.protocol import ImageInfo, Mount, Trial
 from reprokit.environment import sanitizing
 from reprokit.environment.debugging import CAPABILITY
 from reprokit.environment.host import Gpu
@@ -36,12 +36,15 @@ PYTHON_STACKS = {"PYTHONFAULTHANDLER": "1"}
 """Where debuggers are asked for and not available, a Python that crashes prints its own frames at least."""
 
 
-def trial_of(task: Task, image: str, run_id: str, gpus: Sequence[Gpu] = (), *, traced: bool = False) -> Trial:
-    """The container that a task asks for. ``traced``: its image has debuggers."""
+def trial_of(task: Task, image: ImageInfo, run_id: str, gpus: Sequence[Gpu] = (), *, traced: bool = False) -> Trial:
+    """The container that a task asks for. ``traced``: its image has debuggers.
+
+    The image is named by its id: a name may be another image's by then.
+    """
     workdir = task.spec.workdir.rstrip("/")
     uuids = tuple(gpu.uuid for gpu in gpus)
     return Trial(
-        image=image,
+        image=image.id,
         command=sanitizing.command(task.spec),
         env={
             **UNBUFFERED,
@@ -79,7 +82,7 @@ class TrialHooks:
 
 
 def run_trials(
-    services: Services, task: Task, image: str, allocation: GpuAllocation | None, hooks: TrialHooks
+    services: Services, task: Task, image: ImageInfo, allocation: GpuAllocation | None, hooks: TrialHooks
 ) -> tuple[Verdict, str]:
     """Run a task's trials; the verdict and its reason. ``allocation``: the GPUs that the task asks for."""
     records: list[TrialRecord] = []
@@ -93,7 +96,7 @@ def run_trials(
 def run_trial(
     services: Services,
     task: Task,
-    image: str,
+    image: ImageInfo,
     allocation: GpuAllocation | None,
     number: int,
     hooks: TrialHooks,
@@ -107,7 +110,7 @@ def run_trial(
     attempt = _Attempt(services, task, number, slot, hooks.echo)
     record, trial = services.recovery.repeated(lambda: attempt.run(image, allocation))
     files = _keep_files(services, task)
-    return record, services.engine.repeat(replace(trial, image=image, traced=False, capabilities=()), files)
+    return record, services.engine.repeat(replace(trial, image=image.tag, traced=False, capabilities=()), files)
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,7 @@ class _Attempt:
     slot: _Slot
     echo: Callable[[bytes], None] | None
 
-    def run(self, image: str, allocation: GpuAllocation | None) -> tuple[TrialRecord, Trial]:
+    def run(self, image: ImageInfo, allocation: GpuAllocation | None) -> tuple[TrialRecord, Trial]:
         """Run it, and once more in a fresh container if it lost its GPU. Raises EngineError if that one did too."""
         if allocation is None:
             return self._run_once(image, ())
@@ -155,7 +158,7 @@ class _Attempt:
             log.replace(log.with_suffix(".lost.log"))
         return record, why
 
-    def _run_once(self, image: str, gpus: Sequence[Gpu]) -> tuple[TrialRecord, Trial]:
+    def _run_once(self, image: ImageInfo, gpus: Sequence[Gpu]) -> tuple[TrialRecord, Trial]:
         services, task, slot = self.services, self.task, self.slot
         debugged, no_stacks = image, ""
         if task.spec.limits.backtrace:

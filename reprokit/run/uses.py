@@ -1,7 +1,8 @@
 """Which images, source trees and the like are in use on this host, and when and at what cost each was made.
 
 A process that uses something writes its key to a file of its own below the cache, on which it holds a lock: the kernel
-ends that with the process. All of it can be lost without harm.
+ends that with the process. All of it can be lost without harm. Other users of an engine see that an image is used by
+its lease in the engine.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ import json
 import os
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from reprokit.core import cache, json_text
 from reprokit.core.files import write
 from reprokit.core.ownership import locked
+
+if TYPE_CHECKING:
+    from reprokit.engine.protocol import Engine
 
 
 def _folder() -> Path:
@@ -70,12 +74,16 @@ def _memory(key: str) -> Path:
     return _folder() / "last" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
 
 
+_NO_LEASE: tuple[str, Callable[[], None]] = ("", lambda: None)
+
+
 class Uses:
     """What this process uses, from :meth:`begin` to :meth:`end` or to the end of the ``with`` block. Thread-safe."""
 
     def __init__(self) -> None:
         self._stream: TextIO | None = None
         self._held: collections.Counter[str] = collections.Counter()
+        self._leases: dict[str, tuple[str, Callable[[], None]]] = {}
         self._changed = threading.Condition()
 
     def __enter__(self) -> Uses:
@@ -84,12 +92,15 @@ class Uses:
     def __exit__(self, *_: object) -> None:
         with self._changed:
             self._held.clear()
+            leases, self._leases = self._leases, {}
             if self._stream is not None:
                 with contextlib.suppress(OSError):
                     Path(self._stream.name).unlink()
                 with contextlib.suppress(OSError):  # a full disk, for what is still to be written
                     self._stream.close()
                 self._stream = None
+        for _, release in leases.values():
+            release()
 
     def begin(self, key: str, cancel: threading.Event | None = None) -> None:
         """Use a thing: from here on nothing removes it. To be called before looking whether it is there.
@@ -103,6 +114,20 @@ class Uses:
                     self._write(f"+{key}\n")
         remember(key, times=1)
 
+    def lease(self, key: str, image: str, engine: Engine) -> None:
+        """Have other users of the engine see that the image of that id is used, for as long as ``key`` is.
+
+        Raises ImageGone, EngineError.
+        """
+        if self._leases.get(key, _NO_LEASE)[0] == image:
+            return
+        release = engine.lease(image)
+        with self._changed:
+            if self._held[key]:
+                before, self._leases[key] = self._leases.get(key, _NO_LEASE), (image, release)
+                release = before[1]
+        release()
+
     def end(self, key: str) -> None:
         """Use it no longer."""
         with self._changed:
@@ -110,10 +135,12 @@ class Uses:
                 self._held[key] -= 1
                 return
             del self._held[key]
+            _, release = self._leases.pop(key, _NO_LEASE)
             if self._stream is not None:
                 with contextlib.suppress(OSError):
                     self._write(f"-{key}\n")
             self._changed.notify_all()
+        release()
 
     def wait_for_end(self, seconds: float) -> None:
         """Wait until something is used no longer, or so long."""

@@ -17,13 +17,12 @@ from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.ownership import OwnerState, locked, lockless
 from reprokit.evidence.origin import HostRecord, OwnerRecord
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.store import delivery, errors
+from reprokit.store import delivery, errors, sqlite_file
 from reprokit.store.errors import PASSING, StoreError, Trouble
 from reprokit.store.files import files_of
 from reprokit.store.journal import CaseTexts, Journal, entries, line_of, mark_pending, path_of
 from reprokit.store.places import LOCK
 from reprokit.store.remote import remote_of
-from reprokit.store.sqlite_file import DATABASE, is_writable, version
 
 IMPORT_SECONDS = 0.2
 SYNC_SECONDS = 1.0
@@ -96,9 +95,9 @@ class Recorder:
                 place.check()
                 delivery.deliver_all(self._folder)
             return
-        path = self._folder / DATABASE
+        path = self._folder / sqlite_file.DATABASE
         try:
-            if version(path) and not is_writable(path):
+            if sqlite_file.version(path) and not sqlite_file.is_writable(path):
                 raise errors.store_error(path, "attempt to write a readonly database")
         except StoreError as error:
             if error.trouble in NEVER:

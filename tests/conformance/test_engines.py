@@ -325,6 +325,25 @@ def test_an_image_is_saved_and_loaded_again_as_it_was(subject: Subject, tmp_path
         subject.engine.save(built.id, saved, never())
 
 
+def test_a_leased_image_is_removed_by_no_user_of_the_engine_until_its_lease_ends(subject: Subject) -> None:
+    if not subject.entry.capabilities.archives:
+        pytest.skip("it makes no images of containers")
+    engine, build = subject.engine, subject.build(f"echo {uuid.uuid4().hex}")
+    built = engine.build(build, Site(), lambda _: None, never())
+    release = engine.lease(built.id)
+    try:
+        [kept] = (one for one in engine.kept() if build.tag in one.also)
+        assert kept.stays.startswith(f"a container uses it, of a run of process {os.getpid()} on ")
+        assert [*engine.discard([kept])] == []
+        assert engine.image(built.id) is not None
+        assert subject.run(built.id, "echo here")[1] == "here\n"
+    finally:
+        release()
+    assert [*engine.discard([kept])] == [kept]
+    with pytest.raises(ImageGone):
+        engine.lease(built.id)
+
+
 def test_saving_is_cancelled(subject: Subject, image: str, tmp_path: Path) -> None:
     if not subject.entry.capabilities.archives:
         pytest.skip("it saves no images")

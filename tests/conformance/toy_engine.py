@@ -193,6 +193,9 @@ class ToyEngine:
         if found := self.image(tag):
             shutil.rmtree(self._folder(found.tag))
 
+    def lease(self, image: str) -> Callable[[], None]:
+        return lambda: None
+
     def save(self, image: str, target: Path, cancel: threading.Event) -> None:
         raise Unsupported("the toy engine makes no images that could be saved")
 

@@ -34,6 +34,8 @@ class FakeEngine:
         self.make = make or (lambda build: None)
         self.unenforced = unenforced
         self.built: list[str] = []
+        self.leases: list[str] = []
+        self.moved: dict[str, str] = {}  # name -> the image that another process gave it to
         self.labels: dict[str, Mapping[str, str]] = {}
         self.pinned: dict[str, bytes] = {}  # image -> what is measured of the pins that its build installs
         self.trials: list[Trial] = []
@@ -59,7 +61,8 @@ class FakeEngine:
         tag = tag.removeprefix("sha256:")
         if tag.startswith("reprokit/img:") and tag not in self.built:
             return None
-        return ImageInfo(tag=tag, id=f"sha256:{tag}", size=self.image_bytes, labels=self.labels.get(tag, {}))
+        here = self.moved.get(tag, tag)
+        return ImageInfo(tag=tag, id=f"sha256:{here}", size=self.image_bytes, labels=self.labels.get(here, {}))
 
     def build(
         self, build: Build, site: object, on_progress: Callable[[Progress], None], cancel: threading.Event
@@ -72,6 +75,7 @@ class FakeEngine:
         self.make(build)
         with self.lock:
             self.built.append(build.tag)
+            self.moved.pop(build.tag, None)
             pins = re.findall(r"([\w.-]+)(?:\[[^\]]*\])?==([\w.+]+)", build.dockerfile)
             self.pinned[f"sha256:{build.tag}"] = "".join(f'"{name}": "{pin}", ' for name, pin in pins).encode()
             self.labels[build.tag] = build.labels
@@ -84,6 +88,7 @@ class FakeEngine:
         raise Unsupported("this engine has no images to push")
 
     def tag(self, image: str, name: str) -> ImageInfo:
+        self.moved[name] = image.removeprefix("sha256:")
         return ImageInfo(tag=name, id=image)
 
     def remove_image(self, tag: str) -> None:
@@ -91,6 +96,12 @@ class FakeEngine:
 
     def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
         raise AssertionError("nothing is imported here")
+
+    def lease(self, image: str) -> Callable[[], None]:
+        if self.image(image) is None:
+            raise ImageGone(f"the image {image} is gone")
+        self.leases.append(image)
+        return lambda: self.leases.remove(image)
 
     def save(self, image: str, target: Path, cancel: threading.Event) -> None:
         raise Unsupported("this engine has no images to save")

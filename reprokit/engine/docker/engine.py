@@ -124,6 +124,10 @@ class DockerEngine(Images):
             runtime=self._runtime(),
         )
 
+    def lease(self, image: str) -> Callable[[], None]:
+        """Use an image by its id, until what is returned is called. Raises ImageGone, EngineError."""
+        return containers.lease(self.wire, image)
+
     def repeat(self, trial: Trial, files: Path) -> str:
         """The ``docker run`` line of a trial. ``files``: holds a copy of the trial's files."""
         cdi = containers.cdi_names(self.wire, trial, podman=self.is_podman)
@@ -167,4 +171,5 @@ class DockerEngine(Images):
 
     def discard(self, several: Sequence[Kept]) -> Sequence[Kept]:
         """Remove images by our names, and build cache; those that are gone. Raises EngineError."""
+        self.sweep()  # leases of runs that were killed
         return self._disk.discard(several)

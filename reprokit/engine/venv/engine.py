@@ -110,6 +110,10 @@ class VenvEngine:
         """Not possible. Raises Unsupported."""
         raise Unsupported("a virtual environment is a part of this host, and no image that could be pushed")
 
+    def lease(self, image: str) -> Callable[[], None]:
+        """Nothing: no other user of this host has this user's environments."""
+        return lambda: None
+
     def save(self, image: str, target: Path, cancel: threading.Event) -> None:
         """Not possible. Raises Unsupported."""
         raise Unsupported("a virtual environment is a part of this host, and no image that could be saved")

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from reprokit.core.errors import BuildFailed, EngineError, EngineLost, ImageGone, Unsupported
+from reprokit.core.errors import BuildFailed, EngineError, EngineLost, ImageDamaged, ImageGone, Unsupported
 from reprokit.engine import failure
 from reprokit.engine.wire import Endpoint, Wire
 
@@ -42,8 +42,11 @@ from reprokit.engine.wire import Endpoint, Wire
         ("runc: error setting rlimit type 8: operation not permitted: unknown", Unsupported, "resources.ulimits"),
         ("crun: setrlimit `RLIMIT_MEMLOCK`: Operation not permitted", Unsupported, "resources.ulimits"),
         ("nvidia-container-cli: device error: 7: unknown device: unknown", Unsupported, "GPU ids"),
-        ("unable to find user repro: no matching entries in passwd file", EngineError, "resources.user"),
+        ("unable to find user me: no matching entries in passwd file", EngineError, "resources.user"),
         ("No such image: reprokit/img:1", ImageGone, "build it again"),
+        (f"NotFound: content digest sha256:{'0a' * 32}: not found", ImageDamaged, "lost a part of the image"),
+        ("open /var/lib/docker/overlay2/3pl7/committed: no such file or directory", ImageDamaged, "lost a part"),
+        ("unable to find user repro: no matching entries in passwd file", ImageDamaged, "lost a part of the image"),
         ("no space left on device", EngineError, "reprokit gc"),
         ("Range of CPUs is from 0.01 to 2.00, as there are only 2 CPUs available", EngineError, "outside"),
         ("Minimum memory limit allowed is 6MB", EngineError, "outside"),

@@ -150,7 +150,7 @@ def test_a_shell_has_the_terminal_and_its_exit_status_is_passed_on(desk: Desk) -
 
 def test_a_shell_with_debuggers_is_in_a_layer_over_the_image(desk: Desk) -> None:
     desk.shell(desk.tasks("1")[0], Changes(debug=True))
-    assert desk.engine.trials[-1].image.startswith("reprokit/img:debug-")
+    assert desk.engine.trials[-1].image.startswith("sha256:reprokit/img:debug-")
     assert desk.engine.trials[-1].capabilities == ("SYS_PTRACE",)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
+from dataclasses import replace
 
 import pytest
 
 from reprokit.case.trust import Trust
-from reprokit.core.errors import BuildFailed, Unsupported
+from reprokit.core.errors import BuildFailed, ImageGone, Unsupported
 from reprokit.engine.kinds import Capabilities
 from reprokit.engine.protocol import Build, ImageInfo
 from reprokit.run.debuggers import DebugImages, with_debuggers
@@ -27,15 +27,25 @@ def test_the_layer_is_built_once_for_an_image_and_leaves_the_image_alone() -> No
     engine = FakeEngine(make=builds.append)
     first = debugged(engine)
     assert debugged(engine).id == first.id
-    assert debugged(engine, dataclasses.replace(IMAGE, id="sha256:2")).tag != first.tag
+    assert debugged(engine, replace(IMAGE, id="sha256:2")).tag != first.tag
     assert len(builds) == 2
     assert (builds[0].trust, builds[0].tag) == (Trust.REVIEWED, first.tag)
     stage, *others = parse(builds[0].dockerfile)
     assert (stage.keyword, stage.text, others[-1].text) == ("FROM", "reprokit/img:one", "repro")
     engine.built.append(IMAGE.tag)
     images, event = DebugImages(), threading.Event()
-    engine.remove_image(images.over(engine, IMAGE.tag, Trust.OWN, event)[0])  # as gc does
-    assert images.over(engine, IMAGE.tag, Trust.OWN, event)[0] in engine.built
+    image = replace(IMAGE, id="sha256:reprokit/img:one")
+    engine.remove_image(images.over(engine, image, Trust.OWN, event)[0].tag)  # as gc does
+    assert images.over(engine, image, Trust.OWN, event)[0].tag in engine.built
+
+
+def test_debuggers_that_were_put_into_another_image_of_that_name_are_not_used() -> None:
+    image = replace(IMAGE, id="sha256:reprokit/img:one")
+    engine = FakeEngine(make=lambda build: engine.tag("sha256:reprokit/img:other", IMAGE.tag))
+    engine.built.append(IMAGE.tag)
+    with pytest.raises(ImageGone, match="another process gave the name reprokit/img:one to another image"):
+        debugged(engine, image)
+    assert engine.built == [IMAGE.tag]
 
 
 def test_an_image_that_cannot_have_debuggers_is_said_to() -> None:
@@ -47,7 +57,7 @@ def test_an_image_that_cannot_have_debuggers_is_said_to() -> None:
 
 def test_an_engine_without_images_is_said_to_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = FakeEngine()
-    info = dataclasses.replace(engine.info(), capabilities=Capabilities(images=False))
+    info = replace(engine.info(), capabilities=Capabilities(images=False))
     monkeypatch.setattr(engine, "info", lambda: info)
     with pytest.raises(Unsupported, match="makes no images"):
         debugged(engine)

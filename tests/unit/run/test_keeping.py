@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reprokit.core.errors import EngineError, ImageGone, UsageError
-from reprokit.engine.protocol import IMAGE, OTHER_CACHE, Kept, Trial
+from reprokit.core.errors import EngineError, ImageDamaged, ImageGone, UsageError
+from reprokit.engine.protocol import IMAGE, OTHER_CACHE, Build, Kept, Trial
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.run import uses
 from reprokit.run.keeping import (
@@ -430,13 +430,36 @@ def test_images_in_use_are_marked(project: Project) -> None:
     seen: list[bool] = []
 
     def behave(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
-        seen.append(trial.image in uses.in_use())
+        seen.append(trial.image.removeprefix("sha256:") in uses.in_use() and trial.image in project.engine.leases)
         return toy(trial, sink)
 
     project.engine.behave = behave
     project.run()
     assert seen
     assert all(seen)
+    assert project.engine.leases == []
+
+
+def test_a_base_is_leased_while_it_is_built_on_and_what_is_gone_before_its_lease_is_built_again(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, lease, gone = project.engine, project.engine.lease, list[str]()
+
+    def make(build: Build) -> None:
+        assert f"sha256:{build.dockerfile.split()[1]}" in engine.leases
+
+    def lease_late(image: str) -> Callable[[], None]:
+        if not gone and "reprokit/img" in image:
+            gone.append(image)
+            engine.remove_image(image)
+        return lease(image)
+
+    engine.make = make
+    monkeypatch.setattr(engine, "lease", lease_late)
+    project.run(confirm="never")
+    assert gone
+    assert {cell.verdict for cell in project.cells} == {Verdict.REPRODUCED, Verdict.NOT_REPRODUCED}
+    assert engine.leases == []
 
 
 def test_an_image_that_is_gone_at_its_trial_is_built_again(project: Project) -> None:
@@ -444,7 +467,7 @@ def test_an_image_that_is_gone_at_its_trial_is_built_again(project: Project) -> 
 
     def behave(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
         if not gone:
-            gone.append(trial.image)
+            gone.append(trial.image.removeprefix("sha256:"))
             project.engine.remove_image(trial.image)
             raise ImageGone(f"the image {trial.image} is gone")
         return toy(trial, sink)
@@ -453,6 +476,53 @@ def test_an_image_that_is_gone_at_its_trial_is_built_again(project: Project) -> 
     project.run(confirm="never")
     assert {cell.verdict for cell in project.cells} == {Verdict.REPRODUCED, Verdict.NOT_REPRODUCED}
     assert project.engine.built.count(gone[0]) == 1
+    assert "it is built again" in project.output.getvalue()
+
+
+def test_trials_run_in_the_image_that_was_built_also_where_its_name_is_moved_meanwhile(project: Project) -> None:
+    ran: list[str] = []
+
+    def behave(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        found = project.engine.image(trial.image)
+        assert found is not None
+        ran.append(found.id)
+        project.engine.tag("sha256:another", found.tag)
+        return toy(trial, sink)
+
+    project.engine.behave = behave
+    project.run(confirm="never")
+    assert ran
+    assert "sha256:another" not in ran
+    assert all(cell.image and cell.image.tag in cell.repeat for cell in project.cells)
+
+
+def test_an_image_that_is_built_while_its_bases_name_is_moved_is_built_again(project: Project) -> None:
+    builds: list[str] = []
+
+    def make(build: Build) -> None:
+        builds.append(build.tag)
+        if len(builds) == 1:
+            project.engine.tag("sha256:another", build.dockerfile.split()[1])
+
+    project.engine.make = make
+    project.run(confirm="never")
+    assert {cell.verdict for cell in project.cells} == {Verdict.REPRODUCED, Verdict.NOT_REPRODUCED}
+    assert builds[0] not in project.engine.built
+    assert builds[0] not in {cell.image.tag for cell in project.cells if cell.image}
+
+
+def test_an_image_that_has_lost_a_part_is_built_again_from_its_first_step_once_for_all(project: Project) -> None:
+    builds: list[Build] = []
+    project.engine.make = builds.append
+
+    def behave(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        if not any(build.fresh for build in builds if f"sha256:{build.tag}" == trial.image):
+            raise ImageDamaged("content digest sha256:0a: not found")
+        return toy(trial, sink)
+
+    project.engine.behave = behave
+    project.run(confirm="never")
+    assert {cell.verdict for cell in project.cells} == {Verdict.REPRODUCED, Verdict.NOT_REPRODUCED}
     assert "it is built again" in project.output.getvalue()
 
 

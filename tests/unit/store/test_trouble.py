@@ -24,10 +24,10 @@ from reprokit.evidence.model import Verdict
 from reprokit.store import index, sqlite_file
 from reprokit.store.database import Store
 from reprokit.store.errors import StoreError
-from reprokit.store.folder import Measurements, SeenBases
+from reprokit.store.folder import Measurements, SeenBases, make_folder
 from reprokit.store.journal import path_of
 from reprokit.store.recorder import Recorder
-from reprokit.store.sqlite_file import APPLICATION_ID, CURRENT
+from reprokit.store.sqlite_file import APPLICATION_ID, CURRENT, DATABASE
 from reprokit.store.upkeep import check, rebuild
 from tests.unit.doctoring import ground
 from tests.unit.limits import examples
@@ -295,8 +295,50 @@ def test_a_copy_that_may_only_be_read_is_read_with_its_log_and_its_journals(
 
 def test_a_store_that_may_only_be_read_takes_no_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_file, "is_writable", lambda path: False)
-    recorder = begun(folder, "run-1", cell(1))
-    assert "cannot be written (attempt to write a readonly database)" in recorder.close()
+    with pytest.raises(StoreError, match="cannot be written \\(attempt to write a readonly database\\)"):
+        begun(folder, "run-1", cell(1))
+
+
+def test_a_path_that_is_too_long_for_sqlite_takes_no_run_and_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deep = tmp_path / Path(*["d" * 100] * 6)
+    with pytest.raises(StoreError, match="SQLite opens at most 504: name a store with a shorter path"):
+        begun(make_folder(deep), "run-1", cell(1))
+    assert not (deep / "runs" / "run-1").exists()
+    assert invoke(["history", "--store", str(deep)]) == 2
+    assert "SQLite opens at most 504" in capsys.readouterr().err
+    room = sqlite_file.LONGEST_PATH - len(str(tmp_path.resolve())) - len(f"/{DATABASE}") - 4
+    longest = tmp_path.resolve() / Path("d" * (room // 2), "d" * (room - room // 2), "e")
+    stop(begun(make_folder(longest), "run-1", cell(1)))
+    assert Store(longest).run("run-1").cells == (cell(1),)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["history"],
+        ["show"],
+        ["show", "--why", "nightly"],
+        ["list", "case.yaml"],
+        ["report", "--format", "md"],
+        ["validate", "case.yaml"],
+        ["store", "check"],
+        ["store", "export", "-"],
+        ["collect", "--program"],
+        ["config"],
+    ],
+    ids=" ".join,
+)
+def test_an_output_that_is_full_ends_with_a_status_and_what_to_do(
+    command: list[str], folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.suppress(OSError), Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert invoke(command) == 3
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    assert "No space left on device" in said
 
 
 def test_a_file_says_whose_it_is(folder: Path) -> None:
