@@ -136,13 +136,15 @@ def _engine(name: str | None, *, quiet: bool) -> Engine | None:
     chosen = name or site.settings().engine
     try:
         found = registry.make(chosen)
-        found.info()
+        info = found.info()
     except EngineError as error:
         if chosen != kinds.AUTO:
             raise
         if not quiet:
             echo(f"no engine answers, so that its images are not counted: {error}", err=True)
         return None
+    if info.clocks and not quiet:
+        echo(info.clocks, err=True)
     return found
 
 

@@ -17,8 +17,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import compress
 from typing import Any
@@ -28,7 +27,7 @@ from reprokit.core.errors import EngineError
 from reprokit.engine import containers, images
 from reprokit.engine.bases import LABEL_RELEASE
 from reprokit.engine.protocol import BASE, BUILD_CACHE, IMAGE, OTHER_CACHE, Kept
-from reprokit.engine.wire import ANSWER_WITHIN, Wire, raise_for_status
+from reprokit.engine.wire import ANSWER_WITHIN, Wire, moment_of, raise_for_status
 
 OUR_STEP = "/run/reprokit/"
 NONE = "<none>:<none>"
@@ -93,7 +92,8 @@ class Disk:
             if one["Id"] in ours
         ]
         found.sort(key=lambda one: one.kind)  # what an image shares with its base is counted as the base's
-        return [*found, *_cached(_private(records))]
+        found += _cached(_private(records))
+        return [replace(one, used=one.used - self._wire.ahead()) for one in found]  # as this host's clock has it
 
     def discard(self, several: Sequence[Kept]) -> list[Kept]:
         """As :meth:`reprokit.engine.protocol.Engine.discard`: listed once, removed side by side, checked once."""
@@ -306,14 +306,6 @@ def _cached(private: Mapping[str, Mapping[str, Any]]) -> Iterator[Kept]:
             key=top,
             name=f"mount {mount[1]}" if mount else f"layers of no image ({len(several)} of {top[:12]})",
             parts={one["ID"]: int(one["Size"]) for one in several},
-            used=max(_moment(one.get("LastUsedAt") or one.get("CreatedAt") or "") for one in several),
+            used=max(moment_of(one.get("LastUsedAt") or one.get("CreatedAt") or "") for one in several),
             stays="a build uses it" if any(one.get("InUse") for one in several) else "",
         )
-
-
-def _moment(text: str) -> float:
-    """Seconds since 1970 of an RFC 3339 moment, 0 for none. Nanoseconds are more than Python 3.10 reads."""
-    try:
-        return datetime.fromisoformat(re.sub(r"\.\d+", "", text).replace("Z", "+00:00")).timestamp()
-    except ValueError:
-        return 0.0

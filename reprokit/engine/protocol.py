@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from reprokit.case.cellspec import FileSpec, Limits
 from reprokit.case.trust import Trust
+from reprokit.core.text import seconds
 from reprokit.core.tty import Terminal
 from reprokit.engine.kinds import Capabilities
 from reprokit.environment.steps import context_of
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from reprokit.engine.outputs import Collector
     from reprokit.engine.site import Site
 
+
+CLOCKS_DIFFER = 5.0
+"""Seconds by which the clocks of two machines may differ before a user has to know."""
 
 ELSEWHERE = (
     "the engine at {} is on another machine, which has none of this host's files and GPUs: run reprokit there, or "
@@ -44,7 +48,17 @@ class EngineInfo:
     memory: int = 0  # bytes of its machine, 0 = not known
     storage: Path | None = None  # this host's folder of its images and containers; None = elsewhere, or not known
     runtime: str = ""  # in which its trials run, '' = its default
+    ahead: float = 0.0  # seconds by which its clock is ahead of this host's
     remote: str = ""  # its address where that is another machine, which has none of this host's files and GPUs
+
+    @property
+    def clocks(self) -> str:
+        """In words, by how much its clock and this host's differ; '' where that is next to nothing."""
+        if abs(self.ahead) < CLOCKS_DIFFER:
+            return ""
+        apart = seconds(abs(self.ahead)) if abs(self.ahead) < 7200 else f"{abs(self.ahead) / 3600:.0f} h"
+        where = "ahead of" if self.ahead > 0 else "behind"
+        return f"the clock of {self} is {apart} {where} this host's: set both by NTP (see timedatectl)"
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}" + (f", runtime {self.runtime}" if self.runtime else "")

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -133,6 +134,7 @@ class EngineDetails:
     root: str = ""
     containerd: str | None = None  # the socket of the containerd that has its images, if it has not
     memory: int = 0
+    moment: float = 0.0  # of its clock, in whole seconds since 1970; 0 = it does not say
     storage_driver: str = "?"
     cgroup_version: str = "?"
     rootless: bool = False
@@ -152,6 +154,7 @@ class EngineDetails:
             root=str(answer.get("DockerRootDir") or ""),
             containerd=address if in_containerd else None,
             memory=int(answer.get("MemTotal") or 0),
+            moment=moment_of(str(answer.get("SystemTime") or "")),
             storage_driver=str(answer.get("Driver", "?")),
             cgroup_version=str(answer.get("CgroupVersion", "?")),
             rootless=any("rootless" in option for option in answer.get("SecurityOptions") or []),
@@ -209,6 +212,7 @@ class Wire:
         self._newest = ""
         self._about: EngineVersion | None = None
         self._details: EngineDetails | None = None
+        self._ahead = 0.0
 
     @property
     def endpoint(self) -> Endpoint:
@@ -255,9 +259,17 @@ class Wire:
         """What the engine answers to ``GET /info``, asked once: it counts all that it holds, which takes its time."""
         if self._details is None:
             client = self.client()
+            before = time.time()
             with self.errors():
                 self._details = EngineDetails.read(client.info())
+            if moment := self._details.moment:  # read to the second, somewhere between the question and the answer
+                self._ahead = min(moment + 1 - before, 0.0) or max(moment - time.time(), 0.0)
         return self._details
+
+    def ahead(self) -> float:
+        """Seconds by which the engine's clock is ahead of this host's, 0 where they agree, to a second."""
+        self.details()
+        return self._ahead
 
     def ping(self) -> None:
         """Raise EngineError unless the engine answers within seconds. Of an upgraded one the version is asked again."""
@@ -336,6 +348,14 @@ def api_of(version: str) -> tuple[int, int]:
     """A version of the API as numbers: "1.52"."""
     major, _, minor = version.partition(".")
     return int(major), int(minor)
+
+
+def moment_of(text: str) -> float:
+    """Seconds since 1970 of an RFC 3339 moment, 0 for none. Nanoseconds are more than Python 3.10 reads."""
+    try:
+        return datetime.fromisoformat(re.sub(r"\.\d+", "", text).replace("Z", "+00:00")).timestamp()
+    except ValueError:
+        return 0.0
 
 
 def raise_for_status(response: Any) -> None:

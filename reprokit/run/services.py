@@ -68,7 +68,10 @@ class Services:
             self.recovery = EngineRecovery(
                 engine=self.engine, cancel=self.cancel, note=self.listener.note, patience=patience
             )
-        return self.engine.info()
+        info = self.engine.info()
+        if info.clocks:
+            self.listener.note(info.clocks)
+        return info
 
     def sweep(self, how: str) -> None:
         """Remove what runs left behind ``how``. Raises EngineError."""

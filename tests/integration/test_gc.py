@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -87,7 +88,12 @@ def tags(engine: DockerEngine) -> set[str]:
     return {name for one in engine.wire.client().images() for name in one["RepoTags"] or []}
 
 
-def gc(engine: DockerEngine, tmp_path: Path, *words: str) -> subprocess.Popen[str]:
+NOBODY = 65534
+# Who may read everything, since the Python of these tests may lie in root's home.
+AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
+
+
+def gc(engine: DockerEngine, tmp_path: Path, *words: str, through: tuple[str, ...] = ()) -> subprocess.Popen[str]:
     environ = {
         **os.environ,
         "PYTHONPATH": str(REPOSITORY),
@@ -95,7 +101,7 @@ def gc(engine: DockerEngine, tmp_path: Path, *words: str) -> subprocess.Popen[st
         "TMPDIR": str(tmp_path),
         "REPROKIT_CONFIG": os.devnull,
     }
-    command = [sys.executable, "-m", "reprokit", "gc", "--store", str(tmp_path / "store"), *words]
+    command = [*through, sys.executable, "-m", "reprokit", "gc", "--store", str(tmp_path / "store"), *words]
     return subprocess.Popen(
         command, env=environ, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -180,6 +186,64 @@ def test_the_budget_is_kept_while_images_are_built(own_engine: DockerEngine, bas
     assert max(after) <= budget + contexts
     assert min(after[8:]) > budget - 2 * each * MB, "no more is removed than has to be"
     assert len([one for one in own_engine.kept() if one.kind == IMAGE]) == 6
+
+
+def test_ages_are_this_hosts_where_the_engine_has_another_clock(
+    own_engine: DockerEngine, base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(own_engine, base, "reprokit/img:fresh", blob("fresh", 2))
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() + 40 * 86400)
+    later = DockerEngine({"DOCKER_HOST": own_engine.wire.endpoint.url})
+    assert "is 960 h behind this host's" in later.info().clocks
+    ages = {one.name: time.time() - one.used for one in later.kept()}
+    assert -5 < ages["reprokit/img:fresh"] < 3600
+    assert max(ages.values()) < 30 * 86400
+
+
+LEASED = """
+import sys, time
+from reprokit.engine.docker.engine import DockerEngine
+engine = DockerEngine()
+engine.lease(engine.image(sys.argv[1]).id)
+print("leased", flush=True)
+time.sleep(600)
+"""
+
+
+def test_what_a_run_of_another_user_uses_stays_until_that_run_has_exited(
+    own_engine: DockerEngine, base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("used", "unused"):
+        build(own_engine, base, f"reprokit/img:{name}", blob(name, 2))
+    environ = {**os.environ, "PYTHONPATH": str(REPOSITORY), "DOCKER_HOST": own_engine.wire.endpoint.url}
+    words = [sys.executable, "-c", LEASED, "reprokit/img:used"]
+    run = subprocess.Popen(words, env=environ, stdout=subprocess.PIPE, text=True)
+    socket = Path(own_engine.wire.endpoint.url.removeprefix("unix://"))
+    socket.chmod(0o666)
+    socket.parent.chmod(0o711)
+    with tempfile.TemporaryDirectory() as folder:
+        theirs = Path(folder)
+        os.chown(theirs, NOBODY, NOBODY)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(theirs / "cache"))
+        monkeypatch.setenv("HOME", folder)
+
+        def collect() -> dict[str, Any]:
+            return answer(gc(own_engine, theirs, "--older-than", "1s", "--json", through=AS_NOBODY))
+
+        try:
+            assert run.stdout is not None
+            assert run.stdout.readline() == "leased\n"
+            first = collect()
+            assert [one["name"] for one in first["removed"] if one["kind"] == IMAGE] == ["reprokit/img:unused"]
+            [why] = (one["why"] for one in first["stays"] if one["name"] == "reprokit/img:used")
+            assert why.startswith(f"a container uses it, of a run of process {run.pid} on ")
+            assert "reprokit/img:used" in tags(own_engine)
+        finally:
+            run.kill()
+            run.communicate()
+        assert [one["name"] for one in collect()["removed"] if one["kind"] == IMAGE] == ["reprokit/img:used"]
+        assert own_engine.wire.client().containers(all=True) == []
 
 
 def test_two_at_once_and_one_that_is_killed(own_engine: DockerEngine, base: str, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ class FakeEngine:
         self.make = make or (lambda build: None)
         self.unenforced = unenforced
         self.built: list[str] = []
+        self.ahead = 0.0
         self.leases: list[str] = []
         self.moved: dict[str, str] = {}  # name -> the image that another process gave it to
         self.labels: dict[str, Mapping[str, str]] = {}
@@ -50,7 +51,7 @@ class FakeEngine:
         self.lock = threading.Lock()
 
     def info(self) -> EngineInfo:
-        return EngineInfo(kind="fake", name="Fake", version="1", unenforced=self.unenforced)
+        return EngineInfo(kind="fake", name="Fake", version="1", unenforced=self.unenforced, ahead=self.ahead)
 
     def ping(self) -> None:
         self.pings += 1

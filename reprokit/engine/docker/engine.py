@@ -79,6 +79,7 @@ class DockerEngine(Images):
             memory=details.memory,
             storage=self.wire.storage(),
             runtime=self._runtime(),
+            ahead=self.wire.ahead(),
             remote=self.wire.endpoint.url if self.wire.endpoint.is_remote else "",
         )
 

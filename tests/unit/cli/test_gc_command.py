@@ -39,6 +39,11 @@ def test_without_a_budget_it_shows_and_removes_nothing(engine: FakeEngine) -> No
     assert engine.discarded == []
 
 
+def test_clocks_that_differ_are_said(engine: FakeEngine) -> None:
+    engine.ahead = 40 * 86400.0
+    assert "the clock of Fake 1 is 960 h ahead of this host's" in gc().stderr
+
+
 def test_a_dry_run_names_exactly_what_would_go(engine: FakeEngine) -> None:
     shown = gc("--budget", "1g", "--dry-run")
     assert "would go: image reprokit/img:1: frees 1.0 GB" in shown.output

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,8 +11,8 @@ from typing import Any
 import pytest
 
 from reprokit.engine import disk, wire
-from reprokit.engine.disk import _cached, _is_ours, _kind, _moment, _other_name
-from reprokit.engine.protocol import BUILD_CACHE, OTHER_CACHE
+from reprokit.engine.disk import _cached, _is_ours, _kind, _other_name
+from reprokit.engine.protocol import BUILD_CACHE, OTHER_CACHE, EngineInfo
 from reprokit.engine.wire import EngineDetails
 
 
@@ -52,7 +54,7 @@ def test_layers_on_each_other_are_one_thing_and_mounts_are_by_themselves() -> No
     }
     layers, pip, other = _cached(private)
     assert (layers.kind, layers.key, set(layers.parts), layers.bytes) == (BUILD_CACHE, "a", {"a", "b"}, 20)
-    assert (layers.stays, layers.used) == ("a build uses it", _moment("2026-01-02T00:00:00+00:00"))
+    assert (layers.stays, layers.used) == ("a build uses it", wire.moment_of("2026-01-02T00:00:00+00:00"))
     assert pip.name == "mount /root/.cache/pip"
     assert other.kind == OTHER_CACHE
 
@@ -108,3 +110,20 @@ def test_the_disk_of_images_is_that_of_the_containerd_which_has_them(
     for quote in "\"'":  # by hand, and as `containerd config default` of containerd 2 writes it
         (tmp_path / "config.toml").write_text(f"version = 2\nroot = {quote}/big{quote}\n")
         assert root(DriverStatus=in_containerd, Containerd=hosts) == "/big"
+
+
+@pytest.mark.parametrize(("offset", "ahead"), [(0.0, 0.0), (0.9, 0.0), (-30.0, -30.0), (40 * 86400.0, 40 * 86400.0)])
+def test_the_engines_clock_is_compared_with_this_hosts(
+    offset: float, ahead: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Answering(wire.Wire):
+        def client(self) -> Any:
+            said = datetime.fromtimestamp(time.time() + offset, timezone(timedelta(hours=8)))
+            return SimpleNamespace(info=lambda: {"SystemTime": f"{said:%Y-%m-%dT%H:%M:%S.%f}123+08:00"})
+
+    asked = Answering(where=wire.Endpoint(url="unix:///nowhere"))
+    assert asked.ahead() == pytest.approx(ahead, abs=1.5)
+    info = EngineInfo(kind="docker", name="Docker Engine", version="29.1", ahead=asked.ahead())
+    words = {0.0: "", -30.0: "of Docker Engine 29.1 is ", 40 * 86400.0: "is 960 h ahead of this host's"}
+    assert words[ahead] in info.clocks
+    assert bool(info.clocks) is bool(ahead)

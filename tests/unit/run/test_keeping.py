@@ -440,6 +440,12 @@ def test_images_in_use_are_marked(project: Project) -> None:
     assert project.engine.leases == []
 
 
+def test_a_run_says_that_the_engines_clock_is_another(project: Project) -> None:
+    project.engine.ahead = -3600.0
+    project.run()
+    assert "the clock of Fake 1 is 60 min 00 s behind this host's" in project.output.getvalue()
+
+
 def test_a_base_is_leased_while_it_is_built_on_and_what_is_gone_before_its_lease_is_built_again(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
