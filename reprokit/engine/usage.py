@@ -162,7 +162,6 @@ def _first(folder: Path | None, files: tuple[tuple[str, Callable[[str], float]],
     return None
 
 
-_CGROUPS = Path("/sys/fs/cgroup")
 _KERNEL_LOG = Path("/dev/kmsg")
 _RECORD = 8192  # bytes: the kernel's limit for one record of its log
 _COUNT = re.compile(rb"^oom_kill (\d+)$", re.M)
@@ -210,7 +209,7 @@ class MemoryKills:
             self._file = -1
 
 
-def counter_of(groups: str, root: Path = _CGROUPS) -> Path | None:
+def counter_of(groups: str, root: Path = CGROUPS) -> Path | None:
     """The file with the count, for the text of a ``/proc/PID/cgroup``; None without a memory group of its own.
 
     ``memory.oom_control`` of cgroups v1, ``memory.events`` of v2 (Linux, admin-guide/cgroup-v1/memory.rst and
