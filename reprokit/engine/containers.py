@@ -203,12 +203,21 @@ def lease(wire: Wire, image: str) -> Callable[[], None]:
     name = f"reprokit-lease-{uuid.uuid4().hex[:12]}"
     labels = {**ownership.ownership(), ownership.LEASE: image}
     body = {"Image": image, "Entrypoint": [], "Cmd": ["true"], "Labels": labels, "HostConfig": {"NetworkMode": "none"}}
-    with wire.errors():
-        shielded(lambda: wire.client().create_container_from_config(body, name=name))
+    interrupts.would_leave(f"container {name}", f"remove it with: docker or podman rm {name}")
 
     def release() -> None:
         with suppress(EngineError):  # it went away: the next run sweeps
-            shielded(lambda: remove(wire.client(), name, wire.endpoint.url))
+            client = wire.client()
+            client.timeout = interrupts.CALL_WITHIN if interrupts.count() else ANSWER_WITHIN
+            shielded(lambda: remove(client, name, wire.endpoint.url))
+            interrupts.leaves_no_more(f"container {name}")
+
+    try:
+        with wire.errors():
+            shielded(lambda: wire.client().create_container_from_config(body, name=name))
+    except BaseException:
+        release()
+        raise
 
     return release
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import io
 import os
 import shutil
 import sqlite3
@@ -48,6 +49,12 @@ COMMANDS = [
     ["list", "case.yaml"],
     ["store", "export", "x.tar"],
     ["store", "backup", "y.tar"],
+]
+
+READING = [
+    *(["history"], ["history", "nightly"], ["history", "--since", "7d"], ["show"], ["show", "--log", "last", "1"]),
+    *(["show", "--why", "nightly"], ["store", "rejudge"], ["store", "check"], ["report", "--format", "csv"]),
+    *(["report", "--format", "md"], ["diff", "last", "last"], ["list", __file__], ["store", "backup", os.devnull]),
 ]
 
 
@@ -435,6 +442,12 @@ def test_one_bad_bit_or_a_cut_in_any_file_ends_nothing_in_a_traceback(whole: Pat
         harmed.write_bytes(content)
         index._looked_at.clear()
         read_all(store)
+        command = data.draw(st.sampled_from(READING))
+        said = io.StringIO()
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
+            status = invoke([*command, "--store", str(store)])
+        assert status in (0, 1, 2, 3), command
+        assert "Traceback" not in said.getvalue(), command
         found = check(store)
         with contextlib.suppress(StoreError):  # "newer", say: not ours to make again
             rebuild(store, "now")
