@@ -280,7 +280,8 @@ def _find_or_build(
         try:
             engine.remove_image(before.id)
         except EngineError:  # a container still uses it: it gets a name by which gc knows it as ours
-            engine.tag(before.id, f"{REPLACED}:{tag.rpartition(':')[2]}")
+            with contextlib.suppress(EngineError):  # of one that has lost a part
+                engine.tag(before.id, f"{REPLACED}:{tag.rpartition(':')[2]}")
     seconds = time.monotonic() - started
     with times.span("measuring"):
         measured = measure(engine, services.measurements, found, cancel=cancel)
