@@ -67,13 +67,13 @@ def build_or_find(services: Services, image: ImageSpec, options: BuildOptions | 
 
     What the engine loses is done again. Raises what the engine's methods raise.
     """
-    options = BuildOptions() if options is None else options
+    asked = options or BuildOptions()
 
     def attempt() -> BuiltImage:
-        nonlocal options
+        nonlocal asked
         awake = seconds_slept()
         try:
-            ready = _attempt(services, image, options)
+            ready = _attempt(services, image, asked)
             try:
                 services.keeper.uses.lease(ready.image.tag, ready.image.id, services.engine)
             except BaseException:
@@ -84,7 +84,7 @@ def build_or_find(services: Services, image: ImageSpec, options: BuildOptions | 
             check_awake(awake, "the build")
             raise
         except ImageGone as error:  # before it had its lease
-            options = replace(options, fresh=options.fresh or isinstance(error, ImageDamaged))
+            asked = replace(asked, fresh=asked.fresh or isinstance(error, ImageDamaged))
             raise EngineLost(f"another process removed the image, or a base of it: {error}") from error
 
     return services.recovery.repeated(attempt)

@@ -245,7 +245,7 @@ class ByHand(Session):
             image = with_debuggers(
                 engine, image, trust=task.file.trust, on_progress=lambda _: None, cancel=services.cancel
             )
-        trial = trial_of(task, image, services.run_id, allocation.gpus if allocation else ())
+        trial = trial_of(task, image.id, services.run_id, allocation.gpus if allocation else ())
         return changes.applied(trial, containers=engine.info().capabilities.images)
 
     def _use(

@@ -36,15 +36,15 @@ PYTHON_STACKS = {"PYTHONFAULTHANDLER": "1"}
 """Where debuggers are asked for and not available, a Python that crashes prints its own frames at least."""
 
 
-def trial_of(task: Task, image: ImageInfo, run_id: str, gpus: Sequence[Gpu] = (), *, traced: bool = False) -> Trial:
+def trial_of(task: Task, image: str, run_id: str, gpus: Sequence[Gpu] = (), *, traced: bool = False) -> Trial:
     """The container that a task asks for. ``traced``: its image has debuggers.
 
-    The image is named by its id: a name may be another image's by then.
+    ``image``: its id, where it is run here: a name may be another image's by then.
     """
     workdir = task.spec.workdir.rstrip("/")
     uuids = tuple(gpu.uuid for gpu in gpus)
     return Trial(
-        image=image.id,
+        image=image,
         command=sanitizing.command(task.spec),
         env={
             **UNBUFFERED,
@@ -163,7 +163,7 @@ class _Attempt:
         debugged, no_stacks = image, ""
         if task.spec.limits.backtrace:
             debugged, no_stacks = services.debuggers.over(services.engine, image, task.file.trust, services.cancel)
-        trial = trial_of(task, debugged, services.run_id, gpus, traced=debugged != image)
+        trial = trial_of(task, debugged.id, services.run_id, gpus, traced=debugged != image)
         relative = kept_folder(services.run_id, task) / f"trial-{self.number}.log"
         log = below(services.folder, *relative.parts)
         log.parent.mkdir(parents=True, exist_ok=True)

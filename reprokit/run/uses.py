@@ -99,8 +99,8 @@ class Uses:
                 with contextlib.suppress(OSError):  # a full disk, for what is still to be written
                     self._stream.close()
                 self._stream = None
-        for _, release in leases.values():
-            release()
+        for lease in leases.values():
+            lease[1]()
 
     def begin(self, key: str, cancel: threading.Event | None = None) -> None:
         """Use a thing: from here on nothing removes it. To be called before looking whether it is there.
