@@ -257,14 +257,16 @@ class Wire:
 
     def details(self) -> EngineDetails:
         """What the engine answers to ``GET /info``, asked once: it counts all that it holds, which takes its time."""
-        if self._details is None:
+        details = self._details
+        if details is None:
             client = self.client()
             before = time.time()
             with self.errors():
-                self._details = EngineDetails.read(client.info())
-            if moment := self._details.moment:  # read to the second, somewhere between the question and the answer
-                self._ahead = min(moment + 1 - before, 0.0) or max(moment - time.time(), 0.0)
-        return self._details
+                details = EngineDetails.read(client.info())
+            if details.moment:  # read to the second, somewhere between the question and the answer
+                self._ahead = min(details.moment + 1 - before, 0.0) or max(details.moment - time.time(), 0.0)
+            self._details = details
+        return details
 
     def ahead(self) -> float:
         """Seconds by which the engine's clock is ahead of this host's, 0 where they agree, to a second."""
