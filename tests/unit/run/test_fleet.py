@@ -123,7 +123,7 @@ class MovingTags(FakeEngine):
         self.pulled: list[str] = []
 
     def image(self, tag: str) -> ImageInfo | None:
-        return super().image(tag) if tag.removeprefix("sha256:").startswith("reprokit/") else None
+        return super().image(tag) if tag.startswith(("sha256:", "reprokit/")) else None
 
     def pull(self, reference: str, trust: Trust, cancel: threading.Event) -> ImageInfo | None:
         with self.lock:

@@ -36,8 +36,9 @@ class ArchiveEngine(FakeEngine):
         return replace(super().info(), architecture=self.architecture, capabilities=Capabilities(archives=archives))
 
     def image(self, tag: str) -> ImageInfo | None:
-        if tag in self.loaded:
-            return ImageInfo(tag=tag, id=f"sha256:{tag}", labels=self.loaded[tag])
+        name = tag.removeprefix("sha256:")
+        if name in self.loaded:
+            return ImageInfo(tag=name, id=f"sha256:{name}", labels=self.loaded[name])
         found = super().image(tag)
         return found and (replace(found, id=f"{found.id}-{self.number}") if "img:" not in tag else found)
 
