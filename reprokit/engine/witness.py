@@ -40,6 +40,7 @@ class ContainerEvents:
         self._news = witness.news
         self._starts: set[int] = set()
         self._code: int | None = None
+        self._reported = 0
         self._oom = False
         self._signals: list[str] = []
         self._paused = False
@@ -52,7 +53,7 @@ class ContainerEvents:
         if action == "start":
             self._starts.add(moment)
         elif action == "die":
-            self._code = int(attributes["exitCode"])
+            self._code, self._reported = int(attributes["exitCode"]), moment
         elif action == "oom":
             self._oom = True
         elif action == "pause":
@@ -72,6 +73,11 @@ class ContainerEvents:
         if why or code is None:
             raise EngineLost(why)
         return code
+
+    def reported(self) -> int:
+        """When the engine reported the end, in nanoseconds of its clock since 1970; 0 = not yet."""
+        with self._news:
+            return self._reported
 
     def out_of_memory(self, within: float) -> bool:
         """Whether the kernel killed a process in it for memory; the engine may report that a moment after the end."""
@@ -213,6 +219,7 @@ _KILLED = 137
 _SIGNALLED = 128
 _GONE = 1.0  # seconds that Podman may take from the end of a container that it removes to its removal
 _OOM_NEWS = 0.5  # seconds for which the engine's oom event may come after the end of the container
+_DROPS_AFTER = 2.0  # seconds after which dockerd drops what is left of an ended container's output (daemon/monitor.go)
 _CUT = 0.1  # seconds: Podman passes the end of the output on before it notes that of the program, by up to 10 ms
 _LITTLE = 64 * 2**20  # bytes: less is free on a disk that is full, as other programs write meanwhile
 
@@ -253,6 +260,12 @@ def ending_of(
     finished = nanoseconds_of(state["FinishedAt"])
     if (more := finished / 1e9 - events.witness.on_its_clock(silent_since)) > _CUT:
         raise EngineLost(f"the connection to the trial's output was cut {more:.2f} s before the trial ended")
+    late = (events.reported() - finished) / 1e9
+    if late > _DROPS_AFTER and not wire.is_podman():  # it reports the end once it has passed all on, or dropped the rest
+        raise EngineLost(
+            f"the engine was busy for {late:.1f} s after the trial ended: a part of its output may be missing, which "
+            f"Docker drops after {_DROPS_AFTER:g} s"
+        )
     seconds = (finished - nanoseconds_of(state["StartedAt"])) / 1e9
     if signalled and seconds < trial.limits.timeout * 0.99 - 0.1:  # clocks differ, and Podman's moments are coarse
         raise EngineLost(
