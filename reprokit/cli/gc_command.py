@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -143,8 +144,10 @@ def _engine(name: str | None, *, quiet: bool) -> Engine | None:
         if not quiet:
             echo(f"no engine answers, so that its images are not counted: {error}", err=True)
         return None
-    if info.clocks and not quiet:
-        echo(info.clocks, err=True)
+    unused = registry.unused_engine(os.environ) if chosen == kinds.AUTO else ""
+    for note in (info.clocks, unused):
+        if note and not quiet:
+            echo(note, err=True)
     return found
 
 

@@ -69,15 +69,17 @@ def _instead(failed: Capabilities) -> str:
 
 
 def find_engine(environ: Mapping[str, str]) -> DockerEngine:
-    """The engine that DOCKER_HOST, the docker context or the default socket leads to, spoken to as what it is.
+    """The engine that DOCKER_HOST or the docker context names, else CONTAINER_HOST, else the one at the default socket.
 
-    If nothing was named and nothing answers there, a Podman service, one of this process's own where Podman is
-    installed. Raises EngineError when none answers.
+    It is spoken to as what it is. If nothing was named and nothing answers there, a Podman service, one of this
+    process's own where Podman is installed. Raises EngineError when none answers.
     """
-    from reprokit.engine.podman.engine import find_podman  # most commands ask engines for nothing
+    from reprokit.engine.podman.engine import endpoints, find_podman  # most commands ask engines for nothing
     from reprokit.engine.wire import DEFAULTS, endpoint
 
     where = endpoint(environ)
+    if where.source in DEFAULTS and environ.get("CONTAINER_HOST"):
+        where = next(endpoints(environ))
     try:
         return connect(where)
     except EngineError as error:
@@ -85,6 +87,19 @@ def find_engine(environ: Mapping[str, str]) -> DockerEngine:
         if other is None:
             raise EngineError("; ".join((str(error), *why))) from error
         return other
+
+
+def unused_engine(environ: Mapping[str, str]) -> str:
+    """In words, which engine the environment names that :func:`find_engine` does not take; '' for none."""
+    from reprokit.engine.wire import DEFAULTS, endpoint
+
+    other, where = environ.get("CONTAINER_HOST"), endpoint(environ)
+    if not other or where.source in DEFAULTS or where.url == other:
+        return ""
+    return (
+        f"the engine at {where.url} is used, because {where.source} comes before CONTAINER_HOST: for that one "
+        f"({other}), use --engine podman"
+    )
 
 
 def connect(where: Endpoint) -> DockerEngine:

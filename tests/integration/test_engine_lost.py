@@ -126,7 +126,7 @@ exit $((count % 100 + 100))
 """Prints until no one takes more, and counts its lines by its exit status: the last may be uncounted, or a half."""
 
 
-def test_output_that_docker_drops_after_the_end_is_no_verdict(ours: DockerEngine, image: str) -> None:
+def test_output_that_docker_drops_after_the_end_gives_no_verdict(ours: DockerEngine, image: str) -> None:
     got = bytearray()
 
     def slow(data: bytes) -> None:

@@ -44,6 +44,13 @@ def test_clocks_that_differ_are_said(engine: FakeEngine) -> None:
     assert "the clock of Fake 1 is 960 h ahead of this host's" in gc().stderr
 
 
+def test_an_engine_that_is_named_and_not_cleaned_is_shown(engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///one.sock")
+    monkeypatch.setenv("CONTAINER_HOST", "unix:///two.sock")
+    assert "(unix:///two.sock), use --engine podman" in gc().stderr
+    assert gc("--engine", "podman").stderr == ""
+
+
 def test_a_dry_run_names_exactly_what_would_go(engine: FakeEngine) -> None:
     shown = gc("--budget", "1g", "--dry-run")
     assert "would go: image reprokit/img:1: frees 1.0 GB" in shown.output

@@ -114,6 +114,33 @@ def test_container_host_names_podman(serve: Serve, tmp_path: Path) -> None:
     assert isinstance(found, PodmanEngine)
 
 
+def test_auto_takes_the_engine_that_container_host_names(serve: Serve, tmp_path: Path) -> None:
+    serve(tmp_path / "docker.sock", "Engine")
+    serve(tmp_path / "run" / "podman" / "podman.sock", "Podman Engine")
+    named = {"CONTAINER_HOST": f"unix://{tmp_path}/named.sock"}
+    with pytest.raises(EngineError, match=r"named\.sock"):
+        registry.make("auto", environ(tmp_path, **named))
+    for component, kind in (("Podman Engine", PodmanEngine), ("Engine", DockerEngine)):
+        serve(tmp_path / f"{component}.sock", component)
+        (tmp_path / "named.sock").unlink(missing_ok=True)
+        (tmp_path / "named.sock").symlink_to(tmp_path / f"{component}.sock")
+        found = registry.make("auto", environ(tmp_path, **named))
+        assert type(found) is kind
+        assert found.wire.endpoint.url == named["CONTAINER_HOST"]
+    assert registry.unused_engine(environ(tmp_path, **named)) == ""
+
+
+def test_of_two_engines_that_are_named_the_unused_one_is_named(serve: Serve, tmp_path: Path) -> None:
+    serve(tmp_path / "one.sock", "Engine")
+    one, two = f"unix://{tmp_path}/one.sock", f"unix://{tmp_path}/two.sock"
+    found = registry.make("auto", environ(tmp_path, DOCKER_HOST=one, CONTAINER_HOST=two))
+    assert found.wire.endpoint.url == one
+    text = registry.unused_engine(environ(tmp_path, DOCKER_HOST=one, CONTAINER_HOST=two))
+    assert f"{one} is used, because DOCKER_HOST" in text
+    assert f"({two})" in text
+    assert registry.unused_engine(environ(tmp_path, DOCKER_HOST=one, CONTAINER_HOST=one)) == ""
+
+
 def test_why_a_podman_that_was_named_does_not_serve_is_said(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match=r"Invalid bind address protocol: what.*CONTAINER_HOST"):
         registry.make("podman", environ(tmp_path, CONTAINER_HOST="what:ever"))
