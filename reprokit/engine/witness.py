@@ -261,7 +261,7 @@ def ending_of(
     if (more := finished / 1e9 - events.witness.on_its_clock(silent_since)) > _CUT:
         raise EngineLost(f"the connection to the trial's output was cut {more:.2f} s before the trial ended")
     late = (events.reported() - finished) / 1e9
-    if late > _DROPS_AFTER and not wire.is_podman():  # it reports the end once it has passed all on, or dropped the rest
+    if late > _DROPS_AFTER and not wire.is_podman():  # reported once all was passed on, or the rest dropped
         raise EngineLost(
             f"the engine was busy for {late:.1f} s after the trial ended: a part of its output may be missing, which "
             f"Docker drops after {_DROPS_AFTER:g} s"

@@ -116,30 +116,17 @@ def test_a_daemon_that_stands_still(private: PrivateEngine, ours: DockerEngine, 
         run(ours, image, "echo up; sleep 1; exit 1", pause)
 
 
-FULL_PIPE = """
-(i=0; while echo "$i $(printf %04000d 0)"; do i=$((i+1)); echo $i >/tmp/count; done) &
-sleep 4
-kill $!
-read count </tmp/count
-exit $((count % 100 + 100))
-"""
-"""Prints until no one takes more, and counts its lines by its exit status: the last may be uncounted, or a half."""
-
-
 def test_output_that_docker_drops_after_the_end_gives_no_verdict(ours: DockerEngine, image: str) -> None:
-    got = bytearray()
+    """Seen on 20.10: of the 328 lines of 4,000 characters that a program had printed, 13 were missing."""
+    waited: list[bytes] = []
 
     def slow(data: bytes) -> None:
-        if not got:
+        if not waited:
             time.sleep(9)  # the program ends after 4 s, while no one reads
-        got.extend(data)
+        waited.append(data)
 
-    try:
-        ending = ours.run(trial(image, FULL_PIPE), slow, never())
-    except EngineLost as error:
-        assert "output may be missing" in str(error)
-    else:
-        assert (got.count(b"\n") - ending.exit_code) % 100 in (0, 1)
+    with pytest.raises(EngineLost, match="output may be missing"):
+        ours.run(trial(image, "yes $(printf %04000d 0) & sleep 4; exit 1"), slow, never())
 
 
 @pytest.mark.parametrize("ask", ["stop", "kill", "remove", "pause"])
