@@ -260,17 +260,17 @@ def ending_of(
     finished = nanoseconds_of(state["FinishedAt"])
     if (more := finished / 1e9 - events.witness.on_its_clock(silent_since)) > _CUT:
         raise EngineLost(f"the connection to the trial's output was cut {more:.2f} s before the trial ended")
-    late = (events.reported() - finished) / 1e9
-    if late > _DROPS_AFTER and not wire.is_podman():  # reported once all was passed on, or the rest dropped
-        raise EngineLost(
-            f"the engine was busy for {late:.1f} s after the trial ended: a part of its output may be missing, which "
-            f"Docker drops after {_DROPS_AFTER:g} s"
-        )
     seconds = (finished - nanoseconds_of(state["StartedAt"])) / 1e9
     if signalled and seconds < trial.limits.timeout * 0.99 - 0.1:  # clocks differ, and Podman's moments are coarse
         raise EngineLost(
             f"the trial ran for {seconds:.1f} s by the engine's clock when its time limit of {trial.limits.timeout:g} "
             "s was over here: the engine or this host stood still meanwhile"
+        )
+    late = (events.reported() - finished) / 1e9
+    if late > _DROPS_AFTER and not wire.is_podman():  # reported once all was passed on, or the rest dropped
+        raise EngineLost(
+            f"the engine was busy for {late:.1f} s after the trial ended: a part of its output may be missing, which "
+            f"Docker drops after {_DROPS_AFTER:g} s"
         )
     if code and (storage := wire.storage()) and (full := full_disk(storage)):
         raise EngineLost(f"the trial ended with exit status {code}, and the engine's disk is full: {full}")
