@@ -229,12 +229,16 @@ def state(code: int = 1, seconds: float = 3.0, **changes: object) -> dict[str, o
     return found | {"FinishedAt": f"2026-01-01T00:00:{seconds:012.9f}Z"} | changes
 
 
-def seen(daemon: Daemon, one: Witness, code: int = 1, **ended: Any) -> Ending:
-    """The ending of a trial of 5 s whose container started at :data:`EARLY` and died with ``code``."""
+def seen(daemon: Daemon, one: Witness, code: int = 1, late: float = 0.1, **ended: Any) -> Ending:
+    """The ending of a trial of 5 s whose container started at :data:`EARLY` and died with ``code``.
+
+    ``late``: seconds after which the engine reported that.
+    """
     early = witness.nanoseconds_of(EARLY) / 1e9
+    finished = witness.nanoseconds_of(daemon.state["FinishedAt"]) / 1e9
     with one.watching("c") as container:
         daemon.tell("start", at=time.time())
-        daemon.tell("die", exitCode=str(code))
+        daemon.tell("die", at=finished + late, exitCode=str(code))
         how = {"signalled": False, "silent_since": early + 60} | ended
         return witness.ending_of(daemon, "c", trial("image", "true", timeout=5.0), container, **how)  # type: ignore[arg-type]
 
@@ -279,6 +283,15 @@ def test_output_that_ended_before_the_program(daemon: Daemon, one: Witness) -> N
     assert seen(daemon, one, silent_since=began + 2.99).exit_code == 1
     with pytest.raises(EngineLost, match=r"cut 0\.20 s before"):
         seen(daemon, one, silent_since=began + 2.8)
+
+
+def test_an_end_that_docker_reports_late_does_not_count(daemon: Daemon, one: Witness) -> None:
+    daemon.state = state()
+    assert seen(daemon, one, late=1.9).exit_code == 1
+    with pytest.raises(EngineLost, match=r"busy for 2\.1 s .* output may be missing"):
+        seen(daemon, one, late=2.1)
+    daemon.podman = True
+    assert seen(daemon, one, late=2.1).exit_code == 1
 
 
 def test_the_clock_of_an_engine_elsewhere_is_known_by_its_events(
