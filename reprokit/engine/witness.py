@@ -32,15 +32,18 @@ _SIGNALS = {"9": "SIGKILL", "15": "SIGTERM"}
 
 
 class ContainerEvents:
-    """What the engine reported of one container so far. ``sent``: the signals that we asked it to send, as numbers."""
+    """What the engine reported of one container so far.
+
+    ``sent``: the signals that we asked it to send, as numbers. ``reported``: when it reported the end, by its clock.
+    """
 
     def __init__(self, witness: Witness) -> None:
         self.sent: set[str] = set()
+        self.reported = 0
         self.witness = witness
         self._news = witness.news
         self._starts: set[int] = set()
         self._code: int | None = None
-        self._reported = 0
         self._oom = False
         self._signals: list[str] = []
         self._paused = False
@@ -53,7 +56,7 @@ class ContainerEvents:
         if action == "start":
             self._starts.add(moment)
         elif action == "die":
-            self._code, self._reported = int(attributes["exitCode"]), moment
+            self._code, self.reported = int(attributes["exitCode"]), moment
         elif action == "oom":
             self._oom = True
         elif action == "pause":
@@ -73,11 +76,6 @@ class ContainerEvents:
         if why or code is None:
             raise EngineLost(why)
         return code
-
-    def reported(self) -> int:
-        """When the engine reported the end, in nanoseconds of its clock since 1970; 0 = not yet."""
-        with self._news:
-            return self._reported
 
     def out_of_memory(self, within: float) -> bool:
         """Whether the kernel killed a process in it for memory; the engine may report that a moment after the end."""
@@ -266,7 +264,7 @@ def ending_of(
             f"the trial ran for {seconds:.1f} s by the engine's clock when its time limit of {trial.limits.timeout:g} "
             "s was over here: the engine or this host stood still meanwhile"
         )
-    late = (events.reported() - finished) / 1e9
+    late = (events.reported - finished) / 1e9
     if late > _DROPS_AFTER and not wire.is_podman():  # reported once all was passed on, or the rest dropped
         raise EngineLost(
             f"the engine was busy for {late:.1f} s after the trial ended: a part of its output may be missing, which "
