@@ -79,6 +79,7 @@ def test_what_a_killed_run_has_shown_is_in_the_store(number: int, whole: bool, b
 
 
 def test_a_database_that_is_locked_for_the_whole_run_takes_it_afterwards(built: User) -> None:
+    built.types("run", "case.yaml", "--only", "n=0")  # the database is there
     database = sqlite3.connect(built.folder / "store" / "reprokit.db", isolation_level=None)
     database.execute("BEGIN IMMEDIATE")
     said = built.types("run", "case.yaml", "--only", "n=1", "--only", "n=2")
