@@ -10,7 +10,7 @@ from reprokit.core.text import pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.records import CellRecord, same_changes
-from reprokit.evidence.strength import never_failed, total, trials_each
+from reprokit.evidence.strength import LEVEL, chance_of, never_failed, total, trials_each
 from reprokit.search.isolation import RIVALS, Boundary, Hypothesis, Isolation, certificate, union
 from reprokit.search.queries import AxisBoundary, AxisDifference, IsolateAnswer, NamedCell
 from reprokit.search.releases import Releases
@@ -173,15 +173,28 @@ class IsolationText:
         passing, failing = (
             [m for m, seen in readings.items() if seen is side] for side in (Reading.PASS, Reading.FAIL)
         )
-        shown = f"{self._never_failed(mix for mix in passing if mix & rest == rest)}"
+        rates = self._rates(failing, rest)
+        shown = f"{self._never_failed(mix for mix in passing if mix & rest == rest)}{rates}"
         if len(passing) + len(failing) == 1 << len(self.found.changes):
-            return f"no effect: {names} ({self._never_failed()})"
+            return f"no effect: {names} ({self._never_failed()}{rates})"
         if all(mix & rest != rest for mix in passing) or all(mix & rest for mix in failing):
             return f"no evidence for: {names}"
         if rest.bit_count() == 1:
             return f"no effect in the cells that were run: {names} ({shown})"
         alone = [one.axis for mix in passing if mix.bit_count() == 1 for one in self.found.named(mix & rest)]
         return f"no effect together: {names} (tried alone: {', '.join(alone) or 'none'}; {shown})"
+
+    def _rates(self, failing: Sequence[int], rest: int) -> str:
+        """How often failing cells fail with any of some changes and without, where that is not always."""
+        ran = [(mix, record) for mix in failing if (record := self.record(self.found.cell(mix)))]
+        having, lacking = (
+            total(tally_of(record) for mix, record in ran if bool(mix & rest) is side) for side in (True, False)
+        )
+        if not (having + lacking).passed:
+            return ""
+        chance = 2 * min(chance_of(having, lacking), chance_of(lacking, having))
+        rates = f"{having.failed} of {having.of} runs fail with any of them, {lacking.failed} of {lacking.of} with none"
+        return f"; {rates}" + (f", p = {chance:.1g}: the rate differs" if chance <= LEVEL else "")
 
     def _never_failed(self, mixes: Iterable[int] = ()) -> str:
         """What those of some mixes that passed do not exclude, or all that did; it holds for all cells together."""

@@ -1,4 +1,7 @@
-"""``python -m tests.bench.isolate_simulation [GRIDS]``: the isolation of causes that were planted in seeded grids."""
+"""``python -m tests.bench.isolate_simulation [GRIDS]``: the isolation of causes that were planted in seeded grids.
+
+And what it says of random functions whose failure does not always show.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,24 @@ import dataclasses
 import itertools
 import math
 import random
+import re
 import statistics
 import sys
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
-from reprokit.case.matrix import Cell
+from reprokit.case.matrix import Cell, cell_key
+from reprokit.evidence.details import CellDetails
+from reprokit.evidence.model import Outcome as Ending
 from reprokit.evidence.reading import Reading
-from reprokit.search.isolation import Boundary, Isolation, isolate
+from reprokit.evidence.records import CellRecord
+from reprokit.evidence.sequential import Trials, figures
+from reprokit.evidence.verdict import decide
+from reprokit.search.isolate_summary import IsolationText
+from reprokit.search.isolation import Boundary, Isolation, certificate, isolate
 from reprokit.search.queries import Query, drive
+from reprokit.search.repeating import KnownTrials, budget, tally_of
 
 TRIALS = 10
 """Trials of a cell whose failure is flaky: one that fails at a rate of 0.5 is missed once in a thousand."""
@@ -149,6 +161,73 @@ def _boundaries(grid: Grid, boundaries: tuple[Boundary, ...]) -> str:
     return next((word for word in ("wrong", "not found", "right") if word in words), "")
 
 
+STATED = re.compile(
+    r"(?:in .* each: )?(?:the difference that|each of|all of these|no effect|closest|not proven|not decided)"
+)
+AXES = "abcd"
+
+
+def wrong_words(seed: int, rate: float, trials: int = 1) -> list[str]:
+    """What is false, or unbounded although cells passed, of the words on a random function with interactions.
+
+    Where it is true, a cell fails at the ``rate``; elsewhere it never does. Cells get so many ``trials``, and repeats
+    as ``--confirm auto`` has it.
+    """
+    luck = random.Random(seed)
+    table = {mix: luck.random() < 0.5 for mix in range(16)} | {0: False, 15: True}
+    records: dict[str, CellRecord] = {}
+    again = 0
+
+    def mix_of(cell: Cell) -> int:
+        return sum(1 << bit for bit, name in enumerate(AXES) if cell[name] == "2")
+
+    def run(cell: Cell, ends: tuple[Ending, ...]) -> None:
+        ends += (Ending.REPRODUCED if table[mix_of(cell)] and luck.random() < rate else Ending.PASSED,)
+        details = CellDetails(trials=figures(ends, Trials(max=1)))
+        of_case: dict[str, Any] = {"case_id": "x", "case_path": "x", "case_digest": "x", "cell": cell}
+        verdict = decide(ends)[0]
+        records[cell_key(cell)] = CellRecord(number=mix_of(cell), details=details, verdict=verdict, **of_case)
+
+    def ends_of(cell: Cell) -> tuple[Ending, ...]:
+        tally = tally_of(records[cell_key(cell)])
+        return (Ending.REPRODUCED,) * tally.failed + (Ending.PASSED,) * tally.passed
+
+    def answer(ask: Query) -> tuple[Reading, ...]:
+        nonlocal again
+        for one in ask.candidates:
+            if ask.again or cell_key(one.cell) not in records:
+                for _ in range(1 if ask.again else trials):
+                    run(one.cell, ends_of(one.cell) if cell_key(one.cell) in records else ())
+                again += ask.again
+        return tuple(Reading.FAIL if Ending.REPRODUCED in ends_of(one.cell) else Reading.PASS for one in ask.candidates)
+
+    known = KnownTrials(
+        tally=lambda one: tally_of(records[cell_key(one.cell)]),
+        seconds=lambda one: 1.0,
+        left=lambda: budget(sum(tally_of(one).of for one in records.values()) - again) - again,
+    )
+    found = drive(isolate(dict.fromkeys(AXES, "1"), dict.fromkeys(AXES, "2"), trials=known, ahead=False), answer)
+    if not found.ends_hold:
+        return []
+    passing = [mix for mix, seen in found.readings.items() if seen is Reading.PASS]
+    words = IsolationText(found=found, record=lambda cell: records.get(cell_key(cell)), matrix=16).words()
+    text = "\n".join(words)
+    wrong = [
+        f"{words[0]}: nothing bounds it" for line in words[:1] if STATED.match(line) and "not excluded" not in text
+    ]
+    wrong += [line for line in words if line.strip().startswith("no effect") and "not excluded" not in line]
+    for line in words:
+        named = set(map(int, re.findall(r"#([0-9]+)", line))) if "reverting" in line else {*passing}
+        if found_axes := re.match(r" *no effect[a-z ]*: ([a-d, ]+) \(", line):
+            rest = sum(1 << AXES.index(name) for name in found_axes[1].split(", "))
+            named = {mix for mix in passing if mix & rest == rest} or named
+        most = max((rate * table[mix] for mix in named), default=0.0)
+        wrong += [line for bound in re.findall(r"up to ([0-9]+) %", line) if most > int(bound) / 100]
+    if found.confirmed and any(table[mix] for mix in certificate(found.explanations[0], 4)[1] if mix in passing):
+        wrong.append(f"{words[0]}: a cell that passed fails as often")
+    return wrong
+
+
 def main(grids: int = 1000) -> None:
     """Print the shares and the cells used."""
     outcomes = [outcome(seed) for seed in range(grids)]
@@ -170,6 +249,9 @@ def main(grids: int = 1000) -> None:
     print(f"where it is not decided, the likeliest is true in {true} of {len(undecided)}")
     lines = Counter(one.boundary for one in outcomes if one.boundary)
     print(f"boundaries along axes with values between: {dict(lines)}")
+    for rate in (0.2, 0.5, 0.8, 1.0):
+        wrong = sum(bool(wrong_words(seed, rate, trials)) for seed in range(grids // 3) for trials in (1, 3, 10))
+        print(f"words on random functions that fail at {rate:4.0%}: {wrong} of {grids // 3 * 3} false or unbounded")
 
 
 if __name__ == "__main__":

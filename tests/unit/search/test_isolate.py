@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from reprokit.case.matrix import Cell
 from reprokit.environment.measured import Measured
 from reprokit.evidence.details import CellDetails
+from reprokit.evidence.model import Outcome
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.records import CellRecord
+from reprokit.evidence.sequential import Trials, figures
+from reprokit.evidence.verdict import decide
 from reprokit.search.conditions import values_between
 from reprokit.search.isolate_summary import IsolationText
 from reprokit.search.isolation import (
@@ -31,7 +34,7 @@ from reprokit.search.isolation import (
     mixes,
 )
 from reprokit.search.queries import Query, drive
-from tests.bench.isolate_simulation import outcome
+from tests.bench.isolate_simulation import outcome, wrong_words
 from tests.unit.limits import examples
 
 GOOD = {"os": "d11", "cuda": "11.0", "gcc": "11", "python": "3.9", "lang": "C", "opt": "1"}
@@ -252,6 +255,32 @@ def test_grids_with_planted_causes_are_isolated_and_none_is_reported_wrong() -> 
     assert not [one for one in outcomes if one.word == "wrong" or one.boundary == "wrong"]
     assert sum(one.word == "found" for one in outcomes) >= 11
     assert max(one.cells for one in outcomes) <= 20
+
+
+@pytest.mark.parametrize("trials", [1, 3])
+def test_what_is_said_of_interactions_is_true_or_bounded_at_any_rate(trials: int) -> None:
+    wrong = [wrong_words(seed, rate, trials) for seed in range(30) for rate in (0.2, 0.5, 0.8, 1.0)]
+    assert sum(map(bool, wrong)) <= 1, [words for words in wrong if words]
+
+
+def test_axes_that_change_the_rate_alone_are_said_to() -> None:
+    good, bad = {"a": "1", "b": "1"}, {"a": "2", "b": "2"}
+    found = drive(isolate(good, bad), World(lambda cell: cell["a"] == "2").answer)
+
+    def record(cell: Cell, often: int) -> CellRecord:
+        fails = 20 if cell == bad else often if cell["a"] == "2" else 0
+        ends = (Outcome.REPRODUCED,) * fails + (Outcome.PASSED,) * (20 - fails)
+        details = CellDetails(trials=figures(ends, Trials(max=20)))
+        of_case: dict[str, Any] = {"case_id": "x", "case_path": "x", "case_digest": "x", "cell": cell}
+        return CellRecord(number=1, details=details, verdict=decide(ends)[0], **of_case)
+
+    said = {
+        often: IsolationText(found=found, record=lambda cell, often=often: record(cell, often), matrix=4).words()  # type: ignore[misc]
+        for often in (4, 18, 20)
+    }
+    assert any("20 of 20 runs fail with any of them, 4 of 20 with none, p = " in line for line in said[4])
+    assert any(line.endswith("20 of 20 runs fail with any of them, 18 of 20 with none)") for line in said[18])
+    assert not any("with none" in line for line in said[20])
 
 
 @pytest.mark.parametrize(
