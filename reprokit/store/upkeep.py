@@ -9,7 +9,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from reprokit.store.database import Store
 from reprokit.store.delivery import deliver_all, undelivered
 from reprokit.store.errors import StoreError, Trouble, foreign
 from reprokit.store.files import files_of
-from reprokit.store.journal import entries, path_of, pending, recorded
+from reprokit.store.journal import Entry, entries, path_of, pending, recorded
 from reprokit.store.merging import copy_log
 from reprokit.store.places import LOCK, RUNS, log_path, logs_in, unlinked
 from reprokit.store.remote import remote_of
@@ -53,7 +53,7 @@ def check(folder: Path) -> CheckResult:
         with contextlib.closing(Store(folder)) as store:
             done.problems += [f"{store.where}: {text}" for text in store.faults()]
             runs = _check_runs(store, done)
-            known = {run.id: {cell.number for cell in run.cells if cell.verdict is not None} for run in runs}
+            known = {run.id: _decided(run.cells) for run in runs}
     except StoreError as error:
         done.problems.append(str(error))
     for run_id in recorded(folder):
@@ -70,6 +70,9 @@ def check(folder: Path) -> CheckResult:
         elif lost := decided - known[run_id]:
             text = f"run {run_id}: {pluralize(len(lost), 'cell')} decided in its journal and not in the database"
             done.problems.append(f"{text}: {_ADDS} {'it' if len(lost) == 1 else 'them'}")
+        elif cut := known[run_id] - decided:  # what was killed left it before the database, never behind
+            text = f"run {run_id}: {pluralize(len(cut), 'cell')} decided in the database and not in its journal"
+            done.problems.append(f"{text}, which is damaged: `reprokit store rebuild` writes it again")
     return done
 
 
@@ -114,15 +117,24 @@ def _check_journal(folder: Path, run_id: str, done: CheckResult) -> set[int] | N
     for entry in entries(path):
         damaged += not entry.kind
         end = entry.end
-        with contextlib.suppress(ValueError):
-            whole = entry.kind in ("begin", "put")
-            cells = entry.read("run", RunRecord).cells if whole else (entry.read("cell", CellRecord),)
-            decided |= {cell.number for cell in cells if cell.verdict is not None}
+        decided |= _decided_in(entry)
     if damaged:
         done.problems.append(f"{path}: {pluralize(damaged, 'damaged line')}")
     if path.stat().st_size > end and run_id not in pending(folder):
         done.notes.append(f"{path}: the last line is only half written: a process was stopped while it wrote")
     return decided if end else None
+
+
+def _decided_in(entry: Entry) -> set[int]:
+    """The numbers of the cells that a line of a journal decides."""
+    with contextlib.suppress(ValueError):
+        whole = entry.kind in ("begin", "put")
+        return _decided(entry.read("run", RunRecord).cells if whole else (entry.read("cell", CellRecord),))
+    return set()
+
+
+def _decided(cells: Iterable[CellRecord]) -> set[int]:
+    return {cell.number for cell in cells if cell.verdict is not None}
 
 
 @dataclass
@@ -174,11 +186,12 @@ def _record_what_is_lacking(folder: Path) -> None:
     known = recorded(folder)
     with contextlib.suppress(StoreError), contextlib.closing(Store(folder, up_to_date=True)) as store:
         for run in store.runs(limit=None):
-            is_whole = False  # a run is there, and no damaged line after it
+            is_whole, decided = False, set[int]()  # a run is there, no damaged line after it, and what it decided
             with contextlib.suppress(StoreError):
                 for entry in entries(path_of(folder, run.id)) if run.id in known else ():
                     is_whole = entry.kind in ("begin", "put") or (is_whole and entry.kind != "")
-                if not is_whole:
+                    decided |= _decided_in(entry)
+                if not is_whole or not _decided(store.run(run.id).cells) <= decided:
                     store.record(run.id)
 
 

@@ -237,6 +237,28 @@ def test_a_rebuilt_database_has_what_only_the_old_one_had_and_what_it_lacks_is_n
     assert journal.stat().st_size == size
 
 
+@pytest.mark.parametrize("tail", [b"", b"\0" * 900])
+def test_a_journal_that_lost_its_end_is_named_and_written_again_from_the_database(
+    tail: bytes, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorder = begun(folder, "run-1", cell(1))
+    recorder.decide(DECIDED)
+    recorder.finish(**END)  # type: ignore[arg-type]
+    recorder.close()
+    whole = Store(folder).run("run-1")
+    assert whole.cells == (DECIDED,)
+    journal = path_of(folder, "run-1")
+    kept = [line for line in journal.read_bytes().splitlines(keepends=True) if b'"decide"' not in line]
+    journal.write_bytes(b"".join(kept[:2]) + tail)
+    assert invoke(["store", "check"]) == 3
+    assert "decided in the database and not in its journal" in capsys.readouterr().out
+    named = 3 if tail else 0  # a damaged line stays
+    assert invoke(["store", "rebuild"]) == named
+    assert Store(folder).run("run-1") == whole
+    assert invoke(["store", "check"]) == named
+    assert "not in its journal" not in capsys.readouterr().out
+
+
 def test_a_record_that_cannot_be_read_is_made_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     execute(folder / "reprokit.db", "UPDATE cells SET details = '{' WHERE id = 1")
     assert invoke(["show", Store(folder).runs()[-1].id]) == 2
