@@ -116,7 +116,10 @@ class Store:
         """Give the journal of a run what the database alone has of it. Raises RecordError."""
         run = self.run(run_id)
         texts = self.texts(cell.case_digest for cell in run.cells)
-        self._write(run_id, lines_of(run, texts, self.findings(run_id), kind="begin"))
+        lines = lines_of(run, texts, self.findings(run_id), kind="begin")
+        if run.finished_at:  # a run that the journal has is not begun again
+            lines.append(line_of("finish", finished_at=run.finished_at, exit_status=run.exit_status, host=run.host))
+        self._write(run_id, lines)
 
     def decide(self, run_id: str, *cells: CellRecord, texts: CaseTexts | None = None) -> None:
         """Write decided cells with their trials, in place of what is there. ``texts``: of the case that judged them."""
