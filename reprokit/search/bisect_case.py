@@ -199,6 +199,7 @@ def answer(
         trials={values[place]: tally for place, tally in sorted(tallies.items())},
         next=values[found.next] if found.found and not decided else "",
         against=tuple(odd),
+        commit=line.commits.get(values[found.next]) if found.found else None,
     )
 
 
@@ -273,7 +274,7 @@ def _boundary(line: BisectLine, found: Bisection, gap: Gap, reasons: dict[int, s
     words = [f"{change} since {line.of} {_full(line, after)}; last {before} {_full(line, last)}"]
     if each:
         words = [f"{each}: last {before} {line.of} {_full(line, last)}, first {then} {_full(line, after)}"]
-    if after in line.merges:
+    if after in line.commits and line.commits[after].merge:
         words.append(f"  it is a merge: bisect inside it with --source {line.source}={after}^1..{after}^2")
     return [*words, *(f"  left out between them: {names} ({why})" for names, why in _grouped(gap.left_out))]
 

@@ -23,29 +23,13 @@ from reprokit.run.admitting import supply_of
 from reprokit.run.plan import cells_of, check_values
 from reprokit.run.request import Request
 from reprokit.run.sources import git_says
+from reprokit.search.queries import Commit
 from reprokit.search.releases import AxisRange, Policy, Releases, find_releases
 
 SHORT = 12
 """Digits of a commit's hash in a cell."""
 
 _SEPARATOR = "\x1f"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Commit:
-    """A commit of a source."""
-
-    value: str  # its name in cells: its tag where the case or the user names that, else a short hash
-    sha: str
-    date: str
-    subject: str
-    tags: tuple[str, ...] = ()
-    merge: bool = False
-
-    @property
-    def details(self) -> str:
-        """Its other tags, its day and its subject."""
-        return ", ".join([*(tag for tag in self.tags if tag != self.value), f"{self.date} {self.subject}".strip()])
 
 
 def commits_between(
@@ -70,7 +54,7 @@ def commits_between(
     if base != first:
         note = f"{low} is not an ancestor of {high}: their merge base {base[:SHORT]} is placed between them"
     # Subjects may hold characters that splitlines() would take for the end of a line.
-    log = ["log", "-z", "--reverse", f"--format={_SEPARATOR.join(('%H', '%P', '%cs', '%D', '%s'))}"]
+    log = ["log", "-z", "--reverse", f"--format={_SEPARATOR.join(('%H', '%P', '%an', '%cs', '%D', '%s'))}"]
     log += ["--decorate=full", "--decorate-refs=refs/tags/*"]
     parts = [["-1", commit] for commit in dict.fromkeys((first, base))] + [["--first-parent", f"{base}..{last}"]]
     lines = [line for part in parts for line in (git_says(repository, *log, *part) or "").split("\0") if line]
@@ -80,8 +64,12 @@ def commits_between(
         here = f"{commits[1].subject}; {commits[0].value} branched off here"
         commits = (commits[0], replace(commits[1], subject=here), *commits[2:])
     if tags_only:
-        commits = tuple(commit for commit in commits if commit.tags or commit.sha in (first, last))
+        commits = tuple(commit for commit in commits if commit.tags or commit.hash in (first, last))
     return commits, note
+
+
+def _printable(text: str) -> str:
+    return "".join(each if each.isprintable() else "\ufffd" for each in text)
 
 
 def axis_of(file: CaseFile, name: str) -> str:
@@ -130,14 +118,15 @@ def _commit(at: str, repository: Path, ref: str) -> str:
 
 
 def _parsed(line: str, own: set[str]) -> Commit:
-    sha, parents, date, decoration, subject = line.split(_SEPARATOR, 4)
+    full, parents, author, date, decoration, subject = line.split(_SEPARATOR, 5)
     mark = "tag: refs/tags/"
     tags = tuple(sorted(one[len(mark) :] for one in decoration.split(", ") if one.startswith(mark)))
     return Commit(
-        value=next((tag for tag in tags if tag in own), sha[:SHORT]),
-        sha=sha,
+        value=next((tag for tag in tags if tag in own), full[:SHORT]),
+        hash=full,
+        author=_printable(author),
         date=date,
-        subject="".join(each if each.isprintable() else "\ufffd" for each in subject),
+        subject=_printable(subject),
         tags=tags,
         merge=" " in parents,
     )
@@ -152,7 +141,7 @@ class BisectLine(Releases):
     details: Mapping[str, str] = field(default_factory=dict)  # value -> its date, and a commit's subject
     source: str = ""  # whose commits the values are; '' for an axis
     repository: str = ""  # the local one of the source
-    merges: tuple[str, ...] = ()  # which commits are merges
+    commits: Mapping[str, Commit] = field(default_factory=dict)  # of a source, by value
 
     def cell(self, value: str) -> Cell:
         """The cell with that value."""
@@ -239,7 +228,7 @@ def walk_source(file: CaseFile, request: Request, name: str, ends: Sequence[str]
         notes=(note,) if note else (),
         source=name,
         repository=str(repository),
-        merges=tuple(commit.value for commit in commits if commit.merge),
+        commits={commit.value: commit for commit in commits},
     )
 
 

@@ -123,6 +123,25 @@ class IsolateAnswer(SearchAnswer):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Commit(JsonRecord):
+    """A commit of a source."""
+
+    value: str
+    """its name in cells: its tag where the case or the user names that, else a short hash"""
+    hash: str
+    author: str
+    date: str
+    subject: str
+    tags: tuple[str, ...] = ()
+    merge: bool = False
+
+    @property
+    def details(self) -> str:
+        """Its other tags, its day and its subject."""
+        return ", ".join([*(tag for tag in self.tags if tag != self.value), f"{self.date} {self.subject}".strip()])
+
+
+@dataclass(frozen=True, kw_only=True)
 class BisectAnswer(SearchAnswer):
     """What `bisect` answered."""
 
@@ -146,6 +165,8 @@ class BisectAnswer(SearchAnswer):
     """the first value known to differ, where `since` is not decided"""
     against: tuple[str, ...] = field(default=(), metadata=ABSENT)
     """values whose reading in the last run of the case contradicts this"""
+    commit: Commit | None = field(default=None, metadata=ABSENT)
+    """that `since` or `next` names, of a source"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -445,6 +445,7 @@ def test_the_commit_since_which_it_is_broken(tmp_path: Path) -> None:
         f"broken since tree {shas[7][:12]} (2024-03-01 change 7); last passing {shas[6][:12]}"
         in project.output.getvalue()
     )
+    assert (project.answer["commit"]["hash"], project.answer["commit"]["subject"]) == (shas[7], "change 7")
     assert "v1" in project.ran
     assert project.session.record is not None
     promised = {cell.cell["tree"]: cell.expected for cell in project.session.record.cells}
