@@ -238,11 +238,12 @@ def _not_excluded(line: BisectLine, found: Bisection, tallies: Mapping[int, Tall
 
 def _assumed(line: BisectLine, found: Bisection) -> list[str]:
     """What a bisection takes for granted, of which values, and where it began if an end is unresolved."""
-    ends = [line.values[place] for place in (0, len(line.values) - 1) if place in found.skipped]
-    outside = [f"  {line.of} {value} is unresolved: the search began at a value next to it" for value in ends]
+    moved = ((0, found.last), (len(line.values) - 1, found.next))
+    ends = [line.values[end] for end, here in moved if end in found.skipped and here != end]
+    outside = [f"  {line.of} {value} is unresolved: the search began at a value near it" for value in ends]
     untried = [value for place, value in enumerate(line.values) if place not in found.readings]
     assumed = [f"  assumes one change in the range; not run: {some(untried)}"] if found.found and untried else []
-    return [*assumed, *(outside if found.found else [])]
+    return [*assumed, *outside]
 
 
 def _rate_change(line: BisectLine, tallies: Mapping[int, Tally]) -> list[str]:

@@ -306,16 +306,18 @@ def test_consecutive_numbers_have_nothing_between_them(tmp_path: Path, wheels: P
     assert project.answer["words"][0].startswith("broken since gpus 2; last passing 1 (")
 
 
-def test_the_release_since_which_it_is_fixed_and_unresolved_ones(tmp_path: Path, wheels: Path) -> None:
-    project = Project(tmp_path, lambda at: at < "1.5")
-    broken = {"1.4", "1.5"}
-
+def fail_to_build(project: Project, releases: set[str]) -> None:
     def build(*arguments: Any, **more: Any) -> Any:
-        if any(f"demo=={value}" in arguments[0].dockerfile for value in broken):
+        if any(f"demo=={value}" in arguments[0].dockerfile for value in releases):
             raise BuildFailed("no", step="RUN pip install", tail=("no",))
         return build_it(*arguments, **more)
 
     build_it, project.engine.build = project.engine.build, build  # type: ignore[method-assign]
+
+
+def test_the_release_since_which_it_is_fixed_and_unresolved_ones(tmp_path: Path, wheels: Path) -> None:
+    project = Project(tmp_path, lambda at: at < "1.5")
+    fail_to_build(project, {"1.4", "1.5"})
     assert project.start({"axis": "demo", "ends": ["1.8", "1.0"]}, QUICK) == 3
     text = project.output.getvalue()
     assert "fixed between demo 1.3 and 1.6 (" in text
@@ -323,6 +325,15 @@ def test_the_release_since_which_it_is_fixed_and_unresolved_ones(tmp_path: Path,
     assert project.answer["unclear"] == ["1.4", "1.5"]
     assert project.answer["since"] is None
     assert "2 skipped" in text
+
+
+def test_it_says_where_it_began_if_an_end_is_unresolved(tmp_path: Path, wheels: Path) -> None:
+    project = Project(tmp_path, lambda at: at < "1.5")
+    fail_to_build(project, {"1.0", "1.8"})
+    assert project.start({"axis": "demo", "ends": ["1.0", "1.8"]}, QUICK) == 0
+    assert project.answer["since"] == "1.5"
+    said = [line for line in project.answer["words"] if line.endswith("the search began at a value near it")]
+    assert [line.split()[1] for line in said] == ["1.0", "1.8"]
 
 
 def test_ends_that_read_alike_are_repeated_and_two_rates_are_a_change(tmp_path: Path, wheels: Path) -> None:
