@@ -49,8 +49,10 @@ def check(folder: Path) -> CheckResult:
     """Look at everything in the store in ``folder``; change nothing but what opening a store does."""
     done = CheckResult(0, 0, 0, [], [])
     known: dict[str, set[int]] | None = None  # the decided cells of each run in the database
+    own = False  # the database is this folder's alone
     try:
         with contextlib.closing(Store(folder)) as store:
+            own = store.where == str(folder / DATABASE)
             done.problems += [f"{store.where}: {text}" for text in store.faults()]
             runs = _check_runs(store, done)
             known = {run.id: _decided(run.cells) for run in runs}
@@ -70,7 +72,8 @@ def check(folder: Path) -> CheckResult:
         elif lost := decided - known[run_id]:
             text = f"run {run_id}: {pluralize(len(lost), 'cell')} decided in its journal and not in the database"
             done.problems.append(f"{text}: {_ADDS} {'it' if len(lost) == 1 else 'them'}")
-        elif cut := known[run_id] - decided:  # what was killed left it before the database, never behind
+        # A kill leaves a journal before its own database, never behind; others may go on with a run in a shared one.
+        elif (cut := known[run_id] - decided) and own:
             text = f"run {run_id}: {pluralize(len(cut), 'cell')} decided in the database and not in its journal"
             done.problems.append(f"{text}, which is damaged: `reprokit store rebuild` writes it again")
     return done

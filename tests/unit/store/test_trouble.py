@@ -259,6 +259,23 @@ def test_a_journal_that_lost_its_end_is_named_and_written_again_from_the_databas
     assert "not in its journal" not in capsys.readouterr().out
 
 
+def test_no_journal_is_damaged_because_another_host_goes_on_with_its_run_in_a_shared_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REPROKIT_DATABASE", f"sqlite:///{tmp_path}/shared.db")
+    here = tmp_path / "here"
+    recorder = begun(here, "run-1", cell(1))
+    recorder.decide(DECIDED)
+    recorder.finish(**END)  # type: ignore[arg-type]
+    recorder.close()
+    journal = path_of(here, "run-1")
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(line for line in lines if b'"decide"' not in line))  # the other host decided it
+    with contextlib.closing(Store(here)) as store:
+        assert store.run("run-1").cells == (DECIDED,)
+    assert [text for text in check(here).problems if "journal" in text] == []
+
+
 def test_a_record_that_cannot_be_read_is_made_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     execute(folder / "reprokit.db", "UPDATE cells SET details = '{' WHERE id = 1")
     assert invoke(["show", Store(folder).runs()[-1].id]) == 2
