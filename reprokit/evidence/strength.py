@@ -121,6 +121,11 @@ def chance_of(more: Tally, less: Tally) -> float:
     return sum(math.comb(more.of, count) * math.comb(less.of, failed - count) for count in counts) / ways
 
 
+def chance_apart(one: Tally, other: Tally) -> float:
+    """The same, two-sided: how likely two are as far apart, in either direction, if both fail at one rate."""
+    return 2 * min(chance_of(one, other), chance_of(other, one))
+
+
 def lowest(tallies: Sequence[Tally]) -> int | None:
     """The position of the tally that fails more seldom than all others together; None where all may be alike."""
     every = total(tallies)

@@ -13,7 +13,7 @@ from reprokit.core.json_record import JsonRecord
 from reprokit.core.text import first_line, pluralize
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import same_changes
-from reprokit.evidence.strength import Tally, chance_of, not_excluded, total, trials_each
+from reprokit.evidence.strength import Tally, chance_apart, not_excluded, total, trials_each
 from reprokit.search.bisect_line import BisectLine, add_axis, walk_axis, walk_source
 from reprokit.search.bisection import Bisection, bisect
 from reprokit.search.queries import BisectAnswer, Candidate, Query
@@ -252,7 +252,7 @@ def _rate_change(line: BisectLine, tallies: Mapping[int, Tally]) -> list[str]:
     found = []
     for at in range(1, len(failing)):
         before, after = (total(tallies[place] for place in side) for side in (failing[:at], failing[at:]))
-        chance = min(chance_of(before, after), chance_of(after, before)) * 2 * (len(failing) - 1)
+        chance = chance_apart(before, after) * (len(failing) - 1)
         ends = (f"up to {line.of} {line.values[failing[at - 1]]}", f"from {line.values[failing[at]]} on")
         shown = (f"{one.failed} of {one.of} trials {where}" for one, where in zip((before, after), ends, strict=True))
         found.append((chance, f"  the rate changes: it failed in {', in '.join(shown)}"))

@@ -90,7 +90,7 @@ class Belief:
 
     @property
     def none(self) -> float:
-        """How likely there is no change."""
+        """How likely the rate stays the same along the line."""
         return self._weighed[1].chance
 
     def choose(self, repeatable: Collection[int], new: Collection[int]) -> int | None:

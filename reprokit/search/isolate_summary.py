@@ -10,7 +10,7 @@ from reprokit.core.text import pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.records import CellRecord, same_changes
-from reprokit.evidence.strength import LEVEL, chance_of, never_failed, total, trials_each
+from reprokit.evidence.strength import LEVEL, chance_apart, never_failed, total, trials_each
 from reprokit.search.isolation import RIVALS, Boundary, Hypothesis, Isolation, certificate, union
 from reprokit.search.queries import AxisBoundary, AxisDifference, IsolateAnswer, NamedCell
 from reprokit.search.releases import Releases
@@ -192,7 +192,7 @@ class IsolationText:
         )
         if not (having + lacking).passed:
             return ""
-        chance = 2 * min(chance_of(having, lacking), chance_of(lacking, having))
+        chance = chance_apart(having, lacking)
         rates = f"{having.failed} of {having.of} runs fail with any of them, {lacking.failed} of {lacking.of} with none"
         return f"; {rates}" + (f", p = {chance:.1g}: the rate differs" if chance <= LEVEL else "")
 

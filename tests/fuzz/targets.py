@@ -239,9 +239,13 @@ def importing(data: bytes, folder: Path) -> None:
             member = tarfile.TarInfo(name.replace("\0", ""))
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
+    _import(folder, export, ImportLimits(size=1 << 30, entries=1000))
+
+
+def _import(folder: Path, export: Path, limits: ImportLimits) -> None:
     store = _store(folder)
     try:
-        import_(store, export, NOW, ImportLimits(size=1 << 30, entries=1000))
+        import_(store, export, NOW, limits)
         _kept(store)
     finally:
         store.close()
@@ -373,12 +377,7 @@ def archiving(data: bytes, folder: Path) -> None:
     path = folder / "export.tar"
     blocks = [data[at : at + 512] for at in range(0, len(data), 512)]
     path.write_bytes(b"".join(_summed(block) if block[257:262] == b"ustar" else block for block in blocks))
-    store = _store(folder)
-    try:
-        import_(store, path, NOW, ImportLimits(size=1 << 24, entries=100))
-        _kept(store)
-    finally:
-        store.close()
+    _import(folder, path, ImportLimits(size=1 << 24, entries=100))
 
 
 def _summed(header: bytes) -> bytes:
