@@ -50,17 +50,30 @@ def base(own_engine: DockerEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def build(engine: DockerEngine, base: str, tag: str, *steps: str, ours: bool = True) -> None:
-    engine.build(
-        Build(
-            tag=tag,
-            dockerfile="\n".join([f"FROM {base}", *steps, ""]),
-            context={"reprokit/site.sh": b"true\n"},
-            labels={"org.reprokit.image": "1"} if ours else {},
-        ),
-        site.current(),
-        lambda progress: None,
-        threading.Event(),
-    )
+    """Build an image of which the engine's own books are right.
+
+    Docker 29 on a busy host now and then says of a layer that no image has it, or has two records of one step (about 1
+    of 30 builds with 2.5 processes per processor): what gc frees and counts is not what these tests planted then.
+    """
+    for _ in range(5):
+        engine.build(
+            Build(
+                tag=tag,
+                dockerfile="\n".join([f"FROM {base}", *steps, ""]),
+                context={"reprokit/site.sh": b"true\n"},
+                labels={"org.reprokit.image": "1"} if ours else {},
+            ),
+            site.current(),
+            lambda progress: None,
+            threading.Event(),
+        )
+        commands = [step.removeprefix(OURS) for step in steps if step.startswith(OURS)]
+        listed = [(one["Description"], one["Shared"]) for one in records(engine)]
+        if all([shared for text, shared in listed if command in text] == [True] for command in commands):
+            return
+        engine.wire.client().remove_image(tag, force=True)
+        engine.wire.client().prune_builds(all=True)
+    pytest.fail(f"the engine's records of {tag} were wrong five times: {listed}")
 
 
 def blob(name: str, megabytes: int, prefix: str = OURS) -> str:
@@ -80,8 +93,10 @@ def copies(engine: DockerEngine) -> int:
 
 def records(engine: DockerEngine) -> list[dict[str, Any]]:
     """The build cache, private or not, as the engine lists it."""
-    found: list[dict[str, Any]] = engine.wire.client().df()["BuildCache"]
-    return found
+    # Only these: with images, Docker 29 answers 404 where a build has just removed a view that it had listed.
+    asked = {"type": "build-cache", "verbose": "1"}
+    found = engine.wire.client().get(engine.wire.url("/system/df"), params=asked).json()
+    return list(found.get("BuildCache") or (found.get("BuildCacheUsage") or {}).get("Items") or [])
 
 
 def tags(engine: DockerEngine) -> set[str]:
