@@ -43,6 +43,7 @@ RANGE = re.compile(r"(?P<low>[^\s.,][^\s,]*?)\.\.(?P<high>[^\s.,][^\s,]*)")
 @click.option("--values", metavar="A,B,C", help="Search these values, in this order, and no others.")
 @click.option("--tags-only", is_flag=True, help="Only the tagged commits of the source.")
 @click.option("--max-cells", type=click.IntRange(min=2), help="Run at most so many cells.")
+@click.option("--time", metavar="30m", help="Stop after this time, and say how to go on.")
 @click.option("--every", is_flag=True, help="Run each value of an unresolved stretch, not only its edges.")
 @options.trials_option
 @options.confirm_option
@@ -99,6 +100,7 @@ def _arguments(given: dict[str, Any]) -> BisectionRequest:
         values=tuple(values),
         tags_only=tags_only,
         max_cells=given.pop("max_cells"),
+        seconds=searching.seconds_of(given.pop("time")),
         every=given.pop("every"),
         policy=policy,
     )

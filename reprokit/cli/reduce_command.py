@@ -11,7 +11,6 @@ import click
 
 from reprokit.case.matrix import parse_values
 from reprokit.case.read import MARKDOWN_SUFFIXES
-from reprokit.case.units import duration
 from reprokit.cli import options, searching
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
@@ -101,7 +100,7 @@ def _arguments(given: dict[str, Any], out: Path, notes: list[str]) -> ReductionR
     if out.exists():
         raise UsageError(f"{out} exists already: name another file with --output")
     options.check_writable("--output", out)
-    parts, time = given.pop("parts"), given.pop("time")
+    parts = given.pop("parts")
     kinds = parse_values(parts) if parts is not None else tuple(KINDS)
     for kind in kinds:
         if kind not in KINDS:
@@ -111,15 +110,11 @@ def _arguments(given: dict[str, Any], out: Path, notes: list[str]) -> ReductionR
             raise UsageError(f"--parts contents: Lithium shortens files and is not installed: {_EXTRA}")
         kinds = tuple(kind for kind in kinds if kind != "contents")
         notes.append(f"note: the contents of files are not shortened without Lithium: {_EXTRA}")
-    try:
-        seconds = duration(time) if time is not None else 0.0
-    except ValueError as error:
-        raise UsageError(f"--time {time}: expected {error}") from None
     return ReductionRequest(
         out=str(out.absolute()),
         kinds=tuple(kind for kind in KINDS if kind in kinds),
         max_cells=given.pop("max_cells") or 0,
-        seconds=seconds,
+        seconds=searching.seconds_of(given.pop("time")),
         keep_matrix=given.pop("keep_matrix"),
     )
 

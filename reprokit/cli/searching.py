@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from reprokit.case.units import duration
 from reprokit.cli import options
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import UsageError
@@ -62,6 +63,14 @@ def serve(
         # The decided cells are written to the file even if the search failed.
         if session.record is not None:
             options.write_json(json_file, session.result())
+
+
+def seconds_of(time: str | None) -> float:
+    """What --time asks for; 0 where it is not given. Raises UsageError."""
+    try:
+        return duration(time) if time is not None else 0.0
+    except ValueError as error:
+        raise UsageError(f"--time {time}: expected {error}") from None
 
 
 class Day(click.ParamType):  # type: ignore[type-arg]

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
+from reprokit.case.files import CaseFile
 from reprokit.case.matrix import cell_key
 from reprokit.core.json_record import JsonRecord
 from reprokit.core.text import first_line, pluralize
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import same_changes
 from reprokit.evidence.strength import Tally, chance_apart, not_excluded, total, trials_each
-from reprokit.search.bisect_line import BisectLine, add_axis, walk_axis, walk_source
+from reprokit.search.bisect_line import BisectLine, add_axis, list_moved_submodules, walk_axis, walk_merge, walk_source
 from reprokit.search.bisection import Bisection, bisect
-from reprokit.search.queries import BisectAnswer, Candidate, Query
+from reprokit.search.queries import BisectAnswer, Candidate, Search
 from reprokit.search.releases import Gap, Policy, some
-from reprokit.search.search_session import SearchSession
+from reprokit.search.search_session import SearchSession, Spent
 
 _SHOWS = {Reading.PASS: "passes", Reading.FAIL: "fails", Reading.UNRESOLVED: "is unresolved"}
 _SHOWED = {Reading.PASS: "passed", Reading.FAIL: "failed"}
@@ -34,11 +36,12 @@ class BisectionRequest(JsonRecord):
     values: tuple[str, ...] = ()  # of the axis, all of them; none: its releases
     tags_only: bool = False
     max_cells: int | None = None
+    seconds: float = 0.0  # stops it early; 0 for no such limit
     every: bool = False  # each unresolved value, not the edges of a stretch alone
     policy: Policy
 
 
-def make(session: SearchSession) -> Generator[Query, tuple[Reading, ...], BisectAnswer]:
+def make(session: SearchSession) -> Search[BisectAnswer]:
     """The search that ``session.arguments`` ask for: an axis or a source, the two ends, and which releases to try.
 
     Raises UsageError as :func:`walk_axis` and :func:`walk_source` do.
@@ -53,11 +56,10 @@ def make(session: SearchSession) -> Generator[Query, tuple[Reading, ...], Bisect
         named = (*session.request.named, f"--source {line.source}")
         session.request = dataclasses.replace(session.request, sources=places, named=named)
     session.label_axes = (line.axis,)
-    before = session.recall("before", lambda: _before(session, line))
     # A case that is not rewritten keeps what it expects of its own cells.
     other = None if file is session.file else file
-    cells = [Candidate(cell=line.cell(value), file=other, name=f"{line.of} {value}") for value in line.values]
-    return _search(session, line, cells, before, asked)
+    spent = Spent(session=session, max_cells=asked.max_cells or 0, most_seconds=asked.seconds)
+    return spent.watch(_search(session, line, other, asked, spent))
 
 
 def _before(session: SearchSession, line: BisectLine) -> dict[str, str]:
@@ -73,28 +75,74 @@ def _line(session: SearchSession, asked: BisectionRequest) -> BisectLine:
 
 
 def _search(
-    session: SearchSession,
-    line: BisectLine,
-    candidates: list[Candidate],
-    before: Mapping[str, str],
-    asked: BisectionRequest,
-) -> Generator[Query, tuple[Reading, ...], BisectAnswer]:
+    session: SearchSession, line: BisectLine, file: CaseFile | None, asked: BisectionRequest, spent: Spent
+) -> Search[BisectAnswer]:
+    """The bisection of a line and, where a merge is the answer, of the branch that it merges."""
+    before = session.recall("before", lambda: _before(session, line))
+    found = yield from _bisect(session, line, file, asked, spent)
+    result = answer(line, *found, before)
+    while result.commit is not None and result.commit.merge and result.since:
+        merge, room = result.since, not asked.max_cells or asked.max_cells - len(spent.asked) > 1
+        walk = partial(walk_merge, line, result.last, merge)
+        inside = session.recall(f"inside {merge}", walk) if room else None
+        if inside is None or spent.is_late():
+            more = f"  it is a merge: bisect inside it with --source {line.source}={merge}^1..{merge}^2"
+            return replace(result, words=(*result.words, more))
+        session.note(f"{line.of} {merge} is a merge: the branch that it merges is searched")
+        line = BisectLine.from_json(inside)
+        found = yield from _bisect(session, line, file, asked, spent)
+        inner = answer(line, *found, {})
+        if inner.change != result.change:
+            return replace(result, words=(*result.words, _merge_itself(line, found[0], result)))
+        words = (*result.words, f"inside the merge {merge}:", *inner.words)
+        result = replace(inner, words=words, merges=(*result.merges, result.commit))
+    return result
+
+
+def _merge_itself(line: BisectLine, found: Bisection, merged: BisectAnswer) -> str:
+    """What a merge is the answer for, if its branch ``line`` has no change of the same kind, in words."""
+    tip, begin = line.values[-1], line.values[0]
+    expected = Reading.PASS if merged.change == "broken" else Reading.FAIL
+    seen = found.readings.get(len(line.values) - 1, Reading.UNRESOLVED)
+    if seen is expected:
+        return f"  the merge itself: each of its parents {_SHOWS[seen]}, {merged.last} and {tip}"
+    if seen is Reading.UNRESOLVED:
+        return f"  it is a merge, and {tip}, the branch that it merges, is unresolved"
+    return f"  it is a merge, and the branch that it merges {_SHOWS[seen]} from where it began, {begin}, to {tip}"
+
+
+_Found = tuple[Bisection, dict[int, str], dict[int, Tally], list[str]]
+"""A bisection, why places are unresolved, the trials of each place, and what else changes at the boundary."""
+
+
+def _bisect(
+    session: SearchSession, line: BisectLine, file: CaseFile | None, asked: BisectionRequest, spent: Spent
+) -> Search[_Found]:
     for note in introduce(line):
         session.note(note)
+    candidates = [Candidate(cell=line.cell(value), file=file, name=f"{line.of} {value}") for value in line.values]
+    known = session.trials
+    trials = replace(known, left=lambda: 0.0 if spent.is_late() else known.left())
 
     def progress(places: Sequence[int], readings: Mapping[int, Reading], left: int) -> None:
         results = " and ".join(f"{line.values[place]} {_SHOWS[readings[place]]}" for place in places)
-        more = pluralize(math.ceil(math.log2(left)), "more run")
-        session.note(f"{line.of} {results}: {left} places are left for the boundary, about {more}")
+        more = f", about {pluralize(math.ceil(math.log2(left)), 'more run')}" if left else ""
+        judged = (place for place, seen in readings.items() if seen is not Reading.UNRESOLVED)
+        if any(one.failed and one.passed for one in (known.tally(candidates[place]) for place in judged)):
+            seen, more = total(known.tally(candidates[place]) for place in places), ""
+            results = f"{line.values[places[0]]} failed in {seen.failed} of {pluralize(seen.of, 'trial')}"
+        where = f"{pluralize(left, 'place is', 'places are')} left for the boundary" if left else "going on further in"
+        session.note(f"{line.of} {results}: {where}{more}")
 
     # With one job at a time, nothing is built while a cell runs.
     found = yield from bisect(
         candidates,
         ahead=session.request.jobs > 1,
         every=asked.every,
-        limit=asked.max_cells or 0,
+        limit=max(asked.max_cells - len(spent.asked), 2) if asked.max_cells else 0,
+        is_late=spent.is_late,
         progress=progress,
-        trials=session.trials,
+        trials=trials,
     )
     reasons = {}
     for place in found.skipped:
@@ -103,11 +151,12 @@ def _search(
         reasons[place] = (
             f"{record.verdict}{': ' + first_line(record.reason) if at_end else ''}" if record else "unknown"
         )
-    tallies = {place: session.trials.tally(candidates[place]) for place in found.readings}
+    tallies = {place: known.tally(candidates[place]) for place in found.readings}
     sides = (found.last, found.next) if found.broken_since else (found.next, found.last)
     good, bad = ([one] if (one := session.record_of(candidates[place])) else [] for place in sides)
     same = same_changes(good, bad, (line.axis, line.of)) if found.found else ""
-    return answer(line, found, reasons, before, tallies, same)
+    moved = list_moved_submodules(line, found.last, found.next) if found.found else []
+    return found, reasons, tallies, [same, *moved] if same else moved
 
 
 def find_contradictions(line: BisectLine, found: Bisection, before: Mapping[str, str]) -> list[str]:
@@ -144,13 +193,13 @@ def answer(
     line: BisectLine,
     found: Bisection,
     reasons: dict[int, str],
-    before: Mapping[str, str],
     tallies: Mapping[int, Tally],
-    same: str = "",
+    more: Sequence[str],
+    before: Mapping[str, str],
 ) -> BisectAnswer:
     """The result of a bisection.
 
-    ``same``: what else was measured to change at the boundary, in words. ``tallies``: place -> its trials. ``reasons``:
+    ``more``: what else changes at the boundary, in words. ``tallies``: place -> its trials. ``reasons``:
     place -> why it is unresolved. ``before``: value -> its reading in the last run of the case. Exit status 0: a
     boundary between two neighbours. 1: both ends have the same reading, so there is no boundary. 3: an end is
     unresolved, the limit on cells was reached, the boundary may be at a value that is unresolved, was not tried or is
@@ -168,9 +217,10 @@ def answer(
         each = "" if found.confirmed else trials_each(ends)
         words, status = _boundary(line, found, gap, reasons, each), 0 if decided else 3
         words[0] += _not_excluded(line, found, tallies)
-        words[:1] = _two_rates(line, found, tallies) or words[:1]
-    words += [*_strength(found, tallies), *_rate_change(line, tallies), *_assumed(line, found)]
-    words += [f"  {same}"] if same else []
+        words[:1] = (_two_rates(line, found, tallies) if flaky else []) or words[:1]
+    words += _others(line, found, tallies) if not flaky else []
+    words += [*_strength(found, tallies), *_rate_change(line, tallies), *_assumed(line, found, flaky=flaky)]
+    words += [f"  {one}" for one in more]
     if odd := find_contradictions(line, found, before):
         was = "; ".join(
             f"{names} {shown}" for names, shown in _grouped({value: _SHOWED[Reading(before[value])] for value in odd})
@@ -198,7 +248,7 @@ def answer(
         confirmed=found.confirmed,
         trials={values[place]: tally for place, tally in sorted(tallies.items())},
         next=values[found.next] if found.found and not decided else "",
-        against=tuple(odd),
+        against=tuple(dict.fromkeys((*(values[place] for place in found.others), *odd))),
         commit=line.commits.get(values[found.next]) if found.found else None,
     )
 
@@ -236,14 +286,32 @@ def _not_excluded(line: BisectLine, found: Bisection, tallies: Mapping[int, Tall
     return f" ({line.values[place]} passed {passed} of {passed}: {not_excluded([passed], len(found.readings))})"
 
 
-def _assumed(line: BisectLine, found: Bisection) -> list[str]:
+def _others(line: BisectLine, found: Bisection, tallies: Mapping[int, Tally]) -> list[str]:
+    """That there are more changes before this one."""
+    if not (others := found.others):
+        return []
+    seen, trials = found.readings[found.next], total(tallies[place] for place in others)
+    names = some([line.values[place] for place in others])
+    count = trials.failed if seen is Reading.FAIL else trials.passed
+    return [f"  the last of several changes: it {_SHOWED[seen]} at {names}, too, in {count} of {trials.of} trials"]
+
+
+def _assumed(line: BisectLine, found: Bisection, *, flaky: bool) -> list[str]:
     """What a bisection takes for granted, of which values, and where it began if an end is unresolved."""
-    moved = ((0, found.last), (len(line.values) - 1, found.next))
-    ends = [line.values[end] for end, here in moved if end in found.skipped and here != end]
-    outside = [f"  {line.of} {value} is unresolved: the search began at a value near it" for value in ends]
+    judged = [place for place in found.readings if place not in found.skipped] or [0]
+    end = len(line.values) - 1
+    ends = ((0, min(judged), range(1, min(judged))), (end, max(judged), range(max(judged) + 1, end)))
+    outside = []
+    for end, begun, between in ends:
+        if end in found.skipped and begun != end:
+            rest = f", and nothing is known of {some([line.values[place] for place in between])}" if between else ""
+            where = f"the search began at {line.values[begun]}{rest}"
+            outside.append(f"  {line.of} {line.values[end]} is unresolved: {where}")
     untried = [value for place, value in enumerate(line.values) if place not in found.readings]
-    assumed = [f"  assumes one change in the range; not run: {some(untried)}"] if found.found and untried else []
-    return [*assumed, *outside]
+    missed = f": another that was undone within {pluralize(found.widest, 'place')} would be missed"
+    missed = "" if flaky or not found.widest else missed
+    assumed = f"  assumes one change in the range{missed}; not run: {some(untried)}"
+    return [*([assumed] if found.found and untried else []), *outside]
 
 
 def _rate_change(line: BisectLine, tallies: Mapping[int, Tally]) -> list[str]:
@@ -265,8 +333,11 @@ def _boundary(line: BisectLine, found: Bisection, gap: Gap, reasons: dict[int, s
     last, after = line.values[found.last], line.values[found.next]
     if found.stopped or found.unclear or found.not_run or gap.reasons:
         words = [f"{each}{': ' if each else ''}{change} between {line.of} {_full(line, last)} and {_full(line, after)}"]
-        limit = pluralize(len(found.readings), "cell")
-        words += [f"  stopped at the limit of {limit}: raise it with --max-cells"] if found.stopped else []
+        values = ",".join(line.values[found.last : found.next + 1])
+        going = f"--source {line.source}={last}..{after}" if line.source else f"--axis {line.axis}={last}..{after}"
+        going = f"--axis {line.axis} --values {values}" if line.things == "values" else going
+        ran = pluralize(len(found.readings), "cell")
+        words += [f"  stopped at a limit, after {ran}: go on with {going}, or raise it"] if found.stopped else []
         words += [f"  unresolved: {_unresolved(line, found.unclear, reasons)}"] if found.unclear else []
         between = some([line.values[place] for place in found.not_run])
         goes_on = "--every runs them" if found.unclear else "--confirm always goes on"
@@ -275,8 +346,6 @@ def _boundary(line: BisectLine, found: Bisection, gap: Gap, reasons: dict[int, s
     words = [f"{change} since {line.of} {_full(line, after)}; last {before} {_full(line, last)}"]
     if each:
         words = [f"{each}: last {before} {line.of} {_full(line, last)}, first {then} {_full(line, after)}"]
-    if after in line.commits and line.commits[after].merge:
-        words.append(f"  it is a merge: bisect inside it with --source {line.source}={after}^1..{after}^2")
     return [*words, *(f"  left out between them: {names} ({why})" for names, why in _grouped(gap.left_out))]
 
 

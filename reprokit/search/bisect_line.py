@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, label, no_axis
@@ -53,19 +54,23 @@ def commits_between(
     note = ""
     if base != first:
         note = f"{low} is not an ancestor of {high}: their merge base {base[:SHORT]} is placed between them"
-    # Subjects may hold characters that splitlines() would take for the end of a line.
-    log = ["log", "-z", "--reverse", f"--format={_SEPARATOR.join(('%H', '%P', '%an', '%cs', '%D', '%s'))}"]
-    log += ["--decorate=full", "--decorate-refs=refs/tags/*"]
-    parts = [["-1", commit] for commit in dict.fromkeys((first, base))] + [["--first-parent", f"{base}..{last}"]]
-    lines = [line for part in parts for line in (git_says(repository, *log, *part) or "").split("\0") if line]
     own = {ref for ref in (low, high, *spelt) if not re.fullmatch(r"[0-9a-f]{4,40}", ref)}
-    commits = tuple(_parsed(line, own) for line in lines)
+    begin = [one for commit in dict.fromkeys((first, base)) for one in _list_commits(repository, own, "-1", commit)]
+    commits = (*begin, *_list_commits(repository, own, f"{base}..{last}"))
     if note:
         here = f"{commits[1].subject}; {commits[0].value} branched off here"
         commits = (commits[0], replace(commits[1], subject=here), *commits[2:])
     if tags_only:
         commits = tuple(commit for commit in commits if commit.tags or commit.hash in (first, last))
     return commits, note
+
+
+def _list_commits(repository: Path, own: set[str], *chosen: str) -> tuple[Commit, ...]:
+    """The commits that ``git log`` lists along first parents, the oldest first. ``own``: tags that name theirs."""
+    # Subjects may hold characters that splitlines() would take for the end of a line.
+    log = ["log", "-z", "--reverse", f"--format={_SEPARATOR.join(('%H', '%P', '%an', '%cs', '%D', '%s'))}"]
+    log += ["--decorate=full", "--decorate-refs=refs/tags/*", "--first-parent", *chosen]
+    return tuple(_parsed(line, own) for line in (git_says(repository, *log) or "").split("\0") if line)
 
 
 def _printable(text: str) -> str:
@@ -230,6 +235,36 @@ def walk_source(file: CaseFile, request: Request, name: str, ends: Sequence[str]
         repository=str(repository),
         commits={commit.value: commit for commit in commits},
     )
+
+
+def walk_merge(line: BisectLine, last: str, merge: str) -> dict[str, Any] | None:
+    """The commits of the branch that a merge right after ``last`` brought, from where it began, as JSON.
+
+    None where its first parent is not ``last``, or it merges several branches, or one of a single commit.
+    """
+    repository, known = Path(line.repository), {one.hash: one for one in line.commits.values()}
+    parents = (git_says(repository, "rev-parse", f"{line.commits[merge].hash}^@") or "").split()
+    if len(parents) != 2 or parents[0] != line.commits[last].hash:
+        return None
+    branch = _list_commits(repository, set(), f"{parents[0]}..{parents[1]}")
+    begin = _list_commits(repository, set(), "-1", f"{branch[0].hash}^") if branch else ()
+    commits = {one.value: one for one in (known.get(one.hash, one) for one in (*begin, *branch))}
+    details = {value: commit.details for value, commit in commits.items()}
+    return replace(line, values=tuple(commits), details=details, commits=commits, notes=()).to_json()
+
+
+def list_moved_submodules(line: BisectLine, last: int, following: int) -> list[str]:
+    """The submodules that differ between two places of a line of commits, in words; what of each to bisect."""
+    ends = [line.commits[line.values[place]].hash for place in (last, following) if line.commits]
+    words = (git_says(Path(line.repository), "diff-tree", "-r", "-z", *ends) or "").split("\0") if ends else []
+    found = []
+    for change, path in zip(words[::2], words[1::2], strict=False):
+        before, after, old, new, *_ = change.split()
+        if (before, after) == (":160000", "160000"):
+            found.append(
+                f"the submodule {_printable(path)} moves: bisect {old[:SHORT]}..{new[:SHORT]} of its repository"
+            )
+    return found
 
 
 def _rest(file: CaseFile, request: Request, axis: str, ends: Sequence[str]) -> Cell:

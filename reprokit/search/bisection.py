@@ -19,13 +19,16 @@ from reprokit.search.queries import Candidate, Query, Search
 from reprokit.search.repeating import MOST_TRIALS, KnownTrials, Separation, confirm
 
 OnProgress = Callable[[Sequence[int], Mapping[int, Reading], int], None]
-"""Called with the places just decided, all readings so far, and how many places the boundary may still be at."""
+"""Called with the places just decided, all readings so far, and how many places the boundary may still be at.
+
+0 while an end is looked for.
+"""
 
 
 FEW = 3
 """Places side by side that cannot be judged, from which on they are taken for a stretch, whose edges are searched."""
 PARTS = 8
-"""Of such a stretch that are looked at, in case it is not one."""
+"""Of such a stretch that are looked at, in case it is not one; and of a line, in case it has more than one change."""
 ENDS = 10
 """Trials of two ends that pass, after which the failure is taken to show at neither."""
 MANY = 4
@@ -47,7 +50,7 @@ class Bisection:
     next: int
     readings: Mapping[int, Reading]  # of every place that was run
     confirmed: bool = False  # the trials exclude that the failure is a flake which is on both sides of the boundary
-    stopped: bool = False  # the limit on candidates was reached before the boundary
+    stopped: bool = False  # the limit on candidates or time was reached before the boundary
 
     @property
     def found(self) -> bool:
@@ -58,6 +61,19 @@ class Bisection:
     def broken_since(self) -> bool:
         """Whether the failure appears at the boundary rather than disappears. Only meaningful where :attr:`found`."""
         return self.readings[self.next] is Reading.FAIL
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """The places before ``last`` that read as those behind the boundary: it is the last of several changes."""
+        before = (place for place in sorted(self.readings) if place < self.last) if self.found else ()
+        return tuple(place for place in before if self.readings[place] is self.readings[self.next])
+
+    @property
+    def widest(self) -> int:
+        """How many places side by side, none of them at the boundary, were not judged: a change in them is missed."""
+        judged = [place for place, seen in sorted(self.readings.items()) if seen is not Reading.UNRESOLVED]
+        pairs = ((one, other) for one, other in itertools.pairwise(judged) if not self.last <= one < self.next)
+        return max((other - one - 1 for one, other in pairs), default=0)
 
     @property
     def skipped(self) -> tuple[int, ...]:
@@ -82,63 +98,68 @@ def bisect(
     ahead: bool = True,
     every: bool = False,
     limit: int = 0,
-    progress: OnProgress | None = None,
+    is_late: Callable[[], bool] = lambda: False,
+    progress: OnProgress = lambda *_: None,
     trials: KnownTrials | None = None,
 ) -> Search[Bisection]:
-    """Find one boundary along at least two candidates in few runs: about log2 of their number, plus the skips.
+    """Find the last boundary along at least two candidates in few runs: about log2 of their number, plus the skips.
 
     Both ends are run first; from one that is unresolved, the search walks in. Unresolved candidates are skipped, as
-    ``git bisect skip`` does; of a stretch of them the edges are searched, unless ``every`` one is to be run. Last, the
-    boundary is repeated until a flake is excluded. Where a candidate both passed and failed, the next trial is always
-    the one that tells most of where the rate changes. ``ahead``: name the likely next candidates. ``limit``: most
-    candidates, 0 for all. ``trials``: those of the candidates, by which the boundary is confirmed; None: it is not.
+    ``git bisect skip`` does; of a stretch of them the edges are searched, unless ``every`` one is to be run. Then the
+    middle of each eighth of the line that was not looked at is run, as far as repeating may cost, in case there is more
+    than one change. Last, the boundary is repeated until a flake is excluded. Where a candidate both passed and failed,
+    the next trial is always the one that tells most of where the rate changes. ``ahead``: name the likely next
+    candidates. ``limit``: most candidates, 0 for all. ``is_late``: whether no more may be run. ``trials``: those of the
+    candidates, by which the boundary is confirmed; None: it is not.
     """
-    line = _Line(candidates, ahead=ahead, every=every, limit=limit)
+    line = _Line(candidates, ahead=ahead, every=every, limit=limit, is_late=is_late)
     readings, last = line.readings, len(candidates) - 1
     yield from line.run((0, last), (line.choose(0, last),))
-    low, high = yield from line.walk_in()
+    low, high = yield from line.walk_in(progress)
     if trials is not None and readings[low] is readings[high]:
         yield from line.repeat_ends(low, high, trials)
-    if {readings[low], readings[high]} == {Reading.PASS, Reading.FAIL} and high - low > 1 and progress:
-        progress((low, high), readings, high - low)
     while {readings[low], readings[high]} == {Reading.PASS, Reading.FAIL} and not line.is_flaky(trials):
-        while (place := line.choose(low, high)) is not None:
-            if line.is_full():
-                return Bisection(last=low, next=high, readings=readings, stopped=True)
-            yield from line.run((place,), (line.choose(low, place), line.choose(place, high)))
-            if readings[place] is readings[low]:
-                low = place
-            elif readings[place] is readings[high]:
-                high = place
-            if high - low > 1 and progress:
-                progress((place,), readings, high - low)
+        low, high = yield from line.halve(low, high, progress)
+        if line.choose(low, high) is not None:
+            return Bisection(last=low, next=high, readings=readings, stopped=True)
         if trials is None:
             return Bisection(last=low, next=high, readings=readings)
-        passing, failing = (low, high) if readings[high] is Reading.FAIL else (high, low)
-        others = [place for place, seen in readings.items() if seen is Reading.FAIL and place != failing]
-        named = tuple(candidates[place] for place in (failing, *others))
-        separation = Separation(named=named, denied=(candidates[passing],), chances=len(candidates))
-        yield from confirm([separation], trials)
+        if (place := line.spot(low, high, trials)) is not None:
+            yield from line.run((place,))
+            low, high = line.find_last_change()
+            continue
+        separations = line.separate(low, high)
+        yield from confirm(separations, trials)
         if not line.is_flaky(trials):
-            return Bisection(last=low, next=high, readings=readings, confirmed=separation.shown(trials))
+            sure = all(one.shown(trials) for one in separations[:2])
+            return Bisection(last=low, next=high, readings=readings, confirmed=sure)
     if trials is not None and line.is_flaky(trials):
-        return (yield from line.weigh(trials))
+        return (yield from line.weigh(trials, progress))
     return Bisection(last=low, next=high, readings=readings)
 
 
 class _Line:
     """A line of candidates that is bisected, with the ``readings`` of those that were run, by place."""
 
-    def __init__(self, candidates: Sequence[Candidate], *, ahead: bool, every: bool, limit: int) -> None:
+    def __init__(
+        self,
+        candidates: Sequence[Candidate],
+        *,
+        ahead: bool,
+        every: bool,
+        limit: int,
+        is_late: Callable[[], bool],
+    ) -> None:
         self.readings: dict[int, Reading] = {}
         self._candidates = candidates
         self._ahead = ahead
         self._every = every
         self._limit = limit
+        self._is_late = is_late
 
     def is_full(self) -> bool:
-        """Whether the limit on candidates is reached."""
-        return len(self.readings) == self._limit
+        """Whether the limit on candidates or time is reached."""
+        return len(self.readings) == self._limit or self._is_late()
 
     def is_flaky(self, trials: KnownTrials | None) -> bool:
         """Whether a place both passed and failed."""
@@ -162,18 +183,65 @@ class _Line:
         found = yield Query(candidates=tuple(self._candidates[place] for place in places), again=True)
         self.readings |= zip(places, found, strict=True)
 
-    def walk_in(self) -> Search[tuple[int, int]]:
+    def walk_in(self, progress: OnProgress) -> Search[tuple[int, int]]:
         """The ends; from one that is unresolved, the nearest place that is not, of those 1, 2, 4 ... places inwards."""
         ends = [0, len(self._candidates) - 1]
         for end, way in enumerate((1, -1)):
             start, step = ends[end], 1
             while self.readings[ends[end]] is Reading.UNRESOLVED and not self.is_full():
+                progress((ends[end],), self.readings, 0)
                 place = start + way * step
                 if not 0 <= place < len(self._candidates) or place in self.readings:
                     return 0, len(self._candidates) - 1
                 yield from self.run((place,))
                 ends[end], step = place, step * 2
         return ends[0], ends[1]
+
+    def halve(self, low: int, high: int, progress: OnProgress) -> Search[tuple[int, int]]:
+        """Narrow the range of a boundary until nothing would, or no more may be run."""
+        if self.choose(low, high) is not None:
+            progress((low, high), self.readings, high - low)
+        while (place := self.choose(low, high)) is not None and not self.is_full():
+            yield from self.run((place,), (self.choose(low, place), self.choose(place, high)))
+            if self.readings[place] is self.readings[low]:
+                low = place
+            elif self.readings[place] is self.readings[high]:
+                high = place
+            if high - low > 1:
+                progress((place,), self.readings, high - low)
+        return low, high
+
+    def spot(self, low: int, high: int, trials: KnownTrials) -> int | None:
+        """Where another change would show most likely: the middle of the widest gap outside of ``low`` to ``high``.
+
+        None where no gap is wider than an eighth of the line, or a trial would cost more than it may.
+        """
+        ends = [place for place, seen in self.readings.items() if seen is not Reading.UNRESOLVED]
+        places = sorted(place for place in self.readings if min(ends) <= place <= max(ends))
+        gaps = [range(one + 1, other) for one, other in itertools.pairwise(places) if not low <= one < high]
+        widest = max(gaps, key=lambda gap: (len(gap), gap.start), default=range(0))
+        dear = trials.seconds(self._candidates[high]) > trials.left()
+        return None if len(widest) <= len(self._candidates) / PARTS or self.is_full() or dear else _middle(widest)
+
+    def find_last_change(self) -> tuple[int, int]:
+        """The last two places, of those that were judged, side by side, that read differently."""
+        judged = [place for place, seen in sorted(self.readings.items()) if seen is not Reading.UNRESOLVED]
+        pairs = itertools.pairwise(judged)
+        return [(one, other) for one, other in pairs if self.readings[one] is not self.readings[other]][-1]
+
+    def separate(self, low: int, high: int) -> list[Separation]:
+        """What the trials have to show of the boundary and, if there is one, of the change before it."""
+        failing, passing = (low, high) if self.readings[low] is Reading.FAIL else (high, low)
+        sides = [
+            [one, *(place for place in self.readings if self.readings[place] is seen and place != one)]
+            for one, seen in ((failing, Reading.FAIL), (passing, Reading.PASS))
+        ]
+        # That the pass was not luck, and that the failure is not one that shows now and then on the passing side, too.
+        pairs = [(sides[0], [passing]), ([failing], sides[1])]
+        for before in Bisection(last=low, next=high, readings=self.readings).others[-1:]:
+            pairs.append(([before], [low]) if failing == high else ([low], [before]))
+        named = (tuple(tuple(self._candidates[place] for place in some) for some in pair) for pair in pairs)
+        return [Separation(named=some, denied=rest, chances=len(self._candidates)) for some, rest in named]
 
     def repeat_ends(self, low: int, high: int, trials: KnownTrials) -> Search[None]:
         """Repeat ends that read alike, as a flake may, until they do not, or more would cost more than it may."""
@@ -209,12 +277,15 @@ class _Line:
         longest = max(gaps, key=len)
         return _middle(longest) if len(longest) > (unresolved[-1] - unresolved[0]) // PARTS else None
 
-    def weigh(self, trials: KnownTrials) -> Search[Bisection]:
+    def weigh(self, trials: KnownTrials, progress: OnProgress) -> Search[Bisection]:
         """Where the rate changes: always the trial that tells most, until a place is sure or the budget is spent."""
         most_places = self._limit or MANY * math.ceil(math.log2(len(self._candidates)))
+        place, shown = None, 0
         while True:
             tallies = self._tallies(trials)
             belief = Belief(tallies=tallies)
+            if place is not None and shown != belief.open_places:
+                progress((place,), self.readings, shown := belief.open_places)
             side = belief.likeliest
             low, high = belief.places[side.gap : side.gap + 2]
             new = [place for place in range(belief.places[0], belief.places[-1]) if place not in self.readings]
@@ -226,7 +297,8 @@ class _Line:
                 for place, tally in tallies.items()
                 if tally.of < MOST_TRIALS and trials.seconds(self._candidates[place]) <= left
             ]
-            untried = () if len(self.readings) >= most_places else new if again else inside
+            full = self.is_full() or len(self.readings) >= most_places
+            untried = () if full else new if again else inside
             place = None if sure or belief.none >= SURE else belief.choose(again, untried)
             if place is None:
                 break

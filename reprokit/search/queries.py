@@ -164,9 +164,11 @@ class BisectAnswer(SearchAnswer):
     next: str = field(default="", metadata=ABSENT)
     """the first value known to differ, where `since` is not decided"""
     against: tuple[str, ...] = field(default=(), metadata=ABSENT)
-    """values whose reading in the last run of the case contradicts this"""
+    """values whose reading, here or in the last run of the case, contradicts that this is the only change"""
     commit: Commit | None = field(default=None, metadata=ABSENT)
     """that `since` or `next` names, of a source"""
+    merges: tuple[Commit, ...] = field(default=(), metadata=ABSENT)
+    """those that it is inside of, the outermost first; the values are those of the innermost branch"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -32,7 +31,7 @@ from reprokit.search.reduce_parts import KINDS
 from reprokit.search.reduce_text import FailedTrial, first_reduction, header, tighten, what_runs, write_candidate
 from reprokit.search.reduction import KeptPart, Reduced, Trying, minimize
 from reprokit.search.repeating import MOST_TRIALS, seconds_of, tally_of
-from reprokit.search.search_session import SearchSession
+from reprokit.search.search_session import SearchSession, Spent
 from reprokit.store.places import read_log
 
 STEADY = 20
@@ -189,43 +188,6 @@ class ReductionRequest(JsonRecord):
     keep_matrix: bool = False  # all cells stay in the case
 
 
-@dataclass(kw_only=True)
-class Spent:
-    """The cells and time that a search has used, as recorded: a resumed search stops where the first would have."""
-
-    session: SearchSession
-    arguments: ReductionRequest
-    asked: list[Candidate] = field(default_factory=list)
-    seconds: float = 0.0  # that candidates took to be decided
-
-    @property
-    def records(self) -> list[CellRecord]:
-        """The records of the candidates, in the order in which they were run."""
-        return [record for one in self.asked if (record := self.session.record_of(one)) is not None]
-
-    def all(self) -> bool:
-        """Whether a limit is reached; one cell is kept for the final check."""
-        cells, seconds = self.arguments.max_cells, self.arguments.seconds
-        return bool(cells and len(self.asked) + 1 >= cells) or bool(seconds and self.seconds >= seconds)
-
-    def watch(self, search: Search[Any]) -> Search[Any]:
-        """``search``, with its candidates and their time counted."""
-        readings: tuple[Reading, ...] | None = None
-        while True:
-            try:
-                ask = next(search) if readings is None else search.send(readings)
-            except StopIteration as end:
-                return end.value
-            started = time.monotonic()
-            readings = yield ask
-            took = round(time.monotonic() - started, 2)
-            if ask.again:
-                self.seconds += took
-                continue
-            self.asked += ask.candidates
-            self.seconds += float(self.session.recall(f"seconds {len(self.asked)}", partial(float, took)))
-
-
 def make(session: SearchSession, folder: Path) -> Search[SearchAnswer]:
     """The search over ``session.file``. ``folder``: the store's, for the logs.
 
@@ -238,7 +200,7 @@ def make(session: SearchSession, folder: Path) -> Search[SearchAnswer]:
         )
     cells = _cells(session)
     arguments = ReductionRequest.from_json(session.arguments)
-    spent = Spent(session=session, arguments=arguments)
+    spent = Spent(session=session, max_cells=arguments.max_cells, most_seconds=arguments.seconds)
     return spent.watch(_reduce(session, folder, arguments, spent, cells))
 
 

@@ -15,8 +15,10 @@ import functools
 import gc
 import itertools
 import sys
+import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -53,6 +55,7 @@ from reprokit.search.queries import (
     SearchDocument,
     SearchedCase,
     SearchedCell,
+    T,
     drive,
 )
 from reprokit.search.repeating import KnownTrials, known_trials, tally_of
@@ -481,6 +484,48 @@ class SearchSession(Invocation):
             kind = self.record.request.search.kind
             count = sum(cell.verdict not in UNDECIDED for cell in self.record.cells)
             self._say(f"stopped: {pluralize(count, 'cell')} decided and kept; continue with: reprokit {kind} --resume")
+
+
+@dataclass(kw_only=True)
+class Spent:
+    """The cells and time that a search has used, as recorded: a resumed search stops where the first would have."""
+
+    session: SearchSession
+    max_cells: int  # 0 for no such limit
+    most_seconds: float  # 0 for no such limit
+    asked: list[Candidate] = field(default_factory=list)
+    seconds: float = 0.0  # that candidates took to be decided
+
+    @property
+    def records(self) -> list[CellRecord]:
+        """The records of the candidates, in the order in which they were run."""
+        return [record for one in self.asked if (record := self.session.record_of(one)) is not None]
+
+    def all(self) -> bool:
+        """Whether a limit is reached; one cell is kept for a final check."""
+        return bool(self.max_cells and len(self.asked) + 1 >= self.max_cells) or self.is_late()
+
+    def is_late(self) -> bool:
+        """Whether the time is over."""
+        return bool(self.most_seconds and self.seconds >= self.most_seconds)
+
+    def watch(self, search: Search[T]) -> Search[T]:
+        """``search``, with its candidates and their time counted."""
+        readings: tuple[Reading, ...] | None = None
+        while True:
+            try:
+                ask = next(search) if readings is None else search.send(readings)
+            except StopIteration as end:
+                found: T = end.value
+                return found
+            started = time.monotonic()
+            readings = yield ask
+            took = round(time.monotonic() - started, 2)
+            if ask.again:
+                self.seconds += took
+                continue
+            self.asked += ask.candidates
+            self.seconds += float(self.session.recall(f"seconds {len(self.asked)}", functools.partial(float, took)))
 
 
 def _the_case(files: Sequence[CaseFile], request: Request) -> CaseFile:

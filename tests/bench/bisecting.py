@@ -2,11 +2,12 @@
 
 ``python -m tests.bench.bisecting`` prints the figures; seeds are fixed. ``python -m tests.bench.bisecting confirm``
 prints how often a boundary is called confirmed, rightly and falsely, where failures are flakes of one rate; with
-``flaky`` how many trials a change of the rate takes.
+``flaky`` how many trials a change of the rate takes; with ``changes`` how often one of several is missed.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import sys
@@ -106,6 +107,50 @@ def bisect_by_chance(
     return drive(bisect(line, trials=trials), answer), tallies
 
 
+@dataclass(frozen=True, kw_only=True)
+class Several:
+    """Shares of bisections: that named the last change or said that there are more; ``asks``: places run, mean.
+
+    ``missed_wider``: that missed one of more places than they said; ``confirmed_wrong``: whose boundary is not one.
+    """
+
+    last_or_more: float
+    missed_wider: float
+    confirmed_wrong: float
+    asks: float
+
+
+def bisect_changes(*, changes: int, size: int, runs: int, seed: int) -> Several:
+    """Bisect lines with so many certain changes, an odd number, at random places."""
+    chance = random.Random(seed)
+    found = []
+    for _ in range(runs):
+        at = sorted(chance.sample(range(1, size), changes))
+        tallies: dict[int, Tally] = {}
+
+        def answer(ask: Query, at: list[int] = at, tallies: dict[int, Tally] = tallies) -> tuple[Reading, ...]:
+            places = [int(one.cell["at"]) for one in ask.candidates]
+            for place in places:
+                failed = sum(place >= one for one in at) % 2
+                if ask.again or place not in tallies:
+                    tallies[place] = tallies.get(place, Tally()) + Tally(failed=failed, passed=1 - failed)
+            return tuple(Reading.FAIL if tallies[place].failed else Reading.PASS for place in places)
+
+        trials = KnownTrials(
+            tally=lambda one, tallies=tallies: tallies[int(one.cell["at"])],  # type: ignore[misc]
+            seconds=lambda one: 1.0,
+            left=lambda: 60.0,
+        )
+        one = drive(bisect([Candidate(cell={"at": str(place)}) for place in range(size)], trials=trials), answer)
+        said = one.next == at[-1] or bool(one.others)
+        stretches = [after - before for before, after in itertools.pairwise(at)]
+        found.append(
+            (said, not said and min(stretches) > one.widest, one.confirmed and one.next not in at, len(tallies))
+        )
+    said, wider, wrong, asks = (sum(column) / runs for column in zip(*found, strict=True))
+    return Several(last_or_more=said, missed_wider=wider, confirmed_wrong=wrong, asks=asks)
+
+
 RATES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
 SIZES = (2, 4, 8, 16, 32, 64)
 
@@ -172,6 +217,14 @@ def main(words: Sequence[str] = tuple(sys.argv[1:])) -> None:
             right, sure, wrong, used, places = bisect_flakes(rates=(low, high), most=most, runs=runs // 5, seed=5)
             shares = (f"{share:10.1%}" for share in (right, sure, wrong))
             print(f"{low:10} {high:10} {most:10}", *shares, f"{used:10.1f} {places:10.1f}", flush=True)
+        return
+    if "changes" in words:
+        print(*(f"{head:>12}" for head in ("places", "changes", "last or more", "missed wider", "wrong", "asks")))
+        for size in (9, 16, 64, 256):
+            for changes in (1, 3):
+                some = bisect_changes(changes=changes, size=size, runs=runs, seed=5)
+                shares = (some.last_or_more, some.missed_wider, some.confirmed_wrong)
+                print(f"{size:12} {changes:12}", *(f"{share:12.1%}" for share in shares), f"{some.asks:12.1f}")
         return
     if "confirm" in words:
         heads = ("places", "rate", "right", "false", "extra", "none: false", "extra")

@@ -108,6 +108,15 @@ def test_of_a_stretch_at_the_boundary_the_edges_are_searched_and_the_range_is_na
     assert world.bisect(every=True).not_run == ()
 
 
+def test_another_change_that_lasts_an_eighth_of_the_line_is_found_and_the_last_is_named() -> None:
+    for size in (9, 50, 256):
+        found = bisecting.bisect_changes(changes=3, size=size, runs=150, seed=4)
+        assert found.last_or_more >= 0.75
+        assert found.missed_wider == 0
+        assert found.confirmed_wrong == 0
+    assert bisecting.bisect_changes(changes=1, size=256, runs=50, seed=4).last_or_more == 1
+
+
 @pytest.mark.parametrize(("rates", "most"), [((0.0, 0.5), 80), ((0.05, 1.0), 60), ((0.0, 0.8), 80)])
 def test_a_flake_is_bisected_by_the_trials_that_tell_most(rates: tuple[float, float], most: int) -> None:
     right, _, wrong, *_ = bisecting.bisect_flakes(rates=rates, most=most, runs=12, seed=3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from reprokit.core.errors import UsageError
 from reprokit.environment.cases import load
 from reprokit.run import sources
 from reprokit.run.sources import SourceError
-from reprokit.search.bisect_line import add_axis, axis_of, commits_between
+from reprokit.search.bisect_line import BisectLine, add_axis, axis_of, commits_between, list_moved_submodules
 
 SPEC = SourceSpec(git="https://example.invalid/demo", ref="main", path="demo", patch="")
 
@@ -28,9 +29,9 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
-def commit(folder: Path, name: str) -> str:
-    (folder / "value").write_text(name)
-    git(folder, "add", "value")
+def commit(folder: Path, name: str, path: str = "value") -> str:
+    (folder / path).write_text(name)
+    git(folder, "add", path)
     git(folder, "commit", "-qm", name)
     return git(folder, "rev-parse", "HEAD")
 
@@ -44,9 +45,7 @@ def checkout(tmp_path: Path) -> Path:
     commit(folder, "a")
     commit(folder, "b")
     git(folder, "switch", "-qc", "side")
-    (folder / "other").write_text("s")
-    git(folder, "add", "other")
-    git(folder, "commit", "-qm", "s")
+    commit(folder, "s", "other")
     git(folder, "switch", "-qc", "release", "main")
     commit(folder, "r")
     git(folder, "tag", "v1")
@@ -91,6 +90,28 @@ def test_a_ref_of_another_branch_is_followed_by_the_merge_base(checkout: Path) -
     # The range inside a merge, which the command suggests.
     merge = commits_between("demo", checkout, "v2", "main")[0][1].value
     assert subjects(checkout, f"{merge}^1", f"{merge}^2") == ["c", "b", "s"]
+
+
+def test_a_submodule_that_moves_is_named_with_what_to_bisect(checkout: Path) -> None:
+    old, new = "1" * 40, "2" * 40
+    for sha in (old, new):
+        git(checkout, "update-index", "--add", "--cacheinfo", f"160000,{sha},deep/part")
+        git(checkout, "commit", "-qm", sha[:1])
+    commits = {one.value: one for one in commits_between("demo", checkout, "v2", "main")[0]}
+    line = BisectLine(
+        axis="demo",
+        of="demo",
+        things="commits",
+        rest={},
+        values=tuple(commits),
+        commits=commits,
+        repository=str(checkout),
+    )
+    last = len(commits) - 1
+    moved = f"the submodule deep/part moves: bisect {old[:12]}..{new[:12]} of its repository"
+    assert list_moved_submodules(line, last - 1, last) == [moved]
+    assert list_moved_submodules(line, last - 2, last - 1) == []  # it begins there
+    assert list_moved_submodules(replace(line, commits={}), 0, last) == []
 
 
 def test_refs_that_do_not_exist_are_refused(checkout: Path) -> None:
