@@ -5,6 +5,8 @@ RELEASE_VENV ?= .venv-release
 # make fuzz: seconds for each target, and which of them (all).
 SECONDS ?= 60
 TARGETS ?=
+# make night: so many bugs, drawn by that seed; ARGUMENTS are more options of reprokit run.
+SAMPLE ?= 6:spring
 # make unit: half as many workers again as processors, since some tests wait for sockets and processes.
 UNIT_WORKERS ?= $(shell echo $$(($$(nproc) * 3 / 2)))
 # make test: what it runs beside the tests of a change; `make test-all` sets it to "nightly".
@@ -21,7 +23,7 @@ DEMO_PIP := $(DEMO_VENV)/bin/pip --disable-pip-version-check
 # Tests start hundreds of Pythons, each of which would compile all modules again; so would pytest, its tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all help venv lint types style unit system integration faults gpu gpu-wheels browser bench fuzz dist sbom audit docs docs-generated lock data data-renew clean
+.PHONY: demo test test-all help venv lint types style unit system integration faults gpu gpu-wheels browser bench night fuzz dist sbom audit docs docs-generated lock data data-renew clean
 
 demo: ## Install reprokit in a virtual environment, get an engine if none answers, run a first case
 	@.ci/venv $(DEMO_VENV)
@@ -90,6 +92,11 @@ browser: venv ## The tests of the report's pages in a Chromium; no engine
 
 bench: venv ## Figures, as ratios measured in one run
 	$(VENV)/bin/python -m tests.bench
+
+night: venv ## All cases beside SAMPLE=6:spring bugs of a clone of BugsInPy at DATA, each with its fix, and the report in site/
+	$(VENV)/bin/reprokit new --data-set bugsinpy "$(DATA)" --sample "$(SAMPLE)" -o build/sample --force
+	status=0; $(VENV)/bin/reprokit run cases build/sample --fix --store build/night $(ARGUMENTS) || status=$$?; \
+		$(VENV)/bin/reprokit report -o site --store build/night && exit $$status
 
 fuzz: venv ## Fuzz what reads untrusted texts, SECONDS=60 for each of TARGETS; findings are in build/fuzz/
 	$(VENV)/bin/python -m tests.fuzz --seconds $(SECONDS) $(TARGETS)

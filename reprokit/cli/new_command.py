@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +53,7 @@ READING = ("source", "each", "facts", "ask", "reader", "tries", "yes", "no_input
 SECTIONS = {
     "From a report (or from answers at the terminal)": (*READING, *DESCRIBING, "pip"),
     "From a command that fails": ("line", "timeout"),
-    "From a data set of bugs": ("kind", "specs"),
+    "From a data set of bugs": ("kind", "specs", "sample"),
     "Where to": ("output", "force"),
 }
 EXAMPLES = """\b
@@ -127,6 +128,11 @@ class _Command(options.WithProgram, options.Sections):
     help="A JSON file: " + "; ".join(f"{kind.name}: {kind.specs}" for kind in _KINDS.values() if kind.specs) + ".",
 )
 @click.option(
+    "--sample",
+    metavar="N[:SEED]",
+    help="Only N of these bugs, drawn by chance. The same SEED, any text, draws the same, also from a set that grows.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
@@ -162,18 +168,19 @@ def command(context: click.Context, /, words: tuple[str, ...], **given: Any) -> 
     if line := given.pop("line"):
         program = program or _program(line)
     timeout, kind = given.pop("timeout"), given.pop("kind")
-    specs = given.pop("specs")
+    specs, sample = given.pop("specs"), given.pop("sample")
     if program:
-        options.refuse("a command is run", *READING, *DESCRIBING, "pip", "words", "kind", "specs")
+        options.refuse("a command is run", *READING, *DESCRIBING, "pip", "words", "kind", "specs", "sample")
         return _capture(program, given["output"], given["force"], timeout)
     options.refuse("no command is given with --", "timeout")
     if kind is not None:
         options.refuse("--data-set has all of it", *(name for name in READING if name != "tries"), *DESCRIBING, "pip")
         out, tries = given["output"] or Path(), given["tries"]
-        return _import(kind, words, out, specs, force=given["force"], tries=tries)
+        entries = _entries(kind, words, specs, sample)
+        return _import(entries, Path(words[0]), out, force=given["force"], tries=tries)
     if words:
         raise UsageError(f"{shlex.join(words)}: to run what fails: reprokit new -- {shlex.join(words)}")
-    options.refuse("without --data-set", "specs")
+    options.refuse("without --data-set", "specs", "sample")
     return _draft(**given)
 
 
@@ -376,23 +383,32 @@ def _write_captured(words: Sequence[str], ran: CommandRun, output: Path | None, 
     echo("\n".join(lines), err=True)
 
 
-def _import(kind: str, words: Sequence[str], out: Path, specs: Path | None, *, force: bool, tries: bool) -> int:
-    """Write cases of the bugs in a data set, and try each that is written; the exit status is that of the worst."""
-    from reprokit.intake.bug import write_cases
-
+def _entries(kind: str, words: Sequence[str], specs: Path | None, sample: str | None) -> Iterable[BugEntry]:
+    """The chosen entries of a data set, or a sample of them. Raises UsageError."""
     if kind not in _KINDS:
         raise UsageError(f"no kind of data set {kind!r}{near(kind, _KINDS, prefix='; ')}; known: {', '.join(_KINDS)}")
     if not words or not Path(words[0]).exists():
         raise UsageError(f"--data-set {kind}: name where it is: {_KINDS[kind].takes}")
-    place, bugs = Path(words[0]), words[1:]
     if specs and not _KINDS[kind].specs:
         raise UsageError(f"--specs: {kind} says itself how its bugs are installed")
+    entries = _KINDS[kind].entries(Path(words[0]), words[1:], specs)
+    if sample is not None:
+        count, _, seed = sample.partition(":")
+        if not whole_number(count):
+            raise UsageError(f"--sample {sample}: how many bugs, from 1 on, and maybe a seed: --sample 6:spring")
+        drawn = sorted(entries, key=lambda one: sha256(f"{seed}\0{one.key}".encode()).digest())
+        return drawn[: int(count)]
+    # A chosen one that the data set does not have is refused before anything is written.
+    return list(entries) if words[1:] else entries
+
+
+def _import(entries: Iterable[BugEntry], place: Path, out: Path, *, force: bool, tries: bool) -> int:
+    """Write cases of the bugs in a data set, and try each that is written; the exit status is that of the worst."""
+    from reprokit.intake.bug import write_cases
+
     written, refused = 0, 0
     tried: list[int] = []
     sources: dict[str, None] = {}
-    entries: Iterable[BugEntry] = _KINDS[kind].entries(place, bugs, specs)
-    if bugs:  # so that one that the data set does not have is refused before anything is written
-        entries = list(entries)
     for one in write_cases(entries, out, force=force):
         if one.file is None:
             refused += 1

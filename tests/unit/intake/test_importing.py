@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,25 @@ class TestBugsInPy:
         assert case.command == f"cd greet\npython -m unittest -q {ID}.test_comma\n"
         assert case.expect.reproduces == "all"
         assert (case.matrix.axes["os"], case.matrix.axes["python"]) == (("ubuntu-20.04",), ("3.8",))
+
+    def test_a_sample_is_the_same_for_a_seed_also_when_the_set_grows(
+        self, project: Project, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def drawn(out: str, sample: str) -> set[str]:
+            assert invoke(["new", "--data-set", "bugsinpy", "data", "--sample", sample, "-o", out]) == 0
+            return {one.stem for one in Path(out).iterdir()}
+
+        bugs = bug_datasets.bugsinpy(Path("data"), project) / "projects/greet/bugs"
+        for number in range(2, 9):
+            shutil.copytree(bugs / "1", bugs / str(number))
+        first = drawn("a", "4:spring")
+        assert len(first) == 4
+        assert drawn("b", "4:spring") == first != drawn("c", "4:autumn")
+        for number in range(9, 13):
+            shutil.copytree(bugs / "1", bugs / str(number))
+        new = {f"bugsinpy-greet-{number}" for number in range(9, 13)}
+        assert drawn("d", "4:spring") - first <= new
+        assert "--sample 0:x" in refused(capsys, "bugsinpy", "data", "--sample", "0:x")
 
     @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
     def test_requirements_in_any_encoding(self, project: Project, encoding: str) -> None:
