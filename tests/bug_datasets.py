@@ -103,3 +103,76 @@ def row(made: Project, **fields: Any) -> dict[str, Any]:
         "PASS_TO_PASS": json.dumps([f"test_is_text ({ID})"]),
         **fields,
     }
+
+
+DOCKERFILE = """\
+# A Dockerfile as those of SWE-bench 5, with a tree that needs no network.
+FROM --platform=linux/amd64 debian:bookworm
+
+ARG DEBIAN_FRONTEND=noninteractive
+ENV TZ=Etc/UTC WHO="of greet"
+RUN apt-get update && apt-get install -y \\
+    git \\
+    # what runs the tests
+    python3 \\
+    && rm -rf /var/lib/apt/lists/*
+ENV PYTHONPATH $HOME_OF_TESTS/testbed
+COPY tree /testbed/
+COPY ["assets", "/assets"]
+WORKDIR /testbed
+RUN <<EOF_1
+#!/bin/bash
+set -euxo pipefail
+[[ $PWD == /testbed ]]
+git init -q . && git add -A
+git -c user.name=A -c user.email=a@example.com commit -q -m "base of $WHO"
+EOF_1
+CMD ["bash"]
+"""
+MARKS = ("'>>>>> Start Test Output'", "'>>>>> End Test Output'")
+
+
+def eval_script(patch: str, runs: str) -> str:
+    """An ``eval.sh`` as those of SWE-bench 5: the patch of the tests, and what runs them between two marks."""
+    lines = [
+        "#!/bin/bash",
+        "set -uxo pipefail",
+        "cd /testbed",
+        f"git checkout HEAD {TEST}",
+        "git apply -v - <<'EOF_114'",
+    ]
+    return (
+        "\n".join([*lines, f"{patch}EOF_114", f": {MARKS[0]}", runs, f": {MARKS[1]}", f"git checkout HEAD {TEST}"])
+        + "\n"
+    )
+
+
+def task_repository(folder: Path, made: Project, *, files: dict[str, str] | None = None, **fields: Any) -> Path:
+    """A task repository of SWE-bench 5 with one task of the project; ``files`` replace those that it has."""
+    names = {"FAIL_TO_PASS": [f"test_comma ({ID}.test_comma)"], "PASS_TO_PASS": [f"test_is_text ({ID}.test_is_text)"]}
+    values = {**row(made), **names, **fields}
+    home = folder / "tasks" / values["instance_id"]
+    about = {key: values[key] for key in ("instance_id", "repo", "base_commit", "version", "created_at")}
+    about |= {"split": "test", "log_parser": "parse_log_django", "eval_type": "pass_and_fail"}
+    about |= {"image": f"swebench/sweb.eval.x86_64.{values['instance_id'].replace('__', '_1776_')}:latest"}
+    tests = {key: values[key] for key in names}
+    contents = {
+        "task.yaml": json.dumps({key: fields.get(key, value) for key, value in about.items()}),
+        "tests.json": json.dumps(tests),
+        "gold.patch": values["patch"],
+        "test.patch": values["test_patch"],
+        "problem_statement.md": values["problem_statement"],
+        "eval.sh": eval_script(values["test_patch"], f"python3 -m unittest -v {ID}"),
+        "Dockerfile": DOCKERFILE,
+        "tree/greet.py": WRONG,
+        "tree/tests/__init__.py": "",
+        f"tree/{TEST}": OLD_TEST,
+        **(files or {}),
+    }
+    for name, content in contents.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(content)
+    (home / "assets").mkdir(exist_ok=True)
+    (home / "assets/a.png").write_bytes(b"\x89PNG\0")
+    (folder / "sweb.yaml").write_text(json.dumps({"datasets": ["example/greet"], "splits": ["test"]}))
+    return folder

@@ -435,4 +435,4 @@ def _next_step(out: Path, sources: Sequence[str]) -> str:
     """How the imported cases are run."""
     stand_ins = "".join(f" --source {name}=DIR" for name in sources[:4]) + " ..." * (len(sources) > 4)
     run = f"reprokit run {shlex.quote(str(out))} --fix"
-    return f"next: {run}; without access to the git hosts, add{stand_ins}"
+    return f"next: {run}" + f"; without access to the git hosts, add{stand_ins}" * bool(sources)

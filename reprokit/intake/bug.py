@@ -45,8 +45,8 @@ class WrongBug(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bug:
-    """What a case needs of a bug."""
+class DatasetItem:
+    """What an entry of a data set says of itself."""
 
     key: str
     """Its name in its data set."""
@@ -55,6 +55,18 @@ class Bug:
     description: str
     tags: tuple[str, ...]
     url: str
+    notes: Mapping[Loc, tuple[str, ...]] = field(default_factory=dict)
+    """Comments by their place in the case."""
+
+    def draft(self) -> Draft:
+        """Its case: the tests fail, and pass with the fix."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bug(DatasetItem):
+    """A bug in a repository, whose tree the case fetches."""
+
     folder: str
     """Where its repository is put, below workdir."""
     git: str
@@ -80,8 +92,10 @@ class Bug:
     """Names of the tests."""
     packages: tuple[str, ...] = ()
     """The modules that the fix changes."""
-    notes: Mapping[Loc, tuple[str, ...]] = field(default_factory=dict)
-    """Comments by their place in the case."""
+
+    def draft(self) -> Draft:
+        """The case: the tests fail at the buggy commit, and pass with the fix."""
+        return _draft_of(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +103,7 @@ class BugEntry:
     """An entry of a data set that was chosen: ``read`` makes the bug of it, or raises WrongBug."""
 
     key: str
-    read: Callable[[], Bug]
+    read: Callable[[], DatasetItem]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,16 +253,9 @@ _FIXED = ".fixed"
 """Where the tree of the fix is while an image is built, if tests are taken from it."""
 
 
-def draft_of(bug: Bug) -> Draft:
+def _draft_of(bug: Bug) -> Draft:
     """The case of a bug: the tests fail at the buggy commit, and pass with the fix."""
     cell, another = python(bug.python)
-    omitted: list[Omitted] = []
-
-    def public(text: str, where: str) -> str:
-        scrubbed = redaction.scrub(text, where=where)
-        omitted.extend(scrubbed.omitted)
-        return scrubbed.text
-
     tests: dict[str, Any] = {}
     if bug.test_files:
         tests = {bug.folder + "-tests": {"git": bug.git, "ref": bug.fixed, "path": _FIXED}}
@@ -260,12 +267,7 @@ def draft_of(bug: Bug) -> Draft:
         environment["pip_before"] = bug.pip_before
     if setup := _setup(bug):
         environment["setup"] = literal(setup)
-    data: dict[str, Any] = {
-        "id": bug.case_id,
-        "title": clean_title(public(bug.title, "title")) or bug.case_id,
-        "description": public(bug.description, "description")[:LONGEST],
-        "report": {"url": bug.url},
-        "tags": list(bug.tags),
+    parts: dict[str, Any] = {
         "matrix": {axis: [value] for axis, value in cell.items()},
         "environment": environment,
         "sources": {bug.folder: source | ({"patch": literal(bug.test_patch)} if bug.test_patch else {}), **tests},
@@ -281,6 +283,26 @@ def draft_of(bug: Bug) -> Draft:
         notes[("environment", "apt")] = ("Data sets take these for granted: packages without a wheel are compiled.",)
     if another:
         notes[("matrix",)] = (another,)
+    return describe(bug, parts, notes)
+
+
+def describe(entry: DatasetItem, parts: Mapping[str, Any], notes: Mapping[Loc, tuple[str, ...]]) -> Draft:
+    """The case with those parts and what an entry says of itself, without what looks secret or private."""
+    omitted: list[Omitted] = []
+
+    def public(text: str, where: str) -> str:
+        scrubbed = redaction.scrub(text, where=where)
+        omitted.extend(scrubbed.omitted)
+        return scrubbed.text
+
+    data: dict[str, Any] = {
+        "id": entry.case_id,
+        "title": clean_title(public(entry.title, "title")) or entry.case_id,
+        "description": public(entry.description, "description")[:LONGEST],
+        "report": {"url": entry.url} if entry.url else {},
+        "tags": list(entry.tags),
+        **parts,
+    }
     return Draft(
         data={key: value for key, value in data.items() if value not in ({}, [], "")},
         notes=notes,
@@ -404,7 +426,7 @@ def write_cases(entries: Iterable[BugEntry], out: Path, *, force: bool) -> Itera
             file = out / f"{bug.case_id}.yaml"
             if file.name in written:
                 raise WrongBug(f"its case would have the id {bug.case_id}, which {written[file.name]} has")
-            draft = draft_of(bug)
+            draft = bug.draft()
             text = schema_line(file) + render(draft)
             case = load_text(str(file), text).case
             if file.exists() and not force:

@@ -42,3 +42,10 @@ def test_what_a_build_lacks_is_put_into_the_case_and_it_is_tried_again(user: Use
     assert "git, jq]" in text
     assert "Tried by `reprokit new --try`" in text.partition("schema:")[0]
     assert [cell["verdict"] for cell in user.cells()] == ["reproduced", "not-reproduced"]
+
+
+def test_a_task_of_swe_bench_5_is_built_from_its_dockerfile_and_graded_by_the_names_of_its_tests(user: User) -> None:
+    bug_datasets.task_repository(user.folder / "repo", bug_datasets.project(user.folder))
+    user.types("new", "--data-set", "swe-bench", "repo", "-o", "bugs")
+    user.types("run", "bugs", "--fix")
+    assert [cell["verdict"] for cell in user.cells()] == ["reproduced", "not-reproduced"]

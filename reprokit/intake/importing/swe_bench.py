@@ -1,7 +1,8 @@
 """SWE-bench: a JSON or JSONL file with a row for each bug: a commit, the patch of the fix, and the patch of its tests.
 
-Data sets of the same form (SWE-bench Lite, Verified, Extra, SWE-rebench, SWE-Gym) are read, too: the field
-``install_config`` that some have, or --specs, says how a version is installed.
+Data sets of the same form (SWE-bench Lite, Verified, Live, Extra, SWE-rebench, SWE-Gym) are read, too. A row that names
+an image and what runs its tests, and a task repository of SWE-bench 5 (its ``swebench/task/repo.py``), become a case
+with that image; of other rows the field ``install_config``, or --specs, says how a version is installed.
 """
 
 from __future__ import annotations
@@ -13,20 +14,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from reprokit.case.tree import Loc
 from reprokit.core.errors import UsageError
 from reprokit.core.files import open_regular
 from reprokit.core.json_text import loads
 from reprokit.core.near_match import near
-from reprokit.core.text import pluralize
+from reprokit.core.text import one_line, pluralize
 from reprokit.engine import site
 from reprokit.intake import bug as checks
-from reprokit.intake.bug import Bug, BugEntry, DatasetKind, WrongBug
+from reprokit.intake.bug import Bug, BugEntry, DatasetKind, WrongBug, read_text
 from reprokit.intake.draft import slug
+from reprokit.intake.recipe import IMAGE, ImageSteps, translate
+from reprokit.intake.task import ImageTask, applied, graded
 
 MOST = 1_000_000_000
 """Most bytes of a data set, which may be one JSON text in memory; a lower ``max_fetch_size`` of the site holds."""
 
+TESTBED = "/testbed"
+"""Where SWE-bench and those that follow it have the tree in their images."""
 _RUNNERS = {"django/django": "python tests/runtests.py --parallel 1 --verbosity 2"}
 """What takes ids such as ``test_x (module.Class)``, where it is not unittest itself."""
 _LISTS = (
@@ -47,19 +54,27 @@ def entries(place: Path, chosen: Sequence[str], specs: Path | None) -> Iterator[
     table = _specs(specs)
     found: set[str] = set()
     seen: list[str] = []
-    for number, row in enumerate(_rows(place), 1):
-        key = str(row.get("instance_id", "")) if isinstance(row, dict) else ""
+    tasks = place / "tasks"
+    if place.is_dir() and not tasks.is_dir():
+        raise UsageError(
+            f"{place} is not a task repository of SWE-bench 5: a folder with tasks/ID/task.yaml is expected"
+        )
+    listed = sorted(file.parent.name for file in tasks.glob("*/task.yaml")) if tasks.is_dir() else _rows(place)
+    for number, row in enumerate(listed, 1):
+        key = row if isinstance(row, str) else str(row.get("instance_id", "")) if isinstance(row, dict) else ""
         seen.append(key)
         if not chosen or key in chosen:
             found.add(key)
-            yield BugEntry(key=key[:100] or f"row {number}", read=partial(_bug, row, f"row {number} of {place}", table))
+            where = f"row {number} of {place}"
+            read = partial(_task, place, tasks / key) if tasks.is_dir() else partial(_bug, row, where, table)
+            yield BugEntry(key=key[:100] or f"row {number}", read=read)
     for missing in [one for one in chosen if one not in found]:
         raise UsageError(f"{place} has no instance {missing!r}{near(missing, seen, prefix='; ')}")
 
 
 KIND = DatasetKind(
     name="swe-bench",
-    takes="PATH is a JSON or JSONL file; BUG is an instance_id, such as pallets__flask-4992",
+    takes="PATH is a JSON or JSONL file, or a repository of tasks; BUG is an instance_id",
     entries=entries,
     specs="repository -> version -> how it is installed, as the tables of swebench 3 and earlier",
 )
@@ -108,38 +123,116 @@ def _specs(place: Path | None) -> Mapping[str, Any]:
     return table
 
 
-def _bug(row: Any, where: str, specs: Mapping[str, Any]) -> Bug:
-    if not isinstance(row, dict):
-        raise WrongBug(f"{where}: an object is expected")
+def _task(place: Path, folder: Path) -> ImageTask:
+    """A task of a task repository: what a row has, in files of its own, and the Dockerfile of its image."""
+    where = str(folder)
+    try:
+        row = yaml.load(read_text(place, folder / "task.yaml"), Loader=yaml.BaseLoader)  # texts alone
+        tests = loads(read_text(place, folder / "tests.json"))
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        raise WrongBug(f"{where}: task.yaml is not YAML, or tests.json not JSON: {one_line(str(error))}") from None
+    if not isinstance(row, dict) or not isinstance(tests, dict) or row.get("instance_id") != folder.name:
+        raise WrongBug(f"{where}: task.yaml and tests.json are not objects, or instance_id is not {folder.name!r}")
+    files = {"patch": "gold.patch", "test_patch": "test.patch", "eval_script": "eval.sh"}
+    row |= tests | {column: read_text(place, folder / file) for column, file in files.items()}
+    row["problem_statement"] = read_text(place, folder / "problem_statement.md", missing="")
+    recipe = ImageSteps(image=str(row.get("image") or ""))
+    if dockerfile := read_text(place, folder / "Dockerfile", missing=""):
+        try:
+            recipe = translate(dockerfile, folder)
+        except WrongBug as error:
+            if not recipe.image:
+                raise
+            recipe.notes.append(f"The image as it is published: {error}.")
+    return _in_image(row, where, recipe)
 
-    def said(field: str, needed: bool = True) -> str:
-        value = row.get(field) or ""
-        if not isinstance(value, str) or (needed and not value.strip()):
-            raise WrongBug(f"{where}: {field} is missing, or is not a text")
-        return value
 
-    key, repo = said("instance_id"), said("repo")
+def _in_image(row: Mapping[str, Any], where: str, recipe: ImageSteps) -> ImageTask:
+    """The task of a row whose tree is in an image, at /testbed."""
+    _, _, about = _about(row, where)
+    fails, passes = _ids(row, "FAIL_TO_PASS", where), _ids(row, "PASS_TO_PASS", where)
+    if not fails:
+        raise WrongBug(f"{where}: FAIL_TO_PASS names no test")
+    if recipe.image and not IMAGE.fullmatch(recipe.image):
+        raise WrongBug(f"{where}: {recipe.image[:60]!r} is not the name of an image")
+    config, files = row.get("install_config") or {}, {"fix.patch": _ended(_said(row, "patch", where))}
+    parser = str(row.get("log_parser") or (config.get("log_parser") if isinstance(config, dict) else "") or "pytest")
+    script = str(row.get("eval_script") or "")
+    if not script:
+        files["test.patch"] = _ended(_said(row, "test_patch", where))
+        script = _script(row, where, checks.changed_files(files["test.patch"], f"{where}: test_patch"))
+    command, more, failure, said = graded(script, parser, fails, passes)
+    return ImageTask(
+        **about,
+        recipe=recipe,
+        fix=applied("fix.patch", TESTBED),
+        command=command,
+        failure=failure,
+        files={**files, **more},
+        notes={(): (f"Imported from SWE-bench, {about['key'][:100]}.",), ("command",): (said,) if said else ()},
+    )
+
+
+def _script(row: Mapping[str, Any], where: str, files: Sequence[str]) -> str:
+    """What runs the tests of a row that has commands in place of a script: SWE-bench-Live and SWE-rebench."""
+    config = row.get("install_config") or {}
+    lines = [line for key in ("rebuild_cmds", "test_cmds", "print_cmds") for line in _texts(row, key, where)]
+    if not lines and isinstance(config, dict):
+        modules = shlex.join(one for one in files if re.search(r"(^|/)test[^/]*\.py$|_test\.py$", one))
+        lines = [f"{line} {modules}" for line in _texts(config, "test_cmd", where)]
+    conda = "/opt/miniconda3/bin/activate"
+    start = [f"if [ -e {conda} ]; then . {conda} && conda activate testbed; fi", f"cd {TESTBED}"]
+    return "\n".join([*start, applied("test.patch", TESTBED), *lines]) + "\n"
+
+
+def _said(row: Mapping[str, Any], field: str, where: str, needed: bool = True) -> str:
+    value = row.get(field) or ""
+    if not isinstance(value, str) or (needed and not value.strip()):
+        raise WrongBug(f"{where}: {field} is missing, or is not a text")
+    return value
+
+
+def _about(row: Mapping[str, Any], where: str) -> tuple[str, str, dict[str, Any]]:
+    """(the address of its repository, the name of that, what a row says of itself)."""
+    key, repo = _said(row, "instance_id", where), _said(row, "repo", where)
     owner, slash, name = repo.partition("/")
     if not slash:
         raise WrongBug(f"{where}: repo {repo[:60]!r} is not OWNER/NAME")
     folder = checks.name(name, f"{where}: repo")
     git = checks.address(f"https://github.com/{checks.name(owner, f'{where}: repo')}/{folder}", f"{where}: repo")
+    text, number = _said(row, "problem_statement", where, False), re.search(r"-(\d+)$", key)
+    about: dict[str, Any] = {
+        "key": key,
+        "case_id": "swe-bench-" + (slug(key) or "instance"),
+        "title": next((line for line in text.splitlines() if line.strip()), key),
+        "description": text.replace("\r\n", "\n").strip() + "\n",
+        "tags": ("swe-bench", repo),
+        "url": f"{git}/pull/{number[1]}" if number else git,
+    }
+    return git, folder, about
+
+
+def _bug(row: Any, where: str, specs: Mapping[str, Any]) -> Bug | ImageTask:
+    if not isinstance(row, dict):
+        raise WrongBug(f"{where}: an object is expected")
+    image = next((row[key] for key in ("image", "docker_image", "image_name") if row.get(key)), "")
+    runs = row.get("eval_script") or row.get("test_cmds") or "test_cmd" in str(row.get("install_config"))
+    if image and runs:
+        return _in_image(row, where, ImageSteps(image=str(image)))
+
+    said = partial(_said, row, where=where)
+    git, folder, about = _about(row, where)
     fix, tests = said("patch"), said("test_patch")
     fails, passes = _ids(row, "FAIL_TO_PASS", where), _ids(row, "PASS_TO_PASS", where)
     if not fails:
         raise WrongBug(f"{where}: FAIL_TO_PASS names no test")
     recipe = _recipe(row, specs, where)
-    command, files, comments = _tests(repo, fails, passes, checks.changed_files(tests, f"{where}: test_patch"))
-    pytest = [["pytest"]] if "pytest" in command and not recipe else []
+    command, files, comments = _tests(row["repo"], fails, passes, checks.changed_files(tests, f"{where}: test_patch"))
     steps, lines = _packages(recipe, where)
-    number = re.search(r"-(\d+)$", key)
+    named = any(checks.same_package(re.split(r"[^\w.-]", word)[0], "pytest") for step in steps for word in step)
+    pytest = [["pytest"]] if "pytest" in command and not named and "pytest" not in " ".join(lines) else []
     return Bug(
-        key=key,
-        case_id="swe-bench-" + (slug(key) or "instance"),
-        title=next((line for line in said("problem_statement", False).splitlines() if line.strip()), key),
-        description=said("problem_statement", False).replace("\r\n", "\n").strip() + "\n",
-        tags=("swe-bench", repo),
-        url=f"{git}/pull/{number[1]}" if number else git,
+        **about,
         folder=folder,
         git=git,
         buggy=checks.commit(said("base_commit"), f"{where}: base_commit"),
@@ -237,16 +330,22 @@ def _tests(
 ) -> tuple[str, dict[str, str], list[str]]:
     """(the command, the files with the tests that it runs, comments): what must be fixed, then what must stay."""
     lists = {"fail_to_pass.txt": fails, "pass_to_pass.txt": passes}
+    modules = [one for one in files if re.search(r"(^|/)test[^/]*\.py$", one)]
     if any("::" in one or one.endswith(".py") for one in fails):
-        runner, kept = "python -m pytest", lists
+        # Some names are cut at their first blank: the function has them all.
+        whole = {name: [one.partition("[")[0] if _is_cut(one) else one for one in ids] for name, ids in lists.items()}
+        runner, kept = "python -m pytest", {name: list(dict.fromkeys(ids)) for name, ids in whole.items()}
     elif all(_UNITTEST.fullmatch(one) for one in fails):
         runner = _RUNNERS.get(repo, "python -m unittest")
         kept = {
             name: [f"{found[2]}.{found[1]}" for one in ids if (found := _UNITTEST.fullmatch(one))]
             for name, ids in lists.items()
         }
+    elif repo in _RUNNERS and modules:  # Django prints a docstring in place of a name
+        names = [one.removeprefix("tests/").removesuffix(".py").replace("/", ".") for one in modules]
+        said = "Some names of tests are docstrings: the modules that the patch of the tests changes run."
+        return f"{_RUNNERS[repo]} {shlex.join(names)}\n", {}, [said]
     else:
-        modules = [one for one in files if re.search(r"(^|/)test[^/]*\.py$", one)]
         if not modules or not all(re.fullmatch(r"\w+", one) for one in fails):
             raise WrongBug(f"FAIL_TO_PASS: {fails[0][:100]!r} is neither an id of pytest nor of unittest")
         runner, kept = (
@@ -259,8 +358,12 @@ def _tests(
         lines += [f"mapfile -t tests < ../{name}", f'{runner} "${{tests[@]}}"']
     left_out = sum(map(len, lists.values())) - sum(len(ids) for ids in kept.values())
     said = f"Left out: {pluralize(left_out, 'test')} whose ids the runner does not take."
-    comments = [said] if left_out and "-k" not in runner else []
+    comments = [said] if left_out and "pytest" not in runner else []
     return "\n".join(lines) + "\n", written, comments
+
+
+def _is_cut(name: str) -> bool:
+    return "[" in name and not name.endswith("]")
 
 
 def _notes(row: Mapping[str, Any], known: bool, comments: Sequence[str]) -> dict[Loc, tuple[str, ...]]:
