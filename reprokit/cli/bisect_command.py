@@ -12,7 +12,7 @@ import click
 from reprokit.case.matrix import parse_values
 from reprokit.cli import options, searching
 from reprokit.core.errors import UsageError
-from reprokit.search.bisect_case import BisectionRequest, make
+from reprokit.search.bisect_case import GIVE_RANGE, BisectionRequest, make
 from reprokit.search.releases import Policy
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ Examples:
   reprokit bisect case.yaml --axis python=3.8..3.13             # python, gcc, cuda, cudnn, os: reprokit's own catalog
   reprokit bisect case.yaml --source PaddleSeg=v2.9.0..develop  # the commits of a source
   reprokit bisect case.yaml --source PaddleSeg=v2.9.0..develop --source PaddleSeg=~/PaddleSeg   # of this repository
+  reprokit bisect imported.yaml                                 # since which commit it is fixed, as the case says
+  reprokit bisect imported.yaml --since-works v1.2              # since which commit it is broken
   reprokit bisect --resume                                      # continue the one that was interrupted
 
 \b
@@ -41,6 +43,7 @@ RANGE = re.compile(r"(?P<low>[^\s.,][^\s,]*?)\.\.(?P<high>[^\s.,][^\s,]*)")
 @options.selection_options
 @searching.policy_options
 @click.option("--values", metavar="A,B,C", help="Search these values, in this order, and no others.")
+@click.option("--since-works", metavar="REF", default="", help="Since which commit after REF it is broken.")
 @click.option("--tags-only", is_flag=True, help="Only the tagged commits of the source.")
 @click.option("--max-cells", type=click.IntRange(min=2), help="Run at most so many cells.")
 @click.option("--time", metavar="30m", help="Stop after this time, and say how to go on.")
@@ -55,8 +58,8 @@ RANGE = re.compile(r"(?P<low>[^\s.,][^\s,]*?)\.\.(?P<high>[^\s.,][^\s,]*)")
 def command(**given: Any) -> int:
     """Find the release or commit since which a case is broken or fixed.
 
-    --axis NAME=LOW..HIGH, --axis NAME with --values A,B,C, or --source NAME=REF..REF gives the range. --only, --os ...
-    fix the other axes.
+    --axis NAME=LOW..HIGH, --axis NAME with --values A,B,C, or --source NAME=REF..REF gives the range; else it
+    ends at the commit of the fix, where the case names one. --only, --os ... fix the other axes.
     Both ends are run first; unresolved values are skipped.
     """
     return searching.serve("bisect", given, _asked, make)
@@ -73,15 +76,13 @@ def _arguments(given: dict[str, Any]) -> BisectionRequest:
     values = list(parse_values(by_hand)) if by_hand is not None else []
     axes = {text: found for text in given["axis"] if (found := _range(text, values))}
     sources = {text: found for text in given["sources"] if (found := _range(text))}
-    if len(axes) + len(sources) != 1:
-        raise UsageError(
-            "give one range, --axis NAME=LOW..HIGH, --axis NAME --values A,B,C or --source NAME=REF..REF; "
-            + (f"{len(axes) + len(sources)} were given" if axes or sources else "none was given")
-        )
+    since_works = given.pop("since_works")
+    if (count := len(axes) + len(sources)) > 1 or (count and since_works):
+        raise UsageError(f"{GIVE_RANGE}; {count} were given{' beside --since-works' if since_works else ''}")
     given["axis"] = tuple(text for text in given["axis"] if text not in axes)
     given["sources"] = tuple(text for text in given["sources"] if text not in sources)
-    name, low, high = next(iter({**axes, **sources}.values()))
-    if low == high:
+    name, low, high = next(iter({**axes, **sources}.values()), ("", "", ""))
+    if name and low == high:
         raise UsageError(f"{name}={low}..{high}: both ends are the same")
     policy = searching.policy_of(given)
     tags_only = given.pop("tags_only")
@@ -96,7 +97,8 @@ def _arguments(given: dict[str, Any]) -> BisectionRequest:
     return BisectionRequest(
         source=name if sources else "",
         axis="" if sources else name,
-        ends=(low, high),
+        ends=(low, high) if name else (),
+        since_works=since_works,
         values=tuple(values),
         tags_only=tags_only,
         max_cells=given.pop("max_cells"),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import cell_key
+from reprokit.core.errors import UsageError
 from reprokit.core.json_record import JsonRecord
 from reprokit.core.text import first_line, pluralize
 from reprokit.evidence.reading import Reading, reading
@@ -26,13 +27,17 @@ _SHOWS = {Reading.PASS: "passes", Reading.FAIL: "fails", Reading.UNRESOLVED: "is
 _SHOWED = {Reading.PASS: "passed", Reading.FAIL: "failed"}
 
 
+GIVE_RANGE = "give one range, --axis NAME=LOW..HIGH, --axis NAME --values A,B,C or --source NAME=REF..REF"
+
+
 @dataclass(frozen=True, kw_only=True)
 class BisectionRequest(JsonRecord):
     """The arguments of a bisection, as recorded: the range of a source or of an axis, and which releases count."""
 
     source: str = ""
     axis: str = ""
-    ends: tuple[str, ...]
+    ends: tuple[str, ...]  # none: those that the case says
+    since_works: str = ""  # where the case says the other end
     values: tuple[str, ...] = ()  # of the axis, all of them; none: its releases
     tags_only: bool = False
     max_cells: int | None = None
@@ -44,9 +49,9 @@ class BisectionRequest(JsonRecord):
 def make(session: SearchSession) -> Search[BisectAnswer]:
     """The search that ``session.arguments`` ask for: an axis or a source, the two ends, and which releases to try.
 
-    Raises UsageError as :func:`walk_axis` and :func:`walk_source` do.
+    Raises UsageError as :func:`walk_axis` and :func:`walk_source` do, and where there is no range.
     """
-    asked = BisectionRequest.from_json(session.arguments)
+    asked = with_range(BisectionRequest.from_json(session.arguments), session.file)
     line = BisectLine.from_json(session.recall("line", lambda: _line(session, asked).to_json()))
     file = session.file
     if line.source:
@@ -60,6 +65,22 @@ def make(session: SearchSession) -> Search[BisectAnswer]:
     other = None if file is session.file else file
     spent = Spent(session=session, max_cells=asked.max_cells or 0, most_seconds=asked.seconds)
     return spent.watch(_search(session, line, other, asked, spent))
+
+
+def with_range(asked: BisectionRequest, file: CaseFile) -> BisectionRequest:
+    """The range from the commit of the bug to that of its fix, or from one that works to that of the bug."""
+    if asked.ends:
+        return asked
+    refs = {name: one.ref for name, one in file.case.sources.items() if "{{" not in one.ref}
+    fixed = {name: one.ref for name, one in file.fixed.sources.items()} if file.fixed else {}
+    moved = [name for name in refs if fixed.get(name, refs[name]) != refs[name]]
+    moved = moved or ([*refs] if asked.since_works else [])
+    if len(moved) != 1:
+        which = "the fix of the case names no other commit of one source" if not moved else f"of {' or '.join(moved)}"
+        raise UsageError(f"{GIVE_RANGE}; none was given, and {which}")
+    [name] = moved
+    ends = (asked.since_works, refs[name]) if asked.since_works else (refs[name], fixed[name])
+    return replace(asked, source=name, ends=ends)
 
 
 def _before(session: SearchSession, line: BisectLine) -> dict[str, str]:

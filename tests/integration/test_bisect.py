@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import time
 from pathlib import Path
@@ -91,6 +92,20 @@ def test_a_killed_bisection_is_resumed_and_gives_the_same_answer(user: User) -> 
     assert kept.items() <= now.items()  # the same trials
     user.types(*words, "--store", "other", "--json", "straight.json", status=3)
     assert answer(user, "straight.json") == answer(user, "resumed.json")
+
+
+def test_history_names_the_bisection_of_the_commits_that_came_between(user: User) -> None:
+    folder = user.folder / "tree"
+    tree(folder)
+    git(folder, "branch", "moving", "main~9")
+    user.write("case.yaml", CASE.replace("https://example.invalid/tree", str(folder)).replace("ref: v1", "ref: moving"))
+    for at in ("main~9", "main~9", "main", "main"):
+        git(folder, "branch", "-f", "moving", at)
+        user.types("run", "bisected", "--trials", "5")
+    [line] = [one for one in user.types("history", "bisected").splitlines() if "since which commit: " in one]
+    words = shlex.split(line.partition(": ")[2])
+    assert words[:2] == ["reprokit", "bisect"]
+    assert "broken between tree " in user.types(*words[1:], "--confirm", "never", status=3)
 
 
 INSTALLED = """

@@ -25,7 +25,7 @@ from reprokit.evidence.reading import Reading
 from reprokit.evidence.strength import Tally
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
-from reprokit.search.bisect_case import BisectionRequest, answer, make
+from reprokit.search.bisect_case import BisectionRequest, answer, make, with_range
 from reprokit.search.bisect_line import BisectLine, walk_axis
 from reprokit.search.bisection import Bisection
 from reprokit.search.releases import Policy
@@ -550,11 +550,41 @@ def test_where_no_more_cells_may_run_the_words_to_go_on_inside_the_merge_are_sai
     assert "bisect inside it with --source tree=" in project.answer["words"][-1]
 
 
+SOURCE = "sources: {tree: {git: 'https://x.invalid/t', ref: REF, path: t}}\nfix: {sources: {tree: {ref: FIXED}}}"
+
+
+@pytest.mark.parametrize(
+    ("ref", "fixed", "since_works", "expected"),
+    [
+        ("b1", "f1", "", ("b1", "f1")),
+        ("b1", "f1", "v1", ("v1", "b1")),
+        ("b1", "b1", "v1", ("v1", "b1")),
+        ("b1", "b1", "", "the fix of the case names no other commit"),
+        ("'{{ demo }}'", "f1", "", "the fix of the case names no other commit"),
+    ],
+)
+def test_a_case_whose_fix_is_a_commit_says_its_own_range(
+    ref: str, fixed: str, since_works: str, expected: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "case.yaml"
+    path.write_text(
+        CASE.replace("AXIS", "demo").replace("sources: {}", SOURCE.replace("REF", ref).replace("FIXED", fixed))
+    )
+    asked = BisectionRequest(ends=(), since_works=since_works, policy=Policy())
+    if isinstance(expected, str):
+        with pytest.raises(UsageError, match=expected):
+            with_range(asked, load(str(path))[0])
+        return
+    found = with_range(asked, load(str(path))[0])
+    assert (found.source, found.ends) == ("tree", expected)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["--axis", "a=1..2", "--since-works", "v1"], "1 were given beside --since-works"),
         (["--axis", "a=1..2", "--time", "soon"], "--time soon: expected a duration"),
-        (["--axis", "a=1,2"], "none was given"),
+        ([], "none was given"),
         (["--axis", "a=1..2", "--source", "t=v1..main"], "2 were given"),
         (["--axis", "a=1..1"], "both ends are the same"),
         (["--source", "t=v1..main", "--pre"], "--pre, --since and --before apply to releases"),
