@@ -257,12 +257,12 @@ def _is_bundle(cases: Sequence[str]) -> bool:
         return False
     if len(cases) > 1:
         raise UsageError("a bundle runs alone: name no other CASE")
-    options.refuse("a bundle is one cell with its image", *NOT_OF_BUNDLE)
+    options.refuse("a bundle is cells with their images", *NOT_OF_BUNDLE)
     return True
 
 
 def _run_bundle(session: Session, request: Request) -> int:
-    """Run the cell of a bundle, and say whether it gives the verdict that was recorded. Raises as Session.start."""
+    """Run the cells of a bundle, and say whether they give the verdicts that were recorded. Raises as Session.start."""
     from reprokit.intake import unbundling
     from reprokit.store import targets
 
@@ -270,11 +270,14 @@ def _run_bundle(session: Session, request: Request) -> int:
     copied = targets.fetched(path) if targets.is_remote(path) else nullcontext(Path(path))
     with copied as bundle, private_folder("bundle") as folder:
         found = unbundling.open_bundle(bundle, folder, path)
-        file = unbundling.admit_bundle(found, path, request)
-        request, tasks = unbundling.tasks_of(found, file, request)
-        status = session.begin(request, [file], tasks)
-    [cell] = session.record.cells if session.record else [None]
-    echo(unbundling.compare_verdict(found, cell.verdict.value if cell and cell.verdict else None), err=True)
+        files = unbundling.admit_bundle(found, path, request)
+        request, tasks = unbundling.tasks_of(found, files, request)
+        status = session.begin(request, files, tasks)
+    decided = {cell.number: cell.verdict for cell in session.record.cells} if session.record else {}
+    for number, one in enumerate(found.cells, 1):
+        verdict = decided.get(number)
+        which = f"cell {number}: " if len(found.cells) > 1 else ""
+        echo(which + unbundling.compare_verdict(one, verdict.value if verdict else None), err=True)
     return status
 
 

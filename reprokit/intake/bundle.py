@@ -6,9 +6,11 @@ The script needs Docker or Podman alone: neither reprokit, nor a registry, an in
 from __future__ import annotations
 
 import gzip
+import importlib
 import io
 import json
 import shlex
+import sys
 import tarfile
 import tempfile
 import threading
@@ -21,7 +23,7 @@ from typing import IO, Any, cast
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import label
 from reprokit.core.errors import EngineError, UsageError
-from reprokit.core.version import __version__
+from reprokit.core.version import __version__, install_line
 from reprokit.engine.container_spec import docker_run_words
 from reprokit.engine.protocol import Engine, Trial
 from reprokit.evidence.records import CellRecord, RunRecord
@@ -51,6 +53,8 @@ class Bundled:
     logs: Mapping[str, str]
     datasets: tuple[str, ...]
     architecture: str
+    folder: str = ""  # in the archive
+    config: str = ""  # the file of the image's configuration, by which others know it
 
 
 def check_target(target: Path | str) -> None:
@@ -62,36 +66,57 @@ def check_target(target: Path | str) -> None:
 def write(
     engine: Engine,
     run: RunRecord,
-    cell: CellRecord,
-    file: CaseFile,
+    cells: Sequence[tuple[CellRecord, CaseFile]],
     *,
     store: Path,
     target: Path,
+    name: str,
     scrub: Scrub,
     cancel: threading.Event,
-) -> Bundled:
-    """Write the bundle of a recorded cell, whole or not at all. Raises UsageError, Unsupported, EngineError."""
+) -> list[Bundled]:
+    """Write the bundle of recorded cells, whole or not at all, each layer once. ``name``: of the folder of several.
+
+    Raises UsageError, Unsupported, EngineError.
+    """
     check_target(target)
     info = engine.info()
-    if cell.image is None:
-        raise UsageError(f"cell {cell.number} of run {run.id} has no image: it is {cell.verdict}: {cell.reason}")
-    case = f"reprokit run {shlex.quote(cell.case_path)}"
-    with tempfile.TemporaryDirectory(dir=target.absolute().parent, prefix=f".{target.name}.") as folder:
-        scratch = Path(folder)
+    for cell, _ in cells:
+        if cell.image is None:
+            raise UsageError(f"cell {cell.number} of run {run.id} has no image: it is {cell.verdict}: {cell.reason}")
+        case = f"reprokit run {shlex.quote(cell.case_path)}"
         if info.capabilities.images and engine.image(cell.image.id) is None:
             raise UsageError(f"{info} has the image of cell {cell.number} of run {run.id} no more: {case} builds it")
-        engine.save(cell.image.id, scratch / "saved.tar", cancel)
-        name = f"docker.io/reprokit/bundle:{cell.image.id.removeprefix('sha256:')[:20]}"
-        canonical(scratch / "saved.tar", scratch / "image.tar", name)
-        (scratch / "saved.tar").unlink()
-        made = _gather_content(run, cell, file, store, name, info.architecture)
+    several, made = len(cells) > 1, list[Bundled]()
+    root = name if several else cells[0][1].case.id
+    with tempfile.TemporaryDirectory(dir=target.absolute().parent, prefix=f".{target.name}.") as folder:
+        scratch = Path(folder)
+        images = dict.fromkeys(cell.image.id for cell, _ in cells if cell.image)
+        names = {one: f"docker.io/reprokit/bundle:{one.removeprefix('sha256:')[:20]}" for one in images}
+        configs = _save(engine, names, scratch, cancel)
         with _archive(scratch / "bundle", target) as archive:
-            for path, (text, mode) in _members(made, scrub).items():
-                add(archive, f"{file.case.id}/{path}", text.encode(), mode)
-            with (scratch / "image.tar").open("rb") as image:
-                add(archive, f"{file.case.id}/image.tar", image)
+            for cell, file in cells:
+                image = cell.image.id if cell.image else ""
+                one = _gather_content(run, cell, file, store, names[image], info.architecture)
+                place = f"{root}/cells/{file.case.id}-{cell.number}" if several else root
+                made.append(replace(one, folder=place, config=configs[image]))
+                for path, (text, mode) in _members(made[-1], scrub).items():
+                    add(archive, f"{made[-1].folder}/{path}", text.encode(), mode)
+            with (scratch / "image.tar").open("rb") as stream:
+                add(archive, f"{root}/image.tar", stream)
         (scratch / "bundle").replace(target)
     return made
+
+
+def _save(engine: Engine, names: Mapping[str, str], scratch: Path, cancel: threading.Event) -> dict[str, str]:
+    """Write images, with their new names, as one archive ``image.tar`` that has each layer once; their configs."""
+    entries, known = list[dict[str, Any]](), set[str]()
+    with tarfile.open(scratch / "image.tar", "w", format=tarfile.GNU_FORMAT) as archive:
+        for image, name in names.items():
+            engine.save(image, scratch / "saved.tar", cancel)
+            entries.append(canonical(scratch / "saved.tar", archive, name, known))
+            (scratch / "saved.tar").unlink()
+        add(archive, "manifest.json", json.dumps(entries).encode())
+    return {image: entry["Config"] for image, entry in zip(names, entries, strict=True)}
 
 
 def _gather_content(
@@ -144,7 +169,12 @@ def _members(made: Bundled, scrub: Scrub) -> dict[str, tuple[str, int]]:
         "variant": cell.variant,
         "verdict": cell.verdict and cell.verdict.value,
         "reason": record.reason,
-        "image": {"name": made.trial.image, "id": cell.image and cell.image.id, "architecture": made.architecture},
+        "image": {
+            "name": made.trial.image,
+            "id": cell.image and cell.image.id,
+            "config": made.config,
+            "architecture": made.architecture,
+        },
         "datasets": list(made.datasets),
         "gpus": made.task.spec.limits.gpus,
         "engine": record.details.engine,
@@ -194,6 +224,7 @@ def _script(made: Bundled, record: CellRecord) -> str:
     words = docker_run_words(made.trial, Path(FILES))[2:]
     if gpus := made.task.spec.limits.gpus:
         words.insert(0, f"--gpus={gpus}")
+    image = "../" * made.folder.count("/") + "image.tar"
     recorded = f"recorded: {record.verdict}: {' '.join(record.reason.split())}"
     return f"""\
 #!/bin/sh
@@ -210,7 +241,7 @@ if [ "$program" = none ]; then
     echo "neither docker nor podman answers: install one of them, or start it" >&2
     exit 125
 fi
-"$program" image inspect {made.trial.image} > /dev/null 2>&1 || "$program" load -i "$here/image.tar" >&2
+"$program" image inspect {made.trial.image} > /dev/null 2>&1 || "$program" load -i "$here/{image}" >&2
 echo {shlex.quote(recorded)} >&2
 set --
 if [ "$program" = podman ] && [ -r /proc/self/limits ]; then
@@ -239,10 +270,13 @@ def _variable(name: str) -> str:
     return "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
 
 
-def canonical(saved: Path, target: Path, name: str) -> None:
-    """A saved image with that name and no other, each layer once: how engines write one differs, and what they name."""
+def canonical(saved: Path, archive: tarfile.TarFile, name: str, known: set[str]) -> dict[str, Any]:
+    """Add a saved image, without what ``known`` has of it; its entry in the manifest, with that name and no other.
+
+    How engines write one differs, and what they name. Raises EngineError.
+    """
     try:
-        with tarfile.open(saved) as source, tarfile.open(target, "w", format=tarfile.GNU_FORMAT) as archive:
+        with tarfile.open(saved) as source:
             [entry] = json.loads(_read(source, "manifest.json"))
             config = _read(source, entry["Config"])
             identity = PurePosixPath(entry["Config"]).name.removesuffix(".json")
@@ -252,16 +286,18 @@ def canonical(saved: Path, target: Path, name: str) -> None:
                 for digest, layer in zip(digests, entry["Layers"], strict=True)
             }
             names = [f"{digest.removeprefix('sha256:')}.tar" for digest in digests]
-            manifest = [{"Config": f"{identity}.json", "RepoTags": [name], "Layers": names}]
-            add(archive, "manifest.json", json.dumps(manifest).encode())
             add(archive, f"{identity}.json", config)
             for path, layer in layers.items():
+                if path in known:
+                    continue
+                known.add(path)
                 stream = source.extractfile(layer)
                 assert stream is not None, layer
                 # containerd's image store, Docker's since 29.0, gives out layers as it keeps them.
                 packed = stream.read(2) == b"\x1f\x8b"
                 stream.seek(0)
                 add(archive, path, cast("IO[bytes]", gzip.GzipFile(fileobj=stream)) if packed else stream)
+            return {"Config": f"{identity}.json", "RepoTags": [name], "Layers": names}
     except (tarfile.TarError, KeyError, TypeError, ValueError, AssertionError) as error:
         raise EngineError(f"what the engine saved is not an image as `docker save` writes it: {error}") from error
 
@@ -282,10 +318,25 @@ def add(archive: tarfile.TarFile, path: str, content: bytes | IO[bytes], mode: i
     archive.addfile(info, stream)
 
 
+def zstd() -> Any:
+    """Python's module of Zstandard, or what stands in for it before 3.14. Raises UsageError without one."""
+    name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise UsageError(f"{name} is not installed, which .tar.zst needs: {install_line('zstd')}") from None
+
+
 @contextmanager
 def _archive(path: Path, target: Path) -> Iterator[tarfile.TarFile]:
     """A new archive at ``path``, compressed as the name of ``target`` says."""
     with path.open("wb") as raw:
-        stream = raw if target.name.endswith(".tar") else gzip.GzipFile("", "wb", 6, raw, mtime=0)
+        if target.name.endswith(".tar.zst"):
+            level = zstd().CompressionParameter
+            # What layers have in common may be far apart.
+            options = {level.compression_level: 9, level.window_log: 27, level.enable_long_distance_matching: 1}
+            stream = zstd().ZstdFile(raw, "w", options=options)
+        else:
+            stream = raw if target.name.endswith(".tar") else gzip.GzipFile("", "wb", 6, raw, mtime=0)
         with stream, tarfile.open(fileobj=stream, mode="w|", format=tarfile.GNU_FORMAT) as archive:
             yield archive

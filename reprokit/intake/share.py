@@ -197,6 +197,12 @@ def subject_of(store: Store | None, what: str, case_id: str | None) -> Subject:
     return _known(store, Subject(run=run.of_case(key), title=key, text="", digest=digests[key]))
 
 
+def subjects_of(store: Store, what: str) -> list[Subject]:
+    """Every case of a run. Raises as :func:`subject_of`."""
+    run = _run(store, what)
+    return [subject_of(store, run.id, key) for key in dict.fromkeys(cell.case_key for cell in run.cells)] if run else []
+
+
 def secrets_in(subject: Subject) -> str:
     """The secrets in the text of a case, by kind and line, in words. Names of this host and user do not count."""
     private = ("home", "email")

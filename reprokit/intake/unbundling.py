@@ -1,6 +1,6 @@
-"""A bundle of someone else, taken in: nothing of it is believed, and nothing but three of its files is read.
+"""A bundle of someone else, taken in: nothing of it is believed, and of each cell only two files are read.
 
-The image goes to the engine by an archive that is written here: with one name, of this image's digest, and with plain
+The images go to the engine by an archive that is written here: each with one name, of its digest, and with plain
 layers alone, whose digests hold, so that what is loaded is neither larger nor other than what was read.
 """
 
@@ -12,7 +12,7 @@ import json
 import re
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,19 +29,23 @@ from reprokit.core.text import first_line
 from reprokit.engine import registry, site
 from reprokit.engine.images import on_docker_hub
 from reprokit.environment.cases import load_text
-from reprokit.intake.bundle import FORMAT, add
+from reprokit.intake.bundle import FORMAT, add, zstd
 from reprokit.run.approving import approve
 from reprokit.run.plan import plan
 from reprokit.run.request import Chosen, Request
 from reprokit.run.task import BundledImage, Task
 
 MOST_TEXT = 8 * 2**20
+MOST_TEXTS = 64 * 2**20
+"""Bytes of all texts of the cells of a bundle, and of all configurations of its images."""
 MOST_RATIO = 100
 """How many times as large as the file its content may be; images are two to five times as large."""
 _MARGIN = 64 * 2**20
 _SHORT = "it ends too early (copy it again), or it expands to more than an image does, or than max_fetch_size allows"
 _BLOCK = 512
 _BROKEN: tuple[type[Exception], ...] = (EOFError, ValueError, tarfile.HeaderError, zlib.error)
+_CELL = re.compile(r"(cells/[^/]+)?")
+"""Where the texts of a cell are, below the one folder of a bundle."""
 _LAYER = re.compile(r"([0-9a-f]{64})\.tar")
 _CONFIG = re.compile(r"([0-9a-f]{64})\.json")
 _REGULAR = (tarfile.REGTYPE, tarfile.AREGTYPE)
@@ -59,17 +63,25 @@ class About(BaseModel):
     variant: str = Field(pattern="^(case|fix)$")
     verdict: str | None
     reason: str
+    image: dict[str, Any] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenBundle:
-    """``digest``: of the whole file. ``text``: the case. ``image``: to be loaded; ``image_id``: what it is."""
+class OpenCell:
+    """A cell of a bundle. ``text``: its case. ``image``: to be loaded; ``image_id``: what it is."""
 
-    digest: str
     about: About
     text: str
     image: BundledImage
     image_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenBundle:
+    """``digest``: of the whole file."""
+
+    digest: str
+    cells: tuple[OpenCell, ...]
 
 
 class Damaged(Exception):
@@ -85,12 +97,9 @@ def open_bundle(path: Path, folder: Path, name: str) -> OpenBundle:
             whole = _Part(raw.read, path.stat().st_size)
             with _decompressed(raw, whole) as stream:
                 most = min(whole.left * MOST_RATIO + _MARGIN, site.settings().max_fetch_size)
-                texts, image_id = _read(_Part(stream.read, most), folder / "image.tar")
+                texts, images = _read(_Part(stream.read, most), folder / "image.tar")
             whole.skip()
-        about = About.model_validate_json(texts["bundle.json"])
-        if about.format != FORMAT:
-            raise Damaged(f"its format is {about.format[:80]!r}, and this reprokit reads {FORMAT}: update reprokit")
-        text = texts["case.yaml"].decode("utf-8")
+        cells = tuple(_cell(some, images, folder / "image.tar") for some in texts.values())
     except OSError as error:
         raise UsageError(f"{name}: cannot be read: {error.strerror or error}") from None
     except Damaged as error:
@@ -98,10 +107,18 @@ def open_bundle(path: Path, folder: Path, name: str) -> OpenBundle:
     except _BROKEN as error:
         what = type(error).__name__
         raise UsageError(f"{name}: not a bundle of reprokit, or a damaged one ({what}): copy it again") from None
-    image = BundledImage(archive=folder / "image.tar", tag=_name(image_id))
-    return OpenBundle(
-        digest=f"sha256:{whole.digest.hexdigest()}", about=about, text=text, image=image, image_id=f"sha256:{image_id}"
-    )
+    return OpenBundle(digest=f"sha256:{whole.digest.hexdigest()}", cells=cells)
+
+
+def _cell(texts: dict[str, bytes], images: Collection[str], archive: Path) -> OpenCell:
+    about = About.model_validate_json(texts["bundle.json"])
+    if about.format != FORMAT:
+        raise Damaged(f"its format is {about.format[:80]!r}, and this reprokit reads {FORMAT}: update reprokit")
+    [image_id, *others] = images
+    if others and (image_id := str(about.image.get("config")).removesuffix(".json")) not in images:
+        raise Damaged("the image of one of its cells is not in it")
+    image = BundledImage(archive=archive, tag=_name(image_id))
+    return OpenCell(about=about, text=texts["case.yaml"].decode("utf-8"), image=image, image_id=f"sha256:{image_id}")
 
 
 def _name(image_id: str) -> str:
@@ -151,8 +168,12 @@ def _decompressed(raw: IO[bytes], whole: _Part) -> Iterator[Any]:
     start = raw.read(4)
     raw.seek(0)
     if start == b"\x28\xb5\x2f\xfd":
-        raise Damaged("it is compressed with Zstandard: unpack it first with unzstd")
-    if start[:2] == b"\x1f\x8b":
+        try:
+            with zstd().ZstdFile(whole, "r") as stream:  # of at most 128 MiB of memory
+                yield stream
+        except zstd().ZstdError as error:
+            raise ValueError(str(error)) from error
+    elif start[:2] == b"\x1f\x8b":
         with gzip.GzipFile(fileobj=whole, mode="rb") as stream:  # type: ignore[call-overload]
             yield stream
     else:
@@ -181,41 +202,47 @@ def _members(stream: _Part, kinds: tuple[bytes, ...]) -> Iterator[tuple[tarfile.
         stream.exactly(-size % _BLOCK)
 
 
-def _read(archive: _Part, target: Path) -> tuple[dict[str, bytes], str]:
-    """The texts of a bundle, and the digest of the image that is written to ``target``."""
-    texts: dict[str, bytes] = {}
+def _read(archive: _Part, target: Path) -> tuple[dict[str, dict[str, bytes]], Collection[str]]:
+    """The texts of each cell of a bundle, and the digests of the images that are written to ``target``."""
+    texts: dict[str, dict[str, bytes]] = {}
     folders: set[str] = set()
-    image_id = ""
+    images: Collection[str] = ()
+    room = MOST_TEXTS
     for one, part in _members(archive, _REGULAR):
-        folder, _, name = one.name.partition("/")
+        folder, _, path = one.name.partition("/")
+        cell, _, name = path.rpartition("/")
         folders.add(folder)
-        if name in texts or (name == "image.tar" and image_id) or len(folders) > 1:
+        if name in texts.get(cell, {}) or (path == "image.tar" and images) or len(folders) > 1:
             raise Damaged("it holds the same file twice, or more than one bundle")
-        if name in ("bundle.json", "case.yaml"):
-            texts[name] = _text(part, name)
-        elif name == "image.tar":
-            image_id = _image(part, target)
-    missing = [name for name in ("bundle.json", "case.yaml", "image.tar") if name not in (*texts, image_id and name)]
-    if missing:
-        raise Damaged(f"not a bundle of reprokit: it has no {missing[0]}")
-    return texts, image_id
+        if name in ("bundle.json", "case.yaml") and _CELL.fullmatch(cell):
+            texts.setdefault(cell, {})[name] = found = _text(part, name, room)
+            room -= len(found)
+        elif path == "image.tar":
+            images = _images(part, target)
+    if "" in texts and len(texts) > 1:
+        raise Damaged("it holds the same file twice, or more than one bundle")
+    for name in ("bundle.json", "case.yaml", "image.tar"):
+        if not (images if name == "image.tar" else texts and all(name in one for one in texts.values())):
+            raise Damaged(f"not a bundle of reprokit: it has no {name}")
+    return texts, images
 
 
-def _text(part: _Part, name: str) -> bytes:
-    if part.left > MOST_TEXT:
-        raise Damaged(f"its {name} is larger than {MOST_TEXT} bytes")
+def _text(part: _Part, name: str, room: int) -> bytes:
+    if part.left > min(MOST_TEXT, room):
+        raise Damaged(f"its {name} is larger than {MOST_TEXT} bytes, or all such texts than {MOST_TEXTS}")
     return part.exactly(part.left)
 
 
-def _image(archive: _Part, target: Path) -> str:
-    """Write the image that ``archive`` holds to ``target``, under a name of ours; its digest. Raises Damaged."""
-    config, image_id = b"", ""
+def _images(archive: _Part, target: Path) -> Collection[str]:
+    """Write the images that ``archive`` holds to ``target``, under names of ours; their digests. Raises Damaged."""
+    configs: dict[str, bytes] = {}
     layers: set[str] = set()
     with tarfile.open(target, "w", format=tarfile.GNU_FORMAT) as made:
         for one, part in _members(archive, _REGULAR):
-            if (found := _CONFIG.fullmatch(one.name)) and not image_id:
-                config, image_id = _text(part, one.name), found[1]
-                if part.digest.hexdigest() != image_id:
+            if (found := _CONFIG.fullmatch(one.name)) and found[1] not in configs:
+                room = MOST_TEXTS - sum(map(len, configs.values()))
+                configs[found[1]] = config = _text(part, one.name, room)
+                if part.digest.hexdigest() != found[1]:
                     raise Damaged("the digest of its image does not hold")
                 add(made, one.name, config)
             elif (found := _LAYER.fullmatch(one.name)) and found[1] not in layers:
@@ -225,28 +252,30 @@ def _image(archive: _Part, target: Path) -> str:
                 made.addfile(info, part)
                 if part.digest.hexdigest() != found[1]:
                     raise Damaged("the digest of a layer of its image does not hold")
-            elif one.name != "manifest.json":  # ours is made of the config
+            elif one.name != "manifest.json":  # ours is made of the configs
                 raise Damaged(f"its image.tar holds {one.name[:80]!r}, which is not part of an image")
-        entry = {
-            "Config": f"{image_id}.json",
-            "RepoTags": [on_docker_hub(_name(image_id))],
-            "Layers": [f"{digest}.tar" for digest in _digests(config, layers)],
-        }
-        add(made, "manifest.json", json.dumps([entry]).encode())
+        digests = {image_id: _digests(config) for image_id, config in configs.items()}
+        if not configs or {one for some in digests.values() for one in some} != layers:
+            raise Damaged("its image has no configuration, or not all of it is there")
+        entries = []
+        for image_id, some in digests.items():
+            names, files = [on_docker_hub(_name(image_id))], [f"{digest}.tar" for digest in some]
+            entries.append({"Config": f"{image_id}.json", "RepoTags": names, "Layers": files})
+        add(made, "manifest.json", json.dumps(entries).encode())
     _check_layers(target)
-    return image_id
+    return configs.keys()
 
 
-def _digests(config: bytes, layers: set[str]) -> list[str]:
-    """The layers that an image has by its config. Raises Damaged unless those are the ones at hand."""
+def _digests(config: bytes) -> list[str]:
+    """The layers that an image has by its config. Raises Damaged unless it is one of ours."""
     try:
         content = json.loads(config)
         digests = [str(digest).removeprefix("sha256:") for digest in content["rootfs"]["diff_ids"]]
         ours = all(content["config"]["Labels"].get(name) == value for name, value in IMAGE_LABELS.items())
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise Damaged("its image has no configuration that can be read") from None
-    if set(digests) != layers or not ours:
-        raise Damaged("its image is not one that reprokit made, or not all of it is there")
+    if not ours:
+        raise Damaged("its image is not one that reprokit made")
     return digests
 
 
@@ -259,31 +288,44 @@ def _check_layers(image: Path) -> None:
                     content.skip()
 
 
-def admit_bundle(found: OpenBundle, path: str, request: Request) -> CaseFile:
-    """The case of a bundle, untrusted, once it may run: a case that was read says nothing of an image.
+def admit_bundle(found: OpenBundle, path: str, request: Request) -> list[CaseFile]:
+    """The cases of a bundle, untrusted, once they may run: a case that was read says nothing of an image.
 
     What is agreed to is the bundle as a whole, by its digest. Raises UsageError.
     """
     if registry.capabilities(request.engine).recipe == "script":
         raise UsageError(f"{path}: a bundle holds a container image: choose another --engine than {request.engine}")
-    file = replace(load_text(path, found.text), trust=Trust.STRANGER)
-    echo(f"{path}: {found.digest}, with the image {found.image_id}, which runs as untrusted whatever is read", err=True)
-    approve([replace(file, digest=found.digest)], request, {found.digest: [found.about.cell]})
-    return file
+    files = [load_text(path, text) for text in dict.fromkeys(one.text for one in found.cells)]
+    if len({file.case.id for file in files}) < len(files):
+        raise UsageError(f"{path}: two of its cases have the same id")
+    images = ", ".join(dict.fromkeys(one.image_id for one in found.cells))
+    echo(f"{path}: {found.digest}, with the image {images}, which runs as untrusted whatever is read", err=True)
+    files = [replace(file, trust=Trust.STRANGER) for file in files]
+    # Each is shown with its cells; of several, with all that it has.
+    cells = [one.about.cell for one in found.cells] if len(files) == 1 else []
+    approve([replace(file, digest=found.digest) for file in files], request, {found.digest: cells})
+    return files
 
 
-def tasks_of(found: OpenBundle, file: CaseFile, request: Request) -> tuple[Request, list[Task]]:
-    """The one cell of a bundle, as a request and its task. Raises UsageError, CaseError."""
-    fix = found.about.variant == "fix"
-    cell = Chosen(path=file.path, digest=file.digest, cells=(found.about.cell,), fix=fix)
-    request = replace(request, chosen=(cell,), base_images="bootstrap", bundle=True)
-    tasks = [task for task in plan([file], request) if task.variant == found.about.variant]
-    if len(tasks) != 1:
-        raise UsageError(f"{file.path}: its case compares its cell with others (expect.compare), which are not in it")
-    return request, [replace(tasks[0], number=1, bundled=found.image)]
+def tasks_of(found: OpenBundle, files: Sequence[CaseFile], request: Request) -> tuple[Request, list[Task]]:
+    """The cells of a bundle, as a request and its tasks, in their order. Raises UsageError, CaseError."""
+    known = {file.text: file for file in files}
+    request = replace(request, base_images="bootstrap", bundle=True)
+    made, chosen = list[Task](), list[Chosen]()
+    for number, one in enumerate(found.cells, 1):
+        file, variant = known[one.text], one.about.variant
+        chosen.append(Chosen(path=file.path, digest=file.digest, cells=(one.about.cell,), fix=variant == "fix"))
+        planned = plan([file], replace(request, chosen=(chosen[-1],)))
+        tasks = [task for task in planned if task.variant == variant]
+        if len(tasks) != 1:
+            raise UsageError(
+                f"{file.path}: its case compares its cell with others (expect.compare), which are not in it"
+            )
+        made.append(replace(tasks[0], number=number, bundled=one.image))
+    return replace(request, chosen=tuple(chosen)), made
 
 
-def compare_verdict(found: OpenBundle, verdict: str | None) -> str:
+def compare_verdict(found: OpenCell, verdict: str | None) -> str:
     """The verdict beside the one that the bundle recorded, in words."""
     if verdict == found.about.verdict:
         return f"same verdict as recorded: {verdict}"

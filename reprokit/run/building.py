@@ -203,13 +203,17 @@ def _bases(
     return found
 
 
+_LOADING = threading.Lock()
+
+
 def _load_bundled(services: Services, image: ImageSpec, *, fresh: bool) -> BuiltImage:
     """The image of a bundle. What it was built on, no one knows here."""
     assert image.bundled is not None
     tag, engine = image.bundled.tag, services.engine
     with _using(services, tag):
         started = time.monotonic()
-        found = (None if fresh else engine.image(tag)) or engine.load(image.bundled.archive, tag)
+        with _LOADING:  # one archive may hold the images of several cells
+            found = (None if fresh else engine.image(tag)) or engine.load(image.bundled.archive, tag)
         seconds = time.monotonic() - started
         measured = measure(engine, services.measurements, found, cancel=services.cancel)
     base = replace(found, tag=image.environment.base.reference, id="", digest="")

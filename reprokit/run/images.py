@@ -123,7 +123,7 @@ def image_for(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = F
     if task.refused:
         raise Unsupported(task.refused)
     if task.bundled:
-        text = f"# the image of {task.file.path}\n"
+        text = f"# the image {task.bundled.tag} of {task.file.path}\n"
         return ImageSpec(
             environment=_resolved(task, supply),
             rendered=dockerfile.Rendered(dockerfile=text, context={}),

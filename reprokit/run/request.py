@@ -155,7 +155,7 @@ def _check_cell(file: CaseFile, cell: Cell) -> None:
         raise UsageError(f"{file.path}: the case's matrix has no cell {label(cell)}")
 
 
-BUNDLES = (".tar.gz", ".tgz", ".tar")
+BUNDLES = (".tar.gz", ".tgz", ".tar.zst", ".tar")
 """How the names of bundles end."""
 
 

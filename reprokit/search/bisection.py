@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.strength import Tally
@@ -112,7 +112,7 @@ def bisect(
     candidates. ``limit``: most candidates, 0 for all. ``is_late``: whether no more may be run. ``trials``: those of the
     candidates, by which the boundary is confirmed; None: it is not.
     """
-    line = _Line(candidates, ahead=ahead, every=every, limit=limit, is_late=is_late)
+    line = _Line(candidates=candidates, ahead=ahead, every=every, limit=limit, is_late=is_late)
     readings, last = line.readings, len(candidates) - 1
     yield from line.run((0, last), (line.choose(0, last),))
     low, high = yield from line.walk_in(progress)
@@ -138,28 +138,20 @@ def bisect(
     return Bisection(last=low, next=high, readings=readings)
 
 
+@dataclass(kw_only=True)
 class _Line:
     """A line of candidates that is bisected, with the ``readings`` of those that were run, by place."""
 
-    def __init__(
-        self,
-        candidates: Sequence[Candidate],
-        *,
-        ahead: bool,
-        every: bool,
-        limit: int,
-        is_late: Callable[[], bool],
-    ) -> None:
-        self.readings: dict[int, Reading] = {}
-        self._candidates = candidates
-        self._ahead = ahead
-        self._every = every
-        self._limit = limit
-        self._is_late = is_late
+    candidates: Sequence[Candidate]
+    ahead: bool
+    every: bool
+    limit: int
+    is_late: Callable[[], bool]
+    readings: dict[int, Reading] = field(default_factory=dict)
 
     def is_full(self) -> bool:
         """Whether the limit on candidates or time is reached."""
-        return len(self.readings) == self._limit or self._is_late()
+        return len(self.readings) == self.limit or self.is_late()
 
     def is_flaky(self, trials: KnownTrials | None) -> bool:
         """Whether a place both passed and failed."""
@@ -167,32 +159,32 @@ class _Line:
 
     def _tallies(self, trials: KnownTrials) -> dict[int, Tally]:
         judged = (place for place, seen in self.readings.items() if seen is not Reading.UNRESOLVED)
-        return {place: trials.tally(self._candidates[place]) for place in judged}
+        return {place: trials.tally(self.candidates[place]) for place in judged}
 
     def run(self, places: Sequence[int], soon: Sequence[int | None] = ()) -> Search[None]:
         """Run places; ``soon``: which may be next."""
         later = dict.fromkeys(place for place in soon if place is not None and place not in places)
         query = Query(
-            candidates=tuple(self._candidates[place] for place in places),
-            soon=tuple(self._candidates[place] for place in later) if self._ahead else (),
+            candidates=tuple(self.candidates[place] for place in places),
+            soon=tuple(self.candidates[place] for place in later) if self.ahead else (),
         )
         self.readings |= zip(places, (yield query), strict=True)
 
     def repeat(self, places: Sequence[int]) -> Search[None]:
         """One more trial of each place."""
-        found = yield Query(candidates=tuple(self._candidates[place] for place in places), again=True)
+        found = yield Query(candidates=tuple(self.candidates[place] for place in places), again=True)
         self.readings |= zip(places, found, strict=True)
 
     def walk_in(self, progress: OnProgress) -> Search[tuple[int, int]]:
         """The ends; from one that is unresolved, the nearest place that is not, of those 1, 2, 4 ... places inwards."""
-        ends = [0, len(self._candidates) - 1]
+        ends = [0, len(self.candidates) - 1]
         for end, way in enumerate((1, -1)):
             start, step = ends[end], 1
             while self.readings[ends[end]] is Reading.UNRESOLVED and not self.is_full():
                 progress((ends[end],), self.readings, 0)
                 place = start + way * step
-                if not 0 <= place < len(self._candidates) or place in self.readings:
-                    return 0, len(self._candidates) - 1
+                if not 0 <= place < len(self.candidates) or place in self.readings:
+                    return 0, len(self.candidates) - 1
                 yield from self.run((place,))
                 ends[end], step = place, step * 2
         return ends[0], ends[1]
@@ -220,8 +212,8 @@ class _Line:
         places = sorted(place for place in self.readings if min(ends) <= place <= max(ends))
         gaps = [range(one + 1, other) for one, other in itertools.pairwise(places) if not low <= one < high]
         widest = max(gaps, key=lambda gap: (len(gap), gap.start), default=range(0))
-        dear = trials.seconds(self._candidates[high]) > trials.left()
-        return None if len(widest) <= len(self._candidates) / PARTS or self.is_full() or dear else _middle(widest)
+        dear = trials.seconds(self.candidates[high]) > trials.left()
+        return None if len(widest) <= len(self.candidates) / PARTS or self.is_full() or dear else _middle(widest)
 
     def find_last_change(self) -> tuple[int, int]:
         """The last two places, of those that were judged, side by side, that read differently."""
@@ -240,8 +232,8 @@ class _Line:
         pairs = [(sides[0], [passing]), ([failing], sides[1])]
         for before in Bisection(last=low, next=high, readings=self.readings).others[-1:]:
             pairs.append(([before], [low]) if failing == high else ([low], [before]))
-        named = (tuple(tuple(self._candidates[place] for place in some) for some in pair) for pair in pairs)
-        return [Separation(named=some, denied=rest, chances=len(self._candidates)) for some, rest in named]
+        named = (tuple(tuple(self.candidates[place] for place in some) for some in pair) for pair in pairs)
+        return [Separation(named=some, denied=rest, chances=len(self.candidates)) for some, rest in named]
 
     def repeat_ends(self, low: int, high: int, trials: KnownTrials) -> Search[None]:
         """Repeat ends that read alike, as a flake may, until they do not, or more would cost more than it may."""
@@ -249,8 +241,8 @@ class _Line:
         while (
             alike is not Reading.UNRESOLVED and self.readings[low] is self.readings[high] and not self.is_flaky(trials)
         ):
-            again = [end for end in (low, high) if trials.tally(self._candidates[end]).of < most]
-            if not again or sum(trials.seconds(self._candidates[end]) for end in again) > trials.left():
+            again = [end for end in (low, high) if trials.tally(self.candidates[end]).of < most]
+            if not again or sum(trials.seconds(self.candidates[end]) for end in again) > trials.left():
                 return
             yield from self.repeat(again)
 
@@ -267,7 +259,7 @@ class _Line:
         if not places:
             return None
         skips = len(unresolved)
-        if skips <= FEW or self._every:
+        if skips <= FEW or self.every:
             off = min(2 ** min(skips // 2, 30) - 1, len(places) // 4) if skips > 1 else 0
             return places[(len(places) - 1) // 2 + (off if skips % 2 else -off)]
         sides = [range(low + 1, unresolved[0]), range(unresolved[-1] + 1, high)]
@@ -279,7 +271,7 @@ class _Line:
 
     def weigh(self, trials: KnownTrials, progress: OnProgress) -> Search[Bisection]:
         """Where the rate changes: always the trial that tells most, until a place is sure or the budget is spent."""
-        most_places = self._limit or MANY * math.ceil(math.log2(len(self._candidates)))
+        most_places = self.limit or MANY * math.ceil(math.log2(len(self.candidates)))
         place, shown = None, 0
         while True:
             tallies = self._tallies(trials)
@@ -295,7 +287,7 @@ class _Line:
             again = [
                 place
                 for place, tally in tallies.items()
-                if tally.of < MOST_TRIALS and trials.seconds(self._candidates[place]) <= left
+                if tally.of < MOST_TRIALS and trials.seconds(self.candidates[place]) <= left
             ]
             full = self.is_full() or len(self.readings) >= most_places
             untried = () if full else new if again else inside

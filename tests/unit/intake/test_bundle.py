@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import subprocess
+import sys
 import tarfile
 import threading
 from pathlib import Path
@@ -114,11 +115,36 @@ def test_the_same_cell_gives_the_same_bytes(engine: Saving) -> None:
 
 def test_the_image_has_one_name_and_each_layer_once(tmp_path: Path) -> None:
     saved(tmp_path / "saved.tar")
-    bundle.canonical(tmp_path / "saved.tar", tmp_path / "image.tar", "docker.io/reprokit/bundle:1")
-    assert set(members(tmp_path / "image.tar")) == {"manifest.json", f"{CONFIG}.json", f"{LAYER}.tar"}
-    assert json.loads(text(tmp_path / "image.tar", "manifest.json")) == [
-        {"Config": f"{CONFIG}.json", "RepoTags": ["docker.io/reprokit/bundle:1"], "Layers": [f"{LAYER}.tar"] * 2}
-    ]
+    entry = canonical(tmp_path, "docker.io/reprokit/bundle:1")
+    assert set(members(tmp_path / "image.tar")) == {f"{CONFIG}.json", f"{LAYER}.tar"}
+    name = "docker.io/reprokit/bundle:1"
+    assert entry == {"Config": f"{CONFIG}.json", "RepoTags": [name], "Layers": [f"{LAYER}.tar"] * 2}
+
+
+def canonical(folder: Path, name: str) -> dict[str, object]:
+    with tarfile.open(folder / "image.tar", "w") as archive:
+        return bundle.canonical(folder / "saved.tar", archive, name, set())
+
+
+@pytest.mark.parametrize("name", ["bugs.tar.gz", "bugs.tar.zst"])
+def test_several_cells_are_in_one_archive_with_each_layer_once(
+    engine: Saving, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if name.endswith(".zst"):
+        zstd = pytest.importorskip("backports.zstd" if sys.version_info < (3, 14) else "compression.zstd")
+    ran()
+    assert invoke(["bundle", "last", "a=1", "--all", "-o", name]) == 0
+    said = capsys.readouterr().out
+    assert f"tar xf {name} && sh bugs/cells/toy-1/run.sh" in said
+    if name.endswith(".zst"):
+        Path("bugs.tar").write_bytes(zstd.decompress(Path(name).read_bytes()))
+    archive = Path(name if name.endswith(".gz") else "bugs.tar")
+    folders = {Path(one).parts[:3] for one in members(archive) if "/cells/" in one}
+    assert len(folders) > 1
+    assert {one for one in members(archive) if one.endswith(".tar")} == {"bugs/image.tar"}
+    assert '"$here/../../image.tar"' in text(archive, "bugs/cells/toy-1/run.sh")
+    about = json.loads(text(archive, "bugs/cells/toy-1/bundle.json"))
+    assert about["image"]["config"] == f"{CONFIG}.json"
 
 
 def test_layers_that_an_engine_gives_out_compressed_are_unpacked(tmp_path: Path) -> None:
@@ -132,7 +158,7 @@ def test_layers_that_an_engine_gives_out_compressed_are_unpacked(tmp_path: Path)
     with tarfile.open(tmp_path / "saved.tar", "w") as archive:
         for name, content in parts.items():
             bundle.add(archive, name, content)
-    bundle.canonical(tmp_path / "saved.tar", tmp_path / "image.tar", "x")
+    canonical(tmp_path, "x")
     assert hashlib.sha256(text(tmp_path / "image.tar", f"{digest}.tar").encode()).hexdigest() == digest
 
 
@@ -140,7 +166,7 @@ def test_layers_that_an_engine_gives_out_compressed_are_unpacked(tmp_path: Path)
 def test_what_is_not_an_image_is_an_error_of_the_engine(tmp_path: Path, entry: dict[str, object]) -> None:
     saved(tmp_path / "saved.tar", entry or {"Layers": 1})
     with pytest.raises(bundle.EngineError, match="not an image as `docker save` writes it"):
-        bundle.canonical(tmp_path / "saved.tar", tmp_path / "image.tar", "x")
+        canonical(tmp_path, "x")
 
 
 def test_the_script_runs_the_trial_with_what_answers(engine: Saving) -> None:

@@ -69,6 +69,26 @@ def bundled(*more: Member, of_image: bytes | None = None, about: Any = None, wit
     return tar(*((f"toy/{name}", text) for name, text in members.items() if name != without), *more)
 
 
+def several(*configs: str, more: tuple[Member, ...] = ()) -> bytes:
+    """A bundle of cells with these images, of those named 0 and 1, which have a layer in common."""
+    parts = [image(), image(tags=["debian:13"], labels={"org.reprokit.image": "1", "n": "2"})]
+    found: dict[str, bytes] = {}
+    names = []
+    for one in parts:
+        with tarfile.open(fileobj=io.BytesIO(one)) as archive:
+            for name in archive.getnames():
+                stream = archive.extractfile(name)
+                assert stream is not None
+                found[name] = stream.read()
+            names.append(archive.getnames()[1])
+    members: list[Member] = []
+    for number, config in enumerate(configs):
+        about = ABOUT | {"image": {"config": names[int(config)] if config.isdigit() else config}}
+        members.append((f"bugs/cells/{number}/bundle.json", json.dumps(about).encode()))
+        members.append((f"bugs/cells/{number}/case.yaml", CASE.encode()))
+    return tar(*members, ("bugs/image.tar", tar(*found.items())), *more)
+
+
 def opened(content: bytes, folder: Path) -> unbundling.OpenBundle:
     (folder / "bug.tar").write_bytes(content)
     (folder / "scratch").mkdir(exist_ok=True)
@@ -79,8 +99,9 @@ def opened(content: bytes, folder: Path) -> unbundling.OpenBundle:
 def test_the_image_gets_one_name_which_is_not_that_of_the_archive(tmp_path: Path, packed: str) -> None:
     content = bundled()
     content = gzip.compress(content) if packed == "gz" else content
-    found = opened(content, tmp_path)
-    assert found.digest == f"sha256:{hashlib.sha256(content).hexdigest()}"
+    bundle = opened(content, tmp_path)
+    [found] = bundle.cells
+    assert bundle.digest == f"sha256:{hashlib.sha256(content).hexdigest()}"
     assert (found.text, found.about.cell) == (CASE, {"a": "2", "b": "x"})
     with tarfile.open(found.image.archive) as archive:
         stream = archive.extractfile("manifest.json")
@@ -95,7 +116,9 @@ def test_the_image_gets_one_name_which_is_not_that_of_the_archive(tmp_path: Path
     ("content", "words"),
     [
         (b"hello\n", "ends too early"),
-        (b"\x28\xb5\x2f\xfd....", "unzstd"),
+        (several("x"), "of one of its cells is not in it"),
+        (several("0", more=(("bugs/case.yaml", b""),)), "the same file twice"),
+        (several("0", more=(("bugs/cells/2/case.yaml", b""),)), "it has no bundle.json"),
         (b"hello\n" * 1000, "not a bundle"),
         (b"\x1f\x8bnothing", "not a bundle"),
         (tar(("toy/README.md", b"")), "it has no bundle.json"),
@@ -181,6 +204,15 @@ def test_its_cell_runs_in_its_image_and_is_compared(engine: Loading, capsys: pyt
     Path("bug.tar").write_bytes(bundled(about={**ABOUT, "verdict": "not-reproduced"}))
     run("--yes")
     assert "recorded: not-reproduced: as ever; here: reproduced" in capsys.readouterr().err
+
+
+def test_several_cells_of_one_archive_run_each_in_its_image(
+    engine: Loading, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("bug.tar").write_bytes(several("1", "0", "1"))
+    assert run("--yes") == 0
+    assert capsys.readouterr().err.count("same verdict as recorded: reproduced") == 3
+    assert len(engine.loaded) == 2
 
 
 def test_it_stays_untrusted_and_is_agreed_to_as_a_whole(engine: Loading, capsys: pytest.CaptureFixture[str]) -> None:
