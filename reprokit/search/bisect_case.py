@@ -175,9 +175,8 @@ def _bisect(
     tallies = {place: known.tally(candidates[place]) for place in found.readings}
     sides = (found.last, found.next) if found.broken_since else (found.next, found.last)
     good, bad = ([one] if (one := session.record_of(candidates[place])) else [] for place in sides)
-    same = same_changes(good, bad, (line.axis, line.of)) if found.found else ""
-    moved = list_moved_submodules(line, found.last, found.next) if found.found else []
-    return found, reasons, tallies, [same, *moved] if same else moved
+    more = [same_changes(good, bad, (line.axis, line.of)), *list_moved_submodules(line, found.last, found.next)]
+    return found, reasons, tallies, [one for one in more if one and found.found]
 
 
 def find_contradictions(line: BisectLine, found: Bisection, before: Mapping[str, str]) -> list[str]:
@@ -320,14 +319,13 @@ def _others(line: BisectLine, found: Bisection, tallies: Mapping[int, Tally]) ->
 def _assumed(line: BisectLine, found: Bisection, *, flaky: bool) -> list[str]:
     """What a bisection takes for granted, of which values, and where it began if an end is unresolved."""
     judged = [place for place in found.readings if place not in found.skipped] or [0]
-    end = len(line.values) - 1
-    ends = ((0, min(judged), range(1, min(judged))), (end, max(judged), range(max(judged) + 1, end)))
-    outside = []
+    last, outside = len(line.values) - 1, []
+    ends = ((0, min(judged), range(1, min(judged))), (last, max(judged), range(max(judged) + 1, last)))
     for end, begun, between in ends:
         if end in found.skipped and begun != end:
             rest = f", and nothing is known of {some([line.values[place] for place in between])}" if between else ""
-            where = f"the search began at {line.values[begun]}{rest}"
-            outside.append(f"  {line.of} {line.values[end]} is unresolved: {where}")
+            begin = f"the search began at {line.values[begun]}{rest}"
+            outside.append(f"  {line.of} {line.values[end]} is unresolved: {begin}")
     untried = [value for place, value in enumerate(line.values) if place not in found.readings]
     missed = f": another that was undone within {pluralize(found.widest, 'place')} would be missed"
     missed = "" if flaky or not found.widest else missed

@@ -249,7 +249,7 @@ def walk_merge(line: BisectLine, last: str, merge: str) -> dict[str, Any] | None
     branch = _list_commits(repository, set(), f"{parents[0]}..{parents[1]}")
     begin = _list_commits(repository, set(), "-1", f"{branch[0].hash}^") if branch else ()
     commits = {one.value: one for one in (known.get(one.hash, one) for one in (*begin, *branch))}
-    details = {value: commit.details for value, commit in commits.items()}
+    details = {one.value: one.details for one in commits.values()}
     return replace(line, values=tuple(commits), details=details, commits=commits, notes=()).to_json()
 
 

@@ -91,13 +91,12 @@ class Belief:
     @cached_property
     def open_places(self) -> int:
         """At how many places the change may lie, if there is one: those that it is surely at."""
-        widths = {gap: self.places[gap + 1] - self.places[gap] for gap in range(len(self.places) - 1)}
         rest, found = SURE * (1 - self.none), set[int]()
         for one in sorted(self._weighed[0], key=lambda one: one.chance, reverse=True):
             if rest > 0:
                 found.add(one.gap)
                 rest -= one.chance
-        return sum(widths[gap] for gap in found)
+        return sum(self.places[gap + 1] - self.places[gap] for gap in found)
 
     @property
     def none(self) -> float:

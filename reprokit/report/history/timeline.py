@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
 from reprokit.case.matrix import label
@@ -173,21 +173,15 @@ def _block(alike: Sequence[CellChange], name: Names, stamp: Callable[[str], str]
     yield f"  run {before.id} -> {after.id}{then}"
     if change.transition.new is State.OTHER_FAILURE:
         yield f"  it fails with: {change.after[1].reason}"
-    yield from _bisections(change)
+    record = change.after[1]
+    only = [f"--only={','.join(f'{axis}={value}' for axis, value in record.cell.items())}"] if record.cell else []
+    for fact in change.differences if record.variant == "case" else ():
+        if fact.concern == "sources" and re.fullmatch("[0-9a-f]{40} [0-9a-f]{40}", f"{fact.before} {fact.after}"):
+            words = [record.case_id, f"--source={fact.name}={fact.before}..{fact.after}", *only]
+            yield f"  since which commit: reprokit bisect {shlex.join(words)}"
     found = list(table(change.differences, "    "))
     more = f": reprokit diff {before.id}:{change.before[1].number} {after.id}:{change.after[1].number}"
     yield from _first(found, whole, "    ", "lines", more) if found else ("    nothing that is recorded changed",)
-
-
-def _bisections(change: CellChange) -> Iterator[str]:
-    """What finds the commit among those that came between: a command for each source of the case that moved."""
-    record = change.after[1]
-    only = ",".join(f"{axis}={value}" for axis, value in record.cell.items())
-    for one in change.differences if record.variant == "case" else ():
-        ends = (one.before or "", one.after or "")
-        if one.concern == "sources" and all(re.fullmatch("[0-9a-f]{40}", end) for end in ends):
-            words = ["reprokit", "bisect", record.case_id, "--source", f"{one.name}={ends[0][:12]}..{ends[1][:12]}"]
-            yield f"  since which commit: {shlex.join([*words, *(['--only', only] if only else [])])}"
 
 
 def times(count: int) -> str:
