@@ -45,6 +45,7 @@ GROUPS = {
         "isolate": "Find which differences of a failing cell are the cause.",
         "bisect": "Find the release or commit that broke or fixed a case.",
         "reduce": "Find the smallest case that still fails in the same way.",
+        "audit": "Find which cases fail before their fix and pass with it.",
     },
     "Pass on": {
         "share": "Write the Markdown of an issue, with the case to run.",

@@ -46,7 +46,9 @@ RANGE = re.compile(r"(?P<low>[^\s.,][^\s,]*?)\.\.(?P<high>[^\s.,][^\s,]*)")
 @click.option("--since-works", metavar="REF", default="", help="Since which commit after REF it is broken.")
 @click.option("--tags-only", is_flag=True, help="Only the tagged commits of the source.")
 @click.option("--max-cells", type=click.IntRange(min=2), help="Run at most so many cells.")
-@click.option("--time", metavar="30m", help="Stop after this time, and say how to go on.")
+@click.option(
+    "--time", metavar="30m", callback=options.unit("duration"), help="Stop after this time, and say how to go on."
+)
 @click.option("--every", is_flag=True, help="Run each value of an unresolved stretch, not only its edges.")
 @options.trials_option
 @options.confirm_option
@@ -102,7 +104,7 @@ def _arguments(given: dict[str, Any]) -> BisectionRequest:
         values=tuple(values),
         tags_only=tags_only,
         max_cells=given.pop("max_cells"),
-        seconds=searching.seconds_of(given.pop("time")),
+        seconds=given.pop("time") or 0.0,
         every=given.pop("every"),
         policy=policy,
     )

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import click
 
-from reprokit.case import units
 from reprokit.cli import OWN_VARIABLES, options
 from reprokit.core.errors import UsageError
 from reprokit.core.terminal import echo
@@ -35,14 +34,19 @@ Examples:
     metavar="PROGRAM",
     help="The Python whose packages are listed. By default that of COMMAND, else the first on PATH.",
 )
-@click.option("--timeout", metavar="TIME", help="Stop COMMAND after this time, such as 90s or 5m; never by default.")
+@click.option(
+    "--timeout",
+    metavar="TIME",
+    callback=options.unit("duration"),
+    help="Stop COMMAND after this time, such as 90s or 5m; never by default.",
+)
 @click.option("--with-source", is_flag=True, help="Add the text of that program, or of the one that COMMAND runs.")
 @click.option("--program", is_flag=True, help="Print the program that collects: one file for Python 3.6 and later.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 def command(
     script: str | None,
     interpreter: str | None,
-    timeout: str | None,
+    timeout: float | None,
     with_source: bool,
     program: bool,
     words: tuple[str, ...],
@@ -61,12 +65,8 @@ def command(
         raise UsageError(f"--python {interpreter}: no such program")
     if interpreter and not captured_python.can_collect(python):
         raise UsageError(f"--python {interpreter}: it is not a Python 3.6 or later")
-    try:
-        seconds = units.duration(timeout) if timeout else 0
-    except ValueError as error:
-        raise UsageError(f"--timeout {timeout}: expected {error}") from None
     echo(f"the packages are those of {python}; --python names another one", err=True)
-    arguments = [f"--timeout={seconds:g}", *([f"--for={script}"] if script else [])]
+    arguments = [f"--timeout={timeout or 0:g}", *([f"--for={script}"] if script else [])]
     arguments += [*(["--with-source"] if with_source else []), "--", *words]
     environ = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
     try:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from reprokit.case import units
 from reprokit.cli import options
 from reprokit.core.errors import EngineError, UsageError
 from reprokit.core.json_record import JsonDocument
@@ -47,31 +46,17 @@ Exit status: 0 what is kept is within the budget, 2 wrong usage,
 """
 
 
-def _unit(name: str) -> Callable[[click.Context, click.Parameter, str | None], Any]:
-    """A callback that reads a size or duration as case files spell them."""
-
-    def read(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
-        if value is None:
-            return None
-        try:
-            return getattr(units, name)(value)
-        except ValueError as error:
-            raise click.BadParameter(f"{value}: expected {error}") from None
-
-    return read
-
-
 @click.command("gc", epilog=EXAMPLES)
 @click.option(
     "--budget",
     metavar="SIZE",
-    callback=_unit("size"),
+    callback=options.unit("size"),
     help="Remove until what is kept takes no more than this, such as 20G [default: budget of the configuration].",
 )
 @click.option(
     "--older-than",
     metavar="TIME",
-    callback=_unit("duration"),
+    callback=options.unit("duration"),
     help="Remove what was not used for this long, such as 30d.",
 )
 @click.option("--keep", multiple=True, metavar="PATTERN", help="Keep what has this name, or is of this case: * and ?.")

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reprokit.case import units
 from reprokit.case.matrix import count
 from reprokit.case.trust import Trust
 from reprokit.cli import OWN_VARIABLES, dialogue, options
@@ -120,7 +119,12 @@ class _Command(options.WithProgram, options.Sections):
 @click.option("--yes", is_flag=True, help="With --try: run it unread, as an untrusted case.")
 @click.option("--no-input", is_flag=True, help="Ask nothing, as where there is no terminal.")
 @click.option("--run", "line", metavar="COMMAND", help="Run this line in a shell; or -- COMMAND... without one.")
-@click.option("--timeout", metavar="TIME", help="Stop it after this time, such as 90s or 5m; never by default.")
+@click.option(
+    "--timeout",
+    metavar="TIME",
+    callback=options.unit("duration"),
+    help="Stop it after this time, such as 90s or 5m; never by default.",
+)
 @click.option("--data-set", "kind", metavar="KIND", help=_TAKES)
 @click.option(
     "--specs",
@@ -334,17 +338,13 @@ def _program(line: str) -> list[str]:
     return ["sh", "-c", line] if set(line) & set("|&;<>()$`*?[#~=%!{\n") else words
 
 
-def _capture(words: Sequence[str], output: Path | None, force: bool, timeout: str | None) -> int:
+def _capture(words: Sequence[str], output: Path | None, force: bool, timeout: float | None) -> int:
     """Run what fails on this machine, and write a case; the exit status is that of the command."""
-    try:
-        seconds = units.duration(timeout) if timeout else None
-    except ValueError as error:
-        raise UsageError(f"--timeout {timeout}: expected {error}") from None
     if output and output.exists() and not force:
         raise UsageError(f"{output} exists already; nothing was run; name another file with -o, or add --force")
     try:
         environ = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
-        ran = captured_run.run(words, environ=environ, timeout=seconds)
+        ran = captured_run.run(words, environ=environ, timeout=timeout)
     except captured_run.CannotStart as error:
         echo(f"reprokit: {error}; no case is written", err=True)
         return error.status

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from reprokit.case import units
 from reprokit.case.filters import Filter
 from reprokit.case.matrix import Selection, parse_group, parse_values
 from reprokit.case.trust import keys_named
@@ -186,6 +187,20 @@ def _trials(ctx: click.Context, param: click.Parameter, value: str | None) -> Tr
         return read_trials(value)
     except UsageError as error:
         raise click.BadParameter(str(error)) from None
+
+
+def unit(name: str) -> Callable[[click.Context, click.Parameter, str | None], Any]:
+    """A callback that reads a size or duration as case files spell them."""
+
+    def read(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
+        if value is None:
+            return None
+        try:
+            return getattr(units, name)(value)
+        except ValueError as error:
+            raise click.BadParameter(f"{value}: expected {error}") from None
+
+    return read
 
 
 trials_option = click.option(

@@ -60,7 +60,12 @@ cannot be written, 130 interrupted.
 )
 @click.option("--keep-matrix", is_flag=True, help="Keep all cells in the case; only the one cell is tried.")
 @click.option("--max-cells", type=click.IntRange(min=2), help="Run at most so many cells.")
-@click.option("--time", metavar="30m", help="Stop after this time, and check the result once more.")
+@click.option(
+    "--time",
+    metavar="30m",
+    callback=options.unit("duration"),
+    help="Stop after this time, and check the result once more.",
+)
 @options.trials_option
 @options.confirm_option
 @options.stand_in_options
@@ -114,7 +119,7 @@ def _arguments(given: dict[str, Any], out: Path, notes: list[str]) -> ReductionR
         out=str(out.absolute()),
         kinds=tuple(kind for kind in KINDS if kind in kinds),
         max_cells=given.pop("max_cells") or 0,
-        seconds=searching.seconds_of(given.pop("time")),
+        seconds=given.pop("time") or 0.0,
         keep_matrix=given.pop("keep_matrix"),
     )
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from reprokit.case.units import duration
 from reprokit.cli import options
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import UsageError
@@ -65,34 +63,18 @@ def serve(
             options.write_json(json_file, session.result())
 
 
-def seconds_of(time: str | None) -> float:
-    """What --time asks for; 0 where it is not given. Raises UsageError."""
-    try:
-        return duration(time) if time is not None else 0.0
-    except ValueError as error:
-        raise UsageError(f"--time {time}: expected {error}") from None
-
-
-class Day(click.ParamType):  # type: ignore[type-arg]
-    """YYYY-MM-DD."""
-
-    name = "date"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The same text, once it is a day of the calendar."""
-        try:
-            return date.fromisoformat(value).isoformat()
-        except ValueError:
-            self.fail(f"{value!r} is not a date (write 2024-03-31)", param, ctx)
-
-
 def policy_options(function: F) -> F:
     """--pre, --since, --before: which releases between two count."""
-    function = click.option("--before", type=Day(), help="Only releases before that day (YYYY-MM-DD).")(function)
-    function = click.option("--since", type=Day(), help="Only releases of that day or later (YYYY-MM-DD).")(function)
+    function = click.option(
+        "--before", metavar="DATE", callback=options.unit("instant"), help="Only releases before that day."
+    )(function)
+    function = click.option(
+        "--since", metavar="DATE", callback=options.unit("instant"), help="Only releases of that day or later."
+    )(function)
     return click.option("--pre", is_flag=True, help="Count pre-releases too.")(function)
 
 
 def policy_of(given: dict[str, Any]) -> Policy:
     """What :func:`policy_options` say; takes it out of ``given``."""
-    return Policy(since=given.pop("since") or "", before=given.pop("before") or "", pre=given.pop("pre"))
+    since, before = ((given.pop(name) or "")[:10] for name in ("since", "before"))
+    return Policy(since=since, before=before, pre=given.pop("pre"))

@@ -80,12 +80,12 @@ def bound(counts: Iterable[int], cells: int) -> float:
     return math.ceil(100 * failure_rate_bound(min(counts), 1 - LEVEL / cells)) / 100
 
 
-def not_excluded(counts: Iterable[int], cells: int) -> str:
-    """:func:`bound` in words."""
+def not_excluded(counts: Iterable[int], cells: int, what: str = "a failure") -> str:
+    """:func:`bound` in words. ``what``: did not happen."""
     most = bound(counts, cells)
     if most >= 0.99:
-        return "a failure in nearly every run is not excluded"
-    return f"a failure in up to {100 * most:.0f} % of runs is not excluded at {100 * (1 - LEVEL):g} % confidence"
+        return f"{what} in nearly every run is not excluded"
+    return f"{what} in up to {100 * most:.0f} % of runs is not excluded at {100 * (1 - LEVEL):g} % confidence"
 
 
 def never_failed(counts: Iterable[int], cells: int) -> str:

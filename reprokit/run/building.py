@@ -307,7 +307,7 @@ def _build(
         dockerfile=image.rendered.starting_from({name: base.tag for name, base in bases.items()}),
         context=image.rendered.context,
         labels=shared.labels,
-        fresh=options.fresh,
+        fresh=options.fresh or image.fresh,
         trust=image.trust,
         steps_of=share.steps(shared) if share and not options.fresh else (),
     )

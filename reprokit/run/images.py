@@ -48,6 +48,8 @@ class ImageSpec:
     """The most seconds that its build takes."""
     bundled: BundledImage | None = None
     """The image itself, where it is not built."""
+    fresh: bool = False
+    """Built by all its steps, whatever the engine has of earlier builds."""
 
     @property
     def key(self) -> str:
@@ -146,6 +148,8 @@ def image_for(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = F
         spec = replace(spec, files={})
     pins = task.held.entry.pins if task.held else None
     rendered = dockerfile.render(environment, spec, sources=fetched, given_datasets=set(task.datasets), pins=pins)
+    if task.rebuilt:
+        rendered = replace(rendered, dockerfile=f"# built again for {task.rebuilt}\n{rendered.dockerfile}")
     instead = "" if task.held else without_registry(task.spec, supply, environment)
     offline = "" if task.held or supply.host else without_downloads(task.spec, supply, environment)
     return ImageSpec(
@@ -158,6 +162,7 @@ def image_for(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = F
         offline=offline,
         trust=task.file.trust,
         build_time=spec.limits.build_time,
+        fresh=bool(task.rebuilt),
     )
 
 

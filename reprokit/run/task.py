@@ -49,6 +49,8 @@ class Task:
     """Why that lock has no environment for it."""
     tried: str = ""
     """Of a case that a search rewrote to try it: what it does without, in words."""
+    rebuilt: str = ""
+    """The run for which its image is built by all its steps, beside the one that exists; '' for none."""
     bundled: BundledImage | None = None
     """Its image, which is not built."""
     reference: Task | None = None

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from reprokit.case.matrix import Cell
 from reprokit.core.json_record import ABSENT, JsonDocument, JsonRecord
+from reprokit.evidence.auditing import AuditFinding, ConditionTrials
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.records import SearchRecord
@@ -30,6 +31,7 @@ class Candidate:
     cell: Cell
     file: CaseFile | None = None  # None for the case of the search, else another, such as a reduced one
     name: str = ""  # the label to show instead of the cell, where the cell alone does not identify it
+    fresh: bool = False  # in an image of this search's own, built by all its steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,10 +214,20 @@ class ReduceAnswer(SearchAnswer):
     text: str
 
 
-KnownAnswer = IsolateAnswer | BisectAnswer | ReduceAnswer | SearchAnswer
+@dataclass(frozen=True, kw_only=True)
+class AuditAnswer(SearchAnswer):
+    """What `audit` answered of a case."""
+
+    cell: Mapping[str, str]
+    finding: AuditFinding
+    trials: tuple[ConditionTrials, ...]
+
+
+KnownAnswer = IsolateAnswer | BisectAnswer | ReduceAnswer | AuditAnswer | SearchAnswer
 """The last where nothing could be searched."""
-_ANSWERS: Mapping[str, type[SearchAnswer]] = {"isolate": IsolateAnswer, "bisect": BisectAnswer, "reduce": ReduceAnswer}
-SearchKind = Literal["isolate", "bisect", "reduce"]
+SearchKind = Literal["isolate", "bisect", "reduce", "audit"]
+_CLASSES: tuple[type[SearchAnswer], ...] = (IsolateAnswer, BisectAnswer, ReduceAnswer, AuditAnswer)
+_ANSWERS: Mapping[str, type[SearchAnswer]] = dict(zip(get_args(SearchKind), _CLASSES, strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,3 +281,23 @@ class SearchDocument(JsonDocument):
     cells: tuple[SearchedCell, ...]
     answer: KnownAnswer | None
     """null while it has none"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditedCase(JsonRecord):
+    """What a case is; `answer` is null where that was interrupted."""
+
+    run_id: str
+    case: SearchedCase
+    answer: AuditAnswer | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditDocument(JsonDocument):
+    """An audit of several cases."""
+
+    FORMAT = "reprokit-audit/v1"
+
+    cases: tuple[AuditedCase, ...]
+    left_out: Mapping[str, str]
+    """path of a case that was not audited -> why"""

@@ -56,6 +56,7 @@ from reprokit.search.queries import (
     SearchedCase,
     SearchedCell,
     T,
+    answer_from_json,
     drive,
 )
 from reprokit.search.repeating import KnownTrials, known_trials, tally_of
@@ -162,14 +163,16 @@ class SearchSession(Invocation):
         request: Request,
         arguments: JsonRecord,
         make: Callable[[SearchSession], Search[SearchAnswer]],
+        file: CaseFile | None = None,
     ) -> int:
         """Start a search over the one case that ``request`` names; returns the exit status of the command ``kind``.
+        ``file``: the case, where it was read already.
 
         Raises UsageError or CaseError before anything is run or recorded, and EngineError when the engine stops
         answering.
         """
         run_id = new_id(self.folder)
-        self.file = _the_case(load_all(request.cases), request)
+        self.file = file or _the_case(load_all(request.cases), request)
         [self.file] = approve([self.file], request)
         self.request = request
         self.arguments = arguments.to_json()
@@ -201,14 +204,16 @@ class SearchSession(Invocation):
         cases: Sequence[str],
         make: Callable[[SearchSession], Search[SearchAnswer]],
         jobs: int | None = None,
+        arguments: JsonRecord | None = None,
     ) -> int:
         """Resume the last search of that kind that has no answer; returns the exit status of the command.
 
         ``cases``: only a search over these; empty for any. ``jobs``: replaces the recorded number of jobs.
+        ``arguments``: only a search with these; where it has an answer, that is taken over.
         Raises as :meth:`start` does.
         """
         store = self._open_store()
-        record = _unanswered(store, kind, cases)
+        record = _unanswered(store, kind, cases, arguments)
         known = record.request.search if record is not None else None
         if record is None or known is None:
             raise UsageError(f"nothing to resume: there is no interrupted {kind} in {self.folder}")
@@ -221,13 +226,16 @@ class SearchSession(Invocation):
             raise UsageError(
                 f"{kind} {record.id} cannot be resumed: its case has changed since; start again without --resume"
             )
-        self._open_engine(self.request).info()
         self._recalled = store.findings(record.id)
         for cell in record.cells:
             key = (cell.case_digest, cell_key(cell.cell))
             self._numbers[key] = cell.number
             if cell.verdict not in UNDECIDED and cell.rules == RULES_VERSION:
                 self._records[key] = cell
+        if ANSWER in self._recalled:
+            self.record, self.answer = record, answer_from_json(kind, self._recalled[ANSWER])
+            return self.answer.exit_status
+        self._open_engine(self.request).info()
         search = make(self)
         texts = store.texts(cell.case_digest for cell in record.cells)
         store.close()
@@ -264,13 +272,13 @@ class SearchSession(Invocation):
         """What is known of the trials of decided candidates, and for how many seconds they may be repeated."""
         return known_trials(lambda one: self._records[self._key(one)], self._records.values(), self.request.confirm)
 
-    def decided_before(self) -> list[CellRecord]:
-        """The cells of the last run of this exact case text, without those of its fix."""
+    def decided_before(self, variant: str = "case") -> list[CellRecord]:
+        """The cells of the last run of this exact case text, without those of its fix, or those of its fix alone."""
         store = self._open_store()
         seen = store.last_seen(self.file.key)
         store.close()
         cells = seen[1] if seen else []
-        return [cell for cell in cells if cell.case_digest == self.file.digest and cell.variant == "case"]
+        return [cell for cell in cells if cell.case_digest == self.file.digest and cell.variant == variant]
 
     def note(self, text: str) -> None:
         """Show a line to the user."""
@@ -398,6 +406,8 @@ class SearchSession(Invocation):
         number = self._numbers.get(self._key(candidate), 0)
         try:
             task = task_of(number, file, file.case, "case", candidate.cell, self.request, self._checked)
+            if candidate.fresh and self.record is not None:
+                task = dataclasses.replace(task, rebuilt=self.record.id)
             # A rewritten case has no expectations.
             return dataclasses.replace(task, expected=None, tried=candidate.name) if candidate.file else task
         except CaseError as error:
@@ -537,20 +547,20 @@ def _the_case(files: Sequence[CaseFile], request: Request) -> CaseFile:
     return files[0]
 
 
-def _unanswered(store: Store, kind: str, cases: Sequence[str]) -> RunRecord | None:
-    """The newest search of a kind that has no answer and whose process has exited.
+def _unanswered(store: Store, kind: str, cases: Sequence[str], arguments: JsonRecord | None) -> RunRecord | None:
+    """The newest search of a kind that has no answer, or has these ``arguments``, and whose process has exited.
 
     Raises UsageError where all that there is may still be running out of sight.
     """
     wanted = Request(cases=tuple(cases)).to_json()["cases"]
     unseen: list[RunRecord] = []
-    for run in store.runs():
+    for run in store.runs(None):
         search = run.request.search
         if search is None or run.owner.imported or search.kind != kind or (cases and list(run.request.cases) != wanted):
             continue
-        if run.exit_status == UsageError.exit_status:
+        if run.exit_status == UsageError.exit_status or (arguments and search.arguments != arguments.to_json()):
             continue  # its arguments were wrong: resuming would fail again
-        if is_over(run, unseen) and ANSWER not in store.findings(run.id):
+        if is_over(run, unseen) and (arguments or ANSWER not in store.findings(run.id)):
             return store.run(run.id)
     if unseen:
         raise UsageError(f"nothing to resume: {out_of_sight(unseen[0])}")

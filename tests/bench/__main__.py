@@ -173,6 +173,11 @@ BENCHES: dict[str, Callable[[Path], None]] = {
         "Errors and numbers of trials of the sequential test, beside fixed numbers and ClusterFuzz's 5 of 10.",
         lambda module, folder: [module.table()],
     ),
+    "audit": Part(
+        "auditing",
+        "What `reprokit audit` finds of 64 planted cases, in containers: an hour.",
+        lambda module, folder: module.lines(folder),
+    ),
     "servers": Part(
         "history",
         "What people ask of a store of a million trials, on SQLite and on PostgreSQL, in one process.",

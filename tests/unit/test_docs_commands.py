@@ -35,6 +35,7 @@ ELSEWHERE = {
     "reprokit isolate": "answers that mean something: tests/integration/test_isolate.py",
     "reprokit bisect": "package indexes and git: tests/integration/test_bisect.py",
     "reprokit reduce": "answers that mean something: tests/integration/test_reduce.py",
+    "reprokit audit": "answers that mean something: tests/integration/test_audit.py",
     "reprokit bundle": "an image to save: tests/integration/test_bundle.py",
     "reprokit lock case.yaml": "hashes of real images: tests/integration/test_lock.py",
     "mask.yaml": "edits between them: tests/integration/test_guide.py",

@@ -20,6 +20,7 @@ FACTS = "facts"
 SCHEMAS = {
     "result": "reprokit.report.formats.json:RunResult",
     "search": "reprokit.search.queries:SearchDocument",
+    "audit": "reprokit.search.queries:AuditDocument",
     "explanation": "reprokit.report.explanation:Explanations",
     "validate": "reprokit.cli.validate_command:Validation",
     "matrix": "reprokit.cli.documents.records:CellList",
@@ -51,6 +52,7 @@ PRINTED: dict[str, tuple[str, ...]] = {
     "isolate": ("search",),
     "bisect": ("search",),
     "reduce": ("search",),
+    "audit": ("audit",),
     "validate": ("matrix", "validate"),
     "list": ("list",),
     "lock": ("locks",),

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from reprokit.core.json_record import JsonDocument, JsonRecord
+from reprokit.evidence.auditing import Variant
 from reprokit.evidence.model import Verdict
 
 if TYPE_CHECKING:
     from reprokit.run.lock_making import LockResult
     from reprokit.run.run_session import BuildResult
-
-Variant = Literal["case", "fix"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from tests.documents import as_published
 from tests.unit.fakes import FakeEngine
 from tests.unit.run.test_runner import CASE, toy
 
-ELSEWHERE = {"search", "doctor", "runs", "timings"}
+ELSEWHERE = {"search", "audit", "doctor", "runs", "timings"}
 """Documents whose real ones are compared elsewhere."""
 COMMANDS = {
     "result": ["run", "toy.yaml", "--json", "-"],

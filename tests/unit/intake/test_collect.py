@@ -587,7 +587,7 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd
         (["--for", "gone.py"], "does not exist"),
         (["--python", "gone"], "--python gone: no such program"),
         (["--python", "sh"], "--python sh: it is not a Python 3.6 or later"),
-        (["--timeout", "soon"], "--timeout soon: expected"),
+        (["--timeout", "soon"], "soon: expected a duration"),
     ):
         assert invoke(["collect", *words]) == 2
         assert message in capfd.readouterr().err
