@@ -27,6 +27,7 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Any
 
+import docker.errors
 import pytest
 
 from reprokit.cli import invoke
@@ -117,17 +118,23 @@ class Ground:
         client.start(self.neighbour)
 
     def harmed(self) -> list[str]:
-        """What a neighbour misses; a daemon that was restarted has a minute to start the container again."""
+        """What a neighbour misses, and what was asked of its container; an engine that was harmed has a minute.
+
+        A container that is there, and of which no one asked anything, the engine itself has stopped: dockerd does not
+        start one again whose restart met a containerd that was away. It is started here.
+        """
         deadline = time.monotonic() + 60
         while True:
             try:
                 volumes = {one["Name"] for one in self.client().volumes()["Volumes"] or ()}
-                running = {one["Id"] for one in self.client().containers()}
-                missing = {"neighbour/image:1", "neighbour", self.neighbour} - volumes - running - set(self.tags())
-            except (EngineError, OSError) as error:
+                there = {one["Id"] for one in self.client().containers(all=True)}
+                missing = {"neighbour/image:1", "neighbour", self.neighbour} - volumes - there - set(self.tags())
+                if not missing:
+                    self.client().start(self.neighbour)
+            except (EngineError, OSError, docker.errors.APIError) as error:
                 missing = {str(error)}
             if not missing or time.monotonic() > deadline:
-                return sorted(missing)
+                return sorted(missing) + [one for one in self.proxy.asked if self.neighbour[:12] in one]
             time.sleep(0.5)
 
     def ours(self, case: str) -> list[str]:
@@ -532,7 +539,7 @@ def upgrades(on: Ground, folder: Path, cells: int, versions: Sequence[Path]) -> 
             time.sleep(3)
             on.own.listen()
         on.own.start()
-        print(f"after {len(made.shown())} cells: {on.own.engine().wire.about()['Version']}", flush=True)
+        print(f"after {len(made.shown())} cells: {on.own.engine().wire.about().version}", flush=True)
     process.join()
     undecided = cells - len({n for n, *_ in made.shown()})
     print(f"the run ended with {process.exitcode}; undecided before it was resumed: {undecided}", flush=True)
