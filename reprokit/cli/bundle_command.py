@@ -31,14 +31,13 @@ Examples:
   reprokit bundle ptxas-unknown-arch cuda=11.7,arch=sm_90 -o bug.tar.gz
   reprokit bundle last 3 -o bug.tar.gz      # cell 3 of the last run
   reprokit bundle last --all -o bugs.tar.zst    # every cell of it that has an image
+  reprokit bundle bugs/ --all -o bugs.tar.zst   # of the last run of every case in a folder
   tar xf bug.tar.gz && sh ptxas-unknown-arch/run.sh
 """,
 )
 @click.argument("what", default="last", metavar="[RUN|CASE]")
 @click.argument("cell", required=False, metavar="[CELL]")
-@click.option(
-    "--all", "every", is_flag=True, help="Every cell of the run that has an image, or those with these values."
-)
+@click.option("--all", "every", is_flag=True, help="Every cell with an image of the run, or of the cases of a folder.")
 @click.option("--case", "case_id", metavar="ID", help="Which case of the run, where it has several.")
 @click.option(
     "-o",
@@ -72,8 +71,7 @@ def command(
     bundle.check_target(output)
     store = options.store_of(store_folder)
     subjects = share.subjects_of(store, what) if every and not case_id else [share.subject_of(store, what, case_id)]
-    picked: list[tuple[CellRecord, CaseFile]] = []
-    runs: list[RunRecord] = []
+    picked: list[tuple[RunRecord, CellRecord, CaseFile]] = []
     for subject in subjects:
         if subject.run is None:
             raise UsageError(f"{what} was not run here yet: run it first, reprokit run {what}")
@@ -82,16 +80,15 @@ def command(
                 f"the text of the case seems to contain a secret ({found}): remove it and run the case again, "
                 "or bundle it as it is with --yes"
             )
-        runs.append(subject.run)
         cells = _cells(subject.run, cell) if every else [_cell(subject.run, cell)]
-        picked += [(one, load_text(one.case_path, subject.text)) for one in cells if one.image or not every]
+        kept = [one for one in cells if one.image or not every]
+        picked += [(subject.run, one, load_text(one.case_path, subject.text)) for one in kept]
     if not picked:
         raise UsageError(f"no cell of {what}{f' that is {cell}' if cell else ''} has an image")
-    chosen, scrub = picked[0][0], Scrubber(runs)
+    chosen, scrub = picked[0][1], Scrubber([run for run, *_ in picked])
     with options.written(output) as target:
         made = bundle.write(
             registry.make(engine or chosen.details.engine_kind or "auto"),
-            runs[0],
             picked,
             store=store.folder,
             target=target,

@@ -61,12 +61,13 @@ def check_target(target: Path | str) -> None:
     """Raise UsageError for a file, or an object of a bucket, of a kind that cannot be written here."""
     if not str(target).endswith(BUNDLES):
         raise UsageError(f"{target}: expected a name that ends in {', '.join(BUNDLES)}")
+    if str(target).endswith(".tar.zst"):
+        zstd()
 
 
 def write(
     engine: Engine,
-    run: RunRecord,
-    cells: Sequence[tuple[CellRecord, CaseFile]],
+    cells: Sequence[tuple[RunRecord, CellRecord, CaseFile]],
     *,
     store: Path,
     target: Path,
@@ -74,27 +75,27 @@ def write(
     scrub: Scrub,
     cancel: threading.Event,
 ) -> list[Bundled]:
-    """Write the bundle of recorded cells, whole or not at all, each layer once. ``name``: of the folder of several.
+    """Write the bundle of cells of runs, whole or not at all, each layer once. ``name``: of the folder of several.
 
     Raises UsageError, Unsupported, EngineError.
     """
     check_target(target)
     info = engine.info()
-    for cell, _ in cells:
+    for run, cell, _ in cells:
         if cell.image is None:
             raise UsageError(f"cell {cell.number} of run {run.id} has no image: it is {cell.verdict}: {cell.reason}")
         case = f"reprokit run {shlex.quote(cell.case_path)}"
         if info.capabilities.images and engine.image(cell.image.id) is None:
             raise UsageError(f"{info} has the image of cell {cell.number} of run {run.id} no more: {case} builds it")
     several, made = len(cells) > 1, list[Bundled]()
-    root = name if several else cells[0][1].case.id
+    root = name if several else cells[0][2].case.id
     with tempfile.TemporaryDirectory(dir=target.absolute().parent, prefix=f".{target.name}.") as folder:
         scratch = Path(folder)
-        images = dict.fromkeys(cell.image.id for cell, _ in cells if cell.image)
+        images = dict.fromkeys(cell.image.id for _, cell, _ in cells if cell.image)
         names = {one: f"docker.io/reprokit/bundle:{one.removeprefix('sha256:')[:20]}" for one in images}
         configs = _save(engine, names, scratch, cancel)
         with _archive(scratch / "bundle", target) as archive:
-            for cell, file in cells:
+            for run, cell, file in cells:
                 image = cell.image.id if cell.image else ""
                 one = _gather_content(run, cell, file, store, names[image], info.architecture)
                 place = f"{root}/cells/{file.case.id}-{cell.number}" if several else root

@@ -198,7 +198,9 @@ def subject_of(store: Store | None, what: str, case_id: str | None) -> Subject:
 
 
 def subjects_of(store: Store, what: str) -> list[Subject]:
-    """Every case of a run. Raises as :func:`subject_of`."""
+    """Every case of a run, or of a file or folder. Raises as :func:`subject_of`."""
+    if Path(what).exists() and what not in store.case_keys():
+        return [_of_file(store, what, file.case.id) for file in load(what)]
     run = _run(store, what)
     return [subject_of(store, run.id, key) for key in dict.fromkeys(cell.case_key for cell in run.cells)] if run else []
 

@@ -295,14 +295,14 @@ def admit_bundle(found: OpenBundle, path: str, request: Request) -> list[CaseFil
     """
     if registry.capabilities(request.engine).recipe == "script":
         raise UsageError(f"{path}: a bundle holds a container image: choose another --engine than {request.engine}")
-    files = [load_text(path, text) for text in dict.fromkeys(one.text for one in found.cells)]
+    texts = dict.fromkeys(one.text for one in found.cells)
+    files = [replace(load_text(path, text), trust=Trust.STRANGER) for text in texts]
     if len({file.case.id for file in files}) < len(files):
         raise UsageError(f"{path}: two of its cases have the same id")
-    images = ", ".join(dict.fromkeys(one.image_id for one in found.cells))
-    echo(f"{path}: {found.digest}, with the image {images}, which runs as untrusted whatever is read", err=True)
-    files = [replace(file, trust=Trust.STRANGER) for file in files]
-    # Each is shown with its cells; of several, with all that it has.
-    cells = [one.about.cell for one in found.cells] if len(files) == 1 else []
+    images = {one.image_id for one in found.cells}
+    which = f"the image {min(images)}" if len(images) == 1 else f"{len(images)} images"
+    echo(f"{path}: {found.digest}, with {which}, untrusted whatever is read", err=True)
+    cells = [one.about.cell for one in found.cells] if len(files) == 1 else []  # of several, all of each case are shown
     approve([replace(file, digest=found.digest) for file in files], request, {found.digest: cells})
     return files
 

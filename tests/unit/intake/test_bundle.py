@@ -126,6 +126,16 @@ def canonical(folder: Path, name: str) -> dict[str, object]:
         return bundle.canonical(folder / "saved.tar", archive, name, set())
 
 
+def test_a_folder_of_cases_is_bundled_with_the_last_run_of_each(engine: Saving) -> None:
+    Path("cases").mkdir()
+    for name in ("one", "two"):
+        Path(f"cases/{name}.yaml").write_text(Path("toy.yaml").read_text().replace("id: toy", f"id: {name}"))
+        invoke(["run", f"cases/{name}.yaml", "--base", "registry", "--confirm", "never", "--only", "a=1"])
+    assert invoke(["bundle", "cases", "--all", "-o", "bugs.tar"]) == 0
+    folders = {Path(one).parts[2].partition("-")[0] for one in members(Path("bugs.tar")) if "/cells/" in one}
+    assert folders == {"one", "two"}
+
+
 @pytest.mark.parametrize("name", ["bugs.tar.gz", "bugs.tar.zst"])
 def test_several_cells_are_in_one_archive_with_each_layer_once(
     engine: Saving, name: str, capsys: pytest.CaptureFixture[str]

@@ -71,15 +71,11 @@ def bundled(*more: Member, of_image: bytes | None = None, about: Any = None, wit
 
 def several(*configs: str, more: tuple[Member, ...] = ()) -> bytes:
     """A bundle of cells with these images, of those named 0 and 1, which have a layer in common."""
-    parts = [image(), image(tags=["debian:13"], labels={"org.reprokit.image": "1", "n": "2"})]
     found: dict[str, bytes] = {}
     names = []
-    for one in parts:
+    for one in (image(), image(labels={"org.reprokit.image": "1", "n": "2"})):
         with tarfile.open(fileobj=io.BytesIO(one)) as archive:
-            for name in archive.getnames():
-                stream = archive.extractfile(name)
-                assert stream is not None
-                found[name] = stream.read()
+            found |= {name: stream.read() for name in archive.getnames() if (stream := archive.extractfile(name))}
             names.append(archive.getnames()[1])
     members: list[Member] = []
     for number, config in enumerate(configs):
