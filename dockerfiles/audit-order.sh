@@ -1,5 +1,5 @@
 # The beginning of a command whose pytest and unittest run their tests in reverse order: of any two, the other is first.
-{ mkdir -p /tmp/.reprokit-audit && cat > /tmp/.reprokit-audit/sitecustomize.py; } <<'REPROKIT' || true
+audit=$(mktemp -d) && cat > "$audit/sitecustomize.py" <<'REPROKIT' || true
 import importlib.machinery, sys
 MARK = "reprokit audit: reversed"
 def of_pytest(module):
@@ -41,4 +41,4 @@ class Finder:
 if sys.version_info >= (3, 4):
     sys.meta_path.insert(0, Finder)
 REPROKIT
-export PYTHONPATH="/tmp/.reprokit-audit${PYTHONPATH:+:$PYTHONPATH}"
+export PYTHONPATH="$audit${PYTHONPATH:+:$PYTHONPATH}"

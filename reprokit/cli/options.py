@@ -193,10 +193,8 @@ def unit(name: str) -> Callable[[click.Context, click.Parameter, str | None], An
     """A callback that reads a size or duration as case files spell them."""
 
     def read(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
-        if value is None:
-            return None
         try:
-            return getattr(units, name)(value)
+            return None if value is None else getattr(units, name)(value)
         except ValueError as error:
             raise click.BadParameter(f"{value}: expected {error}") from None
 

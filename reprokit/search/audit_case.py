@@ -5,11 +5,9 @@ time. A condition is the case rewritten; a line in the log of its trial says tha
 from __future__ import annotations
 
 import calendar
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from reprokit.case import emit
@@ -20,6 +18,7 @@ from reprokit.case.validate import merge
 from reprokit.core.errors import UsageError
 from reprokit.core.files import shipped
 from reprokit.core.json_record import JsonRecord
+from reprokit.engine import registry
 from reprokit.environment.cases import load_text
 from reprokit.evidence.auditing import ConditionKind, ConditionTrials, Variant, classify, reference_of
 from reprokit.evidence.model import Outcome, Verdict
@@ -126,7 +125,8 @@ class _Audit:
             every.append(AuditCondition("network", "with a network", value="bridge"))
         coming, past = days(self._today, spec.environment.pip_before)
         every += map(on, [*coming, *past] if departs else coming)
-        return [one for one in every if one.kind in self._given.kinds]
+        on_host = registry.capabilities(self._session.request.engine).recipe == "script"  # nothing is installed there
+        return [one for one in every if one.kind in self._given.kinds and not (on_host and one.kind == "date")]
 
     def _try(self, conditions: Sequence[AuditCondition], trials: int) -> Search[None]:
         asked = [(one, variant) for one in conditions for variant in self._variants]
@@ -172,7 +172,8 @@ class _Audit:
         assert record is not None
         judged = [trial for trial in record.trials if trial.outcome not in STOPPING]
         reason = f"{record.verdict}: {record.reason}"
-        if judged and condition.mark and not _has_mark(self._session.folder, judged[0].log, condition.mark):
+        mark = f"reprokit audit: {condition.mark}".encode()
+        if judged and condition.mark and mark not in read_log(self._session.folder, judged[0].log):
             judged, reason = [], condition.unproven
         odd = [trial for trial in judged if trial.outcome is not WANTED[variant][0]]
         return ConditionTrials(
@@ -184,11 +185,6 @@ class _Audit:
             departed=len(odd),
             reason=odd[-1].reason if odd else reason,
         )
-
-
-@functools.cache
-def _has_mark(folder: Path, log: str, mark: str) -> bool:
-    return f"reprokit audit: {mark}".encode() in read_log(folder, log)
 
 
 def _program(name: str) -> str:

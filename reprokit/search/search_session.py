@@ -406,10 +406,11 @@ class SearchSession(Invocation):
         number = self._numbers.get(self._key(candidate), 0)
         try:
             task = task_of(number, file, file.case, "case", candidate.cell, self.request, self._checked)
-            if candidate.fresh and self.record is not None:
-                task = dataclasses.replace(task, rebuilt=self.record.id)
+            own = self.record.id if candidate.fresh and self.record else ""
             # A rewritten case has no expectations.
-            return dataclasses.replace(task, expected=None, tried=candidate.name) if candidate.file else task
+            return (
+                dataclasses.replace(task, expected=None, tried=candidate.name, rebuilt=own) if candidate.file else task
+            )
         except CaseError as error:
             if runner is not None:
                 record = CellRecord(

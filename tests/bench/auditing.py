@@ -128,7 +128,7 @@ OTHERS = [
     Planted("sound", "sound-xfail", BUG, "import pytest; pytest.skip('no')", "pass", command=PYTEST),
     Planted("flaky test", "flaky-hash", "assert FIXED and next(iter({'a', 'b'})) == 'a'"),
     Planted("flaky test", "flaky-clock", "assert FIXED and time.time_ns() // 1000 % 3"),
-    Planted("flaky test", "flaky-memory", "assert FIXED and id(object()) // 4096 % 4"),
+    Planted("flaky test", "flaky-memory", "assert FIXED and (id(object()) >> 24) % 4"),
     Planted("flaky test", "flaky-cores", "assert FIXED and len(os.sched_getaffinity(0)) > 1"),
     Planted("flaky test", "flaky-race", "n = []\ndef f():\n    time.sleep(random.random() / 50); n.append(threading.get_ident())\n"
             "t = [threading.Thread(target=f) for _ in range(2)]\nfor one in t: one.start()\nfor one in t: one.join()\n"

@@ -202,6 +202,12 @@ def test_a_case_without_a_fix_a_wrong_one_and_one_that_is_compared(
     assert "expected a duration" in capsys.readouterr().err
 
 
+def test_nothing_is_installed_on_this_host_for_another_day(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    world = World(bug)
+    found = audit(world, monkeypatch, tmp_path, "--engine", "venv", "--trials", "2")
+    assert {one["kind"] for one in found["trials"]} == {"", "order", "core", "network", "rebuilt"}
+
+
 def test_days_that_are_tried() -> None:
     coming, past = days(date(2026, 11, 29), "")
     assert [str(day) for day in coming] == ["2027-12-31", "2028-02-29", "2046-11-04"]
