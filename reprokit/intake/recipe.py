@@ -19,12 +19,14 @@ from typing import Any
 
 from reprokit.core.files import read_regular
 from reprokit.environment.catalog import OURS
-from reprokit.intake.bug import MOST, WORKDIR, WrongBug, path, python
+from reprokit.intake.bug import MOST, WrongBug, path, python
 
+WORKDIR = "/task"
+"""Of cases of tasks, which may have a folder of our usual name."""
 IMAGE = re.compile(r"[a-z0-9][\w./:@-]{0,250}")
 _HEREDOC = re.compile(r"(?<!\S)\d*<<(-?)([\"']?)(\w+)\2(?!\S)")
 _PAIR = re.compile(r"""([A-Za-z_]\w*)=((?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^\s"'\\])*)""")
-_OPTION = re.compile(r"--(\w+)(?:=(\S+))?\s+(?:\\\n\s*)?")
+_OPTION = re.compile(r"(?:\\\n\s*)*--(\w+)(?:=(\S+))?\s+(?:\\\n\s*)?")
 _OFFICIAL = re.compile(r"(?:docker\.io/)?(?:library/)?(\w+):([a-z0-9.]+?)(?:-slim)?(?:-[a-z]+)?(?:@sha256:\w+)?")
 _NO_EFFECT = ("CMD", "ENTRYPOINT", "EXPOSE", "HEALTHCHECK", "LABEL", "MAINTAINER", "STOPSIGNAL", "VOLUME")
 """In a container that runs another command."""
@@ -106,6 +108,13 @@ def _expanding(text: str) -> str:
     return '"' + re.sub(r"""["`\\]|\$(?![A-Za-z_{])""", r"\\\g<0>", plain) + '"'
 
 
+def _words(text: str, shown: str) -> list[str]:
+    try:
+        return [*map("".join, json.loads(text))] if text.startswith("[") else shlex.split(text)
+    except (ValueError, TypeError):
+        raise WrongBug(shown) from None
+
+
 @dataclass(kw_only=True)
 class _Translation:
     folder: Path
@@ -117,7 +126,12 @@ class _Translation:
         one, setup = rest.replace("\\\n", ""), self.recipe.setup
         shown, already = f"the Dockerfile has {name} {one[:60]!r}, which a case cannot do", len(setup)
         if name == "FROM" and not (self.recipe.image or self.recipe.cell):
-            self._from([word for word in one.split() if not word.startswith("--platform=")], shown)
+            words = [word for word in one.split() if not word.startswith("--platform=")]
+            image = re.sub(r"\$\{?(\w+)\}?", lambda one: self.arguments.get(one[1], ""), words[0] if words else "")
+            if not IMAGE.fullmatch(image) or image == "scratch":
+                raise WrongBug(shown)
+            self.recipe.image, self.recipe.cell, said = system_of(image)
+            self.recipe.notes += [said] if said else []
         elif name in ("ARG", "ENV"):
             old = name == "ENV" and not re.match(r"[A-Za-z_]\w*=", one)
             pairs = [(*one.split(None, 1), "", "")[:2]] if old else _PAIR.findall(one)
@@ -135,14 +149,6 @@ class _Translation:
             raise WrongBug(shown)
         self.recipe.start += setup[already:] if name in ("ENV", "WORKDIR") else []
 
-    def _from(self, words: list[str], shown: str) -> None:
-        image = re.sub(r"\$\{?(\w+)\}?", lambda one: self.arguments.get(one[1], ""), words[0]) if words else ""
-        if not IMAGE.fullmatch(image) or image == "scratch":
-            raise WrongBug(shown)
-        self.recipe.cell, said = system_of(image)
-        self.recipe.notes += [said] if said else []
-        self.recipe.image = "" if self.recipe.cell else image
-
     def _run(self, rest: str, documents: list[tuple[str, str]], shown: str) -> None:
         while option := _OPTION.match(rest):
             parts = dict(part.partition("=")[::2] for part in (option[2] or "").split(","))
@@ -156,28 +162,19 @@ class _Translation:
         if len(documents) == 1 and _HEREDOC.fullmatch(rest.strip()):
             text = documents[0][1]
         elif rest.startswith("["):
-            text = shlex.join(self._words(rest.replace("\\\n", ""), shown)) + "\n"
+            text = shlex.join(_words(rest.replace("\\\n", ""), shown)) + "\n"
         end = "STEP"
         while end in text.split("\n"):
             end += "_"
         run = "chmod 755 /tmp/step && /tmp/step" if text.startswith("#!") else "/bin/sh /tmp/step"
         self.recipe.setup += [f"cat > /tmp/step <<'{end}'", *text.removesuffix("\n").split("\n"), end, run]
 
-    def _words(self, text: str, shown: str) -> list[str]:
-        try:
-            found = json.loads(text) if text.startswith("[") else shlex.split(text)
-        except ValueError:
-            found = []
-        if not found or not all(isinstance(word, str) for word in found):
-            raise WrongBug(shown)
-        return list(found)
-
     def _copy(self, rest: str, shown: str) -> None:
         while option := _OPTION.match(rest):
             if option[1] not in ("chown", "chmod", "link"):  # a file has the mode that it has in the task
                 raise WrongBug(shown)
             rest = rest[option.end() :]
-        *sources, target = self._words(rest, shown)
+        *sources, target = _words(rest, shown) or [""]
         place, within = _expanding(target), len(sources) > 1 or target.endswith(("/", "."))
         for source in sources:
             if here := self._context(source, shown):
@@ -196,13 +193,13 @@ class _Translation:
         return shlex.quote(f"{WORKDIR}/context/{name}") + "/." * found.is_dir() if files else ""
 
 
-def system_of(image: str) -> tuple[Mapping[str, str], str]:
-    """(the axes of a cell that an official image of Debian, Ubuntu or Python is, a comment); none for another image."""
+def system_of(image: str) -> tuple[str, Mapping[str, str], str]:
+    """(an image, {}, ''), or ('', the axes of a cell that an official one of Debian, Ubuntu, Python is, a comment)."""
     family, tag = found.groups() if (found := _OFFICIAL.fullmatch(image)) else ("", "")
     for name, release in OURS.releases().items():
         if family == release.family and tag in (release.codename, name.partition("-")[2]):
-            return {"os": name}, ""
+            return "", {"os": name}, ""
     if family == "python" and re.fullmatch(r"\d+\.\d+(?:\.\d+)?", tag):
         cell, why = python(tag)
-        return cell, f"In place of the image {image}: the same Python. {why}".strip()
-    return {}, ""
+        return "", cell, f"In place of the image {image}: the same Python. {why}".strip()
+    return image, {}, ""

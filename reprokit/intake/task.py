@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from typing import Any
 
+from reprokit.core.files import shipped
 from reprokit.intake.bug import DatasetItem, describe
 from reprokit.intake.draft import Draft, literal
-from reprokit.intake.recipe import ImageSteps
+from reprokit.intake.recipe import WORKDIR, ImageSteps
 
 _FIX = "TASK_FIX"
 """The variable that only the fix sets. Both variants have the same files, and so the same image."""
@@ -48,6 +48,7 @@ class ImageTask(DatasetItem):
                 name: {**file, "content": literal(file["content"])} if isinstance(file, dict) else literal(file)
                 for name, file in {**recipe.files, **self.files}.items()
             },
+            "workdir": WORKDIR,
             "command": literal("\n".join(shell) + "\n"),
             "resources": {"timeout": "30m", "user": "root"},
             "expect": {"failure": dict(self.failure), "reproduces": "all"},
@@ -69,7 +70,7 @@ def graded(
     if _BY_LINES.fullmatch(parser):
         files = {
             "eval.sh": script,
-            "tests.awk": resources.files("reprokit.intake").joinpath("data/tests.awk").read_text("utf-8"),
+            "tests.awk": (shipped("dockerfiles") / "tests.awk").read_text("utf-8"),
         }
         for name, ids in (("to-fix.txt", fails), ("to-stay.txt", passes)):
             # Some parsers keep but the end of a path that is a parameter: all of that function count.

@@ -49,3 +49,25 @@ def test_a_task_of_swe_bench_5_is_built_from_its_dockerfile_and_graded_by_the_na
     user.types("new", "--data-set", "swe-bench", "repo", "-o", "bugs")
     user.types("run", "bugs", "--fix")
     assert [cell["verdict"] for cell in user.cells()] == ["reproduced", "not-reproduced"]
+
+
+def test_a_case_that_is_a_task_and_again_a_case_has_the_same_verdicts(user: User) -> None:
+    user.write(
+        "case.yaml",
+        """\
+schema: reprokit/v1
+id: no-comma
+title: A greeting has no comma
+matrix: {os: [debian-12], python: [none]}
+environment: {apt: [git]}
+files: {greet.sh: "echo Hello $1"}
+command: sh greet.sh x | grep "Hello, x"
+expect: {reproduces: all}
+fix: {files: {greet.sh: "echo Hello, $1"}}
+""",
+    )
+    for kind in ("swe-bench", "harbor"):
+        user.types("render", "case.yaml", "--as", kind, "-o", kind)
+        user.types("new", "--data-set", kind, kind, "-o", "back")
+    user.types("run", "case.yaml", "back", "--fix")
+    assert [cell["verdict"] for cell in user.cells()] == ["reproduced", "not-reproduced"] * 3

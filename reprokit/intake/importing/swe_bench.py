@@ -333,8 +333,8 @@ def _tests(
     modules = [one for one in files if re.search(r"(^|/)test[^/]*\.py$", one)]
     if any("::" in one or one.endswith(".py") for one in fails):
         # Some names are cut at their first blank: the function has them all.
-        whole = {name: [one.partition("[")[0] if _is_cut(one) else one for one in ids] for name, ids in lists.items()}
-        runner, kept = "python -m pytest", {name: list(dict.fromkeys(ids)) for name, ids in whole.items()}
+        runner, cut = "python -m pytest", re.compile(r"\[(?!.*\]$).*", re.DOTALL)
+        kept = {name: list(dict.fromkeys(cut.sub("", one) for one in ids)) for name, ids in lists.items()}
     elif all(_UNITTEST.fullmatch(one) for one in fails):
         runner = _RUNNERS.get(repo, "python -m unittest")
         kept = {
@@ -360,10 +360,6 @@ def _tests(
     said = f"Left out: {pluralize(left_out, 'test')} whose ids the runner does not take."
     comments = [said] if left_out and "pytest" not in runner else []
     return "\n".join(lines) + "\n", written, comments
-
-
-def _is_cut(name: str) -> bool:
-    return "[" in name and not name.endswith("]")
 
 
 def _notes(row: Mapping[str, Any], known: bool, comments: Sequence[str]) -> dict[Loc, tuple[str, ...]]:

@@ -80,10 +80,10 @@ CMD ["never"]
             *begun,
             *[*step, "one \\", "  two <<EOF", "line", "EOF", *run],
             *[*step, "echo 'a b'", *run],
-            "[ -e /run/a ] || { mkdir -p $(dirname /run/a); cp /workspace/context/a.txt /run/a; }",
+            "[ -e /run/a ] || { mkdir -p $(dirname /run/a); cp /task/context/a.txt /run/a; }",
             *[*step, "three", *run],
-            'mkdir -p "$(dirname "/to")" && cp -R /workspace/context/a.txt "/to"',
-            'mkdir -p "/sub/" && cp -R /workspace/context/sub/. "/sub/"',
+            'mkdir -p "$(dirname "/to")" && cp -R /task/context/a.txt "/to"',
+            'mkdir -p "/sub/" && cp -R /task/context/sub/. "/sub/"',
         ]
         assert found.files == {"context/a.txt": "a.txt", "context/sub/b.txt": "sub/b.txt"}
 
@@ -336,7 +336,7 @@ class TestHarbor:
         [file] = load("harbor-say-hello.yaml")
         case = file.case
         assert (case.title, dict(case.matrix.axes)) == ("Say hello", {"os": ("debian-12",)})
-        assert 'cp -R /workspace/context/start.txt "."' in str(case.environment.setup)
+        assert 'cp -R /task/context/start.txt "."' in str(case.environment.setup)
         assert {"tests/test.sh", "solution/solve.sh", "context/start.txt"} == set(case.files)
         assert "env WHO='a b' /tests/test.sh" in str(case.command)
         assert str(case.expect.failure.output) == "/^reward: 0/"

@@ -106,6 +106,7 @@ COMMANDS = [
     ("run", "--build-only"),
     ("render",),
     ("render", "--devcontainer", "-o", "out"),
+    ("render", "--as", "swe-bench", "-o", "out"),
     ("lock",),
     ("isolate", "--bad", "a=1", "--good", "a=2"),
     ("bisect", "--axis", "a=1..2"),
