@@ -37,8 +37,8 @@ def export(task: Task, fixed: Task | None, request: Request, output: Path, kind:
     """
     failure, spec = task.case.expect.failure, task.spec
     pattern = "" if failure.exit_code or failure.exception or failure.signal else failure.output or ""
-    if spec.limits.gpus or spec.datasets or failure.out_of_memory:
-        raise UsageError(f"{task.file.path}: {kind} has no place for GPUs, data, or a limit of memory")
+    if spec.limits.gpus or spec.datasets or failure.out_of_memory or task.reference:
+        raise UsageError(f"{task.file.path}: {kind} has no place for GPUs, data, a limit of memory, or a second cell")
     name = "reprokit__" + re.sub(r"[^a-z0-9.]+", "-", folder_name(task).lower()).strip("-.")
     values = {"name": name, "seconds": int(spec.limits.timeout), "workdir": spec.workdir}
     if kind == "pytest":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import yaml
 
 from reprokit.cli import invoke
 from reprokit.environment.cases import load
+from tests import bug_datasets
 
 CASE = """\
 schema: reprokit/v1
@@ -100,6 +102,18 @@ def test_a_test_of_pytest_fails_as_the_case_does() -> None:
     assert subprocess.run(words, capture_output=True).returncode == 0
 
 
+def test_sources_are_in_the_work_folder_and_the_patch_is_of_them(tmp_path: Path) -> None:
+    made = bug_datasets.project(tmp_path)
+    Path("rows.jsonl").write_text(json.dumps(bug_datasets.row(made)))
+    assert invoke(["new", "--data-set", "swe-bench", "rows.jsonl", "-o", "bugs"]) == 0
+    words = ["--as", "harbor", "-o", "out", "--base", "registry", "--source", f"greet={made.folder}"]
+    assert invoke(["render", "bugs", *words]) == 0
+    [folder] = Path("out").iterdir()
+    assert "test_comma" in (folder / "environment/sources/greet" / bug_datasets.TEST).read_text()
+    patch = (folder / "solution/fix.patch").read_text()
+    assert re.findall("^diff .*", patch, re.MULTILINE) == ["diff --git a/greet/greet.py b/greet/greet.py"]
+
+
 @pytest.mark.parametrize("kind", ["swe-bench", "harbor"])
 def test_a_task_is_a_case_again(kind: str) -> None:
     assert export(kind) == 0
@@ -115,6 +129,7 @@ def test_a_task_is_a_case_again(kind: str) -> None:
     ("old", "new", "why"),
     [
         ("sh test.sh", "sh test.sh\nresources: {gpus: 1}", "no place for GPUs"),
+        ("expect: {", "expect: {slower_than: {ratio: 2, of: {who: y}}, ", "a second cell"),
         ("fix:\n  summary: With a comma", "tags:", "does not have"),
         ("  summary: With a comma\n", "  environment: {apt: [jq]}\n", "changes how the image is built"),
     ],
