@@ -138,9 +138,15 @@ class Ground:
             time.sleep(0.5)
 
     def ours(self, case: str) -> list[str]:
-        """The containers of a case."""
-        found = self.client().containers(all=True, filters={"label": f"{ownership.CASE}={case}"})
-        return [one["Id"] for one in found]
+        """The containers of a case that can be removed.
+
+        Docker 29, killed while it removes one, may list it as dead until it starts again, and say that there is none.
+        """
+        client, found = self.client(), []
+        for one in client.containers(all=True, filters={"label": f"{ownership.CASE}={case}"}):
+            with contextlib.suppress(docker.errors.NotFound):
+                found.append(str(client.inspect_container(one["Id"])["Id"]))
+        return found
 
 
 @contextlib.contextmanager
