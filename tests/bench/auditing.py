@@ -215,7 +215,3 @@ def lines(folder: Path, only: Sequence[str] = ()) -> Iterator[str]:
     alarms = sum(found.get(one.name) != "sound" for one in chosen if one.finding == "sound")
     yield f"recall {noticed} of {len(wrong)}, {hits} of them by class; {alarms} of {len(chosen) - len(wrong)} sound ones not"
     yield f"{len(chosen)} cases in {(time.time() - began) / 60:.1f} min"
-
-
-if __name__ == "__main__":
-    sys.stdout.writelines(f"{line}\n" for line in lines(Path(sys.argv[1]), sys.argv[2:]))
