@@ -6,6 +6,7 @@ reward of 0 to 1. Tasks of several steps or containers are refused.
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -93,7 +94,9 @@ def _task(key: str, folder: Path) -> ImageTask:
 
 def _variables(config: Mapping[str, Any], part: str, folder: Path) -> str:
     """The variables of a part of task.toml, as words of a shell. Raises WrongBug."""
-    env = (config.get(part) or {}).get("env") or {}
-    if not all(one.isidentifier() and "$" not in str(value) for one, value in env.items()):
+    asked = (config.get(part) or {}).get("env") or {}
+    # A variable of the host is never taken: its default is.
+    env = {one: re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", str(value)) for one, value in asked.items()}
+    if not all(one.isidentifier() and "$" not in value for one, value in env.items()):
         raise WrongBug(f"{folder}/task.toml: {part}.env takes variables of the host, or has names that no variable has")
-    return " ".join(f"{one}={shlex.quote(str(value))}" for one, value in env.items())
+    return " ".join(f"{one}={shlex.quote(value)}" for one, value in env.items())

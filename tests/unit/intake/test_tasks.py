@@ -314,7 +314,7 @@ class TestSweBench5:
 def harbor(place: Path, **files: str) -> Path:
     """A task of Harbor; ``files`` replace those that it has, by their paths."""
     contents = {
-        "task.toml": 'schema_version = "1.4"\n[environment]\nworkdir = "/app"\n[verifier.env]\nWHO = "a b"\n',
+        "task.toml": 'schema_version = "1.4"\n[environment]\nworkdir = "/app"\n[verifier.env]\nWHO = "${WHO:-a b}"\n',
         "instruction.md": "# Say hello\n\nWrite it to a file.\n",
         "environment/Dockerfile": "FROM debian:bookworm-slim\nWORKDIR /app\nCOPY start.txt .\n",
         "environment/start.txt": "start\n",
