@@ -27,7 +27,6 @@ from reprokit.search.search_session import SearchSession
 EXAMPLES = """\b
 Examples:
   reprokit audit bugs/ --json audit.json              # every case of a folder
-  reprokit audit bugs/black-3.yaml --trials 30        # so many exclude a departure in 10 % of runs
   reprokit audit bugs/ --without rebuilt --time 8h    # begins no case after 8 hours; with --resume, it goes on
 
 \b

@@ -1,6 +1,4 @@
-"""What trials say of the ground truth of a case: whether it fails before its fix and passes with it, and what else
-decides that: where a likelihood ratio excludes chance (:mod:`.strength`). Pure.
-"""
+"""What trials say of a case: whether it fails before its fix and passes with it, and what else decides that. Pure."""
 
 from __future__ import annotations
 

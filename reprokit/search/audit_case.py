@@ -1,6 +1,4 @@
-"""The search of ``reprokit audit``: a case before its fix and with it, as it is and under one changed condition at a
-time. A condition is the case rewritten; a line in the log of its trial says that it holds.
-"""
+"""The search of ``reprokit audit``: a case without and with its fix, as it is and with one thing changed at a time."""
 
 from __future__ import annotations
 
