@@ -177,13 +177,31 @@ def drafting_cases(data: bytes, folder: Path) -> None:
 
 def kind_of(data: bytes) -> str:
     """The kind of data set that an input is."""
+    if data.startswith(b"#task"):
+        return "harbor"
     return "bugsinpy" if data.startswith(b"#file ") else "swe-bench"
 
 
 def importing_bugs(data: bytes, folder: Path) -> None:
-    """A data set: a row of SWE-bench, or the files of a bug of BugsInPy, each behind a line ``#file NAME``."""
+    """A data set: a row of SWE-bench, or the files of a bug of BugsInPy, each behind a line ``#file NAME``, or of a
+    task of Harbor, after a line ``#task``."""
     name, place = kind_of(data), folder / "rows.jsonl"
-    if name == "bugsinpy":
+    if name == "harbor":
+        place = folder / "task"
+        for part in (b"\n" + data).split(b"\n#file ")[1:]:
+            file, _, content = part.partition(b"\n")
+            if file in (
+                b"task.toml",
+                b"environment/Dockerfile",
+                b"environment/a",
+                b"solution/solve.sh",
+                b"tests/test.sh",
+            ):
+                (place / file.decode()).parent.mkdir(parents=True, exist_ok=True)
+                (place / file.decode()).write_bytes(content)
+        if not (place / "task.toml").is_file():
+            return
+    elif name == "bugsinpy":
         place = folder / "data"
         bug = place / "projects/p/bugs/1"
         bug.mkdir(parents=True)
