@@ -59,7 +59,7 @@ def on(day: date, kind: ConditionKind = "date") -> AuditCondition:
 def days(today: date, before: str) -> tuple[list[date], list[date]]:
     """Days to come, and gone by. ``before``: when packages of the case were taken (RFC 3339), '' = not known."""
     leap = next(year for year in range(today.year + 1, today.year + 9) if calendar.isleap(year))
-    far = today.replace(year=today.year + 20, day=1)
+    far = today.replace(year=min(today.year + 10, 2037), day=1)  # before 32 bits end
     ago = [today.replace(year=today.year - years, day=1) for years in (2, 8)]
     coming = [date(today.year + 1, 12, 31), date(leap, 2, 29), far + timedelta(days=6 - far.weekday())]
     return coming, [date.fromisoformat(before[:10])] if before else ago

@@ -81,7 +81,7 @@ def test_another_day_and_an_image_that_differs_when_it_is_built_again(user: User
     # In the image that exists, which no variable and no command changes.
     command = f"test $(cat /opt/built) = {built} && python -m unittest test_it"
     user.write("drift.yaml", plain.replace("cat /opt/built\n", f"{command}\n"))
-    command = "python -m unittest test_it && test $(date +%Y) -lt 2040"
+    command = "python -m unittest test_it && test $(date +%Y) -lt 2035"
     user.write("bomb.yaml", CASE.format(name="bomb", first="pass", last="pass", command=command))
     found, said = findings(user, "--trials", "5", "--without", "order", "--without", "core", status=1)
     assert found == {"bomb": "time bomb", "drift": "drift"}

@@ -210,7 +210,7 @@ def test_nothing_is_installed_on_this_host_for_another_day(monkeypatch: pytest.M
 
 def test_days_that_are_tried() -> None:
     coming, past = days(date(2026, 11, 29), "")
-    assert [str(day) for day in coming] == ["2027-12-31", "2028-02-29", "2046-11-04"]
+    assert [str(day) for day in coming] == ["2027-12-31", "2028-02-29", "2036-11-02"]
     assert [str(day) for day in past] == ["2024-11-01", "2018-11-01"]
     assert days(date(2028, 2, 29), "2019-05-04T00:00:00Z")[1] == [date(2019, 5, 4)]
 
