@@ -91,7 +91,7 @@ def _context(task: Task, fixed: Task, request: Request, tail: str) -> tuple[byte
         _write(Path(place) / "a", tree)
         _write(Path(place) / "b", _tree(fixed, other))
         words = ["git", "diff", "--no-index", "--no-prefix", "--binary", "a", "b"]
-        plain = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull}
+        plain = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
         patch = subprocess.run(words, cwd=place, capture_output=True, env=plain).stdout
     if release := OURS.releases().get(image.environment.os):
         text = image.rendered.starting_from({image.environment.base.reference: release.image})

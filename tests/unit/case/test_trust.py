@@ -98,7 +98,7 @@ USES: dict[str, tuple[str, dict[str, str]]] = {
             "run/fleet/cluster.py": ENGINE,
         },
     ),
-    "git": (r'"git"', {"run/sources.py": "any_source"}),
+    "git": (r'"git"', {"run/sources.py": "any_source", "run/exporting.py": "of two folders of ours: no address"}),
     "folders of this host": (
         r"\bMount\(",
         {
