@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 import uuid
@@ -25,7 +27,7 @@ from reprokit.engine.protocol import ENVIRONMENT, IMAGE, Mount, Progress
 from reprokit.engine.site import Site
 from reprokit.environment.debugging import CAPABILITY
 from reprokit.evidence.model import Ending
-from reprokit.intake.bundle import canonical
+from reprokit.intake.bundle import add, canonical
 from tests.conformance.conftest import Subject
 from tests.conftest import never, trial
 from tests.terminals import PATIENCE, users_terminal
@@ -309,7 +311,8 @@ def test_an_image_is_saved_and_loaded_again_as_it_was(subject: Subject, tmp_path
     name = f"docker.io/{build.tag}-again"
     try:
         subject.engine.save(built.id, saved, never())
-        canonical(saved, archive, name)
+        with tarfile.open(archive, "w") as target:
+            add(target, "manifest.json", json.dumps([canonical(saved, target, name, set())]).encode())
         subject.engine.remove_image(build.tag)
         assert subject.engine.image(built.id) is None
         loaded = subject.engine.load(archive, name)
