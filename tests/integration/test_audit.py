@@ -56,7 +56,6 @@ def findings(user: User, *words: str, status: int) -> tuple[dict[str, str], str]
     return {one["case"]["id"]: one["answer"]["finding"] for one in done["cases"]}, said
 
 
-@pytest.mark.engines
 def test_planted_cases_are_found_and_a_sound_one_is_not(user: User) -> None:
     for name, (first, last, _) in PLANTED.items():
         text = CASE.format(name=name, first=first, last=last, command="python -m unittest test_it")
