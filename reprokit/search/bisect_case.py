@@ -173,10 +173,12 @@ def _bisect(
             f"{record.verdict}{': ' + first_line(record.reason) if at_end else ''}" if record else "unknown"
         )
     tallies = {place: known.tally(candidates[place]) for place in found.readings}
+    if not found.found:
+        return found, reasons, tallies, []
     sides = (found.last, found.next) if found.broken_since else (found.next, found.last)
     good, bad = ([one] if (one := session.record_of(candidates[place])) else [] for place in sides)
     more = [same_changes(good, bad, (line.axis, line.of)), *list_moved_submodules(line, found.last, found.next)]
-    return found, reasons, tallies, [one for one in more if one and found.found]
+    return found, reasons, tallies, [one for one in more if one]
 
 
 def find_contradictions(line: BisectLine, found: Bisection, before: Mapping[str, str]) -> list[str]:
