@@ -83,11 +83,12 @@ def plan_removals(
             state.remove(one)
     if older_than is not None:
         while old := [one for one in state.removable() if now - one.used > older_than]:
-            state.remove(min(old, key=lambda one: one.used))
+            state.remove(min(old, key=lambda one: (one.used, one.key)))
     while budget is not None and state.total > budget:
         if not (candidates := [one for one in state.removable() if one.bytes]):
             break
-        state.remove(min(candidates, key=lambda one: (one.kind == LOG, state.worth(one, now))))
+        # An engine lists what it made within one second in any order: a dry run and the run after it choose alike.
+        state.remove(min(candidates, key=lambda one: (one.kind == LOG, state.worth(one, now), one.used, one.key)))
     bound = {part: size for one in kept.values() if one.stays for part, size in one.parts.items()}
     return RemovalPlan(
         removals=tuple(state.removals), total=total, left=state.total, bound=sum(bound.values()), budget=budget

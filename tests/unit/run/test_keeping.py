@@ -101,6 +101,13 @@ def test_what_is_cheap_large_old_and_seldom_used_goes_first() -> None:
     assert removed([same[0], *often], budget=299) == ["a"]
 
 
+def test_of_equals_the_same_one_goes_however_the_engine_lists_them() -> None:
+    same = [image("a"), image("b"), image("c")]
+    for items in (same, same[::-1]):
+        assert removed(items, budget=250) == ["a"], "what a dry run showed"
+        assert removed(items, older_than=-1) == ["a", "b", "c"]
+
+
 def test_what_no_time_is_known_of_is_taken_to_be_made_at_twenty_megabytes_a_second() -> None:
     assert cost(image("a", 40_000_000, seconds=None)) == 2.0
 
