@@ -10,9 +10,10 @@ from reprokit.environment.axes import AXES
 ACTION = Path(__file__).parents[2] / ".github" / "actions" / "reprokit" / "action.yml"
 _BEGIN = "# The known axes: make docs-generated writes these lines."
 _END = "# End of the known axes."
+_NAMES = tuple(axis.name for axis in AXES)
 
 
-def text(names: tuple[str, ...] = tuple(axis.name for axis in AXES)) -> str:
+def text(names: tuple[str, ...] = _NAMES) -> str:
     """The action with the lines of these axes. Raises ValueError where it has no place for them."""
     inputs = [f'{name}: {{description: "Replaces the axis {name}: A,B", default: ""}}' for name in names]
     environ = [f"INPUT_{name.upper().replace('-', '_')}: ${{{{ inputs.{name} }}}}" for name in names]

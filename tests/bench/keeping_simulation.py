@@ -61,7 +61,7 @@ def nights(seed: int, count: int = NIGHTS) -> Iterator[list[list[Layer]]]:
         if night % 30 == 29:
             releases[rng.randrange(12)] += 1
         chosen = dict.fromkeys([*range(10), *rng.choices(range(len(images)), weights, k=20)])
-        yield [_layers(*images[number], releases, sizes) for number in chosen]
+        yield [_layers(*images[number], releases=releases, sizes=sizes) for number in chosen]
 
 
 def _layers(base: Layer, python: int, framework: int, own: Layer, releases: list[int], sizes: list[int]) -> list[Layer]:

@@ -26,6 +26,7 @@ from reprokit.report.html import writing
 from reprokit.store import delivery, recorder, targets, upkeep
 from reprokit.store.database import Store
 from reprokit.store.errors import StoreError, Trouble
+from reprokit.store.files import BucketFiles
 from reprokit.store.journal import pending
 from reprokit.store.places import read_log
 from reprokit.store.remote import folder_of
@@ -467,16 +468,16 @@ def test_pages_go_to_a_bucket_with_what_leads_to_them_last(
 
     index = s3fs().cat_file(f"{root}/index.html")
     store.put(run("run-3", cell(1, case_id="another")), {})
-    put = targets.BucketFiles.put
+    put = BucketFiles.put
     with tcp_proxy(port_of(s3)) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.port}")
 
-        def cut(files: targets.BucketFiles, path: Path, name: str, kind: str = "") -> None:
+        def cut(files: BucketFiles, path: Path, name: str, kind: str = "") -> None:
             if name == "data/overview.js":
                 proxy.cut()
             put(files, path, name, kind)
 
-        monkeypatch.setattr(targets.BucketFiles, "put", cut)
+        monkeypatch.setattr(BucketFiles, "put", cut)
         assert invoke([*report, bucket]) == 2
         assert f"the place of the pages, {bucket}, cannot be used" in capsys.readouterr().err
     monkeypatch.undo()

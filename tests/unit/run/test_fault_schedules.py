@@ -53,7 +53,7 @@ LONGEST = 20.0
 """Seconds that a schedule may take: it is over in less than one, and hangs for ever where something is wrong."""
 
 
-class Fault(enum.StrEnum):
+class Fault(str, enum.Enum):
     """What goes wrong at a call."""
 
     REFUSED = "refused"
