@@ -133,6 +133,9 @@ def looks_like_case(text: str) -> bool:
 
 def decode(path: str, data: bytes, *, optional: bool = False) -> Text | Problem:
     """The text of what was read at ``path``."""
+    if re.search("[\x00-\x1f\x7f-\x9f]", path):  # it would make lines of a message, and colours
+        message = "its name has a line end or another control character"
+        return Problem(path=ascii(path), line=1, column=1, message=message, hint="rename the file")
     if len(data) > MAX_BYTES:
         message = f"more than {MAX_BYTES // 1024**2} MiB is not a case file"
         return Problem(path=path, line=1, column=1, message=message, hint="large data belongs in a dataset")

@@ -230,6 +230,15 @@ def test_a_huge_file_is_refused(tmp_path: Path) -> None:
         load(path)
 
 
+@pytest.mark.parametrize("name", ["a\nall.yaml: valid.yaml", "\x1b[2Ja.yaml", "a\r.md"])
+def test_the_name_of_a_file_makes_no_line_of_ours(tmp_path: Path, name: str) -> None:
+    write(tmp_path / name, MINIMAL)
+    for source in (tmp_path, tmp_path / name):
+        with pytest.raises(CaseError, match="rename the file") as caught:
+            load(str(source))
+        assert str(caught.value).isprintable()
+
+
 def test_standard_input() -> None:
     assert load("-", stdin=io.StringIO(MINIMAL))[0].path == "<stdin>"
     with pytest.raises(CaseError, match="<stdin>:5:1: unknown key 'foo'"):
