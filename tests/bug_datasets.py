@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 WRONG = "def greeting(name):\n    return 'Hello ' + name\n"
 RIGHT = "def greeting(name):\n    return 'Hello, ' + name\n"
 SETUP = "import pip, setuptools\nsetuptools.setup(name='greet', py_modules=['greet'])\n"
@@ -176,3 +178,15 @@ def task_repository(folder: Path, made: Project, *, files: dict[str, str] | None
     (home / "assets/a.png").write_bytes(b"\x89PNG\0")
     (folder / "sweb.yaml").write_text(json.dumps({"datasets": ["example/greet"], "splits": ["test"]}))
     return folder
+
+
+@pytest.fixture(name="project", scope="module")
+def shared_project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return project(tmp_path_factory.mktemp("project"))
+
+
+@pytest.fixture(name="folder", autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, of each test of a module that has this fixture."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

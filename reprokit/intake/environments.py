@@ -22,6 +22,8 @@ _Lines = Sequence[ReportLine]
 
 def find_blocks(text: str) -> list[EnvironmentBlock]:
     """Every environment block in a text (a whole report, or part of one), in the order of the text."""
+    alias = {short: name for name, short in re.findall(r"\bimport (\w+) as (\w+)", text)}
+    text = re.sub(r"\b\w+(?=\.__version__\b)", lambda one: alias.get(one[0], one[0]), text)
     rest: _Lines = split_lines(text)
     found: list[EnvironmentBlock] = []
     for finder in _FINDERS:

@@ -241,15 +241,20 @@ def stated_failure(fact: FailureFact, report: ParsedReport) -> ReportedFailure:
     if fact.kind in ("exception", "output", "signal"):
         if found := _in_lines(fact, report):
             return found
+        told = _BARE.search(fact.text or report.lines_of(fact.line, last).strip("-*> `"))
+        if told and fact.kind == "exception":  # in a sentence or a list
+            seen = ExceptionSeen(type=told["type"], message=told["message"], line=1, end_line=1)
+            return _of_exception(seen, ReportPiece(kind="fenced", text=told[0], line=fact.line))
         if fact.signal and re.search(_SIGNALS.get(fact.signal, fact.signal[3:]), report.text, re.IGNORECASE):
             return of({"signal": fact.signal})
     text = fact.text.strip()
-    printed = text and report.code_at(last) and len(re.findall(r"\w", text)) > 3
+    telling = r"\S" if fact.kind == "wrong" else r"\w"
+    printed = text and report.code_at(last) and len(re.findall(telling, text)) > 3
+    if printed and fact.kind == "wrong":  # without its numbers, it would be what the right result is, too
+        return of({"exit_code": "0", "output": shorten_message(text.partition("\n")[0])})
     part = _only_there(stable_part(text)[0], text, fact, report) if printed else ""
     if part and fact.kind in ("exception", "output"):
         return of({"output": part})
-    if part and fact.kind == "wrong":
-        return of({"exit_code": "0", "output": part})
     return of({"output": placeholders.OUTPUT}, f"line {fact.line} tells of it and does not show what is printed")
 
 

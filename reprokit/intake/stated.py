@@ -35,6 +35,8 @@ _LONGEST = 100_000
 """Most characters that the commands and programs stated have together."""
 _EDGE = re.compile(r"\s{0,3}(?:`{3,}|~{3,})[\w+-]{0,20}\s*$")
 """The edge of a fenced block, which readers count as its first or last line."""
+_MARKUP = re.compile(r"^\s{0,3}`{1,3}(?=[^`])|(?<=[^`])`{1,3}\s*$")
+"""What stands around code in its own line: of a fence, or of code within a sentence."""
 _NEAR = 3
 """Lines, that of a release and those above it, which may name the system of which it is."""
 
@@ -269,9 +271,11 @@ def _system(value: str, near: Sequence[str]) -> str:
 
 
 def _program(report: ParsedReport, name: str, parts: Sequence[ProgramFact]) -> ReportPiece:
-    texts = [(one.line, report.lines_of(one.line, one.last).split("\n")) for one in parts]
     lines = [
-        (number, line) for start, some in texts for number, line in enumerate(some, start) if not _EDGE.match(line)
+        (number, _MARKUP.sub("", line))
+        for one in parts
+        for number, line in enumerate(report.lines_of(one.line, one.last).split("\n"), one.line)
+        if not _EDGE.match(line)
     ]
     text = "\n".join(line for _, line in lines)
     first = lines[0][0] if lines else parts[0].line

@@ -45,6 +45,11 @@ def test_what_the_driver_supports_is_never_the_cuda_axis() -> None:
     assert dict(typed.axes) == {"python": "3.8"}
 
 
+def test_a_version_is_of_the_module_and_not_of_its_short_name() -> None:
+    (found,) = find_blocks(">>> import wobbler as wb\n>>> wb.__version__\n'1.8.1'\n")
+    assert dict(found.packages) == {"wobbler": "1.8.1"}
+
+
 def test_uname_gives_the_system_but_not_the_host() -> None:
     (found,) = find_blocks("Linux box42 5.15.0-50-generic #56-Ubuntu SMP Tue x86_64 GNU/Linux\n")
     assert (found.system, found.axes) == ("linux", {})

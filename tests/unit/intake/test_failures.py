@@ -119,6 +119,7 @@ KeyError: 'x'
         ("输入的形状不对，应为 3，得到 4。", "/输入的形状不对，应为 .*，得到/"),
         ("Can't get wob 'Tree' on it", "Can't get wob 'Tree' on it"),
         ("error: in `/a/b/wib/c': unknown wobble", "unknown wobble"),
+        ("<__main__.Node object at 0x156ecd0>", ""),  # nothing of it is there again
         ("", ""),
     ],
 )

@@ -25,21 +25,11 @@ from reprokit.intake import bug as checks
 from reprokit.intake.bug import Bug, DatasetKind, _decode, python, write_cases
 from reprokit.intake.importing import kinds
 from tests import bug_datasets
-from tests.bug_datasets import ID, TEST, Project
+from tests.bug_datasets import ID, TEST, Project, own_folder, shared_project
 
+__all__ = ["own_folder", "shared_project"]
 OTHER = '{{ 7 * 7 }} {% raw %} $(touch hacked) "; touch hacked #'
 """A text that is a template and shell."""
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    return bug_datasets.project(tmp_path_factory.mktemp("project"))
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def both(file: str) -> tuple[Case, CellSpec, CellSpec]:

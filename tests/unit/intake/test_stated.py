@@ -109,7 +109,7 @@ def test_versions_that_fail_and_one_that_works_are_cells() -> None:
     assert "reproduces" not in made(*facts, report=report).data["expect"]
 
 
-LOG = "# It ends\n\n```\nloading 3\n{}\n```\nThen it hangs for good.\n"
+LOG = "# It ends\n\n```\nloading [0., 3]\n{}\n```\nThen it hangs for good.\n"
 
 
 @pytest.mark.parametrize(
@@ -118,6 +118,7 @@ LOG = "# It ends\n\n```\nloading 3\n{}\n```\nThen it hangs for good.\n"
         ({"kind": "hang", "line": 7}, {"timed_out": "true"}),
         ({"kind": "oom", "line": 7}, {"out_of_memory": "true"}),
         ({"kind": "wrong", "line": 5, "text": "wobbles: 2 of 3"}, {"exit_code": "0", "output": "wobbles: 2 of 3"}),
+        ({"kind": "wrong", "line": 4, "text": "[0., 3]"}, {"exit_code": "0", "output": "[0., 3]"}),
         ({"kind": "output", "line": 5, "text": "wobbles: 2 of 3"}, {"output": "wobbles"}),
         ({"kind": "slow", "line": 7}, {"output": "TODO(reprokit): write how it fails"}),
         ({"kind": "output", "line": 7}, {"output": "TODO(reprokit): write how it fails"}),
@@ -128,6 +129,27 @@ def test_kinds_of_failures(fact: dict[str, Any], expected: dict[str, str]) -> No
     assert set(found) == set(expected)
     assert found["output"].startswith("TODO" if "TODO" in expected["output"] else "") if "output" in found else True
     assert found == expected or "output" in expected
+    assert fact["kind"] != "wrong" or found == expected, "what is wrong of a result is its numbers"
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "expected"),
+    [
+        (3, "", {"exception": "ValueError", "message": "no third wobble"}),
+        (4, "KeyError: 'third wobble'", {"exception": "KeyError", "message": "third wobble"}),
+        (4, "", {"output": "TODO(reprokit): write how it fails"}),  # where its message ends is for a reader to say
+    ],
+)
+def test_an_exception_in_a_list_or_a_sentence(line: int, text: str, expected: dict[str, str]) -> None:
+    report = "# It ends\n\n- ValueError: no third wobble\nIt says `KeyError: 'third wobble'`, how can I find it?\n"
+    fact = {"fact": "failure", "kind": "exception", "line": line, "text": text}
+    assert made(fact, report=report).data["expect"]["failure"] == expected
+
+
+def test_code_in_the_line_of_its_fence_or_in_a_sentence_is_without_its_marks() -> None:
+    report = "# It ends\n\n```import wobbler as w\nw.feed()```\n\n`w.lose(3)`\n"
+    facts = [{"fact": "script", "line": line, "last": last, "language": "python"} for line, last in ((3, 4), (6, 6))]
+    assert made(*facts, report=report).data["files"]["repro.py"] == "import wobbler as w\nw.feed()\nw.lose(3)\n"
 
 
 def test_a_package_is_named_as_people_call_it_too() -> None:

@@ -22,18 +22,9 @@ from reprokit.intake.importing import kinds
 from reprokit.intake.recipe import _expanding, translate
 from reprokit.intake.task import graded
 from tests import bug_datasets
-from tests.bug_datasets import ID, Project
+from tests.bug_datasets import ID, Project, own_folder, shared_project
 
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    return bug_datasets.project(tmp_path_factory.mktemp("project"))
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+__all__ = ["own_folder", "shared_project"]
 
 
 def why_refused(kind: str, place: str) -> str:
