@@ -135,3 +135,8 @@ def limited_by(setting: str, trust: Trust) -> str:
 def recorded(level: Trust, *, believed: bool = True) -> Trust:
     """A level as a record has it; one that only a newer version knows, or no one believes, gets the least."""
     return level if believed and level in ALLOWANCES else Trust.STRANGER
+
+
+def least(one: Trust, other: Trust) -> Trust:
+    """The lower of two levels."""
+    return max(one, other, key=list(Trust).index)

@@ -228,12 +228,15 @@ def _check_on(given: dict[str, Any]) -> None:
     """Raise UsageError for what --on does not take, and for what does not go together with it."""
     if not given["on"]:
         return
+    from reprokit.run.launch.opening import kind_of
     from reprokit.run.request import check_address
 
-    check_address(given["on"])
+    kind, _ = kind_of(given["on"])
+    if kind == "ray":
+        check_address(given["on"])
     if options.typed("reuse"):
         raise UsageError("--on: --reuse looks at the images of this host: leave out one of the two")
-    if options.typed("jobs"):
+    if kind == "ray" and options.typed("jobs"):
         raise UsageError(
             "--on: how many cells run at a time is what the nodes offer Ray (ray start --num-cpus): leave out --jobs"
         )

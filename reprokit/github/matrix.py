@@ -7,8 +7,7 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from math import inf
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from reprokit.core.text import pluralize
 from reprokit.environment.installing import LARGE
 from reprokit.report.catalogue import VERDICTS_FILE, read_verdicts
 from reprokit.run.images import UnfetchedTrees, image_and_layers
+from reprokit.run.launch.partition import Bounds, ImageLayer, WorkUnit, cut, units_of
 from reprokit.run.request import Chosen, chosen_to_json
 from reprokit.store.database import Store
 from reprokit.store.folder import has_database
@@ -28,74 +28,6 @@ if TYPE_CHECKING:
     from reprokit.environment.supply import Supply
     from reprokit.evidence.records import CellRecord, RunRecord
     from reprokit.run.task import Task
-
-
-@dataclass(frozen=True, kw_only=True)
-class WorkUnit:
-    """Work that stays together."""
-
-    order: tuple[str, ...]  # sorts pieces that share many layers next to each other
-    layers: frozenset[str]
-    seconds: float
-    characters: int = 0  # that name it
-    work: Any = None  # what the caller knows it by
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImageLayer:
-    """What making a layer costs."""
-
-    seconds: float
-    size: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bounds:
-    """What a job may take: ``seconds`` and bytes of ``disk`` are wishes, ``characters`` of its entry are a limit."""
-
-    seconds: float
-    disk: float
-    characters: int
-
-
-def cut(
-    pieces: Sequence[WorkUnit], layers: Mapping[str, ImageLayer], bounds: Bounds, most: int
-) -> list[list[WorkUnit]]:
-    """At most ``most`` jobs, all pieces in them, each once; the wishes give way where there would be more jobs.
-
-    The pieces are put in order and jobs are filled one after the other. Raises ValueError when the limit of an entry
-    does not permit so few jobs.
-    """
-    ordered = sorted(pieces, key=lambda piece: piece.order)
-    wish = bounds
-    while True:
-        jobs = _fill(ordered, layers, wish)
-        if len(jobs) <= most:
-            return jobs
-        if wish.seconds == inf:
-            raise ValueError(f"{len(jobs)} jobs are needed to name the cells")
-        factor = 1.25 if wish.seconds < 1000 * bounds.seconds else inf
-        wish = replace(wish, seconds=wish.seconds * factor, disk=wish.disk * factor)
-
-
-def _fill(ordered: Sequence[WorkUnit], layers: Mapping[str, ImageLayer], bounds: Bounds) -> list[list[WorkUnit]]:
-    jobs: list[list[WorkUnit]] = []
-    made: set[str] = set()
-    seconds = size = characters = 0.0
-    for piece in ordered:
-        new = piece.layers - made
-        seconds += piece.seconds + sum(layers[layer].seconds for layer in sorted(new))
-        size += sum(layers[layer].size for layer in sorted(new))
-        characters += piece.characters
-        if not jobs or seconds > bounds.seconds or size > bounds.disk or characters > bounds.characters:
-            jobs.append([])
-            made = set()
-            seconds = piece.seconds + sum(layers[layer].seconds for layer in sorted(piece.layers))
-            size = sum(layers[layer].size for layer in sorted(piece.layers))
-            characters = piece.characters
-        jobs[-1].append(piece)
-        made |= piece.layers
-    return jobs
 
 
 MOST = 256
@@ -209,12 +141,8 @@ def plan(tasks: Sequence[Task], supply: Supply, known: PastFigures, runners: Run
 def _units(tasks: Sequence[Task], supply: Supply) -> list[_Unit]:
     with tempfile.TemporaryDirectory() as folder:
         trees = UnfetchedTrees(Path(folder))
-        grouped: dict[tuple[str, str], list[Task]] = {}
-        for task in tasks:
-            together = "" if task.case.expect.compare else cell_key(task.cell)
-            grouped.setdefault((task.case.id, together), []).append(task)
         units = []
-        for group in grouped.values():
+        for group in units_of(tasks):
             found = [image for task in group if (image := image_and_layers(task, supply, trees))]
             units.append(_Unit(tasks=tuple(group), images=dict(found)))
     return units

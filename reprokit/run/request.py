@@ -30,12 +30,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """Some cells of the case at ``path`` whose text has the ``digest``; ``fix``: with their fixed variants."""
+    """Some cells of the case at ``path`` whose text has the ``digest``; ``fix``: with their fixed variants.
+
+    ``trust``: the most that the case is trusted, whatever its path says.
+    """
 
     path: str
     digest: str
     cells: tuple[Cell, ...]
     fix: bool = False
+    trust: Trust = Trust.OWN
 
 
 class _Cells(BaseModel):
@@ -48,6 +52,7 @@ class _Cells(BaseModel):
     axes: list[str]
     cells: list[list[str]] = Field(min_length=1)
     fix: bool = False
+    trust: Trust = Field(Trust.OWN, strict=False)
 
 
 class _Entry(BaseModel):
@@ -67,6 +72,7 @@ def chosen_to_json(chosen: Iterable[Chosen]) -> list[dict[str, Any]]:
             tables.setdefault(tuple(cell), []).append(list(cell.values()))
         for axes, cells in tables.items():
             table = {"path": one.path, "digest": one.digest, "axes": list(axes), "cells": cells}
+            table |= {"trust": one.trust.value} if ALLOWANCES[one.trust].domain else {}
             found.append({**table, "fix": True} if one.fix else table)
     return found
 
@@ -93,14 +99,15 @@ def read_every_job(text: str, where: str) -> dict[str, tuple[Chosen, ...]]:
 
 def chosen_from_json(tables: Sequence[Mapping[str, Any]], where: str = "the recorded request") -> tuple[Chosen, ...]:
     """As :func:`chosen_to_json` wrote it. Raises UsageError for a cell named twice, or without a value for an axis."""
-    found: dict[tuple[str, str, bool], list[Cell]] = {}
+    found: dict[tuple[str, str, bool, Trust], list[Cell]] = {}
     seen: set[tuple[str, frozenset[tuple[str, str]]]] = set()
     for number, table in enumerate(tables):
         at = f"{where}: cases[{number}] ({table['path']})"
         axes = table["axes"]
         if len(set(axes)) != len(axes):
             raise UsageError(f"{at}: an axis is named twice: {', '.join(axes)}")
-        cells = found.setdefault((table["path"], table["digest"], table.get("fix", False)), [])
+        trust = Trust(table.get("trust", Trust.OWN))
+        cells = found.setdefault((table["path"], table["digest"], table.get("fix", False), trust), [])
         for values in table["cells"]:
             if len(values) != len(axes):
                 raise UsageError(
@@ -113,7 +120,8 @@ def chosen_from_json(tables: Sequence[Mapping[str, Any]], where: str = "the reco
             seen.add(key)
             cells.append(cell)
     return tuple(
-        Chosen(path=path, digest=digest, cells=tuple(cells), fix=fix) for (path, digest, fix), cells in found.items()
+        Chosen(path=path, digest=digest, cells=tuple(cells), fix=fix, trust=trust)
+        for (path, digest, fix, trust), cells in found.items()
     )
 
 
@@ -183,7 +191,7 @@ class Request:
     engine: str = "auto"
     """``auto`` or a kind of :mod:`reprokit.engine.kinds`."""
     jobs: int = 2
-    """Builds, and trials, at a time."""
+    """Builds, and trials, at a time; with ``on``, jobs at a time, 0 = as many as fit."""
     confirm: str = "auto"
     """auto | always | exact | never: whether decided cells are repeated until their trials carry what they say."""
     locked: bool = False
@@ -197,7 +205,7 @@ class Request:
     reuse: float | None = None
     """Cells are taken over from earlier runs, of at most so many seconds ago; None for none."""
     on: str = ""
-    """The cluster that runs the cells, '' for none."""
+    """The launcher that has the cells run elsewhere, '' for none."""
     yes: bool = False
     """Its cases may run here unread, see :mod:`reprokit.run.approving`."""
     reviewed: tuple[str, ...] = ()
@@ -232,7 +240,7 @@ class Request:
             base_images=base_images or ("auto" if asked.get("on") else settings.base_images),
             confirm=confirm or settings.confirm,
             engine=engine or (kinds.AUTO if asked.get("on") else settings.engine),
-            jobs=jobs or default_jobs(),
+            jobs=jobs or (0 if asked.get("on") else default_jobs()),
             **asked,
         )
 

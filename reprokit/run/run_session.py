@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.matrix import Cell, Selection, cell_key, label
-from reprokit.case.trust import Trust
+from reprokit.case.trust import Trust, least
 from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.interrupts import signals
 from reprokit.core.text import build_times, pluralize, seconds
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from reprokit.run.fleet.cluster import Cluster
     from reprokit.run.fleet.fleet_runner import FleetRunner
     from reprokit.run.images import BuiltImage
+    from reprokit.run.launch.launched_runner import LaunchedRunner
+    from reprokit.run.launch.launcher import Launcher
     from reprokit.run.lock_making import LockResult
     from reprokit.run.runner import Runner
     from reprokit.store.recorder import Recorder
@@ -67,6 +69,7 @@ class Session(Invocation):
     files: Mapping[str, CaseFile]
     timings: Timings | None = None
     _cluster: Cluster | None = None
+    _launcher: Launcher | None = None
 
     def start(self, request: Request, *, failed: bool = False, trust: Trust | None = None) -> int:
         """Plan and run; returns the contract's exit status. ``failed``: see :func:`.narrow_to_failed`.
@@ -74,9 +77,11 @@ class Session(Invocation):
 
         Raises UsageError or CaseError, and EngineError where no engine answers, before anything is run or recorded.
         """
-        files = load_all(request.cases)
-        if trust is not None:
-            files = [dataclasses.replace(file, trust=trust) for file in files]
+        most = {one.digest: one.trust for one in request.chosen}
+        files = [
+            dataclasses.replace(file, trust=trust or least(file.trust, most.get(file.digest, Trust.OWN)))
+            for file in load_all(request.cases)
+        ]
         if failed:
             if not self.folder.is_dir():
                 raise UsageError(f"--failed: nothing was run here yet: {self.folder} does not exist")
@@ -317,17 +322,31 @@ class Session(Invocation):
         """As of every invocation; where the request names a cluster, raise EngineError or UsageError unless that can
         serve cells.
         """
-        if request.on:
+        if request.on.startswith("ray"):
             self._open_cluster(request)
+        elif request.on:
+            self._open_launcher(request)
         else:
             super()._check_engine(request, tasks)
 
     def _cells_runner(
         self, run_id: str, request: Request, recorder: Recorder, listener: Listener, tasks: Sequence[Task]
-    ) -> Runner | FleetRunner:
-        """What decides the cells of a run, on this host or on the cluster that the request names."""
+    ) -> Runner | FleetRunner | LaunchedRunner:
+        """What decides the cells of a run, on this host or where the request says."""
         if not request.on:
             return self._runner(run_id, request, recorder, listener, tasks)
+        if not request.on.startswith("ray"):
+            from reprokit.run.launch.launched_runner import LaunchedRunner
+
+            return LaunchedRunner(
+                run_id,
+                request,
+                launcher=self._open_launcher(request),
+                folder=self.folder,
+                recorder=recorder,
+                listener=listener,
+                confirming=self._confirming(request.confirm),
+            )
         from reprokit.run.fleet.fleet_runner import FleetRunner
 
         return FleetRunner(
@@ -350,6 +369,13 @@ class Session(Invocation):
             for text in check_nodes(self._cluster.greeted(), request.on):
                 self._say(text)
         return self._cluster
+
+    def _open_launcher(self, request: Request) -> Launcher:
+        if self._launcher is None:
+            from reprokit.run.launch.opening import open_launcher
+
+            self._launcher = open_launcher(request.on)
+        return self._launcher
 
     @staticmethod
     def _note_locks(tasks: Sequence[Task], listener: Listener) -> None:

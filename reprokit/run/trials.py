@@ -109,7 +109,7 @@ def run_trial(
     slot = _Slot(None if allocation else services.semaphore, lambda: hooks.on_start(number))
     attempt = _Attempt(services, task, number, slot, hooks.echo)
     record, trial = services.recovery.repeated(lambda: attempt.run(image, allocation))
-    files = _keep_files(services, task)
+    files = keep_files(services.folder, services.run_id, task)
     return record, services.engine.repeat(replace(trial, image=image.tag, traced=False, capabilities=()), files)
 
 
@@ -215,9 +215,9 @@ def kept_folder(run_id: str, task: Task) -> Path:
     return Path("runs") / run_id / f"{task.number:03d}-{task.case.id[:100]}-{task.variant}"
 
 
-def _keep_files(services: Services, task: Task) -> Path:
+def keep_files(store: Path, run_id: str, task: Task) -> Path:
     """Keep a copy of the files that the containers get: evidence, and what the line that repeats a trial mounts."""
-    folder = unlinked(services.folder, *kept_folder(services.run_id, task).parts, "files").absolute()
+    folder = unlinked(store, *kept_folder(run_id, task).parts, "files").absolute()
     for path, file in handed_files(task).items():
         target = unlinked(folder, *Path(path).parts)
         target.parent.mkdir(parents=True, exist_ok=True)

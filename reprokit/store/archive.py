@@ -28,7 +28,7 @@ from reprokit.core.text import pluralize
 from reprokit.store.database import Store, lines_of
 from reprokit.store.errors import StoreError
 from reprokit.store.journal import FILE, PENDING, path_of, recorded
-from reprokit.store.merging import merge, read
+from reprokit.store.merging import StoreSource, merge, read
 from reprokit.store.places import RUNS, is_log, logs_in, open_log
 from reprokit.store.sqlite_file import DATABASE
 from reprokit.store.upkeep import copy
@@ -147,6 +147,17 @@ def import_(store: Store, source: Path, now: str, limits: ImportLimits) -> Impor
 
     Runs that cannot be taken over, and files that no run names, are left out and listed in ``problems``.
     """
+    with unpacked(source, limits) as found:
+        done = merge([found], store, None, now)
+        return ImportResult(done.changed, done.problems)
+
+
+@contextmanager
+def unpacked(source: Path, limits: ImportLimits) -> Iterator[StoreSource]:
+    """What an archive holds, as untrusted as it is, with its logs in a folder that ends with the block.
+
+    Raises UsageError where it has no runs.
+    """
     with private_folder("import") as scratch:
         folder = scratch.resolve()
         try:
@@ -166,8 +177,7 @@ def import_(store: Store, source: Path, now: str, limits: ImportLimits) -> Impor
             found = replace(
                 found, problems=(*found.problems, f"has {pluralize(others, 'file')} that no run names as its log")
             )
-        done = merge([found], store, None, now)
-        return ImportResult(done.changed, done.problems)
+        yield found
 
 
 class _Pieces(io.BufferedIOBase):

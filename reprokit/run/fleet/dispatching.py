@@ -43,8 +43,8 @@ class NodeGroup:
     its cells took, which had it.
     """
 
-    waiting: deque[Job] = field(default_factory=deque)
-    leader: Job | None = None
+    waiting: deque[FleetJob] = field(default_factory=deque)
+    leader: FleetJob | None = None
     homes: set[str] = field(default_factory=set)
     taken: bool = False
     spread: bool = False
@@ -55,7 +55,7 @@ class NodeGroup:
 
 
 @dataclass(eq=False)
-class Job:
+class FleetJob:
     """One cell to be decided, or to be repeated where it has a ``record``. ``done`` ends when it is over.
 
     ``refused``: what nodes that cannot serve it said, by id; ``lost``: attempts that came to nothing.
@@ -88,9 +88,9 @@ class Dispatcher:
         *,
         catalog: Catalog,
         cancel: threading.Event,
-        order: Callable[[Job, int], Order],
-        landed: Callable[[Job, ServedImage], None],
-        failed: Callable[[Job, Verdict, str], None],
+        order: Callable[[FleetJob, int], Order],
+        landed: Callable[[FleetJob, ServedImage], None],
+        failed: Callable[[FleetJob, Verdict, str], None],
         heard: Callable[[FleetEvent], None],
         note: Callable[[str], None],
     ) -> None:
@@ -102,10 +102,10 @@ class Dispatcher:
         self._failed = failed
         self._heard = heard
         self._note = note
-        self._new: deque[Job] = deque()
+        self._new: deque[FleetJob] = deque()
         self._groups: dict[str, NodeGroup] = {}
-        self._lines: dict[Bucket, deque[Job]] = {}
-        self._flying: dict[int, tuple[Job, Bucket]] = {}
+        self._lines: dict[Bucket, deque[FleetJob]] = {}
+        self._flying: dict[int, tuple[FleetJob, Bucket]] = {}
         self._keys = itertools.count(1)
         self._nodes: dict[str, Node] = {}
         self._hosts: dict[str, str] = {}
@@ -116,7 +116,7 @@ class Dispatcher:
 
     def submit(self, task: Task, record: CellRecord | None = None) -> Future[None]:
         """Have a task served, once more where it has a record; the future is done when that is over."""
-        job = Job(task=task, done=Future(), record=record)
+        job = FleetJob(task=task, done=Future(), record=record)
         self._new.append(job)
         return job.done
 
@@ -216,7 +216,7 @@ class Dispatcher:
             if not job.node and not any(name in nodes for name in names):
                 self._cluster.cancel(key)  # of its nodes none is left to begin it
 
-    def _admit(self, job: Job) -> None:
+    def _admit(self, job: FleetJob) -> None:
         """A new job: at once, or behind the one that makes its image; a trial more where the first ones were."""
         if job.record is not None:
             if job.record.details.node is not None:
@@ -232,7 +232,7 @@ class Dispatcher:
         else:
             group.waiting.append(job)
 
-    def _queue(self, job: Job) -> None:
+    def _queue(self, job: FleetJob) -> None:
         nodes = placing.places(job.task, self._nodes.values(), self._catalog, job.refused)
         nodes = [node for node in nodes if self._failures[node.id] < FAILURES] or nodes
         homes = [node for node in nodes if node.id in job.group.homes]
@@ -293,7 +293,7 @@ class Dispatcher:
         for job in waiting:
             self._queue(job)
 
-    def _land(self, job: Job, served: ServedImage) -> None:
+    def _land(self, job: FleetJob, served: ServedImage) -> None:
         job.node = served.node
         group, record = job.group, served.record
         verdict = record.verdict if record else None
@@ -325,7 +325,7 @@ class Dispatcher:
         self._spread(group)
 
     @staticmethod
-    def _learn(job: Job, record: CellRecord) -> None:
+    def _learn(job: FleetJob, record: CellRecord) -> None:
         """What a decided cell says of the image of its group: where it is, and what it takes to have it there."""
         group, image = job.group, record.image
         if image is None:
@@ -345,7 +345,7 @@ class Dispatcher:
             self._note(f"{here} failed {FAILURES} cells in a row, and others are preferred: {why}")
             self._queue_again()
 
-    def _refuse_without_images(self, job: Job, reason: str) -> bool:
+    def _refuse_without_images(self, job: FleetJob, reason: str) -> bool:
         """Whether a build that failed without images can be tried where they are made: the nodes that are left then."""
         without = {name: reason for name, node in self._nodes.items() if not placing.makes_images(node)}
         refused = {**job.refused, **without}
@@ -391,7 +391,7 @@ class Dispatcher:
                 self._lines[bucket].remove(job)
                 self._queue(job)
 
-    def _lose(self, job: Job, lost: Lost) -> None:
+    def _lose(self, job: FleetJob, lost: Lost) -> None:
         if self._cancel.is_set():
             self._over(job)
             return
@@ -403,20 +403,20 @@ class Dispatcher:
             job.lost.append(self._loss(job, lost.why))
             self._give_up(job, Verdict.ENGINE_ERROR, "; ".join(map(str, job.lost)))
 
-    def _loss(self, job: Job, why: str) -> LossRecord:
+    def _loss(self, job: FleetJob, why: str) -> LossRecord:
         return LossRecord(node=self.host(job.node), id=job.node, why=why)
 
-    def _repeat(self, job: Job, why: str) -> None:
+    def _repeat(self, job: FleetJob, why: str) -> None:
         """Once more: the attempt on the job's node came to nothing."""
         job.lost.append(self._loss(job, why))
         self._note(f"{job.task.case.id}: {job.lost[-1]}; it is repeated")
         self._again(job)
 
-    def _again(self, job: Job) -> None:
+    def _again(self, job: FleetJob) -> None:
         job.node, job.began = "", 0.0
         self._queue(job)
 
-    def _give_up(self, job: Job, verdict: Verdict, reason: str) -> None:
+    def _give_up(self, job: FleetJob, verdict: Verdict, reason: str) -> None:
         if not job.done.running() and not job.done.set_running_or_notify_cancel():
             return
         self._failed(job, verdict, reason)
@@ -425,7 +425,7 @@ class Dispatcher:
             self._lead_on(job.group, None)
 
     @staticmethod
-    def _over(job: Job) -> None:
+    def _over(job: FleetJob) -> None:
         if not job.done.done():
             job.done.set_result(None)
 

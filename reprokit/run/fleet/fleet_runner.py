@@ -20,7 +20,7 @@ from reprokit.run.cell_records import decided_record
 from reprokit.run.confirming import Planner, repeat_cells, repeatable
 from reprokit.run.deciding import Decisions
 from reprokit.run.fleet.cluster import Cluster
-from reprokit.run.fleet.dispatching import Dispatcher, Job, sequence
+from reprokit.run.fleet.dispatching import Dispatcher, FleetJob, sequence
 from reprokit.run.fleet.orders import FleetEvent, Order, ServedImage
 from reprokit.run.fleet.placing import describe_cluster
 from reprokit.run.listener import Listener
@@ -155,7 +155,7 @@ class FleetRunner:
         pinned = {name: replace(one, ref=trees[name].commit or one.ref) for name, one in fetched.items()}
         return replace(task, spec=replace(task.spec, sources={**task.spec.sources, **pinned}))
 
-    def _order(self, job: Job, key: int) -> Order:
+    def _order(self, job: FleetJob, key: int) -> Order:
         with self._lock:
             bases = dict(self._bases)
         return Order(
@@ -176,7 +176,7 @@ class FleetRunner:
         elif kind in ("state", "build_output", "output", "note"):
             getattr(self._listener, kind)(*arguments)
 
-    def _landed(self, job: Job, served: ServedImage) -> None:
+    def _landed(self, job: FleetJob, served: ServedImage) -> None:
         """Take a record over, with its files, as if it had been made here."""
         record = served.record
         if served.timings is not None:
@@ -195,7 +195,7 @@ class FleetRunner:
         except (OSError, ReprokitError) as error:  # the store's disk, say
             self._decisions.decide(decided_record(job.task, Verdict.ENGINE_ERROR, str(error)))
 
-    def _take(self, job: Job, served: ServedImage, record: CellRecord) -> None:
+    def _take(self, job: FleetJob, served: ServedImage, record: CellRecord) -> None:
         self._keep_files(job.task, served)
         if record.details.base is not None and record.details.base.source == "registry":
             self._keep_bases(record)
@@ -232,7 +232,7 @@ class FleetRunner:
                 with self._lock:
                     self._bases[reference] = known or image.digest
 
-    def _failed(self, job: Job, verdict: Verdict, reason: str) -> None:
+    def _failed(self, job: FleetJob, verdict: Verdict, reason: str) -> None:
         if job.record is not None:
             self._stopped.add(job.task.file.digest)
             self._listener.note(

@@ -1,0 +1,184 @@
+"""A job: a folder with cells, their cases and a script, what they need, and what comes back. Pure but for that folder.
+
+A launcher has ``sh job.sh`` run in the folder on a node that shares it. To a node that does not, the folder goes as
+:meth:`Job.packed` on the standard input of :meth:`Job.stream`, whose standard output :meth:`Job.unpack` takes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import shlex
+import sys
+import tarfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reprokit.core.files import write
+from reprokit.core.text import one_line
+from reprokit.core.version import __version__
+
+SCRIPT, CELLS, ARCHIVE, DIGEST, LOG = "job.sh", "cells.json", "archive.tar.gz", "archive.sha256", "log"
+BACK = (ARCHIVE, DIGEST, LOG)
+"""What comes back."""
+LARGEST = 2 << 30
+"""Bytes of each of them."""
+STOPPING = 60
+"""Seconds that a run has to stop at the end of its time."""
+
+_SCRIPT = r"""# Runs the cells of this folder with this machine's own engine and settings; their archive comes last.
+cd "$(dirname "$0")" || exit 2
+echo $$ >pid
+exec >log 2>&1 </dev/null
+found= seen=
+for tool in "${REPROKIT:-}" @own@ reprokit '"$HOME/.local/bin/reprokit"'; do
+  [ -n "$tool" ] && said=$(eval "$tool --version" 2>&1) || continue
+  seen="$seen; $tool: $said"
+  [ "$said" = @version@ ] && found=1 && break
+done
+[ -n "$found" ] || {
+  echo "$(hostname) has no @version@, as the machine has that gave it this job${seen:-}: install it there, or name it" \
+    "by the variable REPROKIT"
+  exit 2
+}
+(eval "exec timeout -k @stopping@ @seconds@ $tool"' "$@"') &
+child=$!
+trap 'kill -TERM $child 2>/dev/null' HUP INT TERM
+while kill -0 $child 2>/dev/null; do wait $child; done
+trap '' HUP INT TERM
+eval "$tool store export @archive@ --store store" >export.log 2>&1 || { cat export.log; exit 1; }
+{ sha256sum @archive@ 2>/dev/null || shasum -a 256 @archive@; } | cut -c 1-64 >digest && mv digest @digest@
+"""
+
+_STREAM = """\
+jobs=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/reprokit/jobs; here=$jobs/@id@
+mkdir -p -m 700 "$jobs" && mkdir -m 700 "$here" && cd "$here" && tar -xzf - || exit 2
+find "$jobs" -mindepth 1 -maxdepth 1 -mtime +7 -exec rm -rf {} +
+sh job.sh >/dev/null 2>&1
+for one in @back@; do [ -f $one ] && set -- "$@" $one; done
+tar -cf - "$@"; cd / && rm -rf "$here"
+"""
+
+_CANCEL = """\
+kill -TERM "$(cat "${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/reprokit/jobs/@id@/pid")"
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One attempt at some cells. Whole numbers of ``gpus`` and ``cpus``; ``memory`` in bytes, None: not said."""
+
+    id: str
+    """Lower-case letters, digits and hyphens, at most 63, the first and the last no hyphen: a name for any scheduler,
+    unique for ever."""
+    folder: Path
+    """Holds what the job is, on this machine, and gets what comes back. Absolute."""
+    seconds: float
+    """That it may run, once it does."""
+    gpus: int = 0
+    cpus: int = 1
+    memory: int | None = None
+    avoid: tuple[str, ...] = ()
+    """Nodes that lost or refused its cells: a launcher that chooses nodes takes others while it has some."""
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What runs in the folder, on a node that shares it. SIGTERM to it ends the run, and its archive is made."""
+        return "sh", str(self.folder / SCRIPT)
+
+    @property
+    def stream(self) -> str:
+        """A script for a POSIX shell on a node that shares no folder. SIGTERM to it alone ends nothing: see cancel."""
+        return _STREAM.replace("@id@", self.id).replace("@back@", " ".join(BACK))
+
+    @property
+    def cancel(self) -> str:
+        """What ends the run that :attr:`stream` began, as a script for a shell on the same node."""
+        return cancel(self.id)
+
+    def packed(self) -> bytes:
+        """The folder's files as a compressed tar archive."""
+        data = io.BytesIO()
+        with tarfile.open(fileobj=data, mode="w:gz") as archive:
+            for path in self.travelling():
+                info = archive.gettarinfo(path, str(path.relative_to(self.folder)))
+                info.uid = info.gid = 0
+                info.uname = info.gname = ""
+                with path.open("rb") as stream:
+                    archive.addfile(info, stream)
+        return data.getvalue()
+
+    def travelling(self) -> list[Path]:
+        """The files that a node gets."""
+        ours = {self.folder / name for name in ("job.json", *BACK)}
+        hidden = self.folder / "here"
+        found = (path for path in sorted(self.folder.rglob("*")) if path.is_file() and not path.is_symlink())
+        return [path for path in found if path not in ours and hidden not in path.parents]
+
+    def unpack(self, output: Path) -> None:
+        """Take what a stream wrote, as far as it came: of other names, of links and of what is too large, nothing."""
+        try:
+            with tarfile.open(output, "r:") as archive:
+                for member in archive:
+                    stream = archive.extractfile(member) if member.isreg() and member.name in BACK else None
+                    if stream is not None and member.size <= LARGEST:
+                        scratch = self.folder / "here" / member.name
+                        with stream, scratch.open("wb") as target:
+                            while piece := stream.read(1 << 20):
+                                target.write(piece)
+                        scratch.replace(self.folder / member.name)
+        except (tarfile.TarError, OSError, EOFError, ValueError):
+            return  # what did not come whole has no digest that fits
+
+    def arrived(self) -> Path | None:
+        """The archive, once it is here as its digest says."""
+        archive = self.folder / ARCHIVE
+        try:
+            digest = (self.folder / DIGEST).read_text("ascii", errors="replace").strip()
+            whole = archive.stat().st_size <= LARGEST and digest_of(archive) == digest
+        except OSError:
+            return None
+        return archive if whole else None
+
+    def said(self) -> str:
+        """The last line that the run or the script wrote, '' for none."""
+        try:
+            with (self.folder / LOG).open("rb") as stream:
+                stream.seek(max(0, stream.seek(0, 2) - 4000))
+                lines = stream.read().decode("utf-8", "replace").strip().splitlines()
+        except OSError:
+            return ""
+        return one_line(lines[-1], 300) if lines else ""
+
+
+def digest_of(archive: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    found = hashlib.sha256()
+    with archive.open("rb") as stream:
+        while piece := stream.read(1 << 20):
+            found.update(piece)
+    return found.hexdigest()
+
+
+def cancel(job_id: str) -> str:
+    """As :attr:`Job.cancel`, of a job of which the id alone is known."""
+    return _CANCEL.replace("@id@", job_id)
+
+
+def write_script(job: Job, words: Sequence[str]) -> None:
+    """Write the script of a job. ``words``: of the command ``reprokit`` that it runs."""
+    values = {
+        "own": shlex.quote(f"{shlex.quote(sys.executable)} -m reprokit"),
+        "version": shlex.quote(f"reprokit, version {__version__}"),
+        "seconds": str(max(1, round(job.seconds))),
+        "stopping": str(STOPPING),
+        "archive": ARCHIVE,
+        "digest": DIGEST,
+    }
+    text = _SCRIPT
+    for name, value in values.items():
+        text = text.replace(f"@{name}@", value)
+    first, rest = text.split("\n", 1)
+    (job.folder / "here").mkdir(exist_ok=True)
+    write(job.folder / SCRIPT, f"{first}\nset -- {shlex.join(words)}\n{rest}")

@@ -1,0 +1,411 @@
+"""Decides the cells of a plan by jobs that a launcher starts: what :class:`~reprokit.run.runner.Runner` is for this
+host.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reprokit.case.trust import ALLOWANCES
+from reprokit.core import json_text
+from reprokit.core.errors import EngineError, ReprokitError
+from reprokit.core.files import write
+from reprokit.core.text import pluralize
+from reprokit.engine.protocol import EngineInfo
+from reprokit.evidence.model import Verdict
+from reprokit.evidence.origin import HostRecord, LossRecord, NodeRecord
+from reprokit.evidence.records import CellRecord
+from reprokit.evidence.spans import Timings
+from reprokit.run.cell_records import decided_record
+from reprokit.run.confirming import Planner
+from reprokit.run.deciding import Decisions
+from reprokit.run.launch.job import Job, write_script
+from reprokit.run.launch.launcher import JobState, Launcher, Phase
+from reprokit.run.launch.partition import expected_seconds, parts, units_of
+from reprokit.run.launch.taking import TakenCell, take
+from reprokit.run.launch.travelling import words_of, write_cells
+from reprokit.run.listener import Listener
+from reprokit.run.request import Request
+from reprokit.run.resuming import UNDECIDED
+from reprokit.run.task import Task
+from reprokit.run.timing import KnownSeconds, Timer
+from reprokit.store.folder import SeenBases
+
+if TYPE_CHECKING:
+    from reprokit.store.recorder import Recorder
+
+ATTEMPTS = 3
+"""Jobs that a cell gets before it counts as failed by the launcher."""
+MOST_JOBS = 16
+"""Jobs at a time where neither the launcher nor ``--jobs`` says."""
+LOOK = 1.0
+"""Seconds between two looks at the jobs."""
+GRACE = 180.0
+"""Seconds beyond its time after which a job counts as lost: its run stops itself before."""
+FIRST_HOUR = 3600.0
+"""Seconds that every job may take."""
+UNHEARD = 20
+"""Looks in a row that a launcher may fail to answer."""
+LEAVE = 30.0
+"""Seconds after an interrupt in which jobs may leave what they decided."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Portion:
+    """Cells that go into one job. ``attempt``: counted from 1; ``lost``: those before."""
+
+    tasks: tuple[Task, ...]
+    attempt: int = 1
+    lost: tuple[LossRecord, ...] = ()
+    avoid: tuple[str, ...] = ()
+
+
+@dataclass(eq=False)
+class Flight:
+    """A job that was started. ``began``: when it ran first, by the monotonic clock, None before; ``dead``: a loss of
+    which an archive may still come.
+    """
+
+    job: Job
+    part: Portion
+    ident: str
+    state: JobState = field(default_factory=lambda: JobState(phase=Phase.WAITING))
+    began: float | None = None
+    dead: bool = False
+    why: str = ""
+    """Why a cell of it that came back is not decided by that."""
+
+
+class LaunchedRunner:
+    """Runs one plan by the jobs of ``launcher``. The other arguments are those of a Runner."""
+
+    def __init__(
+        self,
+        run_id: str,
+        request: Request,
+        *,
+        launcher: Launcher,
+        folder: Path,
+        recorder: Recorder,
+        listener: Listener,
+        confirming: Planner | None = None,
+    ) -> None:
+        self._run_id = run_id
+        self._request = request
+        self._launcher = launcher
+        self._folder = folder
+        self._jobs = folder.absolute() / "jobs" / run_id
+        self._listener = listener
+        self._confirming = confirming
+        self._cancel = recorder.hurry
+        self._decisions = Decisions(folder, recorder, listener, self._cancel)
+        self._timer = Timer()
+        self._known: Callable[[Task], float] = lambda task: math.inf
+        self._hosts: list[HostRecord] = []
+        self._names: dict[str, None] = {}
+        self._count = 0
+        self._unheard = 0
+        self._pending: list[Portion] = []
+        self._flights: list[Flight] = []
+
+    @property
+    def engine_info(self) -> EngineInfo | None:
+        """The engines of the nodes as the one that the record of a run names; None where no cell came back."""
+        engines = sorted({host.engine for host in self._hosts if host.engine})
+        kinds = {host.engine_kind for host in self._hosts if host.engine_kind}
+        if not engines:
+            return None
+        where = f"on {pluralize(len(self._names), 'node')}: {', '.join(engines)}"
+        kind = kinds.pop() if len(kinds) == 1 else "mixed"
+        return EngineInfo(kind=kind, name=self._launcher.name.partition(":")[0], version=where)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of the hosts that served cells, and of those that the launcher may take."""
+        return tuple(dict.fromkeys((*self._names, *(node.rpartition("@")[2] for node in self._launcher.nodes))))
+
+    @property
+    def records(self) -> tuple[CellRecord, ...]:
+        """The decided cells so far, in the order of their numbers."""
+        return self._decisions.records
+
+    @property
+    def timings(self) -> Timings:
+        """Where the time went, on the nodes."""
+        return self._timer.timings()
+
+    def reuse(self, record: CellRecord) -> None:
+        """Take over a cell that an interrupted run had decided."""
+        self._decisions.reuse(record)
+
+    def run(self, tasks: Sequence[Task], earlier: Sequence[Task] = ()) -> tuple[CellRecord, ...]:
+        """Decide every task, as :meth:`reprokit.run.runner.Runner.run` does. An interrupt cancels the jobs."""
+        interrupted: KeyboardInterrupt | None = None
+        self._decisions.begin(())  # the nodes compare
+        try:
+            self._known = KnownSeconds.of(self._folder, tasks)
+            self._listener.state([task.number for task in tasks], "queued")
+            self._adopt(tasks)
+            flying = {task.number for flight in self._flights for task in flight.part.tasks}
+            slots = self._launcher.slots or self._request.jobs or None
+            left = [task for task in tasks if task.number not in flying]
+            self._pending += [Portion(tasks=tuple(some)) for some in parts(left, self._known, slots)]
+            self._serve()
+        except KeyboardInterrupt as interrupt:
+            interrupted = interrupt
+        if interrupted is not None or self._cancel.is_set():
+            self._cancel.set()
+            with suppress(KeyboardInterrupt):
+                self._stop()
+        shutil.rmtree(self._jobs, ignore_errors=True)
+        with suppress(OSError):
+            self._jobs.parent.rmdir()
+        self._launcher.close()
+        self._decisions.end(tasks, given_up=False)
+        if interrupted is not None:
+            raise interrupted
+        return self.records
+
+    def _serve(self) -> None:
+        most = self._launcher.slots or self._request.jobs or MOST_JOBS
+        while (self._pending or any(not one.dead for one in self._flights)) and not self._cancel.is_set():
+            while self._pending and sum(not one.dead for one in self._flights) < most:
+                self._start(self._pending.pop(0))
+            self._look()
+            if any(not one.dead for one in self._flights):
+                self._cancel.wait(LOOK)
+
+    def _start(self, part: Portion) -> None:
+        undecided = self._undecided(part)
+        tasks = tuple(
+            task for unit in units_of(part.tasks) if undecided & {one.number for one in unit} for task in unit
+        )
+        if not tasks:
+            return
+        part = replace(part, tasks=tasks)
+        self._count += 1
+        job_id = f"reprokit-{self._run_id}-{self._count}-{part.attempt}".lower()
+        limits = [task.spec.limits for task in tasks]
+        job = Job(
+            id=job_id,
+            folder=self._jobs / job_id,
+            seconds=self._deadline(part),
+            gpus=max(one.gpus for one in limits),
+            cpus=max(math.ceil(one.cpus or 1) for one in limits),
+            memory=max((one.memory or 0 for one in limits), default=0) or None,
+            avoid=part.avoid,
+        )
+        job.folder.mkdir(parents=True, mode=0o700)
+        write_cells(job.folder, job_id, tasks, self._folder, locked=self._request.locked)
+        unread = any(ALLOWANCES[task.file.trust].asks for task in tasks)
+        write_script(job, words_of(self._request, yes=unread))
+        flight = Flight(job, part, "")
+        self._remember(flight)
+        try:
+            flight.ident = self._launcher.start(job)
+        except EngineError as error:
+            self._lose(flight, str(error))
+            return
+        self._remember(flight)
+        self._flights.append(flight)
+
+    def _deadline(self, part: Portion) -> float:
+        """Seconds: ten times what the job is expected to take, and what its cells may take at most the last time."""
+        most = sum(task.trials.max * task.spec.limits.timeout for task in part.tasks) + FIRST_HOUR
+        usual = max(FIRST_HOUR, 10 * expected_seconds(part.tasks, self._known))
+        return most if part.attempt == ATTEMPTS else min(most, usual)
+
+    def _undecided(self, part: Portion) -> set[int]:
+        decided = {record.number for record in self.records}
+        return {task.number for task in part.tasks} - decided
+
+    def _look(self) -> None:
+        """Take what came of the jobs."""
+        try:
+            states = self._launcher.states([one.ident for one in self._flights])
+            self._unheard = 0
+        except EngineError as error:
+            self._unheard += 1
+            if self._unheard == 1:
+                self._listener.note(str(error))
+            if self._unheard < UNHEARD:
+                return
+            states = {one.ident: JobState(phase=Phase.LOST, words=str(error)) for one in self._flights}
+        for flight in list(self._flights):
+            state = states.get(flight.ident, JobState(phase=Phase.LOST, words="the launcher knows no such job"))
+            self._see(flight, state)
+
+    def _see(self, flight: Flight, state: JobState) -> None:
+        if flight.dead:
+            if state.phase is Phase.ENDED:
+                self._take(flight)
+                self._flights.remove(flight)
+            return
+        changed = (state.phase, state.node) != (flight.state.phase, flight.state.node)
+        flight.state = state
+        if changed:
+            self._show(flight)
+        if state.phase is Phase.RUNNING and flight.began is None:
+            flight.began = time.monotonic()
+        if state.phase is Phase.ENDED:
+            self._end(flight)
+        elif state.phase is Phase.LOST:
+            self._give_up(flight, state.words or "it was lost")
+        elif flight.began is not None and time.monotonic() - flight.began > flight.job.seconds + GRACE:
+            self._give_up(flight, f"it did not end in its time ({flight.job.seconds:.0f} s)")
+
+    def _show(self, flight: Flight) -> None:
+        state = flight.state
+        numbers = sorted(self._undecided(flight.part))
+        where = f"job {flight.job.id}" + (f" on {state.node}" if state.node else "")
+        if state.phase is Phase.RUNNING:
+            self._listener.state(numbers, "running", where)
+        elif state.phase is Phase.WAITING:
+            self._listener.state(numbers, "waiting", f"for {where}" + (f": {state.words}" if state.words else ""))
+
+    def _end(self, flight: Flight) -> None:
+        """A job has ended: what it decided counts, the rest goes into another job."""
+        self._flights.remove(flight)
+        whole = self._take(flight)
+        if not self._undecided(flight.part):
+            shutil.rmtree(flight.job.folder, ignore_errors=True)
+            return
+        said = "; ".join(dict.fromkeys(one for one in (flight.state.words, flight.job.said()) if one))
+        why = flight.why if whole else "no whole archive came back"
+        self._lose(flight, why if flight.why else f"{why or 'its run was stopped'}{': ' if said else ''}{said}")
+
+    def _give_up(self, flight: Flight, why: str) -> None:
+        """A job is lost, as far as is known: it is ended, and if its archive comes all the same, that still counts."""
+        with suppress(EngineError):
+            self._launcher.cancel(flight.ident)
+        if self._take(flight):
+            self._flights.remove(flight)
+        flight.dead = True
+        if self._undecided(flight.part):
+            self._lose(flight, why)
+
+    def _lose(self, flight: Flight, why: str) -> None:
+        part, node = flight.part, flight.state.node
+        left = self._undecided(part)
+        lost = (*part.lost, LossRecord(node=node, id=flight.job.id, why=why))
+        tasks = tuple(task for task in part.tasks if task.number in left)
+        if part.attempt >= ATTEMPTS:
+            for task in tasks:
+                record = decided_record(task, Verdict.ENGINE_ERROR, "; ".join(dict.fromkeys(map(str, lost))))
+                self._decisions.decide(replace(record, details=replace(record.details, node=NodeRecord(lost=lost))))
+            return
+        self._listener.note(f"job {flight.job.id}: {why}; {pluralize(len(tasks), 'cell')} of it go into another job")
+        self._listener.state([task.number for task in tasks], "queued")
+        avoid = (*part.avoid, *([node] if node else []))
+        self._pending.append(Portion(tasks=part.tasks, attempt=part.attempt + 1, lost=lost, avoid=avoid))
+
+    def _take(self, flight: Flight) -> bool:
+        """Take the records of a job's archive that decide something; whether it came whole."""
+        with suppress(EngineError):
+            self._launcher.bring(flight.ident, flight.job)
+        archive = flight.job.arrived()
+        if archive is None:
+            return False
+        undecided = self._undecided(flight.part)
+        tasks = [task for task in flight.part.tasks if task.number in undecided]
+        try:
+            taken = take(archive, self._folder, self._run_id, tasks)
+        except (ReprokitError, OSError, ValueError) as error:
+            self._listener.note(f"job {flight.job.id}: {error}")
+            return False
+        self._names.setdefault(taken.machine or flight.state.node)
+        self._hosts.append(taken.host)
+        if taken.timings is not None:
+            self._timer.merge(taken.timings, taken.machine)
+        for cell in taken.cells:
+            if self._is_final(flight, cell):
+                self._decide(flight, cell, taken.machine)
+            elif cell.record.verdict is not Verdict.CANCELLED:
+                flight.why = cell.record.reason
+        return True
+
+    def _is_final(self, flight: Flight, cell: TakenCell) -> bool:
+        """Whether a record decides its cell: an engine's failure does not while there are attempts, nor what a node
+        cannot serve while the launcher can choose another.
+        """
+        verdict = cell.record.verdict
+        if verdict is Verdict.UNSUPPORTED:
+            tried = {*flight.part.avoid, flight.state.node}
+            return flight.part.attempt >= ATTEMPTS or tried >= set(self._launcher.nodes)
+        if verdict is Verdict.ENGINE_ERROR:
+            return flight.part.attempt >= ATTEMPTS
+        return verdict not in UNDECIDED
+
+    def _decide(self, flight: Flight, cell: TakenCell, machine: str) -> None:
+        record = cell.record
+        for reference, image in record.details.images.items():
+            if image.digest and record.details.base is not None and record.details.base.source == "registry":
+                seen = SeenBases(self._folder)
+                if self._request.refresh_bases or not seen.digest(reference):
+                    seen.keep(reference, image.digest)
+        node = NodeRecord(name=machine or flight.state.node, id=flight.job.id, lost=flight.part.lost)
+        self._decisions.decide(replace(record, details=replace(record.details, node=node)))
+
+    def _stop(self) -> None:
+        """Cancel every job, and wait a while for what each has decided."""
+        for flight in self._flights:
+            with suppress(EngineError):
+                self._launcher.cancel(flight.ident)
+        until = time.monotonic() + LEAVE
+        while self._flights and time.monotonic() < until:
+            with suppress(EngineError):
+                states = self._launcher.states([one.ident for one in self._flights])
+                for flight in list(self._flights):
+                    found = states.get(flight.ident)
+                    if found is None or found.phase in (Phase.ENDED, Phase.LOST):
+                        self._take(flight)
+                        self._flights.remove(flight)
+            time.sleep(0.2)
+        if self._flights:
+            which = ", ".join(one.job.id for one in self._flights)
+            self._listener.note(f"still running after they were cancelled: {which}")
+
+    def _remember(self, flight: Flight) -> None:
+        """Keep what another process needs to find the job again, should this one be killed."""
+        values = {
+            "ident": flight.ident,
+            "numbers": [task.number for task in flight.part.tasks],
+            "attempt": flight.part.attempt,
+            "lost": [one.to_json() for one in flight.part.lost],
+            "avoid": list(flight.part.avoid),
+            "seconds": flight.job.seconds,
+        }
+        write(flight.job.folder / "job.json", json.dumps(values))
+
+    def _adopt(self, tasks: Sequence[Task]) -> None:
+        """Find the jobs of a run whose process was killed."""
+        known = {task.number: task for task in tasks}
+        folders = sorted(self._jobs.iterdir()) if self._jobs.is_dir() else []
+        for folder in folders:
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                found = json_text.loads((folder / "job.json").read_text(encoding="utf-8"))
+                self._count = max(self._count, int(folder.name.rsplit("-", 2)[1]))
+                flight = _flight(folder, found, known)
+                if flight.part.tasks and flight.ident:
+                    self._flights.append(flight)
+        if self._flights:
+            self._listener.note(f"{pluralize(len(self._flights), 'job')} of this run were still under way")
+
+
+def _flight(folder: Path, found: Mapping[str, Any], known: Mapping[int, Task]) -> Flight:
+    job = Job(id=folder.name, folder=folder, seconds=float(found["seconds"]))
+    part = Portion(
+        tasks=tuple(known[number] for number in found["numbers"] if number in known),
+        attempt=found["attempt"],
+        lost=tuple(LossRecord.from_json(one) for one in found["lost"]),
+        avoid=tuple(found["avoid"]),
+    )
+    return Flight(job, part, found["ident"])
