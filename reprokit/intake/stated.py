@@ -16,7 +16,7 @@ from reprokit.environment import wording
 from reprokit.environment.axes import BY_NAME
 from reprokit.intake import commands
 from reprokit.intake.commands import CommandLine
-from reprokit.intake.environment_forms import ROLES, BlockReader
+from reprokit.intake.environment_forms import ROLES, BlockReader, system_of
 from reprokit.intake.environment_model import EnvironmentBlock, Rank, same_version
 from reprokit.intake.facts import (
     CommandFact,
@@ -246,7 +246,7 @@ def _add_version(found: StatedFacts, fact: VersionFact, seen: SeenLines) -> None
     elif role in BY_NAME:
         value = BY_NAME[role].wording.read(value) or value
     one = StatedVersion(role=role, value=value, line=at, works=fact.works)
-    if not any((other.role, other.value) == (role, value) for other in found.versions):
+    if value and not any((other.role, other.value) == (role, value) for other in found.versions):
         found.versions.append(one)
 
 
@@ -265,9 +265,11 @@ def _axis(name: str) -> str:
 
 
 def _system(value: str, near: Sequence[str]) -> str:
-    """A system as the axis writes it, of the nearest line where the value is only a release."""
-    written = (wording.os(f"{wording.family(line)} {value.strip()}") for line in reversed(near))
-    return wording.os(value) or next(filter(None, written), value.strip().lower())
+    """A system as the axis writes it, of the nearest line where the value is only a release; '' for no distribution."""
+    lines = reversed(near) if re.match(r"\s*[0-9]", value) else ()
+    written = (wording.os(f"{wording.family(line)} {value.strip()}") for line in lines)
+    none = system_of(value) in ("windows", "macos") or not re.search("[0-9]", value)
+    return wording.os(value) or next(filter(None, written), "" if none else value.strip().lower())
 
 
 def _program(report: ParsedReport, name: str, parts: Sequence[ProgramFact]) -> ReportPiece:

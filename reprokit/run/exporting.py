@@ -18,6 +18,7 @@ from pathlib import Path
 
 from reprokit.case.matrix import label
 from reprokit.core.errors import UsageError
+from reprokit.core.terminal import echo
 from reprokit.environment.catalog import OURS
 from reprokit.environment.dockerfile import render_one
 from reprokit.run.by_hand import command_text
@@ -37,10 +38,15 @@ def export(task: Task, fixed: Task | None, request: Request, output: Path, kind:
     """
     failure, spec = task.case.expect.failure, task.spec
     pattern = "" if failure.exit_code or failure.exception or failure.signal else failure.output or ""
-    if spec.limits.gpus or spec.datasets or failure.out_of_memory or task.reference:
-        raise UsageError(f"{task.file.path}: {kind} has no place for GPUs, data, a limit of memory, or a second cell")
+    if spec.limits.gpus or spec.datasets or failure.out_of_memory or task.reference or task.case.expect.leaks:
+        raise UsageError(f"{task.file.path}: {kind} has no place for GPUs, data, measured memory, or a second cell")
     name = "reprokit__" + re.sub(r"[^a-z0-9.]+", "-", folder_name(task).lower()).strip("-.")
-    values = {"name": name, "seconds": int(spec.limits.timeout), "workdir": spec.workdir}
+    values = {"name": name, "seconds": int(spec.limits.timeout), "workdir": spec.workdir, "user": spec.limits.user}
+    limits = {key: getattr(spec.limits, key) for key in ("memory", "cpus", "shm_size", "pids", "ulimits")}
+    lost = [f"resources.{key}" for key in list(limits)[2 if kind == "harbor" else 0 :] if limits[key]]
+    lost += ["environment.setup"] if kind == "pytest" and spec.environment.setup else []
+    if lost:
+        echo(f"note: {name} is run without {', '.join(lost)}: {kind} has no place for it", err=True)
     if kind == "pytest":
         if spec.sources or pattern:
             raise UsageError(f"{task.file.path}: a test of pytest has no sources, and goes by the exit status alone")
@@ -53,14 +59,17 @@ def export(task: Task, fixed: Task | None, request: Request, output: Path, kind:
     regular = re.fullmatch(r"/(.*)/", pattern, re.DOTALL)
     values |= {"option": "P" if regular else "F", "output": f"(?m){regular[1]}" if regular else pattern}
     patch, context = _context(task, fixed, request, render_one("task_tail.j2", {}, **values).dockerfile)
-    context[".task/run.sh"] = render_one("task_run.j2", {}, **values).dockerfile.encode()
+    run = render_one("task_run.j2", {}, **values, again=".task/setup.sh" in context)
+    context[".task/run.sh"] = run.dockerfile.encode()
     about = f"{task.case.title}\n\n{task.case.description or ''}\n".encode()
     if kind == "harbor":
-        folder = shlex.quote(spec.workdir)
-        solve = f"#!/bin/bash\ncd {folder} && git apply -v /solution/fix.patch\n"
-        test = f"#!/bin/bash\nbash {folder}/.task/run.sh\necho $((1 - $?)) > /logs/verifier/reward.txt\n"
-        config = b'schema_version = "1.4"\n[environment]\nbuild_timeout_sec = 3600.0\n'
-        made: _Files = {"task.toml": config, "instruction.md": about, "solution/fix.patch": patch}
+        start = f"#!/bin/bash\ncd {shlex.quote(spec.workdir)} && "
+        solve = f"{start}git apply -v /solution/fix.patch\n"
+        test = f"{start}bash .task/run.sh\necho $((1 - $?)) > /logs/verifier/reward.txt\n"
+        config = 'schema_version = "1.4"\n[environment]\nbuild_timeout_sec = 3600.0\n'
+        rows = {"memory_mb": -(-(spec.limits.memory or 0) // 2**20), "cpus": spec.limits.cpus}
+        config += "".join(f"{key} = {value}\n" for key, value in rows.items() if value)
+        made: _Files = {"task.toml": config.encode(), "instruction.md": about, "solution/fix.patch": patch}
         made |= {"solution/solve.sh": solve.encode(), "tests/test.sh": test.encode()}
         return _write(output / name, made | {f"environment/{path}": content for path, content in context.items()})
     known = {"instance_id": name, "repo": f"reprokit/{task.case.id}", "base_commit": task.file.digest[-40:]}
@@ -80,10 +89,7 @@ def _context(task: Task, fixed: Task, request: Request, tail: str) -> tuple[byte
     """(the patch that the fix is, the Dockerfile of a task and its context). Raises UsageError, Unsupported."""
     image, other = whole_image(task, request), whole_image(fixed, request)
     text, context = image.rendered.dockerfile, {**image.rendered.context}
-    own = [
-        {key: one.rendered.context[key] for key in one.rendered.context if key[:9] == "reprokit/"}
-        for one in (image, other)
-    ]
+    own = [{k: v for k, v in one.rendered.context.items() if k[:9] == "reprokit/"} for one in (image, other)]
     if (text, own[0]) != (other.rendered.dockerfile, own[1]):
         raise UsageError(f"{task.file.path}: its fix changes how the image is built, which no patch of a task can do")
     with tempfile.TemporaryDirectory(prefix="reprokit-export-") as place:
@@ -100,8 +106,11 @@ def _context(task: Task, fixed: Task, request: Request, tail: str) -> tuple[byte
     text = re.sub(r"(?m)^ +\\\n", "", text).replace(". /run/reprokit/site.sh \\\n && ", "")
     for key in ("site.sh", "relay.pl", "relay.py"):
         context.pop(f"reprokit/{key}", None)
-    dockerfile = text.replace("/run/reprokit", "/run/task") + tail
-    return patch, {**context, "Dockerfile": dockerfile.encode(), ".task/command.sh": tree[".task/command.sh"]}
+    context |= {"Dockerfile": (text.replace("/run/reprokit", "/run/task") + tail).encode()}
+    # What the build makes of the files is made of the patched ones, too.
+    again = [*re.findall(r"^ +(?:&& )?(pip install .*) \\\n && find ", text, re.MULTILINE), task.spec.environment.setup]
+    context |= {".task/setup.sh": "\n".join(again).encode()} if any(again) else {}
+    return patch, {**context, ".task/command.sh": tree[".task/command.sh"]}
 
 
 def _tree(task: Task, image: ImageSpec) -> _Files:

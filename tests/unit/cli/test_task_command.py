@@ -21,11 +21,11 @@ schema: reprokit/v1
 id: no-comma
 title: A greeting has no comma
 matrix: {os: [debian-12], python: [none], who: [x, y]}
-environment: {setup: "echo {{ who }} > /etc/who"}
+environment: {setup: "cp greet.sh {{ who }}.sh"}
 files:
   greet.sh: {content: "echo Hello $1\\n", mode: "755"}
   test.sh: |
-    [ "$(sh greet.sh $WHO)" = "Hello, $WHO" ]
+    [ "$(sh $WHO.sh $WHO)" = "Hello, $WHO" ]
 env: {WHO: "{{ who }}"}
 command: sh test.sh
 expect: {reproduces: all}
@@ -53,7 +53,10 @@ def solved(folder: Path, patch: Path, run: Path) -> list[int]:
     parts = [f"{folder}/{part}" for part in ("files/.", "executables/.", ".task")]
     subprocess.run(["cp", "-R", *parts, str(tree)], check=True)
     script = run.read_text().replace("cd /workspace", f"cd {tree.absolute()}")
-    script = script.replace("/tmp/task.log", str(tree.absolute() / "log"))
+    script = script.replace("/tmp/task.log", str(Path("log").absolute()))
+    subprocess.run(["sh", ".task/setup.sh"], cwd=tree, check=True)
+    for words in (["init", "--quiet"], ["add", "-Af", "."], ["commit", "--quiet", "-m", "task"]):
+        bug_datasets.git(tree, *words)
     found = [subprocess.run(["bash", "-c", script], capture_output=True).returncode]
     subprocess.run(["git", "apply", str(patch.absolute())], cwd=tree, check=True)
     return [*found, subprocess.run(["bash", "-c", script], capture_output=True).returncode]
@@ -92,11 +95,14 @@ def test_a_task_of_harbor(capsys: pytest.CaptureFixture[str]) -> None:
     assert solved(folder / "environment", folder / "solution/fix.patch", folder / "environment/.task/run.sh") == [1, 0]
 
 
-def test_a_test_of_pytest_fails_as_the_case_does() -> None:
+def test_a_test_of_pytest_fails_as_the_case_does(capsys: pytest.CaptureFixture[str]) -> None:
+    case = CASE.replace("sh $WHO.sh", "sh greet.sh")
+    Path("case.yaml").write_text(case)
     assert export("pytest") == 0
+    assert "without environment.setup: " in capsys.readouterr().err
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "out/test_no_comma.py"]
     assert subprocess.run(words, capture_output=True).returncode == 1
-    Path("case.yaml").write_text(CASE.replace("echo Hello $1", "echo Hello, $1"))
+    Path("case.yaml").write_text(case.replace("echo Hello $1", "echo Hello, $1"))
     Path("out/test_no_comma.py").unlink()
     assert export("pytest") == 0
     assert subprocess.run(words, capture_output=True).returncode == 0
@@ -114,6 +120,31 @@ def test_sources_are_in_the_work_folder_and_the_patch_is_of_them(tmp_path: Path)
     assert re.findall("^diff .*", patch, re.MULTILINE) == ["diff --git a/greet/greet.py b/greet/greet.py"]
 
 
+def test_what_is_installed_of_the_files_is_installed_again_after_the_patch() -> None:
+    old = 'setup: "cp greet.sh {{ who }}.sh"'
+    Path("case.yaml").write_text(
+        CASE.replace(old, f"{old}, pip: [./tree]").replace("python: [none]", 'python: ["3.11"]')
+    )
+    assert export("harbor") == 0
+    [setup] = Path("out").glob("*/environment/.task/setup.sh")
+    assert setup.read_text() == "pip install ./tree\ncp greet.sh x.sh"
+
+
+def test_limits_are_in_the_task_or_named_and_the_user_is_that_of_the_case(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("case.yaml").write_text(f"{CASE}resources: {{memory: 64m, cpus: 0.5, pids: 99}}\n")
+    assert export("harbor") == 0
+    shown = capsys.readouterr()
+    [run, config] = [Path(shown.out.strip()) / name for name in ("environment/.task/run.sh", "task.toml")]
+    assert "memory_mb = 64\ncpus = 0.5\n" in config.read_text()
+    assert re.findall(r"resources\.\w+", shown.err) == ["resources.pids"]
+    assert "--userspec=repro " in run.read_text()
+    Path("case.yaml").write_text(f"{CASE}resources: {{memory: 64m, user: root}}\n")
+    assert export("swe-bench") == 0
+    shown = capsys.readouterr()
+    assert re.findall(r"resources\.\w+", shown.err) == ["resources.memory"]
+    assert "--userspec" not in (Path(shown.out.strip()) / ".task/run.sh").read_text()
+
+
 @pytest.mark.parametrize("kind", ["swe-bench", "harbor"])
 def test_a_task_is_a_case_again(kind: str) -> None:
     assert export(kind) == 0
@@ -129,6 +160,7 @@ def test_a_task_is_a_case_again(kind: str) -> None:
     ("old", "new", "why"),
     [
         ("sh test.sh", "sh test.sh\nresources: {gpus: 1}", "no place for GPUs"),
+        ("expect: {", "expect: {leaks: {per_iteration: 1MiB}, ", "measured memory"),
         ("expect: {", "expect: {slower_than: {ratio: 2, of: {who: y}}, ", "a second cell"),
         ("fix:\n  summary: With a comma", "tags:", "does not have"),
         ("  summary: With a comma\n", "  environment: {apt: [jq]}\n", "changes how the image is built"),

@@ -109,6 +109,13 @@ def test_versions_that_fail_and_one_that_works_are_cells() -> None:
     assert "reproduces" not in made(*facts, report=report).data["expect"]
 
 
+@pytest.mark.parametrize("said", ["Ubuntu", "Windows 10", "macOS 13.0"])
+def test_a_system_without_a_release_or_without_containers_is_not_said_to_be_missing(said: str) -> None:
+    report = "# It ends\n\nSeen on Ubuntu,\nWindows 10 and\nmacOS 13.0 with wobbler 2.5.0\n"
+    found = made(version("os", said, 4), version("package wobbler", "2.5.0", 5), report=report)
+    assert not [text for text in found.missing if text.startswith("os ")]
+
+
 LOG = "# It ends\n\n```\nloading [0., 3]\n{}\n```\nThen it hangs for good.\n"
 
 
