@@ -7,6 +7,8 @@
   pages as HTML.
 - A version that is pinned (==), by the case or by what it installs, comes whenever it was received: the limit decides
   only between its files.
+- So does a project all of whose files are later: what was there before needs it, so that they were put there again, as
+  those of atomicwrites in 2022.
 - A file of which an index does not say when it received it is not used where another index says it of files of that
   project. Where none does, it ends pip, unless the version is pinned.
 - Files of local find-links folders, and what is named by its own address, are not limited.
@@ -165,6 +167,9 @@ def limit_files(limit):
                 say("%s is pinned: %s does not say when it received its files" % (file, page))
             return kept or later or strange
         if later and not kept:
+            if len(passed) == hidden[name][1]:
+                say("%s is not limited: its index received all of its files later" % name)
+                return later
             refused.add(name)
         if not strange:
             return kept

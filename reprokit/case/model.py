@@ -182,7 +182,8 @@ class EnvironmentSection(Model):
     pip_before: Instant = Field(
         "",
         description="pip sees only the files that an index received before this day (midnight UTC) or moment: "
-        "2021-05-04 or 2021-05-04T10:22:11Z. A version that is pinned comes all the same. Empty (default): no limit.",
+        "2021-05-04 or 2021-05-04T10:22:11Z. A pinned version, and a package with later files alone, come all the "
+        "same. Empty (default): no limit.",
     )
     setup: Scalar = Field("", description="Shell, run while the image is built, after apt and pip.")
     conflicts: Conflicts = Field(

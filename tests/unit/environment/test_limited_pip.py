@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.limited_pip import DAY, SCRIPTS, LimitedPip, old_and_new
-from tests.package_index import PackageIndex
+from tests.limited_pip import DAY, NEW, OLD, SCRIPTS, LimitedPip, old_and_new
+from tests.package_index import PackageIndex, wheel
 
 pytestmark = pytest.mark.system
 
@@ -40,6 +40,19 @@ def test_dependencies_come_as_they_were(tmp_path: Path) -> None:
     pip = LimitedPip(python=sys.executable, scratch=tmp_path)
     with old_and_new() as index:
         assert pip(index, "demo").versions == {"demo": "1.0", "dep": "1.5"}
+
+
+def test_a_package_that_its_index_received_again_comes_all_the_same(tmp_path: Path) -> None:
+    """As atomicwrites in 2022: what was there before needs it, so that it was there, too."""
+    pytest.importorskip("pip")
+    pip = LimitedPip(python=sys.executable, scratch=tmp_path)
+    with old_and_new() as index:
+        index.add(wheel("tests", "1.0", requires=("again>=1.0", "dep")), OLD)
+        for version in ("0.9", "1.0", "1.4"):
+            index.add(wheel("again", version), NEW)
+        found = pip(index, "tests")
+        assert found.versions == {"tests": "1.0", "again": "1.4", "dep": "1.5"}
+        assert "environment.pip_before: again is not limited" in found.output
 
 
 def test_a_pip_that_cannot_keep_to_it_says_so(tmp_path: Path) -> None:
