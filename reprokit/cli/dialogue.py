@@ -144,7 +144,7 @@ def _text(path: str) -> str:
 def try_draft(made: Draft, path: Path, *, trust: Trust, asked: bool, yes: bool = False, fix: bool = False) -> int:
     """Run the draft that was written to ``path``, and write it again with what was confirmed in comments.
 
-    What its builds and its tests prove to be missing is put into it, and it is tried again: see :mod:`.repairing`.
+    What its builds prove to be missing is put into it, and it is tried again: see :mod:`.repairing`.
 
     ``trust``: of its text. ``asked``: the user asked for it by ``--try``; otherwise they are asked here. ``yes``: it
     runs unread, as an untrusted case. ``fix``: its fixed variant has to pass. Returns 0 where it is confirmed or only

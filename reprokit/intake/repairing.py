@@ -1,7 +1,7 @@
 """What a draft lacks: pins that no index has, and what a run of it proves to be missing, put into it with a comment.
 
-A step is taken only where a log proves it (``put`` of a cause of failed builds, a module that tests do not find), or
-where an index was asked. Each is one comment in the case.
+A step is taken only where a log proves it (``put`` of a cause of failed builds), or where an index was asked. Each is
+one comment in the case.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ from packaging.version import InvalidVersion, Version
 from reprokit.case.tree import Loc
 from reprokit.evidence.records import CellRecord
 from reprokit.intake.draft import Draft
-from reprokit.intake.pieces import table
 
 MOST_BUILDS = 6
 """Builds of a draft that is repaired: the first, and one for each step."""
 _PUT = re.compile(r"(?:environment\.)?(?P<key>apt|pip|matrix\.\w+): \[(?P<values>.+)\]")
-_NO_MODULE = re.compile(r"No module named '(?P<name>\w+)")
 
 
 def leave_out_missing(made: Draft, versions: Callable[[str], Collection[Version] | None]) -> tuple[Draft, list[str]]:
@@ -68,31 +66,15 @@ def repair(made: Draft, cells: Sequence[CellRecord], run: str) -> tuple[Draft, s
     What is there already is not put again: then something else is wrong.
     """
     for cell in cells:
-        if (build := cell.details.build) and (put := _PUT.fullmatch(build.put)):
-            key, values = put["key"], [one.strip(" \"'") for one in put["values"].split(",")]
-            why = build.cause
-        elif module := _missing_module(made, cell):
-            key, values = "pip", [str(table("packages")[module]["pip"][0])]
-            why = f"the tests do not find the Python module {module}"
-        else:
+        if not ((build := cell.details.build) and (put := _PUT.fullmatch(build.put))):
             continue
+        key, values = put["key"], [one.strip(" \"'") for one in put["values"].split(",")]
         if (changed := _put(made, key, values)) is not None:
             place: Loc = ("matrix",) if key.startswith("matrix.") else ("environment", key)
-            words = f"put into the case: {key}: {', '.join(values)}: {why}"
-            return _note(changed, place, [f"By `reprokit new --try`, run {run}: {', '.join(values)}: {why}."]), words
+            why = f"{', '.join(values)}: {build.cause}"
+            noted = _note(changed, place, [f"By `reprokit new --try`, run {run}: {why}."])
+            return noted, f"put into the case: {key}: {why}"
     return None
-
-
-def _missing_module(made: Draft, cell: CellRecord) -> str:
-    """The module that the trials of a cell do not find, where it is of a known package and not of the sources."""
-    for trial in cell.trials:
-        seen = trial.exception
-        found = (
-            _NO_MODULE.search(seen.message) if seen and seen.type.endswith(("ImportError", "NotFoundError")) else None
-        )
-        if found and found["name"] in table("packages") and found["name"] not in made.data.get("sources", {}):
-            return found["name"]
-    return ""
 
 
 def _put(made: Draft, key: str, values: Sequence[str]) -> Draft | None:
