@@ -112,11 +112,11 @@ def ray_cluster(folder: Path) -> Iterator[RayCluster]:
 
 
 def with_engine(folder: Path, module: str, made: str) -> dict[str, str]:
-    """The environment of a node whose workers have the engine that the expression ``made`` gives, with ``module``."""
+    """The environment of a node whose jobs have the engine that the expression ``made`` gives, with ``module``."""
     folder.mkdir(parents=True)
     lines = [
         "import sys",
-        "if any('default_worker' in word for word in sys.orig_argv):",
+        "if 'reprokit' in sys.orig_argv:",
         "    from reprokit.engine import registry",
         f"    import {module} as module",
         f"    registry.make = lambda name, environ=None: {made}",

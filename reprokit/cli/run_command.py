@@ -76,7 +76,7 @@ Examples:
   reprokit run cases/ --cuda 11.8 --build-only       # the images, so that a run need not build them
   reprokit run cases/ --timings --trace trace.json   # where the time went; Perfetto opens the trace
   reprokit run bug.tar.gz                            # a bundle, with its image: nothing is built
-  reprokit run cases/ --on ray://head:10001          # on the nodes of a Ray cluster
+  reprokit run cases/ --on 'ssh gpu1,gpu2'           # on other machines; or Slurm, Kubernetes, Ray
   reprokit run --resume                              # continue the run that was interrupted
 
 \b
@@ -115,9 +115,9 @@ ENGINES = "--engine " + options.ENGINES
 @click.option(
     "--on",
     default="",
-    metavar="ray|ray://HOST:PORT",
-    help="Run the cells on the nodes of a Ray cluster, each with its own engine: ray is the cluster of this machine, "
-    "or RAY_ADDRESS; ray://HOST:10001 reaches one from outside.",
+    metavar="LAUNCHER",
+    help="Run the cells elsewhere, as jobs that a launcher starts: 'ssh HOST,HOST', ray, ray://HOST:10001, slurm, "
+    "kubernetes, or any program, command:'srun sh {job}/job.sh'. --jobs: of them at a time.",
 )
 @options.json_file_option("Write the result file; with --build-only, which images were built, for which cells.")
 @options.junit_option
@@ -229,17 +229,12 @@ def _check_on(given: dict[str, Any]) -> None:
     if not given["on"]:
         return
     from reprokit.run.launch.opening import kind_of
-    from reprokit.run.request import check_address
 
     kind, _ = kind_of(given["on"])
-    if kind == "ray":
-        check_address(given["on"])
     if options.typed("reuse"):
         raise UsageError("--on: --reuse looks at the images of this host: leave out one of the two")
-    if kind == "ray" and options.typed("jobs"):
-        raise UsageError(
-            "--on: how many cells run at a time is what the nodes offer Ray (ray start --num-cpus): leave out --jobs"
-        )
+    if kind in ("ray", "ssh") and options.typed("jobs"):
+        raise UsageError("--on: how many jobs run at a time is what the nodes offer: leave out --jobs")
 
 
 def _request_of(path: Path, given: dict[str, Any]) -> Request:

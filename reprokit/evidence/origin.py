@@ -87,20 +87,20 @@ class OwnerRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class LossRecord(JsonRecord):
-    """An attempt at a cell that came to nothing, and why: the ``node`` ('' = it had not begun) and its ``id``."""
+    """An attempt at a cell that came to nothing, and why: the ``node``, '' = not known, and the ``id`` of the job."""
 
     node: str
     id: str
     why: str
 
     def __str__(self) -> str:
-        return self.why + (f" on {self.node} (node {self.id[:8]})" if self.id else "")
+        return self.why + (f", on {self.node}" if self.node else "")
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeRecord(JsonRecord):
-    """The node of a cluster that served a cell: the ``name`` of its host, its ``id`` ('' = none did), and what was
-    ``lost`` before.
+    """The node that served a cell for another machine: its ``name``, the ``id`` of the job ('' = none did), and what
+    was ``lost`` before.
     """
 
     name: str = ""
@@ -108,7 +108,7 @@ class NodeRecord(JsonRecord):
     lost: tuple[LossRecord, ...] = field(default=(), metadata=ABSENT)
 
     def __str__(self) -> str:
-        where = f"{self.name} (node {self.id[:8]})" if self.id else "none"
+        where = f"{self.name}, by job {self.id}" if self.id else "none"
         return where + "".join(f"; attempt {number} was lost: {one}" for number, one in enumerate(self.lost, 1))
 
 

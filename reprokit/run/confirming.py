@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,9 @@ from reprokit.run.gpus import GpuAllocation
 from reprokit.run.services import Services
 from reprokit.run.task import Task
 from reprokit.run.trials import TrialHooks, run_trial
+
+MOST_AHEAD = 200
+"""Trials of a case that are planned at once."""
 
 
 class Planner(Protocol):
@@ -40,6 +44,20 @@ def repeatable(tasks: Sequence[Task], planner: Planner | None, records: Sequence
         if task.variant == "case" and task.reference is None:
             cases.setdefault(task.file.digest, {})[task.number] = task
     return {case: some for case, some in cases.items() if planner and planner(of_case(records, case), ()) is not None}
+
+
+def repeats_ahead(planner: Planner, records: Sequence[CellRecord], tasks: Mapping[int, Task]) -> Counter[int]:
+    """How many more trials the planner would ask for, of each of these tasks, if every one ended as its cell's last."""
+    found, known = Counter[int](), list(records)
+    while sum(found.values()) < MOST_AHEAD:
+        number = planner(known, ())
+        at = next((at for at, record in enumerate(known) if record.number == number), 0)
+        if number is None or number not in tasks or not known[at].trials:
+            break
+        each = (known[at].seconds or 0.0) / len(known[at].trials)
+        known[at] = with_trial(tasks[number], known[at], known[at].trials[-1], each, "")
+        found[number] += 1
+    return found
 
 
 def of_case(records: Sequence[CellRecord], digest: str) -> list[CellRecord]:

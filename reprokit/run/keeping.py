@@ -244,8 +244,7 @@ class Scraps(_Files):
 
     def kept(self) -> Sequence[Kept]:
         """Measurements of images, compiled templates and temporary folders."""
-        measured = [(self._store / "measured").glob("*.json"), cache.folder("fleet").glob("*/measured/*.json")]
-        places = [(MEASUREMENT, place, 1.0) for found in measured for place in sorted(found)]
+        places = [(MEASUREMENT, place, 1.0) for place in sorted((self._store / "measured").glob("*.json"))]
         places += [(TEMPLATES, place, 1.0) for place in (cache.folder("templates"),) if place.is_dir()]
         places += [(TEMPORARY, place, 0.0) for place in ownership.orphan_folders()]
         return [_of_place(kind, place, seconds) for kind, place, seconds in places]

@@ -18,7 +18,7 @@ from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.core import json_text
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
-from reprokit.core.text import pluralize, whole_number
+from reprokit.core.text import pluralize
 from reprokit.engine import kinds
 from reprokit.environment.axes import AXIS_NAMES
 from reprokit.environment.cases import select
@@ -348,16 +348,3 @@ def read_trials(text: str) -> Trials:
     except ValueError as error:
         raise UsageError(f"{text}: expected {error}") from None
     return Trials(**given)
-
-
-HERE = "ray"
-
-
-def check_address(on: str) -> None:
-    """Raise UsageError for what ``--on`` does not take."""
-    if on != HERE and not on.startswith("ray://"):
-        raise UsageError(f"--on {on}: expected ray (the cluster of this machine, or RAY_ADDRESS) or ray://HOST:PORT")
-    if on != HERE and not 0 < (whole_number(on.rpartition(":")[2]) or 0) < 65536:
-        raise UsageError(
-            f"--on {on}: names no port; Ray's clients are served on 10001 by default: {on.rstrip('/:')}:10001"
-        )

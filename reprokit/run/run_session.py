@@ -17,7 +17,6 @@ from reprokit.core.interrupts import signals
 from reprokit.core.text import build_times, pluralize, seconds
 from reprokit.core.version import __version__
 from reprokit.engine import site
-from reprokit.environment.catalog import Catalog
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, exit_status
 from reprokit.evidence.spans import KEY, Timings
 from reprokit.run import resuming
@@ -37,8 +36,6 @@ from reprokit.store.folder import make_folder
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
     from reprokit.evidence.records import CellRecord
-    from reprokit.run.fleet.cluster import Cluster
-    from reprokit.run.fleet.fleet_runner import FleetRunner
     from reprokit.run.images import BuiltImage
     from reprokit.run.launch.launched_runner import LaunchedRunner
     from reprokit.run.launch.launcher import Launcher
@@ -68,7 +65,6 @@ class Session(Invocation):
 
     files: Mapping[str, CaseFile]
     timings: Timings | None = None
-    _cluster: Cluster | None = None
     _launcher: Launcher | None = None
 
     def start(self, request: Request, *, failed: bool = False, trust: Trust | None = None) -> int:
@@ -319,56 +315,31 @@ class Session(Invocation):
         return self._recorder.close()
 
     def _check_engine(self, request: Request, tasks: Iterable[Task]) -> None:
-        """As of every invocation; where the request names a cluster, raise EngineError or UsageError unless that can
-        serve cells.
+        """As of every invocation; where the request names a launcher, raise EngineError or UsageError unless that is
+        there.
         """
-        if request.on.startswith("ray"):
-            self._open_cluster(request)
-        elif request.on:
+        if request.on:
             self._open_launcher(request)
         else:
             super()._check_engine(request, tasks)
 
     def _cells_runner(
         self, run_id: str, request: Request, recorder: Recorder, listener: Listener, tasks: Sequence[Task]
-    ) -> Runner | FleetRunner | LaunchedRunner:
+    ) -> Runner | LaunchedRunner:
         """What decides the cells of a run, on this host or where the request says."""
         if not request.on:
             return self._runner(run_id, request, recorder, listener, tasks)
-        if not request.on.startswith("ray"):
-            from reprokit.run.launch.launched_runner import LaunchedRunner
+        from reprokit.run.launch.launched_runner import LaunchedRunner
 
-            return LaunchedRunner(
-                run_id,
-                request,
-                launcher=self._open_launcher(request),
-                folder=self.folder,
-                recorder=recorder,
-                listener=listener,
-                confirming=self._confirming(request.confirm),
-            )
-        from reprokit.run.fleet.fleet_runner import FleetRunner
-
-        return FleetRunner(
+        return LaunchedRunner(
             run_id,
             request,
-            cluster=self._open_cluster(request),
+            launcher=self._open_launcher(request),
             folder=self.folder,
             recorder=recorder,
             listener=listener,
-            catalog=Catalog(site.settings().compatibility),
             confirming=self._confirming(request.confirm),
         )
-
-    def _open_cluster(self, request: Request) -> Cluster:
-        if self._cluster is None:
-            from reprokit.run.fleet.cluster import connect
-            from reprokit.run.fleet.placing import check_nodes
-
-            self._cluster = connect(request.on, request.engine)
-            for text in check_nodes(self._cluster.greeted(), request.on):
-                self._say(text)
-        return self._cluster
 
     def _open_launcher(self, request: Request) -> Launcher:
         if self._launcher is None:

@@ -209,9 +209,9 @@ BENCHES: dict[str, Callable[[Path], None]] = {
         "Verdicts of the library's slowdowns and leaks, again and again.",
         lambda module, folder: module.repeated(folder),
     ),
-    "fleet": Part(
-        "fleet",
-        "Cells that wait, on eight workers of a real Ray cluster, two of which are killed: half an hour for 10,000.",
+    "launching": Part(
+        "launching",
+        "Cells that wait, as jobs on three nodes of this machine and without a launcher: ten minutes for 500.",
         lambda module, folder: module.report(folder, OPTIONS.cells),
     ),
     "proof": Part(
@@ -220,7 +220,7 @@ BENCHES: dict[str, Callable[[Path], None]] = {
         lambda module, folder: module.report(folder, OPTIONS.part, OPTIONS.engine, OPTIONS.minutes, OPTIONS.seed),
     ),
 }
-LONG = ("proof", "engine", "nulls", "repeated", "nights", "servers", "machines", "peers", "bugsinpy", "fleet")
+LONG = ("proof", "engine", "nulls", "repeated", "nights", "servers", "machines", "peers", "bugsinpy", "launching")
 """What takes long, some of it hours, or needs files, and is run only where it is named."""
 OPTIONS = argparse.Namespace()
 
@@ -236,7 +236,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="benchmarks, see below; default: all but the long ones"
     )
-    parser.add_argument("--cells", type=int, default=10_000, help="cells of fleet (%(default)s)")
+    parser.add_argument("--cells", type=int, default=500, help="cells of launching (%(default)s)")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of peers (%(default)s)")
     parser.add_argument("--bugsinpy", type=Path, metavar="DIR", help="a clone of https://github.com/soarsmu/BugsInPy")
     parser.add_argument(

@@ -8,15 +8,14 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from reprokit.case.trust import ALLOWANCES
 from reprokit.core import json_text
-from reprokit.core.errors import EngineError, ReprokitError
+from reprokit.core.errors import EngineError, ReprokitError, Unsupported
 from reprokit.core.files import write
 from reprokit.core.text import pluralize
 from reprokit.engine.protocol import EngineInfo
@@ -25,7 +24,7 @@ from reprokit.evidence.origin import HostRecord, LossRecord, NodeRecord
 from reprokit.evidence.records import CellRecord
 from reprokit.evidence.spans import Timings
 from reprokit.run.cell_records import decided_record
-from reprokit.run.confirming import Planner
+from reprokit.run.confirming import Planner, of_case, repeatable, repeats_ahead, with_trial
 from reprokit.run.deciding import Decisions
 from reprokit.run.launch.job import Job, write_script
 from reprokit.run.launch.launcher import JobState, Launcher, Phase
@@ -42,6 +41,8 @@ from reprokit.store.folder import SeenBases
 if TYPE_CHECKING:
     from reprokit.store.recorder import Recorder
 
+WAVES = 5
+"""Times that cells are repeated to confirm what they say: what trials show may ask for others."""
 ATTEMPTS = 3
 """Jobs that a cell gets before it counts as failed by the launcher."""
 MOST_JOBS = 16
@@ -60,12 +61,15 @@ LEAVE = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class Portion:
-    """Cells that go into one job. ``attempt``: counted from 1; ``lost``: those before."""
+    """Cells that go into one job. ``attempt``: counted from 1; ``lost``: those before; ``avoid``: nodes that lost or
+    refused them; ``more``: trials more of decided cells, 0 = they are to be decided.
+    """
 
     tasks: tuple[Task, ...]
     attempt: int = 1
     lost: tuple[LossRecord, ...] = ()
     avoid: tuple[str, ...] = ()
+    more: int = 0
 
 
 @dataclass(eq=False)
@@ -111,6 +115,10 @@ class LaunchedRunner:
         self._known: Callable[[Task], float] = lambda task: math.inf
         self._hosts: list[HostRecord] = []
         self._names: dict[str, None] = {}
+        self._asked: dict[str, None] = {}
+        self._refused: dict[int, CellRecord] = {}
+        self._repeated: set[int] = set()
+        self._stopped: set[str] = set()
         self._count = 0
         self._unheard = 0
         self._pending: list[Portion] = []
@@ -129,8 +137,8 @@ class LaunchedRunner:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The names of the hosts that served cells, and of those that the launcher may take."""
-        return tuple(dict.fromkeys((*self._names, *(node.rpartition("@")[2] for node in self._launcher.nodes))))
+        """The names of the hosts that served cells, and of the nodes that jobs were on."""
+        return tuple(dict.fromkeys((*self._names, *self._asked)))
 
     @property
     def records(self) -> tuple[CellRecord, ...]:
@@ -155,10 +163,10 @@ class LaunchedRunner:
             self._listener.state([task.number for task in tasks], "queued")
             self._adopt(tasks)
             flying = {task.number for flight in self._flights for task in flight.part.tasks}
-            slots = self._launcher.slots or self._request.jobs or None
             left = [task for task in tasks if task.number not in flying]
-            self._pending += [Portion(tasks=tuple(some)) for some in parts(left, self._known, slots)]
+            self._pending += [Portion(tasks=tuple(some)) for some in parts(left, self._known, self._slots)]
             self._serve()
+            self._confirm([*tasks, *earlier])
         except KeyboardInterrupt as interrupt:
             interrupted = interrupt
         if interrupted is not None or self._cancel.is_set():
@@ -174,9 +182,32 @@ class LaunchedRunner:
             raise interrupted
         return self.records
 
+    def _confirm(self, tasks: Sequence[Task]) -> None:
+        """Repeat cells until the planner asks for none: in jobs of as many trials as it would ask for one by one."""
+        planner = self._confirming
+        cases = repeatable(tasks, planner, self.records)
+        for _ in range(WAVES if planner is not None else 0):
+            assert planner is not None
+            counts: dict[int, list[Task]] = {}
+            for digest, known in cases.items():
+                for number, more in repeats_ahead(planner, of_case(self.records, digest), known).items():
+                    counts.setdefault(more, []).append(known[number])
+            if not counts or self._cancel.is_set():
+                return
+            self._repeated, self._flights = set(), []
+            for more, some in counts.items():
+                self._listener.state([task.number for task in some], "confirming", pluralize(more, "trial"))
+                self._pending += [Portion(tasks=tuple(one), more=more) for one in parts(some, self._known, self._slots)]
+            self._serve()
+            cases = {digest: known for digest, known in cases.items() if digest not in self._stopped}
+
+    @property
+    def _slots(self) -> int | None:
+        return self._launcher.slots or self._request.jobs or None
+
     def _serve(self) -> None:
-        most = self._launcher.slots or self._request.jobs or MOST_JOBS
         while (self._pending or any(not one.dead for one in self._flights)) and not self._cancel.is_set():
+            most = self._slots or MOST_JOBS
             while self._pending and sum(not one.dead for one in self._flights) < most:
                 self._start(self._pending.pop(0))
             self._look()
@@ -184,13 +215,11 @@ class LaunchedRunner:
                 self._cancel.wait(LOOK)
 
     def _start(self, part: Portion) -> None:
-        undecided = self._undecided(part)
-        tasks = tuple(
-            task for unit in units_of(part.tasks) if undecided & {one.number for one in unit} for task in unit
-        )
+        left = self._left(part)
+        tasks = [task for unit in units_of(part.tasks) if left & {one.number for one in unit} for task in unit]
         if not tasks:
             return
-        part = replace(part, tasks=tasks)
+        part = replace(part, tasks=tuple(tasks))
         self._count += 1
         job_id = f"reprokit-{self._run_id}-{self._count}-{part.attempt}".lower()
         limits = [task.spec.limits for task in tasks]
@@ -200,32 +229,34 @@ class LaunchedRunner:
             seconds=self._deadline(part),
             gpus=max(one.gpus for one in limits),
             cpus=max(math.ceil(one.cpus or 1) for one in limits),
-            memory=max((one.memory or 0 for one in limits), default=0) or None,
+            memory=max(one.memory or 0 for one in limits) or None,
             avoid=part.avoid,
         )
         job.folder.mkdir(parents=True, mode=0o700)
         write_cells(job.folder, job_id, tasks, self._folder, locked=self._request.locked)
-        unread = any(ALLOWANCES[task.file.trust].asks for task in tasks)
-        write_script(job, words_of(self._request, yes=unread))
+        write_script(job, words_of(self._request, tasks, part.more))
         flight = Flight(job, part, "")
         self._remember(flight)
         try:
             flight.ident = self._launcher.start(job)
+        except Unsupported as error:
+            self._fail(flight, Verdict.UNSUPPORTED, str(error), part.lost)
         except EngineError as error:
             self._lose(flight, str(error))
-            return
-        self._remember(flight)
-        self._flights.append(flight)
+        else:
+            self._remember(flight)
+            self._flights.append(flight)
 
     def _deadline(self, part: Portion) -> float:
         """Seconds: ten times what the job is expected to take, and what its cells may take at most the last time."""
-        most = sum(task.trials.max * task.spec.limits.timeout for task in part.tasks) + FIRST_HOUR
+        most = sum((part.more or task.trials.max) * task.spec.limits.timeout for task in part.tasks) + FIRST_HOUR
         usual = max(FIRST_HOUR, 10 * expected_seconds(part.tasks, self._known))
         return most if part.attempt == ATTEMPTS else min(most, usual)
 
-    def _undecided(self, part: Portion) -> set[int]:
-        decided = {record.number for record in self.records}
-        return {task.number for task in part.tasks} - decided
+    def _left(self, part: Portion) -> set[int]:
+        """What a job of these cells still has to do, by number."""
+        done = self._repeated if part.more else {record.number for record in self.records}
+        return {task.number for task in part.tasks} - done
 
     def _look(self) -> None:
         """Take what came of the jobs."""
@@ -251,6 +282,7 @@ class LaunchedRunner:
             return
         changed = (state.phase, state.node) != (flight.state.phase, flight.state.node)
         flight.state = state
+        self._asked |= dict.fromkeys([state.node.rpartition("@")[2]] if state.node else [])
         if changed:
             self._show(flight)
         if state.phase is Phase.RUNNING and flight.began is None:
@@ -263,24 +295,23 @@ class LaunchedRunner:
             self._give_up(flight, f"it did not end in its time ({flight.job.seconds:.0f} s)")
 
     def _show(self, flight: Flight) -> None:
-        state = flight.state
-        numbers = sorted(self._undecided(flight.part))
-        where = f"job {flight.job.id}" + (f" on {state.node}" if state.node else "")
+        state, where = flight.state, f"job {flight.job.id}"
         if state.phase is Phase.RUNNING:
-            self._listener.state(numbers, "running", where)
+            where += f" on {state.node}" if state.node else ""
+            self._listener.state(sorted(self._left(flight.part)), "running", where)
         elif state.phase is Phase.WAITING:
-            self._listener.state(numbers, "waiting", f"for {where}" + (f": {state.words}" if state.words else ""))
+            words = f"for {where}" + (f": {state.words}" if state.words else "")
+            self._listener.state(sorted(self._left(flight.part)), "waiting", words)
 
     def _end(self, flight: Flight) -> None:
         """A job has ended: what it decided counts, the rest goes into another job."""
         self._flights.remove(flight)
         whole = self._take(flight)
-        if not self._undecided(flight.part):
-            shutil.rmtree(flight.job.folder, ignore_errors=True)
-            return
         said = "; ".join(dict.fromkeys(one for one in (flight.state.words, flight.job.said()) if one))
-        why = flight.why if whole else "no whole archive came back"
-        self._lose(flight, why if flight.why else f"{why or 'its run was stopped'}{': ' if said else ''}{said}")
+        why = flight.why or f"{'its run was stopped' if whole else 'no whole archive came back'}{said and f': {said}'}"
+        self._lose(flight, why)
+        if whole:
+            shutil.rmtree(flight.job.folder, ignore_errors=True)
 
     def _give_up(self, flight: Flight, why: str) -> None:
         """A job is lost, as far as is known: it is ended, and if its archive comes all the same, that still counts."""
@@ -289,33 +320,44 @@ class LaunchedRunner:
         if self._take(flight):
             self._flights.remove(flight)
         flight.dead = True
-        if self._undecided(flight.part):
-            self._lose(flight, why)
+        self._lose(flight, why)
 
     def _lose(self, flight: Flight, why: str) -> None:
-        part, node = flight.part, flight.state.node
-        left = self._undecided(part)
-        lost = (*part.lost, LossRecord(node=node, id=flight.job.id, why=why))
-        tasks = tuple(task for task in part.tasks if task.number in left)
-        if part.attempt >= ATTEMPTS:
-            for task in tasks:
-                record = decided_record(task, Verdict.ENGINE_ERROR, "; ".join(dict.fromkeys(map(str, lost))))
-                self._decisions.decide(replace(record, details=replace(record.details, node=NodeRecord(lost=lost))))
+        """What a job left undecided goes into another one, or fails."""
+        part, node, left = flight.part, flight.state.node, self._left(flight.part)
+        if not left:
             return
-        self._listener.note(f"job {flight.job.id}: {why}; {pluralize(len(tasks), 'cell')} of it go into another job")
-        self._listener.state([task.number for task in tasks], "queued")
+        lost = (*part.lost, LossRecord(node=node, id=flight.job.id, why=why))
         avoid = (*part.avoid, *([node] if node else []))
-        self._pending.append(Portion(tasks=part.tasks, attempt=part.attempt + 1, lost=lost, avoid=avoid))
+        # What a node refuses is not lost: each node is asked once.
+        refused = bool(node) and node not in part.avoid and left <= self._refused.keys()
+        if part.attempt >= ATTEMPTS and not refused:
+            self._fail(flight, Verdict.ENGINE_ERROR, "; ".join(dict.fromkeys(map(str, lost))), lost)
+            return
+        self._listener.note(f"job {flight.job.id}: {why}; {pluralize(len(left), 'cell')} of it: into another job")
+        self._listener.state(sorted(left), "queued")
+        attempt = part.attempt + (not refused)
+        self._pending.append(replace(part, attempt=attempt, lost=part.lost if refused else lost, avoid=avoid))
+
+    def _fail(self, flight: Flight, verdict: Verdict, reason: str, lost: tuple[LossRecord, ...]) -> None:
+        for task in flight.part.tasks:
+            if flight.part.more and task.file.digest not in self._stopped:
+                self._stopped.add(task.file.digest)
+                what = "its cells are not repeated any more to confirm what they say"
+                self._listener.note(f"{task.case.id}: {what}: {reason}")
+            elif not flight.part.more and task.number in self._left(flight.part):
+                record = self._refused.get(task.number) or decided_record(task, verdict, reason)
+                self._decisions.decide(replace(record, details=replace(record.details, node=NodeRecord(lost=lost))))
 
     def _take(self, flight: Flight) -> bool:
         """Take the records of a job's archive that decide something; whether it came whole."""
         with suppress(EngineError):
             self._launcher.bring(flight.ident, flight.job)
-        archive = flight.job.arrived()
+        archive, left, more = flight.job.arrived(), self._left(flight.part), flight.part.more
         if archive is None:
             return False
-        undecided = self._undecided(flight.part)
-        tasks = [task for task in flight.part.tasks if task.number in undecided]
+        trials = {record.number: len(record.trials) for record in self.records} if more else {}
+        tasks = [(task, trials.get(task.number, 0)) for task in flight.part.tasks if task.number in left]
         try:
             taken = take(archive, self._folder, self._run_id, tasks)
         except (ReprokitError, OSError, ValueError) as error:
@@ -326,7 +368,9 @@ class LaunchedRunner:
         if taken.timings is not None:
             self._timer.merge(taken.timings, taken.machine)
         for cell in taken.cells:
-            if self._is_final(flight, cell):
+            if more:
+                self._repeat(cell)
+            elif self._is_final(flight, cell):
                 self._decide(flight, cell, taken.machine)
             elif cell.record.verdict is not Verdict.CANCELLED:
                 flight.why = cell.record.reason
@@ -336,23 +380,32 @@ class LaunchedRunner:
         """Whether a record decides its cell: an engine's failure does not while there are attempts, nor what a node
         cannot serve while the launcher can choose another.
         """
-        verdict = cell.record.verdict
-        if verdict is Verdict.UNSUPPORTED:
-            tried = {*flight.part.avoid, flight.state.node}
-            return flight.part.attempt >= ATTEMPTS or tried >= set(self._launcher.nodes)
-        if verdict is Verdict.ENGINE_ERROR:
+        if cell.record.verdict is Verdict.UNSUPPORTED:
+            self._refused[cell.task.number] = cell.record
+            return {*flight.part.avoid, flight.state.node} >= set(self._launcher.nodes)
+        if cell.record.verdict is Verdict.ENGINE_ERROR:
             return flight.part.attempt >= ATTEMPTS
-        return verdict not in UNDECIDED
+        return cell.record.verdict not in UNDECIDED
 
     def _decide(self, flight: Flight, cell: TakenCell, machine: str) -> None:
-        record = cell.record
-        for reference, image in record.details.images.items():
-            if image.digest and record.details.base is not None and record.details.base.source == "registry":
-                seen = SeenBases(self._folder)
-                if self._request.refresh_bases or not seen.digest(reference):
+        record, seen = cell.record, SeenBases(self._folder)
+        if record.details.base is not None and record.details.base.source == "registry":
+            for reference, image in record.details.images.items():
+                if image.digest and (self._request.refresh_bases or not seen.digest(reference)):
                     seen.keep(reference, image.digest)
-        node = NodeRecord(name=machine or flight.state.node, id=flight.job.id, lost=flight.part.lost)
+        node = NodeRecord(name=flight.state.node or machine, id=flight.job.id, lost=flight.part.lost)
         self._decisions.decide(replace(record, details=replace(record.details, node=node)))
+
+    def _repeat(self, cell: TakenCell) -> None:
+        """Add the trials of a repeated cell to its own."""
+        if not cell.record.trials:
+            return
+        self._repeated.add(cell.task.number)
+        record = self._decisions.record(cell.task)
+        each = (cell.record.seconds or 0.0) / len(cell.record.trials)
+        for trial in cell.record.trials:
+            record = with_trial(cell.task, record, trial, each, record.repeat)
+        self._decisions.keep(self._decisions.compared_again(cell.task, record), self._listener.repeated)
 
     def _stop(self) -> None:
         """Cancel every job, and wait a while for what each has decided."""
@@ -375,37 +428,30 @@ class LaunchedRunner:
 
     def _remember(self, flight: Flight) -> None:
         """Keep what another process needs to find the job again, should this one be killed."""
+        part = flight.part
         values = {
             "ident": flight.ident,
-            "numbers": [task.number for task in flight.part.tasks],
-            "attempt": flight.part.attempt,
-            "lost": [one.to_json() for one in flight.part.lost],
-            "avoid": list(flight.part.avoid),
+            "numbers": [task.number for task in part.tasks],
+            "attempt": part.attempt,
+            "lost": [one.to_json() for one in part.lost],
+            "avoid": list(part.avoid),
             "seconds": flight.job.seconds,
         }
-        write(flight.job.folder / "job.json", json.dumps(values))
+        if not part.more:
+            write(flight.job.folder / "job.json", json.dumps(values))
 
     def _adopt(self, tasks: Sequence[Task]) -> None:
         """Find the jobs of a run whose process was killed."""
         known = {task.number: task for task in tasks}
-        folders = sorted(self._jobs.iterdir()) if self._jobs.is_dir() else []
-        for folder in folders:
-            with suppress(OSError, ValueError, KeyError, TypeError):
-                found = json_text.loads((folder / "job.json").read_text(encoding="utf-8"))
+        for folder in sorted(self._jobs.iterdir()) if self._jobs.is_dir() else []:
+            with suppress(OSError, ValueError, LookupError, TypeError):
                 self._count = max(self._count, int(folder.name.rsplit("-", 2)[1]))
-                flight = _flight(folder, found, known)
-                if flight.part.tasks and flight.ident:
-                    self._flights.append(flight)
+                found = json_text.loads((folder / "job.json").read_text(encoding="utf-8"))
+                some = tuple(known[number] for number in found["numbers"] if number in known)
+                lost = tuple(LossRecord.from_json(one) for one in found["lost"])
+                part = Portion(tasks=some, attempt=found["attempt"], lost=lost, avoid=tuple(found["avoid"]))
+                if some and found["ident"]:
+                    job = Job(id=folder.name, folder=folder, seconds=found["seconds"])
+                    self._flights.append(Flight(job, part, found["ident"]))
         if self._flights:
-            self._listener.note(f"{pluralize(len(self._flights), 'job')} of this run were still under way")
-
-
-def _flight(folder: Path, found: Mapping[str, Any], known: Mapping[int, Task]) -> Flight:
-    job = Job(id=folder.name, folder=folder, seconds=float(found["seconds"]))
-    part = Portion(
-        tasks=tuple(known[number] for number in found["numbers"] if number in known),
-        attempt=found["attempt"],
-        lost=tuple(LossRecord.from_json(one) for one in found["lost"]),
-        avoid=tuple(found["avoid"]),
-    )
-    return Flight(job, part, found["ident"])
+            self._listener.note(f"{pluralize(len(self._flights), 'job')} of this run: found again")

@@ -37,13 +37,20 @@ class Launcher(Protocol):
 
     name: str
     """As ``--on`` has it, for messages."""
-    slots: int | None
-    """Jobs at a time; None where a scheduler has a queue."""
-    nodes: tuple[str, ...]
-    """The names of the nodes that it chooses from; () where another program does."""
+
+    @property
+    def slots(self) -> int | None:
+        """Jobs at a time; None where a scheduler has a queue."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of the nodes that it chooses from, as ``JobState.node`` has them; () where a scheduler does."""
 
     def start(self, job: Job) -> str:
-        """Start a job; what names it from now on, for another process too, on one line."""
+        """Start a job; what names it from now on, for another process too, on one line.
+
+        Raises Unsupported, too, where no node can ever serve it.
+        """
 
     def states(self, idents: Sequence[str]) -> Mapping[str, JobState]:
         """What became of these jobs, of any process; called every second or so."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
+from reprokit.core.text import whole_number
 from reprokit.run.launch.launcher import Launcher
 
 FORMS = {
@@ -22,7 +23,19 @@ def kind_of(on: str) -> tuple[str, str]:
     if word not in FORMS or (word in ("command", "ssh") and not rest.strip()):
         forms = "; ".join(FORMS.values())
         raise UsageError(f"--on {on}: expected one of {forms}{near(word, FORMS, prefix='; ')}")
+    if word == "ray":
+        _check_address(on)
     return word, rest.strip()
+
+
+def _check_address(on: str) -> None:
+    """Raise UsageError for what is neither ``ray`` nor an address of Ray."""
+    if on != "ray" and not on.startswith("ray://"):
+        raise UsageError(f"--on {on}: expected ray (the cluster of this machine, or RAY_ADDRESS) or ray://HOST:PORT")
+    if on != "ray" and not 0 < (whole_number(on.rpartition(":")[2]) or 0) < 65536:
+        raise UsageError(
+            f"--on {on}: names no port; Ray's clients are served on 10001 by default: {on.rstrip('/:')}:10001"
+        )
 
 
 def open_launcher(on: str) -> Launcher:
@@ -32,4 +45,12 @@ def open_launcher(on: str) -> Launcher:
         from reprokit.run.launch.processes import CommandLauncher
 
         return CommandLauncher(rest)
+    if kind == "ssh":
+        from reprokit.run.launch.processes import SshLauncher
+
+        return SshLauncher(rest)
+    if kind == "ray":
+        from reprokit.run.launch.ray_cluster import RayLauncher
+
+        return RayLauncher(on)
     raise UsageError(f"--on {on}: this version has no launcher {kind}")

@@ -139,7 +139,8 @@ class CommandLauncher(ProcessLauncher):
             "seconds": str(round(job.seconds)),
         }
         line = re.sub(r"\{([a-z]+)\}", lambda found: values[found[1]], self._template)
-        return ["sh", "-c", line], True
+        # A signal to all of the group ends what the line started first, and not the shell that waits for it.
+        return ["sh", "-c", f"trap : HUP INT TERM; {line}"], True
 
 
 class SshLauncher(ProcessLauncher):

@@ -16,7 +16,7 @@ from reprokit.run.task import Task
 from reprokit.run.trials import keep_files, kept_folder
 from reprokit.store.archive import ImportLimits, unpacked
 from reprokit.store.merging import StoreSource, copy_log
-from reprokit.store.places import below, is_name
+from reprokit.store.places import below
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,13 +37,15 @@ class TakenArchive:
     timings: Timings | None = None
 
 
-def take(archive: Path, store: Path, run_id: str, tasks: Sequence[Task]) -> TakenArchive:
+def take(archive: Path, store: Path, run_id: str, tasks: Sequence[tuple[Task, int]]) -> TakenArchive:
     """The records of an archive that are of these tasks; their logs are copied into the store.
+
+    ``tasks``: each with how many trials it has already, after which the new ones are numbered.
 
     Raises UsageError for what is not an export of a store, and OSError where the store cannot be written.
     """
     own = site.settings()
-    wanted = {(task.file.digest, cell_key(task.cell), task.variant): task for task in tasks}
+    wanted = {(task.file.digest, cell_key(task.cell), task.variant): (task, had) for task, had in tasks}
     with unpacked(archive, ImportLimits(size=own.max_fetch_size, entries=own.max_fetch_entries)) as found:
         cells: dict[int, TakenCell] = {}
         numbers: dict[int, int] = {}
@@ -51,11 +53,11 @@ def take(archive: Path, store: Path, run_id: str, tasks: Sequence[Task]) -> Take
         if run is None:
             return TakenArchive()
         for cell in run.cells:
-            task = wanted.get((cell.case_digest, cell_key(cell.cell), cell.variant))
-            if task is None or cell.verdict is None or cell.case_id != task.case.id:
-                continue
-            numbers[cell.number] = task.number
-            cells[task.number] = TakenCell(task=task, record=_ours(found, cell, task, store, run_id))
+            key = cell.case_digest, cell_key(cell.cell), cell.variant
+            if key in wanted and cell.verdict is not None:
+                task, had = wanted[key]
+                numbers[cell.number] = task.number
+                cells[task.number] = TakenCell(task=task, record=_ours(found, cell, task, store, run_id, had))
         timings = [value for key, value in found.findings.get(run.id, {}).items() if key.split()[0] == KEY]
         return TakenArchive(
             cells=tuple(cells.values()),
@@ -65,30 +67,28 @@ def take(archive: Path, store: Path, run_id: str, tasks: Sequence[Task]) -> Take
         )
 
 
-def _ours(found: StoreSource, cell: CellRecord, task: Task, store: Path, run_id: str) -> CellRecord:
+def _ours(found: StoreSource, cell: CellRecord, task: Task, store: Path, run_id: str, had: int) -> CellRecord:
     """The record as this run has it, with its logs in the store."""
-    folder = kept_folder(run_id, task)
-    trials = []
-    for trial in cell.trials:
-        there = trial.log.rsplit("/", 1)[0]
-        name = trial.log.rpartition("/")[2]
-        log = f"{folder}/{name if is_name(name) else f'trial-{trial.number}.log'}"
+    trials, repeat = [], cell.repeat
+    for number, trial in enumerate(cell.trials, had + 1):
+        log = str(kept_folder(run_id, task) / f"trial-{number}.log")
         copy_log(found.folder, trial.log, below(store, *log.split("/")))
-        trials.append(replace(trial, log=log))
+        trials.append(replace(trial, number=number, log=log))
         if cell.details.comparison is not None:
             copy_log(found.folder, trial.outputs, below(store, *trials[-1].outputs.split("/")))
-    repeat = cell.repeat
     if cell.trials:
-        ours = str(keep_files(store, run_id, task))
+        there, ours = cell.trials[0].log.rpartition("/")[0], str(keep_files(store, run_id, task))
         repeat = re.sub(rf"[^\s'\"=,]*/{re.escape(there)}/files", lambda _: ours, repeat)
+    details = replace(cell.details, trust=task.file.trust, job=None, node=None)
     return replace(
         cell,
         number=task.number,
+        case_id=task.case.id,
         case_path=task.file.path,
         expected=task.expected,
         trials=tuple(trials),
         repeat=repeat,
-        details=replace(cell.details, trust=task.file.trust, job=None, node=None),
+        details=details,
     )
 
 

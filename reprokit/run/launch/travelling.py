@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
@@ -51,23 +52,26 @@ def write_cells(folder: Path, name: str, tasks: Sequence[Task], store: Path, *, 
         shutil.copyfile(store / "bases.json", folder / "store" / "bases.json")
 
 
-def words_of(request: Request, *, yes: bool) -> list[str]:
-    """The words of ``reprokit`` that run the cells as this request asks. ``yes``: untrusted ones are among them."""
+def words_of(request: Request, tasks: Sequence[Task], more: int = 0) -> list[str]:
+    """The words of ``reprokit`` that run the cells as this request asks; ``more``: so many trials of each instead.
+
+    Nodes repeat nothing to confirm what cells say: which are worth it, all cells of a case together show.
+    """
     trials = None if request.trials is None else Trials.of(request.trials)
-    words = ["run", "--cells", CELLS, "--store", "store", "--confirm", request.confirm]
-    if trials is not None and trials.rate is None:
-        words += ["--trials", str(trials.max)]
+    words = ["run", "--cells", CELLS, "--store", "store", "--confirm", "never"]
+    if more or (trials is not None and trials.rate is None):
+        words += ["--trials", str(more or (trials and trials.max))]
     elif trials is not None:
         words += ["--trials", f"max={trials.max},confidence={trials.confidence},rate={trials.rate}"]
     words += ["--engine", request.engine] if request.engine != "auto" else []
     words += ["--base", request.base_images] if request.base_images != "auto" else []
-    for option, flag in (("locked", request.locked), ("refresh-bases", request.refresh_bases)):
-        words += [f"--{option}"] if flag else []
+    words += ["--locked"] if request.locked else []
+    words += ["--refresh-bases"] if request.refresh_bases else []
     words += ["--backtrace"] if request.backtrace else []
     for option, folders in (("--dataset", request.datasets), ("--source", request.sources)):
         for name, path in folders.items():
             words += [f"{option}={name}={path.absolute()}"] if f"{option} {name}" in request.named else []
-    return [*words, "--yes"] if yes else words
+    return [*words, "--yes"] if any(ALLOWANCES[task.file.trust].asks for task in tasks) else words
 
 
 def describe(tasks: Sequence[Task], request: Request) -> list[str]:
@@ -75,6 +79,8 @@ def describe(tasks: Sequence[Task], request: Request) -> list[str]:
     cases = {task.file.digest: task.file for task in tasks}
     lines = [f"the text of {file.path} ({digest[:19]}, {file.trust.value})" for digest, file in cases.items()]
     lines += [f"the lock of {file.path}" for file in cases.values() if request.locked]
-    lines += ["the digests of base images that this store has seen"]
-    unread = any(ALLOWANCES[file.trust].asks for file in cases.values())
-    return [*lines, f"the command: reprokit {' '.join(words_of(request, yes=unread))}"]
+    return [
+        *lines,
+        "the digests of base images that this store has seen",
+        f"the command: reprokit {shlex.join(words_of(request, tasks))}",
+    ]

@@ -95,7 +95,7 @@ USES: dict[str, tuple[str, dict[str, str]]] = {
             "engine/docker/session.py": ENGINE,
             "engine/bases.py": SITE,
             "run/debuggers.py": "asked by run/trials.py: debug_files",
-            "run/fleet/cluster.py": ENGINE,
+            "run/launch/ray_cluster.py": ENGINE,
         },
     ),
     "git": (r'"git"', {"run/sources.py": "any_source", "run/exporting.py": "of two folders of ours: no address"}),
