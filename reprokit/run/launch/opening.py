@@ -53,4 +53,8 @@ def open_launcher(on: str) -> Launcher:
         from reprokit.run.launch.ray_cluster import RayLauncher
 
         return RayLauncher(on)
+    if kind == "slurm":
+        from reprokit.run.launch.slurm import SlurmLauncher
+
+        return SlurmLauncher(rest)
     raise UsageError(f"--on {on}: this version has no launcher {kind}")
