@@ -36,7 +36,7 @@ SECTIONS = {
     "Select": (*SELECTION, *CASES, "fix", "cells_file", "failed", "reuse", "resume", "watch"),
     "Trials": ("trials", "confirm", "backtrace"),
     "Build": (*BUILDING, "build_only"),
-    "Where": ("engine", "on", "jobs", "store_folder", "yes", "reviewed"),
+    "Where": ("engine", "on", "dry_run", "jobs", "store_folder", "yes", "reviewed"),
     "Output": ("json_file", "junit_file", "verbose", "timings", "trace_file"),
 }
 MODES = {
@@ -47,6 +47,7 @@ MODES = {
             *("trials", "confirm", "backtrace", "junit_file", "timings", "trace_file"),
         ),
     ),
+    "dry_run": ("--dry-run runs nothing", ("build_only", "failed", "resume", "watch", "junit_file", "json_file")),
     "watch": ("--watch begins with all cells", ("failed", "resume", "cells_file")),
     "reuse": ("--reuse takes over what did not change", ("failed", "resume", "watch")),
     "failed": ("--failed chooses the cells", ("resume", "cells_file")),
@@ -119,6 +120,7 @@ ENGINES = "--engine " + options.ENGINES
     help="Run the cells elsewhere, as jobs that a launcher starts: 'ssh HOST,HOST', ray, ray://HOST:10001, slurm, "
     "kubernetes, or any program, command:'srun sh {job}/job.sh'. --jobs: of them at a time.",
 )
+@click.option("-n", "--dry-run", is_flag=True, help="With --on: list what would travel to its nodes, and run nothing.")
 @options.json_file_option("Write the result file; with --build-only, which images were built, for which cells.")
 @options.junit_option
 @click.option(
@@ -149,6 +151,7 @@ def command(**given: Any) -> int:
     timings, trace_file = given.pop("timings"), given.pop("trace_file")
     verbose, build_only = given.pop("verbose"), given.pop("build_only")
     resume, failed, watched = given.pop("resume"), given.pop("failed"), given.pop("watch")
+    dry_run = given.pop("dry_run")
     cells_file, given["reuse"] = given.pop("cells_file"), _read_reuse(given)
     for mode, (reason, names) in MODES.items():
         if options.typed(mode):
@@ -188,9 +191,10 @@ def command(**given: Any) -> int:
         return start(lambda session: _resume(session, given))
     if is_bundled:
         return start(lambda session: _run_bundle(session, options.request_of(given)))
-    if cells_file:
-        return start(lambda session: session.start(_request_of(cells_file, given)))
-    return start(lambda session: session.start(options.request_of(given), failed=failed))
+    request = _request_of(cells_file, given) if cells_file else options.request_of(given)
+    if dry_run:
+        return start(lambda session: session.list_travelling(request))
+    return start(lambda session: session.start(request, failed=failed))
 
 
 def _build(session: Session, request: Request, json_file: Path | None) -> int:
@@ -227,6 +231,8 @@ def _read_reuse(given: dict[str, Any]) -> float | None:
 def _check_on(given: dict[str, Any]) -> None:
     """Raise UsageError for what --on does not take, and for what does not go together with it."""
     if not given["on"]:
+        if options.typed("dry_run"):
+            raise UsageError("--dry-run lists what travels to other machines: name them by --on")
         return
     from reprokit.run.launch.opening import kind_of
 

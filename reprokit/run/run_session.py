@@ -106,6 +106,14 @@ class Session(Invocation):
         self._recorder.begin(record, _texts(files))
         return self._go(record, request, tasks, {})
 
+    def list_travelling(self, request: Request) -> int:
+        """Say what would travel to the nodes of a launcher. Raises as :meth:`start`."""
+        from reprokit.run.launch.travelling import describe
+
+        for line in describe(plan(load_all(request.cases), request), request):
+            self._say(line)
+        return 0
+
     def resume(self, asked: Request | None, jobs: int | None = None, on: str = "") -> int:
         """Go on with the last run that was stopped or left cells inconclusive, one over these cases if ``asked`` names
         some.

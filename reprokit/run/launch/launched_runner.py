@@ -8,6 +8,7 @@ import json
 import math
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -45,6 +46,8 @@ WAVES = 5
 """Times that cells are repeated to confirm what they say: what trials show may ask for others."""
 ATTEMPTS = 3
 """Jobs that a cell gets before it counts as failed by the launcher."""
+FAILURES = 3
+"""Jobs in a row that a node loses, after which others are preferred."""
 MOST_JOBS = 16
 """Jobs at a time where neither the launcher nor ``--jobs`` says."""
 LOOK = 1.0
@@ -119,6 +122,7 @@ class LaunchedRunner:
         self._refused: dict[int, CellRecord] = {}
         self._repeated: set[int] = set()
         self._stopped: set[str] = set()
+        self._failures: Counter[str] = Counter()
         self._count = 0
         self._unheard = 0
         self._pending: list[Portion] = []
@@ -164,6 +168,8 @@ class LaunchedRunner:
             self._adopt(tasks)
             flying = {task.number for flight in self._flights for task in flight.part.tasks}
             left = [task for task in tasks if task.number not in flying]
+            compared = {task.file.digest for task in left if task.case.expect.compare is not None}
+            left += [task for task in earlier if task.file.digest in compared]  # which the others are compared with
             self._pending += [Portion(tasks=tuple(some)) for some in parts(left, self._known, self._slots)]
             self._serve()
             self._confirm([*tasks, *earlier])
@@ -230,7 +236,7 @@ class LaunchedRunner:
             gpus=max(one.gpus for one in limits),
             cpus=max(math.ceil(one.cpus or 1) for one in limits),
             memory=max(one.memory or 0 for one in limits) or None,
-            avoid=part.avoid,
+            avoid=tuple({*part.avoid, *(node for node, count in self._failures.items() if node and count >= FAILURES)}),
         )
         job.folder.mkdir(parents=True, mode=0o700)
         write_cells(job.folder, job_id, tasks, self._folder, locked=self._request.locked)
@@ -327,6 +333,7 @@ class LaunchedRunner:
         part, node, left = flight.part, flight.state.node, self._left(flight.part)
         if not left:
             return
+        self._failures[node] += 1
         lost = (*part.lost, LossRecord(node=node, id=flight.job.id, why=why))
         avoid = (*part.avoid, *([node] if node else []))
         # What a node refuses is not lost: each node is asked once.
@@ -364,6 +371,7 @@ class LaunchedRunner:
             self._listener.note(f"job {flight.job.id}: {error}")
             return False
         self._names.setdefault(taken.machine or flight.state.node)
+        self._failures[flight.state.node] = 0
         self._hosts.append(taken.host)
         if taken.timings is not None:
             self._timer.merge(taken.timings, taken.machine)

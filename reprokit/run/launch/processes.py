@@ -61,10 +61,10 @@ class ProcessLauncher:
         return ident
 
     def _free(self, job: Job) -> str:
-        """The node for a job: of those that it does not avoid, if any, the one with the fewest."""
+        """The node for a job: one that it does not avoid, if any, and the least busy of these."""
         busy = Counter(ident.split()[0] for ident, process in self._ours.items() if process.poll() is None)
-        free = [node for node in self.nodes if busy[node] < self.nodes.count(node)] or self.nodes
-        return min(free, key=lambda node: (node in job.avoid, busy[node]), default="")
+        share = {node: busy[node] / self.nodes.count(node) for node in self.nodes}
+        return min(share, key=lambda node: (node in job.avoid, share[node]), default="")
 
     def states(self, idents: Sequence[str]) -> Mapping[str, JobState]:
         """See :class:`.Launcher`."""

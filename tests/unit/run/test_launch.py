@@ -5,12 +5,16 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
 
 from reprokit.case.trust import Trust
 from reprokit.cli.display.screen import Screen
+from reprokit.cli.run_command import command
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.engine.protocol import Trial
 from reprokit.evidence.model import Ending
@@ -24,6 +28,7 @@ from reprokit.run.loading import load_all
 from reprokit.run.plan import plan
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
+from reprokit.search.repeating import planner
 from reprokit.store.database import Store
 from tests.unit.fakes import FakeEngine
 from tests.unit.run.launch_fakes import FakeLauncher
@@ -75,15 +80,6 @@ class Run:
     @property
     def verdicts(self) -> list[str]:
         return [str(cell.verdict) for cell in self.cells]
-
-    def recorded(self) -> Counter[int]:
-        """How often the journal decides each cell."""
-        assert self.session.record is not None
-        journal = self.folder / "store" / "runs" / self.session.record.id / "journal.jsonl"
-        found = Counter[int]()
-        for line in journal.read_text().splitlines():
-            found.update(range(1, 13) if '"decide"' not in line else [])
-        return found
 
 
 @pytest.fixture(autouse=True)
@@ -209,6 +205,34 @@ def test_what_one_node_cannot_serve_goes_to_another(tmp_path: Path) -> None:
     assert set(run.verdicts) == {"unsupported"}
 
 
+def test_cells_are_repeated_to_confirm_what_they_say_as_on_one_host(tmp_path: Path) -> None:
+    run = Run(tmp_path, FakeLauncher(plain, {2: "lost", 7: "lost", 8: "cut"}))
+    run.session._confirming = planner
+    assert run.start(confirm="always") == 0
+    alone = Session(
+        tmp_path / "alone", display=Screen(io.StringIO()), engine=lambda: FakeEngine(toy), confirming=planner
+    )
+    request = Request(cases=(str(run.case),), base_images="registry", confirm="always")
+    assert alone.start(request) == 0
+    assert alone.record is not None
+    assert run.verdicts == AS_ON_ONE_HOST
+    repeats = [sum(cell.details.repeats for cell in cells) for cells in (run.cells, alone.record.cells)]
+    assert repeats[0] == repeats[1] > 0
+    for cell in run.cells:
+        assert [trial.number for trial in cell.trials] == list(range(1, len(cell.trials) + 1))
+        assert len({trial.log for trial in cell.trials}) == len(cell.trials)
+        assert all((tmp_path / "store" / trial.log).is_file() for trial in cell.trials)
+
+
+def test_a_host_that_is_down_is_avoided_even_while_others_are_busy(tmp_path: Path) -> None:
+    launcher = SshLauncher("one,two")
+    job = Job(id="j", folder=tmp_path, seconds=1.0, avoid=("one",))
+    assert {launcher._free(job), launcher._free(replace(job, avoid=("one", "two")))} <= {"one", "two"}
+    launcher._ours = {f"two {number} 1 x": SimpleNamespace(poll=lambda: None) for number in range(3)}  # type: ignore[assignment]
+    assert launcher._free(job) == "two"
+    assert launcher._free(replace(job, avoid=())) == "one"
+
+
 def test_an_unread_case_stays_unread_on_a_node(tmp_path: Path) -> None:
     seen: list[Trust] = []
 
@@ -223,6 +247,15 @@ def test_an_unread_case_stays_unread_on_a_node(tmp_path: Path) -> None:
     run.session.start(request, trust=Trust.STRANGER)
     assert set(seen) == {Trust.STRANGER}
     assert {cell.details.trust for cell in run.cells} == {Trust.STRANGER}
+
+
+def test_a_dry_run_lists_what_travels_and_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "toy.yaml").write_text(CASE)
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(command, ["toy.yaml", "--on", "ssh a,b", "--dry-run", "--store", "s"])
+    assert "the text of toy.yaml" in done.output
+    assert "run --cells cells.json" in done.output
+    assert not (tmp_path / "s").exists()
 
 
 def test_cells_of_an_image_stay_together_and_those_with_gpus_apart(tmp_path: Path) -> None:
