@@ -22,7 +22,11 @@ SOURCES = sorted((ROOT / "reprokit").rglob("*.py"))
 INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 QUOTED = re.compile(r"(?:[`'\"]|\$ )(reprokit [a-z-][^`'\"\n]*)")
 """A command in a message or comment: behind a quote, a backtick or a prompt. Anything else is a sentence."""
-OTHERS = {"--filter", "--extra", "--upgrade-package", "--reprokit", "--lf", "--dist", "--cache-from", "--tb"}
+OTHERS = {"--filter", "--extra", "--upgrade-package", "--reprokit", "--lf", "--dist", "--cache-from", "--tb"} | {
+    "--gres",
+    "--no-requeue",
+    "--export",
+}
 """Options of other programs that pages show alone."""
 
 

@@ -11,7 +11,7 @@ FORMS = {
     "command": "command:TEMPLATE",
     "ssh": "ssh HOST[,HOST]",
     "slurm": "slurm[:OPTIONS]",
-    "kubernetes": "kubernetes[:CONTEXT/NAMESPACE]",
+    "kubernetes": "kubernetes:CONTEXT/NAMESPACE?template=FILE",
     "ray": "ray, ray://HOST:PORT",
 }
 """What ``--on`` takes, by kind."""
@@ -57,4 +57,8 @@ def open_launcher(on: str) -> Launcher:
         from reprokit.run.launch.slurm import SlurmLauncher
 
         return SlurmLauncher(rest)
+    if kind == "kubernetes":
+        from reprokit.run.launch.kubernetes import KubernetesLauncher
+
+        return KubernetesLauncher(rest)
     raise UsageError(f"--on {on}: this version has no launcher {kind}")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from reprokit.core.errors import EngineError, UsageError
+from reprokit.core.errors import EngineError, Unsupported, UsageError
 from reprokit.core.text import one_line
 from reprokit.run.launch.job import DIGEST, LOG, Job
 from reprokit.run.launch.launcher import JobState, Phase
@@ -35,6 +35,7 @@ MARGIN = 300
 OWN = 512
 """MiB that a run takes beside its cells."""
 AWAY = re.compile(r"contact slurm controller|timed out|temporarily|try again", re.IGNORECASE)
+IMPOSSIBLE = "Requested node configuration is not available"
 OUTPUT = "slurm"
 
 
@@ -65,15 +66,23 @@ class SlurmLauncher:
         self._passed: dict[str, float] = {}
 
     def start(self, job: Job) -> str:
-        """See :class:`.Launcher`. Where the controller is away or gave no answer, it is asked again for a while."""
-        until = time.monotonic() + REACH
+        """See :class:`.Launcher`. Where the controller is away or gave no answer, it is asked again for a while.
+
+        Raises Unsupported where Slurm has no node of that kind.
+        """
+        until, avoid = time.monotonic() + REACH, job.avoid
         while True:
-            done = self._call(*self._words(job))
+            done = self._call(*self._words(job, avoid))
             found = re.search(r"^(\d+)(?:;(\S+))?\s*$", done.stdout, re.MULTILINE)
             if done.returncode == 0 and found:
                 self._asked = -math.inf  # what is known now is of the jobs before
                 return f"{found[1]} {found[2] or '-'} {job.folder}"
             said = one_line(done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}", 300)
+            if IMPOSSIBLE in said:
+                if not avoid:
+                    raise Unsupported(f"Slurm: {said}")
+                avoid = ()
+                continue
             if not AWAY.search(said) or time.monotonic() > until:
                 raise EngineError(f"--on {self.name}: Slurm did not take the job: {said}")
             time.sleep(5)
@@ -83,7 +92,7 @@ class SlurmLauncher:
             if number := re.search(r"^\d+$", seen.stdout, re.MULTILINE):
                 return f"{number[0]} {where[0].split('=')[1] if where else '-'} {job.folder}"
 
-    def _words(self, job: Job) -> list[str]:
+    def _words(self, job: Job, avoid: Sequence[str]) -> list[str]:
         minutes = math.ceil((job.seconds + MARGIN) / 60)
         output = str(job.folder / "here" / OUTPUT).replace("%", "%%")
         words = ["sbatch", "--parsable", f"--job-name={job.id}", f"--chdir={job.folder}", f"--output={output}"]
@@ -92,7 +101,7 @@ class SlurmLauncher:
         words += ["--signal=B:TERM@90", f"--cpus-per-task={job.cpus}"]
         words += [f"--gres=gpu:{job.gpus}"] if job.gpus else []
         words += [f"--mem={math.ceil(job.memory / 2**20) + OWN}M"] if job.memory else []
-        words += [f"--exclude={','.join(sorted(set(job.avoid)))}"] if job.avoid else []
+        words += [f"--exclude={','.join(sorted(set(avoid)))}"] if avoid else []
         return [*words, *self._options, f"--wrap=exec {shlex.join(job.command)}"]
 
     def states(self, idents: Sequence[str]) -> Mapping[str, JobState]:

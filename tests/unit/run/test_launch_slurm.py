@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.core.errors import EngineError, UsageError
+from reprokit.core.errors import EngineError, Unsupported, UsageError
 from reprokit.run.launch import slurm
 from reprokit.run.launch.job import DIGEST, Job
 from reprokit.run.launch.launcher import Phase
@@ -105,8 +105,18 @@ def test_a_controller_that_is_away_loses_no_job_and_starts_none_twice(programs: 
     (programs / "squeue.says").write_text(f"echo '{AWAY}' >&2; exit 1\n")
     with pytest.raises(EngineError, match="contact"):
         open_launcher("slurm").states([f"9 - {job.folder}"])
-    (programs / "sbatch.says").write_text("echo 'Requested node configuration is not available' >&2; exit 1\n")
-    with pytest.raises(EngineError, match=r"did not take the job.*not available"):
+    (programs / "sbatch.says").write_text("echo 'invalid partition specified: x' >&2; exit 1\n")
+    with pytest.raises(EngineError, match=r"did not take the job.*invalid partition"):
+        open_launcher("slurm").start(job)
+
+
+def test_nodes_that_are_avoided_are_taken_where_there_is_no_other(programs: Path, tmp_path: Path) -> None:
+    job = job_in(tmp_path / "job")
+    refuses = f"echo 'sbatch: error: {slurm.IMPOSSIBLE}' >&2; exit 1\n"
+    (programs / "sbatch.says").write_text('case "$*" in *--exclude=n2*) ;; *) echo 9; exit;; esac\n' + refuses)
+    assert open_launcher("slurm").start(job).startswith("9 ")
+    (programs / "sbatch.says").write_text(refuses)
+    with pytest.raises(Unsupported, match=slurm.IMPOSSIBLE):
         open_launcher("slurm").start(job)
 
 
