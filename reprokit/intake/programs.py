@@ -91,9 +91,9 @@ class Script:
             yield f"{self.name} needs {needs}: add it to environment.apt, or install it in environment.setup."
 
 
-def find_scripts(pieces: Sequence[ReportPiece]) -> list[Script]:
-    """The programs among the pieces, in the order of the report, without those that only print versions."""
-    found = [program for piece in pieces if piece.code and (program := _python(piece) or _other(piece))]
+def find_scripts(pieces: Sequence[ReportPiece], *, stated: bool = False) -> list[Script]:
+    """The programs among the pieces, in the order of the report; only ``stated`` ones may import and nothing else."""
+    found = [program for piece in pieces if piece.code and (program := _python(piece, stated) or _other(piece))]
     frames = [hit for piece in pieces if piece.code for hit in _FRAME.finditer(piece.text[:MOST])]
     return [_name_by_traceback(one, frames) for one in found]
 
@@ -110,7 +110,7 @@ def _name_by_traceback(program: Script, frames: Sequence[re.Match[str]]) -> Scri
     return program
 
 
-def _python(piece: ReportPiece) -> Script | None:
+def _python(piece: ReportPiece, stated: bool) -> Script | None:
     language = languages()["python"]
     fenced = piece.info in language.infos.split()
     if len(piece.text) > MOST or not (fenced or piece.info in ("", "text", "console")):
@@ -120,7 +120,7 @@ def _python(piece: ReportPiece) -> Script | None:
     if tree is None or not tree.body:
         return _script(piece, text, language, whole=False) if fenced and not _LOGGED.search(text) else None
     acts = any(isinstance(node, ast.Call) for node in ast.walk(tree))
-    if _DESCRIBES.fullmatch(text.strip()) or not (fenced or typed or (acts and _imports(tree))):
+    if (_DESCRIBES.fullmatch(text.strip()) and not stated) or not (fenced or typed or (acts and _imports(tree))):
         return None
     return replace(
         _script(piece, text, language, whole=acts or typed or bool(_TESTS.search(text))),

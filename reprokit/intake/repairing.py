@@ -16,11 +16,17 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from reprokit.case.tree import Loc
+from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
 from reprokit.intake.draft import Draft
 
 MOST_BUILDS = 6
 """Builds of a draft that is repaired: the first, and one for each step."""
+_NUMPY_1 = re.compile(
+    r"numpy\.dtype size changed, .* Expected 96 from C header, got 88|was removed in the NumPy 2\.0 release|"
+    r"compiled using NumPy 1\.x cannot be run in\s+NumPy 2"
+)
+"""What a program of before June 2024 ends with beside the numpy of today."""
 _PUT = re.compile(r"(?:environment\.)?(?P<key>apt|pip|matrix\.\w+): \[(?P<values>.+)\]")
 
 
@@ -66,12 +72,16 @@ def repair(made: Draft, cells: Sequence[CellRecord], run: str) -> tuple[Draft, s
     What is there already is not put again: then something else is wrong.
     """
     for cell in cells:
-        if not ((build := cell.details.build) and (put := _PUT.fullmatch(build.put))):
+        seen = " ".join(trial.exception.message for trial in cell.trials if trial.exception)
+        if (build := cell.details.build) and (put := _PUT.fullmatch(build.put)):
+            key, values, cause = put["key"], [one.strip(" \"'") for one in put["values"].split(",")], build.cause
+        elif cell.verdict is Verdict.DIFFERENT_FAILURE and _NUMPY_1.search(seen):
+            key, values, cause = "pip", ["numpy<2"], "something here is of before numpy 2"
+        else:
             continue
-        key, values = put["key"], [one.strip(" \"'") for one in put["values"].split(",")]
         if (changed := _put(made, key, values)) is not None:
             place: Loc = ("matrix",) if key.startswith("matrix.") else ("environment", key)
-            why = f"{', '.join(values)}: {build.cause}"
+            why = f"{', '.join(values)}: {cause}"
             noted = _note(changed, place, [f"By `reprokit new --try`, run {run}: {why}."])
             return noted, f"put into the case: {key}: {why}"
     return None
@@ -83,8 +93,10 @@ def _put(made: Draft, key: str, values: Sequence[str]) -> Draft | None:
         return None
     environment = made.data.get("environment", {})
     if key == "pip":
-        known = {_name(line) for step in _steps(made) for line in _lines(step)}
-        new = [value for value in values if _name(value) not in known]
+        lines = {line: _name(line) for step in _steps(made) for line in _lines(step)}
+        # A bound can still be put where the name alone is listed.
+        known = {(name, line == name) for line, name in lines.items()}
+        new = [one for one in values if not {(_name(one), False), (_name(one), one == _name(one))} & known]
         return _with_environment(made, {"pip": [new, *_steps(made)]}) if new else None
     if key == "apt":
         new = [value for value in values if value not in environment.get("apt", ())]

@@ -57,13 +57,15 @@ def find_running(
     """What to run. ``taken``: spans of lines of other things; ``shown``: the failure of the report."""
     result = Running()
     found = commands.find_shells(pieces, taken)
-    scripts = programs.find_scripts(facts.programs or pieces)
+    scripts = programs.find_scripts(facts.programs or pieces, stated=bool(facts.programs))
     if facts.commands:
         piece = ReportPiece(kind="fenced", text="", line=facts.commands[0].line, info="bash")
         chosen: Shell | None = Shell(piece, list(facts.commands))
+        if facts.programs and scripts and chosen and not chosen.of("run"):
+            found, chosen = [*found, chosen], None  # the program fails with what they install
     else:
         chosen = _choose_shell(result, found, shown, scripts)
-    ran = {line.text for line in facts.commands}
+    ran = {line.text for line in facts.commands if chosen}
     setup = [line for shell in found if shell is not chosen for line in shell.of("setup") if line.text not in ran]
     if chosen:
         builds = bool(shown and shown.building) or not chosen.of("run")

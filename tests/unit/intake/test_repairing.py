@@ -9,8 +9,8 @@ from packaging.version import Version
 
 from reprokit.environment.cases import load_text
 from reprokit.evidence.details import CellDetails, FailedBuildRecord
-from reprokit.evidence.model import Verdict
-from reprokit.evidence.records import CellRecord
+from reprokit.evidence.model import Outcome, Verdict
+from reprokit.evidence.records import CellRecord, ExceptionRecord, TrialRecord
 from reprokit.intake.draft import Draft, render
 from reprokit.intake.repairing import leave_out_missing, repair
 
@@ -29,11 +29,11 @@ def draft(**environment: Any) -> Draft:
     return Draft(data={**data, "environment": environment, "sources": {"yaml": source}})
 
 
-def cell(put: str) -> CellRecord:
+def cell(put: str, verdict: Verdict = Verdict.BUILD_FAILED, *trials: TrialRecord) -> CellRecord:
     build = FailedBuildRecord(step="RUN x", cause="the cause", put=put)
     return CellRecord(
         number=1, case_id="x", case_path="x.yaml", case_digest="sha256:0", cell={"os": "debian-12"},
-        verdict=Verdict.BUILD_FAILED, details=CellDetails(build=build),
+        verdict=verdict, details=CellDetails(build=build), trials=trials,
     )  # fmt: skip
 
 
@@ -93,3 +93,15 @@ def test_a_version_of_an_axis_is_put_where_the_case_has_none() -> None:
     assert found is not None
     assert found[0].data["matrix"]["cmake"] == ["3.31"]
     assert repair(found[0], [cell('matrix.cmake: ["3.31"]')], "r-2") is None
+
+
+def test_numpy_1_where_another_failure_than_the_reported_one_proves_that_it_is_needed() -> None:
+    seen = ExceptionRecord(type="AttributeError", message="`np.NaN` was removed in the NumPy 2.0 release.")
+    values: dict[str, Any] = {"exit_code": 1, "seconds": 1.0, "oom": False, "timed_out": False, "reason": "", "log": ""}
+    trial = TrialRecord(number=1, outcome=Outcome.DIFFERENT_FAILURE, exception=seen, **values)
+    differs, before = cell("", Verdict.DIFFERENT_FAILURE, trial), draft(pip=["pandas==2.0.0", "numpy"])
+    assert (found := repair(before, [differs], "r1"))
+    assert environment_of(found[0])["pip"] == [["numpy<2"], ["pandas==2.0.0", "numpy"]]
+    assert repair(found[0], [differs], "r2") is None
+    assert repair(before, [cell("", Verdict.REPRODUCED, trial)], "r1") is None
+    assert repair(draft(pip=["numpy==2.1.0"]), [differs], "r1") is None, "the report names its numpy"

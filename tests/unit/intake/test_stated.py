@@ -153,6 +153,15 @@ def test_an_exception_in_a_list_or_a_sentence(line: int, text: str, expected: di
     assert made(fact, report=report).data["expect"]["failure"] == expected
 
 
+def test_a_program_that_only_imports_fails_with_what_is_installed_before_it() -> None:
+    report = "# It ends\n\npip install wobbler\n\n>>> import wobbler\nValueError: no third wobble\n"
+    script = {"fact": "script", "line": 5, "last": 5, "language": "python"}
+    failure = {"fact": "failure", "kind": "exception", "line": 6}
+    data = made({"fact": "command", "line": 3}, script, failure, report=report).data
+    assert (data["files"]["repro.py"], data["command"]) == ("import wobbler\n", "python repro.py")
+    assert data["environment"]["pip"] == ["wobbler"]
+
+
 def test_code_in_the_line_of_its_fence_or_in_a_sentence_is_without_its_marks() -> None:
     report = "# It ends\n\n```import wobbler as w\nw.feed()```\n\n`w.lose(3)`\n"
     facts = [{"fact": "script", "line": line, "last": last, "language": "python"} for line, last in ((3, 4), (6, 6))]
