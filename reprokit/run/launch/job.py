@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import shlex
+import shutil
 import sys
 import tarfile
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ BACK = (ARCHIVE, DIGEST, LOG)
 """What comes back."""
 LARGEST = 2 << 30
 """Bytes of each of them."""
+BEGINS = "reprokit-job-begins"
+"""The line before it, in a stream: shells of some sites say something first."""
 STOPPING = 60
 """Seconds that a run has to stop at the end of its time."""
 
@@ -47,7 +50,7 @@ child=$!
 trap 'kill -TERM $child 2>/dev/null' HUP INT TERM
 while kill -0 $child 2>/dev/null; do wait $child; done
 trap '' HUP INT TERM
-eval "$tool store export @archive@ --store store" >export.log 2>&1 || { cat export.log; exit 1; }
+[ -d store/runs ] && tar -C store -czf @archive@ runs || exit 1  # as in a backup: of a run that was killed, too
 { sha256sum @archive@ 2>/dev/null || shasum -a 256 @archive@; } | cut -c 1-64 >digest && mv digest @digest@
 """
 
@@ -57,7 +60,7 @@ mkdir -p -m 700 "$jobs" && mkdir -m 700 "$here" && cd "$here" && tar -xzf - || e
 find "$jobs" -mindepth 1 -maxdepth 1 -mtime +7 -exec rm -rf {} +
 sh job.sh >/dev/null 2>&1
 for one in @back@; do [ -f $one ] && set -- "$@" $one; done
-tar -cf - "$@"; cd / && rm -rf "$here"
+echo @begins@; tar -cf - "$@"; cd / && rm -rf "$here"
 """
 
 _CANCEL = """\
@@ -90,44 +93,36 @@ class Job:
     @property
     def stream(self) -> str:
         """A script for a POSIX shell on a node that shares no folder. SIGTERM to it alone ends nothing: see cancel."""
-        return _STREAM.replace("@id@", self.id).replace("@back@", " ".join(BACK))
-
-    @property
-    def cancel(self) -> str:
-        """What ends the run that :attr:`stream` began, as a script for a shell on the same node."""
-        return cancel(self.id)
+        return _STREAM.replace("@id@", self.id).replace("@back@", " ".join(BACK)).replace("@begins@", BEGINS)
 
     def packed(self) -> bytes:
         """The folder's files as a compressed tar archive."""
+
+        def travels(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
+            info.uid = info.gid = 0
+            info.uname = info.gname = ""
+            return None if info.name.split("/")[0] in ("job.json", "here", *BACK) else info
+
         data = io.BytesIO()
         with tarfile.open(fileobj=data, mode="w:gz") as archive:
-            for path in self.travelling():
-                info = archive.gettarinfo(path, str(path.relative_to(self.folder)))
-                info.uid = info.gid = 0
-                info.uname = info.gname = ""
-                with path.open("rb") as stream:
-                    archive.addfile(info, stream)
+            for path in sorted(self.folder.iterdir()):
+                archive.add(path, path.name, filter=travels)
         return data.getvalue()
-
-    def travelling(self) -> list[Path]:
-        """The files that a node gets."""
-        ours = {self.folder / name for name in ("job.json", *BACK)}
-        hidden = self.folder / "here"
-        found = (path for path in sorted(self.folder.rglob("*")) if path.is_file() and not path.is_symlink())
-        return [path for path in found if path not in ours and hidden not in path.parents]
 
     def unpack(self, output: Path) -> None:
         """Take what a stream wrote, as far as it came: of other names, of links and of what is too large, nothing."""
         try:
-            with tarfile.open(output, "r:") as archive:
-                for member in archive:
-                    stream = archive.extractfile(member) if member.isreg() and member.name in BACK else None
-                    if stream is not None and member.size <= LARGEST:
-                        scratch = self.folder / "here" / member.name
-                        with stream, scratch.open("wb") as target:
-                            while piece := stream.read(1 << 20):
-                                target.write(piece)
-                        scratch.replace(self.folder / member.name)
+            with output.open("rb") as came:
+                before, found, _ = came.read(1 << 16).partition(f"{BEGINS}\n".encode())
+                came.seek(len(before) + len(found) if found else 0)
+                with tarfile.open(fileobj=came, mode="r|") as archive:
+                    for member in archive:
+                        stream = archive.extractfile(member) if member.isreg() and member.name in BACK else None
+                        if stream is not None and member.size <= LARGEST:
+                            scratch = self.folder / "here" / member.name
+                            with stream, scratch.open("wb") as target:
+                                shutil.copyfileobj(stream, target)
+                            scratch.replace(self.folder / member.name)
         except (tarfile.TarError, OSError, EOFError, ValueError):
             return  # what did not come whole has no digest that fits
 
@@ -162,7 +157,7 @@ def digest_of(archive: Path) -> str:
 
 
 def cancel(job_id: str) -> str:
-    """As :attr:`Job.cancel`, of a job of which the id alone is known."""
+    """What ends the run that :attr:`Job.stream` began, as a script for a shell on the same node."""
     return _CANCEL.replace("@id@", job_id)
 
 

@@ -50,14 +50,14 @@ FAILURES = 3
 """Jobs in a row that a node loses, after which others are preferred."""
 MOST_JOBS = 16
 """Jobs at a time where neither the launcher nor ``--jobs`` says."""
-LOOK = 1.0
+LOOK = 0.5
 """Seconds between two looks at the jobs."""
 GRACE = 180.0
 """Seconds beyond its time after which a job counts as lost: its run stops itself before."""
 FIRST_HOUR = 3600.0
 """Seconds that every job may take."""
-UNHEARD = 20
-"""Looks in a row that a launcher may fail to answer."""
+SILENCE = 300.0
+"""Seconds for which a launcher may fail to answer."""
 LEAVE = 30.0
 """Seconds after an interrupt in which jobs may leave what they decided."""
 
@@ -124,7 +124,7 @@ class LaunchedRunner:
         self._stopped: set[str] = set()
         self._failures: Counter[str] = Counter()
         self._count = 0
-        self._unheard = 0
+        self._silent: float | None = None
         self._pending: list[Portion] = []
         self._flights: list[Flight] = []
 
@@ -268,12 +268,12 @@ class LaunchedRunner:
         """Take what came of the jobs."""
         try:
             states = self._launcher.states([one.ident for one in self._flights])
-            self._unheard = 0
+            self._silent = None
         except EngineError as error:
-            self._unheard += 1
-            if self._unheard == 1:
+            if self._silent is None:
+                self._silent = time.monotonic()
                 self._listener.note(str(error))
-            if self._unheard < UNHEARD:
+            if time.monotonic() - self._silent < SILENCE:
                 return
             states = {one.ident: JobState(phase=Phase.LOST, words=str(error)) for one in self._flights}
         for flight in list(self._flights):

@@ -35,16 +35,16 @@ class ProcessLauncher:
         self.name = name
         self._ours: dict[str, subprocess.Popen[bytes]] = {}
 
-    def _words(self, job: Job, node: str) -> tuple[list[str], bool]:
-        """The program with its arguments, and whether the job goes to it and comes back as a stream."""
+    def _words(self, job: Job, node: str) -> list[str]:
+        """The program with its arguments."""
         raise NotImplementedError
 
     def start(self, job: Job) -> str:
         """See :class:`.Launcher`."""
         node = self._free(job)
-        words, streams = self._words(job, node)
+        words = self._words(job, node)
         here = job.folder / "here"
-        (here / "input").write_bytes(job.packed() if streams else b"")
+        (here / "input").write_bytes(job.packed())
         try:
             with (
                 (here / "input").open("rb") as given,
@@ -127,7 +127,7 @@ class CommandLauncher(ProcessLauncher):
             )
         self._template = template
 
-    def _words(self, job: Job, node: str) -> tuple[list[str], bool]:
+    def _words(self, job: Job, node: str) -> list[str]:
         values = {
             "job": shlex.quote(str(job.folder)),
             "script": shlex.quote(job.stream),
@@ -140,7 +140,7 @@ class CommandLauncher(ProcessLauncher):
         }
         line = re.sub(r"\{([a-z]+)\}", lambda found: values[found[1]], self._template)
         # A signal to all of the group ends what the line started first, and not the shell that waits for it.
-        return ["sh", "-c", f"trap : HUP INT TERM; {line}"], True
+        return ["sh", "-c", f"trap : HUP INT TERM; {line}"]
 
 
 class SshLauncher(ProcessLauncher):
@@ -156,8 +156,8 @@ class SshLauncher(ProcessLauncher):
             raise UsageError(f"--on {self.name}: {bad[0]!r} is not the name of a host: write --on 'ssh HOST,HOST'")
         self.slots = len(self.nodes)
 
-    def _words(self, job: Job, node: str) -> tuple[list[str], bool]:
-        return [*self.PROGRAM, node, f"exec sh -c {shlex.quote(job.stream)}"], True
+    def _words(self, job: Job, node: str) -> list[str]:
+        return [*self.PROGRAM, node, f"exec sh -c {shlex.quote(job.stream)}"]
 
     def cancel(self, ident: str) -> None:
         """See :class:`.Launcher`. A signal to ssh would not reach the other side."""

@@ -14,7 +14,7 @@ from reprokit.core import version
 from reprokit.core.errors import EngineError, Unsupported, UsageError
 from reprokit.core.text import one_line, whole_number
 from reprokit.run.launch import ray_node
-from reprokit.run.launch.job import Job
+from reprokit.run.launch.job import Job, cancel
 from reprokit.run.launch.launcher import JobState, Phase
 
 HERE = "ray"
@@ -48,41 +48,42 @@ class RayLauncher:
         self._over: dict[str, JobState] = {}
         self._where: dict[str, list[str]] = {}
         self._names: dict[str, str] = {}
+        self._known: list[dict[str, Any]] = []
+        self._alive()
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes that are alive and offer CPUs."""
-        return tuple(_name(node) for node in self._alive() if node["Resources"].get("CPU"))
+        """The nodes that were alive at the last look, and offer CPUs."""
+        return tuple(_name(node) for node in self._known if node["Resources"].get("CPU"))
 
     @property
     def slots(self) -> int | None:
         """A job for each CPU, and one that waits for it."""
-        return max(1, int(2 * sum(node["Resources"].get("CPU", 0.0) for node in self._alive())))
+        return max(1, int(2 * sum(node["Resources"].get("CPU", 0.0) for node in self._known)))
 
     def _alive(self) -> list[dict[str, Any]]:
         try:
-            return [node for node in self._ray.nodes() if node["Alive"]]
+            self._known = [node for node in self._ray.nodes() if node["Alive"]]
         except Exception as error:
             raise EngineError(f"the Ray cluster does not answer any more: {one_line(str(error), 200)}") from error
+        return self._known
 
     def start(self, job: Job) -> str:
         """See :class:`.Launcher`. Raises Unsupported where no node has what the job needs, or all refused it."""
         needs = {"CPU": job.cpus, "GPU": job.gpus, "memory": job.memory or 0}
-        alive = self._alive()
-        fit = [node for node in alive if all(node["Resources"].get(name, 0) >= need for name, need in needs.items())]
+        offers = [(node, node["Resources"]) for node in self._alive()]
+        fit = [node for node, has in offers if all(has.get(name, 0) >= need for name, need in needs.items())]
         able = [node["NodeID"] for node in fit if _name(node) not in job.avoid] or [node["NodeID"] for node in fit]
         if not able:
-            what = f"{job.cpus} CPUs, {job.gpus} GPUs" + (
-                f", {shown_bytes(job.memory)} of memory" if job.memory else ""
-            )
+            what = f"{job.cpus} CPUs, {job.gpus} GPUs, {shown_bytes(job.memory or 0)} of memory"
             raise Unsupported(f"no node of the cluster offers Ray {what} (ray start --num-cpus, --num-gpus, --memory)")
         options = {"num_cpus": job.cpus, "num_gpus": job.gpus, "max_retries": 0, "name": job.id}
         options |= {"memory": job.memory} if job.memory else {}
         options["label_selector"] = {"ray.io/node-id": f"in({','.join(able)})"}
         try:
             task = self._ray.remote(ray_node.serve).options(**options)
-            given = job.id, self._begun, job.packed(), (job.stream, job.cancel), job.cpus
-            self._tasks[job.id] = task.remote(*given)
+            scripts = job.stream, cancel(job.id)
+            self._tasks[job.id] = task.remote(job.id, self._begun, job.packed(), scripts, job.cpus)
         except Exception as error:
             raise EngineError(f"the Ray cluster went away: {one_line(str(error), 200)}") from error
         self._where[job.id] = able

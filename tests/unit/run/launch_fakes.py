@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tarfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,8 +14,6 @@ from reprokit.run.launch.job import ARCHIVE, CELLS, DIGEST, Job, digest_of
 from reprokit.run.launch.launcher import JobState, Phase
 from reprokit.run.request import Request, read_chosen
 from reprokit.run.run_session import Session
-from reprokit.store.archive import export
-from reprokit.store.database import Store
 from tests.unit.fakes import FakeEngine
 
 
@@ -99,7 +98,6 @@ def serve(job: Job, engine: FakeEngine, most: int | None = None) -> None:
     session = Session(store, display=Screen(io.StringIO()), engine=lambda: engine)
     cases = tuple(one.path for one in chosen)
     session.start(Request(cases=cases, chosen=tuple(chosen), base_images="registry", yes=True, ask=False, jobs=2))
-    opened = Store(store)
-    export(opened, job.folder / ARCHIVE)
-    opened.close()
+    with tarfile.open(job.folder / ARCHIVE, "w:gz") as archive:
+        archive.add(store / "runs", "runs")
     (job.folder / DIGEST).write_text(digest_of(job.folder / ARCHIVE))

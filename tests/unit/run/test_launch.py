@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tarfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -286,8 +287,6 @@ def test_templates_and_hosts_are_checked() -> None:
 
 
 def test_what_a_stream_brings_is_taken_by_its_names_alone(tmp_path: Path) -> None:
-    import tarfile
-
     job = Job(id="j", folder=tmp_path / "job", seconds=1.0)
     (job.folder / "here").mkdir(parents=True)
     with tarfile.open(tmp_path / "out", "w") as archive:
@@ -298,6 +297,8 @@ def test_what_a_stream_brings_is_taken_by_its_names_alone(tmp_path: Path) -> Non
         link = tarfile.TarInfo("log")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         archive.addfile(link)
+    tar = (tmp_path / "out").read_bytes()
+    (tmp_path / "out").write_bytes(b"Welcome to the cluster\nreprokit-job-begins\n" + tar)
     job.unpack(tmp_path / "out")
     assert {path.name for path in job.folder.iterdir()} == {"here", DIGEST, ARCHIVE}
     assert job.arrived() is None
