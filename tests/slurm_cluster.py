@@ -121,7 +121,7 @@ def slurm_cluster(folder: Path, count: int = 3) -> Iterator[SlurmCluster]:
     host = socket.gethostname().split(".")[0]
     first, *ports = [free_port() for _ in range(count + 1)]
     nodes = "".join(
-        f"NodeName=n{number} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=1 RealMemory=999 Gres=gpu:2\n"
+        f"NodeName=n{number} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=1 RealMemory=9999 Gres=gpu:2\n"
         for number, port in enumerate(ports, 1)
     )
     head, tail = _CONF.format(host=host, port=first, folder=folder).split("PartitionName", 1)

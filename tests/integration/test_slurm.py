@@ -110,20 +110,14 @@ def controller_killed(cluster: SlurmCluster, job: str, node: str, name: str) -> 
 
 FAULTS = [(node_killed, 1), (node_down, 1), (cancelled, 1), (killed, 1), (requeued, 0), (controller_killed, 0)]
 """What happens to a job, and whether its cells need another job."""
-QUICK = (node_killed,)
 
 
-@pytest.mark.parametrize(
-    ("fault", "lost"),
-    [
-        pytest.param(fault, lost, id=fault.__name__, marks=[] if fault in QUICK else pytest.mark.nightly)
-        for fault, lost in FAULTS
-    ],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize(("fault", "lost"), FAULTS, ids=[fault.__name__ for fault, _ in FAULTS])
 def test_what_a_job_loses_is_run_again_and_counts_once(
     cluster: SlurmCluster, place: Path, fault: Callable[[SlurmCluster, str, str, str], None], lost: int
 ) -> None:
-    options = "--requeue --begin=now" if fault is requeued else ""
+    options = "--requeue" if fault is requeued else ""
     run = cluster.run(place, *CELLS, options=options)
     found = until(lambda: running(cluster), place, run)[0]
     until(lambda: list(place.glob("store/jobs/*/*/store/runs/*/*/trial-2.log")), place, run)
@@ -151,10 +145,14 @@ def test_a_run_whose_process_was_killed_takes_its_jobs_over(cluster: SlurmCluste
     until(lambda: len(running(cluster)) == 3, place, run)
     run.kill()
     run.wait()
-    started = cluster.call("squeue", "-h", "-a", "-t", "all", "-o", "%i")
+    jobs = running(cluster)
+    node_killed(cluster, *jobs[0])
     until(lambda: not running(cluster), place)  # Slurm ends them meanwhile
-    ended(place, cluster.run(place, "-v", "--resume"))
-    assert cluster.call("squeue", "-h", "-a", "-t", "all", "-o", "%i") == started
+    cells = ended(place, cluster.run(place, "-v", "--resume"))
+    served = {cell["details"]["node"]["id"] for cell in cells}
+    assert len(served) == 3
+    assert {name for _, _, name in jobs[1:]} < served, "what they decided was not decided again"
+    assert {one["id"] for cell in cells for one in cell["details"]["node"].get("lost", ())} == {jobs[0][2]}
 
 
 def test_ctrl_c_cancels_the_jobs_and_keeps_what_they_decided(cluster: SlurmCluster, place: Path) -> None:

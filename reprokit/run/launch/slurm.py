@@ -78,7 +78,7 @@ class SlurmLauncher:
                 self._asked = -math.inf  # what is known now is of the jobs before
                 return f"{found[1]} {found[2] or '-'} {job.folder}"
             said = one_line(done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}", 300)
-            if IMPOSSIBLE in said:
+            if IMPOSSIBLE in done.stderr:
                 if not avoid:
                     raise Unsupported(f"Slurm: {said}")
                 avoid = ()
