@@ -104,12 +104,14 @@ def many(folder: Path) -> None:
     print(f"{ROUNDS_OF_CELLS * CELLS} cells: ratio {total_ours / total_theirs:.2f}")
 
 
+def repositories() -> dict[str, Path]:
+    return {name: Path(place).resolve() for name, _, place in (one.partition("=") for one in OPTIONS.repository)}
+
+
 def bugsinpy(module: ModuleType, folder: Path) -> Iterable[str]:
-    repositories = dict(one.split("=", 1) for one in OPTIONS.repository if "=" in one)
-    if OPTIONS.bugsinpy is None or not repositories:
+    if OPTIONS.bugsinpy is None or not repositories():
         sys.exit("bugsinpy needs clones: --bugsinpy DIR --repository tqdm=DIR --repository thefuck=DIR")
-    places = {project: Path(place).resolve() for project, place in repositories.items()}
-    found: Iterable[str] = module.report(folder, OPTIONS.bugsinpy.resolve(), places, OPTIONS.bug)
+    found: Iterable[str] = module.report(folder, OPTIONS.bugsinpy.resolve(), repositories(), OPTIONS.bug)
     return found
 
 
@@ -145,6 +147,11 @@ BENCHES: dict[str, Callable[[Path], None]] = {
         "bugs_in_py",
         "Bugs of BugsInPy, both sides, against its own programs: --bugsinpy DIR --repository tqdm=DIR.",
         bugsinpy,
+    ),
+    "histories": Part(
+        "histories",
+        "Whether bisect finds the commits that fixed imported bugs: --imported DIR --repository tqdm=DIR.",
+        lambda module, folder: module.report(folder, OPTIONS.imported, repositories()),
     ),
     "startup": startup,
     "warm": Part(
@@ -220,7 +227,8 @@ BENCHES: dict[str, Callable[[Path], None]] = {
         lambda module, folder: module.report(folder, OPTIONS.part, OPTIONS.engine, OPTIONS.minutes, OPTIONS.seed),
     ),
 }
-LONG = ("proof", "engine", "nulls", "repeated", "nights", "servers", "machines", "peers", "bugsinpy", "launching")
+_OF_FILES = ("peers", "bugsinpy", "histories")
+LONG = ("proof", "engine", "nulls", "repeated", "nights", "servers", "machines", *_OF_FILES, "launching")
 """What takes long, some of it hours, or needs files, and is run only where it is named."""
 OPTIONS = argparse.Namespace()
 
@@ -249,6 +257,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--bug", action="append", default=[], metavar="PROJECT:NUMBER", help="of bugsinpy: only this bug (several)"
     )
+    parser.add_argument("--imported", type=Path, metavar="DIR", help="of histories: cases that `new --data-set` wrote")
     parser.add_argument("--minutes", type=float, default=60, help="of proof: how long, about (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of proof: the first seed (%(default)s)")
     parser.add_argument(
