@@ -181,7 +181,7 @@ def try_draft(made: Draft, path: Path, *, trust: Trust, asked: bool, yes: bool =
         if status == 130 or session.record is None:
             return status
         run, cells, builds = session.record.id, session.record.cells, builds + 1
-        if builds < MOST_BUILDS and (repaired := repair(made, cells, run)):
+        if builds < MOST_BUILDS and (repaired := repair(made, cells, run, of_list=fix)):
             made, words = repaired
             echo(words, err=True)
         elif fix and not request.fix and any(cell.verdict in FAILS for cell in cells):

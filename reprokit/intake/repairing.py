@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
@@ -66,12 +68,17 @@ def leave_out_missing(made: Draft, versions: Callable[[str], Collection[Version]
     return _note(_with_environment(made, {"pip": left}), ("environment", "pip") if left else (), said), said
 
 
-def repair(made: Draft, cells: Sequence[CellRecord], run: str) -> tuple[Draft, str] | None:
+def repair(made: Draft, cells: Sequence[CellRecord], run: str, *, of_list: bool = False) -> tuple[Draft, str] | None:
     """The draft with what the ``run`` of these cells proves to be missing, and the words for it; None for nothing new.
 
-    What is there already is not put again: then something else is wrong.
+    What is there already is not put again: then something else is wrong. ``of_list``: its pins list an environment as
+    a data set has it, in which the project's own setup then replaces some; a report means its versions.
     """
     for cell in cells:
+        if of_list and cell.verdict is Verdict.ENVIRONMENT_MISMATCH and (said := _replaced(made, cell)):
+            steps = [_with_lines(step, [said.get(line, line) for line in _lines(step)]) for step in _steps(made)]
+            words = [f"{new} instead of {line}, which setup replaces (run {run})." for line, new in said.items()]
+            return _note(_with_environment(made, {"pip": steps}), ("environment", "pip"), words), " ".join(words)
         seen = " ".join(trial.exception.message for trial in cell.trials if trial.exception)
         if (build := cell.details.build) and (put := _PUT.fullmatch(build.put)):
             key, values, cause = put["key"], [one.strip(" \"'") for one in put["values"].split(",")], build.cause
@@ -85,6 +92,25 @@ def repair(made: Draft, cells: Sequence[CellRecord], run: str) -> tuple[Draft, s
             noted = _note(changed, place, [f"By `reprokit new --try`, run {run}: {why}."])
             return noted, f"put into the case: {key}: {why}"
     return None
+
+
+def _replaced(made: Draft, cell: CellRecord) -> dict[str, str]:
+    """The pins that ``setup`` replaced, each with what was measured in their place."""
+    found: dict[str, str] = {}
+    measured = cell.environment.packages.get("pip", {}) if cell.environment else {}
+    installed = {canonicalize_name(name): version for name, version in measured.items()}
+    for line in (line for step in _steps(made) for line in _lines(step) if made.data["environment"].get("setup")):
+        with suppress(InvalidRequirement):
+            pin = Requirement(line)
+            have = installed.get(canonicalize_name(pin.name))
+            if (
+                have
+                and re.match("==[^*,]+$", str(pin.specifier))
+                and not pin.specifier.contains(have, prereleases=True)
+            ):
+                pin.specifier = SpecifierSet(f"=={have}")
+                found[line] = str(pin)
+    return found
 
 
 def _put(made: Draft, key: str, values: Sequence[str]) -> Draft | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from packaging.version import Version
 
 from reprokit.environment.cases import load_text
+from reprokit.environment.measured import Measured
 from reprokit.evidence.details import CellDetails, FailedBuildRecord
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.records import CellRecord, ExceptionRecord, TrialRecord
@@ -93,6 +95,26 @@ def test_a_version_of_an_axis_is_put_where_the_case_has_none() -> None:
     assert found is not None
     assert found[0].data["matrix"]["cmake"] == ["3.31"]
     assert repair(found[0], [cell('matrix.cmake: ["3.31"]')], "r-2") is None
+
+
+@pytest.mark.parametrize("setup", ["cd yaml && pip install .", ""])
+def test_a_pin_of_a_list_that_setup_replaces_becomes_what_it_installs(setup: str) -> None:
+    lines = ["Tornado[x]==5.0", "six==1.15.0", "attrs==19.*", "idna>=9"]
+    steps = [["wheel"], {"requirements": lines, "options": ["--no-deps"]}]
+    pip = {"tornado": "4.5.3", "six": "1.15.0", "attrs": "20.1", "idna": "2"}
+    seen = replace(
+        cell("", Verdict.ENVIRONMENT_MISMATCH),
+        environment=Measured(packages={"pip": pip, "apt": {}}),
+        details=CellDetails(),
+    )
+    made = draft(pip=steps, **({"setup": setup} if setup else {}))
+    assert repair(made, [seen], "r-1") is None, "a report means its version"
+    found = repair(made, [seen], "r-1", of_list=True)
+    assert (found is not None) == bool(setup), "what pip itself left otherwise is no proof"
+    if found:
+        assert environment_of(found[0])["pip"][1]["requirements"] == ["Tornado[x]==4.5.3", *lines[1:]]
+        assert "Tornado[x]==4.5.3 instead of Tornado[x]==5.0" in render(found[0]).replace("\n  # ", " ")
+        assert repair(found[0], [seen], "r-2", of_list=True) is None
 
 
 def test_numpy_1_where_another_failure_than_the_reported_one_proves_that_it_is_needed() -> None:
