@@ -63,7 +63,7 @@ LEAVE = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Portion:
+class JobCells:
     """Cells that go into one job. ``attempt``: counted from 1; ``lost``: those before; ``avoid``: nodes that lost or
     refused them; ``more``: trials more of decided cells, 0 = they are to be decided.
     """
@@ -76,17 +76,17 @@ class Portion:
 
 
 @dataclass(eq=False)
-class Flight:
-    """A job that was started. ``began``: when it ran first, by the monotonic clock, None before; ``dead``: a loss of
-    which an archive may still come.
+class StartedJob:
+    """A job that was started. ``began``: when it ran first, by the monotonic clock, None before; ``given_up``: it was
+    lost, though an archive may still come.
     """
 
     job: Job
-    part: Portion
+    part: JobCells
     ident: str
     state: JobState = field(default_factory=lambda: JobState(phase=Phase.WAITING))
     began: float | None = None
-    dead: bool = False
+    given_up: bool = False
     why: str = ""
     """Why a cell of it that came back is not decided by that."""
 
@@ -125,8 +125,8 @@ class LaunchedRunner:
         self._failures: Counter[str] = Counter()
         self._count = 0
         self._silent: float | None = None
-        self._pending: list[Portion] = []
-        self._flights: list[Flight] = []
+        self._pending: list[JobCells] = []
+        self._started: list[StartedJob] = []
 
     @property
     def engine_info(self) -> EngineInfo | None:
@@ -166,11 +166,11 @@ class LaunchedRunner:
             self._known = KnownSeconds.of(self._folder, tasks)
             self._listener.state([task.number for task in tasks], "queued")
             self._adopt(tasks)
-            flying = {task.number for flight in self._flights for task in flight.part.tasks}
-            left = [task for task in tasks if task.number not in flying]
+            under_way = {task.number for started in self._started for task in started.part.tasks}
+            left = [task for task in tasks if task.number not in under_way]
             compared = {task.file.digest for task in left if task.case.expect.compare is not None}
             left += [task for task in earlier if task.file.digest in compared]  # which the others are compared with
-            self._pending += [Portion(tasks=tuple(some)) for some in parts(left, self._known, self._slots)]
+            self._pending += [JobCells(tasks=tuple(some)) for some in parts(left, self._known, self._slots)]
             self._serve()
             self._confirm([*tasks, *earlier])
         except KeyboardInterrupt as interrupt:
@@ -200,10 +200,12 @@ class LaunchedRunner:
                     counts.setdefault(more, []).append(known[number])
             if not counts or self._cancel.is_set():
                 return
-            self._repeated, self._flights = set(), []
+            self._repeated, self._started = set(), []
             for more, some in counts.items():
                 self._listener.state([task.number for task in some], "confirming", pluralize(more, "trial"))
-                self._pending += [Portion(tasks=tuple(one), more=more) for one in parts(some, self._known, self._slots)]
+                self._pending += [
+                    JobCells(tasks=tuple(one), more=more) for one in parts(some, self._known, self._slots)
+                ]
             self._serve()
             cases = {digest: known for digest, known in cases.items() if digest not in self._stopped}
 
@@ -212,15 +214,15 @@ class LaunchedRunner:
         return self._launcher.slots or self._request.jobs or None
 
     def _serve(self) -> None:
-        while (self._pending or any(not one.dead for one in self._flights)) and not self._cancel.is_set():
+        while (self._pending or any(not one.given_up for one in self._started)) and not self._cancel.is_set():
             most = self._slots or MOST_JOBS
-            while self._pending and sum(not one.dead for one in self._flights) < most:
+            while self._pending and sum(not one.given_up for one in self._started) < most:
                 self._start(self._pending.pop(0))
             self._look()
-            if any(not one.dead for one in self._flights):
+            if any(not one.given_up for one in self._started):
                 self._cancel.wait(LOOK)
 
-    def _start(self, part: Portion) -> None:
+    def _start(self, part: JobCells) -> None:
         left = self._left(part)
         tasks = [task for unit in units_of(part.tasks) if left & {one.number for one in unit} for task in unit]
         if not tasks:
@@ -241,25 +243,25 @@ class LaunchedRunner:
         job.folder.mkdir(parents=True, mode=0o700)
         write_cells(job.folder, job_id, tasks, self._folder, locked=self._request.locked)
         write_script(job, words_of(self._request, tasks, part.more))
-        flight = Flight(job, part, "")
-        self._remember(flight)
+        started = StartedJob(job, part, "")
+        self._remember(started)
         try:
-            flight.ident = self._launcher.start(job)
+            started.ident = self._launcher.start(job)
         except Unsupported as error:
-            self._fail(flight, Verdict.UNSUPPORTED, str(error), part.lost)
+            self._fail(started, Verdict.UNSUPPORTED, str(error), part.lost)
         except EngineError as error:
-            self._lose(flight, str(error))
+            self._lose(started, str(error))
         else:
-            self._remember(flight)
-            self._flights.append(flight)
+            self._remember(started)
+            self._started.append(started)
 
-    def _deadline(self, part: Portion) -> float:
+    def _deadline(self, part: JobCells) -> float:
         """Seconds: ten times what the job is expected to take, and what its cells may take at most the last time."""
         most = sum((part.more or task.trials.max) * task.spec.limits.timeout for task in part.tasks) + FIRST_HOUR
         usual = max(FIRST_HOUR, 10 * expected_seconds(part.tasks, self._known))
         return most if part.attempt == ATTEMPTS else min(most, usual)
 
-    def _left(self, part: Portion) -> set[int]:
+    def _left(self, part: JobCells) -> set[int]:
         """What a job of these cells still has to do, by number."""
         done = self._repeated if part.more else {record.number for record in self.records}
         return {task.number for task in part.tasks} - done
@@ -267,7 +269,7 @@ class LaunchedRunner:
     def _look(self) -> None:
         """Take what came of the jobs."""
         try:
-            states = self._launcher.states([one.ident for one in self._flights])
+            states = self._launcher.states([one.ident for one in self._started])
             self._silent = None
         except EngineError as error:
             if self._silent is None:
@@ -275,133 +277,133 @@ class LaunchedRunner:
                 self._listener.note(str(error))
             if time.monotonic() - self._silent < SILENCE:
                 return
-            states = {one.ident: JobState(phase=Phase.LOST, words=str(error)) for one in self._flights}
-        for flight in list(self._flights):
-            state = states.get(flight.ident, JobState(phase=Phase.LOST, words="the launcher knows no such job"))
-            self._see(flight, state)
+            states = {one.ident: JobState(phase=Phase.LOST, words=str(error)) for one in self._started}
+        for started in list(self._started):
+            state = states.get(started.ident, JobState(phase=Phase.LOST, words="the launcher knows no such job"))
+            self._see(started, state)
 
-    def _see(self, flight: Flight, state: JobState) -> None:
-        if flight.dead:
+    def _see(self, started: StartedJob, state: JobState) -> None:
+        if started.given_up:
             if state.phase is Phase.ENDED:
-                self._take(flight)
-                self._flights.remove(flight)
+                self._take(started)
+                self._started.remove(started)
             return
-        changed = (state.phase, state.node) != (flight.state.phase, flight.state.node)
-        flight.state = state
+        changed = (state.phase, state.node) != (started.state.phase, started.state.node)
+        started.state = state
         self._asked |= dict.fromkeys([state.node.rpartition("@")[2]] if state.node else [])
         if changed:
-            self._show(flight)
-        if state.phase is Phase.RUNNING and flight.began is None:
-            flight.began = time.monotonic()
+            self._show(started)
+        if state.phase is Phase.RUNNING and started.began is None:
+            started.began = time.monotonic()
         if state.phase is Phase.ENDED:
-            self._end(flight)
+            self._end(started)
         elif state.phase is Phase.LOST:
-            self._give_up(flight, state.words or "it was lost")
-        elif flight.began is not None and time.monotonic() - flight.began > flight.job.seconds + GRACE:
-            self._give_up(flight, f"it did not end in its time ({flight.job.seconds:.0f} s)")
+            self._give_up(started, state.words or "it was lost")
+        elif started.began is not None and time.monotonic() - started.began > started.job.seconds + GRACE:
+            self._give_up(started, f"it did not end in its time ({started.job.seconds:.0f} s)")
 
-    def _show(self, flight: Flight) -> None:
-        state, where = flight.state, f"job {flight.job.id}"
+    def _show(self, started: StartedJob) -> None:
+        state, where = started.state, f"job {started.job.id}"
         if state.phase is Phase.RUNNING:
             where += f" on {state.node}" if state.node else ""
-            self._listener.state(sorted(self._left(flight.part)), "running", where)
+            self._listener.state(sorted(self._left(started.part)), "running", where)
         elif state.phase is Phase.WAITING:
             words = f"for {where}" + (f": {state.words}" if state.words else "")
-            self._listener.state(sorted(self._left(flight.part)), "waiting", words)
+            self._listener.state(sorted(self._left(started.part)), "waiting", words)
 
-    def _end(self, flight: Flight) -> None:
+    def _end(self, started: StartedJob) -> None:
         """A job has ended: what it decided counts, the rest goes into another job."""
-        self._flights.remove(flight)
-        whole = self._take(flight)
-        said = "; ".join(dict.fromkeys(one for one in (flight.state.words, flight.job.said()) if one))
-        why = flight.why or f"{'its run was stopped' if whole else 'no whole archive came back'}{said and f': {said}'}"
-        self._lose(flight, why)
+        self._started.remove(started)
+        whole = self._take(started)
+        said = "; ".join(dict.fromkeys(one for one in (started.state.words, started.job.said()) if one))
+        why = started.why or f"{'its run was stopped' if whole else 'no whole archive came back'}{said and f': {said}'}"
+        self._lose(started, why)
         if whole:
-            shutil.rmtree(flight.job.folder, ignore_errors=True)
+            shutil.rmtree(started.job.folder, ignore_errors=True)
 
-    def _give_up(self, flight: Flight, why: str) -> None:
+    def _give_up(self, started: StartedJob, why: str) -> None:
         """A job is lost, as far as is known: it is ended, and if its archive comes all the same, that still counts."""
         with suppress(EngineError):
-            self._launcher.cancel(flight.ident)
-        if self._take(flight):
-            self._flights.remove(flight)
-        flight.dead = True
-        self._lose(flight, why)
+            self._launcher.cancel(started.ident)
+        if self._take(started):
+            self._started.remove(started)
+        started.given_up = True
+        self._lose(started, why)
 
-    def _lose(self, flight: Flight, why: str) -> None:
+    def _lose(self, started: StartedJob, why: str) -> None:
         """What a job left undecided goes into another one, or fails."""
-        part, node, left = flight.part, flight.state.node, self._left(flight.part)
+        part, node, left = started.part, started.state.node, self._left(started.part)
         if not left:
             return
         self._failures[node] += 1
-        lost = (*part.lost, LossRecord(node=node, id=flight.job.id, why=why))
+        lost = (*part.lost, LossRecord(node=node, id=started.job.id, why=why))
         avoid = (*part.avoid, *([node] if node else []))
         # What a node refuses is not lost: each node is asked once.
         refused = bool(node) and node not in part.avoid and left <= self._refused.keys()
         if part.attempt >= ATTEMPTS and not refused:
-            self._fail(flight, Verdict.ENGINE_ERROR, "; ".join(dict.fromkeys(map(str, lost))), lost)
+            self._fail(started, Verdict.ENGINE_ERROR, "; ".join(dict.fromkeys(map(str, lost))), lost)
             return
-        self._listener.note(f"job {flight.job.id}: {why}; {pluralize(len(left), 'cell')} of it: into another job")
+        self._listener.note(f"job {started.job.id}: {why}; {pluralize(len(left), 'cell')} of it: into another job")
         self._listener.state(sorted(left), "queued")
         attempt = part.attempt + (not refused)
         self._pending.append(replace(part, attempt=attempt, lost=part.lost if refused else lost, avoid=avoid))
 
-    def _fail(self, flight: Flight, verdict: Verdict, reason: str, lost: tuple[LossRecord, ...]) -> None:
-        for task in flight.part.tasks:
-            if flight.part.more and task.file.digest not in self._stopped:
+    def _fail(self, started: StartedJob, verdict: Verdict, reason: str, lost: tuple[LossRecord, ...]) -> None:
+        for task in started.part.tasks:
+            if started.part.more and task.file.digest not in self._stopped:
                 self._stopped.add(task.file.digest)
                 what = "its cells are not repeated any more to confirm what they say"
                 self._listener.note(f"{task.case.id}: {what}: {reason}")
-            elif not flight.part.more and task.number in self._left(flight.part):
+            elif not started.part.more and task.number in self._left(started.part):
                 record = self._refused.get(task.number) or decided_record(task, verdict, reason)
                 self._decisions.decide(replace(record, details=replace(record.details, node=NodeRecord(lost=lost))))
 
-    def _take(self, flight: Flight) -> bool:
+    def _take(self, started: StartedJob) -> bool:
         """Take the records of a job's archive that decide something; whether it came whole."""
         with suppress(EngineError):
-            self._launcher.bring(flight.ident, flight.job)
-        archive, left, more = flight.job.arrived(), self._left(flight.part), flight.part.more
+            self._launcher.bring(started.ident, started.job)
+        archive, left, more = started.job.arrived(), self._left(started.part), started.part.more
         if archive is None:
             return False
         trials = {record.number: len(record.trials) for record in self.records} if more else {}
-        tasks = [(task, trials.get(task.number, 0)) for task in flight.part.tasks if task.number in left]
+        tasks = [(task, trials.get(task.number, 0)) for task in started.part.tasks if task.number in left]
         try:
             taken = take(archive, self._folder, self._run_id, tasks)
         except (ReprokitError, OSError, ValueError) as error:
-            self._listener.note(f"job {flight.job.id}: {error}")
+            self._listener.note(f"job {started.job.id}: {error}")
             return False
-        self._names.setdefault(taken.machine or flight.state.node)
-        self._failures[flight.state.node] = 0
+        self._names.setdefault(taken.machine or started.state.node)
+        self._failures[started.state.node] = 0
         self._hosts.append(taken.host)
         if taken.timings is not None:
             self._timer.merge(taken.timings, taken.machine)
         for cell in taken.cells:
             if more:
                 self._repeat(cell)
-            elif self._is_final(flight, cell):
-                self._decide(flight, cell, taken.machine)
+            elif self._is_final(started, cell):
+                self._decide(started, cell, taken.machine)
             elif cell.record.verdict is not Verdict.CANCELLED:
-                flight.why = cell.record.reason
+                started.why = cell.record.reason
         return True
 
-    def _is_final(self, flight: Flight, cell: TakenCell) -> bool:
+    def _is_final(self, started: StartedJob, cell: TakenCell) -> bool:
         """Whether a record decides its cell: an engine's failure does not while there are attempts, nor what a node
         cannot serve while the launcher can choose another.
         """
         if cell.record.verdict is Verdict.UNSUPPORTED:
             self._refused[cell.task.number] = cell.record
-            return {*flight.part.avoid, flight.state.node} >= set(self._launcher.nodes)
+            return {*started.part.avoid, started.state.node} >= set(self._launcher.nodes)
         if cell.record.verdict is Verdict.ENGINE_ERROR:
-            return flight.part.attempt >= ATTEMPTS
+            return started.part.attempt >= ATTEMPTS
         return cell.record.verdict not in UNDECIDED
 
-    def _decide(self, flight: Flight, cell: TakenCell, machine: str) -> None:
+    def _decide(self, started: StartedJob, cell: TakenCell, machine: str) -> None:
         record, seen = cell.record, SeenBases(self._folder)
         if record.details.base is not None and record.details.base.source == "registry":
             for reference, image in record.details.images.items():
                 if image.digest and (self._request.refresh_bases or not seen.digest(reference)):
                     seen.keep(reference, image.digest)
-        node = NodeRecord(name=flight.state.node or machine, id=flight.job.id, lost=flight.part.lost)
+        node = NodeRecord(name=started.state.node or machine, id=started.job.id, lost=started.part.lost)
         self._decisions.decide(replace(record, details=replace(record.details, node=node)))
 
     def _repeat(self, cell: TakenCell) -> None:
@@ -417,36 +419,36 @@ class LaunchedRunner:
 
     def _stop(self) -> None:
         """Cancel every job, and wait a while for what each has decided."""
-        for flight in self._flights:
+        for started in self._started:
             with suppress(EngineError):
-                self._launcher.cancel(flight.ident)
+                self._launcher.cancel(started.ident)
         until = time.monotonic() + LEAVE
-        while self._flights and time.monotonic() < until:
+        while self._started and time.monotonic() < until:
             with suppress(EngineError):
-                states = self._launcher.states([one.ident for one in self._flights])
-                for flight in list(self._flights):
-                    found = states.get(flight.ident)
+                states = self._launcher.states([one.ident for one in self._started])
+                for started in list(self._started):
+                    found = states.get(started.ident)
                     if found is None or found.phase in (Phase.ENDED, Phase.LOST):
-                        self._take(flight)
-                        self._flights.remove(flight)
+                        self._take(started)
+                        self._started.remove(started)
             time.sleep(0.2)
-        if self._flights:
-            which = ", ".join(one.job.id for one in self._flights)
+        if self._started:
+            which = ", ".join(one.job.id for one in self._started)
             self._listener.note(f"still running after they were cancelled: {which}")
 
-    def _remember(self, flight: Flight) -> None:
+    def _remember(self, started: StartedJob) -> None:
         """Keep what another process needs to find the job again, should this one be killed."""
-        part = flight.part
+        part = started.part
         values = {
-            "ident": flight.ident,
+            "ident": started.ident,
             "numbers": [task.number for task in part.tasks],
             "attempt": part.attempt,
             "lost": [one.to_json() for one in part.lost],
             "avoid": list(part.avoid),
-            "seconds": flight.job.seconds,
+            "seconds": started.job.seconds,
         }
         if not part.more:
-            write(flight.job.folder / "job.json", json.dumps(values))
+            write(started.job.folder / "job.json", json.dumps(values))
 
     def _adopt(self, tasks: Sequence[Task]) -> None:
         """Find the jobs of a run whose process was killed."""
@@ -457,9 +459,9 @@ class LaunchedRunner:
                 found = json_text.loads((folder / "job.json").read_text(encoding="utf-8"))
                 some = tuple(known[number] for number in found["numbers"] if number in known)
                 lost = tuple(LossRecord.from_json(one) for one in found["lost"])
-                part = Portion(tasks=some, attempt=found["attempt"], lost=lost, avoid=tuple(found["avoid"]))
+                part = JobCells(tasks=some, attempt=found["attempt"], lost=lost, avoid=tuple(found["avoid"]))
                 if some and found["ident"]:
                     job = Job(id=folder.name, folder=folder, seconds=found["seconds"])
-                    self._flights.append(Flight(job, part, found["ident"]))
-        if self._flights:
-            self._listener.note(f"{pluralize(len(self._flights), 'job')} of this run: found again")
+                    self._started.append(StartedJob(job, part, found["ident"]))
+        if self._started:
+            self._listener.note(f"{pluralize(len(self._started), 'job')} of this run: found again")
