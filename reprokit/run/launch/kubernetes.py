@@ -55,7 +55,7 @@ class KubernetesLauncher:
     nodes: tuple[str, ...] = ()
 
     def __init__(self, where: str = "") -> None:
-        self.name = f"kubernetes:{where}"
+        self.name = f"kubernetes:{where}" if where else "kubernetes"
         place, _, template = where.partition("?template=")
         context, _, self._namespace = place.rpartition("/")
         self._meta, self._spec = self._read(template)
@@ -99,8 +99,9 @@ class KubernetesLauncher:
             why = "its first container has no name or no image"
         except (OSError, UnicodeDecodeError, yaml.YAMLError, LookupError, TypeError, AttributeError) as error:
             why = str(error.strerror) if isinstance(error, OSError) else "it is not a Pod or a PodTemplate"
+        why = f"{path}: {why}" if path else "it names no template of a pod"
         form = "kubernetes:CONTEXT/NAMESPACE?template=pod.yaml"
-        raise UsageError(f"--on {self.name}: {path or 'no template is named'}: {why}; write --on '{form}'")
+        raise UsageError(f"--on {self.name}: {why}; write --on '{form}'")
 
     def start(self, job: Job) -> str:
         """See :class:`.Launcher`."""

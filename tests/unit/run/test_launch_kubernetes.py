@@ -56,7 +56,7 @@ def test_a_pod_has_the_gpus_of_its_cells_and_their_files(place: Path) -> None:
 @pytest.mark.parametrize(
     ("where", "message"),
     [
-        ("lab/lab", "no template is named"),
+        ("lab/lab", "no template"),
         ("lab/lab?template=none.yaml", "none.yaml: No such file"),
         ("lab/lab?template=kubeconfig", "kubeconfig: it is not a Pod"),
         ("other/lab?template=pod.yaml", "other"),
