@@ -134,6 +134,8 @@ class _State:
         self.removals.append(Removal(kept=one, freed=freed))
 
 
+OLD_JOBS = 30 * 86400
+"""Seconds after which the jobs of a run that was killed, and not resumed, are not waited for."""
 TREE, REPOSITORY, MEASUREMENT = "source tree", "source repository", "measurement"
 TEMPLATES, TEMPORARY = "compiled templates", "temporary folder"
 DOWNLOAD, REMAINS, DEBUG_FILE = "download", "part of a download", "debug file"
@@ -246,7 +248,8 @@ class Scraps(_Files):
         """Measurements of images, compiled templates and temporary folders."""
         places = [(MEASUREMENT, place, 1.0) for place in sorted((self._store / "measured").glob("*.json"))]
         places += [(TEMPLATES, place, 1.0) for place in (cache.folder("templates"),) if place.is_dir()]
-        places += [(TEMPORARY, place, 0.0) for place in ownership.orphan_folders()]
+        jobs = [one for one in (self._store / "jobs").glob("*") if time.time() - one.lstat().st_mtime > OLD_JOBS]
+        places += [(TEMPORARY, place, 0.0) for place in (*ownership.orphan_folders(), *jobs)]
         return [_of_place(kind, place, seconds) for kind, place, seconds in places]
 
     def _remove(self, kept: Kept) -> bool:

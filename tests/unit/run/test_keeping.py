@@ -345,6 +345,9 @@ def test_sources_and_scraps_are_listed_and_removed(tmp_path: Path) -> None:
     (tmp_path / "store/measured/1.json").write_text("{}")
     dead = subprocess.Popen(["true"])
     dead.wait()
+    for run in ("old", "new"):  # a run that was killed leaves its jobs to --resume, for a month
+        (tmp_path / "store/jobs" / run / "job").mkdir(parents=True)
+    os.utime(tmp_path / "store/jobs/old", (0, 0))
     shelves = [SourceCache(tmp_path / "cache/reprokit/sources"), Scraps(tmp_path / "store")]
     found = stock(shelves, RemovalRequest()).items
     assert sorted(one.kind for one in found) == [
@@ -353,6 +356,7 @@ def test_sources_and_scraps_are_listed_and_removed(tmp_path: Path) -> None:
         "source repository",
         "source repository",
         "source tree",
+        "temporary folder",
     ]
     with uses.Uses() as mine:
         mine.begin(str(tmp_path / "cache/reprokit/sources/trees/abc"))
@@ -361,6 +365,7 @@ def test_sources_and_scraps_are_listed_and_removed(tmp_path: Path) -> None:
     collect(shelves, RemovalRequest(budget=0), lambda one: None)
     assert not any(one.bytes for one in stock(shelves, RemovalRequest()).items)
     assert (tmp_path / "cache/reprokit/templates").is_dir(), "a run may be about to write there"
+    assert [one.name for one in (tmp_path / "store/jobs").iterdir()] == ["new"]
 
 
 def test_downloads_of_builds_are_listed_and_removed_and_what_is_under_way_stays(tmp_path: Path) -> None:
