@@ -11,9 +11,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import docker
 import pytest
 
 from reprokit.core.files import used_bytes
@@ -44,8 +46,11 @@ def base(own_engine: DockerEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     yield import_tiny(own_engine, tmp_path)
     client = own_engine.wire.client()
-    for one in client.images():
-        client.remove_image(one["Id"], force=True)
+    for _ in range(5):  # an image goes after its children, and those of one second are listed in any order
+        for one in client.images():
+            with suppress(docker.errors.APIError):
+                client.remove_image(one["Id"], force=True)
+    assert client.images() == []
     client.prune_builds(all=True)
 
 
