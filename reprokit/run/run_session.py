@@ -73,11 +73,7 @@ class Session(Invocation):
 
         Raises UsageError or CaseError, and EngineError where no engine answers, before anything is run or recorded.
         """
-        most = {one.digest: one.trust for one in request.chosen}
-        files = [
-            dataclasses.replace(file, trust=trust or least(file.trust, most.get(file.digest, Trust.OWN)))
-            for file in load_all(request.cases)
-        ]
+        files = _load(request, trust)
         if failed:
             if not self.folder.is_dir():
                 raise UsageError(f"--failed: nothing was run here yet: {self.folder} does not exist")
@@ -110,7 +106,7 @@ class Session(Invocation):
         """Say what would travel to the nodes of a launcher. Raises as :meth:`start`."""
         from reprokit.run.launch.travelling import describe
 
-        for line in describe(plan(load_all(request.cases), request), request):
+        for line in describe(plan(_load(request), request), request):
             self._say(line)
         return 0
 
@@ -363,6 +359,17 @@ class Session(Invocation):
         if paths := unused_locks(tasks):
             which = f"{paths[0]} is" if len(paths) == 1 else f"{len(paths)} locks, {paths[0]} among them, are"
             listener.note(f"{which} not used: --locked builds from what is locked, and from nothing else")
+
+
+def _load(request: Request, trust: Trust | None = None) -> list[CaseFile]:
+    """Its cases, trusted as ``trust`` says, else no more than the entry that names their cells does."""
+    most: dict[str, Trust] = {}
+    for one in request.chosen:
+        most[one.digest] = least(one.trust, most.get(one.digest, Trust.OWN))
+    return [
+        dataclasses.replace(file, trust=trust or least(file.trust, most.get(file.digest, Trust.OWN)))
+        for file in load_all(request.cases)
+    ]
 
 
 def _texts(files: Sequence[CaseFile]) -> dict[str, tuple[str, str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import tarfile
 from collections import Counter
 from collections.abc import Callable
@@ -27,7 +28,7 @@ from reprokit.run.launch.partition import parts
 from reprokit.run.launch.processes import CommandLauncher, SshLauncher
 from reprokit.run.loading import load_all
 from reprokit.run.plan import plan
-from reprokit.run.request import Request
+from reprokit.run.request import Chosen, Request, chosen_to_json
 from reprokit.run.run_session import Session
 from reprokit.search.repeating import planner
 from reprokit.store.database import Store
@@ -257,6 +258,11 @@ def test_a_dry_run_lists_what_travels_and_starts_nothing(tmp_path: Path, monkeyp
     assert "the text of toy.yaml" in done.output
     assert "run --cells cells.json" in done.output
     assert not (tmp_path / "s").exists()
+    (file,) = load_all(["toy.yaml"])
+    some = Chosen(path="toy.yaml", digest=file.digest, cells=({"a": "1", "b": "u"},), trust=Trust.STRANGER)
+    (tmp_path / "c.json").write_text(json.dumps({"name": "x", "cases": chosen_to_json([some])}))
+    done = CliRunner().invoke(command, ["--cells", "c.json", "--on", "ssh a,b", "--dry-run", "--store", "s"])
+    assert Trust.STRANGER.value in done.output, "as the run itself trusts it"
 
 
 def test_cells_of_an_image_stay_together_and_those_with_gpus_apart(tmp_path: Path) -> None:
