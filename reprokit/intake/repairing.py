@@ -18,6 +18,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from reprokit.case.tree import Loc
+from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
 from reprokit.intake.draft import Draft
@@ -95,14 +96,16 @@ def repair(made: Draft, cells: Sequence[CellRecord], run: str, *, of_list: bool 
 
 
 def _replaced(made: Draft, cell: CellRecord) -> dict[str, str]:
-    """The pins that ``setup`` replaced, each with what was measured in their place."""
+    """The pins that ``setup`` replaced, each with what was measured in their place, but for a source's own package."""
     found: dict[str, str] = {}
-    measured = cell.environment.packages.get("pip", {}) if cell.environment else {}
-    installed = {canonicalize_name(name): version for name, version in measured.items()}
+    seen = cell.environment or Measured()
+    trees = {canonicalize_name(name) for name in seen.source_trees}
+    installed = {canonicalize_name(name): version for name, version in seen.packages.get("pip", {}).items()}
     for line in (line for step in _steps(made) for line in _lines(step) if made.data["environment"].get("setup")):
         with suppress(InvalidRequirement):
             pin = Requirement(line)
-            have = installed.get(canonicalize_name(pin.name))
+            name = canonicalize_name(pin.name)
+            have = "" if name in trees else installed.get(name)
             if (
                 have
                 and re.match("==[^*,]+$", str(pin.specifier))

@@ -99,12 +99,12 @@ def test_a_version_of_an_axis_is_put_where_the_case_has_none() -> None:
 
 @pytest.mark.parametrize("setup", ["cd yaml && pip install .", ""])
 def test_a_pin_of_a_list_that_setup_replaces_becomes_what_it_installs(setup: str) -> None:
-    lines = ["Tornado[x]==5.0", "six==1.15.0", "attrs==19.*", "idna>=9"]
+    lines = ["Tornado[x]==5.0", "six==1.15.0", "attrs==19.*", "idna>=9", "luigi==2.8"]
     steps = [["wheel"], {"requirements": lines, "options": ["--no-deps"]}]
-    pip = {"tornado": "4.5.3", "six": "1.15.0", "attrs": "20.1", "idna": "2"}
+    pip = {"tornado": "4.5.3", "six": "1.15.0", "attrs": "20.1", "idna": "2", "luigi": "3.0"}
     seen = replace(
         cell("", Verdict.ENVIRONMENT_MISMATCH),
-        environment=Measured(packages={"pip": pip, "apt": {}}),
+        environment=Measured(packages={"pip": pip, "apt": {}}, source_trees=("luigi",)),
         details=CellDetails(),
     )
     made = draft(pip=steps, **({"setup": setup} if setup else {}))
