@@ -138,13 +138,18 @@ class Job:
 
     def said(self) -> str:
         """The last line that the run or the script wrote, '' for none."""
-        try:
-            with (self.folder / LOG).open("rb") as stream:
-                stream.seek(max(0, stream.seek(0, 2) - 4000))
-                lines = stream.read().decode("utf-8", "replace").strip().splitlines()
-        except OSError:
-            return ""
-        return one_line(lines[-1], 300) if lines else ""
+        return last_line(self.folder / LOG)
+
+
+def last_line(path: Path) -> str:
+    """The last line of a file as a message has it, '' where there is none."""
+    try:
+        with path.open("rb") as stream:
+            stream.seek(max(0, stream.seek(0, 2) - 4000))
+            lines = stream.read().decode("utf-8", "replace").strip().splitlines()
+    except OSError:
+        return ""
+    return one_line(lines[-1], 300) if lines else ""
 
 
 def digest_of(archive: Path) -> str:

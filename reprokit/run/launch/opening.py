@@ -57,8 +57,6 @@ def open_launcher(on: str) -> Launcher:
         from reprokit.run.launch.slurm import SlurmLauncher
 
         return SlurmLauncher(rest)
-    if kind == "kubernetes":
-        from reprokit.run.launch.kubernetes import KubernetesLauncher
+    from reprokit.run.launch.kubernetes import KubernetesLauncher
 
-        return KubernetesLauncher(rest)
-    raise UsageError(f"--on {on}: this version has no launcher {kind}")
+    return KubernetesLauncher(rest)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from reprokit.core.errors import EngineError, UsageError
 from reprokit.core.ownership import started
-from reprokit.core.text import one_line, whole_number
+from reprokit.core.text import whole_number
 from reprokit.run.launch import job as jobs
 from reprokit.run.launch.job import Job
 from reprokit.run.launch.launcher import JobState, Phase
@@ -78,9 +78,7 @@ class ProcessLauncher:
         if runs:
             return JobState(phase=Phase.RUNNING, node=node)
         words = [f"exit status {process.returncode}"] if process and process.returncode else []
-        with suppress(OSError):
-            said = Path(folder, "here", ERRORS).read_bytes()[-4000:].decode("utf-8", "replace").strip()
-            words += [one_line(said.splitlines()[-1], 300)] if said else []
+        words += [said] if (said := jobs.last_line(Path(folder, "here", ERRORS))) else []
         return JobState(phase=Phase.ENDED, words=": ".join(words), node=node)
 
     def cancel(self, ident: str) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from reprokit.core.errors import EngineError, Unsupported, UsageError
 from reprokit.core.text import one_line
-from reprokit.run.launch.job import DIGEST, LOG, Job
+from reprokit.run.launch.job import DIGEST, LOG, Job, last_line
 from reprokit.run.launch.launcher import JobState, Phase
 
 PROGRAMS = ("sbatch", "squeue", "scancel")
@@ -139,7 +139,7 @@ class SlurmLauncher:
             return JobState(phase=Phase.RUNNING, words=words, node=node)
         if not state:
             words = f"Slurm: job {number} is not known any more"
-        said = _last_line(Path(folder, "here", OUTPUT))
+        said = last_line(Path(folder, "here", OUTPUT))
         if not said and not Path(folder, LOG).exists():
             said = f"nothing was written: the nodes have to share {folder}; name a store that they share by --store"
         return JobState(phase=Phase.ENDED, words=f"{words}: {said}" if said else words, node=node)
@@ -176,11 +176,3 @@ def _on(cluster: str) -> list[str]:
 
 def _arrived(ident: str) -> bool:
     return Path(ident.split(" ", 2)[2], DIGEST).exists()
-
-
-def _last_line(path: Path) -> str:
-    try:
-        lines = path.read_bytes()[-4000:].decode("utf-8", "replace").strip().splitlines()
-    except OSError:
-        return ""
-    return one_line(lines[-1], 300) if lines else ""
