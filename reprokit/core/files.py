@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import hashlib
 import os
 import stat
 import tempfile
@@ -72,6 +73,15 @@ _KINDS = {
     stat.S_IFBLK: "a device, not a regular file",
     stat.S_IFDIR: "a folder, not a regular file",
 }
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    found = hashlib.sha256()
+    with path.open("rb") as stream:
+        while piece := stream.read(1 << 20):
+            found.update(piece)
+    return found.hexdigest()
 
 
 def used_bytes(place: Path) -> int:

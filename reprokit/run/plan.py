@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +16,7 @@ from reprokit.case.filters import choose
 from reprokit.case.matrix import Cell, cell_key
 from reprokit.case.model import Case
 from reprokit.core.errors import UsageError
+from reprokit.core.files import file_digest
 from reprokit.core.near_match import near
 from reprokit.engine import registry, site
 from reprokit.environment.cases import select
@@ -234,12 +234,9 @@ def _wrong_digests(root: Path, digests: Mapping[str, str]) -> list[str]:
         if not path.is_file():
             wrong.append(f"{relative!r} is missing")
             continue
-        digest = hashlib.sha256()
-        with path.open("rb") as stream:
-            for block in iter(lambda: stream.read(1 << 20), b""):
-                digest.update(block)
-        if digest.hexdigest() != wanted.removeprefix("sha256:"):
-            wrong.append(f"{relative!r} has sha256 {digest.hexdigest()}, the case says {wanted}")
+        digest = file_digest(path)
+        if digest != wanted.removeprefix("sha256:"):
+            wrong.append(f"{relative!r} has sha256 {digest}, the case says {wanted}")
     return wrong
 
 

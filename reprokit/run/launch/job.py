@@ -6,8 +6,9 @@ A launcher has ``sh job.sh`` run in the folder on a node that shares it. To a no
 
 from __future__ import annotations
 
-import hashlib
 import io
+import mmap
+import re
 import shlex
 import shutil
 import sys
@@ -16,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reprokit.core.files import write
+from reprokit.core.files import file_digest, write
 from reprokit.core.text import one_line
 from reprokit.core.version import __version__
 
@@ -26,7 +27,7 @@ BACK = (ARCHIVE, DIGEST, LOG)
 LARGEST = 2 << 30
 """Bytes of each of them."""
 BEGINS = "reprokit-job-begins"
-"""The line before it, in a stream: shells of some sites say something first."""
+"""The line before it, in a stream, with the job's name: what its run says comes first, after the shell of the site."""
 STOPPING = 60
 """Seconds that a run has to stop at the end of its time."""
 
@@ -58,9 +59,14 @@ _STREAM = """\
 jobs=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/reprokit/jobs; here=$jobs/@id@
 mkdir -p -m 700 "$jobs" && mkdir -m 700 "$here" && cd "$here" && tar -xzf - || exit 2
 find "$jobs" -mindepth 1 -maxdepth 1 -mtime +7 -exec rm -rf {} +
+: >log
+(trap exit TERM; while kill -0 $$; do
+  now=$(tail -n 1 log); [ "$now" = "$said" ] || echo "$now"; said=$now; sleep 2 >/dev/null & wait $!
+done) 2>/dev/null &
 sh job.sh >/dev/null 2>&1
+kill $! 2>/dev/null; wait $!
 for one in @back@; do [ -f $one ] && set -- "$@" $one; done
-echo @begins@; tar -cf - "$@"; cd / && rm -rf "$here"
+echo @begins@ @id@; tar -cf - "$@"; cd / && rm -rf "$here"
 """
 
 _CANCEL = """\
@@ -70,7 +76,9 @@ kill -TERM "$(cat "${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/reprokit/jobs/@id@/pi
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One attempt at some cells. Whole numbers of ``gpus`` and ``cpus``; ``memory`` in bytes, None: not said."""
+    """One attempt at some cells. Whole numbers of ``gpus`` and ``cpus``; ``memory`` in bytes, that of the run itself
+    among it, None: not said.
+    """
 
     id: str
     """Lower-case letters, digits and hyphens, at most 63, the first and the last no hyphen: a name for any scheduler,
@@ -112,9 +120,11 @@ class Job:
     def unpack(self, output: Path) -> None:
         """Take what a stream wrote, as far as it came: of other names, of links and of what is too large, nothing."""
         try:
+            line = f"{BEGINS} {self.id}\n".encode()
             with output.open("rb") as came:
-                before, found, _ = came.read(1 << 16).partition(f"{BEGINS}\n".encode())
-                came.seek(len(before) + len(found) if found else 0)
+                with mmap.mmap(came.fileno(), 0, access=mmap.ACCESS_READ) as whole:
+                    begins = whole.find(line)
+                came.seek(0 if begins < 0 else begins + len(line))
                 with tarfile.open(fileobj=came, mode="r|") as archive:
                     for member in archive:
                         stream = archive.extractfile(member) if member.isreg() and member.name in BACK else None
@@ -131,7 +141,7 @@ class Job:
         archive = self.folder / ARCHIVE
         try:
             digest = (self.folder / DIGEST).read_text("ascii", errors="replace").strip()
-            whole = archive.stat().st_size <= LARGEST and digest_of(archive) == digest
+            whole = archive.stat().st_size <= LARGEST and file_digest(archive) == digest
         except OSError:
             return None
         return archive if whole else None
@@ -140,25 +150,27 @@ class Job:
         """The last line that the run or the script wrote, '' for none."""
         return last_line(self.folder / LOG)
 
+    def progress(self) -> str:
+        """``5 of 12 cells decided``, as far as the run says so here, else ''. For display alone."""
+        for path in (self.folder / LOG, self.folder / "here" / "output"):
+            if counts := re.findall(r"^\[(\d{1,9})/(\d{1,9})\] ", _end_of(path), re.MULTILINE | re.ASCII):
+                return "{} of {} cells decided".format(*counts[-1])
+        return ""
+
 
 def last_line(path: Path) -> str:
     """The last line of a file as a message has it, '' where there is none."""
-    try:
-        with path.open("rb") as stream:
-            stream.seek(max(0, stream.seek(0, 2) - 4000))
-            lines = stream.read().decode("utf-8", "replace").strip().splitlines()
-    except OSError:
-        return ""
+    lines = _end_of(path).strip().splitlines()
     return one_line(lines[-1], 300) if lines else ""
 
 
-def digest_of(archive: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    found = hashlib.sha256()
-    with archive.open("rb") as stream:
-        while piece := stream.read(1 << 20):
-            found.update(piece)
-    return found.hexdigest()
+def _end_of(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            stream.seek(max(0, stream.seek(0, 2) - 4000))
+            return stream.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def cancel(job_id: str) -> str:

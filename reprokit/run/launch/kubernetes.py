@@ -21,7 +21,7 @@ from reprokit.core import version
 from reprokit.core.errors import EngineError, UsageError
 from reprokit.core.text import one_line, size
 from reprokit.run.launch.job import STOPPING, Job
-from reprokit.run.launch.launcher import JobState, Phase
+from reprokit.run.launch.launcher import JobState, Launcher, Phase
 
 LABEL = "reprokit-job"
 LARGEST = 700_000
@@ -32,8 +32,6 @@ MOST_LOG = 10 << 20
 """Bytes of a log: a node keeps so many of it, where the site does not say else."""
 KEPT = 24 * 3600
 """Seconds that Kubernetes keeps a job that ended, for a run that is resumed and for people."""
-OWN = 512 << 20
-"""Bytes that a run takes beside its cells."""
 LOOK, ANSWER = 2.0, 30.0
 """Seconds between two questions, which are of all jobs, and that an answer may take."""
 WRONG = ("InvalidImageName", "CreateContainerConfigError", "ErrImageNeverPull")
@@ -46,13 +44,10 @@ tail -n 1 "$errors" | sed 's/^/# /'
 """
 
 
-class KubernetesLauncher:
+class KubernetesLauncher(Launcher):
     """``where``: ``CONTEXT/NAMESPACE?template=FILE``, of a kubeconfig or the pod that this runs in. Knows a job by its
     namespace and name.
     """
-
-    slots: int | None = None
-    nodes: tuple[str, ...] = ()
 
     def __init__(self, where: str = "") -> None:
         self.name = f"kubernetes:{where}" if where else "kubernetes"
@@ -125,7 +120,7 @@ class KubernetesLauncher:
         limits |= {gpu: str(job.gpus)} if job.gpus else {}
         requests.pop(gpu, None)
         if job.memory:
-            requests.setdefault("memory", str(job.memory + OWN))
+            requests.setdefault("memory", str(job.memory))
         pieces = [files[at : at + PIECE] for at in range(0, len(files), PIECE)]
         # Kubernetes would read $(NAME) as a variable, and $$ as $.
         words = [word.replace("$", "$$") for word in ("sh", "-c", _SCRIPT, "sh", job.stream)]
@@ -181,9 +176,6 @@ class KubernetesLauncher:
                 job.unpack(output)
         if job.arrived():
             self.cancel(ident)
-
-    def close(self) -> None:
-        """See :class:`.Launcher`."""
 
     @contextmanager
     def _errors(self, what: str, fine: int = 0) -> Iterator[None]:

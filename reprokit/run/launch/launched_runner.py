@@ -58,6 +58,8 @@ FIRST_HOUR = 3600.0
 """Seconds that every job may take."""
 SILENCE = 300.0
 """Seconds for which a launcher may fail to answer."""
+OWN = 512 << 20
+"""Bytes that the run of a job takes beside its cells."""
 LEAVE = 30.0
 """Seconds after an interrupt in which jobs may leave what they decided."""
 
@@ -85,6 +87,7 @@ class StartedJob:
     part: JobCells
     ident: str
     state: JobState = field(default_factory=lambda: JobState(phase=Phase.WAITING))
+    progress: str = ""
     began: float | None = None
     given_up: bool = False
     why: str = ""
@@ -117,8 +120,7 @@ class LaunchedRunner:
         self._timer = Timer()
         self._known: Callable[[Task], float] = lambda task: math.inf
         self._hosts: list[HostRecord] = []
-        self._names: dict[str, None] = {}
-        self._asked: dict[str, None] = {}
+        self._nodes: dict[str, None] = {}
         self._refused: dict[int, CellRecord] = {}
         self._repeated: set[int] = set()
         self._stopped: set[str] = set()
@@ -127,6 +129,7 @@ class LaunchedRunner:
         self._silent: float | None = None
         self._pending: list[JobCells] = []
         self._started: list[StartedJob] = []
+        self._ended: list[StartedJob] = []
 
     @property
     def engine_info(self) -> EngineInfo | None:
@@ -135,14 +138,14 @@ class LaunchedRunner:
         kinds = {host.engine_kind for host in self._hosts if host.engine_kind}
         if not engines:
             return None
-        where = f"on {pluralize(len(self._names), 'node')}: {', '.join(engines)}"
+        where = f"on {pluralize(len(self._nodes), 'node')}: {', '.join(engines)}"
         kind = kinds.pop() if len(kinds) == 1 else "mixed"
         return EngineInfo(kind=kind, name=self._launcher.name.partition(":")[0], version=where)
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The names of the hosts that served cells, and of the nodes that jobs were on."""
-        return tuple(dict.fromkeys((*self._names, *self._asked)))
+        """The names of the nodes that jobs were on, as the launcher has them, else as they have themselves."""
+        return tuple(self._nodes)
 
     @property
     def records(self) -> tuple[CellRecord, ...]:
@@ -214,13 +217,20 @@ class LaunchedRunner:
         return self._launcher.slots or self._request.jobs or None
 
     def _serve(self) -> None:
-        while (self._pending or any(not one.given_up for one in self._started)) and not self._cancel.is_set():
-            most = self._slots or MOST_JOBS
-            while self._pending and sum(not one.given_up for one in self._started) < most:
-                self._start(self._pending.pop(0))
+        most = self._slots or MOST_JOBS
+        while (self._pending or self._ended or self._under_way) and not self._cancel.is_set():
             self._look()
-            if any(not one.given_up for one in self._started):
+            while self._pending and self._under_way < most:
+                self._start(self._pending.pop(0))
+            if self._ended:  # only now: no node waits while records are read
+                self._end(self._ended[0])
+                del self._ended[0]
+            elif self._under_way:
                 self._cancel.wait(LOOK)
+
+    @property
+    def _under_way(self) -> int:
+        return sum(not one.given_up for one in self._started)
 
     def _start(self, part: JobCells) -> None:
         left = self._left(part)
@@ -237,7 +247,7 @@ class LaunchedRunner:
             seconds=self._deadline(part),
             gpus=max(one.gpus for one in limits),
             cpus=max(math.ceil(one.cpus or 1) for one in limits),
-            memory=max(one.memory or 0 for one in limits) or None,
+            memory=max((one.memory + OWN for one in limits if one.memory), default=None),
             avoid=tuple({*part.avoid, *(node for node, count in self._failures.items() if node and count >= FAILURES)}),
         )
         job.folder.mkdir(parents=True, mode=0o700)
@@ -267,7 +277,9 @@ class LaunchedRunner:
         return {task.number for task in part.tasks} - done
 
     def _look(self) -> None:
-        """Take what came of the jobs."""
+        """Note what became of the jobs."""
+        if not self._started:
+            return
         try:
             states = self._launcher.states([one.ident for one in self._started])
             self._silent = None
@@ -283,41 +295,41 @@ class LaunchedRunner:
             self._see(started, state)
 
     def _see(self, started: StartedJob, state: JobState) -> None:
+        if state.phase is Phase.ENDED:
+            self._started.remove(started)
+            self._ended.append(started)
         if started.given_up:
-            if state.phase is Phase.ENDED:
-                self._take(started)
-                self._started.remove(started)
             return
-        changed = (state.phase, state.node) != (started.state.phase, started.state.node)
-        started.state = state
-        self._asked |= dict.fromkeys([state.node.rpartition("@")[2]] if state.node else [])
-        if changed:
+        before = started.state.phase, started.state.node, started.progress
+        started.state, started.progress = state, started.job.progress()
+        self._nodes |= dict.fromkeys([state.node.rpartition("@")[2]] if state.node else [])
+        if before != (state.phase, state.node, started.progress):
             self._show(started)
         if state.phase is Phase.RUNNING and started.began is None:
             started.began = time.monotonic()
-        if state.phase is Phase.ENDED:
-            self._end(started)
-        elif state.phase is Phase.LOST:
+        late = started.began is not None and time.monotonic() - started.began > started.job.seconds + GRACE
+        if state.phase is Phase.LOST:
             self._give_up(started, state.words or "it was lost")
-        elif started.began is not None and time.monotonic() - started.began > started.job.seconds + GRACE:
+        elif late and state.phase is not Phase.ENDED:
             self._give_up(started, f"it did not end in its time ({started.job.seconds:.0f} s)")
 
     def _show(self, started: StartedJob) -> None:
         state, where = started.state, f"job {started.job.id}"
         if state.phase is Phase.RUNNING:
             where += f" on {state.node}" if state.node else ""
+            where += f": {started.progress}" if started.progress else ""
             self._listener.state(sorted(self._left(started.part)), "running", where)
         elif state.phase is Phase.WAITING:
             words = f"for {where}" + (f": {state.words}" if state.words else "")
             self._listener.state(sorted(self._left(started.part)), "waiting", words)
 
     def _end(self, started: StartedJob) -> None:
-        """A job has ended: what it decided counts, the rest goes into another job."""
-        self._started.remove(started)
+        """Of a job that ended, what it decided counts, also when it was given up; the rest goes into another job."""
         whole = self._take(started)
         said = "; ".join(dict.fromkeys(one for one in (started.state.words, started.job.said()) if one))
         why = started.why or f"{'its run was stopped' if whole else 'no whole archive came back'}{said and f': {said}'}"
-        self._lose(started, why)
+        if not started.given_up:
+            self._lose(started, why)
         if whole:
             shutil.rmtree(started.job.folder, ignore_errors=True)
 
@@ -333,7 +345,7 @@ class LaunchedRunner:
     def _lose(self, started: StartedJob, why: str) -> None:
         """What a job left undecided goes into another one, or fails."""
         part, node, left = started.part, started.state.node, self._left(started.part)
-        if not left:
+        if not left or self._cancel.is_set():
             return
         self._failures[node] += 1
         lost = (*part.lost, LossRecord(node=node, id=started.job.id, why=why))
@@ -372,7 +384,7 @@ class LaunchedRunner:
         except (ReprokitError, OSError, ValueError) as error:
             self._listener.note(f"job {started.job.id}: {error}")
             return False
-        self._names.setdefault(taken.machine or started.state.node)
+        self._nodes.setdefault(started.state.node.rpartition("@")[2] or taken.machine)
         self._failures[started.state.node] = 0
         self._hosts.append(taken.host)
         if taken.timings is not None:
@@ -423,17 +435,14 @@ class LaunchedRunner:
             with suppress(EngineError):
                 self._launcher.cancel(started.ident)
         until = time.monotonic() + LEAVE
-        while self._started and time.monotonic() < until:
-            with suppress(EngineError):
-                states = self._launcher.states([one.ident for one in self._started])
-                for started in list(self._started):
-                    found = states.get(started.ident)
-                    if found is None or found.phase in (Phase.ENDED, Phase.LOST):
-                        self._take(started)
-                        self._started.remove(started)
+        while (self._ended or self._under_way) and time.monotonic() < until:
+            self._look()
+            for started in self._ended:
+                self._take(started)
+            self._ended.clear()
             time.sleep(0.2)
-        if self._started:
-            which = ", ".join(one.job.id for one in self._started)
+        if self._under_way:
+            which = ", ".join(one.job.id for one in self._started if not one.given_up)
             self._listener.note(f"still running after they were cancelled: {which}")
 
     def _remember(self, started: StartedJob) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
 
 from reprokit.run.launch.job import Job
 
@@ -30,36 +29,36 @@ class JobState:
     node: str = ""
 
 
-class Launcher(Protocol):
+class Launcher:
     """Starts jobs, and brings back what they leave. One thread calls it. All methods may raise EngineError, which says
     what to do: of ``start`` that the job was not started, else that nothing is known now.
     """
 
     name: str
     """As ``--on`` has it, for messages."""
-
-    @property
-    def slots(self) -> int | None:
-        """Jobs at a time; None where a scheduler has a queue."""
-
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        """The names of the nodes that it chooses from, as ``JobState.node`` has them; () where a scheduler does."""
+    slots: int | None = None
+    """Jobs at a time; None where a scheduler has a queue."""
+    nodes: tuple[str, ...] = ()
+    """The names of the nodes that it chooses from, as ``JobState.node`` has them; () where a scheduler does."""
 
     def start(self, job: Job) -> str:
         """Start a job; what names it from now on, for another process too, on one line.
 
         Raises Unsupported, too, where no node can ever serve it.
         """
+        raise NotImplementedError
 
     def states(self, idents: Sequence[str]) -> Mapping[str, JobState]:
         """What became of these jobs, of any process; called every second or so."""
+        raise NotImplementedError
 
     def cancel(self, ident: str) -> None:
         """Have a job end, with SIGTERM, so that its archive still comes; nothing where it has ended."""
+        raise NotImplementedError
 
     def bring(self, ident: str, job: Job) -> None:
         """Have in the job's folder what a job left that ended, or is lost. May be called again, and find nothing."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """Nothing is asked any more; what runs goes on."""

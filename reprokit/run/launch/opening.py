@@ -23,19 +23,13 @@ def kind_of(on: str) -> tuple[str, str]:
     if word not in FORMS or (word in ("command", "ssh") and not rest.strip()):
         forms = "; ".join(FORMS.values())
         raise UsageError(f"--on {on}: expected one of {forms}{near(word, FORMS, prefix='; ')}")
-    if word == "ray":
-        _check_address(on)
-    return word, rest.strip()
-
-
-def _check_address(on: str) -> None:
-    """Raise UsageError for what is neither ``ray`` nor an address of Ray."""
-    if on != "ray" and not on.startswith("ray://"):
-        raise UsageError(f"--on {on}: expected ray (the cluster of this machine, or RAY_ADDRESS) or ray://HOST:PORT")
-    if on != "ray" and not 0 < (whole_number(on.rpartition(":")[2]) or 0) < 65536:
+    port = whole_number(on.rpartition(":")[2]) or 0
+    if word == "ray" and on != "ray" and not (on.startswith("ray://") and 0 < port < 65536):
         raise UsageError(
-            f"--on {on}: names no port; Ray's clients are served on 10001 by default: {on.rstrip('/:')}:10001"
+            f"--on {on}: expected ray (the cluster of this machine, or RAY_ADDRESS) or ray://HOST:PORT, "
+            "where the port of Ray's clients is 10001 by default"
         )
+    return word, rest.strip()
 
 
 def open_launcher(on: str) -> Launcher:

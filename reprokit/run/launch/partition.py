@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any
 
 from reprokit.case.matrix import cell_key
@@ -52,7 +53,7 @@ def cut(
     ordered = sorted(pieces, key=lambda piece: piece.order)
     wish = bounds
     while True:
-        jobs = _fill(ordered, layers, wish)
+        jobs = _fill(ordered, layers, repeat(wish))
         if len(jobs) <= most:
             return jobs
         if wish.seconds == math.inf:
@@ -61,8 +62,12 @@ def cut(
         wish = replace(wish, seconds=wish.seconds * factor, disk=wish.disk * factor)
 
 
-def _fill(ordered: Sequence[WorkUnit], layers: Mapping[str, ImageLayer], bounds: Bounds) -> list[list[WorkUnit]]:
+def _fill(
+    ordered: Sequence[WorkUnit], layers: Mapping[str, ImageLayer], each: Iterator[Bounds]
+) -> list[list[WorkUnit]]:
+    """Jobs, filled one after the other. ``each``: the bounds of each."""
     jobs: list[list[WorkUnit]] = []
+    bounds = next(each)
     made: set[str] = set()
     seconds = size = characters = 0.0
     for piece in ordered:
@@ -71,6 +76,7 @@ def _fill(ordered: Sequence[WorkUnit], layers: Mapping[str, ImageLayer], bounds:
         size += sum(layers[layer].size for layer in sorted(new))
         characters += piece.characters
         if not jobs or seconds > bounds.seconds or size > bounds.disk or characters > bounds.characters:
+            bounds = next(each) if jobs else bounds
             jobs.append([])
             made = set()
             seconds = piece.seconds + sum(layers[layer].seconds for layer in sorted(piece.layers))
@@ -83,8 +89,9 @@ def _fill(ordered: Sequence[WorkUnit], layers: Mapping[str, ImageLayer], bounds:
 
 SHORTEST, LONGEST = 60.0, 1800.0
 """Seconds that a job is to take, by what is known: below, starting it weighs; above, one that is lost costs much."""
-EACH = 3
-"""Jobs for each that runs at a time: who is done first takes the next."""
+WAVE = 0.75
+"""Of the work that is left, what the next jobs take, one for each that runs at a time. The last are short, so that all
+end at about the same time, and there are few, for each costs a start."""
 UNKNOWN_SLOTS = 8
 """Jobs at a time for which jobs are cut where a scheduler has a queue, and the user does not say."""
 IMAGE, TRIAL = 30.0, 5.0
@@ -120,16 +127,21 @@ def parts(tasks: Sequence[Task], known: Callable[[Task], float], slots: int | No
         seconds = sum(_seconds(task, known) for task in unit)
         piece = WorkUnit(order=(keys[0],), layers=frozenset(keys), seconds=seconds, work=unit)
         pieces.setdefault(gpus, []).append(piece)
-    layers = {
-        key: ImageLayer(seconds=IMAGE, size=0.0) for some in pieces.values() for one in some for key in one.layers
-    }
-    total = sum(one.seconds for some in pieces.values() for one in some) + IMAGE * len(layers)
-    wish = IMAGE + min(max(total / (EACH * (slots or UNKNOWN_SLOTS)), SHORTEST), LONGEST)
     found = []
     for gpus, some in pieces.items():
-        for job in cut(some, layers, Bounds(seconds=wish), math.inf):
+        layers = {key: ImageLayer(seconds=IMAGE, size=0.0) for one in some for key in one.layers}
+        total = sum(one.seconds for one in some) + IMAGE * len(layers)
+        for job in _fill(sorted(some, key=lambda one: one.order), layers, _waves(total, slots or UNKNOWN_SLOTS)):
             found.append((-gpus, -sum(one.seconds for one in job), [task for one in job for task in one.work]))
     return [tasks for *_, tasks in sorted(found, key=lambda one: one[:2])]
+
+
+def _waves(total: float, slots: int) -> Iterator[Bounds]:
+    """What each job may take."""
+    while True:
+        seconds = min(max(WAVE * total / slots, SHORTEST), LONGEST)
+        yield from repeat(Bounds(seconds=IMAGE + seconds), slots)
+        total -= seconds * slots
 
 
 def _seconds(task: Task, known: Callable[[Task], float]) -> float:

@@ -18,18 +18,15 @@ from reprokit.core.ownership import started
 from reprokit.core.text import whole_number
 from reprokit.run.launch import job as jobs
 from reprokit.run.launch.job import Job
-from reprokit.run.launch.launcher import JobState, Phase
+from reprokit.run.launch.launcher import JobState, Launcher, Phase
 
 OUTPUT, ERRORS = "output", "errors"
 
 
-class ProcessLauncher:
+class ProcessLauncher(Launcher):
     """Starts a process for each job, in a session of its own, so that it outlives this one. Knows a job by its node,
     process, the time when that started, and folder.
     """
-
-    slots: int | None = None
-    nodes: tuple[str, ...] = ()
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -83,9 +80,8 @@ class ProcessLauncher:
 
     def cancel(self, ident: str) -> None:
         """See :class:`.Launcher`."""
-        _, pid, since, _ = ident.split(" ", 3)
-        process = self._ours.get(ident)
-        if process.poll() is None if process else _runs(pid, since):
+        pid = ident.split(" ", 2)[1]
+        if self._state(ident).phase is Phase.RUNNING:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(int(pid), signal.SIGTERM)
 
@@ -93,9 +89,6 @@ class ProcessLauncher:
         """See :class:`.Launcher`. Standard output is what came back, unless the job's folder has the archive."""
         if not (job.folder / jobs.DIGEST).exists():
             job.unpack(job.folder / "here" / OUTPUT)
-
-    def close(self) -> None:
-        """See :class:`.Launcher`."""
 
 
 def _runs(pid: str, since: str) -> bool:

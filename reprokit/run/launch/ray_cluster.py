@@ -15,7 +15,7 @@ from reprokit.core.errors import EngineError, Unsupported, UsageError
 from reprokit.core.text import one_line, whole_number
 from reprokit.run.launch import ray_node
 from reprokit.run.launch.job import Job, cancel
-from reprokit.run.launch.launcher import JobState, Phase
+from reprokit.run.launch.launcher import JobState, Launcher, Phase
 
 HERE = "ray"
 """The cluster of this machine, or of RAY_ADDRESS."""
@@ -24,8 +24,8 @@ KNOCK = 10.0
 EXTRA = f"install the extra 'ray': {version.install_line('ray')}"
 
 
-class RayLauncher:
-    """Implements :class:`.Launcher`. Its jobs end with this process: a resumed run starts them again."""
+class RayLauncher(Launcher):
+    """Its jobs end with this process: a resumed run starts them again."""
 
     def __init__(self, on: str) -> None:
         try:
@@ -48,25 +48,17 @@ class RayLauncher:
         self._over: dict[str, JobState] = {}
         self._where: dict[str, list[str]] = {}
         self._names: dict[str, str] = {}
-        self._known: list[dict[str, Any]] = []
         self._alive()
-
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        """The nodes that were alive at the last look, and offer CPUs."""
-        return tuple(_name(node) for node in self._known if node["Resources"].get("CPU"))
-
-    @property
-    def slots(self) -> int | None:
-        """A job for each CPU, and one that waits for it."""
-        return max(1, int(2 * sum(node["Resources"].get("CPU", 0.0) for node in self._known)))
 
     def _alive(self) -> list[dict[str, Any]]:
         try:
-            self._known = [node for node in self._ray.nodes() if node["Alive"]]
+            alive = [node for node in self._ray.nodes() if node["Alive"]]
         except Exception as error:
             raise EngineError(f"the Ray cluster does not answer any more: {one_line(str(error), 200)}") from error
-        return self._known
+        cpus = {_name(node): node["Resources"].get("CPU", 0.0) for node in alive}
+        self.nodes = tuple(name for name, count in cpus.items() if count)
+        self.slots = max(1, int(2 * sum(cpus.values())))  # a job for each CPU, and one that waits for it
+        return alive
 
     def start(self, job: Job) -> str:
         """See :class:`.Launcher`. Raises Unsupported where no node has what the job needs, or all refused it."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from reprokit.core.errors import EngineError, Unsupported, UsageError
 from reprokit.core.text import one_line
 from reprokit.run.launch.job import DIGEST, LOG, Job, last_line
-from reprokit.run.launch.launcher import JobState, Phase
+from reprokit.run.launch.launcher import JobState, Launcher, Phase
 
 PROGRAMS = ("sbatch", "squeue", "scancel")
 WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT")
@@ -32,22 +32,17 @@ REACH = 300.0
 """Seconds in which a controller that does not answer is asked to take a job."""
 MARGIN = 300
 """Seconds that Slurm leaves a job beyond its own time: it stops itself before."""
-OWN = 512
-"""MiB that a run takes beside its cells."""
 AWAY = re.compile(r"contact slurm controller|timed out|temporarily|try again", re.IGNORECASE)
 IMPOSSIBLE = "Requested node configuration is not available"
 OUTPUT = "slurm"
 
 
-class SlurmLauncher:
+class SlurmLauncher(Launcher):
     """``options``: more words of ``sbatch``, which win over ours. A job is known by its number, its cluster and folder.
 
     A job has the environment of a login on its node, as with ssh, and Slurm starts it once: what it loses is ours to
     start again, in another folder.
     """
-
-    slots: int | None = None
-    nodes: tuple[str, ...] = ()
 
     def __init__(self, options: str = "") -> None:
         self.name = f"slurm:{options}" if options else "slurm"
@@ -100,7 +95,7 @@ class SlurmLauncher:
         # Should the site's own limit be shorter, the run stops before it, and its archive comes.
         words += ["--signal=B:TERM@90", f"--cpus-per-task={job.cpus}"]
         words += [f"--gres=gpu:{job.gpus}"] if job.gpus else []
-        words += [f"--mem={math.ceil(job.memory / 2**20) + OWN}M"] if job.memory else []
+        words += [f"--mem={math.ceil(job.memory / 2**20)}M"] if job.memory else []
         words += [f"--exclude={','.join(sorted(set(avoid)))}"] if avoid else []
         return [*words, *self._options, f"--wrap=exec {shlex.join(job.command)}"]
 
@@ -155,9 +150,6 @@ class SlurmLauncher:
         """See :class:`.Launcher`. The folder is shared; to list it has NFS ask its server again."""
         with os.scandir(job.folder) as found:
             list(found)
-
-    def close(self) -> None:
-        """See :class:`.Launcher`."""
 
     def _call(self, *words: str) -> subprocess.CompletedProcess[str]:
         environ = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}

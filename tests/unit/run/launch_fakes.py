@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import EngineError
-from reprokit.run.launch.job import ARCHIVE, CELLS, DIGEST, Job, digest_of
+from reprokit.core.files import file_digest
+from reprokit.run.launch.job import ARCHIVE, CELLS, DIGEST, Job
 from reprokit.run.launch.launcher import JobState, Phase
 from reprokit.run.request import Request, read_chosen
 from reprokit.run.run_session import Session
@@ -100,4 +101,4 @@ def serve(job: Job, engine: FakeEngine, most: int | None = None) -> None:
     session.start(Request(cases=cases, chosen=tuple(chosen), base_images="registry", yes=True, ask=False, jobs=2))
     with tarfile.open(job.folder / ARCHIVE, "w:gz") as archive:
         archive.add(store / "runs", "runs")
-    (job.folder / DIGEST).write_text(digest_of(job.folder / ARCHIVE))
+    (job.folder / DIGEST).write_text(file_digest(job.folder / ARCHIVE))

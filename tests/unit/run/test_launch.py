@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
 import tarfile
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -21,11 +26,12 @@ from reprokit.core.errors import Unsupported, UsageError
 from reprokit.engine.protocol import Trial
 from reprokit.evidence.model import Ending
 from reprokit.evidence.records import CellRecord
-from reprokit.run.launch import launched_runner
-from reprokit.run.launch.job import ARCHIVE, DIGEST, Job
+from reprokit.run.launch import launched_runner, partition
+from reprokit.run.launch.job import ARCHIVE, DIGEST, LOG, Job
 from reprokit.run.launch.opening import kind_of
 from reprokit.run.launch.partition import parts
 from reprokit.run.launch.processes import CommandLauncher, SshLauncher
+from reprokit.run.launch.taking import take
 from reprokit.run.loading import load_all
 from reprokit.run.plan import plan
 from reprokit.run.request import Chosen, Request, chosen_to_json
@@ -88,7 +94,8 @@ class Run:
 def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(launched_runner, "LOOK", 0.01)
-    monkeypatch.setattr("reprokit.run.launch.partition.SHORTEST", 1.0)
+    monkeypatch.setattr(partition, "SHORTEST", 1.0)
+    monkeypatch.setattr(partition, "IMAGE", 1.0)
 
 
 def plain(job: Job, node: str) -> FakeEngine:
@@ -208,7 +215,7 @@ def test_what_one_node_cannot_serve_goes_to_another(tmp_path: Path) -> None:
 
 
 def test_cells_are_repeated_to_confirm_what_they_say_as_on_one_host(tmp_path: Path) -> None:
-    run = Run(tmp_path, FakeLauncher(plain, {2: "lost", 7: "lost", 8: "cut"}))
+    run = Run(tmp_path, FakeLauncher(plain, {2: "lost", 8: "lost", 9: "cut"}))
     run.session._confirming = planner
     assert run.start(confirm="always") == 0
     alone = Session(
@@ -233,6 +240,58 @@ def test_a_host_that_is_down_is_avoided_even_while_others_are_busy(tmp_path: Pat
     launcher._ours = {f"two {number} 1 x": SimpleNamespace(poll=lambda: None) for number in range(3)}  # type: ignore[assignment]
     assert launcher._free(job) == "two"
     assert launcher._free(replace(job, avoid=())) == "one"
+
+
+def test_the_next_job_starts_before_the_records_of_the_last_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher = FakeLauncher(plain, slots=1)
+    run, started = Run(tmp_path, launcher), []
+
+    def note(*given: Any) -> Any:
+        started.append(len(launcher.jobs))
+        return take(*given)
+
+    monkeypatch.setattr(launched_runner, "take", note)
+    assert run.start() == 0
+    assert run.verdicts == AS_ON_ONE_HOST
+    most = len(launcher.jobs)
+    assert started == [*range(2, most + 1), most]
+
+
+def test_what_a_job_has_decided_so_far_is_shown(tmp_path: Path) -> None:
+    launcher = FakeLauncher(plain, {1: "hangs"})
+    launcher.on_start = lambda job: (job.folder / LOG).write_text("run x: toy\n[1/6] #1 a=1: passed\n[2/6] #2") and None
+    run = Run(tmp_path, launcher)
+    run.session = Session(tmp_path / "store", display=Screen(run.output, verbose=True))
+    run.session._launcher = launcher
+    launcher.nodes = ("one",)
+    threading.Timer(0.3, lambda: launcher.cancel("1")).start()
+    assert run.start() == 0
+    assert f"job {launcher.jobs['1'].id} on one: 2 of 6 cells decided" in run.output.getvalue()
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_stream_says_what_its_run_says_before_the_archive_comes(tmp_path: Path, shell: str) -> None:
+    job = Job(id="j", folder=tmp_path / "job", seconds=1.0)
+    (job.folder / "here").mkdir(parents=True)
+    lines = ["cd $(dirname $0)", "exec >log", "echo '[1/2] #1 a'", "sleep 3", "echo '[2/2] #2 b'", f"echo x >{DIGEST}"]
+    (job.folder / "job.sh").write_text("\n".join(lines))
+    environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    with (job.folder / "here" / "output").open("wb") as output:
+        process = subprocess.Popen([shell, "-c", job.stream], stdin=subprocess.PIPE, stdout=output, env=environ)
+        assert process.stdin is not None
+        process.stdin.write(job.packed())
+        process.stdin.close()
+        until = time.monotonic() + 20
+        while not job.progress() and time.monotonic() < until:
+            time.sleep(0.1)
+        assert job.progress() == "1 of 2 cells decided"
+        assert process.wait(20) == 0
+    job.unpack(job.folder / "here" / "output")
+    assert (job.folder / DIGEST).read_text() == "x\n"
+    assert job.progress() == "2 of 2 cells decided"
+    assert job.said() == "[2/2] #2 b"
 
 
 def test_an_unread_case_stays_unread_on_a_node(tmp_path: Path) -> None:
@@ -277,6 +336,40 @@ def test_cells_of_an_image_stay_together_and_those_with_gpus_apart(tmp_path: Pat
     assert any(len(some) > 1 and len({task.cell["a"] for task in some}) == 1 for some in found)
 
 
+@pytest.mark.parametrize("each", [1.0, 20.0, 60.0, 600.0])
+def test_nodes_end_at_about_the_same_time_after_few_jobs_of_minutes(
+    tmp_path: Path, each: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition, "SHORTEST", 60.0)
+    monkeypatch.setattr(partition, "IMAGE", 30.0)
+    (tmp_path / "toy.yaml").write_text(CASE.replace("[u, v, w, x, y, z]", str([str(n) for n in range(90)])))
+    tasks = plan(load_all([str(tmp_path / "toy.yaml")]), Request(cases=(str(tmp_path / "toy.yaml"),)))
+    jobs = [len(some) for some in parts(tasks, lambda task: each, 3)]
+    ends = [0.0] * 3
+    for number in range(len(jobs)):
+        ends[ends.index(min(ends))] += jobs[number] * each + 3.0
+    assert sum(jobs) == len(tasks) == 180
+    assert min(ends) >= max(ends) - max(each, 93.0)
+    assert jobs == sorted(jobs, reverse=True)
+    assert max(jobs) * each <= 1830.0
+    assert len(jobs) <= 18 or each == 600.0
+
+
+def test_without_jobs_a_run_has_as_many_as_the_launcher_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "toy.yaml").write_text(CASE)
+    asked: list[int] = []
+
+    def start(self: Session, request: Request, **_: object) -> int:
+        asked.append(request.jobs)
+        return 0
+
+    monkeypatch.setattr(Session, "start", start)
+    for words in ([], ["--jobs", "3"]):
+        on = ["--on", "command:sh {job}/job.sh", "--store", str(tmp_path / "s")]
+        CliRunner().invoke(command, [str(tmp_path / "toy.yaml"), *on, *words])
+    assert asked == [0, 3]
+
+
 @pytest.mark.parametrize("on", ["", "slurn", "command:", "command", "ssh ", "ssh", "http://x"])
 def test_what_names_no_launcher_is_refused(on: str) -> None:
     with pytest.raises(UsageError, match="command:TEMPLATE"):
@@ -304,7 +397,9 @@ def test_what_a_stream_brings_is_taken_by_its_names_alone(tmp_path: Path) -> Non
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         archive.addfile(link)
     tar = (tmp_path / "out").read_bytes()
-    (tmp_path / "out").write_bytes(b"Welcome to the cluster\nreprokit-job-begins\n" + tar)
+    # A site's words, those of a case, and a log of any length come first.
+    said = b"Welcome to the cluster\n[1/2] #1: boom: reprokit-job-begins\n" + b"[2/2] #2: passed\n" * 9000
+    (tmp_path / "out").write_bytes(said + b"reprokit-job-begins j\n" + tar)
     job.unpack(tmp_path / "out")
     assert {path.name for path in job.folder.iterdir()} == {"here", DIGEST, ARCHIVE}
     assert job.arrived() is None

@@ -44,7 +44,7 @@ def test_a_pod_has_the_gpus_of_its_cells_and_their_files(place: Path) -> None:
         job = Job(id="reprokit-1", folder=place / "job", seconds=60, gpus=gpus, memory=2**30)
         pod = launcher._job(job, "A" * 150_000)["spec"]["template"]["spec"]
         assert pod["containers"][0]["resources"]["limits"] == limits
-        assert pod["containers"][0]["resources"]["requests"] == {"cpu": "1", "memory": str(3 * 2**29)}
+        assert pod["containers"][0]["resources"]["requests"] == {"cpu": "1", "memory": str(2**30)}
         assert [len(piece) for piece in pod["containers"][0]["args"]] == [100_000, 50_000]
         # Kubernetes takes $(NAME) for a variable of the container, and $$ for $.
         assert pod["containers"][0]["command"][-1].replace("$$", "\0").count("$") == 0

@@ -48,7 +48,7 @@ def test_a_job_asks_for_what_its_cells_need_and_the_sites_options_win(programs: 
     launcher = open_launcher("slurm:--clusters=alpha --export=ALL,A='b c' --time=5")
     assert launcher.start(job) == f"7 alpha {job.folder}"
     words = words_of(programs, "sbatch")
-    assert {"--gres=gpu:2", "--cpus-per-task=3", "--mem=1536M", "--exclude=n2", "--no-requeue"} <= set(words)
+    assert {"--gres=gpu:2", "--cpus-per-task=3", "--mem=1024M", "--exclude=n2", "--no-requeue"} <= set(words)
     assert words.index("--time=65") < words.index("--time=5")
     assert words.index("--export=NONE") < words.index("--export=ALL,A=b c")
     assert f"--output={tmp_path}/it's %%j/here/slurm" in words
