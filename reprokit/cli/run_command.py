@@ -241,7 +241,8 @@ def _check_on(given: dict[str, Any]) -> None:
         raise UsageError("--on: --reuse looks at the images of this host: leave out one of the two")
     if kind in ("ray", "ssh") and options.typed("jobs"):
         raise UsageError("--on: how many jobs run at a time is what the nodes offer: leave out --jobs")
-    given["jobs"] = given["jobs"] if options.typed("jobs") else 0  # the CPUs of this host say nothing of others
+    if kind != "command" and not options.typed("jobs"):
+        given["jobs"] = 0  # the CPUs of this host say nothing of others
 
 
 def _request_of(path: Path, given: dict[str, Any]) -> Request:

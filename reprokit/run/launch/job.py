@@ -1,7 +1,8 @@
 """A job: a folder with cells, their cases and a script, what they need, and what comes back. Pure but for that folder.
 
-A launcher has ``sh job.sh`` run in the folder on a node that shares it. To a node that does not, the folder goes as
-:meth:`Job.packed` on the standard input of :meth:`Job.stream`, whose standard output :meth:`Job.unpack` takes.
+A launcher has ``sh job.sh`` run in the folder on a node that shares it; SIGTERM to it ends the run, and its archive is
+made. To a node that does not, the folder goes as :meth:`Job.packed` on the standard input of :meth:`Job.stream`, whose
+standard output :meth:`Job.unpack` takes.
 """
 
 from __future__ import annotations
@@ -92,11 +93,6 @@ class Job:
     memory: int | None = None
     avoid: tuple[str, ...] = ()
     """Nodes that lost or refused its cells: a launcher that chooses nodes takes others while it has some."""
-
-    @property
-    def command(self) -> tuple[str, ...]:
-        """What runs in the folder, on a node that shares it. SIGTERM to it ends the run, and its archive is made."""
-        return "sh", str(self.folder / SCRIPT)
 
     @property
     def stream(self) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
 from reprokit.core import json_text
@@ -30,7 +31,7 @@ from reprokit.run.deciding import Decisions
 from reprokit.run.launch.job import Job, write_script
 from reprokit.run.launch.launcher import JobState, Launcher, Phase
 from reprokit.run.launch.partition import expected_seconds, parts, units_of
-from reprokit.run.launch.taking import TakenCell, take
+from reprokit.run.launch.taking import take
 from reprokit.run.launch.travelling import words_of, write_cells
 from reprokit.run.listener import Listener
 from reprokit.run.request import Request
@@ -67,7 +68,7 @@ LEAVE = 30.0
 @dataclass(frozen=True, kw_only=True)
 class JobCells:
     """Cells that go into one job. ``attempt``: counted from 1; ``lost``: those before; ``avoid``: nodes that lost or
-    refused them; ``more``: trials more of decided cells, 0 = they are to be decided.
+    refused them; ``more``: trials more of decided cells, 0 = they are to be decided; ``uncut``: for any number of jobs.
     """
 
     tasks: tuple[Task, ...]
@@ -75,6 +76,7 @@ class JobCells:
     lost: tuple[LossRecord, ...] = ()
     avoid: tuple[str, ...] = ()
     more: int = 0
+    uncut: bool = False
 
 
 @dataclass(eq=False)
@@ -173,7 +175,7 @@ class LaunchedRunner:
             left = [task for task in tasks if task.number not in under_way]
             compared = {task.file.digest for task in left if task.case.expect.compare is not None}
             left += [task for task in earlier if task.file.digest in compared]  # which the others are compared with
-            self._pending += [JobCells(tasks=tuple(some)) for some in parts(left, self._known, self._slots)]
+            self._pending.append(JobCells(tasks=tuple(left), uncut=True))
             self._serve()
             self._confirm([*tasks, *earlier])
         except KeyboardInterrupt as interrupt:
@@ -206,27 +208,45 @@ class LaunchedRunner:
             self._repeated, self._started = set(), []
             for more, some in counts.items():
                 self._listener.state([task.number for task in some], "confirming", pluralize(more, "trial"))
-                self._pending += [
-                    JobCells(tasks=tuple(one), more=more) for one in parts(some, self._known, self._slots)
-                ]
+                self._pending.append(JobCells(tasks=tuple(some), more=more, uncut=True))
             self._serve()
             cases = {digest: known for digest, known in cases.items() if digest not in self._stopped}
 
     @property
-    def _slots(self) -> int | None:
-        return self._launcher.slots or self._request.jobs or None
+    def _slots(self) -> int:
+        return self._launcher.slots or self._request.jobs or MOST_JOBS
 
     def _serve(self) -> None:
-        most = self._slots or MOST_JOBS
         while (self._pending or self._ended or self._under_way) and not self._cancel.is_set():
             self._look()
-            while self._pending and self._under_way < most:
-                self._start(self._pending.pop(0))
-            if self._ended:  # only now: no node waits while records are read
+            # Read before the next job starts are only the first records, which the next jobs are cut by: no node waits.
+            while self._pending and self._under_way < self._slots and (self.records or not self._ended):
+                self._start(self._next())
+            if self._ended:
                 self._end(self._ended[0])
                 del self._ended[0]
             elif self._under_way:
                 self._cancel.wait(LOOK)
+
+    def _next(self) -> JobCells:
+        """The cells of the next job. Each wave of jobs is cut by how long the cells of a case took in those before."""
+        part = self._pending.pop(0)
+        if not part.uncut:
+            return part
+        took: dict[str, list[float]] = {}
+        for record in self.records:
+            took.setdefault(record.case_digest, []).append(record.seconds or 0.0)
+
+        def seconds(task: Task) -> float:
+            known = self._known(task)
+            return known if known < math.inf or task.file.digest not in took else median(took[task.file.digest])
+
+        jobs = parts(part.tasks, seconds, self._slots)
+        if rest := [task for some in jobs[self._slots :] for task in some]:
+            self._pending.append(replace(part, tasks=tuple(rest)))
+        first, *others = [replace(part, tasks=tuple(some), uncut=False) for some in jobs[: self._slots]] or [part]
+        self._pending[:0] = others
+        return first
 
     @property
     def _under_way(self) -> int:
@@ -389,28 +409,29 @@ class LaunchedRunner:
         self._hosts.append(taken.host)
         if taken.timings is not None:
             self._timer.merge(taken.timings, taken.machine)
-        for cell in taken.cells:
+        known = {task.number: task for task in started.part.tasks}
+        for record in taken.cells:
             if more:
-                self._repeat(cell)
-            elif self._is_final(started, cell):
-                self._decide(started, cell, taken.machine)
-            elif cell.record.verdict is not Verdict.CANCELLED:
-                started.why = cell.record.reason
+                self._repeat(known[record.number], record)
+            elif self._is_final(started, record):
+                self._decide(started, record, taken.machine)
+            elif record.verdict is not Verdict.CANCELLED:
+                started.why = record.reason
         return True
 
-    def _is_final(self, started: StartedJob, cell: TakenCell) -> bool:
+    def _is_final(self, started: StartedJob, record: CellRecord) -> bool:
         """Whether a record decides its cell: an engine's failure does not while there are attempts, nor what a node
         cannot serve while the launcher can choose another.
         """
-        if cell.record.verdict is Verdict.UNSUPPORTED:
-            self._refused[cell.task.number] = cell.record
+        if record.verdict is Verdict.UNSUPPORTED:
+            self._refused[record.number] = record
             return {*started.part.avoid, started.state.node} >= set(self._launcher.nodes)
-        if cell.record.verdict is Verdict.ENGINE_ERROR:
+        if record.verdict is Verdict.ENGINE_ERROR:
             return started.part.attempt >= ATTEMPTS
-        return cell.record.verdict not in UNDECIDED
+        return record.verdict not in UNDECIDED
 
-    def _decide(self, started: StartedJob, cell: TakenCell, machine: str) -> None:
-        record, seen = cell.record, SeenBases(self._folder)
+    def _decide(self, started: StartedJob, record: CellRecord, machine: str) -> None:
+        seen = SeenBases(self._folder)
         if record.details.base is not None and record.details.base.source == "registry":
             for reference, image in record.details.images.items():
                 if image.digest and (self._request.refresh_bases or not seen.digest(reference)):
@@ -418,16 +439,16 @@ class LaunchedRunner:
         node = NodeRecord(name=started.state.node or machine, id=started.job.id, lost=started.part.lost)
         self._decisions.decide(replace(record, details=replace(record.details, node=node)))
 
-    def _repeat(self, cell: TakenCell) -> None:
+    def _repeat(self, task: Task, repeated: CellRecord) -> None:
         """Add the trials of a repeated cell to its own."""
-        if not cell.record.trials:
+        if not repeated.trials:
             return
-        self._repeated.add(cell.task.number)
-        record = self._decisions.record(cell.task)
-        each = (cell.record.seconds or 0.0) / len(cell.record.trials)
-        for trial in cell.record.trials:
-            record = with_trial(cell.task, record, trial, each, record.repeat)
-        self._decisions.keep(self._decisions.compared_again(cell.task, record), self._listener.repeated)
+        self._repeated.add(task.number)
+        record = self._decisions.record(task)
+        each = (repeated.seconds or 0.0) / len(repeated.trials)
+        for trial in repeated.trials:
+            record = with_trial(task, record, trial, each, record.repeat)
+        self._decisions.keep(self._decisions.compared_again(task, record), self._listener.repeated)
 
     def _stop(self) -> None:
         """Cancel every job, and wait a while for what each has decided."""

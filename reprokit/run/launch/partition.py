@@ -92,8 +92,6 @@ SHORTEST, LONGEST = 60.0, 1800.0
 WAVE = 0.75
 """Of the work that is left, what the next jobs take, one for each that runs at a time. The last are short, so that all
 end at about the same time, and there are few, for each costs a start."""
-UNKNOWN_SLOTS = 8
-"""Jobs at a time for which jobs are cut where a scheduler has a queue, and the user does not say."""
 IMAGE, TRIAL = 30.0, 5.0
 """Seconds of an image, and of a trial without a recorded time: guesses, by which jobs are cut and nothing is judged."""
 
@@ -116,7 +114,7 @@ def image_key(task: Task) -> str:
     return repr((inside, task.file.trust))
 
 
-def parts(tasks: Sequence[Task], known: Callable[[Task], float], slots: int | None) -> list[list[Task]]:
+def parts(tasks: Sequence[Task], known: Callable[[Task], float], slots: int) -> list[list[Task]]:
     """The tasks as jobs, the longest first and those with GPUs before others. ``known``: seconds of a cell, infinite
     where they are not; ``slots``: jobs at a time.
     """
@@ -130,18 +128,18 @@ def parts(tasks: Sequence[Task], known: Callable[[Task], float], slots: int | No
     found = []
     for gpus, some in pieces.items():
         layers = {key: ImageLayer(seconds=IMAGE, size=0.0) for one in some for key in one.layers}
-        total = sum(one.seconds for one in some) + IMAGE * len(layers)
-        for job in _fill(sorted(some, key=lambda one: one.order), layers, _waves(total, slots or UNKNOWN_SLOTS)):
+        total = sum(one.seconds for one in some) + IMAGE * max(len(layers) - slots, 0)
+        for job in _fill(sorted(some, key=lambda one: one.order), layers, _waves(total, slots)):
             found.append((-gpus, -sum(one.seconds for one in job), [task for one in job for task in one.work]))
     return [tasks for *_, tasks in sorted(found, key=lambda one: one[:2])]
 
 
 def _waves(total: float, slots: int) -> Iterator[Bounds]:
-    """What each job may take."""
+    """What each job may take: an image, and its share of ``total``, where each of the ``slots`` makes one."""
     while True:
-        seconds = min(max(WAVE * total / slots, SHORTEST), LONGEST)
+        seconds = min(max(WAVE * total / slots, min(SHORTEST, total / slots + 1)), LONGEST)
         yield from repeat(Bounds(seconds=IMAGE + seconds), slots)
-        total -= seconds * slots
+        total = max(total - seconds * slots, SHORTEST)
 
 
 def _seconds(task: Task, known: Callable[[Task], float]) -> float:

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from reprokit.core.errors import EngineError, UsageError
 from reprokit.core.ownership import started
-from reprokit.core.text import whole_number
 from reprokit.run.launch import job as jobs
 from reprokit.run.launch.job import Job
 from reprokit.run.launch.launcher import JobState, Launcher, Phase
@@ -71,7 +70,7 @@ class ProcessLauncher(Launcher):
         node, pid, since, folder = ident.split(" ", 3)
         node = "" if node == "-" else node
         process = self._ours.get(ident)
-        runs = process.poll() is None if process else _runs(pid, since)
+        runs = process.poll() is None if process else started(int(pid)) == since != "-"
         if runs:
             return JobState(phase=Phase.RUNNING, node=node)
         words = [f"exit status {process.returncode}"] if process and process.returncode else []
@@ -89,11 +88,6 @@ class ProcessLauncher(Launcher):
         """See :class:`.Launcher`. Standard output is what came back, unless the job's folder has the archive."""
         if not (job.folder / jobs.DIGEST).exists():
             job.unpack(job.folder / "here" / OUTPUT)
-
-
-def _runs(pid: str, since: str) -> bool:
-    number = whole_number(pid)
-    return number is not None and started(number) == since != "-"
 
 
 class CommandLauncher(ProcessLauncher):

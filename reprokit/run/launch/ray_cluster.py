@@ -152,8 +152,6 @@ def _init(ray: Any, on: str) -> None:
                 f"--on {on}: the cluster has another Python or Ray than this machine ({said}): install the cluster's "
                 "versions here, or run reprokit on a node"
             ) from None
-        if isinstance(error, (UsageError, KeyboardInterrupt)):
-            raise
         raise EngineError(f"--on {on}: the Ray cluster cannot be used: {said}") from None
 
 

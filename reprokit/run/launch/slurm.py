@@ -14,7 +14,7 @@ from pathlib import Path
 
 from reprokit.core.errors import EngineError, Unsupported, UsageError
 from reprokit.core.text import one_line
-from reprokit.run.launch.job import DIGEST, LOG, Job, last_line
+from reprokit.run.launch.job import DIGEST, LOG, SCRIPT, Job, last_line
 from reprokit.run.launch.launcher import JobState, Launcher, Phase
 
 PROGRAMS = ("sbatch", "squeue", "scancel")
@@ -97,7 +97,7 @@ class SlurmLauncher(Launcher):
         words += [f"--gres=gpu:{job.gpus}"] if job.gpus else []
         words += [f"--mem={math.ceil(job.memory / 2**20)}M"] if job.memory else []
         words += [f"--exclude={','.join(sorted(set(avoid)))}"] if avoid else []
-        return [*words, *self._options, f"--wrap=exec {shlex.join(job.command)}"]
+        return [*words, *self._options, f"--wrap=exec sh {shlex.quote(str(job.folder / SCRIPT))}"]
 
     def states(self, idents: Sequence[str]) -> Mapping[str, JobState]:
         """See :class:`.Launcher`. An archive that is here needs no question."""

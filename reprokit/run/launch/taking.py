@@ -20,18 +20,12 @@ from reprokit.store.places import below
 
 
 @dataclass(frozen=True, kw_only=True)
-class TakenCell:
-    """A cell as the job decided it, or left it, under its number and path of this run."""
-
-    task: Task
-    record: CellRecord
-
-
-@dataclass(frozen=True, kw_only=True)
 class TakenArchive:
-    """What an archive held. ``machine``: the name of the node."""
+    """What an archive held: cells as the job decided or left them, under their numbers and paths of this run.
+    ``machine``: the name of the node.
+    """
 
-    cells: tuple[TakenCell, ...] = ()
+    cells: tuple[CellRecord, ...] = ()
     machine: str = ""
     host: HostRecord = field(default_factory=HostRecord)
     timings: Timings | None = None
@@ -47,7 +41,7 @@ def take(archive: Path, store: Path, run_id: str, tasks: Sequence[tuple[Task, in
     own = site.settings()
     wanted = {(task.file.digest, cell_key(task.cell), task.variant): (task, had) for task, had in tasks}
     with unpacked(archive, ImportLimits(size=own.max_fetch_size, entries=own.max_fetch_entries)) as found:
-        cells: dict[int, TakenCell] = {}
+        cells: dict[int, CellRecord] = {}
         numbers: dict[int, int] = {}
         run = found.runs[-1] if found.runs else None
         if run is None:
@@ -57,7 +51,7 @@ def take(archive: Path, store: Path, run_id: str, tasks: Sequence[tuple[Task, in
             if key in wanted and cell.verdict is not None:
                 task, had = wanted[key]
                 numbers[cell.number] = task.number
-                cells[task.number] = TakenCell(task=task, record=_ours(found, cell, task, store, run_id, had))
+                cells[task.number] = _ours(found, cell, task, store, run_id, had)
         timings = [value for key, value in found.findings.get(run.id, {}).items() if key.split()[0] == KEY]
         return TakenArchive(
             cells=tuple(cells.values()),

@@ -245,7 +245,7 @@ def test_a_host_that_is_down_is_avoided_even_while_others_are_busy(tmp_path: Pat
 def test_the_next_job_starts_before_the_records_of_the_last_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    launcher = FakeLauncher(plain, slots=1)
+    launcher = FakeLauncher(plain, slots=2)
     run, started = Run(tmp_path, launcher), []
 
     def note(*given: Any) -> Any:
@@ -255,8 +255,17 @@ def test_the_next_job_starts_before_the_records_of_the_last_are_read(
     monkeypatch.setattr(launched_runner, "take", note)
     assert run.start() == 0
     assert run.verdicts == AS_ON_ONE_HOST
-    most = len(launcher.jobs)
-    assert started == [*range(2, most + 1), most]
+    assert started[0] == 2, "by these records the next jobs are cut"
+    assert started[1] > 2
+
+
+def test_later_jobs_are_cut_by_how_long_the_cells_before_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("SHORTEST", 10.0), ("LONGEST", 15.0), ("IMAGE", 30.0)):
+        monkeypatch.setattr(partition, name, seconds)
+    run = Run(tmp_path, FakeLauncher(plain, slots=1))
+    assert run.start() == 0
+    assert run.verdicts == AS_ON_ONE_HOST
+    assert len(run.launcher.jobs) == 2, "cells whose time is not known count 5 s each"
 
 
 def test_what_a_job_has_decided_so_far_is_shown(tmp_path: Path) -> None:
@@ -355,7 +364,9 @@ def test_nodes_end_at_about_the_same_time_after_few_jobs_of_minutes(
     assert len(jobs) <= 18 or each == 600.0
 
 
-def test_without_jobs_a_run_has_as_many_as_the_launcher_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_jobs_a_scheduler_has_a_queue_and_a_program_the_cpus_of_this_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "toy.yaml").write_text(CASE)
     asked: list[int] = []
 
@@ -364,10 +375,10 @@ def test_without_jobs_a_run_has_as_many_as_the_launcher_takes(tmp_path: Path, mo
         return 0
 
     monkeypatch.setattr(Session, "start", start)
-    for words in ([], ["--jobs", "3"]):
-        on = ["--on", "command:sh {job}/job.sh", "--store", str(tmp_path / "s")]
-        CliRunner().invoke(command, [str(tmp_path / "toy.yaml"), *on, *words])
-    assert asked == [0, 3]
+    monkeypatch.setenv("REPROKIT_JOBS", "5")
+    for words in (["--on", "slurm"], ["--on", "slurm", "--jobs", "3"], ["--on", "command:sh {job}/job.sh"]):
+        CliRunner().invoke(command, [str(tmp_path / "toy.yaml"), "--store", str(tmp_path / "s"), *words])
+    assert asked == [0, 3, 5]
 
 
 @pytest.mark.parametrize("on", ["", "slurn", "command:", "command", "ssh ", "ssh", "http://x"])
