@@ -34,7 +34,8 @@ _PUT = re.compile(r"(?:environment\.)?(?P<key>apt|pip|matrix\.\w+): \[(?P<values
 
 
 def leave_out_missing(made: Draft, versions: Callable[[str], Collection[Version] | None]) -> tuple[Draft, list[str]]:
-    """The draft without requirements that no index has, and what is said of each. A pre-release becomes its release.
+    """The draft without requirements that no index has, and what is said of each. A pre-release becomes its release,
+    but for one of development, which no index had: the reporter built it, and the release has later fixes.
 
     ``versions``: those of a package that the indexes have, none of one that they do not have; None where no index
     answers.
@@ -56,7 +57,7 @@ def leave_out_missing(made: Draft, versions: Callable[[str], Collection[Version]
             return line
         if pin in there:
             return line
-        if there and pin.is_prerelease and (final := Version(pin.base_version)) in there:
+        if there and pin.is_prerelease and not pin.is_devrelease and (final := Version(pin.base_version)) in there:
             said.append(f"{asked.name}=={final} instead of {line}, which no index has any more.")
             return f"{asked.name}=={final}"
         said.append(f"Left out: {line}: no index has {'this version' if there else 'this package'}.")

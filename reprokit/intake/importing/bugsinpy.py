@@ -34,6 +34,10 @@ _PYTEST = "pytest==5.4.3"
 """The release that most of the data set names, for bugs that run pytest and do not name one."""
 _TOX_LISTS = ("test_requirements.txt", "requirements_test.txt", "requirements-test.txt", "test-requirements.txt")
 """Where projects that use tox have what it installs; those that there are."""
+_TOOLS = ["setuptools>=42", "wheel"]
+"""Without them, pip makes an environment for each source package: minutes, in a list of a hundred. Since 42,
+``setup_requires`` is pip's affair.
+"""
 _DAY = "2020-08-01"
 """Its bugs were added in May and June 2020 (its history), with the setuptools and the packages of these days."""
 
@@ -96,7 +100,7 @@ def _bug(place: Path, project: str, number: str) -> Bug:
         python=info.get("python_version", ""),
         pip=tuple(wanted.steps),
         pip_before=_DAY,
-        setup=_setup(steps, wanted.project_itself, tests.tox),
+        setup=_setup(steps, wanted, tests.tox),
         env=_python_path(project, info.get("pythonpath", ""), where),
         command="\n".join(tests.lines) + "\n",
         tests=tuple(tests.names),
@@ -128,18 +132,19 @@ def _installs(words: Sequence[str], package: str) -> bool:
     return "install" in words and any(re.split(r"[=<>~!\[]", word)[0] == package for word in words)
 
 
-def _setup(steps: Sequence[Sequence[str]], project_itself: bool, tox: bool) -> str:
+def _setup(steps: Sequence[Sequence[str]], wanted: _Requirements, tox: bool) -> str:
     """The steps of setup.sh: as words, never as shell. One that fails stops the build: its log says why."""
-    if not (steps or project_itself or tox):
+    if not (steps or wanted.project_itself or tox):
         return ""
     lines = [
         "# A version for packages that ask git for theirs: the tree has no repository.",
         "export SETUPTOOLS_SCM_PRETEND_VERSION=0.0.0 PBR_VERSION=0.0.0",
     ]
-    if project_itself:
+    if wanted.project_itself:
+        again = f"--no-build-isolation{' --no-deps' if wanted.complete else ''}"
         lines += [
             "# A setup.py of that time may import pip, or the packages above: an isolated build has neither.",
-            "pip install . || { pip install setuptools wheel && pip install --no-build-isolation .; }",
+            f"pip install -e . || {{ pip install {shlex.join(_TOOLS)} && pip install {again} -e .; }}",
         ]
     lines += map(shlex.join, steps)
     if tox:
@@ -172,6 +177,7 @@ class _Requirements:
     steps: list[Any] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     project_itself: bool = False
+    complete: bool = False
 
     def read(self, content: str, where: str) -> None:
         kept: list[str] = []
@@ -191,8 +197,8 @@ class _Requirements:
                 kept += [] if why else [line]
         if kept:
             # A list of pip freeze is complete, and today's pip refuses some of what the pip of its time installed.
-            frozen = all(re.fullmatch(r"[^=;]+==[^;,*]+", line) for line in kept)
-            self.steps.append({"requirements": kept, "options": ["--no-deps"]} if frozen else kept)
+            self.complete = all(re.fullmatch(r"[^=;]+==[^;,*]+", line) for line in kept)
+            self.steps += [_TOOLS, {"requirements": kept, "options": ["--no-deps"]} if self.complete else kept]
 
     def take_installs(self, content: str) -> list[list[str]]:
         """The steps of setup.sh, without what installs packages of the index alone: each is a step of pip here.

@@ -92,7 +92,8 @@ class TestBugsInPy:
         bug_datasets.bugsinpy(Path("data"), project, files={"requirements.txt": text.encode(encoding)})
         assert invoke(["new", "--data-set", "bugsinpy", "data"]) == 0
         _, buggy, _ = both("bugsinpy-greet-1.yaml")
-        [step] = buggy.environment.pip_steps
+        tools, step = buggy.environment.pip_steps
+        assert "wheel" in tools.requirements, "or each source package gets an environment of its own"
         assert (step.requirements, step.options) == (("attrs==19.3.0", "six==1.15.0"), ("--no-deps",))
 
     def test_what_is_not_installed_is_said(self, project: Project) -> None:
@@ -109,10 +110,10 @@ class TestBugsInPy:
         bug_datasets.bugsinpy(Path("data"), project, files={"requirements.txt": "\n".join(lines)})
         assert invoke(["new", "--data-set", "bugsinpy", "data"]) == 0
         _, buggy, _ = both("bugsinpy-greet-1.yaml")
-        [step] = buggy.environment.pip_steps
+        _, step = buggy.environment.pip_steps
         assert step.requirements == ("six>=1.15; python_version < '4'", "attrs==19.3.0", "py==1.8.1")
         assert not step.options, "a list with ranges is not complete"
-        assert "\npip install . ||" in buggy.environment.setup
+        assert "\npip install -e . ||" in buggy.environment.setup
         text = " ".join(Path("bugsinpy-greet-1.yaml").read_text().replace("#", "").split())
         assert "Left out: pywin32==227: it is for Windows." in text
         assert "Left out: pkg-resources==0.0.0:" in text
@@ -125,8 +126,10 @@ class TestBugsInPy:
         bug_datasets.bugsinpy(Path("data"), project, files=files)
         assert invoke(["new", "--data-set", "bugsinpy", "data"]) == 0
         _, buggy, _ = both("bugsinpy-greet-1.yaml")
-        assert [step.requirements for step in buggy.environment.pip_steps] == [("six==1.15.0",), ("nose", "mock==4.0")]
-        assert "\npip install . ||" in buggy.environment.setup, "pip fetches what it needs, from the site's index"
+        _, *listed = (step.requirements for step in buggy.environment.pip_steps)
+        assert listed == [("six==1.15.0",), ("nose", "mock==4.0")]
+        assert "--no-build-isolation --no-deps -e ." in buggy.environment.setup, "what it pins may be in no index"
+        assert "\npip install -e . ||" in buggy.environment.setup, "pip fetches what it needs, from the site's index"
         assert buggy.environment.setup.endswith("\npip install -e .\npip install\npip install 'x>=1'\n")
 
     def test_a_sequence_of_tests_pytest_without_a_version_and_tox(self, project: Project) -> None:

@@ -49,6 +49,7 @@ def environment_of(made: Draft) -> Any:
     ("line", "kept", "said"),
     [
         ("numpy==1.19.0rc2", "numpy==1.19.0", "numpy==1.19.0 instead of numpy==1.19.0rc2"),
+        ("numpy==1.19.0.dev0", "", "Left out: numpy==1.19.0.dev0: no index has this version."),
         ("six==1.99", "", "Left out: six==1.99: no index has this version."),
         ("unittest", "", "Left out: unittest: no index has this package."),
         ("six==1.15.0", "six==1.15.0", ""),
