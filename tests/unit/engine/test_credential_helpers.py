@@ -21,7 +21,7 @@ ANSWER = """cat >/dev/null; echo '{"ServerURL": "r", "Username": "me", "Secret":
         (ANSWER, "me", ""),
         ("echo credentials not found in native keychain; exit 1", None, ""),
         ("echo locked; exit 1", None, "locked"),
-        ("sleep 600 & echo $! > child; wait", None, "docker-credential-test get did not answer within 0 s"),
+        ("sleep 600 & echo $! >> child; wait", None, "docker-credential-test get did not answer within 0 s"),
         (None, None, "docker-credential-test is not installed or not in PATH"),
     ],
     ids=["login", "none", "fails", "hangs", "missing"],
@@ -48,5 +48,5 @@ def test_a_helper_has_a_time_limit(
         else:
             assert credential_helpers.registry_login("r", Trust.REVIEWED).get("Username") == found
     finally:
-        if (child := tmp_path / "child").exists() and child.read_text().strip():
-            subprocess.run(["kill", child.read_text().strip()], check=False)
+        if (child := tmp_path / "child").exists():
+            subprocess.run(["kill", *child.read_text().split()], check=False)
