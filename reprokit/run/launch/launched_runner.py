@@ -321,7 +321,8 @@ class LaunchedRunner:
         if started.given_up:
             return
         before = started.state.phase, started.state.node, started.progress
-        started.state, started.progress = state, started.job.progress()
+        started.state = state
+        started.progress = started.job.progress() if state.phase is Phase.RUNNING else ""
         self._nodes |= dict.fromkeys([state.node.rpartition("@")[2]] if state.node else [])
         if before != (state.phase, state.node, started.progress):
             self._show(started)
@@ -462,8 +463,7 @@ class LaunchedRunner:
                 self._take(started)
             self._ended.clear()
             time.sleep(0.2)
-        if self._under_way:
-            which = ", ".join(one.job.id for one in self._started if not one.given_up)
+        if which := ", ".join(one.job.id for one in self._started if not one.given_up):
             self._listener.note(f"still running after they were cancelled: {which}")
 
     def _remember(self, started: StartedJob) -> None:

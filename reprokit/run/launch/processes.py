@@ -70,7 +70,7 @@ class ProcessLauncher(Launcher):
         node, pid, since, folder = ident.split(" ", 3)
         node = "" if node == "-" else node
         process = self._ours.get(ident)
-        runs = process.poll() is None if process else started(int(pid)) == since != "-"
+        runs = process.poll() is None if process else pid.isdecimal() and started(int(pid)) == since != "-"
         if runs:
             return JobState(phase=Phase.RUNNING, node=node)
         words = [f"exit status {process.returncode}"] if process and process.returncode else []

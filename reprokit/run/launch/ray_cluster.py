@@ -40,7 +40,7 @@ class RayLauncher(Launcher):
             _init(ray, on)
         with suppress(AttributeError, ValueError):
             ray.cloudpickle.register_pickle_by_value(ray_node)
-        # On the head node: there is no cluster without it.
+        # On the head node, which lives as long as the cluster.
         head = {"node:__internal_head__": 0.001}
         self._begun = ray.remote(ray_node.Begun).options(num_cpus=0, resources=head).remote()
         self._tasks: dict[str, Any] = {}
