@@ -113,7 +113,7 @@ def test_a_killed_job_and_a_cut_archive_lose_no_cell(place: Place) -> None:
     """Where jobs go through a stream, what is cut is what ssh writes."""
     run = place.start("toy.yaml", "--confirm", "never", on=f"command:{CUT}" if "ssh" not in place.on else "")
     job = place.first_job()
-    pid = int(job["ident"].split()[1])
+    pid = int(job["ident"].split(" ")[1])
     if "ssh" in place.on:
         os.kill(pid, signal.SIGKILL)
     assert run.wait(timeout=240) == 0, place.said

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from reprokit.core.errors import EngineError, UsageError
 from reprokit.core.ownership import started
+from reprokit.core.text import whole_number
 from reprokit.run.launch import job as jobs
 from reprokit.run.launch.job import Job
 from reprokit.run.launch.launcher import JobState, Launcher, Phase
@@ -52,13 +53,13 @@ class ProcessLauncher(Launcher):
                 )
         except OSError as error:
             raise EngineError(f"--on {self.name}: {words[0]} cannot be started: {error.strerror}") from error
-        ident = f"{node or '-'} {process.pid} {started(process.pid) or '-'} {job.folder}"
+        ident = f"{node} {process.pid} {started(process.pid) or '-'} {job.folder}"
         self._ours[ident] = process
         return ident
 
     def _free(self, job: Job) -> str:
         """The node for a job: one that it does not avoid, if any, and the least busy of these."""
-        busy = Counter(ident.split()[0] for ident, process in self._ours.items() if process.poll() is None)
+        busy = Counter(ident.split(" ")[0] for ident, process in self._ours.items() if process.poll() is None)
         share = {node: busy[node] / self.nodes.count(node) for node in self.nodes}
         return min(share, key=lambda node: (node in job.avoid, share[node]), default="")
 
@@ -68,9 +69,8 @@ class ProcessLauncher(Launcher):
 
     def _state(self, ident: str) -> JobState:
         node, pid, since, folder = ident.split(" ", 3)
-        node = "" if node == "-" else node
         process = self._ours.get(ident)
-        runs = process.poll() is None if process else pid.isdecimal() and started(int(pid)) == since != "-"
+        runs = process.poll() is None if process else since != "-" and started(whole_number(pid) or 0) == since
         if runs:
             return JobState(phase=Phase.RUNNING, node=node)
         words = [f"exit status {process.returncode}"] if process and process.returncode else []
