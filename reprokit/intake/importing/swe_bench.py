@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,8 @@ _LISTS = (
     "requirements-dev.txt",
 )
 """Where the projects of SWE-bench have their requirements; the first that there is."""
+_DAY = "2023-11-01"
+"""When SWE-bench came out: its rows were tried with the packages of that time, those that came later with theirs."""
 _ID = re.compile(r"(?=.*\S)[^\0\r\n]+")
 _UNITTEST = re.compile(r"(\w+) \(([\w.]+)\)")
 
@@ -230,6 +233,8 @@ def _bug(row: Any, where: str, specs: Mapping[str, Any]) -> Bug | ImageTask:
     command, files, comments = _tests(row["repo"], fails, passes, checks.changed_files(tests, f"{where}: test_patch"))
     steps, lines = _packages(recipe, where)
     named = any(checks.same_package(re.split(r"[^\w.-]", word)[0], "pytest") for step in steps for word in step)
+    # What is pinned may be younger than the row.
+    day = "" if "==" in f"{steps} {lines}" else _day(str(row.get("created_at")))
     pytest = [["pytest"]] if "pytest" in command and not named and "pytest" not in " ".join(lines) else []
     return Bug(
         **about,
@@ -240,6 +245,7 @@ def _bug(row: Any, where: str, specs: Mapping[str, Any]) -> Bug | ImageTask:
         test_patch=_ended(tests),
         python=str(recipe.get("python") or ""),
         pip=tuple(pytest + steps),
+        pip_before=day,
         setup=_setup(recipe, lines, str(row.get("version")), where),
         files=files,
         command="\n".join([*_texts(recipe, "eval_commands", where), command]),
@@ -333,8 +339,7 @@ def _tests(
     modules = [one for one in files if re.search(r"(^|/)test[^/]*\.py$", one)]
     if any("::" in one or one.endswith(".py") for one in fails):
         # Some names are cut at their first blank: the function has them all.
-        runner, cut = "python -m pytest", re.compile(r"\[(?!.*\]$).*", re.DOTALL)
-        kept = {name: list(dict.fromkeys(cut.sub("", one) for one in ids)) for name, ids in lists.items()}
+        runner, kept = "python -m pytest", {name: list(dict.fromkeys(map(_whole, ids))) for name, ids in lists.items()}
     elif all(_UNITTEST.fullmatch(one) for one in fails):
         runner = _RUNNERS.get(repo, "python -m unittest")
         kept = {
@@ -360,6 +365,17 @@ def _tests(
     said = f"Left out: {pluralize(left_out, 'test')} whose ids the runner does not take."
     comments = [said] if left_out and "pytest" not in runner else []
     return "\n".join(lines) + "\n", written, comments
+
+
+def _day(created: str) -> str:
+    try:
+        return max(_DAY, date.fromisoformat(created[:10]).isoformat())
+    except ValueError:
+        return _DAY
+
+
+def _whole(test: str) -> str:
+    return test if test.count("[") == test.count("]") else test.partition("[")[0]
 
 
 def _notes(row: Mapping[str, Any], known: bool, comments: Sequence[str]) -> dict[Loc, tuple[str, ...]]:

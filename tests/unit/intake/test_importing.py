@@ -310,6 +310,7 @@ class TestSweBench:
         assert invoke(["new", "--data-set", "swe-bench", self.written(tmp_path, named), "--force"]) == 0
         _, buggy, _ = both("swe-bench-example-greet-7.yaml")
         assert "for list in requirements.txt " in buggy.environment.setup
+        assert not buggy.environment.pip_before, "a pin may be younger than the row"
         assert "pip install six==1.15.0\n" in buggy.environment.setup
 
     def test_bare_names_are_selected_in_the_files_of_the_patch(self, project: Project, tmp_path: Path) -> None:
@@ -319,6 +320,17 @@ class TestSweBench:
         assert f'python -m pytest {TEST} -k "${{tests[@]}}"' in case.command
         assert buggy.files["fail_to_pass.txt"].text == "test_comma or test_b\n"
         assert [step.requirements for step in buggy.environment.pip_steps] == [("pytest",)]
+
+    @pytest.mark.parametrize(
+        ("created", "day"), [("2024-01-31T23:00:00Z", "2024-01-31"), ("2019-08-21", "2023-11-01"), ("x", "2023-11-01")]
+    )
+    def test_packages_without_pins_are_of_the_row_s_day(self, project: Project, created: str, day: str) -> None:
+        ids = ["a.py::test_a[f(x[0]", "a.py::test_b[a]"]
+        row = bug_datasets.row(project, FAIL_TO_PASS=ids, created_at=created)
+        assert invoke(["new", "--data-set", "swe-bench", self.written(Path(), row)]) == 0
+        _, buggy, _ = both("swe-bench-example-greet-7.yaml")
+        assert buggy.environment.pip_before == f"{day}T00:00:00Z"
+        assert buggy.files["fail_to_pass.txt"].text == "a.py::test_a\na.py::test_b[a]\n"
 
     @pytest.mark.parametrize(
         ("fields", "expected"),
@@ -412,7 +424,7 @@ def test_any_text_of_a_row_is_refused_or_is_that_text_in_a_valid_case(fields: di
             assert buggy.sources[case.tags[1].partition("/")[2]].patch == row["test_patch"]
             written = buggy.files["fail_to_pass.txt"].text
             # A name that is cut at a blank is the whole function.
-            names = [one if one.endswith("]") else one.partition("[")[0] for one in row["FAIL_TO_PASS"]]
+            names = [one if one.count("[") == one.count("]") else one.split("[")[0] for one in row["FAIL_TO_PASS"]]
             assert isinstance(row["FAIL_TO_PASS"], str) or written == "".join(
                 f"{one}\n" for one in dict.fromkeys(names)
             )
