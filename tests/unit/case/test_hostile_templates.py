@@ -263,6 +263,16 @@ def test_as_many_templates_as_are_looked_at_are_taken() -> None:
     assert len(load_text("a.yaml", f"{SHELL}command: run\nenv:\n{env}").case.env) == MOST_TAGS
 
 
+def test_what_is_raw_from_the_first_character_is_no_template() -> None:
+    """A patch of another's that is full of braces."""
+    raw = "{% raw %}" + "{{ a }}{% b %}{{" * MOST_TAGS
+    text = f"{raw}{{% endraw %}}" + "{{ 7 }}" * (MOST_TAGS - 1)
+    assert load_text("a.yaml", f"{SHELL}command: run\nfiles:\n  a: '{text}'\n").case.files
+    for hostile in (f"{text}{{{{ 7 }}}}", f"{{{{ 7 }}}}{raw}{{% endraw %}}", f'{{{{ "}}}}{raw}" }}}}'):
+        with pytest.raises(CaseError, match="the templates up to here have more than"):
+            load_text("a.yaml", f"{SHELL}command: run\nfiles:\n  a: '{hostile}'\n")
+
+
 def test_more_axes_than_are_looked_at_are_refused() -> None:
     axes = ", ".join(f"a{number}: ['1']" for number in range(MOST_AXES + 1))
     with pytest.raises(CaseError, match=f"matrix: more than {MOST_AXES} axes"):
