@@ -263,7 +263,7 @@ def test_as_many_templates_as_are_looked_at_are_taken() -> None:
     assert len(load_text("a.yaml", f"{SHELL}command: run\nenv:\n{env}").case.env) == MOST_TAGS
 
 
-def test_what_is_raw_from_the_first_character_is_no_template() -> None:
+def test_what_is_raw_from_the_first_character_does_not_count() -> None:
     """A patch of another's that is full of braces."""
     raw = "{% raw %}" + "{{ a }}{% b %}{{" * MOST_TAGS
     text = f"{raw}{{% endraw %}}" + "{{ 7 }}" * (MOST_TAGS - 1)
