@@ -27,6 +27,13 @@ else:
     import tomli as tomllib
 
 _RUN = 'rm -rf /{0}; cp -R "$task/{0}" /{0} && chmod +x /{0}/{1} && env {2} /{0}/{1}'
+_INSTALLS = re.compile(
+    r"(?m)^[^#\n]*\b(?:apt(?:-get)? install|apk add|curl|wget|uvx|uv (?:run|pip)|pip3? install|npm (?:ci|i))\b"
+)
+_LACKS = (
+    "It installs packages in test.sh or solve.sh: a trial has neither a network nor what root needs for that. Until "
+    "these steps are in `setup`, a reward of 0 may come from them."
+)
 _COMMAND = """\
 mkdir -p /logs/verifier
 ({run}) || true
@@ -75,6 +82,9 @@ def _task(key: str, folder: Path) -> ImageTask:
         recipe.notes += [f"Left out: {part}/{one}: it is not a text." for one in other]
     if not {"tests/test.sh", "solution/solve.sh"} <= set(files):
         raise WrongBug(f"{folder}: it has no tests/test.sh, or no solution/solve.sh")
+    scripts = (files["tests/test.sh"], files["solution/solve.sh"])
+    if any(_INSTALLS.search(one["content"] if isinstance(one, dict) else one) for one in scripts):
+        recipe.notes.append(_LACKS)
     text = read_text(folder, folder / "instruction.md", missing="").strip() or key
     return ImageTask(
         key=key,

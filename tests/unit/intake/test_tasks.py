@@ -331,6 +331,22 @@ class TestHarbor:
         assert {"tests/test.sh", "solution/solve.sh", "context/start.txt"} == set(case.files)
         assert "env WHO='a b' /tests/test.sh" in str(case.command)
         assert str(case.expect.failure.output) == "/^reward: 0/"
+        assert "installs packages" not in Path("harbor-say-hello.yaml").read_text()
+
+    @pytest.mark.parametrize(
+        "script", ["apt-get update\napt-get install -y curl\n", "if uvx pytest; then\n", "x && pip install a\n"]
+    )
+    def test_what_a_trial_cannot_install_is_said(self, script: str) -> None:
+        """No network, and no capability of root: the reward is 0 for that alone."""
+        harbor(Path("task"), **{"tests/test.sh": script})
+        Path("task/tests/test.sh").chmod(0o755)
+        assert invoke(["new", "--data-set", "harbor", "task"]) == 0
+        assert "installs packages in test.sh or solve.sh" in " ".join(Path("harbor-task.yaml").read_text().split())
+
+    def test_recommended_packages_come_where_a_dockerfile_does_not_decline_them(self) -> None:
+        for more, expected in (("", True), (" --no-install-recommends", False)):
+            made = translate(f"FROM ubuntu:24.04\nRUN apt-get install -y{more} gcc\n", Path())
+            assert any("Install-Recommends" in line for line in made.setup) is expected
 
     @pytest.mark.parametrize(
         ("files", "why"),
@@ -359,9 +375,9 @@ class TestEarlierRows:
         return str(file.case.files.get("fail_to_pass.txt", "")), file.text
 
     def test_a_name_that_is_cut_at_a_blank_is_the_whole_function(self, project: Project) -> None:
-        names = ["tests/a.py::test_a[x", "tests/a.py::test_a[y", "tests/a.py::test_b[[]"]
+        names = ["tests/a.py::test_a[x", "tests/a.py::test_a[y", "tests/a.py::test_b[f(x[0]"]
         found, _ = self.imported(project, FAIL_TO_PASS=names)
-        assert found == "tests/a.py::test_a\ntests/a.py::test_b[[]\n"
+        assert found == "tests/a.py::test_a\ntests/a.py::test_b\n"
 
     @pytest.mark.parametrize(
         ("recipe", "steps"),
