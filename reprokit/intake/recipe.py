@@ -28,8 +28,8 @@ _HEREDOC = re.compile(r"(?<!\S)\d*<<(-?)([\"']?)(\w+)\2(?!\S)")
 _PAIR = re.compile(r"""([A-Za-z_]\w*)=((?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^\s"'\\])*)""")
 _OPTION = re.compile(r"(?:\\\n\s*)*--(\w+)(?:=(\S+))?\s+(?:\\\n\s*)?")
 _OFFICIAL = re.compile(r"(?:docker\.io/)?(?:library/)?(\w+):([a-z0-9.]+?)(?:-slim)?(?:-[a-z]+)?(?:@sha256:\w+)?")
-_RECOMMENDS = "echo 'APT::Install-Recommends \"true\";' > /etc/apt/apt.conf.d/zz-recommends"
-"""Builds of cases install what is asked for alone; a Dockerfile that does not say so means more: gcc and libc6-dev."""
+_RECOMMENDS = "mkdir -p /etc/apt/apt.conf.d; echo 'APT::Install-Recommends 1;' > /etc/apt/apt.conf.d/zz-recommends"
+"""Builds of cases install what is asked for alone; a Dockerfile without that option means more: gcc and libc6-dev."""
 _NO_EFFECT = ("CMD", "ENTRYPOINT", "EXPOSE", "HEALTHCHECK", "LABEL", "MAINTAINER", "STOPSIGNAL", "VOLUME")
 """In a container that runs another command."""
 
@@ -81,7 +81,7 @@ def translate(text: str, folder: Path) -> ImageSteps:
         found.take(name, rest, documents)
     if not (found.recipe.image or found.recipe.cell):
         raise WrongBug("the Dockerfile has no FROM")
-    if re.search(r"\bapt(?:-get)?\b", text) and "no-install-recommends" not in text:
+    if re.search(r"\bapt(?:-get)? ", text):
         found.recipe.setup.insert(0, _RECOMMENDS)
     return found.recipe
 

@@ -28,7 +28,7 @@ else:
 
 _RUN = 'rm -rf /{0}; cp -R "$task/{0}" /{0} && chmod +x /{0}/{1} && env {2} /{0}/{1}'
 _INSTALLS = re.compile(
-    r"(?m)^[^#\n]*\b(?:apt(?:-get)? install|apk add|curl|wget|uvx|uv (?:run|pip)|pip3? install|npm (?:ci|i))\b"
+    r"(?m)^[^#\n]*\b(?:apt(?:-get)? install|apk add|uvx|uv (?:run|pip)|pip3? install|npm (?:ci|i))\b"
 )
 _LACKS = (
     "It installs packages in test.sh or solve.sh: a trial has neither a network nor what root needs for that. Until "

@@ -48,6 +48,7 @@ _LISTS = (
 """Where the projects of SWE-bench have their requirements; the first that there is."""
 _DAY = "2023-11-01"
 """When SWE-bench came out: its rows were tried with the packages of that time, those that came later with theirs."""
+_OF_DAY = "The data set pins no version: packages are those of the day when it came out, or of this row."
 _ID = re.compile(r"(?=.*\S)[^\0\r\n]+")
 _UNITTEST = re.compile(r"(\w+) \(([\w.]+)\)")
 
@@ -251,7 +252,7 @@ def _bug(row: Any, where: str, specs: Mapping[str, Any]) -> Bug | ImageTask:
         command="\n".join([*_texts(recipe, "eval_commands", where), command]),
         tests=tuple(dict.fromkeys(found for one in fails if (found := checks.test_name(one)))),
         packages=checks.top_modules(checks.changed_files(fix, f"{where}: patch")),
-        notes=_notes(row, bool(recipe), comments),
+        notes=_notes(row, bool(recipe), comments) | ({("environment", "pip_before"): (_OF_DAY,)} if day else {}),
     )
 
 

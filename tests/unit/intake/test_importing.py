@@ -330,6 +330,7 @@ class TestSweBench:
         assert invoke(["new", "--data-set", "swe-bench", self.written(Path(), row)]) == 0
         _, buggy, _ = both("swe-bench-example-greet-7.yaml")
         assert buggy.environment.pip_before == f"{day}T00:00:00Z"
+        assert "# The data set pins no version" in Path("swe-bench-example-greet-7.yaml").read_text()
         assert buggy.files["fail_to_pass.txt"].text == "a.py::test_a\na.py::test_b[a]\n"
 
     @pytest.mark.parametrize(

@@ -343,10 +343,10 @@ class TestHarbor:
         assert invoke(["new", "--data-set", "harbor", "task"]) == 0
         assert "installs packages in test.sh or solve.sh" in " ".join(Path("harbor-task.yaml").read_text().split())
 
-    def test_recommended_packages_come_where_a_dockerfile_does_not_decline_them(self) -> None:
-        for more, expected in (("", True), (" --no-install-recommends", False)):
-            made = translate(f"FROM ubuntu:24.04\nRUN apt-get install -y{more} gcc\n", Path())
-            assert any("Install-Recommends" in line for line in made.setup) is expected
+    def test_apt_of_a_dockerfile_brings_recommended_packages_where_it_does_not_decline_them(self) -> None:
+        for line, expected in (("apt-get install -y gcc", True), ("dnf install gcc  # apt", False)):
+            made = translate(f"FROM ubuntu:24.04\nRUN {line}\n", Path())
+            assert any("Install-Recommends" in one for one in made.setup) is expected
 
     @pytest.mark.parametrize(
         ("files", "why"),
