@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,16 @@ def test_a_secret_does_not_change_the_cache_key(engine: DockerEngine, tiny: str,
     steps: list[Progress] = []
     engine.build(build_of(tag, dockerfile), Site(secrets={"conda_channel": b"two"}), steps.append, never())
     assert any(step.cached and step.name.startswith("RUN") for step in steps)
+
+
+def test_a_build_from_nothing_runs_every_step(engine: DockerEngine, tiny: str, tag: str) -> None:
+    def built(*, fresh: bool) -> str:
+        made = replace(build_of(tag, f"FROM {tiny}\nRUN head -c 8 /dev/urandom > /{tag[-8:]}\n"), fresh=fresh)
+        return engine.build(made, Site(), lambda _: None, never()).id
+
+    first = built(fresh=False)
+    assert built(fresh=False) == first
+    assert len({first, built(fresh=True), built(fresh=True)}) == 3
 
 
 def test_a_proxy_of_the_site_reaches_no_step(engine: DockerEngine, tiny: str, tag: str) -> None:

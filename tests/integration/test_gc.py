@@ -279,14 +279,3 @@ def test_two_at_once_and_one_that_is_killed(own_engine: DockerEngine, base: str,
     for one in both:
         assert answer(one)["left"] <= MB
     assert not any(tag.startswith("reprokit/img:") for tag in tags(own_engine))
-
-
-def test_a_build_from_nothing_runs_every_step(own_engine: DockerEngine, base: str) -> None:
-    def built(*, fresh: bool) -> str:
-        text = f"FROM {base}\nRUN head -c 8 /dev/urandom > /random\n"
-        made = Build(tag="reprokit/img:a", dockerfile=text, context={}, fresh=fresh)
-        return own_engine.build(made, site.current(), lambda progress: None, never()).id
-
-    first = built(fresh=False)
-    assert built(fresh=False) == first
-    assert len({first, built(fresh=True), built(fresh=True)}) == 3

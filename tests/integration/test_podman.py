@@ -26,6 +26,7 @@ from tests.integration.test_engine_build import (  # noqa: F401
     read,
     tag,
     test_a_base_that_is_not_available,
+    test_a_build_from_nothing_runs_every_step,
     test_a_proxy_of_the_site_reaches_no_step,
     test_a_secret_does_not_change_the_cache_key,
     test_cancel_stops_the_engine_too,

@@ -6,10 +6,8 @@ import base64
 import hashlib
 import json
 import os
-import re
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,8 +46,7 @@ def build(
             if message.get("id") == "moby.buildkit.trace":
                 trace.feed(base64.b64decode(message["aux"]))
 
-        dockerfile = repeat_every_step(build.dockerfile) if build.fresh else build.dockerfile
-        context = building.pack_context(dockerfile, build.context)
+        context = building.pack_context(building.dockerfile_of(build), build.context)
         with session.serve(wire, served.secrets, login, served.gateway) as session_id:
             error = building.post_build(wire, parameters(build, served, session_id), context, take, cancel)
         if not error:
@@ -81,15 +78,6 @@ def parameters(build: Build, served: Served, session_id: str) -> dict[str, str]:
         # The one export of cache that the Engine API offers: what the steps were, within the image itself.
         query["buildargs"] = json.dumps({"BUILDKIT_INLINE_CACHE": "1"})
     return query
-
-
-def repeat_every_step(dockerfile: str) -> str:
-    """The Dockerfile with steps that no other build has, so that none is taken from an earlier one.
-
-    Not the query ``nocache``: BuildKit panics, and every container of the engine ends, where a build with it and one
-    without run the same step at once (moby 42414; on 20.10.24 in 3 of 32 rounds of four builds, so: 0 of 75).
-    """
-    return re.sub(r"(?m)^FROM .*$", rf"\g<0>\nARG REPROKIT_FRESH={uuid.uuid4().hex}", dockerfile)
 
 
 def credentials(host: str, trust: Trust) -> tuple[str, str]:

@@ -132,10 +132,7 @@ _BOUND_FOLDER = f"--mount=type=bind,from=reprokit-gateway,source=.,target={_SHOW
 _VOLUMES_SINCE = (4, 4)
 """The Podman from which on ``POST /build`` takes ``volume`` (the query's fields in images_build.go of v4.3.1 and
 v4.4.0). Podman 5 hashes what a step mounts from a build context, and a socket has no content."""
-
 _BOUND = re.compile(r"(?<=--mount=type=bind,source=)reprokit/(?P<name>[^,/]+)(?=,)")
-_FROM = re.compile(r"^FROM .+$", re.M)
-
 _STEP = re.compile(r"STEP (?P<number>[0-9]{1,9})/(?P<total>[0-9]{1,9}): (?P<name>.*)", re.S)
 _LAYER = re.compile(r"--> (?P<cached>Using cache )?[0-9a-f]{7,64}")
 
@@ -211,9 +208,9 @@ def adapt_to_buildah(build: Build, *, gateway: bool, volumes: bool) -> tuple[str
         names[found[0]] = f"reprokit/{hashlib.sha256(content).hexdigest()[:32]}-{found['name']}"
         return names[found[0]]
 
-    text = _BOUND.sub(with_digest, build.dockerfile)
+    text = _BOUND.sub(with_digest, building.dockerfile_of(build))
     if domain := ALLOWANCES[build.trust].domain:
-        text = _FROM.sub(lambda found: f"{found[0]}\nLABEL org.reprokit.domain={domain}", text)
+        text = building.below_from(text, f"LABEL org.reprokit.domain={domain}")
     if gateway:
         text = _GATEWAY.sub("" if volumes else _BOUND_FOLDER, text)
     return text, {names.get(name, name): content for name, content in build.context.items()}

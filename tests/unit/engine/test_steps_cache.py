@@ -6,8 +6,9 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
+from reprokit.engine.building import dockerfile_of
 from reprokit.engine.docker import session
-from reprokit.engine.docker.buildkit import parameters, repeat_every_step
+from reprokit.engine.docker.buildkit import parameters
 from reprokit.engine.protocol import Build
 from reprokit.environment.dockerfile import Rendered
 
@@ -28,7 +29,8 @@ def test_buildkit_is_asked_for_the_steps_of_other_images_and_to_say_its_own() ->
 
 def test_every_stage_of_a_build_from_nothing_has_steps_of_its_own() -> None:
     text = "# syntax\nFROM a AS b\nRUN true\nFROM c\nCOPY --from=b / /\n"
-    first, second = repeat_every_step(text).splitlines(), repeat_every_step(text).splitlines()
+    build = Build(tag="t:1", dockerfile=text, context={}, fresh=True)
+    first, second = dockerfile_of(build).splitlines(), dockerfile_of(build).splitlines()
     assert [line.startswith("ARG ") for line in first] == [False, False, True, False, False, True, False]
     assert first[2] == first[5] != second[2]
     assert "nocache" not in asked(fresh=True), "it ends an engine whose other builds run the same steps"
