@@ -91,7 +91,7 @@ def test_a_release_may_have_several_pythons(
 
 def test_who_asks_for_the_headers_of_python_gets_those_of_the_python_of_the_cell() -> None:
     older = resolve(cell({"os": "ubuntu-18.04", "python": "3.7"}, apt=["make", "python3-dev"]), BOOTSTRAP)
-    assert older.packages == ("make", "python3-dev", "python3.7-dev")
+    assert older.packages == ("make", "python3.7-dev")
     own = resolve(cell({"os": "ubuntu-18.04", "python": "3.6"}, apt=["python3-dev"]), BOOTSTRAP)
     assert own.packages == ("python3-dev",)
     assert resolve(cell({"os": "ubuntu-18.04", "python": "3.7"}, apt=["make"]), BOOTSTRAP).packages == ("make",)
