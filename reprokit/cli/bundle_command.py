@@ -100,7 +100,9 @@ def command(
     one = f"{label(chosen.cell)}: {chosen.verdict}: {first_line(chosen.reason)}"
     echo(f"{output}: {one if len(made) == 1 else pluralize(len(made), 'cell')}; {size}")
     name, how = (Path(output).name, "fetch it, and run") if isinstance(output, str) else (output, "run")
-    echo(f"{how} it with: tar xf {name} && sh {made[0].folder}/run.sh")
+    far = len(made) > 1 and str(name).endswith(".zst")
+    unpack = f"zstd -dc --long={bundle.MOST_WINDOW} {name} | tar xf -" if far else f"tar xf {name}"
+    echo(f"{how} it with: {unpack} && sh {made[0].folder}/run.sh")
     if datasets := dict.fromkeys(name for one in made for name in one.datasets):
         echo(f"not in it: the data of {', '.join(datasets)}", err=True)
     if scrub.left_out:

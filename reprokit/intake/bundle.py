@@ -36,6 +36,8 @@ from reprokit.run.trials import trial_of
 from reprokit.store.places import read_log
 
 FORMAT = "reprokit-bundle/v1"
+MOST_WINDOW = 30
+"""What the layers of several cells have in common may be 2 ** 30 bytes apart in a .tar.zst; `zstd -d` reads 2 ** 27."""
 FILES, DATA = "/@FILES@", "/@DATA-{}@"
 """Folders in the words of a command, until the script knows where they are."""
 
@@ -94,7 +96,7 @@ def write(
         images = dict.fromkeys(cell.image.id for _, cell, _ in cells if cell.image)
         names = {one: f"docker.io/reprokit/bundle:{one.removeprefix('sha256:')[:20]}" for one in images}
         configs = _save(engine, names, scratch, cancel)
-        with _archive(scratch / "bundle", target) as archive:
+        with _archive(scratch / "bundle", target, MOST_WINDOW if several else 27) as archive:
             for run, cell, file in cells:
                 image = cell.image.id if cell.image else ""
                 one = _gather_content(run, cell, file, store, names[image], info.architecture)
@@ -329,13 +331,12 @@ def zstd() -> Any:
 
 
 @contextmanager
-def _archive(path: Path, target: Path) -> Iterator[tarfile.TarFile]:
-    """A new archive at ``path``, compressed as the name of ``target`` says."""
+def _archive(path: Path, target: Path, window: int) -> Iterator[tarfile.TarFile]:
+    """A new archive at ``path``, compressed as the name of ``target`` says, within 2 ** ``window`` bytes of memory."""
     with path.open("wb") as raw:
         if target.name.endswith(".tar.zst"):
             level = zstd().CompressionParameter
-            # What layers have in common may be far apart.
-            options = {level.compression_level: 9, level.window_log: 27, level.enable_long_distance_matching: 1}
+            options = {level.compression_level: 9, level.window_log: window, level.enable_long_distance_matching: 1}
             stream = zstd().ZstdFile(raw, "w", options=options)
         else:
             stream = raw if target.name.endswith(".tar") else gzip.GzipFile("", "wb", 6, raw, mtime=0)

@@ -29,7 +29,7 @@ from reprokit.core.text import first_line
 from reprokit.engine import registry, site
 from reprokit.engine.images import on_docker_hub
 from reprokit.environment.cases import load_text
-from reprokit.intake.bundle import FORMAT, add, zstd
+from reprokit.intake.bundle import FORMAT, MOST_WINDOW, add, zstd
 from reprokit.run.approving import approve
 from reprokit.run.plan import plan
 from reprokit.run.request import Chosen, Request
@@ -169,7 +169,8 @@ def _decompressed(raw: IO[bytes], whole: _Part) -> Iterator[Any]:
     raw.seek(0)
     if start == b"\x28\xb5\x2f\xfd":
         try:
-            with zstd().ZstdFile(whole, "r") as stream:  # of at most 128 MiB of memory
+            limit = {zstd().DecompressionParameter.window_log_max: MOST_WINDOW}
+            with zstd().ZstdFile(whole, "r", options=limit) as stream:
                 yield stream
         except zstd().ZstdError as error:
             raise ValueError(str(error)) from error
