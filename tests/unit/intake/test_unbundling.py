@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import json
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -91,10 +92,14 @@ def opened(content: bytes, folder: Path) -> unbundling.OpenBundle:
     return unbundling.open_bundle(folder / "bug.tar", folder / "scratch", str(folder / "bug.tar"))
 
 
-@pytest.mark.parametrize("packed", ["tar", "gz"])
+@pytest.mark.parametrize("packed", ["tar", "gz", "zst"])
 def test_the_image_gets_one_name_which_is_not_that_of_the_archive(tmp_path: Path, packed: str) -> None:
     content = bundled()
     content = gzip.compress(content) if packed == "gz" else content
+    if packed == "zst":
+        zstd = pytest.importorskip("backports.zstd" if sys.version_info < (3, 14) else "compression.zstd")
+        far = zstd.ZstdCompressor(options={zstd.CompressionParameter.window_log: 30})  # as of several cells
+        content = far.compress(content) + far.flush()
     bundle = opened(content, tmp_path)
     [found] = bundle.cells
     assert bundle.digest == f"sha256:{hashlib.sha256(content).hexdigest()}"
