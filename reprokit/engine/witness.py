@@ -51,7 +51,8 @@ class ContainerEvents:
     def take(self, action: str, attributes: dict[str, str], moment: int) -> None:
         """Take one event, of a moment in nanoseconds.
 
-        Podman says events again, with their moments, when it shortens the file in which it keeps them (at 1 MB).
+        Podman says events again, with their moments, when it shortens the file in which it keeps them (at 1 MB), and
+        is asked for them again.
         """
         if action == "start":
             self._starts.add(moment)
@@ -61,7 +62,7 @@ class ContainerEvents:
             self._oom = True
         elif action == "pause":
             self._paused = True
-        elif action == "kill" and self._code is None:
+        elif action == "kill" and (self._code is None or moment < self.reported):
             self._signals.append(attributes.get("signal", ""))
 
     def ended(self, within: float) -> bool:
@@ -93,7 +94,8 @@ class ContainerEvents:
             return "the engine stopped, or its event stream broke off, before it reported the end of the trial"
         if self._code is None:
             return "the engine did not report the end of the trial's container"
-        if len(self._starts) != 1:
+        # Of Podman's the one that we asked for may be lost: see Witness.recall.
+        if len(self._starts) > 1:
             return f"the engine reported {len(self._starts)} starts of the trial's container, and not one"
         return "the trial's container was paused by another process" if self._paused else ""
 
@@ -156,6 +158,20 @@ class Witness:
                 raise EngineLost(f"the engine was restarted meanwhile; before, it said: {error}") from error
             raise
 
+    def recall(self, name: str) -> None:
+        """Take what Podman has kept of a container's events.
+
+        Where it has no journal, its stream leaves out those of the 0.25 s before it shortens its file, of which it
+        keeps the newer half (from 4.5 on; libpod/events/logfile.go).
+        """
+        since = str(int(time.time()) - _RECALLED)
+        params = {"filters": json.dumps({"container": [name]}), "stream": "false", "since": since}
+        with self._wire.errors():
+            answer = self._wire.client().get(self._wire.url("/events"), params=params, timeout=ANSWER_WITHIN)
+            raise_for_status(answer)
+            for line in answer.text.splitlines():
+                self._take(json.loads(line))
+
     def on_its_clock(self, moment: float) -> float:
         """A moment of this host's clock on the engine's; where that is another clock, known by its events, rather late.
 
@@ -215,6 +231,8 @@ DRAIN = 10.0
 
 _KILLED = 137
 _SIGNALLED = 128
+_RECALLS = 0.5  # seconds without the end of a trial, after which Podman is asked for what it has kept
+_RECALLED = 3600  # seconds: further back a journal may hold months
 _GONE = 1.0  # seconds that Podman may take from the end of a container that it removes to its removal
 _OOM_NEWS = 0.5  # seconds for which the engine's oom event may come after the end of the container
 _DROPS_AFTER = 2.0  # seconds after which dockerd drops what is left of an ended container's output (daemon/monitor.go)
@@ -236,7 +254,11 @@ def ending_of(
     ``signalled``: we asked to stop it at its time limit. ``silent_since``: when its output ended, on our clock.
     """
     client = wire.client()
-    if not events.ended(DRAIN):
+    until = time.monotonic() + DRAIN
+    while not events.ended(_RECALLS) and time.monotonic() < until:
+        if wire.is_podman():
+            events.witness.recall(name)
+    if not events.ended(0):
         with wire.errors():
             if client.inspect_container(name)["State"]["Running"]:
                 raise EngineLost("the connection to the trial's output was cut: its container still runs")
@@ -245,6 +267,8 @@ def ending_of(
     with wire.errors():
         state = client.inspect_container(name)["State"]
     if code > _SIGNALLED and not events.sent and wire.is_podman():
+        events.witness.recall(name)
+        events.code()
         # Of a removal by another process Podman reports no signal. A moment later the container is gone.
         time.sleep(_GONE)
         with wire.errors():

@@ -7,6 +7,7 @@ import re
 import tempfile
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,12 +16,13 @@ import pytest
 from reprokit.case.trust import Trust
 from reprokit.core import ownership
 from reprokit.core.errors import BuildFailed, EngineLost
+from reprokit.engine import registry
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.podman.engine import PodmanEngine
 from reprokit.engine.protocol import Progress
 from reprokit.engine.site import Site
 from reprokit.engine.wire import Endpoint, Wire
-from tests.conftest import build_of, import_tiny, never
+from tests.conftest import build_of, import_tiny, never, trial
 from tests.engine_proxy import engine_proxy
 from tests.integration.test_engine_build import (  # noqa: F401
     read,
@@ -99,6 +101,22 @@ def test_steps_reach_the_gateway_and_not_this_hosts_network(
     assert "pwned: Read-only file system" in logs
     devices = {line.partition(":")[0].strip() for line in logs.splitlines() if re.match(r" *[a-z0-9]+:\s+\d+ ", line)}
     assert devices == ({"lo"} if trust is Trust.STRANGER else {"lo", "eth0"})
+
+
+@pytest.mark.nightly
+def test_no_end_is_lost_where_podman_shortens_its_file_of_events(podman5_service: str, tmp_path: Path) -> None:
+    """Its stream leaves out those of a moment then: see .ci/podman5."""
+    engine = registry.make("podman", {"CONTAINER_HOST": f"{podman5_service}-file"})
+    image = import_tiny(engine, tmp_path)
+
+    def end(number: int) -> int:
+        return engine.run(trial(image, f"exit {number}"), lambda _: None, never()).exit_code
+
+    try:
+        with ThreadPoolExecutor(3) as workers:
+            assert list(workers.map(end, range(90))) == list(range(90))
+    finally:
+        engine.remove_image(image)
 
 
 def test_another_script_is_another_layer(engine: DockerEngine, tiny: str, tag: str) -> None:  # noqa: F811

@@ -44,8 +44,17 @@ class Stream:
             yield line
 
 
+def line(action: str, at: float | None = None, **attributes: str) -> bytes:
+    moment = int((time.time() if at is None else at) * 1e9)
+    event = {"Action": action, "timeNano": moment, "Actor": {"Attributes": {"name": "c", **attributes}}}
+    return json.dumps(event).encode()
+
+
 class Daemon:
-    """A wire to an engine whose events the test tells, and which answers inspections with ``state``."""
+    """A wire to an engine whose events the test tells, and which answers inspections with ``state``.
+
+    ``kept``: the events that it says again when it is asked.
+    """
 
     def __init__(self) -> None:
         self.streams: list[Stream] = []
@@ -54,6 +63,7 @@ class Daemon:
         self.state: dict[str, Any] = {}
         self.podman = False
         self.inspections, self.inspectable = 0, 100
+        self.kept: list[bytes] = []
 
     def client(self) -> Daemon:
         return self
@@ -64,7 +74,10 @@ class Daemon:
     def url(self, path: str) -> str:
         return path
 
-    def get(self, path: str, **_: object) -> Stream:
+    def get(self, path: str, *, params: dict[str, str], **_: object) -> Any:
+        if params.get("stream") == "false":
+            text = b"\n".join(self.kept).decode()
+            return SimpleNamespace(text=text, raise_for_status=lambda: None)
         self.streams.append(Stream())
         return self.streams[-1]
 
@@ -88,9 +101,7 @@ class Daemon:
         return {"State": self.state}
 
     def tell(self, action: str, at: float | None = None, **attributes: str) -> None:
-        moment = int((time.time() if at is None else at) * 1e9)
-        event = {"Action": action, "timeNano": moment, "Actor": {"Attributes": {"name": "c", **attributes}}}
-        self.streams[-1].lines.put(json.dumps(event).encode())
+        self.streams[-1].lines.put(line(action, at, **attributes))
 
     def end(self) -> None:
         self.streams[-1].lines.put(None)
@@ -148,7 +159,6 @@ def test_an_event_that_podman_says_again_is_one_event(daemon: Daemon, one: Witne
         ([START, ("kill", {"signal": "15"})], "from outside"),
         ([START, ("kill", {"signal": "10"}), die(1)], "signal 10"),
         ([START, ("kill", {}), die(137)], r"signal \?"),
-        ([die(1)], "0 starts"),
         ([START, START, die(1)], "2 starts"),
         ([START, ("pause", {}), ("unpause", {}), die(1)], "paused"),
     ],
@@ -183,9 +193,9 @@ def test_memory_is_identified_by_an_event(daemon: Daemon, one: Witness) -> None:
     assert not known(daemon, Witness(daemon), START, die(137)).out_of_memory(0)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("line", [b"no event", b"{}", b'{"Action": "die", "Actor": null}'])
-def test_what_is_not_an_event_ends_the_witness(daemon: Daemon, one: Witness, line: bytes) -> None:
-    daemon.streams[-1].lines.put(line)
+@pytest.mark.parametrize("said", [b"no event", b"{}", b'{"Action": "die", "Actor": null}'])
+def test_what_is_not_an_event_ends_the_witness(daemon: Daemon, one: Witness, said: bytes) -> None:
+    daemon.streams[-1].lines.put(said)
     with one.news:
         assert one.news.wait_for(lambda: one.lost, 10)
 
@@ -258,6 +268,22 @@ def test_a_container_that_podman_removes_for_another_process_is_looked_at_twice(
     assert seen(daemon, one).exit_code == 1  # no signal: the program's own end
     daemon.inspections, daemon.state = 0, state(137)
     with pytest.raises(EngineLost, match="removed the container"):
+        seen(daemon, one, 137)
+
+
+def test_what_the_stream_of_podman_left_out_is_asked_for(
+    daemon: Daemon, one: Witness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(witness, "_RECALLS", 0.01)
+    monkeypatch.setattr(witness, "_GONE", 0.0)
+    daemon.podman, daemon.state = True, state(137)
+    finished = witness.nanoseconds_of(daemon.state["FinishedAt"]) / 1e9
+    daemon.kept = [line("start", finished - 3), line("die", finished + 0.1, exitCode="137")]
+    with one.watching("c") as container:
+        how: Any = {"signalled": False, "silent_since": finished + 60}
+        assert witness.ending_of(daemon, "c", trial("image", "true"), container, **how).exit_code == 137  # type: ignore[arg-type]
+    daemon.kept.insert(1, line("kill", finished))
+    with pytest.raises(EngineLost, match="from outside"):
         seen(daemon, one, 137)
 
 
@@ -348,7 +374,7 @@ def test_the_filter_asks_for_the_containers_of_this_process() -> None:
     class Asked(Daemon):
         def get(self, path: str, **parameters: Any) -> Stream:
             asked.update(parameters, path=path)
-            return super().get(path)
+            return super().get(path, **parameters)
 
     daemon = Asked()
     witness.Witness(daemon)  # type: ignore[arg-type]
