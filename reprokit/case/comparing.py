@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import BaseModel, ConfigDict, Field, Tag, model_validator
 
-from reprokit.case.scalars import Below, OutputGlob, PartialCell, Tolerated, Truth, Whole, expected
+from reprokit.case.scalars import Below, OutputGlob, PartialCell, Tolerated, Truth, Whole, expected, mapping_or
 
 MOST_PATTERNS = 100
 
@@ -33,10 +33,6 @@ class ReferenceOf(_Model):
         return data
 
 
-def _text_or_mapping(value: object) -> str:
-    return "mapping" if isinstance(value, (dict, ReferenceOf)) else "text"
-
-
 FEWEST_TRIALS = 4
 """Trials of each cell. Noise of any size then passes for a difference between two cells in at most 1 % of pairs: 0.3 %
 in the worst case that a simulation of normal and uniform noise found, and 8 % with two trials."""
@@ -53,7 +49,7 @@ class Compare(_Model):
     )
     reference: Annotated[
         Annotated[Literal["majority"], Tag("text")] | Annotated[ReferenceOf, Tag("mapping")],
-        Discriminator(_text_or_mapping),
+        mapping_or("text", ReferenceOf),
     ] = Field(
         "majority",
         description="What they are compared with: `majority` (default), that of more than half of the cells; or "

@@ -64,6 +64,7 @@ from reprokit.case.scalars import (
     User,
     Whole,
     expected,
+    mapping_or,
 )
 from reprokit.case.tree import Loc
 
@@ -255,10 +256,6 @@ class FileEntry(Model):
     )
 
 
-def _text_or_mapping(value: object) -> str:
-    return "mapping" if isinstance(value, (dict, FileEntry)) else "text"
-
-
 class Resources(Model):
     """Limits of one trial. Each may be a template.
 
@@ -294,20 +291,12 @@ class TrialsEntry(Model):
     rate: Rate = Field(0.1, description="The share of trials that must fail for the cell to count as reproducing.")
 
 
-def _number_or_mapping(value: object) -> str:
-    return "mapping" if isinstance(value, (dict, TrialsEntry)) else "number"
-
-
 class Hang(Model):
     """Where a command hangs that never ends; its stacks are then taken at the time limit."""
 
     frames: Annotated[tuple[FrameText, ...], Field(min_length=1)] = Field(
         description="file:function or library:function, in the order of calls, in one thread at each of three looks."
     )
-
-
-def _truth_or_mapping(value: object) -> str:
-    return "mapping" if isinstance(value, (dict, Hang)) else "truth"
 
 
 class Failure(Model):
@@ -338,8 +327,7 @@ class Failure(Model):
     )
     out_of_memory: Truth | None = Field(None, description="The failure is that the memory runs out.")
     timed_out: (
-        Annotated[Annotated[Truth, Tag("truth")] | Annotated[Hang, Tag("mapping")], Discriminator(_truth_or_mapping)]
-        | None
+        Annotated[Annotated[Truth, Tag("truth")] | Annotated[Hang, Tag("mapping")], mapping_or("truth", Hang)] | None
     ) = Field(None, description="The failure is that the command never ends; or where it hangs: {frames: [...]}.")
 
 
@@ -408,9 +396,7 @@ class Case(Model):
     sources: dict[str, Source] = Field({}, description="Git trees put into the image at a pinned commit, by name.")
     files: dict[
         FileName,
-        Annotated[
-            Annotated[Scalar, Tag("text")] | Annotated[FileEntry, Tag("mapping")], Discriminator(_text_or_mapping)
-        ],
+        Annotated[Annotated[Scalar, Tag("text")] | Annotated[FileEntry, Tag("mapping")], mapping_or("text", FileEntry)],
     ] = Field(
         {},
         description='Small files that travel in the case: path below workdir -> text, or {content: ..., mode: "755"}.',
@@ -421,7 +407,7 @@ class Case(Model):
     command: Command = Field(description="Shell text (bash -eo pipefail), or a list of arguments (exec form).")
     resources: Resources = Field(Resources(), description="Limits of one trial.")
     trials: Annotated[
-        Annotated[TrialCount, Tag("number")] | Annotated[TrialsEntry, Tag("mapping")], Discriminator(_number_or_mapping)
+        Annotated[TrialCount, Tag("number")] | Annotated[TrialsEntry, Tag("mapping")], mapping_or("number", TrialsEntry)
     ] = Field(
         1,
         description="How many times the command is run in each cell: a number, or {max, confidence, rate}. That stops "

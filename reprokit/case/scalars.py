@@ -238,3 +238,8 @@ Command = Annotated[
         custom_error_context={"expected": "shell text or a list of arguments", "hint": ""},
     ),
 ]
+
+
+def mapping_or(tag: str, kind: type) -> Discriminator:
+    """Tells what is written as a mapping, a model of that kind, from what has the tag."""
+    return Discriminator(lambda value: "mapping" if isinstance(value, (dict, kind)) else tag)

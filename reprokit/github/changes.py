@@ -211,14 +211,10 @@ def _title(issue: CaseIssue) -> str:
         return f"Nightly runs: {pluralize(len(changed), 'case')} changed"
     [name] = issue.cases
     cells = list(changed[name].cells.values()) if changed else []
-    states = {_words(cell) for cell in cells}
+    states = {f"{cell.was.replace('-', ' ')}, now {cell.now.replace('-', ' ')}" for cell in cells}
     how = states.pop() if len(states) == 1 else "changed"
     least = "at least " if changed and changed[name].full else ""
     return f"{name}: {how} in {least}{pluralize(len(cells), 'cell')}" if cells else f"{name}: as before"
-
-
-def _words(cell: ChangedCell) -> str:
-    return f"{cell.was.replace('-', ' ')}, now {cell.now.replace('-', ' ')}"
 
 
 def body(issue: CaseIssue, news: Sequence[DescribedChange], night: NightLinks, all_known: bool = True) -> str:

@@ -189,7 +189,7 @@ class CaptureDrafting:
         if python:
             axes["python"] = [_parts(python.version, 2)]
             self.notes[("matrix", "python")] = (f"{python.version} here",)
-        if measured.gcc and self._compiles():
+        if measured.gcc and self._names(_COMPILER, _COMPILED):
             axes["gcc"] = [_parts(measured.gcc, 1)]
             self.notes[("matrix", "gcc")] = (f"{measured.gcc} here",)
         if measured.cuda and self._uses_cuda():
@@ -199,9 +199,6 @@ class CaptureDrafting:
         if reason := why_unavailable({name: values[0] for name, values in axes.items()}):
             self.missing.append(f"an image for it: {reason}")
         return axes
-
-    def _compiles(self) -> bool:
-        return self._names(_COMPILER, _COMPILED)
 
     def _uses_cuda(self) -> bool:
         return self._names(_NVCC, _CUDA)

@@ -74,7 +74,8 @@ def shell_words(text: str) -> list[TextSpan]:
     found: list[TextSpan] = []
     for start, tokens in _cuttable(text):
         for command in _commands(tokens):
-            program = next((place for place, token in enumerate(command) if not _assigns(token["word"] or "")), None)
+            words = enumerate(token["word"] or "" for token in command)
+            program = next((place for place, word in words if not re.match(r"\w+=", word)), None)
             for place, token in enumerate(command):
                 if token["word"] and place != program and not (place and command[place - 1]["into"]):
                     found.append((start + _space_before(token), start + token.end()))
@@ -162,10 +163,6 @@ def _units(tokens: Sequence[re.Match[str]]) -> list[list[re.Match[str]]]:
             else:
                 units.append([token])
     return units
-
-
-def _assigns(word: str) -> bool:
-    return re.match(r"\w+=", word) is not None
 
 
 _SPACE = r"(?:[ \t]|\\\n)*"

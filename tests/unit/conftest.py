@@ -43,6 +43,12 @@ def _no_settings_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> It
         yield
 
 
+@pytest.fixture
+def project(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """The folder of a user, as the test's own module has it."""
+    return request.module.Project(tmp_path)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
     """Let each worker of xdist import a share of the modules first, whose bytecode the others then find.

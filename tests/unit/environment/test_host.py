@@ -14,6 +14,7 @@ from reprokit.engine.gpus import discovery, nvml
 from reprokit.environment import host, preflighting
 from reprokit.environment.host import HostFacts
 from reprokit.environment.preflighting import able, preflight
+from tests.unit.environment.builders import cell
 
 V100 = "0, GPU-5a0e, Tesla V100-SXM2-16GB, 16384, 7.0, 470.82.01\n"
 V100 += "1, GPU-77c1, Tesla V100-SXM2-16GB, 16384, 7.0, 470.82.01\n"
@@ -30,17 +31,7 @@ def facts(text: str) -> HostFacts:
 
 
 def asking(gpus: int, memory: int | None = None, pip: tuple[str, ...] = (), **axes: str) -> CellSpec:
-    return CellSpec(
-        cell=axes,
-        environment=EnvironmentSpec(pip=pip),
-        sources={},
-        files={},
-        datasets={},
-        env={},
-        workdir="/workspace",
-        command=("true",),
-        limits=Limits(gpus=gpus, gpu_memory=memory),
-    )
+    return replace(cell(axes, pip=pip), limits=Limits(gpus=gpus, gpu_memory=memory))
 
 
 def test_nvidia_smi_is_read() -> None:

@@ -80,11 +80,6 @@ class Project:
         return {k: str(one.verdict) for k, one in self.cells.items()}
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path)
-
-
 @pytest.mark.parametrize("jobs", [1, 4])
 def test_a_certain_failure_costs_a_few_trials_and_keeps_its_plain_sentence(project: Project, jobs: int) -> None:
     assert project.run(jobs=jobs) == 0

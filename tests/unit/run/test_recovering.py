@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -22,11 +21,6 @@ from tests.unit.run.test_runner import Project, toy
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovering, "POLL", 0.01)
     monkeypatch.setattr(recovering, "PAUSES", (0.01,) * len(PAUSES))
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path)
 
 
 def losing(times: int) -> Callable[[Trial, Callable[[bytes], None]], Ending]:

@@ -26,11 +26,6 @@ from tests.unit.run.test_runner import CASE, Project, toy
 THERE = "elsewhere/0000-boot/pid:[1]"
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path)
-
-
 def resumed(project: Project) -> int:
     project.engine.trials.clear()
     project.session = project.new_session()

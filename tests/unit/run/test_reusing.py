@@ -28,11 +28,6 @@ from tests.unit.run.test_runner import CASE, Project, toy
 WEEK = 7 * 86400.0
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path)
-
-
 def again(project: Project, **values: object) -> tuple[CellRecord, ...]:
     """Run it once more in a new session; how many programs ran is in ``project.engine.trials``."""
     project.engine.trials.clear()

@@ -95,11 +95,6 @@ class Project:
         return [str(cell.verdict) for cell in self.cells]
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path)
-
-
 def test_cells_that_differ_in_env_only_share_one_image_and_are_judged(project: Project) -> None:
     assert project.run() == 0
     assert project.verdicts == ["not-reproduced", "not-reproduced", "reproduced", "reproduced"]

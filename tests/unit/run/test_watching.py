@@ -15,11 +15,6 @@ from reprokit.run.watching import Stamps, stamps, watch
 from tests.unit.run.test_runner import CASE, Project
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path)
-
-
 def again(project: Project, **values: object) -> list[str]:
     """The cells of the next run, with what failed last time."""
     project.session = project.new_session()

@@ -84,11 +84,6 @@ class Project:
         return self.output.getvalue()
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path)
-
-
 def file_of(text: str, folder: Path) -> CaseFile:
     path = folder / "other.yaml"
     path.write_text(text)

@@ -272,11 +272,6 @@ class Project:
         return session.resume("reduce", (), partial(reduce_case.make, folder=self.store)), session
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path)
-
-
 def test_the_reduced_case_has_the_same_failure_and_lists_what_did_not_matter(project: Project) -> None:
     status, session = project.reduce()
     assert status == 0

@@ -87,11 +87,6 @@ class Project:
         return session.resume("walk", (), make), session
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path)
-
-
 def walk(session: SearchSession) -> Search[SearchAnswer]:
     """Asks for one cell after the other."""
     seen: list[Reading] = []
