@@ -57,7 +57,7 @@ def lines(findings: list[Finding], width: int) -> list[str]:
         text = textwrap.wrap(finding.text, max(30, width - 8), break_long_words=False, break_on_hyphens=False)
         mark = style(f"{status:4}", fg=COLOURS[status])
         found += [f"  {mark}  {line}" if not number else f"{'':8}{line}" for number, line in enumerate(text)]
-        if finding.fix and _is_command(finding.fix):
+        if finding.fix and not finding.fix.startswith(_SENTENCES):
             found.append(f"{'':8}{style('$', dim=True)} {finding.fix}")
         elif finding.fix:
             # An address stays on one line, however long it is.
@@ -69,9 +69,7 @@ def lines(findings: list[Finding], width: int) -> list[str]:
     return [*found, "", summary(findings)]
 
 
-def _is_command(fix: str) -> bool:
-    """Whether a fix is a shell command rather than a sentence."""
-    return not fix.startswith(("see ", "set ", "fix ", "make ", "boot "))
+_SENTENCES = ("see ", "set ", "fix ", "make ", "boot ")  # what begins so is no shell command
 
 
 def summary(findings: list[Finding]) -> str:

@@ -148,8 +148,10 @@ def make(
             f"no registry serves base images, and nothing here can make {release.name} from its packages: "
             f"install {'debootstrap' if release.name in ONLY_DEBOOTSTRAP else 'mmdebstrap or debootstrap'}"
         )
+    # One time stamp for all files: the image then depends on the packages alone.
+    environ = dict(os.environ, SOURCE_DATE_EPOCH=str(release.epoch), TMPDIR=str(scratch), LC_ALL="C.UTF-8")
     for command in commands:
-        _execute(command, _environment(release, scratch), cancel, on_line)
+        _execute(command, environ, cancel, on_line)
     return target
 
 
@@ -165,11 +167,6 @@ def _keyring(release: Release, scratch: Path) -> Path:
         f"the keys that sign {release.name} are not on this host ({KEYRINGS / stem}.gpg): "
         f"install the package {KEYRING_PACKAGES[release.family]}"
     )
-
-
-def _environment(release: Release, scratch: Path) -> dict[str, str]:
-    # One time stamp for all files: the image then depends on the packages alone.
-    return dict(os.environ, SOURCE_DATE_EPOCH=str(release.epoch), TMPDIR=str(scratch), LC_ALL="C.UTF-8")
 
 
 def _mmdebstrap(

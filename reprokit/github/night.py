@@ -78,10 +78,6 @@ def summarise(store_folder: Path, changes_file: Path) -> None:
     workflow_commands.add_summary(f"{list_changes(tonight)}\n{counts}\n\n{text}")
 
 
-def _more(count: int) -> str:
-    return f"\nand {count - SHOWN} more\n" if count > SHOWN else ""
-
-
 def list_changes(found: Sequence[DescribedChange]) -> str:
     """Changes as Markdown, with a note on those that do not count yet; new cells are only counted."""
     transitions = [one for one in found if one.from_ is not None]
@@ -92,7 +88,8 @@ def list_changes(found: Sequence[DescribedChange]) -> str:
     for one in transitions[:SHOWN]:
         counts = "" if one.confirmed else f"seen {times(one.seen)}, does not count yet"
         rows.append([code(one.case, table=True), code(changes.name_change(one), table=True), one.words, counts])
-    return "What changed:\n\n" + table(["case", "cell", "", ""], rows) + _more(len(transitions))
+    more = f"\nand {len(transitions) - SHOWN} more\n" if len(transitions) > SHOWN else ""
+    return "What changed:\n\n" + table(["case", "cell", "", ""], rows) + more
 
 
 @main.command("issues")

@@ -101,7 +101,7 @@ def _choose_shell(
     whole = [one for one in scripts if one.whole]
     if not sure and any(one.ran for one in scripts):
         return None  # a traceback shows the program that failed
-    if len(some) == 1 and (sure or not whole or _starts_script(some[0])):
+    if len(some) == 1 and (sure or not whole or any(_SCRIPT.search(line.text) for line in some[0].of("run"))):
         return some[0]
     if some:
         lines = [_shown(shell.lines[0]) for shell in some]
@@ -116,11 +116,6 @@ def _choose_shell(
 
 def _shown(line: CommandLine) -> str:
     return f"line {line.line} ({line.text.splitlines()[0][:60]})"
-
-
-def _starts_script(shell: Shell) -> bool:
-    """Whether a command starts a script, which a program of the report may be."""
-    return any(_SCRIPT.search(line.text) for line in shell.of("run"))
 
 
 def _program(result: Running, scripts: Sequence[Script], named: Sequence[CommandLine]) -> None:

@@ -209,15 +209,13 @@ def compare(before: EnvironmentFacts, after: EnvironmentFacts) -> tuple[Differen
         if (not both and concern not in ASKED) or (before.locked != after.locked and concern not in LOCKED):
             continue
         old, new = before.facts.get(concern, {}), after.facts.get(concern, {})
-        for name in sorted({*old, *new}, key=_first):
+        for name in sorted({*old, *new}, key=lambda name: (name not in _FIRST, name)):
             if old.get(name) != new.get(name):
                 found.append(Difference(concern=concern, name=name, before=old.get(name), after=new.get(name)))
     return tuple(found)
 
 
-def _first(name: str) -> tuple[bool, str]:
-    """The C and C++ libraries come before the others."""
-    return name not in {"libc6", "libstdc++6", "libgcc-s1", "libgomp1"}, name
+_FIRST = frozenset({"libc6", "libstdc++6", "libgcc-s1", "libgomp1"})
 
 
 @dataclass(frozen=True, kw_only=True)

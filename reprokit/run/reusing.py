@@ -76,16 +76,13 @@ def refusal(task: Task, earlier: Earlier, tag: str, facts: HostFacts, *, backtra
         or any(way.version != FINGERPRINT_VERSION for way in details.ways)
         or judged_by != task.file.digest,
         "the case was trusted otherwise": ALLOWANCES[details.trust] != ALLOWANCES[task.file.trust],
-        "its limits were others": details.limits != limits or _asked(earlier.run, "backtrace") is not backtrace,
+        "its limits were others": details.limits != limits
+        or bool(earlier.run.request.asked.get("backtrace")) is not backtrace,
         "it has fewer trials": not task.trials.finished([trial.outcome for trial in cell.trials]),
         "it ran on another GPU or driver": bool(task.spec.limits.gpus)
         and not (gpus and {(gpu.name, gpu.driver) for gpu in gpus} == {(gpu.name, facts.driver) for gpu in facts.gpus}),
     }
     return next((words for words, wrong in checks.items() if wrong), "")
-
-
-def _asked(run: RunRecord, name: str) -> bool:
-    return bool(run.request.asked.get(name, False))
 
 
 class Reuse:

@@ -215,6 +215,25 @@ def test_a_build_that_a_restart_cut(
     assert ours.image(build.tag) is None
 
 
+def test_a_build_whose_session_the_engine_gives_up_is_lost_at_once(
+    proxied: tuple[EngineProxy, DockerEngine], image: str
+) -> None:
+    """As it does where this process was stopped (Ctrl-Z): its steps have no gateway any more."""
+    proxy, engine = proxied
+    build = build_of("reprokit/img:no-session", f"FROM {image}\nRUN echo given up; sleep 60\n")
+    cut: list[int] = []
+
+    def progress(step: object) -> None:
+        if "sleep 60" in str(step) and not cut:
+            cut.append(proxy.cut("/session|/grpc"))
+
+    began = time.monotonic()
+    with pytest.raises(EngineLost, match="session"):
+        engine.build(build, Site(), progress, never())
+    assert time.monotonic() - began < 30
+    assert cut > [0]
+
+
 def test_an_engine_whose_containerd_is_away_is_away(private: PrivateEngine, ours: DockerEngine, image: str) -> None:
     private.kill_containerd()
     lost, deadline = [], time.monotonic() + 60

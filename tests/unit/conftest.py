@@ -49,6 +49,16 @@ def project(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return request.module.Project(tmp_path)
 
 
+@pytest.fixture
+def world() -> Iterator[Any]:
+    """What the gateway of a build reaches: nothing but names."""
+    from tests.unit.engine.gateway_world import World
+
+    world = World()
+    yield world
+    world.close()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
     """Let each worker of xdist import a share of the modules first, whose bytecode the others then find.

@@ -8,13 +8,14 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.trust import Trust
 from reprokit.core import cache
-from reprokit.core.errors import BuildFailed, EngineError, ReprokitError
+from reprokit.core.errors import BuildFailed, Cancelled, EngineError, EngineLost, ReprokitError
 from reprokit.core.ownership import locked
 from reprokit.engine import building, failure
 from reprokit.engine.protocol import Build, ImageInfo, Progress
@@ -23,6 +24,14 @@ from reprokit.environment.steps import instructions, short_step
 
 if TYPE_CHECKING:
     from reprokit.engine.site import Served, Site
+
+
+class _Stop(threading.Event):
+    """Set where a build was cancelled, or has no session any more."""
+
+    def __init__(self, cancel: threading.Event, session: threading.Thread) -> None:
+        super().__init__()
+        self.is_set = lambda: cancel.is_set() or not session.is_alive()  # type: ignore[method-assign]
 
 
 _BUILDKIT = "2"  # the Engine API's "builder version"
@@ -47,8 +56,15 @@ def build(
                 trace.feed(base64.b64decode(message["aux"]))
 
         context = building.pack_context(building.dockerfile_of(build), build.context)
-        with session.serve(wire, served.secrets, login, served.gateway) as session_id:
-            error = building.post_build(wire, parameters(build, served, session_id), context, take, cancel)
+        with session.serve(wire, served.secrets, login, served.gateway) as (session_id, keeping):
+            stop, error = _Stop(cancel, keeping), "-"
+            with suppress(Cancelled):
+                error = building.post_build(wire, parameters(build, served, session_id), context, take, stop)
+            if cancel.is_set():
+                raise Cancelled("cancelled during the build")
+            if error and stop.is_set():
+                # What its steps ask of the gateway would not be answered, and they would wait for minutes.
+                raise EngineLost("the engine gave up its session with this build: was this process stopped?")
         if not error:
             return None
         error = served.redact(error)
@@ -168,10 +184,9 @@ def _identity(build: Build, step: str) -> str:
         text += instruction
         if instruction.replace("\\\n", "").strip() == step.strip():
             break
-    return hashlib.sha256(json.dumps([str(build.trust), text, *_files(build, text)]).encode()).hexdigest()[:32]
-
-
-def _files(build: Build, text: str) -> Iterator[tuple[str, str]]:
-    for name, content in sorted(build.context.items()):
-        if name.partition("/")[0] in text:
-            yield name, str(content) if isinstance(content, Path) else hashlib.sha256(content).hexdigest()
+    files = (
+        (name, str(content) if isinstance(content, Path) else hashlib.sha256(content).hexdigest())
+        for name, content in sorted(build.context.items())
+        if name.partition("/")[0] in text
+    )
+    return hashlib.sha256(json.dumps([str(build.trust), text, *files]).encode()).hexdigest()[:32]

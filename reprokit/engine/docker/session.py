@@ -209,8 +209,9 @@ def _shut(ours: socket.socket) -> None:
 @contextmanager
 def serve(
     wire: Wire, secrets: Mapping[str, bytes], credentials: Credentials, gateway: Path | None = None
-) -> Iterator[str]:
-    """Offer a session while the block runs; yields its id for ``POST /build?session=``. Raises EngineError.
+) -> Iterator[tuple[str, threading.Thread]]:
+    """Offer a session while the block runs; yields its id for ``POST /build?session=``, and the thread that keeps it,
+    which ends where the engine gives it up. Raises EngineError.
 
     ``gateway``: the unix socket that the steps' connections go to.
     """
@@ -229,7 +230,7 @@ def serve(
                 pumping = threading.Thread(target=pump, name="session-pump", daemon=True)
                 pumping.start()
                 try:
-                    yield session_id
+                    yield session_id, pumping
                 finally:
                     _shut(ours)
                     close()

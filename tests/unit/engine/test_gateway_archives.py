@@ -11,7 +11,6 @@ import socket
 import ssl
 import subprocess
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,14 +27,6 @@ SITE = SiteAccess(pip={"no-index": ("true",)}, archives=(ARCHIVE,))
 STRANGER = Allowed(credentials=False, any_host=False)
 OWN = Allowed(credentials=True, any_host=True)
 WHEN = {"Last_Modified": "Mon, 06 Jan 2025 00:00:00 GMT"}
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    """Nothing but names."""
-    world = World()
-    yield world
-    world.close()
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import json
 import re
 import socket
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,14 +22,6 @@ STRANGER = Allowed(
     credentials=False, any_host=False, hosts=frozenset({"git.example", "git.example:8443", "evil.example"})
 )
 OWN = Allowed(credentials=True, any_host=True)
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    """Nothing but names."""
-    world = World()
-    yield world
-    world.close()
 
 
 ADDRESSES = {

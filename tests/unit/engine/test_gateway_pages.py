@@ -11,7 +11,6 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,14 +40,6 @@ def at(index: str = INDEX, **more: str | tuple[str, ...]) -> SiteAccess:
 
 def path_on_page(body: bytes) -> list[str]:
     return [found.partition("#")[0] for found in re.findall(r'href="([^"]*)"', body.decode())]
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    """Nothing but names."""
-    world = World()
-    yield world
-    world.close()
 
 
 @pytest.fixture

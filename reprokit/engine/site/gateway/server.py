@@ -150,7 +150,7 @@ class Routes:
 
     def _answer(self, request: HttpRequest, client: Client) -> None:
         if request.method == "CONNECT":
-            self._tunnel(request.target, client)
+            client.tunnel(self._upstream.tunnel(request.target))
         elif request.method not in ("GET", "HEAD"):
             raise Malformed(f"{request.method} is not served; builds only fetch", 405)
         elif request.target.startswith("/"):
@@ -291,9 +291,6 @@ class Routes:
         places = self._access.archives if self._guard.allowed.credentials else ()
         login = next(filter(None, (self._access.authorization(place, url) for place in places)), "")
         return {"Authorization": login} if login else {}
-
-    def _tunnel(self, target: str, client: Client) -> None:
-        client.tunnel(self._upstream.tunnel(target))
 
     # Answering with what is kept, and with what a server says.
 
