@@ -69,7 +69,7 @@ def lines(findings: list[Finding], width: int) -> list[str]:
     return [*found, "", summary(findings)]
 
 
-_SENTENCES = ("see ", "set ", "fix ", "make ", "boot ")  # what begins so is no shell command
+_SENTENCES = ("see ", "set ", "fix ", "make ", "boot ")  # and not a shell command
 
 
 def summary(findings: list[Finding]) -> str:
