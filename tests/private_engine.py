@@ -117,11 +117,15 @@ class PrivateEngine:
         self.stop()
         self._listening.close()
         self._starter.shutdown()
-        for process in Path("/proc").glob("[0-9]*/cmdline"):
-            # The shim of a container that outlived a daemon that was killed.
-            with contextlib.suppress(OSError):
-                if f"{self._folder}/exec/".encode() in process.read_bytes():
-                    os.kill(int(process.parent.name), signal.SIGKILL)
+        _end_those_of(self._folder / "exec")  # the shim of a container that outlived a daemon that was killed
+
+
+def _end_those_of(folder: Path) -> None:
+    """End the processes whose command line has a path below a folder."""
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if f"{folder}/".encode() in process.read_bytes():
+                os.kill(int(process.parent.name), signal.SIGKILL)
 
 
 class PrivatePodman:
@@ -182,6 +186,7 @@ class PrivatePodman:
         self.send(signal.SIGTERM)
         assert self._service is not None
         self._service.wait(timeout=30)
+        _end_those_of(self._folder)  # monitors of exec stay for five minutes, and would make the folder again
 
 
 @contextlib.contextmanager
